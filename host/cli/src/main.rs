@@ -1,0 +1,2 @@
+//! The host: runs, replays, shows and inspects.
+fn main() {}

@@ -1,0 +1,125 @@
+//! What messages, calls and options are made of: the contract's vocabulary as the host keeps it.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes with a mime type, such as a PNG image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Media {
+    /// The mime type, such as `image/png`.
+    pub mime: String,
+    /// The bytes as the plugin gave them.
+    pub bytes: Vec<u8>,
+}
+
+/// One part of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// Plain text.
+    Text(String),
+    /// An image.
+    Image(Media),
+    /// A sound.
+    Audio(Media),
+    /// A film.
+    Video(Media),
+    /// Any other kind of media, named by its mime type.
+    Other(Media),
+}
+
+/// What a message says: parts in reading order.
+pub type Content = Vec<Part>;
+
+/// The text of a content; media stand as `[mime, n bytes]`, as a person and a text-only policy see them.
+#[must_use]
+pub fn text_of(content: &[Part]) -> String {
+    let mut text = String::new();
+    for part in content {
+        match part {
+            Part::Text(words) => text.push_str(words),
+            Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::Other(media) => {
+                text.push_str(&format!("[{}, {} bytes]", media.mime, media.bytes.len()));
+            }
+        }
+    }
+    text
+}
+
+/// A typed value of an option or an extra.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Value {
+    /// True or false.
+    Flag(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Any finite number.
+    Number(f64),
+    /// Text.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// Anything else, as JSON text.
+    Other(String),
+}
+
+impl Value {
+    /// The value as a number: flags count 0 and 1; text, bytes and others have none.
+    #[must_use]
+    pub fn as_number(&self) -> Option<f64> {
+        match self {
+            Self::Flag(flag) => Some(f64::from(u8::from(*flag))),
+            Self::Integer(integer) => Some(*integer as f64),
+            Self::Number(number) => Some(*number),
+            Self::Text(_) | Self::Bytes(_) | Self::Other(_) => None,
+        }
+    }
+}
+
+/// A value with its name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NamedValue {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Value,
+}
+
+/// A function that a policy may call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Function {
+    /// Its name, unique among what one seat may call.
+    pub name: String,
+    /// One or two sentences for the policy.
+    pub description: String,
+    /// JSON Schema of the arguments object, as JSON text.
+    pub parameters: String,
+    /// What one call costs, in the author's unit.
+    pub cost: f64,
+}
+
+/// A call of a function, as the policy wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Unique within the episode; the host chooses it.
+    pub id: String,
+    /// The function's name.
+    pub name: String,
+    /// The arguments: JSON text of an object.
+    pub arguments: String,
+}
+
+/// Which task an episode is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TaskRef {
+    /// The split's name, such as `train` or `test`.
+    pub split: String,
+    /// The position in the split, from 0.
+    pub index: u64,
+}
+
+impl std::fmt::Display for TaskRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.split, self.index)
+    }
+}

@@ -1,0 +1,116 @@
+//! The whole record of one episode: what is stored, trained on, shown and replayed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Content, Ending, EpisodeId, Failure, Function, NamedValue, Score, Seed, Segment, TaskRef, Turn};
+
+/// The number of this record's shape. It grows with every change that an older reader would misread.
+pub const EPISODE_SCHEMA: u32 = 1;
+
+/// The functions that one seat may call, of the environment and of the tools.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeatFunctions {
+    /// The seat.
+    pub seat: u32,
+    /// What it may call.
+    pub functions: Vec<Function>,
+}
+
+/// How an episode began, as the plugins told it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Opening {
+    /// What each seat may call, in the order of seats.
+    pub functions: Vec<SeatFunctions>,
+    /// What the environment prepared for tools: tool name and bytes. Policies never see it.
+    pub setup: Vec<(String, Vec<u8>)>,
+    /// The first observations: seat and content.
+    pub observations: Vec<(u32, Content)>,
+}
+
+/// One seat's rewards from the environment, one number for each step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeatRewards {
+    /// The seat.
+    pub seat: u32,
+    /// A number for each step, 0 where the environment said nothing.
+    pub rewards: Vec<f64>,
+}
+
+/// One reward plugin's scores.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PluginScore {
+    /// The reward's name.
+    pub plugin: String,
+    /// A score for each seat that made a turn.
+    pub scores: Vec<Score>,
+}
+
+/// Where the time went, in milliseconds of the wall clock. Never compared by a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Timing {
+    /// From the start of the episode to its score.
+    pub total_ms: f64,
+    /// Waiting for the policy.
+    pub policy_ms: f64,
+    /// Inside environments.
+    pub environment_ms: f64,
+    /// Inside tools.
+    pub tool_ms: f64,
+    /// Inside rewards, for the whole group.
+    pub reward_ms: f64,
+}
+
+/// The record of one episode.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EpisodeRecord {
+    /// [`EPISODE_SCHEMA`] when it was written.
+    pub schema: u32,
+    /// Which attempt of the run this is.
+    pub id: EpisodeId,
+    /// What the episode is about.
+    pub task: TaskRef,
+    /// The episode's place in the tree of seeds.
+    pub seed: Seed,
+    /// The training step that rewards were told.
+    pub training_step: u64,
+    /// How it began.
+    pub opening: Opening,
+    /// What was said, called, answered and shown.
+    pub turns: Vec<Turn>,
+    /// What the policies saw and sampled.
+    pub segments: Vec<Segment>,
+    /// Why it ended.
+    pub ending: Ending,
+    /// The environment's rewards.
+    pub environment_rewards: Vec<SeatRewards>,
+    /// The extras of the environment's last step.
+    pub extras: Vec<NamedValue>,
+    /// The environment's privileged view at the end.
+    pub privileged: Vec<NamedValue>,
+    /// Each tool's final view, as `tool.field`.
+    pub views: Vec<NamedValue>,
+    /// What each reward plugin said.
+    pub scores: Vec<PluginScore>,
+    /// Each seat's reward as the run assembled it: what is trained on.
+    pub rewards: Vec<f64>,
+    /// Whether the run's success rule holds.
+    pub success: bool,
+    /// All that failed, in order.
+    pub failures: Vec<Failure>,
+    /// Where the time went.
+    pub timing: Timing,
+}
+
+impl EpisodeRecord {
+    /// How many tokens the policies sampled.
+    #[must_use]
+    pub fn sampled_tokens(&self) -> usize {
+        self.segments.iter().map(Segment::sampled_len).sum()
+    }
+
+    /// How many calls the seats made.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.turns.iter().filter(|turn| matches!(turn, Turn::Call { .. })).count()
+    }
+}

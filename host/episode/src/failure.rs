@@ -1,0 +1,83 @@
+//! Failures, typed and attributed to the boundary at which they were seen.
+
+use serde::{Deserialize, Serialize};
+
+/// The border that a failure crossed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "boundary", content = "plugin")]
+pub enum Boundary {
+    /// The environment of this name.
+    Environment(String),
+    /// The tool of this name.
+    Tool(String),
+    /// The reward of this name.
+    Reward(String),
+    /// The policy.
+    Model,
+    /// The host itself.
+    Host,
+}
+
+impl std::fmt::Display for Boundary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Environment(name) => write!(f, "environment `{name}`"),
+            Self::Tool(name) => write!(f, "tool `{name}`"),
+            Self::Reward(name) => write!(f, "reward `{name}`"),
+            Self::Model => f.write_str("the model"),
+            Self::Host => f.write_str("the host"),
+        }
+    }
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// The guest trapped: a panic, an `unreachable`, an access out of bounds, a stack overflow.
+    Trap,
+    /// The guest ran longer than its budget of running time.
+    Budget,
+    /// The call took longer than the wall cap.
+    Deadline,
+    /// The guest wanted more memory or table space than its limit.
+    Memory,
+    /// The guest made the host copy more than its host-call budget, or returned more than the result-size cap.
+    ResultSize,
+    /// The guest returned what the contract forbids: NaN, a reward out of range, a wrong number of scores.
+    Malformed,
+    /// The plugin answered with an error of its own.
+    Refused,
+    /// No live instance became free in time.
+    Capacity,
+    /// A fault outside every guest: the policy, the file system, the host.
+    Fault,
+}
+
+impl FailureKind {
+    /// Whether the clock of the machine decided: such a failure is injected on replay, as it may not come again.
+    #[must_use]
+    pub fn depends_on_time(self) -> bool {
+        matches!(self, Self::Budget | Self::Deadline | Self::Capacity | Self::Fault)
+    }
+}
+
+/// One failure, kept with the episode in which it happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Where it was seen.
+    #[serde(flatten)]
+    pub at: Boundary,
+    /// What it was.
+    pub kind: FailureKind,
+    /// The call during which it happened, such as `step 3` or the id of a tool call.
+    pub during: String,
+    /// What the sandbox said, for people.
+    pub message: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} failed during {}: {}", self.at, self.during, self.message)
+    }
+}

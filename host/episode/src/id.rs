@@ -1,0 +1,99 @@
+//! What names an episode, so that none is counted twice.
+
+use serde::{Deserialize, Serialize};
+
+/// What an episode is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Played by the oracle, to be imitated.
+    Demonstration,
+    /// Held-out tasks before the stage, decoded greedily.
+    Before,
+    /// Held-out tasks before the stage, sampled.
+    BeforeSampled,
+    /// Trained on.
+    Train,
+    /// Held-out tasks after the stage, decoded greedily.
+    After,
+    /// Held-out tasks after the stage, sampled.
+    AfterSampled,
+}
+
+const PHASES: [(Phase, &str); 6] = [
+    (Phase::Demonstration, "demo"),
+    (Phase::Before, "before"),
+    (Phase::BeforeSampled, "before~"),
+    (Phase::Train, "train"),
+    (Phase::After, "after"),
+    (Phase::AfterSampled, "after~"),
+];
+
+/// Names one attempt at one task, uniquely in a run. Written as `1.train.12.3.5.0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct EpisodeId {
+    /// The stage's place in the run file, from 0.
+    pub stage: u32,
+    /// What the episode is for.
+    pub phase: Phase,
+    /// The training step, from 0; 0 in evaluations.
+    pub step: u64,
+    /// The group in its step.
+    pub group: u32,
+    /// The member of the group.
+    pub member: u32,
+    /// 0, or how often the host has tried this member before.
+    pub attempt: u32,
+}
+
+impl std::fmt::Display for EpisodeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let phase = PHASES.iter().find(|(phase, _)| *phase == self.phase).map_or("?", |(_, name)| name);
+        let Self { stage, step, group, member, attempt, .. } = self;
+        write!(f, "{stage}.{phase}.{step}.{group}.{member}.{attempt}")
+    }
+}
+
+/// A text is no episode id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no episode id; one looks like `1.train.12.3.5.0`: stage, phase, step, group, member, attempt")]
+pub struct ParseEpisodeIdError(String);
+
+impl std::str::FromStr for EpisodeId {
+    type Err = ParseEpisodeIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseEpisodeIdError(text.to_owned());
+        let fields: Vec<&str> = text.split('.').collect();
+        let [stage, phase, step, group, member, attempt] = fields[..] else { return Err(wrong()) };
+        let (phase, _) = PHASES.iter().find(|(_, name)| *name == phase).ok_or_else(wrong)?;
+        Ok(Self {
+            stage: stage.parse().map_err(|_| wrong())?,
+            phase: *phase,
+            step: step.parse().map_err(|_| wrong())?,
+            group: group.parse().map_err(|_| wrong())?,
+            member: member.parse().map_err(|_| wrong())?,
+            attempt: attempt.parse().map_err(|_| wrong())?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_survives_its_text() {
+        for (phase, _) in PHASES {
+            let id = EpisodeId { stage: 1, phase, step: 12, group: 3, member: 5, attempt: 2 };
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in ["", "1.train.12.3.5", "1.train.12.3.5.0.1", "1.play.12.3.5.0", "1.train.-1.3.5.0"] {
+            assert!(text.parse::<EpisodeId>().is_err(), "{text}");
+        }
+    }
+}

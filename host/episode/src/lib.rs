@@ -1,0 +1,25 @@
+//! The records that every part of the host shares.
+//!
+//! This crate is the bottom of the host: it knows neither wasmtime nor libtorch, and it does nothing but name
+//! things. What a plugin says, what a policy sampled, how an episode ended and whose fault a failure was are
+//! types here; the crates above move them about.
+
+mod content;
+mod ending;
+mod episode;
+mod failure;
+mod id;
+mod score;
+mod seed;
+mod segment;
+mod transcript;
+
+pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, text_of};
+pub use ending::Ending;
+pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
+pub use failure::{Boundary, Failure, FailureKind};
+pub use id::{EpisodeId, ParseEpisodeIdError, Phase};
+pub use score::{Component, Evidence, Score};
+pub use seed::{Seed, Stream};
+pub use segment::{Sampled, Segment, SegmentError};
+pub use transcript::Turn;

@@ -1,0 +1,118 @@
+//! What generates tokens: the trait that the local engine, scripts and recordings implement.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use gymkhana_episode::{Sampled, Seed};
+
+/// A future that may cross threads, as trait objects need it.
+pub type PolicyFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PolicyError>> + Send + 'a>>;
+
+/// How the next token is chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sampling {
+    /// The most probable token; the smallest id of equals.
+    Greedy,
+    /// A draw from the softmax of the logits over the temperature, which is above 0.
+    Temperature(f32),
+}
+
+/// Names a growing token sequence, so that a policy can keep what it computed for it between turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Conversation {
+    /// Unique among all conversations of the process.
+    pub id: u64,
+    /// The conversation's place in its batch, from 0: the same in every run of the same seed, whatever the
+    /// order in which episodes advance. Deterministic policies lay out their batches by it.
+    pub place: u32,
+}
+
+/// Asks for a continuation.
+#[derive(Debug, Clone)]
+pub struct GenerateRequest {
+    /// Which conversation is continued. Its tokens only ever grow.
+    pub conversation: Conversation,
+    /// All tokens so far; never empty.
+    pub tokens: Arc<[u32]>,
+    /// At most this many tokens are sampled; at least 1.
+    pub max_tokens: usize,
+    /// Sampling ends after one of these tokens, which is part of the reply.
+    pub stop: Arc<[u32]>,
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+    /// The random stream of this request: token `i` uses the stream's number `i`.
+    pub seed: Seed,
+}
+
+/// Why a reply ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// With a stop token, which is its last token.
+    Token,
+    /// At `max_tokens` or at the end of the policy's context.
+    Length,
+}
+
+/// A reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Generated {
+    /// What was sampled.
+    pub sampled: Sampled,
+    /// Why it ended.
+    pub stop: Stop,
+}
+
+/// Asks how probable given tokens are.
+#[derive(Debug, Clone)]
+pub struct ScoreRequest {
+    /// What comes before; never empty.
+    pub prefix: Arc<[u32]>,
+    /// The tokens to be scored; never empty.
+    pub continuation: Arc<[u32]>,
+}
+
+/// Why a policy did not answer. Episodes treat every one of them as a fault of the model, never of the agent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// The tokens do not fit the policy's context.
+    #[error("{tokens} tokens do not fit the policy's context of {context}")]
+    ContextFull {
+        /// How many there are.
+        tokens: usize,
+        /// How many fit.
+        context: usize,
+    },
+    /// A token that the policy does not know.
+    #[error("token {token} is outside the policy's vocabulary of {vocabulary}")]
+    UnknownToken {
+        /// The token.
+        token: u32,
+        /// One more than the largest token.
+        vocabulary: usize,
+    },
+    /// The policy cannot score given continuations.
+    #[error("this policy cannot score given continuations")]
+    CannotScore,
+    /// The policy's thread or server is gone.
+    #[error("the policy is gone: {0}")]
+    Gone(String),
+    /// A script or a recording has no reply for this request.
+    #[error("no reply is left for this conversation: {0}")]
+    NoReply(String),
+}
+
+/// Generates tokens, and says how probable given ones are.
+pub trait Policy: Send + Sync {
+    /// Continues a conversation.
+    fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated>;
+
+    /// Scores a continuation under the current weights: log-probability and entropy of each of its tokens.
+    fn score(&self, request: ScoreRequest) -> PolicyFuture<'_, Sampled>;
+
+    /// Forgets what was kept for a conversation that is over.
+    fn release(&self, conversation: Conversation);
+
+    /// The most tokens that a conversation may have.
+    fn context(&self) -> usize;
+}

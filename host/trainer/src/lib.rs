@@ -1,0 +1,1 @@
+//! The libtorch model, generation, advantages, losses and checkpoints.

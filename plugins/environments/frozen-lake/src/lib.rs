@@ -1,0 +1,1 @@
+//! Cross the ice without falling into a hole.

@@ -1,0 +1,1 @@
+//! Arithmetic stories, generated without end.

@@ -1,0 +1,1 @@
+//! Does the last message give the right answer?.

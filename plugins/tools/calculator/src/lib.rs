@@ -1,0 +1,1 @@
+//! Exact integer and rational arithmetic.

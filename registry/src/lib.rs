@@ -1,0 +1,1 @@
+//! Names, versions, digests, manifests and lock files of plugins.

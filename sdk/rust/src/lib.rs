@@ -1,0 +1,1 @@
+//! Write environments, tools and rewards for Gymkhana.

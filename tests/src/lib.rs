@@ -1,0 +1,1 @@
+//! What crosses borders: whole runs, hostile guests, protocols.

@@ -1,0 +1,2 @@
+//! Set-up and developer commands.
+fn main() {}
