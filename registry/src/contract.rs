@@ -1,0 +1,59 @@
+//! The contract that this host speaks: its version and the digest of its files.
+
+use std::sync::LazyLock;
+
+use crate::Digest;
+
+/// The version of the WIT package `gymkhana:plugin`.
+pub const VERSION: semver::Version = semver::Version::new(0, 1, 0);
+
+/// The name of the WIT package, as interface names begin.
+pub const PACKAGE: &str = "gymkhana:plugin";
+
+/// The contract's files, sorted by name.
+const FILES: [(&str, &str); 6] = [
+    ("environment.wit", include_str!("../../wit/environment.wit")),
+    ("imports.wit", include_str!("../../wit/imports.wit")),
+    ("reward.wit", include_str!("../../wit/reward.wit")),
+    ("tool.wit", include_str!("../../wit/tool.wit")),
+    ("types.wit", include_str!("../../wit/types.wit")),
+    ("worlds.wit", include_str!("../../wit/worlds.wit")),
+];
+
+/// The digest of the contract: sha256 over each file's name, a zero byte, its text with `\n` line ends, a zero byte.
+///
+/// As long as the contract is unreleased its version stays while its text changes, so that only the digest tells
+/// whether a plugin and this host mean the same.
+#[must_use]
+pub fn digest() -> Digest {
+    static DIGEST: LazyLock<Digest> = LazyLock::new(|| {
+        let mut bytes = Vec::new();
+        for (name, text) in FILES {
+            bytes.extend_from_slice(name.as_bytes());
+            bytes.push(0);
+            bytes.extend_from_slice(text.replace("\r\n", "\n").as_bytes());
+            bytes.push(0);
+        }
+        Digest::of(&bytes)
+    });
+    *DIGEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_contract_is_digested_and_states_the_version() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit");
+        let mut names: Vec<String> = std::fs::read_dir(folder)
+            .expect("the contract's folder")
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name"))
+            .collect();
+        names.sort();
+        assert_eq!(names, FILES.map(|(name, _)| name));
+        for (name, text) in FILES {
+            assert!(text.starts_with(&format!("package {PACKAGE}@{VERSION};")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Content digests: sha256.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// The sha256 of some bytes. Written as 64 hexadecimal digits; with `{:#}` as `sha256:` and the digits. Both are read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+/// A text is no digest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no sha256 digest; one is 64 lower-case hexadecimal digits")]
+pub struct ParseDigestError(String);
+
+impl Digest {
+    /// The digest of `bytes`.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The 32 bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            f.write_str("sha256:")?;
+        }
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")
+    }
+}
+
+impl FromStr for Digest {
+    type Err = ParseDigestError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseDigestError(text.to_owned());
+        let digits = text.strip_prefix("sha256:").unwrap_or(text).as_bytes();
+        if digits.len() != 64 {
+            return Err(wrong());
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = (hex_value(pair[0]).ok_or_else(wrong)? << 4) | hex_value(pair[1]).ok_or_else(wrong)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+fn hex_value(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = ParseDigestError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FIPS 180-4's example: the message "abc".
+    const OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[test]
+    fn it_is_sha256_and_survives_its_text() {
+        let digest = Digest::of(b"abc");
+        assert_eq!(digest.to_string(), OF_ABC);
+        assert_eq!(format!("{digest:#}"), format!("sha256:{OF_ABC}"));
+        assert_eq!(OF_ABC.parse(), Ok(digest));
+        assert_eq!(format!("sha256:{OF_ABC}").parse(), Ok(digest));
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        let upper = OF_ABC.to_uppercase();
+        let wide = format!("é{}", &OF_ABC[..62]);
+        for text in ["", "abc", &OF_ABC[1..], upper.as_str(), wide.as_str()] {
+            assert!(text.parse::<Digest>().is_err(), "{text}");
+        }
+    }
+}

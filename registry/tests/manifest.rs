@@ -1,0 +1,154 @@
+//! What is read of good plugins, and what is said of bad ones.
+
+mod common;
+
+use common::{
+    COMPONENT, MODULE, component, custom, export, manifest_json, manifest_section, nested_component, nested_module,
+    tool,
+};
+use gymkhana_registry::{
+    Capability, ComponentError, ContractError, Digest, Kind, Manifest, ManifestError, exports, imports, read_manifest,
+};
+
+fn error(bytes: &[u8]) -> ManifestError {
+    read_manifest(bytes).expect_err("a bad plugin")
+}
+
+#[test]
+fn a_tool_is_read() {
+    let bytes = tool(&manifest_json());
+    let manifest = read_manifest(&bytes).expect("a good plugin");
+    assert_eq!(manifest.name.to_string(), "gymkhana/calculator");
+    assert_eq!(manifest.version.to_string(), "0.1.0");
+    assert_eq!(manifest.kinds.iter().copied().collect::<Vec<_>>(), [Kind::Tool]);
+    assert_eq!(manifest.capabilities.iter().copied().collect::<Vec<_>>(), [Capability::Log]);
+    assert!(manifest.deterministic);
+    assert_eq!(manifest.reward_range, None);
+    assert_eq!(manifest.check_contract(), Ok(()));
+    assert_eq!(exports(&bytes).expect("a component"), ["gymkhana:plugin/tool@0.1.0"]);
+    assert_eq!(imports(&bytes).expect("a component"), ["gymkhana:plugin/log@0.1.0"]);
+}
+
+#[test]
+fn a_manifest_survives_its_json() {
+    let json = manifest_json().replace(r#""deterministic":true"#, r#""deterministic":false,"reward-range":[-0.5,1.0]"#);
+    let manifest: Manifest = serde_json::from_str(&json).expect("a manifest");
+    let range = manifest.reward_range.expect("a range");
+    assert_eq!((range.low, range.high), (-0.5, 1.0));
+    let again = serde_json::to_string(&manifest).expect("JSON");
+    assert_eq!(serde_json::from_str::<Manifest>(&again).expect("a manifest"), manifest);
+}
+
+#[test]
+fn the_manifest_is_found_at_any_depth() {
+    let manifest = manifest_section(&manifest_json());
+    let export = export("gymkhana:plugin/tool@0.1.0");
+    for section in [
+        manifest.clone(),
+        nested_module(&manifest),
+        nested_component(&nested_module(&manifest)),
+        nested_component(&nested_component(&manifest)),
+    ] {
+        read_manifest(&component(&[section, export.clone()])).expect("a good plugin");
+    }
+}
+
+#[test]
+fn files_that_are_no_component_are_told_apart() {
+    assert!(matches!(error(b""), ManifestError::Component(ComponentError::Empty)));
+    assert!(matches!(error(b"#!/bin/sh\n"), ManifestError::Component(ComponentError::NotWebAssembly)));
+    let module = error(&[MODULE, &manifest_section(&manifest_json())].concat());
+    assert!(matches!(module, ManifestError::Component(ComponentError::CoreModule)));
+    assert!(module.to_string().contains("wasm32-wasip2"), "{module}");
+}
+
+#[test]
+fn there_is_exactly_one_manifest() {
+    assert!(matches!(error(COMPONENT), ManifestError::Missing));
+    let other_section = component(&[custom("gymkhana:other", b"GYMK")]);
+    assert!(matches!(error(&other_section), ManifestError::Missing));
+    let manifest = manifest_section(&manifest_json());
+    let export = export("gymkhana:plugin/tool@0.1.0");
+    let two = component(&[nested_module(&manifest), nested_module(&manifest), export.clone()]);
+    assert!(matches!(error(&two), ManifestError::Several(2)));
+    // Two sections that a linker joined into one.
+    let framed = [b"GYMK", &2_u32.to_le_bytes()[..], b"{}"].concat();
+    let joined = component(&[custom("gymkhana:manifest", &framed.repeat(2)), export]);
+    assert!(matches!(error(&joined), ManifestError::Frame(_)));
+}
+
+#[test]
+fn damaged_frames_are_refused() {
+    for content in
+        [&b""[..], b"GYM", b"WRNG\x02\0\0\0{}", b"GYMK\x02\0", b"GYMK\x03\0\0\0{}", b"GYMK\xff\xff\xff\xff{}"]
+    {
+        let bytes = component(&[custom("gymkhana:manifest", content)]);
+        assert!(matches!(error(&bytes), ManifestError::Frame(_)), "{content:?}");
+    }
+}
+
+#[test]
+fn bad_fields_are_named() {
+    for (good, bad, named) in [
+        (r#""name":"calculator""#, r#""name":"Calculator""#, "gymkhana/Calculator"),
+        (r#""version":"0.1.0","kinds""#, r#""version":"1","kinds""#, "version"),
+        (r#"["tool"]"#, r#"[]"#, "`kinds` is empty"),
+        (r#"["tool"]"#, r#"["gadget"]"#, "gadget"),
+        (r#"["log"]"#, r#"["files"]"#, "files"),
+        (r#""deterministic":true"#, r#""deterministic":true,"reward-range":[1,0]"#, "from 1 to 0"),
+        (r#","deterministic":true"#, "", "deterministic"),
+    ] {
+        let json = manifest_json().replace(good, bad);
+        assert_ne!(json, manifest_json());
+        let ManifestError::Invalid(cause) = error(&tool(&json)) else { panic!("{bad} passed") };
+        assert!(cause.to_string().contains(named), "{cause}");
+    }
+}
+
+#[test]
+fn another_schema_is_named_whatever_else_it_holds() {
+    assert!(matches!(error(&tool(r#"{"schema":2,"shape":"unknown"}"#)), ManifestError::Schema(2)));
+}
+
+#[test]
+fn kinds_and_exports_must_agree() {
+    let manifest = nested_module(&manifest_section(&manifest_json()));
+    let nothing = component(std::slice::from_ref(&manifest));
+    assert!(matches!(error(&nothing), ManifestError::Kind { kind: Kind::Tool, .. }));
+    let more = component(&[manifest, export("gymkhana:plugin/tool@0.1.0"), export("gymkhana:plugin/reward@0.1.0")]);
+    assert!(matches!(error(&more), ManifestError::Kind { kind: Kind::Reward, .. }));
+}
+
+#[test]
+fn another_contract_asks_for_a_rebuild() {
+    let mut manifest = read_manifest(&tool(&manifest_json())).expect("a good plugin");
+    manifest.contract.digest = Digest::of(b"another text");
+    let error = manifest.check_contract().expect_err("another digest");
+    assert!(matches!(error, ContractError::Digest { .. }));
+    assert!(error.to_string().contains("rebuild"), "{error}");
+    manifest.contract.version = semver::Version::new(0, 2, 0);
+    let error = manifest.check_contract().expect_err("another version");
+    assert!(matches!(error, ContractError::Version { .. }));
+    assert!(error.to_string().contains("0.2.0") && error.to_string().contains("rebuild"), "{error}");
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    let bytes = tool(&manifest_json());
+    for length in 0..bytes.len() {
+        assert!(read_manifest(&bytes[..length]).is_err(), "the first {length} of {} bytes passed", bytes.len());
+    }
+}
+
+#[test]
+fn no_damaged_byte_brings_the_reader_down() {
+    let bytes = tool(&manifest_json());
+    for place in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 1 << bit;
+            // Some flips give another valid manifest; none may panic or hang.
+            let _ = read_manifest(&damaged);
+        }
+    }
+}
