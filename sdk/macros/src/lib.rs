@@ -1,1 +1,82 @@
-//! The procedural macro of gymkhana-sdk.
+//! The procedural macro of gymkhana-sdk: turns trait implementations into a component's exports and stamps the
+//! manifest.
+
+mod contract;
+mod declaration;
+mod manifest;
+mod nearest;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::{Error, LitByteStr};
+
+use declaration::{Declaration, Export, Kind};
+use manifest::{Manifest, Package};
+
+/// Makes a plugin of trait implementations. See `gymkhana_sdk::plugin` for the words it understands.
+#[proc_macro]
+pub fn plugin(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let tokens = syn::parse(input).and_then(|declaration| expand(&declaration));
+    tokens.unwrap_or_else(Error::into_compile_error).into()
+}
+
+fn expand(declaration: &Declaration) -> syn::Result<TokenStream> {
+    let fail = |message: String| Error::new(Span::call_site(), message);
+    let package = Package::from_cargo().map_err(fail)?;
+    let manifest = Manifest::new(&package, &declaration.kinds()).map_err(fail)?;
+    let exports = declaration.exports.iter().map(|export| export_tokens(export, &manifest));
+    let section = section_tokens(&manifest.frame());
+    Ok(quote! {
+        #(#exports)*
+        #section
+        // Makes the compiler read `Cargo.toml`, so that a change there stamps a new manifest.
+        const _: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+    })
+}
+
+/// The exports of one kind. They exist in WebAssembly alone: native linkers do not take their names.
+fn export_tokens(export: &Export, manifest: &Manifest) -> TokenStream {
+    let implementation = &export.implementation;
+    let kind = format_ident!("{}", export.kind.name());
+    let modules = export.modules();
+    let macros = modules.iter().map(|module| format_ident!("export_{module}"));
+    let range = manifest.reward_range.filter(|_| export.kind == Kind::Reward).map(|[low, high]| {
+        quote! {
+            impl ::gymkhana_sdk::reward::Ranged for #implementation {
+                const RANGE: ::gymkhana_sdk::Range = ::gymkhana_sdk::Range { low: #low, high: #high };
+            }
+        }
+    });
+    let checks = export.interfaces.iter().map(|interface| {
+        let promised = format_ident!("{}", interface.trait_name());
+        quote! {
+            const _: () = {
+                const fn implements<T: ::gymkhana_sdk::#kind::#promised>() {}
+                implements::<#implementation>();
+            };
+        }
+    });
+    quote! {
+        #range
+        #(#checks)*
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            type Exported = ::gymkhana_sdk::#kind::Exported<#implementation>;
+            #(::gymkhana_sdk::bindings::#modules::#macros!(Exported);)*
+        };
+    }
+}
+
+/// The manifest as a custom section of its own; the linker keeps it when it strips symbols.
+fn section_tokens(frame: &[u8]) -> TokenStream {
+    let length = frame.len();
+    let bytes = LitByteStr::new(frame, Span::call_site());
+    quote! {
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            #[used]
+            #[unsafe(link_section = "gymkhana:manifest")]
+            static MANIFEST: [u8; #length] = *#bytes;
+        };
+    }
+}

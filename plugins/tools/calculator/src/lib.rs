@@ -1,1 +1,54 @@
-//! Exact integer and rational arithmetic.
+//! A calculator: exact integer and rational arithmetic.
+
+mod expression;
+
+use gymkhana_sdk::tool::{Answer, Info, Tool};
+use gymkhana_sdk::{Call, Error, Function, Options, Parameters, plugin};
+
+/// The calculator remembers nothing between calls.
+pub struct Calculator;
+
+impl Tool for Calculator {
+    fn info() -> Info {
+        Info::new("Exact integer and rational arithmetic")
+    }
+
+    fn functions(_options: &Options) -> Result<Vec<Function>, Error> {
+        let parameters = Parameters::new().text("expression", "such as (12+30)*45 or 7/3");
+        Ok(vec![Function::new("calculate", "Exact arithmetic with + - * / ^ and parentheses.", parameters)])
+    }
+
+    fn open(_setup: Option<Vec<u8>>, _options: &Options, _seed: u64) -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    fn call(&mut self, call: &Call) -> Result<Answer, Error> {
+        if call.name != "calculate" {
+            return Ok(Answer::no_function(call));
+        }
+        let result = call.text("expression").and_then(|expression| expression::evaluate(&expression));
+        Ok(result.into())
+    }
+}
+
+plugin! { tool: Calculator }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gymkhana_sdk::text;
+    use gymkhana_sdk::tool::Session;
+
+    fn answer(arguments: &str) -> Answer {
+        let mut session = Session::<Calculator>::open(None, Vec::new(), 0).expect("no options, no setup");
+        session.call(&Call::advised("calculate", arguments)).expect("mistakes are answers")
+    }
+
+    #[test]
+    fn calls_are_answered() {
+        assert_eq!(answer(r#"{"expression": "37*84-59"}"#), Answer { content: text("3049"), failed: false });
+        for wrong in ["", "{}", "[1]", r#"{"expression": 7}"#, r#"{"expression": "7+"}"#] {
+            assert!(answer(wrong).failed, "{wrong}");
+        }
+    }
+}

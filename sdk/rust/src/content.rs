@@ -1,0 +1,93 @@
+//! Content and values made and read in few words.
+
+use crate::{Content, NamedValue, Part, Value};
+
+/// Content of one part of text.
+#[must_use]
+pub fn text(words: impl Into<String>) -> Content {
+    vec![Part::Text(words.into())]
+}
+
+/// The text parts of a content, one after the other; other media count for nothing.
+#[must_use]
+pub fn text_of(content: &[Part]) -> String {
+    let words = content.iter().map(|part| match part {
+        Part::Text(words) => words.as_str(),
+        Part::Image(_) | Part::Audio(_) | Part::Video(_) | Part::Other(_) => "",
+    });
+    words.collect()
+}
+
+/// A value with its name: `named("success", true)`.
+#[must_use]
+pub fn named(name: impl Into<String>, value: impl Into<Value>) -> NamedValue {
+    NamedValue { name: name.into(), value: value.into() }
+}
+
+impl Value {
+    /// The value's kind as people say it, such as "a whole number".
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Flag(_) => "true or false",
+            Self::Integer(_) => "a whole number",
+            Self::Number(_) => "a number",
+            Self::Text(_) => "text",
+            Self::Bytes(_) => "bytes",
+            Self::Other(_) => "JSON",
+        }
+    }
+
+    /// The value as a person would write it; bytes only by their number.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Flag(flag) => flag.to_string(),
+            Self::Integer(integer) => integer.to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::Text(words) | Self::Other(words) => words.clone(),
+            Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
+        }
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Self::Flag(flag)
+    }
+}
+
+impl From<i32> for Value {
+    fn from(integer: i32) -> Self {
+        Self::Integer(integer.into())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(integer: i64) -> Self {
+        Self::Integer(integer)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(words: &str) -> Self {
+        Self::Text(words.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(words: String) -> Self {
+        Self::Text(words)
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}

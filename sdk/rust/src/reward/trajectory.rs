@@ -1,0 +1,81 @@
+//! What rewards ask of a trajectory.
+
+use super::{Ending, SeatCall, Trajectory, Turn};
+use crate::{NamedValue, Task, Value, text_of};
+
+impl Trajectory {
+    /// An empty trajectory, for tests.
+    #[must_use]
+    pub fn new(split: &str, index: u64, ending: Ending) -> Self {
+        Self {
+            task: Task { split: split.to_owned(), index },
+            turns: Vec::new(),
+            ending,
+            environment_rewards: Vec::new(),
+            extras: Vec::new(),
+            privileged: Vec::new(),
+            views: Vec::new(),
+        }
+    }
+
+    /// The seats that made a turn, in ascending order.
+    #[must_use]
+    pub fn seats(&self) -> Vec<u32> {
+        let mut seats: Vec<u32> = self.turns.iter().filter_map(Turn::actor).collect();
+        seats.sort_unstable();
+        seats.dedup();
+        seats
+    }
+
+    /// The last thing that a seat did, when it was a message: the index of its turn and its text.
+    #[must_use]
+    pub fn last_message(&self, seat: u32) -> Option<(usize, String)> {
+        let (index, turn) = self.turns.iter().enumerate().rev().find(|(_, turn)| turn.actor() == Some(seat))?;
+        match turn {
+            Turn::Message(message) => Some((index, text_of(&message.content))),
+            _ => None,
+        }
+    }
+
+    /// The calls that a seat made, in order.
+    pub fn calls(&self, seat: u32) -> impl Iterator<Item = &SeatCall> {
+        self.turns.iter().filter_map(move |turn| match turn {
+            Turn::Call(call) if call.seat == seat => Some(call),
+            _ => None,
+        })
+    }
+
+    /// A fact of the environment's privileged view.
+    #[must_use]
+    pub fn privileged(&self, name: &str) -> Option<&Value> {
+        find(&self.privileged, name)
+    }
+
+    /// An extra of the environment's last step.
+    #[must_use]
+    pub fn extra(&self, name: &str) -> Option<&Value> {
+        find(&self.extras, name)
+    }
+
+    /// A fact of a tool's final view, as `tool.field`.
+    #[must_use]
+    pub fn view(&self, name: &str) -> Option<&Value> {
+        find(&self.views, name)
+    }
+}
+
+impl Turn {
+    /// The seat that made this turn; none for what tools and the environment did.
+    #[must_use]
+    pub fn actor(&self) -> Option<u32> {
+        match self {
+            Self::Message(message) => Some(message.seat),
+            Self::Call(call) => Some(call.seat),
+            Self::Answer(_) | Self::Observation(_) | Self::Other(_) => None,
+        }
+    }
+}
+
+fn find<'a>(values: &'a [NamedValue], name: &str) -> Option<&'a Value> {
+    values.iter().find(|value| value.name == name).map(|value| &value.value)
+}

@@ -1,0 +1,153 @@
+//! State as bytes: fields written and read in the same order.
+
+use crate::Error;
+
+/// Writes fields one after the other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Writer {
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a number: eight bytes, little-endian.
+    #[must_use]
+    pub fn integer(mut self, number: u64) -> Self {
+        self.bytes.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
+    /// Adds a flag: one byte.
+    #[must_use]
+    pub fn flag(mut self, flag: bool) -> Self {
+        self.bytes.push(u8::from(flag));
+        self
+    }
+
+    /// Adds bytes, their number before them.
+    #[must_use]
+    pub fn bytes(self, bytes: &[u8]) -> Self {
+        let mut longer = self.integer(bytes.len() as u64);
+        longer.bytes.extend_from_slice(bytes);
+        longer
+    }
+
+    /// Adds text, the number of its bytes before it.
+    #[must_use]
+    pub fn text(self, words: &str) -> Self {
+        self.bytes(words.as_bytes())
+    }
+
+    /// The bytes of all fields.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// Reads what a [`Writer`] wrote; anything else is [`Error::BadSnapshot`], never a panic.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Starts at the first field.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// The next number.
+    ///
+    /// # Errors
+    ///
+    /// Like all reads, [`Error::BadSnapshot`] when the bytes are no such field.
+    pub fn integer(&mut self) -> Result<u64, Error> {
+        let (number, rest) = self.rest.split_first_chunk().ok_or_else(short)?;
+        self.rest = rest;
+        Ok(u64::from_le_bytes(*number))
+    }
+
+    /// The next flag.
+    ///
+    /// # Errors
+    ///
+    /// See [`Reader::integer`].
+    pub fn flag(&mut self) -> Result<bool, Error> {
+        let (byte, rest) = self.rest.split_first().ok_or_else(short)?;
+        self.rest = rest;
+        match byte {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(Error::bad_snapshot(format!("a flag of the snapshot is {other}, not 0 or 1"))),
+        }
+    }
+
+    /// The next bytes.
+    ///
+    /// # Errors
+    ///
+    /// See [`Reader::integer`].
+    pub fn bytes(&mut self) -> Result<&'a [u8], Error> {
+        let length = usize::try_from(self.integer()?).map_err(|_| short())?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or_else(short)?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    /// The next text.
+    ///
+    /// # Errors
+    ///
+    /// See [`Reader::integer`].
+    pub fn text(&mut self) -> Result<&'a str, Error> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| Error::bad_snapshot("a text of the snapshot is not UTF-8"))
+    }
+
+    /// Everything was read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadSnapshot`] when something is left.
+    pub fn end(&self) -> Result<(), Error> {
+        match self.rest.len() {
+            0 => Ok(()),
+            left => Err(Error::bad_snapshot(format!("{left} bytes are left at the snapshot's end"))),
+        }
+    }
+}
+
+fn short() -> Error {
+    Error::bad_snapshot("the snapshot is cut short")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<(u64, bool, String), Error> {
+        let mut reader = Reader::new(bytes);
+        let fields = (reader.integer()?, reader.flag()?, reader.text()?.to_owned());
+        reader.end()?;
+        Ok(fields)
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_nothing_else() {
+        let bytes = Writer::new().integer(u64::MAX).flag(true).text("ice").finish();
+        assert_eq!(read(&bytes), Ok((u64::MAX, true, "ice".into())));
+        for length in 0..bytes.len() {
+            assert!(matches!(read(&bytes[..length]), Err(Error::BadSnapshot(_))), "cut at {length}");
+        }
+        assert!(matches!(read(&[bytes.as_slice(), &[0]].concat()), Err(Error::BadSnapshot(_))));
+        let mut absurd = bytes;
+        absurd[9..17].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(matches!(read(&absurd), Err(Error::BadSnapshot(_))));
+    }
+}
