@@ -1,1 +1,26 @@
 //! What a run leaves on disk.
+//!
+//! One rule shapes every file here: a process that is killed, or a machine that stops, at any moment leaves nothing
+//! that is half and looks whole, and no episode twice. Whole files are renamed into place; what grows (the journal,
+//! the metrics) is framed so that a torn end is seen and cut off. A run folder has one writer, which holds its lock,
+//! and any number of readers, which change nothing.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod episodes;
+mod error;
+mod folder;
+mod journal;
+mod metrics;
+mod part;
+mod reader;
+mod summary;
+mod tensorboard;
+
+pub use episodes::EpisodeStore;
+pub use error::StoreError;
+pub use folder::{RunFolder, RunReader};
+pub use metrics::{METRICS_SCHEMA, Metrics, MetricsLine};
+pub use part::PART_SCHEMA;
+pub use reader::EpisodeReader;
+pub use summary::{SUMMARY_SCHEMA, StageSummary, Summary};

@@ -1,0 +1,275 @@
+//! A Parquet part: the episodes of one step as columns, for pandas to read and the host to rebuild exactly.
+//!
+//! What people group and plot by stands in plain columns; the segments' columns are joined, with `segment_ends` saying
+//! where each ends; the turns stand as JSON in `transcript` and the rest of the record as JSON in `record`.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::builder::{BooleanBuilder, Float32Builder, ListBuilder, UInt32Builder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Float32Type, UInt32Type};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, ListArray, RecordBatch, StringArray, UInt32Array, UInt64Array,
+};
+use gymkhana_episode::{EPISODE_SCHEMA, EpisodeId, EpisodeRecord, Segment};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::{ArrowWriter, ProjectionMask};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+
+use crate::StoreError;
+use crate::folder::write;
+
+/// The number of the parts' shape.
+pub const PART_SCHEMA: u32 = 1;
+
+const SCHEMA_KEY: &str = "gymkhana:schema";
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Writes a part, whole or not at all.
+pub(crate) fn write_part(path: &Path, records: &[EpisodeRecord]) -> Result<(), StoreError> {
+    let bytes = encode(records).map_err(|source| StoreError::Parquet { path: path.to_owned(), source })?;
+    write(path, &bytes)
+}
+
+/// Reads the episodes of a part, in the order in which they were written.
+pub(crate) fn read_part(path: &Path) -> Result<Vec<EpisodeRecord>, StoreError> {
+    let mut records = Vec::new();
+    for batch in open(path, None)? {
+        let failed = |source| StoreError::Parquet { path: path.to_owned(), source };
+        let batch = batch.map_err(|source| failed(source.into()))?;
+        for row in 0..batch.num_rows() {
+            records.push(decode_row(&batch, row).map_err(failed)?);
+        }
+    }
+    Ok(records)
+}
+
+/// Reads which episodes a part holds, in the order in which they were written.
+pub(crate) fn read_ids(path: &Path) -> Result<Vec<EpisodeId>, StoreError> {
+    let mut ids = Vec::new();
+    for batch in open(path, Some("id"))? {
+        let failed = |source| StoreError::Parquet { path: path.to_owned(), source };
+        let batch = batch.map_err(|source| failed(source.into()))?;
+        for row in 0..batch.num_rows() {
+            ids.push(text(&batch, "id", row).and_then(|text| Ok(text.parse()?)).map_err(failed)?);
+        }
+    }
+    Ok(ids)
+}
+
+/// Opens a part, with all its columns or one, once its schema is known to be ours.
+fn open(path: &Path, column: Option<&str>) -> Result<ParquetRecordBatchReader, StoreError> {
+    let failed = |source: Cause| StoreError::Parquet { path: path.to_owned(), source };
+    let file = File::open(path).map_err(|source| StoreError::io(path, source))?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|source| failed(source.into()))?;
+    let pairs = builder.metadata().file_metadata().key_value_metadata();
+    let schema = pairs.into_iter().flatten().find(|pair| pair.key == SCHEMA_KEY).and_then(|pair| pair.value.as_deref());
+    let found: u32 = schema
+        .ok_or_else(|| failed(format!("the file's metadata has no `{SCHEMA_KEY}`: it is no part of a run").into()))?
+        .parse()
+        .map_err(|source: std::num::ParseIntError| failed(source.into()))?;
+    if found != PART_SCHEMA {
+        return Err(StoreError::Schema { path: path.to_owned(), found, known: PART_SCHEMA });
+    }
+    let builder = match column {
+        None => builder,
+        Some(column) => {
+            let mask = ProjectionMask::columns(builder.parquet_schema(), [column]);
+            builder.with_projection(mask)
+        }
+    };
+    builder.build().map_err(|source| failed(source.into()))
+}
+
+fn encode(records: &[EpisodeRecord]) -> Result<Vec<u8>, Cause> {
+    let mut columns = plain_columns(records)?;
+    columns.extend(segment_columns(records));
+    columns.extend(text_columns(records)?);
+    let columns = columns.into_iter().map(|(name, array)| (name, array, name == "reward"));
+    let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_key_value_metadata(Some(vec![KeyValue::new(SCHEMA_KEY.to_owned(), PART_SCHEMA.to_string())]))
+        .build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties))?;
+    writer.write(&batch)?;
+    Ok(writer.into_inner()?)
+}
+
+/// What people group, filter and plot by: one value an episode.
+fn plain_columns(records: &[EpisodeRecord]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
+    fn whole(records: &[EpisodeRecord], of: impl Fn(&EpisodeRecord) -> u32) -> ArrayRef {
+        Arc::new(UInt32Array::from_iter_values(records.iter().map(of)))
+    }
+    fn long(records: &[EpisodeRecord], of: impl Fn(&EpisodeRecord) -> u64) -> ArrayRef {
+        Arc::new(UInt64Array::from_iter_values(records.iter().map(of)))
+    }
+    fn word(records: &[EpisodeRecord], of: impl Fn(&EpisodeRecord) -> String) -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(records.iter().map(of)))
+    }
+    let phases = words(records.iter().map(|record| &record.id.phase))?;
+    let endings = words(records.iter().map(|record| &record.ending))?;
+    Ok(vec![
+        ("schema", whole(records, |record| record.schema)),
+        ("id", word(records, |record| record.id.to_string())),
+        ("stage", whole(records, |record| record.id.stage)),
+        ("phase", phases),
+        ("step", long(records, |record| record.id.step)),
+        ("group", whole(records, |record| record.id.group)),
+        ("member", whole(records, |record| record.id.member)),
+        ("attempt", whole(records, |record| record.id.attempt)),
+        ("task_split", word(records, |record| record.task.split.clone())),
+        ("task_index", long(records, |record| record.task.index)),
+        ("ending", endings),
+        ("success", Arc::new(BooleanArray::from_iter(records.iter().map(|record| Some(record.success))))),
+        ("reward", Arc::new(Float64Array::from_iter(records.iter().map(|record| record.rewards.first().copied())))),
+        ("calls", long(records, |record| record.calls() as u64)),
+        ("sampled_tokens", long(records, |record| record.sampled_tokens() as u64)),
+        ("total_ms", Arc::new(Float64Array::from_iter_values(records.iter().map(|record| record.timing.total_ms)))),
+    ])
+}
+
+/// Enum values as the words that their JSON has.
+fn words<'a, T: serde::Serialize + 'a>(values: impl Iterator<Item = &'a T>) -> Result<ArrayRef, Cause> {
+    let words = values
+        .map(|value| Ok(serde_json::to_string(value)?.trim_matches('"').to_owned()))
+        .collect::<Result<Vec<String>, Cause>>()?;
+    Ok(Arc::new(StringArray::from(words)))
+}
+
+/// The segments' columns: one list an episode, its segments joined.
+fn segment_columns(records: &[EpisodeRecord]) -> Vec<(&'static str, ArrayRef)> {
+    fn numbers<'a>(records: &'a [EpisodeRecord], of: impl Fn(&'a Segment) -> &'a [u32]) -> ArrayRef {
+        let mut list = ListBuilder::new(UInt32Builder::new());
+        for record in records {
+            record.segments.iter().for_each(|segment| list.values().append_slice(of(segment)));
+            list.append(true);
+        }
+        Arc::new(list.finish())
+    }
+    fn floats<'a>(records: &'a [EpisodeRecord], of: impl Fn(&'a Segment) -> &'a [f32]) -> ArrayRef {
+        let mut list = ListBuilder::new(Float32Builder::new());
+        for record in records {
+            record.segments.iter().for_each(|segment| list.values().append_slice(of(segment)));
+            list.append(true);
+        }
+        Arc::new(list.finish())
+    }
+    let mut sampled = ListBuilder::new(BooleanBuilder::new());
+    let mut ends = ListBuilder::new(UInt32Builder::new());
+    for record in records {
+        let mut end = 0;
+        for segment in &record.segments {
+            sampled.values().append_slice(&segment.sampled);
+            end += segment.len() as u32;
+            ends.values().append_value(end);
+        }
+        sampled.append(true);
+        ends.append(true);
+    }
+    vec![
+        ("tokens", numbers(records, |segment| &segment.tokens)),
+        ("sampled", Arc::new(sampled.finish())),
+        ("log_probs", floats(records, |segment| &segment.log_probs)),
+        ("entropies", floats(records, |segment| &segment.entropies)),
+        ("versions", numbers(records, |segment| &segment.versions)),
+        ("seats", numbers(records, |segment| &segment.seats)),
+        ("turns", numbers(records, |segment| &segment.turns)),
+        ("segment_ends", Arc::new(ends.finish())),
+    ]
+}
+
+/// The turns, and what no other column holds, as JSON.
+fn text_columns(records: &[EpisodeRecord]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
+    let mut transcripts = Vec::with_capacity(records.len());
+    let mut rests = Vec::with_capacity(records.len());
+    for record in records {
+        transcripts.push(serde_json::to_string(&record.turns)?);
+        let mut rest = record.clone();
+        rest.turns.clear();
+        rest.segments.clear();
+        rests.push(serde_json::to_string(&rest)?);
+    }
+    Ok(vec![("transcript", Arc::new(StringArray::from(transcripts))), ("record", Arc::new(StringArray::from(rests)))])
+}
+
+fn decode_row(batch: &RecordBatch, row: usize) -> Result<EpisodeRecord, Cause> {
+    let mut record: EpisodeRecord = serde_json::from_str(text(batch, "record", row)?)?;
+    if record.schema != EPISODE_SCHEMA {
+        return Err(
+            format!("row {row} has record schema {} and this host reads {EPISODE_SCHEMA}", record.schema).into()
+        );
+    }
+    record.turns = serde_json::from_str(text(batch, "transcript", row)?)?;
+    record.segments = decode_segments(batch, row)?;
+    Ok(record)
+}
+
+fn decode_segments(batch: &RecordBatch, row: usize) -> Result<Vec<Segment>, Cause> {
+    let sampled = list(batch, "sampled", row)?;
+    let sampled = sampled.as_boolean_opt().ok_or("column `sampled` holds no flags")?;
+    let mut whole = Segment {
+        tokens: values::<UInt32Type>(batch, "tokens", row)?,
+        sampled: (0..sampled.len()).map(|place| sampled.value(place)).collect(),
+        log_probs: values::<Float32Type>(batch, "log_probs", row)?,
+        entropies: values::<Float32Type>(batch, "entropies", row)?,
+        versions: values::<UInt32Type>(batch, "versions", row)?,
+        seats: values::<UInt32Type>(batch, "seats", row)?,
+        turns: values::<UInt32Type>(batch, "turns", row)?,
+    };
+    if !is_even(&whole) {
+        return Err(format!("the segments' columns of row {row} are not of one length").into());
+    }
+    let ends = values::<UInt32Type>(batch, "segment_ends", row)?;
+    let mut start = 0;
+    let mut segments = Vec::with_capacity(ends.len());
+    for end in ends {
+        let length = (end as usize).checked_sub(start).filter(|length| *length <= whole.len());
+        segments.push(take_front(&mut whole, length.ok_or("column `segment_ends` goes back or too far")?));
+        start = end as usize;
+    }
+    if !whole.is_empty() {
+        return Err(format!("tokens of row {row} belong to no segment").into());
+    }
+    Ok(segments)
+}
+
+/// Whether all columns of a segment are of one length.
+pub(crate) fn is_even(segment: &Segment) -> bool {
+    let Segment { tokens, sampled, log_probs, entropies, versions, seats, turns } = segment;
+    let lengths = [sampled.len(), log_probs.len(), entropies.len(), versions.len(), seats.len(), turns.len()];
+    lengths.iter().all(|length| *length == tokens.len())
+}
+
+fn take_front(whole: &mut Segment, length: usize) -> Segment {
+    Segment {
+        tokens: whole.tokens.drain(..length).collect(),
+        sampled: whole.sampled.drain(..length).collect(),
+        log_probs: whole.log_probs.drain(..length).collect(),
+        entropies: whole.entropies.drain(..length).collect(),
+        versions: whole.versions.drain(..length).collect(),
+        seats: whole.seats.drain(..length).collect(),
+        turns: whole.turns.drain(..length).collect(),
+    }
+}
+
+fn text<'a>(batch: &'a RecordBatch, column: &str, row: usize) -> Result<&'a str, Cause> {
+    let texts = batch.column_by_name(column).and_then(|array| array.as_string_opt::<i32>());
+    Ok(texts.ok_or_else(|| format!("there is no text column `{column}`"))?.value(row))
+}
+
+fn list(batch: &RecordBatch, column: &str, row: usize) -> Result<ArrayRef, Cause> {
+    let lists: Option<&ListArray> = batch.column_by_name(column).and_then(|array| array.as_list_opt());
+    Ok(lists.ok_or_else(|| format!("there is no list column `{column}`"))?.value(row))
+}
+
+fn values<T: ArrowPrimitiveType>(batch: &RecordBatch, column: &str, row: usize) -> Result<Vec<T::Native>, Cause> {
+    let array = list(batch, column, row)?;
+    let values = array.as_primitive_opt::<T>().ok_or_else(|| format!("column `{column}` holds other numbers"))?;
+    Ok(values.values().to_vec())
+}

@@ -1,0 +1,157 @@
+//! Seeded records with everything in them that a record can hold.
+#![allow(dead_code, reason = "each test file uses some of these")]
+
+use gymkhana_episode::{
+    Boundary, Call, Component, Content, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Evidence, Failure,
+    FailureKind, Function, Media, NamedValue, Opening, Part, Phase, PluginScore, Score, SeatFunctions, SeatRewards,
+    Seed, Segment, Stream, TaskRef, Timing, Turn, Value,
+};
+
+/// The `number`-th episode of a run: eight members a group, four groups a step.
+pub fn id(number: u64) -> EpisodeId {
+    EpisodeId {
+        stage: 1,
+        phase: Phase::Train,
+        step: number / 32,
+        group: (number / 8 % 4) as u32,
+        member: (number % 8) as u32,
+        attempt: 0,
+    }
+}
+
+/// The record of the `number`-th episode; the same whenever it is asked for.
+pub fn record(number: u64) -> EpisodeRecord {
+    let mut stream = Seed(number).child("record").stream();
+    let random = &mut stream;
+    EpisodeRecord {
+        schema: EPISODE_SCHEMA,
+        id: id(number),
+        task: TaskRef { split: words(random), index: random.bits() },
+        seed: Seed(random.bits()),
+        training_step: random.bits(),
+        opening: Opening {
+            functions: several(random, |random| SeatFunctions {
+                seat: random.bits() as u32,
+                functions: several(random, function),
+            }),
+            setup: several(random, |random| (words(random), bytes(random))),
+            observations: several(random, |random| (random.bits() as u32, content(random))),
+        },
+        turns: several(random, turn),
+        segments: several(random, segment),
+        ending: [Ending::Terminated, Ending::TurnLimit, Ending::EnvironmentFailed][random.below(3) as usize],
+        environment_rewards: several(random, |random| SeatRewards { seat: 0, rewards: several(random, double) }),
+        extras: several(random, named_value),
+        privileged: several(random, named_value),
+        views: several(random, named_value),
+        scores: several(random, |random| PluginScore { plugin: words(random), scores: several(random, score) }),
+        rewards: several(random, double),
+        success: random.below(2) == 0,
+        failures: several(random, failure),
+        timing: Timing { total_ms: double(random), policy_ms: double(random), ..Timing::default() },
+    }
+}
+
+fn several<T>(random: &mut Stream, of: impl Fn(&mut Stream) -> T) -> Vec<T> {
+    (0..random.below(4)).map(|_| of(random)).collect()
+}
+
+/// Any finite number, by its bits.
+fn double(random: &mut Stream) -> f64 {
+    Some(f64::from_bits(random.bits())).filter(|number| number.is_finite()).unwrap_or(-0.0)
+}
+
+fn single(random: &mut Stream) -> f32 {
+    Some(f32::from_bits(random.bits() as u32)).filter(|number| number.is_finite()).unwrap_or(f32::MIN_POSITIVE)
+}
+
+fn words(random: &mut Stream) -> String {
+    let alphabet = ['a', 'Z', '0', ' ', '"', '\\', '\n', '\0', '\u{7f}', 'é', '雪', '🦀', '<', '{', '\u{2028}'];
+    (0..random.below(12)).map(|_| alphabet[random.below(alphabet.len() as u64) as usize]).collect()
+}
+
+fn bytes(random: &mut Stream) -> Vec<u8> {
+    let mut bytes = vec![0; random.below(20) as usize];
+    random.fill(&mut bytes);
+    bytes
+}
+
+fn content(random: &mut Stream) -> Content {
+    several(random, |random| {
+        let kind = random.below(5);
+        let media = Media { mime: words(random), bytes: bytes(random) };
+        match kind {
+            0 => Part::Text(words(random)),
+            1 => Part::Image(media),
+            2 => Part::Audio(media),
+            3 => Part::Video(media),
+            _ => Part::Other(media),
+        }
+    })
+}
+
+fn function(random: &mut Stream) -> Function {
+    Function { name: words(random), description: words(random), parameters: words(random), cost: double(random) }
+}
+
+fn turn(random: &mut Stream) -> Turn {
+    let seat = random.bits() as u32;
+    match random.below(4) {
+        0 => Turn::Message { seat, content: content(random) },
+        1 => Turn::Call {
+            seat,
+            call: Call { id: words(random), name: words(random), arguments: words(random) },
+            cost: double(random),
+        },
+        2 => Turn::Answer { seat, id: words(random), content: content(random), failed: random.below(2) == 0 },
+        _ => Turn::Observation { seat, content: content(random) },
+    }
+}
+
+fn segment(random: &mut Stream) -> Segment {
+    let length = random.below(40) as usize;
+    let numbers = |random: &mut Stream| (0..length).map(|_| random.bits() as u32).collect::<Vec<u32>>();
+    Segment {
+        tokens: numbers(random),
+        sampled: (0..length).map(|_| random.below(2) == 0).collect(),
+        log_probs: (0..length).map(|_| single(random)).collect(),
+        entropies: (0..length).map(|_| single(random)).collect(),
+        versions: numbers(random),
+        seats: numbers(random),
+        turns: numbers(random),
+    }
+}
+
+fn named_value(random: &mut Stream) -> NamedValue {
+    let value = match random.below(6) {
+        0 => Value::Flag(random.below(2) == 0),
+        1 => Value::Integer(random.bits() as i64),
+        2 => Value::Number(double(random)),
+        3 => Value::Text(words(random)),
+        4 => Value::Bytes(bytes(random)),
+        _ => Value::Other(words(random)),
+    };
+    NamedValue { name: words(random), value }
+}
+
+fn score(random: &mut Stream) -> Score {
+    Score {
+        seat: random.bits() as u32,
+        total: double(random),
+        components: several(random, |random| Component { name: words(random), value: double(random) }),
+        turns: several(random, double),
+        evidence: several(random, |random| Evidence { turn: 1, start: 2, end: 3, note: words(random) }),
+    }
+}
+
+fn failure(random: &mut Stream) -> Failure {
+    let at = match random.below(5) {
+        0 => Boundary::Environment(words(random)),
+        1 => Boundary::Tool(words(random)),
+        2 => Boundary::Reward(words(random)),
+        3 => Boundary::Model,
+        _ => Boundary::Host,
+    };
+    let kind = [FailureKind::Trap, FailureKind::ResultSize, FailureKind::Fault][random.below(3) as usize];
+    Failure { at, kind, during: words(random), message: words(random) }
+}

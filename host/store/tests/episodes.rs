@@ -1,0 +1,220 @@
+//! Episodes come back as they were, each once, wherever a crash fell.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{id, record};
+use gymkhana_episode::{EpisodeId, Phase, Segment};
+use gymkhana_store::{EpisodeStore, RunFolder, StoreError};
+use tempfile::TempDir;
+
+fn run() -> (TempDir, RunFolder) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = RunFolder::create(&folder.path().join("run"), "seed = 1\n").expect("a run");
+    (folder, run)
+}
+
+fn store(run: &RunFolder) -> EpisodeStore {
+    run.episodes().expect("the store opens")
+}
+
+fn fill(store: &mut EpisodeStore, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        assert!(store.append(&record(number)).expect("appended"));
+    }
+}
+
+/// Whether readers find exactly the first `count` episodes, each once and as it was.
+fn assert_holds(run: &RunFolder, count: u64) {
+    let reader = run.reader().episodes().expect("the reader opens");
+    let ids: Vec<EpisodeId> = (0..count).map(id).collect();
+    assert_eq!(reader.ids(), ids);
+    let mut read: Vec<_> = reader.read_all().map(|record| record.expect("readable")).collect();
+    read.sort_by_key(|record| record.id);
+    assert_eq!(read.len() as u64, count);
+    for (number, read) in (0..).zip(read) {
+        assert_eq!(read, record(number), "episode {number}");
+    }
+}
+
+fn file(run: &RunFolder, name: &str) -> PathBuf {
+    run.reader().path().join("episodes").join(name)
+}
+
+fn only_file(run: &RunFolder) -> PathBuf {
+    let mut entries = fs::read_dir(file(run, "")).expect("listed");
+    let path = entries.next().expect("one file").expect("an entry").path();
+    assert!(entries.next().is_none(), "more than one file");
+    path
+}
+
+#[test]
+fn records_survive_journal_and_part() {
+    let (_folder, run) = run();
+    let mut store = store(&run);
+    fill(&mut store, 0..200);
+    assert_holds(&run, 200);
+    let part = store.commit().expect("committed").expect("a part");
+    assert!(part.ends_with("part-000001.parquet"));
+    assert_eq!(only_file(&run), part);
+    assert_holds(&run, 200);
+    for number in [0, 77, 199] {
+        // Debug texts tell -0.0 from 0.0, which `==` does not.
+        let read = store.stored().read(id(number)).expect("read");
+        assert_eq!(format!("{read:?}"), format!("{:?}", record(number)));
+    }
+}
+
+#[test]
+fn an_id_is_stored_once() {
+    let (_folder, run) = run();
+    let mut store = store(&run);
+    fill(&mut store, 0..3);
+    let mut other = record(1);
+    other.success = !other.success;
+    assert!(!store.append(&other).expect("known in the journal"));
+    store.commit().expect("committed");
+    assert!(!store.append(&other).expect("known in a part"));
+    assert!(store.commit().expect("nothing to commit").is_none());
+    fill(&mut store, 3..5);
+    assert_holds(&run, 5);
+}
+
+#[test]
+fn a_crash_before_the_part_is_renamed_loses_nothing() {
+    let (_folder, run) = run();
+    fill(&mut store(&run), 0..5);
+    fs::write(file(&run, ".part-000001.parquet.77-0.tmp"), b"PAR1 half a part").expect("written");
+    let path = run.reader().path().to_owned();
+    drop(run);
+    let run = RunFolder::open_for_resume(&path).expect("resumed");
+    let mut store = store(&run);
+    fill(&mut store, 5..7);
+    store.commit().expect("committed");
+    assert!(only_file(&run).ends_with("part-000001.parquet"));
+    assert_holds(&run, 7);
+}
+
+#[test]
+fn a_crash_before_the_journal_is_removed_counts_nothing_twice() {
+    let (_folder, run) = run();
+    let mut writer = store(&run);
+    fill(&mut writer, 0..5);
+    let journal = file(&run, "journal-000001.log");
+    let kept = fs::read(&journal).expect("the journal");
+    writer.commit().expect("committed");
+    fs::write(&journal, &kept).expect("the journal is back");
+    assert_holds(&run, 5);
+    let mut again = store(&run);
+    assert!(!journal.exists());
+    fill(&mut again, 5..6);
+    again.commit().expect("committed");
+    assert_holds(&run, 6);
+}
+
+#[test]
+fn a_torn_end_is_cut_off_at_every_length() {
+    let (_folder, run) = run();
+    fill(&mut store(&run), 0..2);
+    let journal = file(&run, "journal-000001.log");
+    let two = fs::read(&journal).expect("two frames").len();
+    fill(&mut store(&run), 2..3);
+    let whole = fs::read(&journal).expect("three frames");
+    for length in two + 1..whole.len() {
+        fs::write(&journal, &whole[..length]).expect("torn");
+        assert_holds(&run, 2);
+        assert_eq!(store(&run).torn_bytes(), (length - two) as u64);
+        assert_eq!(fs::metadata(&journal).expect("the journal").len(), two as u64);
+    }
+    // A file that was extended but not written before the machine stopped.
+    fs::write(&journal, [&whole[..two], &[0; 100]].concat()).expect("torn");
+    fill(&mut store(&run), 2..4);
+    assert_holds(&run, 4);
+}
+
+#[test]
+fn damage_before_whole_frames_is_not_repaired_by_guessing() {
+    let (_folder, run) = run();
+    fill(&mut store(&run), 0..1);
+    let journal = file(&run, "journal-000001.log");
+    let second = fs::read(&journal).expect("one frame").len();
+    fill(&mut store(&run), 1..3);
+    let whole = fs::read(&journal).expect("three frames");
+    // In the length, the checksum and the payload of the second frame.
+    for place in [second, second + 3, second + 4, second + 20] {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 0x10;
+        fs::write(&journal, &damaged).expect("damaged");
+        let error = run.episodes().expect_err("damaged");
+        assert!(matches!(&error, StoreError::Damaged { offset, .. } if *offset == second as u64), "{error}");
+        assert!(error.to_string().contains("journal-000001.log"), "{error}");
+        assert_eq!(fs::read(&journal).expect("the journal"), damaged);
+    }
+}
+
+#[test]
+fn newer_shapes_and_foreign_files_are_refused_by_name() {
+    let (_folder, run) = run();
+    fill(&mut store(&run), 0..1);
+    let journal = file(&run, "journal-000001.log");
+    let whole = fs::read(&journal).expect("the journal");
+    fs::write(&journal, [b"GYMJ\x09\0\0\0", &whole[8..]].concat()).expect("written");
+    assert!(matches!(run.episodes(), Err(StoreError::Schema { found: 9, .. })));
+    fs::write(&journal, b"my notes").expect("written");
+    assert!(matches!(run.episodes(), Err(StoreError::Damaged { offset: 0, .. })));
+    fs::remove_file(&journal).expect("removed");
+
+    let mut later = record(0);
+    later.schema = 2;
+    store(&run).append(&later).expect("appended");
+    assert!(matches!(run.episodes(), Err(StoreError::Schema { found: 2, .. })));
+    fs::remove_file(&journal).expect("removed");
+
+    fs::write(file(&run, "part-000001.parquet"), b"PAR1 no part PAR1").expect("written");
+    let error = run.episodes().expect_err("no part");
+    assert!(error.to_string().contains("part-000001.parquet"), "{error}");
+}
+
+#[test]
+fn what_could_not_be_read_again_is_not_stored() {
+    let (_folder, run) = run();
+    let mut store = store(&run);
+    let mut not_finite = record(0);
+    not_finite.rewards = vec![f64::NAN];
+    assert!(matches!(store.append(&not_finite), Err(StoreError::Unstorable(..))));
+    let mut ragged = record(0);
+    ragged.segments = vec![Segment { tokens: vec![1], ..Segment::default() }];
+    assert!(matches!(store.append(&ragged), Err(StoreError::Unstorable(..))));
+    fill(&mut store, 0..1);
+    assert_holds(&run, 1);
+}
+
+#[test]
+fn a_resumed_run_forgets_what_came_after_its_checkpoint() {
+    let (_folder, run) = run();
+    let mut writer = store(&run);
+    // 32 episodes a step: parts of one step, of one and a half, and a journal.
+    for numbers in [0..32, 32..80, 80..128] {
+        fill(&mut writer, numbers);
+        writer.commit().expect("committed");
+    }
+    fill(&mut writer, 128..130);
+    assert_eq!(writer.discard_from(1, Phase::Train, 2).expect("discarded"), 130 - 64);
+    assert_holds(&run, 64);
+    assert_eq!(writer.discard_from(1, Phase::Train, 2).expect("again"), 0);
+    let mut again = store(&run);
+    fill(&mut again, 64..70);
+    again.commit().expect("committed");
+    assert_holds(&run, 70);
+    assert_eq!(again.discard_from(0, Phase::Demonstration, 0).expect("all"), 70);
+    assert!(Path::new(&file(&run, "")).read_dir().expect("listed").next().is_none());
+}
+
+#[test]
+fn an_episode_that_is_not_there_is_named() {
+    let (_folder, run) = run();
+    let error = store(&run).stored().read(id(7)).expect_err("not there");
+    assert!(error.to_string().contains("`1.train.0.0.7.0`"), "{error}");
+}

@@ -1,0 +1,94 @@
+//! Who may use a run's folder, and what it says to the others.
+
+use std::fs;
+
+use gymkhana_registry::{Digest, Lock};
+use gymkhana_store::{RunFolder, RunReader, SUMMARY_SCHEMA, StageSummary, StoreError, Summary};
+
+const RUN: &str = "seed = 1\n";
+
+#[test]
+fn a_run_gets_its_own_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("deep").join("run");
+    let run = RunFolder::create(&path, RUN).expect("made");
+    assert_eq!(run.reader().run_text().expect("read"), RUN);
+    assert!(matches!(RunFolder::open_for_resume(&path), Err(StoreError::InUse(_))));
+    drop(run);
+    let error = RunFolder::create(&path, RUN).expect_err("taken");
+    assert!(matches!(error, StoreError::HoldsRun(_)));
+    assert!(error.to_string().ends_with("holds another run; choose another --out or pass --resume"), "{error}");
+    assert_eq!(RunFolder::open_for_resume(&path).expect("resumed").reader().run_text().expect("read"), RUN);
+}
+
+#[test]
+fn other_things_are_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("thesis.tex");
+    fs::write(&file, "years of work").expect("written");
+    assert!(matches!(RunFolder::create(folder.path(), RUN), Err(StoreError::Foreign(_))));
+    assert!(matches!(RunFolder::create(&file, RUN), Err(StoreError::NotAFolder(_))));
+    assert!(matches!(RunFolder::open_for_resume(folder.path()), Err(StoreError::NoRun(_))));
+    assert!(matches!(RunReader::open(&folder.path().join("nothing")), Err(StoreError::NoRun(_))));
+    assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
+}
+
+#[test]
+fn a_folder_that_a_crash_left_without_a_run_is_free() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join(".lock"), "").expect("written");
+    fs::write(folder.path().join(".run.toml.1-0.tmp"), "see").expect("written");
+    RunFolder::create(folder.path(), RUN).expect("made");
+    assert!(!folder.path().join(".run.toml.1-0.tmp").exists());
+}
+
+#[test]
+fn plugins_are_those_that_their_digests_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = RunFolder::create(&folder.path().join("run"), RUN).expect("made");
+    let digest = run.add_plugin(b"plugin").expect("added");
+    assert_eq!(digest, Digest::of(b"plugin"));
+    assert_eq!(run.add_plugin(b"plugin").expect("added again"), digest);
+    assert_eq!(run.reader().plugin(&digest).expect("read"), b"plugin");
+    let path = run.reader().path().join("plugins").join(format!("{digest}.wasm"));
+    fs::write(&path, b"plugim").expect("damaged");
+    assert!(matches!(run.reader().plugin(&digest), Err(StoreError::WrongDigest { .. })));
+    assert!(matches!(run.reader().plugin(&Digest::of(b"other")), Err(StoreError::Plugin(_))));
+    let lock = Lock::new(Vec::new()).expect("an empty lock");
+    run.write_lock(&lock).expect("written");
+    assert_eq!(run.reader().lock().expect("read"), lock);
+}
+
+#[test]
+fn state_and_summary_come_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = RunFolder::create(&folder.path().join("run"), RUN).expect("made");
+    assert_eq!(run.reader().state::<(u32, String)>().expect("none"), None);
+    run.write_state(&(3, "rl")).expect("written");
+    assert_eq!(run.reader().state().expect("read"), Some((3, "rl".to_owned())));
+    let summary = Summary {
+        schema: SUMMARY_SCHEMA,
+        stages: vec![StageSummary {
+            name: "rl".to_owned(),
+            success_before: 0.5,
+            success_after: 0.75,
+            success_before_sampled: None,
+            success_after_sampled: Some(0.625),
+            episodes: 512,
+            tokens: 100_000,
+            seconds: 61.5,
+        }],
+        success: 0.75,
+        success_sampled: Some(0.625),
+        seconds: 70.25,
+    };
+    assert_eq!(run.reader().summary().expect("none"), None);
+    run.write_summary(&summary).expect("written");
+    assert_eq!(run.reader().summary().expect("read"), Some(summary.clone()));
+    let text = fs::read_to_string(run.reader().path().join("summary.json")).expect("read");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(json["stages"][0]["success_after"], 0.75);
+    assert!(json["stages"][0].get("success_before_sampled").is_none());
+    run.write_summary(&Summary { schema: 9, ..summary }).expect("written");
+    assert!(matches!(run.reader().summary(), Err(StoreError::Schema { found: 9, .. })));
+}
