@@ -1,1 +1,44 @@
 //! Loads plugins and calls them inside their limits.
+//!
+//! A plugin is untrusted code that an agent's words drive. It gets a store of its own for each episode, session or
+//! scoring, and everything that it does is bounded: its running time, its memory, what it may return, what it may
+//! write, and how many of its kind are live. Whatever it does comes back as a value or as a typed [`CallError`];
+//! who pays for a failure is decided above this crate. WASI is virtual: a plugin sees no file, no network and no
+//! time of the machine, so that its answers depend on its inputs and its seed alone.
+//!
+//! This crate does not schedule, retry or record, and it knows neither tokens nor models.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod bindings;
+mod cache;
+mod capacity;
+mod config;
+mod convert;
+mod environment;
+mod error;
+mod grant;
+mod info;
+mod live;
+mod log;
+mod meter;
+mod plugin;
+mod reward;
+mod sandbox;
+mod state;
+mod ticker;
+mod tool;
+mod wasi;
+
+pub use cache::CacheError;
+pub use capacity::places_for;
+pub use config::{Limits, SandboxConfig};
+pub use environment::{Advice, Deed, EnvironmentEpisode, Picture, Snapshot, Started, Stepped};
+pub use error::CallError;
+pub use grant::{Grants, Refusal};
+pub use info::{ComponentInfo, EnvironmentInfo, OptionInfo, Range, RewardInfo, SplitInfo, ToolInfo};
+pub use log::{LogLevel, LogLine};
+pub use plugin::{LoadError, Optional, Plugin};
+pub use reward::{Scorer, Trajectory, score};
+pub use sandbox::{Counters, Sandbox, SandboxError};
+pub use tool::{Answer, ToolSession};

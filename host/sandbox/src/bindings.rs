@@ -1,0 +1,32 @@
+//! The contract's types and calls as wasmtime sees them, generated from `wit/`.
+//!
+//! Arguments are borrowed from the host's records and results are owned, so that a call copies each text once.
+
+// The generated world holds more than the host calls, such as accessors of single functions.
+#![allow(missing_docs, dead_code, unused_qualifications, rust_2018_idioms, clippy::all, clippy::unwrap_used)]
+
+wasmtime::component::bindgen!({
+    path: "../../wit",
+    inline: "
+        package gymkhana:host;
+        world everything {
+            import gymkhana:plugin/log@0.1.0;
+            import gymkhana:plugin/random@0.1.0;
+            import gymkhana:plugin/clock@0.1.0;
+            export gymkhana:plugin/environment@0.1.0;
+            export gymkhana:plugin/environment-snapshot@0.1.0;
+            export gymkhana:plugin/environment-state-key@0.1.0;
+            export gymkhana:plugin/environment-privileged@0.1.0;
+            export gymkhana:plugin/environment-oracle@0.1.0;
+            export gymkhana:plugin/environment-guidance@0.1.0;
+            export gymkhana:plugin/environment-render@0.1.0;
+            export gymkhana:plugin/tool@0.1.0;
+            export gymkhana:plugin/tool-snapshot@0.1.0;
+            export gymkhana:plugin/tool-final-view@0.1.0;
+            export gymkhana:plugin/reward@0.1.0;
+        }
+    ",
+    ownership: Borrowing { duplicate_if_necessary: true },
+    imports: { default: trappable },
+    exports: { default: async },
+});

@@ -1,0 +1,121 @@
+//! How many plugins may be live at once: bounded by the machine's memory mappings, and waiting for a free place.
+//!
+//! Past `vm.max_map_count` the process dies inside `malloc`, without an error to catch. So the pool's size is
+//! computed from that number, and whoever wants one more instance than fits waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use gymkhana_episode::FailureKind;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::CallError;
+
+/// Memory mappings of one live instance: two for its fiber stack, up to four for its copy-on-write memory.
+const MAPPINGS_PER_PLACE: u64 = 6;
+
+/// Beyond this many the pool's reserved addresses, over 4 GiB each, would crowd the 128 TiB that a process has.
+const MOST_PLACES: u64 = 10_000;
+
+/// Linux's default, for machines that do not say.
+const DEFAULT_MAP_COUNT: u64 = 65_530;
+
+/// How many instances may be live in a process that may have `max_map_count` memory mappings: those that fill half
+/// of them. The other half is for the model, the allocator and the threads.
+#[must_use]
+pub fn places_for(max_map_count: u64) -> u32 {
+    let places = (max_map_count / 2 / MAPPINGS_PER_PLACE).clamp(1, MOST_PLACES);
+    u32::try_from(places).unwrap_or(u32::MAX)
+}
+
+/// This machine's limit on a process's memory mappings.
+pub(crate) fn max_map_count() -> u64 {
+    std::fs::read_to_string("/proc/sys/vm/max_map_count")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(DEFAULT_MAP_COUNT)
+}
+
+/// The places of a sandbox.
+#[derive(Debug)]
+pub(crate) struct Places {
+    total: u32,
+    free: Arc<Semaphore>,
+    patience: Duration,
+    waits: AtomicU64,
+}
+
+/// A live instance's right to exist; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Places {
+    pub fn new(total: u32, patience: Duration) -> Self {
+        Self { total, free: Arc::new(Semaphore::new(total as usize)), patience, waits: AtomicU64::new(0) }
+    }
+
+    pub fn total(&self) -> u32 {
+        self.total
+    }
+
+    pub fn free(&self) -> u32 {
+        u32::try_from(self.free.available_permits()).unwrap_or(u32::MAX)
+    }
+
+    /// How often somebody had to wait.
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Takes `count` places, and waits for them if need be.
+    pub async fn take(&self, count: u32) -> Result<Place, CallError> {
+        if let Ok(permit) = Arc::clone(&self.free).try_acquire_many_owned(count) {
+            return Ok(Place { _permit: permit });
+        }
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        match tokio::time::timeout(self.patience, Arc::clone(&self.free).acquire_many_owned(count)).await {
+            Ok(Ok(permit)) => Ok(Place { _permit: permit }),
+            Ok(Err(_)) | Err(_) => Err(CallError::new(
+                FailureKind::Capacity,
+                format!(
+                    "no place for another live plugin became free within {} s: all {} are taken; keep fewer episodes \
+                     in flight or raise vm.max_map_count",
+                    self.patience.as_secs_f64(),
+                    self.total
+                ),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_fills_half_of_the_mappings() {
+        assert_eq!(places_for(65_530), 5_460); // Linux's default: 65,530 / 2 / 6
+        assert_eq!(places_for(262_144), 10_000); // 21,845 would need more addresses than there are
+        assert_eq!(places_for(120), 10);
+        assert_eq!(places_for(0), 1);
+    }
+
+    #[tokio::test]
+    async fn whoever_comes_late_waits_and_is_told_when_it_takes_too_long() {
+        let places = Arc::new(Places::new(2, Duration::from_millis(50)));
+        let first = places.take(2).await.expect("both are free");
+        let error = places.take(1).await.expect_err("none is free");
+        assert_eq!(error.kind, FailureKind::Capacity);
+        let waiting = tokio::spawn({
+            let places = Arc::clone(&places);
+            async move { places.take(1).await.map(|_| ()) }
+        });
+        tokio::task::yield_now().await;
+        drop(first);
+        waiting.await.expect("no panic").expect("a place became free");
+        assert_eq!((places.free(), places.waits()), (2, 2));
+    }
+}

@@ -1,0 +1,347 @@
+//! Episodes of environments.
+
+use std::sync::Arc;
+
+use gymkhana_episode::{Call, Content, NamedValue, Opening, Part, SeatFunctions, Seed, TaskRef};
+
+use crate::bindings::exports::gymkhana::plugin::{environment, environment_oracle, environment_render};
+use crate::live::{Entry, Slot};
+use crate::plugin::offered;
+use crate::{CallError, EnvironmentInfo, LogLine, Plugin, SplitInfo, convert, info};
+
+/// How an episode began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Started {
+    /// What the environment showed, offered and prepared.
+    pub opening: Opening,
+    /// Whose turn it is.
+    pub seat: u32,
+}
+
+/// What the seat to move does.
+#[derive(Debug, Clone, Copy)]
+pub enum Deed<'a> {
+    /// A message without a call of the environment's functions.
+    Message(&'a [Part]),
+    /// One of the functions that the environment offered to this seat.
+    Call(&'a Call),
+    /// Anything else.
+    Other(&'a [Part]),
+}
+
+/// What came of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stepped {
+    /// What is seen: seat and content.
+    pub observations: Vec<(u32, Content)>,
+    /// What was earned: seat and reward.
+    pub rewards: Vec<(u32, f64)>,
+    /// The episode is over.
+    pub terminated: bool,
+    /// The episode was cut off.
+    pub truncated: bool,
+    /// Facts for records and rewards; policies never see them.
+    pub extras: Vec<NamedValue>,
+    /// Whose turn it is; any number once the episode is over.
+    pub seat: u32,
+}
+
+/// What the expert does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Advice {
+    /// It says this.
+    Message(String),
+    /// It calls these functions in one turn. Ids are empty.
+    Calls(Vec<Call>),
+}
+
+/// A picture for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Picture {
+    /// Plain text.
+    Text(String),
+    /// SVG.
+    Svg(String),
+    /// Something else, described in text.
+    Other(String),
+}
+
+/// A plugin's state and the host's side of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// What the plugin wrote.
+    pub bytes: Vec<u8>,
+    /// The virtual clock, in nanoseconds.
+    pub clock: u64,
+    /// How many acting calls there were: the position of the random streams.
+    pub calls: u64,
+}
+
+/// One episode in a store of its own. Dropping it ends it.
+pub struct EnvironmentEpisode {
+    plugin: Plugin,
+    info: Arc<EnvironmentInfo>,
+    slot: Slot<environment::Guest>,
+    handle: u32,
+    /// What each seat earned so far.
+    totals: Vec<f64>,
+}
+
+impl Plugin {
+    /// What the environment says of itself; asked once and remembered.
+    ///
+    /// # Errors
+    /// If the plugin is no environment, fails, or describes what the contract forbids.
+    pub async fn environment_info(&self) -> Result<Arc<EnvironmentInfo>, CallError> {
+        let describe = async || {
+            let mut slot = open(self, Seed(0)).await?;
+            let mut live = slot.enter(Entry::Look("describe"))?;
+            let called = live.guest.call_describe(&mut live.store);
+            let outcome = live.meter.run(slot.wall(), called).await;
+            slot.leave_plain(live, outcome, info::environment).map(Arc::new)
+        };
+        self.environment_cell().get_or_try_init(describe).await.cloned()
+    }
+
+    /// The environment's splits under these options.
+    ///
+    /// # Errors
+    /// If the plugin is no environment, fails, or does not know an option.
+    pub async fn splits(&self, options: &[NamedValue]) -> Result<Vec<SplitInfo>, CallError> {
+        let mut slot = open(self, Seed(0)).await?;
+        let options = convert::named_value_params(options);
+        let mut live = slot.enter(Entry::Look("splits"))?;
+        let called = live.guest.call_splits(&mut live.store, &options);
+        let outcome = live.meter.run(slot.wall(), called).await;
+        slot.leave(live, outcome, info::splits)
+    }
+}
+
+async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<environment::Guest>, CallError> {
+    let indices = offered(plugin.indices().environment.as_ref(), plugin, "environment")?;
+    Slot::open(plugin, seed, |store, instance| indices.load(store, instance)).await
+}
+
+/// Calls a function of an optional interface of the episode, by its handle.
+macro_rules! look {
+    ($self:ident, $interface:ident, $name:literal, $function:ident($($argument:expr),*), $accept:expr) => {{
+        let indices = offered($self.plugin.indices().$interface.as_ref(), &$self.plugin, $name)?;
+        let mut live = $self.slot.enter(Entry::Look($name))?;
+        let outcome = match indices.load(&mut live.store, &live.instance) {
+            Ok(guest) => {
+                let called = guest.$function(&mut live.store, $self.handle $(, $argument)*);
+                live.meter.run($self.slot.wall(), called).await
+            }
+            Err(error) => Ok(Err(error)),
+        };
+        $self.slot.leave(live, outcome, $accept)
+    }};
+}
+
+impl EnvironmentEpisode {
+    /// Starts an episode. The seed goes to the environment as it is, and what the environment draws from the host
+    /// comes from streams below it.
+    ///
+    /// # Errors
+    /// If the plugin is no environment, refuses the task or an option, fails, or returns what the contract forbids;
+    /// or if no place becomes free in time.
+    pub async fn start(
+        plugin: &Plugin,
+        task: &TaskRef,
+        options: &[NamedValue],
+        seed: Seed,
+    ) -> Result<(Self, Started), CallError> {
+        let info = plugin.environment_info().await?;
+        let mut slot = open(plugin, seed).await?;
+        let options = convert::named_value_params(options);
+        let task = environment::Task { split: &task.split, index: task.index };
+        let mut live = slot.enter(Entry::Act)?;
+        let called = live.guest.call_start(&mut live.store, task, &options, seed.0);
+        let outcome = live.meter.run(slot.wall(), called).await;
+        let (handle, started) = slot.leave(live, outcome, |started| accept_start(started, &info))?;
+        let totals = vec![0.0; info.seats.len()];
+        Ok((Self { plugin: plugin.clone(), info, slot, handle, totals }, started))
+    }
+
+    /// Acts for a seat.
+    ///
+    /// # Errors
+    /// If the environment fails or returns what the contract forbids: it is then gone.
+    pub async fn step(&mut self, seat: u32, deed: Deed<'_>) -> Result<Stepped, CallError> {
+        let parts;
+        let deed = match deed {
+            Deed::Message(content) => {
+                parts = convert::parts(content);
+                environment::Deed::Message(&parts)
+            }
+            Deed::Call(call) => environment::Deed::Call(convert::call_param(call)),
+            Deed::Other(content) => {
+                parts = convert::parts(content);
+                environment::Deed::Other(&parts)
+            }
+        };
+        let mut live = self.slot.enter(Entry::Act)?;
+        let called = live.guest.call_step(&mut live.store, self.handle, environment::Action { seat, deed });
+        let outcome = live.meter.run(self.slot.wall(), called).await;
+        let Self { slot, info, totals, .. } = self;
+        slot.leave(live, outcome, |stepped| accept_step(stepped, info, totals))
+    }
+
+    /// The episode's whole state, the host's side included.
+    ///
+    /// # Errors
+    /// If the environment does not offer it, or fails.
+    pub async fn snapshot(&mut self) -> Result<Snapshot, CallError> {
+        let bytes = look!(self, snapshot, "environment-snapshot", call_snapshot(), Ok)?;
+        Ok(Snapshot { bytes, clock: self.slot.clock(), calls: self.slot.calls })
+    }
+
+    /// A new episode in the state of a snapshot. With the seed of the first episode it goes on as that one would.
+    ///
+    /// The host's watch over the range of an episode's rewards begins anew.
+    ///
+    /// # Errors
+    /// If the environment does not offer it, fails, or cannot read the bytes.
+    pub async fn restore(plugin: &Plugin, snapshot: &Snapshot, seed: Seed) -> Result<Self, CallError> {
+        let indices = offered(plugin.indices().snapshot.as_ref(), plugin, "environment-snapshot")?;
+        let info = plugin.environment_info().await?;
+        let mut slot = open(plugin, seed).await?;
+        let mut live = slot.enter(Entry::Look("restore"))?;
+        let outcome = match indices.load(&mut live.store, &live.instance) {
+            Ok(guest) => {
+                let called = guest.call_restore(&mut live.store, &snapshot.bytes);
+                live.meter.run(slot.wall(), called).await
+            }
+            Err(error) => Ok(Err(error)),
+        };
+        let handle = slot.leave(live, outcome, Ok)?;
+        slot.resume(snapshot.clock, snapshot.calls);
+        let totals = vec![0.0; info.seats.len()];
+        Ok(Self { plugin: plugin.clone(), info, slot, handle, totals })
+    }
+
+    /// A canonical form of the state.
+    ///
+    /// # Errors
+    /// If the environment does not offer it, or fails.
+    pub async fn state_key(&mut self) -> Result<Vec<u8>, CallError> {
+        look!(self, state_key, "environment-state-key", call_state_key(), Ok)
+    }
+
+    /// What rewards and teachers may see and a policy never does.
+    ///
+    /// # Errors
+    /// If the environment does not offer it, or fails.
+    pub async fn privileged(&mut self) -> Result<Vec<NamedValue>, CallError> {
+        look!(self, privileged, "environment-privileged", call_privileged(), convert::named_values)
+    }
+
+    /// The expert's next turn for the seat to move. `tools` names the functions that the run's tools offer, and
+    /// `results` holds the answers to the calls of the expert's previous turn, as text.
+    ///
+    /// # Errors
+    /// If the environment does not offer it, or fails.
+    pub async fn advise(&mut self, tools: &[String], results: &[String]) -> Result<Advice, CallError> {
+        let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+        let results: Vec<&str> = results.iter().map(String::as_str).collect();
+        look!(self, oracle, "environment-oracle", call_advise(&tools, &results), |advice| Ok(match advice {
+            environment_oracle::Advice::Message(text) => Advice::Message(text),
+            environment_oracle::Advice::Calls(calls) => Advice::Calls(convert::calls(calls)),
+        }))
+    }
+
+    /// A hint after an attempt that failed.
+    ///
+    /// # Errors
+    /// If the environment does not offer it, or fails.
+    pub async fn guidance(&mut self) -> Result<Content, CallError> {
+        look!(self, guidance, "environment-guidance", call_guidance(), |parts| Ok(convert::content(parts)))
+    }
+
+    /// A picture for people.
+    ///
+    /// # Errors
+    /// If the environment does not offer it, or fails.
+    pub async fn render(&mut self) -> Result<Picture, CallError> {
+        look!(self, render, "environment-render", call_render(), |picture| Ok(match picture {
+            environment_render::Picture::Text(text) => Picture::Text(text),
+            environment_render::Picture::Svg(svg) => Picture::Svg(svg),
+            environment_render::Picture::Other(text) => Picture::Other(text),
+        }))
+    }
+
+    /// Takes what the environment logged and was not taken yet.
+    pub fn take_log(&mut self) -> Vec<LogLine> {
+        self.slot.take_log()
+    }
+
+    /// Tells the environment that the episode ends.
+    ///
+    /// # Errors
+    /// If the environment fails at that.
+    pub async fn close(mut self) -> Result<(), CallError> {
+        let mut live = self.slot.enter(Entry::Look("close"))?;
+        let called = live.guest.call_close(&mut live.store, self.handle);
+        let outcome = live.meter.run(self.slot.wall(), called).await;
+        self.slot.leave_plain(live, outcome, Ok)
+    }
+}
+
+fn accept_start(started: environment::Started, info: &EnvironmentInfo) -> Result<(u32, Started), String> {
+    let environment::Started { episode, observations, functions, setup, seat } = started;
+    check_seat(seat, info)?;
+    if !observations.iter().any(|observation| observation.seat == seat) {
+        return Err(format!("seat {seat} is to move and was shown nothing"));
+    }
+    let functions = functions.into_iter().map(|offer| {
+        check_seat(offer.seat, info)?;
+        Ok(SeatFunctions { seat: offer.seat, functions: info::functions(offer.functions)? })
+    });
+    let opening = Opening {
+        functions: functions.collect::<Result<_, String>>()?,
+        setup: setup.into_iter().map(|setup| (setup.tool, setup.bytes)).collect(),
+        observations: accept_observations(observations, info)?,
+    };
+    Ok((episode, Started { opening, seat }))
+}
+
+fn accept_step(stepped: environment::Stepped, info: &EnvironmentInfo, totals: &mut [f64]) -> Result<Stepped, String> {
+    let environment::Stepped { observations, rewards, terminated, truncated, extras, seat } = stepped;
+    let over = terminated || truncated;
+    if !over {
+        check_seat(seat, info)?;
+    }
+    for environment::SeatReward { seat, reward } in &rewards {
+        if !reward.is_finite() {
+            return Err(format!("seat {seat} earned {reward}"));
+        }
+        check_seat(*seat, info)?;
+        totals[*seat as usize] += reward;
+    }
+    if over && let Some(seat) = totals.iter().position(|total| !info.rewards.contains(*total)) {
+        return Err(format!("seat {seat} earned {} in all, outside the range {}", totals[seat], info.rewards));
+    }
+    Ok(Stepped {
+        observations: accept_observations(observations, info)?,
+        rewards: rewards.into_iter().map(|reward| (reward.seat, reward.reward)).collect(),
+        terminated,
+        truncated,
+        extras: convert::named_values(extras)?,
+        seat,
+    })
+}
+
+fn accept_observations(
+    observations: Vec<environment::Observation>,
+    info: &EnvironmentInfo,
+) -> Result<Vec<(u32, Content)>, String> {
+    for observation in &observations {
+        check_seat(observation.seat, info)?;
+    }
+    Ok(observations.into_iter().map(|seen| (seen.seat, convert::content(seen.content))).collect())
+}
+
+fn check_seat(seat: u32, info: &EnvironmentInfo) -> Result<(), String> {
+    let seats = info.seats.len();
+    if (seat as usize) < seats { Ok(()) } else { Err(format!("there is no seat {seat} among {seats}")) }
+}

@@ -1,0 +1,178 @@
+//! One live instance of a plugin: a store that nothing shares, entered and left call by call.
+//!
+//! While a call runs, the instance is out of its slot. It comes back only if the guest returned: after a trap, a
+//! limit or a call that was dropped half-way it is gone, and the slot remembers why.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gymkhana_episode::{FailureKind, Seed};
+use wasmtime::component::Instance;
+use wasmtime::{Result as EngineResult, Store, UpdateDeadline};
+
+use crate::bindings::gymkhana::plugin::types::Error as PluginError;
+use crate::capacity::Place;
+use crate::meter::{DeadlinePassed, Meter};
+use crate::state::State;
+use crate::{CallError, Limits, LogLine, Plugin};
+
+/// What a call of a guest comes to.
+pub(crate) type Outcome<R> = Result<EngineResult<R>, DeadlinePassed>;
+
+/// A store with one instance. `G` holds the functions of the interface that is called most.
+pub(crate) struct Live<G> {
+    pub store: Store<State>,
+    pub guest: G,
+    pub instance: Instance,
+    pub meter: Arc<Meter>,
+    /// Declared last: the place is free once the store is gone.
+    _place: Place,
+}
+
+/// Why a guest is entered: acting moves its random streams on, looking does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Act,
+    Look(&'static str),
+}
+
+/// Holds a live instance between calls.
+pub(crate) struct Slot<G> {
+    live: Option<Box<Live<G>>>,
+    ended: Option<CallError>,
+    limits: Limits,
+    /// How many acting calls there were.
+    pub calls: u64,
+    /// What an instance that ended had logged.
+    left_log: Vec<LogLine>,
+}
+
+impl<G> Slot<G> {
+    /// Waits for a place and instantiates the plugin in a store of its own.
+    pub async fn open(
+        plugin: &Plugin,
+        seed: Seed,
+        functions: impl FnOnce(&mut Store<State>, &Instance) -> EngineResult<G>,
+    ) -> Result<Self, CallError> {
+        let sandbox = plugin.sandbox();
+        let limits = *sandbox.limits();
+        let place = sandbox.places().take(plugin.places()).await?;
+        let meter = Arc::new(Meter::new(limits.budget));
+        let mut store = Store::new(sandbox.engine(), State::new(&limits, seed.child(plugin.name())));
+        store.limiter(|state| &mut state.account);
+        store.set_hostcall_fuel(limits.result_bytes);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback({
+            let meter = Arc::clone(&meter);
+            move |_| {
+                meter.tick()?;
+                Ok(UpdateDeadline::Yield(1))
+            }
+        });
+        let outcome = meter.run(limits.wall, plugin.linked().instantiate_async(&mut store)).await;
+        let instance = settle(outcome, &mut store, &limits)?;
+        let guest = functions(&mut store, &instance).map_err(|error| CallError::malformed(error.root_cause()))?;
+        let live = Live { store, guest, instance, meter, _place: place };
+        Ok(Self { live: Some(Box::new(live)), ended: None, limits, calls: 0, left_log: Vec::new() })
+    }
+
+    /// Takes the instance out for one call.
+    pub fn enter(&mut self, entry: Entry) -> Result<Box<Live<G>>, CallError> {
+        let Some(mut live) = self.live.take() else { return Err(self.why_ended()) };
+        let call = match entry {
+            Entry::Act => {
+                self.calls += 1;
+                "call"
+            }
+            Entry::Look(call) => call,
+        };
+        live.store.data_mut().random.begin(call, self.calls);
+        live.store.set_epoch_deadline(1);
+        Ok(live)
+    }
+
+    /// Puts the instance back after a call that may say no, and accepts its result.
+    pub fn leave<R, T>(
+        &mut self,
+        live: Box<Live<G>>,
+        outcome: Outcome<Result<R, PluginError>>,
+        accept: impl FnOnce(R) -> Result<T, String>,
+    ) -> Result<T, CallError> {
+        let accept_either = |result: Result<R, PluginError>| match result {
+            Ok(result) => accept(result).map(Ok),
+            Err(error) => Ok(Err(CallError::refused(error))),
+        };
+        self.leave_plain(live, outcome, accept_either)?
+    }
+
+    /// Puts the instance back after a call that cannot say no, and accepts its result.
+    pub fn leave_plain<R, T>(
+        &mut self,
+        mut live: Box<Live<G>>,
+        outcome: Outcome<R>,
+        accept: impl FnOnce(R) -> Result<T, String>,
+    ) -> Result<T, CallError> {
+        let accepted = settle(outcome, &mut live.store, &self.limits)
+            .and_then(|result| accept(result).map_err(CallError::malformed));
+        match accepted {
+            Ok(result) => {
+                self.live = Some(live);
+                Ok(result)
+            }
+            Err(error) => {
+                self.left_log = live.store.data_mut().log.take();
+                self.ended = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// The wall cap of each call.
+    pub fn wall(&self) -> Duration {
+        self.limits.wall
+    }
+
+    /// The host's clock of this instance, in nanoseconds; 0 once the instance is gone.
+    pub fn clock(&self) -> u64 {
+        self.live.as_ref().map_or(0, |live| live.store.data().clock.0)
+    }
+
+    /// Sets the host's side as a snapshot has it.
+    pub fn resume(&mut self, clock: u64, calls: u64) {
+        self.calls = calls;
+        if let Some(live) = &mut self.live {
+            live.store.data_mut().clock.0 = clock;
+        }
+    }
+
+    /// Takes what the plugin logged and was not taken yet.
+    pub fn take_log(&mut self) -> Vec<LogLine> {
+        match &mut self.live {
+            Some(live) => live.store.data_mut().log.take(),
+            None => std::mem::take(&mut self.left_log),
+        }
+    }
+
+    fn why_ended(&self) -> CallError {
+        match &self.ended {
+            Some(error) => error.afterwards(),
+            None => CallError::new(FailureKind::Deadline, "its state was lost when an earlier call was cancelled"),
+        }
+    }
+}
+
+/// Turns what the engine says into a result, with what the guest wrote as its last words.
+fn settle<R>(outcome: Outcome<R>, store: &mut Store<State>, limits: &Limits) -> Result<R, CallError> {
+    let state = store.data_mut();
+    let last_words = state.collect_console();
+    match outcome {
+        Ok(Ok(result)) => {
+            state.account.was_refused();
+            Ok(result)
+        }
+        Ok(Err(error)) => {
+            Err(CallError::from_engine(&error, limits, state.account.was_refused(), last_words.as_deref()))
+        }
+        Err(DeadlinePassed) => Err(CallError::deadline(limits)),
+    }
+}

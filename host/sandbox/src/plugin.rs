@@ -1,0 +1,308 @@
+//! A plugin that passed every check and is compiled: what can be started.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gymkhana_episode::FailureKind;
+use gymkhana_registry::{
+    ContractError, Digest, Manifest, ManifestError, PluginFileError, contract, exports, imports, read_manifest,
+    read_plugin_file,
+};
+use tokio::sync::OnceCell;
+use wasmtime::component::InstancePre;
+
+use crate::bindings::exports::gymkhana::plugin as interfaces;
+use crate::grant::{self, Refusal};
+use crate::sandbox::{CompileError, TABLES_PER_PLACE};
+use crate::state::State;
+use crate::{CacheError, CallError, EnvironmentInfo, Grants, RewardInfo, Sandbox, ToolInfo};
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// A plugin cannot be loaded. `origin` is its file, or what the caller called its bytes.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Its file cannot be read.
+    #[error(transparent)]
+    File(#[from] PluginFileError),
+    /// It is no component, or has no proper manifest.
+    #[error("plugin `{origin}` cannot be used")]
+    Manifest {
+        /// Where it came from.
+        origin: String,
+        /// What is wrong.
+        source: ManifestError,
+    },
+    /// It was built for another contract.
+    #[error("plugin `{origin}` cannot be used")]
+    Contract {
+        /// Where it came from.
+        origin: String,
+        /// What is wrong.
+        source: ContractError,
+    },
+    /// It imports or asks for what it cannot have.
+    #[error("plugin `{origin}` is not let in")]
+    Refused {
+        /// Where it came from.
+        origin: String,
+        /// Why.
+        source: Refusal,
+    },
+    /// The engine does not accept its code, or its imports and exports are not of the contract's types.
+    #[error("plugin `{origin}` does not fit the engine; build it again for `wasm32-wasip2` with gymkhana-sdk")]
+    Engine {
+        /// Where it came from.
+        origin: String,
+        /// What is wrong.
+        source: Cause,
+    },
+    /// One instance of it would take more than the whole pool.
+    #[error(
+        "plugin `{origin}` needs {needed} places for one instance and the pool has {places}; allow more live instances"
+    )]
+    TooBig {
+        /// Where it came from.
+        origin: String,
+        /// How many places it needs.
+        needed: u32,
+        /// How many there are.
+        places: u32,
+    },
+    /// Its compiled code cannot be kept.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+}
+
+/// An interface that a plugin may or may not offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Optional {
+    /// An environment's episodes can be saved and restored.
+    Snapshot,
+    /// An environment's states have a canonical form.
+    StateKey,
+    /// An environment has a view for rewards and teachers.
+    Privileged,
+    /// An environment knows what an expert would do.
+    Oracle,
+    /// An environment gives hints after a failure.
+    Guidance,
+    /// An environment draws itself.
+    Render,
+    /// A tool's sessions can be saved and restored.
+    ToolSnapshot,
+    /// A tool has a view for rewards.
+    FinalView,
+}
+
+/// A plugin that may run. Cheap to clone.
+#[derive(Clone)]
+pub struct Plugin {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    sandbox: Sandbox,
+    manifest: Manifest,
+    digest: Digest,
+    linked: InstancePre<State>,
+    places: u32,
+    indices: Indices,
+    pub environment_info: OnceCell<Arc<EnvironmentInfo>>,
+    pub tool_info: OnceCell<Arc<ToolInfo>>,
+    pub reward_info: OnceCell<Arc<RewardInfo>>,
+}
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Plugin({} {}, {:?})", self.manifest().name, self.manifest().version, self.digest())
+    }
+}
+
+impl Plugin {
+    /// Loads a plugin's file. Compiling blocks for some tenths of a second and more: not for an asynchronous task.
+    ///
+    /// # Errors
+    /// See [`LoadError`]; everything that can be told without compiling is told before.
+    pub fn load(sandbox: &Sandbox, path: &Path, grants: &Grants) -> Result<Self, LoadError> {
+        let bytes = read_plugin_file(path)?;
+        Self::from_bytes(sandbox, &path.display().to_string(), &bytes, grants)
+    }
+
+    /// Loads a plugin from its bytes; `origin` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`Plugin::load`].
+    pub fn from_bytes(sandbox: &Sandbox, origin: &str, bytes: &[u8], grants: &Grants) -> Result<Self, LoadError> {
+        let manifest = checked_manifest(origin, bytes, grants)?;
+        let digest = Digest::of(bytes);
+        let misfit = |error: wasmtime::Error| LoadError::Engine {
+            origin: origin.to_owned(),
+            source: error.into_boxed_dyn_error(),
+        };
+        let component = sandbox.compile(digest, bytes).map_err(|error| match error {
+            CompileError::Engine(error) => misfit(error),
+            CompileError::Cache(error) => LoadError::Cache(error),
+        })?;
+        let needed = component
+            .resources_required()
+            .map_or(1, |needs| needs.num_memories.max(needs.num_tables.div_ceil(TABLES_PER_PLACE)).max(1));
+        let places = sandbox.places().total();
+        if needed > places {
+            return Err(LoadError::TooBig { origin: origin.to_owned(), needed, places });
+        }
+        let linked = sandbox.link(&component).map_err(misfit)?;
+        let exports = exports(bytes).map_err(|error| LoadError::Manifest {
+            origin: origin.to_owned(),
+            source: ManifestError::Component(error),
+        })?;
+        let indices = Indices::find(&linked, &exports).map_err(misfit)?;
+        let shared = Shared {
+            sandbox: sandbox.clone(),
+            manifest,
+            digest,
+            linked,
+            places: needed,
+            indices,
+            environment_info: OnceCell::new(),
+            tool_info: OnceCell::new(),
+            reward_info: OnceCell::new(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What it says of itself.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.shared.manifest
+    }
+
+    /// The sha256 of its file.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.shared.digest
+    }
+
+    /// Its name without its namespace.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.manifest().name.name()
+    }
+
+    /// Whether it offers an optional interface.
+    #[must_use]
+    pub fn offers(&self, optional: Optional) -> bool {
+        let indices = self.indices();
+        match optional {
+            Optional::Snapshot => indices.snapshot.is_some(),
+            Optional::StateKey => indices.state_key.is_some(),
+            Optional::Privileged => indices.privileged.is_some(),
+            Optional::Oracle => indices.oracle.is_some(),
+            Optional::Guidance => indices.guidance.is_some(),
+            Optional::Render => indices.render.is_some(),
+            Optional::ToolSnapshot => indices.tool_snapshot.is_some(),
+            Optional::FinalView => indices.final_view.is_some(),
+        }
+    }
+
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.shared.sandbox
+    }
+
+    pub(crate) fn linked(&self) -> &InstancePre<State> {
+        &self.shared.linked
+    }
+
+    /// How many places one live instance takes.
+    pub(crate) fn places(&self) -> u32 {
+        self.shared.places
+    }
+
+    pub(crate) fn indices(&self) -> &Indices {
+        &self.shared.indices
+    }
+
+    pub(crate) fn environment_cell(&self) -> &OnceCell<Arc<EnvironmentInfo>> {
+        &self.shared.environment_info
+    }
+
+    pub(crate) fn tool_cell(&self) -> &OnceCell<Arc<ToolInfo>> {
+        &self.shared.tool_info
+    }
+
+    pub(crate) fn reward_cell(&self) -> &OnceCell<Arc<RewardInfo>> {
+        &self.shared.reward_info
+    }
+}
+
+/// Everything that can be checked before a byte is compiled.
+fn checked_manifest(origin: &str, bytes: &[u8], grants: &Grants) -> Result<Manifest, LoadError> {
+    let origin = || origin.to_owned();
+    let manifest = read_manifest(bytes).map_err(|source| LoadError::Manifest { origin: origin(), source })?;
+    manifest.check_contract().map_err(|source| LoadError::Contract { origin: origin(), source })?;
+    let imports = imports(bytes)
+        .map_err(|source| LoadError::Manifest { origin: origin(), source: ManifestError::Component(source) })?;
+    grant::decide(&manifest.capabilities, &imports, grants)
+        .map_err(|source| LoadError::Refused { origin: origin(), source })?;
+    Ok(manifest)
+}
+
+/// Where a component's functions are, found once and not at each call.
+pub(crate) struct Indices {
+    pub environment: Option<interfaces::environment::GuestIndices>,
+    pub snapshot: Option<interfaces::environment_snapshot::GuestIndices>,
+    pub state_key: Option<interfaces::environment_state_key::GuestIndices>,
+    pub privileged: Option<interfaces::environment_privileged::GuestIndices>,
+    pub oracle: Option<interfaces::environment_oracle::GuestIndices>,
+    pub guidance: Option<interfaces::environment_guidance::GuestIndices>,
+    pub render: Option<interfaces::environment_render::GuestIndices>,
+    pub tool: Option<interfaces::tool::GuestIndices>,
+    pub tool_snapshot: Option<interfaces::tool_snapshot::GuestIndices>,
+    pub final_view: Option<interfaces::tool_final_view::GuestIndices>,
+    pub reward: Option<interfaces::reward::GuestIndices>,
+}
+
+impl Indices {
+    fn find(linked: &InstancePre<State>, exports: &[String]) -> wasmtime::Result<Self> {
+        let find = Find { linked, exports };
+        Ok(Self {
+            environment: find.interface("environment", interfaces::environment::GuestIndices::new)?,
+            snapshot: find.interface("environment-snapshot", interfaces::environment_snapshot::GuestIndices::new)?,
+            state_key: find.interface("environment-state-key", interfaces::environment_state_key::GuestIndices::new)?,
+            privileged: find
+                .interface("environment-privileged", interfaces::environment_privileged::GuestIndices::new)?,
+            oracle: find.interface("environment-oracle", interfaces::environment_oracle::GuestIndices::new)?,
+            guidance: find.interface("environment-guidance", interfaces::environment_guidance::GuestIndices::new)?,
+            render: find.interface("environment-render", interfaces::environment_render::GuestIndices::new)?,
+            tool: find.interface("tool", interfaces::tool::GuestIndices::new)?,
+            tool_snapshot: find.interface("tool-snapshot", interfaces::tool_snapshot::GuestIndices::new)?,
+            final_view: find.interface("tool-final-view", interfaces::tool_final_view::GuestIndices::new)?,
+            reward: find.interface("reward", interfaces::reward::GuestIndices::new)?,
+        })
+    }
+}
+
+struct Find<'a> {
+    linked: &'a InstancePre<State>,
+    exports: &'a [String],
+}
+
+impl Find<'_> {
+    /// An interface that is not exported is none; one that is must be whole.
+    fn interface<I>(
+        &self,
+        name: &str,
+        indices: impl FnOnce(&InstancePre<State>) -> wasmtime::Result<I>,
+    ) -> wasmtime::Result<Option<I>> {
+        let full = format!("{}/{name}@{}", contract::PACKAGE, contract::VERSION);
+        self.exports.contains(&full).then(|| indices(self.linked)).transpose()
+    }
+}
+
+/// The indices of an interface, or the refusal that says that the plugin lacks it.
+pub(crate) fn offered<'a, I>(indices: Option<&'a I>, plugin: &Plugin, interface: &str) -> Result<&'a I, CallError> {
+    indices.ok_or_else(|| {
+        let name = &plugin.manifest().name;
+        CallError::new(FailureKind::Refused, format!("plugin `{name}` does not offer the interface `{interface}`"))
+    })
+}

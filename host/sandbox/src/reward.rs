@@ -1,0 +1,264 @@
+//! Scores of finished trajectories, each group in a fresh store that no agent ever touched.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gymkhana_episode::{
+    Component, Ending, EpisodeRecord, Evidence, NamedValue, Score, SeatRewards, Seed, TaskRef, Turn,
+};
+
+use crate::bindings::exports::gymkhana::plugin::reward;
+use crate::bindings::gymkhana::plugin::types;
+use crate::live::{Entry, Slot};
+use crate::plugin::offered;
+use crate::{CallError, Plugin, RewardInfo, convert, info};
+
+/// What a reward sees of a finished episode, and nothing else.
+#[derive(Debug, Clone, Copy)]
+pub struct Trajectory<'a> {
+    /// What the episode was about.
+    pub task: &'a TaskRef,
+    /// What was said, called, answered and shown.
+    pub turns: &'a [Turn],
+    /// Why it ended.
+    pub ending: Ending,
+    /// The environment's rewards.
+    pub environment_rewards: &'a [SeatRewards],
+    /// The extras of the environment's last step.
+    pub extras: &'a [NamedValue],
+    /// The environment's privileged view at the end.
+    pub privileged: &'a [NamedValue],
+    /// Each tool's final view, as `tool.field`.
+    pub views: &'a [NamedValue],
+}
+
+impl<'a> Trajectory<'a> {
+    /// What a reward sees of this record.
+    #[must_use]
+    pub fn of(record: &'a EpisodeRecord) -> Self {
+        Self {
+            task: &record.task,
+            turns: &record.turns,
+            ending: record.ending,
+            environment_rewards: &record.environment_rewards,
+            extras: &record.extras,
+            privileged: &record.privileged,
+            views: &record.views,
+        }
+    }
+
+    /// The seats that made a turn: each must get a score.
+    fn seats(&self) -> BTreeSet<u32> {
+        let seat = |turn: &Turn| match turn {
+            Turn::Message { seat, .. } | Turn::Call { seat, .. } => Some(*seat),
+            Turn::Answer { .. } | Turn::Observation { .. } => None,
+        };
+        self.turns.iter().filter_map(seat).collect()
+    }
+
+    fn messages_of(&self, by: u32) -> usize {
+        self.turns.iter().filter(|turn| matches!(turn, Turn::Message { seat, .. } if *seat == by)).count()
+    }
+}
+
+impl Plugin {
+    /// What the reward says of itself; asked once and remembered.
+    ///
+    /// # Errors
+    /// If the plugin is no reward, fails, or describes what the contract forbids.
+    pub async fn reward_info(&self) -> Result<Arc<RewardInfo>, CallError> {
+        let describe = async || {
+            let mut slot = open(self, Seed(0)).await?;
+            let mut live = slot.enter(Entry::Look("describe"))?;
+            let called = live.guest.call_describe(&mut live.store);
+            let outcome = live.meter.run(slot.wall(), called).await;
+            slot.leave_plain(live, outcome, info::reward).map(Arc::new)
+        };
+        self.reward_cell().get_or_try_init(describe).await.cloned()
+    }
+}
+
+async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<reward::Guest>, CallError> {
+    let indices = offered(plugin.indices().reward.as_ref(), plugin, "reward")?;
+    Slot::open(plugin, seed, |store, instance| indices.load(store, instance)).await
+}
+
+/// Scores a group: attempts at one task, to be compared. One list for each trajectory, in their order, with one
+/// score for each seat that made a turn.
+///
+/// # Errors
+/// If the plugin is no reward, fails, refuses an option, or returns what the contract forbids: NaN, a number out of
+/// its range, other components than it describes, a wrong number of scores.
+pub async fn score(
+    plugin: &Plugin,
+    group: &[Trajectory<'_>],
+    options: &[NamedValue],
+    training_step: u64,
+    seed: Seed,
+) -> Result<Vec<Vec<Score>>, CallError> {
+    Scorer::open(plugin, seed).await?.score(group, options, training_step).await
+}
+
+/// A live reward that may score more than once. Only for measuring what a fresh store costs: training uses [`score`].
+pub struct Scorer {
+    info: Arc<RewardInfo>,
+    slot: Slot<reward::Guest>,
+}
+
+impl Scorer {
+    /// Instantiates the reward.
+    ///
+    /// # Errors
+    /// As [`score`].
+    pub async fn open(plugin: &Plugin, seed: Seed) -> Result<Self, CallError> {
+        Ok(Self { info: plugin.reward_info().await?, slot: open(plugin, seed).await? })
+    }
+
+    /// Scores one group.
+    ///
+    /// # Errors
+    /// As [`score`].
+    pub async fn score(
+        &mut self,
+        group: &[Trajectory<'_>],
+        options: &[NamedValue],
+        training_step: u64,
+    ) -> Result<Vec<Vec<Score>>, CallError> {
+        let Self { info, slot } = self;
+        let lists: Vec<Lists<'_>> = group.iter().map(Lists::of).collect();
+        let turns: Vec<Vec<reward::Turn<'_>>> =
+            group.iter().zip(&lists).map(|(trajectory, lists)| turns(trajectory, lists)).collect();
+        let group_param: Vec<reward::Trajectory<'_>> =
+            group.iter().zip(&lists).zip(&turns).map(|((one, lists), turns)| lists.trajectory(one, turns)).collect();
+        let options = convert::named_value_params(options);
+        let mut live = slot.enter(Entry::Act)?;
+        let called = live.guest.call_score(&mut live.store, &group_param, &options, training_step);
+        let outcome = live.meter.run(slot.wall(), called).await;
+        slot.leave(live, outcome, |scores| accept(scores, group, info))
+    }
+}
+
+/// The lists that a trajectory's arguments borrow from.
+struct Lists<'a> {
+    contents: Vec<Vec<types::PartParam<'a>>>,
+    rewards: Vec<reward::SeatRewards<'a>>,
+    extras: Vec<types::NamedValueParam<'a>>,
+    privileged: Vec<types::NamedValueParam<'a>>,
+    views: Vec<types::NamedValueParam<'a>>,
+}
+
+impl<'a> Lists<'a> {
+    fn of(trajectory: &Trajectory<'a>) -> Self {
+        let contents = |turn: &'a Turn| match turn {
+            Turn::Message { content, .. } | Turn::Answer { content, .. } | Turn::Observation { content, .. } => {
+                convert::parts(content)
+            }
+            Turn::Call { .. } => Vec::new(),
+        };
+        let rewards = |seat: &'a SeatRewards| reward::SeatRewards { seat: seat.seat, rewards: &seat.rewards };
+        Self {
+            contents: trajectory.turns.iter().map(contents).collect(),
+            rewards: trajectory.environment_rewards.iter().map(rewards).collect(),
+            extras: convert::named_value_params(trajectory.extras),
+            privileged: convert::named_value_params(trajectory.privileged),
+            views: convert::named_value_params(trajectory.views),
+        }
+    }
+
+    fn trajectory(&'a self, trajectory: &Trajectory<'a>, turns: &'a [reward::Turn<'a>]) -> reward::Trajectory<'a> {
+        reward::Trajectory {
+            task: types::Task { split: &trajectory.task.split, index: trajectory.task.index },
+            turns,
+            ending: ending(trajectory.ending),
+            environment_rewards: &self.rewards,
+            extras: &self.extras,
+            privileged: &self.privileged,
+            views: &self.views,
+        }
+    }
+}
+
+fn turns<'a>(trajectory: &Trajectory<'a>, lists: &'a Lists<'a>) -> Vec<reward::Turn<'a>> {
+    let turn = |(turn, content): (&'a Turn, &'a Vec<types::PartParam<'a>>)| match turn {
+        Turn::Message { seat, .. } => reward::Turn::Message(reward::SeatMessage { seat: *seat, content }),
+        Turn::Observation { seat, .. } => reward::Turn::Observation(reward::SeatMessage { seat: *seat, content }),
+        Turn::Call { seat, call, cost } => {
+            reward::Turn::Call(reward::SeatCall { seat: *seat, call: convert::call_param(call), cost: *cost })
+        }
+        Turn::Answer { seat, id, failed, .. } => {
+            reward::Turn::Answer(reward::CallAnswer { seat: *seat, id, content, failed: *failed })
+        }
+    };
+    trajectory.turns.iter().zip(&lists.contents).map(turn).collect()
+}
+
+fn ending(ending: Ending) -> reward::Ending {
+    match ending {
+        Ending::Terminated => reward::Ending::Terminated,
+        Ending::Truncated => reward::Ending::Truncated,
+        Ending::TurnLimit => reward::Ending::TurnLimit,
+        Ending::ContextLimit => reward::Ending::TokenLimit,
+        Ending::CallLimit => reward::Ending::CallLimit,
+        Ending::TimeLimit => reward::Ending::TimeLimit,
+        Ending::EnvironmentFailed => reward::Ending::Failed,
+        Ending::Dropped => reward::Ending::Other,
+    }
+}
+
+fn accept(
+    scores: Vec<Vec<reward::SeatScore>>,
+    group: &[Trajectory<'_>],
+    info: &RewardInfo,
+) -> Result<Vec<Vec<Score>>, String> {
+    if scores.len() != group.len() {
+        return Err(format!("{} trajectories got {} lists of scores", group.len(), scores.len()));
+    }
+    let one = |(scores, trajectory): (Vec<reward::SeatScore>, &Trajectory<'_>)| {
+        let seats: Vec<u32> = scores.iter().map(|score| score.seat).collect();
+        let expected = trajectory.seats();
+        if seats.len() != expected.len() || !seats.iter().all(|seat| expected.contains(seat)) {
+            return Err(format!("seats {expected:?} made turns and scores are for seats {seats:?}"));
+        }
+        if seats.iter().collect::<BTreeSet<_>>().len() != seats.len() {
+            return Err(format!("a seat has two scores: {seats:?}"));
+        }
+        scores.into_iter().map(|score| accept_one(score, trajectory, info)).collect()
+    };
+    scores.into_iter().zip(group).map(one).collect()
+}
+
+fn accept_one(score: reward::SeatScore, trajectory: &Trajectory<'_>, info: &RewardInfo) -> Result<Score, String> {
+    let reward::SeatScore { seat, total, components, turns, evidence } = score;
+    if let Some(number) = std::iter::once(&total).chain(&turns).find(|number| !info.range.contains(**number)) {
+        return Err(format!("seat {seat} got {number}, outside the range {}", info.range));
+    }
+    let names = || components.iter().map(|component| component.name.as_str());
+    if !names().eq(info.components.iter().map(|component| component.name.as_str())) {
+        return Err(format!("a score has the components {:?}, other than described", names().collect::<Vec<_>>()));
+    }
+    if let Some(component) = components.iter().find(|component| !component.value.is_finite()) {
+        return Err(format!("the component `{}` is {}", component.name, component.value));
+    }
+    let messages = trajectory.messages_of(seat);
+    if !turns.is_empty() && turns.len() != messages {
+        return Err(format!("seat {seat} said {messages} messages and got {} turn rewards", turns.len()));
+    }
+    if let Some(span) =
+        evidence.iter().find(|span| span.turn as usize >= trajectory.turns.len() || span.start > span.end)
+    {
+        return Err(format!("evidence stands in turn {} at bytes {} to {}", span.turn, span.start, span.end));
+    }
+    Ok(Score {
+        seat,
+        total,
+        components: components
+            .into_iter()
+            .map(|component| Component { name: component.name, value: component.value })
+            .collect(),
+        turns,
+        evidence: evidence
+            .into_iter()
+            .map(|span| Evidence { turn: span.turn, start: span.start, end: span.end, note: span.note })
+            .collect(),
+    })
+}

@@ -1,0 +1,222 @@
+//! What the host keeps for one live plugin: its memory account, its log, its random streams and its clock.
+
+use gymkhana_episode::{Seed, Stream};
+use wasmtime::component::{HasSelf, Linker, ResourceTable};
+use wasmtime::{ResourceLimiter, Result};
+use wasmtime_wasi::WasiCtx;
+
+use crate::bindings::gymkhana::plugin::{clock, log, random, types};
+use crate::log::{Log, LogLevel};
+use crate::wasi::Console;
+use crate::{Limits, LogLine};
+
+/// Handles of streams and pollables that one plugin may hold at once; their host side costs memory.
+const HANDLES: usize = 1_000;
+
+/// What reading the clock takes. A guest that waits for the clock by reading it gets on.
+const READING: u64 = 1_000;
+
+/// Links the contract's imports.
+pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
+    types::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
+    log::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
+    random::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
+    clock::add_to_linker::<_, HasSelf<State>>(linker, |state| state)
+}
+
+/// The host's side of one live plugin.
+pub(crate) struct State {
+    pub account: Account,
+    pub log: Log,
+    pub clock: Clock,
+    pub random: RandomSource,
+    pub handles: ResourceTable,
+    /// What the guest wrote to its console during this call, once it wrote anything.
+    pub console: Option<Console>,
+    /// Made when the guest first asks for a file, a socket or its environment, as few do.
+    pub wasi: Option<WasiCtx>,
+    pub result_bytes: usize,
+    pub log_bytes: usize,
+}
+
+impl State {
+    pub fn new(limits: &Limits, seed: Seed) -> Self {
+        let mut handles = ResourceTable::new();
+        handles.set_max_capacity(HANDLES);
+        Self {
+            account: Account::new(limits),
+            log: Log::new(limits.log_bytes),
+            clock: Clock::default(),
+            random: RandomSource::new(seed),
+            handles,
+            console: None,
+            wasi: None,
+            result_bytes: limits.result_bytes,
+            log_bytes: limits.log_bytes,
+        }
+    }
+
+    /// Moves the lines that the guest wrote to its console into the log, and returns its last words: what a panic
+    /// says of itself, for instance.
+    pub fn collect_console(&mut self) -> Option<String> {
+        let console = self.console.as_ref()?.take();
+        for line in &console {
+            self.log.push(line.level, line.message.clone());
+        }
+        last_words(&console)
+    }
+}
+
+fn last_words(lines: &[LogLine]) -> Option<String> {
+    let words: Vec<&str> = lines
+        .iter()
+        .filter(|line| line.level == LogLevel::Warn && !line.message.starts_with("note: "))
+        .map(|line| line.message.trim())
+        .filter(|line| !line.is_empty())
+        .collect();
+    let last = words[words.len().saturating_sub(3)..].join(" ");
+    (!last.is_empty()).then(|| last[..last.floor_char_boundary(300)].to_owned())
+}
+
+/// Counts what a plugin's memories and tables hold, and remembers that it was refused more.
+pub(crate) struct Account {
+    memory_left: usize,
+    table_elements: usize,
+    instances: usize,
+    refused: bool,
+}
+
+impl Account {
+    fn new(limits: &Limits) -> Self {
+        Self {
+            memory_left: limits.memory_bytes,
+            table_elements: limits.table_elements,
+            instances: limits.instances,
+            refused: false,
+        }
+    }
+
+    /// Whether growth was refused since this was last asked. Most guests then abort by themselves.
+    pub fn was_refused(&mut self) -> bool {
+        std::mem::take(&mut self.refused)
+    }
+}
+
+impl ResourceLimiter for Account {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> Result<bool> {
+        let more = desired.saturating_sub(current);
+        let fits = more <= self.memory_left;
+        if fits {
+            self.memory_left -= more;
+        } else {
+            self.refused = true;
+        }
+        Ok(fits)
+    }
+
+    fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> Result<bool> {
+        let fits = desired <= self.table_elements;
+        self.refused |= !fits;
+        Ok(fits)
+    }
+
+    fn instances(&self) -> usize {
+        self.instances
+    }
+}
+
+/// Time that passes only by what the plugin does: a reading takes a microsecond, a sleep its length.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Clock(pub u64);
+
+impl Clock {
+    /// Nanoseconds since the episode began.
+    pub fn read(&mut self) -> u64 {
+        let now = self.0;
+        self.advance(READING);
+        now
+    }
+
+    pub fn advance(&mut self, nanoseconds: u64) {
+        self.0 = self.0.saturating_add(nanoseconds);
+    }
+}
+
+/// A stream of its own for each call, so that what one call draws shifts no other.
+#[derive(Debug)]
+pub(crate) struct RandomSource {
+    seed: Seed,
+    call: &'static str,
+    number: u64,
+    /// Made when the call first draws, as few do.
+    stream: Option<Stream>,
+}
+
+impl RandomSource {
+    fn new(seed: Seed) -> Self {
+        Self { seed, call: "instantiate", number: 0, stream: None }
+    }
+
+    /// Begins the stream of one call: the `number`th acting call, or a look after it.
+    pub fn begin(&mut self, call: &'static str, number: u64) {
+        self.call = call;
+        self.number = number;
+        self.stream = None;
+    }
+
+    pub fn stream(&mut self) -> &mut Stream {
+        let Self { seed, call, number, stream } = self;
+        stream.get_or_insert_with(|| seed.child(*call).child(*number).stream())
+    }
+
+    /// The seed of hash tables: one for the whole life of the plugin, as they keep it.
+    pub fn hash_seed(&self) -> (u64, u64) {
+        let mut stream = self.seed.child("hash").stream();
+        (stream.bits(), stream.bits())
+    }
+}
+
+/// The guest asked for more random bytes at once than it may be given.
+#[derive(Debug, thiserror::Error)]
+#[error("the guest asked for {0} random bytes at once")]
+pub(crate) struct TooManyRandomBytes(u64);
+
+impl State {
+    pub fn random_bytes(&mut self, length: u64) -> Result<Vec<u8>> {
+        let fits = usize::try_from(length).ok().filter(|length| *length <= self.result_bytes);
+        let mut bytes = vec![0; fits.ok_or_else(|| wasmtime::Error::new(TooManyRandomBytes(length)))?];
+        self.random.stream().fill(&mut bytes);
+        Ok(bytes)
+    }
+}
+
+impl types::Host for State {}
+
+impl log::Host for State {
+    fn write(&mut self, level: log::Level, message: String) -> Result<()> {
+        let level = match level {
+            log::Level::Debug => LogLevel::Debug,
+            log::Level::Info => LogLevel::Info,
+            log::Level::Warn => LogLevel::Warn,
+            log::Level::Error => LogLevel::Error,
+        };
+        self.log.push(level, message);
+        Ok(())
+    }
+}
+
+impl random::Host for State {
+    fn next(&mut self) -> Result<u64> {
+        Ok(self.random.stream().bits())
+    }
+
+    fn fill(&mut self, length: u32) -> Result<Vec<u8>> {
+        self.random_bytes(u64::from(length))
+    }
+}
+
+impl clock::Host for State {
+    fn now(&mut self) -> Result<u64> {
+        Ok(self.clock.read())
+    }
+}

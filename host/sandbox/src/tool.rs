@@ -1,0 +1,158 @@
+//! Sessions of tools.
+
+use std::sync::Arc;
+
+use gymkhana_episode::{Call, Content, Function, NamedValue, Seed};
+
+use crate::bindings::exports::gymkhana::plugin::tool;
+use crate::live::{Entry, Slot};
+use crate::plugin::offered;
+use crate::{CallError, LogLine, Plugin, Snapshot, ToolInfo, convert, info};
+
+/// What a tool answers to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The answer.
+    pub content: Content,
+    /// The call did not work; the content says why, in words that help the agent.
+    pub failed: bool,
+}
+
+/// One session in a store of its own. Dropping it ends it.
+pub struct ToolSession {
+    plugin: Plugin,
+    slot: Slot<tool::Guest>,
+    handle: u32,
+}
+
+impl Plugin {
+    /// What the tool says of itself; asked once and remembered.
+    ///
+    /// # Errors
+    /// If the plugin is no tool, fails, or describes what the contract forbids.
+    pub async fn tool_info(&self) -> Result<Arc<ToolInfo>, CallError> {
+        let describe = async || {
+            let mut slot = open(self, Seed(0)).await?;
+            let mut live = slot.enter(Entry::Look("describe"))?;
+            let called = live.guest.call_describe(&mut live.store);
+            let outcome = live.meter.run(slot.wall(), called).await;
+            slot.leave_plain(live, outcome, info::tool).map(Arc::new)
+        };
+        self.tool_cell().get_or_try_init(describe).await.cloned()
+    }
+
+    /// The tool's functions under these options.
+    ///
+    /// # Errors
+    /// If the plugin is no tool, fails, does not know an option, or offers functions that no policy can be shown.
+    pub async fn functions(&self, options: &[NamedValue]) -> Result<Vec<Function>, CallError> {
+        let mut slot = open(self, Seed(0)).await?;
+        let options = convert::named_value_params(options);
+        let mut live = slot.enter(Entry::Look("functions"))?;
+        let called = live.guest.call_functions(&mut live.store, &options);
+        let outcome = live.meter.run(slot.wall(), called).await;
+        slot.leave(live, outcome, info::functions)
+    }
+}
+
+async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<tool::Guest>, CallError> {
+    let indices = offered(plugin.indices().tool.as_ref(), plugin, "tool")?;
+    Slot::open(plugin, seed, |store, instance| indices.load(store, instance)).await
+}
+
+impl ToolSession {
+    /// Opens a session for one episode. `setup` is what the environment prepared for this tool. The seed goes to the
+    /// tool as it is, and what the tool draws from the host comes from streams below it.
+    ///
+    /// # Errors
+    /// If the plugin is no tool, refuses an option, or fails; or if no place becomes free in time.
+    pub async fn open(
+        plugin: &Plugin,
+        setup: Option<&[u8]>,
+        options: &[NamedValue],
+        seed: Seed,
+    ) -> Result<Self, CallError> {
+        let mut slot = open(plugin, seed).await?;
+        let options = convert::named_value_params(options);
+        let mut live = slot.enter(Entry::Act)?;
+        let called = live.guest.call_open(&mut live.store, setup, &options, seed.0);
+        let outcome = live.meter.run(slot.wall(), called).await;
+        let handle = slot.leave(live, outcome, Ok)?;
+        Ok(Self { plugin: plugin.clone(), slot, handle })
+    }
+
+    /// Calls a function.
+    ///
+    /// # Errors
+    /// If the tool fails: its state is then gone, and a new session must be opened.
+    pub async fn call(&mut self, call: &Call) -> Result<Answer, CallError> {
+        let mut live = self.slot.enter(Entry::Act)?;
+        let called = live.guest.call_call(&mut live.store, self.handle, convert::call_param(call));
+        let outcome = live.meter.run(self.slot.wall(), called).await;
+        self.slot.leave(live, outcome, |answer| {
+            Ok(Answer { content: convert::content(answer.content), failed: answer.failed })
+        })
+    }
+
+    /// What rewards may see of the session.
+    ///
+    /// # Errors
+    /// If the tool does not offer it, or fails.
+    pub async fn final_view(&mut self) -> Result<Vec<NamedValue>, CallError> {
+        let indices = offered(self.plugin.indices().final_view.as_ref(), &self.plugin, "tool-final-view")?;
+        let mut live = self.slot.enter(Entry::Look("final-view"))?;
+        let outcome = match indices.load(&mut live.store, &live.instance) {
+            Ok(guest) => live.meter.run(self.slot.wall(), guest.call_final_view(&mut live.store, self.handle)).await,
+            Err(error) => Ok(Err(error)),
+        };
+        self.slot.leave(live, outcome, convert::named_values)
+    }
+
+    /// The session's whole state, the host's side included.
+    ///
+    /// # Errors
+    /// If the tool does not offer it, or fails.
+    pub async fn snapshot(&mut self) -> Result<Snapshot, CallError> {
+        let indices = offered(self.plugin.indices().tool_snapshot.as_ref(), &self.plugin, "tool-snapshot")?;
+        let mut live = self.slot.enter(Entry::Look("snapshot"))?;
+        let outcome = match indices.load(&mut live.store, &live.instance) {
+            Ok(guest) => live.meter.run(self.slot.wall(), guest.call_snapshot(&mut live.store, self.handle)).await,
+            Err(error) => Ok(Err(error)),
+        };
+        let bytes = self.slot.leave(live, outcome, Ok)?;
+        Ok(Snapshot { bytes, clock: self.slot.clock(), calls: self.slot.calls })
+    }
+
+    /// A new session in the state of a snapshot. With the seed of the first session it goes on as that one would.
+    ///
+    /// # Errors
+    /// If the tool does not offer it, fails, or cannot read the bytes.
+    pub async fn restore(plugin: &Plugin, snapshot: &Snapshot, seed: Seed) -> Result<Self, CallError> {
+        let indices = offered(plugin.indices().tool_snapshot.as_ref(), plugin, "tool-snapshot")?;
+        let mut slot = open(plugin, seed).await?;
+        let mut live = slot.enter(Entry::Look("restore"))?;
+        let outcome = match indices.load(&mut live.store, &live.instance) {
+            Ok(guest) => live.meter.run(slot.wall(), guest.call_restore(&mut live.store, &snapshot.bytes)).await,
+            Err(error) => Ok(Err(error)),
+        };
+        let handle = slot.leave(live, outcome, Ok)?;
+        slot.resume(snapshot.clock, snapshot.calls);
+        Ok(Self { plugin: plugin.clone(), slot, handle })
+    }
+
+    /// Takes what the tool logged and was not taken yet.
+    pub fn take_log(&mut self) -> Vec<LogLine> {
+        self.slot.take_log()
+    }
+
+    /// Tells the tool that the session ends.
+    ///
+    /// # Errors
+    /// If the tool fails at that.
+    pub async fn close(mut self) -> Result<(), CallError> {
+        let mut live = self.slot.enter(Entry::Look("close"))?;
+        let called = live.guest.call_close(&mut live.store, self.handle);
+        let outcome = live.meter.run(self.slot.wall(), called).await;
+        self.slot.leave_plain(live, outcome, Ok)
+    }
+}
