@@ -1,1 +1,64 @@
-//! x
+//! A reward that does whatever a reward must not, as its option `behaviour` says.
+
+use std::hint::black_box;
+
+use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, each_seat};
+use gymkhana_sdk::{Error, OptionInfo, Options, plugin};
+
+const BEHAVIOURS: [&str; 12] = [
+    "good",
+    "nan",
+    "infinite",
+    "out-of-range",
+    "nan-turn",
+    "too-few",
+    "too-many",
+    "wrong-components",
+    "bad-evidence",
+    "error",
+    "trap",
+    "loop",
+];
+
+/// Gives everyone 1 when it is good.
+pub struct HostileReward;
+
+impl Reward for HostileReward {
+    fn info() -> Info {
+        Info::new("Does whatever a reward must not")
+            .component("whole", "the whole score, in points")
+            .option(OptionInfo::new("behaviour", "The misdeed", "good").one_of(&BEHAVIOURS))
+    }
+
+    fn score(group: &[Trajectory], options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
+        let give = |total: f64| each_seat(group, |_, seat| Ok(Score::new(seat, total).component("whole", total)));
+        let change = |change: fn(&mut Score)| {
+            let mut scores = give(1.0)?;
+            scores.iter_mut().flatten().for_each(change);
+            Ok(scores)
+        };
+        match options.text("behaviour") {
+            "nan" => give(f64::NAN),
+            "infinite" => give(f64::INFINITY),
+            "out-of-range" => give(1e9),
+            "nan-turn" => change(|score| score.turns = vec![f64::NAN]),
+            "too-few" => Ok(Vec::new()),
+            "too-many" => Ok([give(1.0)?, give(1.0)?].concat()),
+            "wrong-components" => change(|score| score.components[0].name = "hole".to_owned()),
+            "bad-evidence" => change(|score| *score = score.clone().evidence(usize::MAX, 9..3, "nowhere")),
+            "error" => Err(Error::Other("an error, as asked".to_owned())),
+            "trap" => panic!("a panic, as asked"),
+            "loop" => endless(),
+            _ => give(1.0),
+        }
+    }
+}
+
+fn endless() -> ! {
+    let mut count = 0_u64;
+    loop {
+        count = black_box(count.wrapping_add(1));
+    }
+}
+
+plugin! { reward: HostileReward }
