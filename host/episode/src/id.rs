@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What an episode is for.
+/// What an episode is for, in the order in which a stage comes to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Played by the oracle, to be imitated.
-    Demonstration,
     /// Held-out tasks before the stage, decoded greedily.
     Before,
     /// Held-out tasks before the stage, sampled.
     BeforeSampled,
+    /// Played by the oracle, to be imitated.
+    Demonstration,
     /// Trained on.
     Train,
     /// Held-out tasks after the stage, decoded greedily.
@@ -21,9 +21,9 @@ pub enum Phase {
 }
 
 const PHASES: [(Phase, &str); 6] = [
-    (Phase::Demonstration, "demo"),
     (Phase::Before, "before"),
     (Phase::BeforeSampled, "before~"),
+    (Phase::Demonstration, "demo"),
     (Phase::Train, "train"),
     (Phase::After, "after"),
     (Phase::AfterSampled, "after~"),

@@ -87,15 +87,15 @@ impl Metrics {
         file.scalars(time, step, values).map_err(failed)
     }
 
-    /// Forgets what was measured after this step, as a run does that resumes there.
+    /// Forgets what was measured at this step and after it, as a run does that takes the step again.
     ///
     /// # Errors
     /// If the files cannot be read or rewritten.
-    pub fn rewind_to(&mut self, stage: u32, step: u64) -> Result<(), StoreError> {
+    pub fn rewind_before(&mut self, stage: u32, step: u64) -> Result<(), StoreError> {
         let path = self.run.join(METRICS_FILE);
         let mut kept = Vec::new();
         for (text, line) in parsed_lines(&path, &whole_lines(&path)?)? {
-            if (line.stage, line.step) <= (stage, step) {
+            if (line.stage, line.step) < (stage, step) {
                 kept.extend_from_slice(text);
             }
         }

@@ -46,7 +46,7 @@ fn a_rewind_forgets_later_steps_and_stages() {
         metrics.append(stage, step, &[("loss", 1.0)]).expect("written");
     }
     assert_eq!((event_files(path, 0), event_files(path, 1)), (1, 1));
-    metrics.rewind_to(0, 1).expect("rewound");
+    metrics.rewind_before(0, 2).expect("rewound");
     assert_eq!(places(&run), [(0, 0), (0, 1)]);
     assert_eq!((event_files(path, 0), event_files(path, 1)), (1, 0));
     // The second file of the stage begins with the note that steps from 2 on are done again.

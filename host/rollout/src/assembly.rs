@@ -1,0 +1,126 @@
+//! From scores to the one number that is trained on, and whether an episode succeeded.
+
+use std::str::FromStr;
+
+use gymkhana_episode::{EpisodeRecord, Value};
+
+use crate::plugins::PluginSet;
+
+/// How a run makes a reward of what plugins say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assembly {
+    /// Each seat's sum of environment rewards is multiplied by this.
+    pub environment_weight: f64,
+    /// What every seat gets when the environment or a reward fails.
+    pub failure_reward: f64,
+    /// When an episode counts as solved.
+    pub success: SuccessRule,
+}
+
+/// An episode succeeded when a fact of the environment or a component of a reward is at least one half.
+///
+/// Written `environment.FACT` or `REWARD.COMPONENT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuccessRule {
+    source: String,
+    name: String,
+}
+
+/// A success rule that says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SuccessRuleError {
+    /// It has not two parts.
+    #[error("success `{0}` is neither `environment.FACT` nor `REWARD.COMPONENT`")]
+    Form(String),
+    /// There is no such reward.
+    #[error("success names the reward `{0}`, which is not among the run's plugins")]
+    NoReward(String),
+    /// The reward has no such component.
+    #[error("success names `{component}`, but reward `{reward}` has only {known}")]
+    NoComponent {
+        /// The reward.
+        reward: String,
+        /// The component.
+        component: String,
+        /// What it has, in words.
+        known: String,
+    },
+}
+
+impl FromStr for SuccessRule {
+    type Err = SuccessRuleError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('.') {
+            Some((source, name)) if !source.is_empty() && !name.is_empty() => {
+                Ok(Self { source: source.to_owned(), name: name.to_owned() })
+            }
+            _ => Err(SuccessRuleError::Form(text.to_owned())),
+        }
+    }
+}
+
+impl SuccessRule {
+    const ENVIRONMENT: &'static str = "environment";
+
+    /// Checks that what the rule names can be there.
+    ///
+    /// # Errors
+    /// If it names a reward or a component that does not exist. An environment's facts are known only when it acts.
+    pub fn check(&self, plugins: &PluginSet) -> Result<(), SuccessRuleError> {
+        if self.source == Self::ENVIRONMENT {
+            return Ok(());
+        }
+        let known =
+            plugins.components(&self.source).ok_or_else(|| SuccessRuleError::NoReward(self.source.clone()))?;
+        if known.contains(&self.name.as_str()) {
+            return Ok(());
+        }
+        let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+        Err(SuccessRuleError::NoComponent {
+            reward: self.source.clone(),
+            component: self.name.clone(),
+            known: known.join(", "),
+        })
+    }
+
+    fn holds(&self, record: &EpisodeRecord) -> bool {
+        let value = if self.source == Self::ENVIRONMENT {
+            let fact = record.extras.iter().find(|fact| fact.name == self.name);
+            fact.map(|fact| &fact.value).and_then(Value::as_number)
+        } else {
+            let plugin = record.scores.iter().find(|each| each.plugin == self.source);
+            let score = plugin.and_then(|plugin| plugin.scores.first());
+            let component =
+                score.and_then(|score| score.components.iter().find(|component| component.name == self.name));
+            component.map(|component| component.value)
+        };
+        value.is_some_and(|value| value >= 0.5)
+    }
+}
+
+impl Assembly {
+    /// Sets an episode's rewards and success from its scores; `weights` are the rewards' in the order of `scores`.
+    /// `failed` says that a plugin's failure decides the reward.
+    pub(crate) fn assemble(&self, record: &mut EpisodeRecord, weights: &[f64], seats: usize, failed: bool) {
+        record.success = !failed && self.success.holds(record);
+        record.rewards = (0..seats as u32)
+            .map(|seat| {
+                if failed {
+                    return self.failure_reward;
+                }
+                let earned = record.environment_rewards.iter().find(|rewards| rewards.seat == seat);
+                let earned: f64 = earned.map_or(0.0, |rewards| rewards.rewards.iter().sum());
+                let scored: f64 = record
+                    .scores
+                    .iter()
+                    .zip(weights)
+                    .flat_map(|(plugin, weight)| plugin.scores.iter().map(move |score| (score, weight)))
+                    .filter(|(score, _)| score.seat == seat)
+                    .map(|(score, weight)| score.total * weight)
+                    .sum();
+                self.environment_weight * earned + scored
+            })
+            .collect();
+    }
+}

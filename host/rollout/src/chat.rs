@@ -1,0 +1,320 @@
+//! From conversations to tokens and back, through the model's own chat template.
+//!
+//! Two rules shape this module. A turn is appended and earlier tokens are never rendered again, so that what was
+//! sampled is what is trained. And text from outside the policy is tokenised as plain text: the template is
+//! rendered with a placeholder for every such text, the template's own pieces are tokenised with the control
+//! tokens, and what belongs into the placeholders by a tokenizer that has none.
+
+use std::collections::HashSet;
+
+use minijinja::Environment;
+use serde_json::{Value as Json, json};
+use tokenizers::Tokenizer;
+
+use gymkhana_episode::Function;
+
+use crate::template::{self, Placeholders};
+
+/// Who speaks in a conversation, from the policy's point of view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The run's instructions.
+    System,
+    /// The environment.
+    User,
+    /// The policy itself.
+    Assistant,
+    /// A tool, or the environment's answer to a call.
+    Tool,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub text: String,
+}
+
+/// The texts of a model folder from which its chat format is built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatFiles {
+    /// `tokenizer.json`.
+    pub tokenizer: String,
+    /// `tokenizer_config.json`.
+    pub config: String,
+    /// `chat_template.jinja`; older folders keep it as `chat_template` in the configuration.
+    pub template: Option<String>,
+}
+
+/// A model's tokenizer or template cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ChatError {
+    /// A file is not what it should be.
+    #[error("the model's {file} cannot be used: {reason}")]
+    Malformed {
+        /// The file's name.
+        file: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// There is no chat template.
+    #[error("the model has no chat template: put one into chat_template.jinja or `chat_template` of tokenizer_config.json")]
+    NoTemplate,
+    /// The template refused a conversation.
+    #[error("the chat template cannot render this conversation")]
+    Render(#[source] minijinja::Error),
+    /// A template does not keep to what appending needs.
+    #[error("the chat template does not show the policy's replies where its generation prompt announces them")]
+    NoReply,
+    /// The tokenizer refused a text.
+    #[error("the tokenizer refuses a text: {0}")]
+    Tokenize(String),
+    /// A plain text became a control token all the same.
+    #[error("the tokenizer turns plain text into the control token {0}; its vocabulary holds control tokens as text")]
+    Forged(u32),
+}
+
+/// A model's tokenizer and chat template.
+pub struct ChatFormat {
+    /// Knows the control tokens: for the template's own pieces and for decoding.
+    control: Tokenizer,
+    /// Knows none: for every text from outside.
+    plain: Tokenizer,
+    /// The ids that plain text must never become.
+    control_ids: HashSet<u32>,
+    /// The control tokens' texts, to find them in the descriptions of functions.
+    control_texts: Vec<String>,
+    environment: Environment<'static>,
+    bos_token: String,
+    eos_token: String,
+    stop: Vec<u32>,
+}
+
+/// What a conversation looked like when it was last put into tokens.
+#[derive(Debug, Clone, Default)]
+pub struct Rendered(String);
+
+/// The tokens by which a context grows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Extension {
+    /// Append these to the segment.
+    Append(Vec<u32>),
+    /// The template changed what it had said before: start a new segment with these.
+    Restart(Vec<u32>),
+}
+
+impl ChatFormat {
+    /// Builds the format of a model's files.
+    ///
+    /// # Errors
+    /// If one of them is malformed, or if there is no template.
+    pub fn new(files: &ChatFiles) -> Result<Self, ChatError> {
+        let tokenizer = parse(&files.tokenizer, "tokenizer.json")?;
+        let config = parse(&files.config, "tokenizer_config.json")?;
+        let malformed = |reason: String| ChatError::Malformed { file: "tokenizer.json", reason };
+        let control = build(&tokenizer).map_err(malformed)?;
+        let mut without = tokenizer.clone();
+        without["added_tokens"] = json!([]);
+        without["post_processor"] = Json::Null;
+        let plain = build(&without).map_err(malformed)?;
+        let added = control.get_added_tokens_decoder();
+        let source = files.template.as_deref().or_else(|| config["chat_template"].as_str());
+        let source = source.ok_or(ChatError::NoTemplate)?.to_owned();
+        let environment = template::environment(source).map_err(ChatError::Render)?;
+        let mut format = Self {
+            control,
+            plain,
+            control_ids: added.keys().copied().collect(),
+            control_texts: added.values().map(|token| token.content.clone()).collect(),
+            environment,
+            bos_token: template::token_text(&config, "bos_token"),
+            eos_token: template::token_text(&config, "eos_token"),
+            stop: Vec::new(),
+        };
+        format.stop = format.find_stop()?;
+        Ok(format)
+    }
+
+    /// The tokens that end the policy's turn.
+    #[must_use]
+    pub fn stop(&self) -> &[u32] {
+        &self.stop
+    }
+
+    /// The tokens by which a context grows until the policy may speak, and the conversation's new look.
+    ///
+    /// `sampled_stop` says whether the last reply ended with a stop token that is in the segment already.
+    ///
+    /// # Errors
+    /// If the template refuses the conversation or the tokenizer a text.
+    pub fn extend(
+        &self,
+        before: &Rendered,
+        messages: &[Message],
+        functions: &[Function],
+        sampled_stop: bool,
+    ) -> Result<(Extension, Rendered), ChatError> {
+        let mut placeholders = Placeholders::default();
+        let text = self.render(messages, functions, true, &mut placeholders)?;
+        let extension = match text.strip_prefix(before.0.as_str()) {
+            Some(grown) if !before.0.is_empty() => match placeholders.strip_leading(grown) {
+                Some(tail) => {
+                    let mut tokens = self.encode(tail, &placeholders)?;
+                    if sampled_stop && tokens.first().is_some_and(|token| self.stop.contains(token)) {
+                        tokens.remove(0);
+                    }
+                    Extension::Append(tokens)
+                }
+                None => Extension::Restart(self.encode(&text, &placeholders)?),
+            },
+            _ => Extension::Restart(self.encode(&text, &placeholders)?),
+        };
+        Ok((extension, Rendered(text)))
+    }
+
+    /// The text of sampled tokens, control tokens included, without the stop token at its end.
+    ///
+    /// # Errors
+    /// If the tokenizer does not know a token.
+    pub fn decode_reply(&self, tokens: &[u32]) -> Result<String, ChatError> {
+        let spoken = match tokens.split_last() {
+            Some((last, before)) if self.stop.contains(last) => before,
+            _ => tokens,
+        };
+        self.decode(spoken)
+    }
+
+    /// The text of any tokens, control tokens included.
+    ///
+    /// # Errors
+    /// If the tokenizer does not know a token.
+    pub fn decode(&self, tokens: &[u32]) -> Result<String, ChatError> {
+        self.control.decode(tokens, false).map_err(|error| ChatError::Tokenize(error.to_string()))
+    }
+
+    /// The tokens of a reply as a policy would have sampled it: `frame` pieces are tokenised with control tokens,
+    /// `plain` pieces without. Ends with the stop token.
+    ///
+    /// # Errors
+    /// If the tokenizer refuses a text.
+    pub fn encode_reply(&self, pieces: &[ReplyPiece<'_>]) -> Result<Vec<u32>, ChatError> {
+        let mut tokens = Vec::new();
+        for piece in pieces {
+            match piece {
+                ReplyPiece::Frame(text) => tokens.extend(encode_with(&self.control, text)?),
+                ReplyPiece::Plain(text) => tokens.extend(self.encode_plain(text)?),
+            }
+        }
+        tokens.extend(self.stop.first());
+        Ok(tokens)
+    }
+
+    /// Tokens of a text that can never become a control token.
+    ///
+    /// # Errors
+    /// If the tokenizer refuses the text, or would forge a control token.
+    pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, ChatError> {
+        let tokens = encode_with(&self.plain, text)?;
+        match tokens.iter().find(|token| self.control_ids.contains(token)) {
+            Some(forged) => Err(ChatError::Forged(*forged)),
+            None => Ok(tokens),
+        }
+    }
+
+    fn encode(&self, text: &str, placeholders: &Placeholders) -> Result<Vec<u32>, ChatError> {
+        let mut tokens = Vec::new();
+        for piece in placeholders.split(text) {
+            match piece {
+                template::Piece::Own(own) => tokens.extend(encode_with(&self.control, own)?),
+                template::Piece::Outside(outside) => tokens.extend(self.encode_plain(outside)?),
+            }
+        }
+        Ok(tokens)
+    }
+
+    fn render(
+        &self,
+        messages: &[Message],
+        functions: &[Function],
+        prompt: bool,
+        placeholders: &mut Placeholders,
+    ) -> Result<String, ChatError> {
+        let messages: Vec<Json> = messages
+            .iter()
+            .map(|message| {
+                let content = placeholders.put(message.text.clone(), message.role == Role::Assistant);
+                json!({"role": message.role.name(), "content": content})
+            })
+            .collect();
+        let tools: Vec<Json> = functions
+            .iter()
+            .map(|function| {
+                let parameters = serde_json::from_str(&function.parameters).unwrap_or_else(|_| json!({}));
+                let about = json!({
+                    "name": function.name, "description": function.description, "parameters": parameters,
+                });
+                json!({"type": "function", "function": placeholders.guard(about, &self.control_texts)})
+            })
+            .collect();
+        let template = self.environment.get_template(template::NAME).map_err(ChatError::Render)?;
+        let tools = if tools.is_empty() { Json::Null } else { Json::Array(tools) };
+        template
+            .render(minijinja::context! {
+                messages => minijinja::Value::from_serialize(&messages),
+                tools => minijinja::Value::from_serialize(&tools),
+                add_generation_prompt => prompt,
+                bos_token => self.bos_token,
+                eos_token => self.eos_token,
+            })
+            .map_err(ChatError::Render)
+    }
+
+    /// What the template puts behind a reply: its first token ends the policy's turn.
+    fn find_stop(&self) -> Result<Vec<u32>, ChatError> {
+        let mut placeholders = Placeholders::default();
+        let question = Message { role: Role::User, text: "?".to_owned() };
+        let reply = Message { role: Role::Assistant, text: "!".to_owned() };
+        let text = self.render(&[question, reply], &[], false, &mut placeholders)?;
+        let tail = placeholders.after_last(&text).ok_or(ChatError::NoReply)?;
+        let first = self.encode(tail, &placeholders)?.first().copied();
+        let eos = self.control.token_to_id(&self.eos_token);
+        let mut stop: Vec<u32> = first.filter(|token| self.control_ids.contains(token)).into_iter().collect();
+        stop.extend(eos.filter(|eos| !stop.contains(eos)));
+        if stop.is_empty() { Err(ChatError::NoReply) } else { Ok(stop) }
+    }
+}
+
+/// A piece of a reply that is written for the policy, as by an oracle.
+#[derive(Debug, Clone, Copy)]
+pub enum ReplyPiece<'a> {
+    /// The format's own marks.
+    Frame(&'a str),
+    /// Words from outside.
+    Plain(&'a str),
+}
+
+fn build(tokenizer: &Json) -> Result<Tokenizer, String> {
+    Tokenizer::from_bytes(tokenizer.to_string()).map_err(|error| error.to_string())
+}
+
+fn encode_with(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, ChatError> {
+    let encoding = tokenizer.encode_fast(text, false).map_err(|error| ChatError::Tokenize(error.to_string()))?;
+    Ok(encoding.get_ids().to_vec())
+}
+
+fn parse(text: &str, file: &'static str) -> Result<Json, ChatError> {
+    serde_json::from_str(text).map_err(|error| ChatError::Malformed { file, reason: error.to_string() })
+}

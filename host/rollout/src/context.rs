@@ -1,0 +1,78 @@
+//! One seat's context: its conversation as messages and as the tokens that its policy saw.
+
+use gymkhana_episode::{Function, Sampled, Segment, SegmentError};
+
+use crate::chat::{ChatError, ChatFormat, Extension, Message, Rendered, Role};
+use crate::policy::Conversation;
+
+/// A conversation that only grows. The strategy is to append; a template that rewrites what it said before
+/// starts a new segment.
+pub(crate) struct Context {
+    pub(crate) conversation: Conversation,
+    pub(crate) functions: Vec<Function>,
+    seat: u32,
+    messages: Vec<Message>,
+    rendered: Rendered,
+    segments: Vec<Segment>,
+    sampled_stop: bool,
+    /// How many turns the policy has taken.
+    pub(crate) turns: u32,
+}
+
+impl Context {
+    pub(crate) fn new(seat: u32, conversation: Conversation, functions: Vec<Function>, system: Option<&str>) -> Self {
+        let system = system.map(|text| Message { role: Role::System, text: text.to_owned() });
+        Self {
+            conversation,
+            functions,
+            seat,
+            messages: system.into_iter().collect(),
+            rendered: Rendered::default(),
+            segments: vec![],
+            sampled_stop: false,
+            turns: 0,
+        }
+    }
+
+    /// Adds what the policy will see before its next turn.
+    pub(crate) fn hear(&mut self, role: Role, text: String) {
+        self.messages.push(Message { role, text });
+    }
+
+    /// Puts what was heard into tokens, up to where the policy may speak, and gives the whole segment.
+    pub(crate) fn prompt(&mut self, chat: &ChatFormat) -> Result<&Segment, ChatError> {
+        let (extension, rendered) = chat.extend(&self.rendered, &self.messages, &self.functions, self.sampled_stop)?;
+        self.rendered = rendered;
+        let (tokens, fresh) = match extension {
+            Extension::Append(tokens) => (tokens, self.segments.is_empty()),
+            Extension::Restart(tokens) => (tokens, true),
+        };
+        if fresh {
+            self.segments.push(Segment::default());
+        }
+        let last = self.segments.len() - 1;
+        self.segments[last].append_given(&tokens, self.seat, self.turns);
+        Ok(&self.segments[last])
+    }
+
+    /// Adds what the policy said.
+    pub(crate) fn speak(&mut self, text: String, sampled: &Sampled, stopped: bool) -> Result<(), SegmentError> {
+        if let Some(segment) = self.segments.last_mut() {
+            segment.append_sampled(sampled, self.seat, self.turns)?;
+        }
+        self.messages.push(Message { role: Role::Assistant, text });
+        self.sampled_stop = stopped;
+        self.turns += 1;
+        Ok(())
+    }
+
+    /// How many tokens the current segment has.
+    pub(crate) fn tokens(&self) -> usize {
+        self.segments.last().map_or(0, Segment::len)
+    }
+
+    /// All segments, when the episode is over.
+    pub(crate) fn into_segments(self) -> Vec<Segment> {
+        self.segments
+    }
+}

@@ -1,0 +1,169 @@
+//! Groups: attempts at one task that are played side by side and scored together.
+
+use futures::future::join_all;
+
+use gymkhana_episode::{Boundary, Ending, EpisodeRecord, Failure, PluginScore, Score};
+use gymkhana_sandbox::{CallError, Trajectory, score};
+
+use crate::injected::Injected;
+use crate::play::{EpisodePlan, Speaker, milliseconds, play};
+use crate::plugins::Reward;
+use crate::{Rollout, RolloutError};
+
+impl Rollout {
+    /// Plays a group's episodes, each at its own pace, and scores them together. A member that meets a fault of
+    /// the model or the host is tried again; one that keeps failing is `Dropped` and takes no part in the scoring.
+    ///
+    /// # Errors
+    /// If the host itself is at fault.
+    pub async fn run_group(
+        &self,
+        plans: Vec<EpisodePlan>,
+        speaker: Speaker<'_>,
+    ) -> Result<Vec<EpisodeRecord>, RolloutError> {
+        let members = plans.into_iter().map(|plan| self.run_member(plan, speaker));
+        let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.score_group(&mut records, &[]).await;
+        Ok(records)
+    }
+
+    async fn run_member(&self, mut plan: EpisodePlan, speaker: Speaker<'_>) -> Result<EpisodeRecord, RolloutError> {
+        loop {
+            let record = play(self, &plan, speaker, &Injected::default()).await?;
+            if record.ending != Ending::Dropped || plan.id.attempt >= self.retries {
+                return Ok(record);
+            }
+            plan.id.attempt += 1;
+        }
+    }
+
+    /// Plays recorded episodes of one group again, from their tokens, and scores them together.
+    ///
+    /// # Errors
+    /// If the host itself is at fault.
+    pub async fn replay_group(&self, recorded: &[EpisodeRecord]) -> Result<Vec<EpisodeRecord>, RolloutError> {
+        let members = recorded.iter().map(|record| async move {
+            let plan = EpisodePlan {
+                id: record.id,
+                task: record.task.clone(),
+                seed: record.seed,
+                sampling: crate::Sampling::Greedy,
+                place: 0,
+            };
+            let policy = crate::ReplayedPolicy::of(record);
+            play(self, &plan, Speaker::Policy(&policy), &Injected::of(record)).await
+        });
+        let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        for (record, recorded) in records.iter_mut().zip(recorded) {
+            record.training_step = recorded.training_step;
+        }
+        self.score_group(&mut records, recorded).await;
+        Ok(records)
+    }
+
+    /// Asks every reward and assembles. `recorded` holds the episodes that are replayed, if they are.
+    async fn score_group(&self, records: &mut [EpisodeRecord], recorded: &[EpisodeRecord]) {
+        let playable = |record: &EpisodeRecord| {
+            !matches!(record.ending, Ending::Dropped | Ending::EnvironmentFailed) && !record.segments.is_empty()
+        };
+        let present: Vec<usize> = (0..records.len()).filter(|&index| playable(&records[index])).collect();
+        let mut failed: Vec<bool> = records.iter().map(|record| !playable(record)).collect();
+        for reward in &self.plugins.rewards {
+            let since = std::time::Instant::now();
+            let scores = self.ask(reward, records, &present, recorded).await;
+            let spent = milliseconds(since);
+            for (&index, answer) in present.iter().zip(scores) {
+                let record = &mut records[index];
+                record.timing.reward_ms += spent;
+                match answer {
+                    Ok(scores) => {
+                        let plugin = reward.bound.plugin.name().to_owned();
+                        record.scores.push(PluginScore { plugin, scores });
+                    }
+                    Err(error) => {
+                        failed[index] = true;
+                        record.failures.push(reward_failure(reward, error));
+                    }
+                }
+            }
+        }
+        let weights: Vec<f64> = self.plugins.rewards.iter().map(|reward| reward.weight).collect();
+        for (record, failed) in records.iter_mut().zip(failed) {
+            self.assembly.assemble(record, &weights, self.plugins.seats(), failed);
+        }
+    }
+
+    /// One reward's scores for the members that are present. When it fails on the group, the members on which it
+    /// fails alone pay, and the others are scored without them.
+    async fn ask(
+        &self,
+        reward: &Reward,
+        records: &[EpisodeRecord],
+        present: &[usize],
+        recorded: &[EpisodeRecord],
+    ) -> Vec<Result<Vec<Score>, CallError>> {
+        let mut sound: Vec<usize> = Vec::new();
+        let mut answers: Vec<Option<Result<Vec<Score>, CallError>>> = present.iter().map(|_| None).collect();
+        for (place, &index) in present.iter().enumerate() {
+            match recorded.get(index).and_then(|record| injected_failure(reward, record)) {
+                Some(error) => answers[place] = Some(Err(error)),
+                None => sound.push(place),
+            }
+        }
+        let of = |places: &[usize]| places.iter().map(|&place| present[place]).collect::<Vec<_>>();
+        let mut error = match score_members(reward, records, &of(&sound)).await {
+            Ok(scores) => return fill(answers, &sound, scores),
+            Err(error) => error,
+        };
+        let mut rest = Vec::new();
+        for &place in &sound {
+            match score_members(reward, records, &of(&[place])).await {
+                Ok(_) => rest.push(place),
+                Err(alone) => answers[place] = Some(Err(alone)),
+            }
+        }
+        if rest.len() < sound.len() {
+            match score_members(reward, records, &of(&rest)).await {
+                Ok(scores) => return fill(answers, &rest, scores),
+                Err(again) => error = again,
+            }
+        }
+        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(error.clone()))).collect()
+    }
+}
+
+/// Puts scores into their places; every other place holds its failure already.
+fn fill(
+    mut answers: Vec<Option<Result<Vec<Score>, CallError>>>,
+    places: &[usize],
+    scores: Vec<Vec<Score>>,
+) -> Vec<Result<Vec<Score>, CallError>> {
+    for (&place, scores) in places.iter().zip(scores) {
+        answers[place] = Some(Ok(scores));
+    }
+    answers.into_iter().flatten().collect()
+}
+
+async fn score_members(
+    reward: &Reward,
+    records: &[EpisodeRecord],
+    members: &[usize],
+) -> Result<Vec<Vec<Score>>, CallError> {
+    let Some(first) = members.first().map(|&index| &records[index]) else { return Ok(vec![]) };
+    let group: Vec<Trajectory<'_>> = members.iter().map(|&index| Trajectory::of(&records[index])).collect();
+    let bound = &reward.bound;
+    let seed = first.seed.child("reward").child(bound.plugin.name());
+    score(&bound.plugin, &group, &bound.options, first.training_step, seed).await
+}
+
+fn reward_failure(reward: &Reward, error: CallError) -> Failure {
+    let at = Boundary::Reward(reward.bound.plugin.name().to_owned());
+    Failure { at, kind: error.kind, during: "score".to_owned(), message: error.message }
+}
+
+/// What the clock decided about this reward when the episode was recorded.
+fn injected_failure(reward: &Reward, recorded: &EpisodeRecord) -> Option<CallError> {
+    let at = Boundary::Reward(reward.bound.plugin.name().to_owned());
+    let failure = Injected::of(recorded).failure(&at, "score")?;
+    Some(CallError { kind: failure.kind, message: failure.message })
+}

@@ -1,0 +1,73 @@
+//! What bounds an episode.
+
+use std::time::Duration;
+
+use gymkhana_episode::Ending;
+
+/// The limits of one episode. After every turn they are checked in the order of the fields; the environment's
+/// own word comes before all of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Turns of one seat's policy.
+    pub turns: u32,
+    /// Tokens of one seat's context, prompt and replies together.
+    pub context_tokens: usize,
+    /// Calls of all seats.
+    pub calls: u32,
+    /// Wall-clock time.
+    pub time: Duration,
+    /// Tokens of one reply; a reply that reaches it is taken as it stands.
+    pub reply_tokens: usize,
+}
+
+/// What an episode has used up.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Used {
+    pub(crate) turns: u32,
+    pub(crate) context_tokens: usize,
+    pub(crate) calls: u32,
+    pub(crate) time: Duration,
+}
+
+impl Limits {
+    /// The first limit, in the order of the fields, that leaves no room for another turn.
+    pub(crate) fn reached(&self, used: Used) -> Option<Ending> {
+        if used.turns >= self.turns {
+            Some(Ending::TurnLimit)
+        } else if used.context_tokens >= self.context_tokens {
+            Some(Ending::ContextLimit)
+        } else if used.calls >= self.calls {
+            Some(Ending::CallLimit)
+        } else if used.time >= self.time {
+            Some(Ending::TimeLimit)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_checked_in_their_order() {
+        let limits = Limits {
+            turns: 2,
+            context_tokens: 10,
+            calls: 3,
+            time: Duration::from_secs(1),
+            reply_tokens: 5,
+        };
+        let mut used = Used { turns: 2, context_tokens: 10, calls: 3, time: Duration::from_secs(1) };
+        assert_eq!(limits.reached(used), Some(Ending::TurnLimit));
+        used.turns = 1;
+        assert_eq!(limits.reached(used), Some(Ending::ContextLimit));
+        used.context_tokens = 9;
+        assert_eq!(limits.reached(used), Some(Ending::CallLimit));
+        used.calls = 2;
+        assert_eq!(limits.reached(used), Some(Ending::TimeLimit));
+        used.time = Duration::ZERO;
+        assert_eq!(limits.reached(used), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! A seat's turn as tokens: sampled by the policy, or written by the oracle in the policy's own format.
+
+use gymkhana_episode::{Boundary, Ending, Failure, FailureKind, Sampled};
+use gymkhana_sandbox::Advice;
+
+use crate::RolloutError;
+use crate::chat::ReplyPiece;
+use crate::play::{EpisodePlan, Play, Speaker, shared};
+use crate::policy::{GenerateRequest, Policy, PolicyError, Stop};
+use crate::scripted::certain;
+use crate::tool_call::{CLOSE, OPEN};
+
+/// What came of a turn.
+pub(crate) enum Utterance {
+    /// These tokens.
+    Said {
+        /// With what is known of each.
+        sampled: Sampled,
+        /// The last token is a stop token.
+        stopped: bool,
+    },
+    /// Nothing: the episode is over.
+    Ended(Ending),
+}
+
+/// Lets the seat speak.
+pub(crate) async fn utterance(
+    play: &mut Play<'_>,
+    seat: u32,
+    plan: &EpisodePlan,
+) -> Result<Utterance, RolloutError> {
+    let rollout = play.rollout;
+    let context = &mut play.contexts[seat as usize];
+    let tokens = shared(&context.prompt(&rollout.chat)?.tokens);
+    let policy = match play.speaker {
+        Speaker::Policy(policy) => policy,
+        Speaker::Oracle => return advise(play).await,
+    };
+    let context_limit = rollout.limits.context_tokens.min(policy.context());
+    let room = context_limit.saturating_sub(tokens.len());
+    if room == 0 {
+        return Ok(Utterance::Ended(Ending::ContextLimit));
+    }
+    let request = GenerateRequest {
+        conversation: context.conversation,
+        tokens,
+        max_tokens: rollout.limits.reply_tokens.min(room),
+        stop: rollout.stop.clone(),
+        sampling: plan.sampling,
+        seed: plan.seed.child("policy").child(seat).child(context.turns),
+    };
+    Ok(match generate(policy, request).await {
+        Ok((sampled, stopped)) => Utterance::Said { sampled, stopped },
+        Err(PolicyError::ContextFull { .. }) => Utterance::Ended(Ending::ContextLimit),
+        Err(error) => {
+            let during = format!("turn {}", play.contexts[seat as usize].turns);
+            let message = error.to_string();
+            play.failures.push(Failure { at: Boundary::Model, kind: FailureKind::Fault, during, message });
+            Utterance::Ended(Ending::Dropped)
+        }
+    })
+}
+
+async fn generate(policy: &dyn Policy, request: GenerateRequest) -> Result<(Sampled, bool), PolicyError> {
+    let generated = policy.generate(request).await?;
+    Ok((generated.sampled, generated.stop == Stop::Token))
+}
+
+/// Asks the environment's oracle and writes its advice as the policy would.
+async fn advise(play: &mut Play<'_>) -> Result<Utterance, RolloutError> {
+    let names = play.rollout.plugins.function_names();
+    let advice = match play.environment.advise(&names, &play.results).await {
+        Ok(advice) => advice,
+        Err(error) => {
+            play.failures.push(play.rollout.environment_failure("advise", error));
+            return Ok(Utterance::Ended(Ending::EnvironmentFailed));
+        }
+    };
+    let texts: Vec<String> = match &advice {
+        Advice::Message(text) => vec![text.clone()],
+        Advice::Calls(calls) => calls
+            .iter()
+            .map(|call| {
+                let name = serde_json::Value::from(call.name.as_str());
+                format!("{{\"name\": {name}, \"arguments\": {}}}", call.arguments)
+            })
+            .collect(),
+    };
+    let (open, close) = (format!("{OPEN}\n"), format!("\n{CLOSE}"));
+    let is_call = matches!(advice, Advice::Calls(_));
+    let mut pieces = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        if index > 0 {
+            pieces.push(ReplyPiece::Frame("\n"));
+        }
+        if is_call {
+            pieces.extend([ReplyPiece::Frame(&open), ReplyPiece::Plain(text), ReplyPiece::Frame(&close)]);
+        } else {
+            pieces.push(ReplyPiece::Plain(text));
+        }
+    }
+    let tokens = play.rollout.chat.encode_reply(&pieces)?;
+    Ok(Utterance::Said { sampled: certain(tokens), stopped: true })
+}

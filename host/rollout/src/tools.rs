@@ -1,0 +1,154 @@
+//! An episode's tools: sessions that open at their first call, calls side by side, and who pays for a failure.
+//!
+//! A tool that traps or meets a limit on the agent's input is an observation: its session starts again, its state
+//! is lost, and the episode goes on. An agent must not learn to crash a tool to escape a bad reward.
+
+use futures::future::join_all;
+
+use gymkhana_episode::{Boundary, Call, Content, Failure, FailureKind, Function, NamedValue, Part, Seed};
+use gymkhana_sandbox::{CallError, Optional, ToolSession};
+
+use crate::Rollout;
+use crate::injected::Injected;
+use crate::plugins::Tool;
+
+/// What a call is answered.
+pub(crate) struct ToolAnswer {
+    pub(crate) content: Content,
+    pub(crate) failed: bool,
+    pub(crate) failure: Option<Failure>,
+}
+
+impl ToolAnswer {
+    /// The call did not work, for this reason.
+    pub(crate) fn failed(reason: String) -> Self {
+        Self { content: vec![Part::Text(reason)], failed: true, failure: None }
+    }
+}
+
+/// The tools of one episode.
+pub(crate) struct Toolbox<'a> {
+    rollout: &'a Rollout,
+    sessions: Vec<Session<'a>>,
+}
+
+struct Session<'a> {
+    tool: &'a Tool,
+    injected: &'a Injected,
+    setup: Option<Vec<u8>>,
+    seed: Seed,
+    live: Option<ToolSession>,
+    /// How often it had to start again.
+    restarts: u32,
+}
+
+impl<'a> Toolbox<'a> {
+    pub(crate) fn new(rollout: &'a Rollout, injected: &'a Injected, seed: Seed, setup: &[(String, Vec<u8>)]) -> Self {
+        let sessions = rollout.plugins.tools.iter().map(|tool| {
+            let name = tool.bound.plugin.name();
+            let setup = setup.iter().find(|(tool, _)| tool == name).map(|(_, bytes)| bytes.clone());
+            let seed = seed.child("tool").child(name);
+            Session { tool, injected, setup, seed, live: None, restarts: 0 }
+        });
+        Self { rollout, sessions: sessions.collect() }
+    }
+
+    pub(crate) fn functions(&self) -> Vec<Function> {
+        self.sessions.iter().flat_map(|session| session.tool.functions.iter().cloned()).collect()
+    }
+
+    /// Answers a turn's calls, in their order; none where no tool offers the function. Tools run side by side, the
+    /// calls of one tool one after the other, since they share its state.
+    pub(crate) async fn answer(&mut self, calls: &[(Call, Option<String>)]) -> Vec<Option<ToolAnswer>> {
+        let directory = &self.rollout.plugins.directory;
+        let works = self.sessions.iter_mut().enumerate().map(|(tool, session)| {
+            let mine: Vec<(usize, &Call)> = calls
+                .iter()
+                .enumerate()
+                .filter(|(_, (call, malformed))| malformed.is_none() && directory.get(&call.name) == Some(&tool))
+                .map(|(place, (call, _))| (place, call))
+                .collect();
+            async move {
+                let mut answers = Vec::with_capacity(mine.len());
+                for (place, call) in mine {
+                    answers.push((place, session.answer(call).await));
+                }
+                answers
+            }
+        });
+        let mut answers: Vec<Option<ToolAnswer>> = calls.iter().map(|_| None).collect();
+        for (place, answer) in join_all(works).await.into_iter().flatten() {
+            answers[place] = Some(answer);
+        }
+        answers
+    }
+
+    /// The final views of the tools that were called and have one, as `tool.field`.
+    pub(crate) async fn final_views(&mut self) -> (Vec<NamedValue>, Vec<Failure>) {
+        let (mut views, mut failures) = (Vec::new(), Vec::new());
+        for session in &mut self.sessions {
+            let plugin = &session.tool.bound.plugin;
+            let Some(live) = session.live.as_mut().filter(|_| plugin.offers(Optional::FinalView)) else { continue };
+            match live.final_view().await {
+                Ok(fields) => views.extend(fields.into_iter().map(|field| NamedValue {
+                    name: format!("{}.{}", plugin.name(), field.name),
+                    value: field.value,
+                })),
+                Err(error) => failures.push(session.failure("final view", error)),
+            }
+        }
+        (views, failures)
+    }
+}
+
+impl Session<'_> {
+    async fn answer(&mut self, call: &Call) -> ToolAnswer {
+        let error = match self.try_call(call).await {
+            Ok(answer) => return answer,
+            Err(error) => error,
+        };
+        let lost = error.kind != FailureKind::Refused;
+        if lost {
+            self.live = None;
+            self.restarts += 1;
+        }
+        // The words are chosen by kind: they are the same on every machine and on a replay.
+        let reason = match error.kind {
+            FailureKind::Trap => "it crashed",
+            FailureKind::Budget | FailureKind::Deadline => "it ran out of time",
+            FailureKind::Memory => "it ran out of memory",
+            FailureKind::ResultSize => "its answer was too large",
+            FailureKind::Malformed => "its answer was malformed",
+            FailureKind::Refused => error.message.as_str(),
+            FailureKind::Capacity | FailureKind::Fault => "it is not available",
+        };
+        let loss = if lost { "; its state is lost" } else { "" };
+        let failed = ToolAnswer::failed(format!("the tool failed: {reason}{loss}"));
+        ToolAnswer { failure: Some(self.failure(&call.id, error)), ..failed }
+    }
+
+    async fn try_call(&mut self, call: &Call) -> Result<ToolAnswer, CallError> {
+        if let Some(failure) = self.injected.failure(&self.boundary(), &call.id) {
+            return Err(CallError { kind: failure.kind, message: failure.message });
+        }
+        let session = match &mut self.live {
+            Some(session) => session,
+            None => {
+                let bound = &self.tool.bound;
+                let seed = self.seed.child(self.restarts);
+                let opened = ToolSession::open(&bound.plugin, self.setup.as_deref(), &bound.options, seed).await?;
+                self.live.insert(opened)
+            }
+        };
+        let answer = session.call(call).await?;
+        Ok(ToolAnswer { content: answer.content, failed: answer.failed, failure: None })
+    }
+
+    fn boundary(&self) -> Boundary {
+        Boundary::Tool(self.tool.bound.plugin.name().to_owned())
+    }
+
+    fn failure(&self, during: &str, error: CallError) -> Failure {
+        Failure { at: self.boundary(), kind: error.kind, during: during.to_owned(), message: error.message }
+    }
+}
