@@ -1,1 +1,177 @@
-//! Cross the ice without falling into a hole.
+//! FrozenLake with the rules of Gymnasium's FrozenLake-v1: cross the ice from the start to the goal without
+//! falling into a hole.
+//!
+//! The agent sees the whole map with itself as `A` and says one word: left, down, right or up. Anything else is
+//! answered with that hint and counts as a turn. Random maps are split by their content into `train` and `test`;
+//! a fixed map is one task, in `train`, because nothing of it could be held out.
+
+mod map;
+mod oracle;
+mod picture;
+
+use gymkhana_sdk::environment::{
+    Action, Advice, Environment, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started, StateKey, Stepped,
+};
+use gymkhana_sdk::snapshot::{Reader, Writer};
+use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Rng, Task, named, plugin};
+
+pub use map::{Direction, Map};
+
+/// Gymnasium cuts off after 100 turns on 4x4 and after 200 on 8x8: 25 for each tile of a side.
+const TURNS_PER_TILE: u64 = 25;
+const HINT: &str = "Say left, down, right or up.";
+
+/// An episode: the agent on its map.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FrozenLake {
+    map: Map,
+    place: usize,
+    slippery: bool,
+    turns: u64,
+    turn_limit: u64,
+    rng: Rng,
+}
+
+impl FrozenLake {
+    /// The agent at the start of `map`. The seed decides where slippery ice takes it.
+    #[must_use]
+    pub fn new(map: Map, slippery: bool, turn_limit: u64, seed: u64) -> Self {
+        Self { map, place: 0, slippery, turns: 0, turn_limit, rng: Rng::new(seed) }
+    }
+
+    /// Moves the agent as the ice allows.
+    fn walk(&mut self, direction: Direction) {
+        let direction = if self.slippery { *self.rng.pick(&direction.slips()) } else { direction };
+        self.place = self.map.neighbour(self.place, direction);
+    }
+}
+
+impl Environment for FrozenLake {
+    fn info() -> Info {
+        Info::new("Cross the ice from S to G without falling into a hole; say left, down, right or up", ["agent"])
+            .option(OptionInfo::new("map", "Which map", "random").one_of(&["random", "4x4", "8x8"]))
+            .option(OptionInfo::new("size", "Tiles on a side of random maps", 4).within(2.0, 16.0))
+            .option(OptionInfo::new("slippery", "Whether two of three steps slip aside", false))
+            .option(OptionInfo::new("turns", "Turns until the cut; 0 is 25 a tile of a side", 0).within(0.0, 1e6))
+            .rewards(0.0, 1.0)
+    }
+
+    fn splits(options: &Options) -> Result<Vec<Split>, Error> {
+        if options.text("map") != "random" {
+            return Ok(vec![Split::of("train", 1)]);
+        }
+        let held_out = Map::held_out_count(options.integer("size") as usize);
+        Ok(vec![Split::endless("train"), Split::of("test", held_out)])
+    }
+
+    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+        let map = map_of(task, options)?;
+        let turn_limit = match options.integer("turns") as u64 {
+            0 => TURNS_PER_TILE * map.size() as u64,
+            turns => turns,
+        };
+        let lake = Self::new(map, options.flag("slippery"), turn_limit, seed);
+        let started = Started::observe(lake.map.with_agent(lake.place));
+        Ok((lake, started))
+    }
+
+    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+        self.turns += 1;
+        let direction = direction_in(&action.text());
+        if let Some(direction) = direction {
+            self.walk(direction);
+        }
+        let shown = self.map.with_agent(self.place);
+        let stepped = Stepped::observe(if direction.is_some() { shown } else { format!("{HINT}\n{shown}") });
+        let success = self.map.is_goal(self.place);
+        let ended = if success || self.map.is_hole(self.place) {
+            stepped.reward(f64::from(u8::from(success))).end()
+        } else if self.turns >= self.turn_limit {
+            stepped.cut_off()
+        } else {
+            return Ok(stepped);
+        };
+        Ok(ended.extra("success", success).extra("map", self.map.text()))
+    }
+}
+
+/// The map of a task.
+fn map_of(task: &Task, options: &Options) -> Result<Map, Error> {
+    let name = options.text("map");
+    if let Some(map) = Map::fixed(name) {
+        return match (task.split.as_str(), task.index) {
+            ("train", 0) => Ok(map),
+            ("train", index) => Err(Error::NotFound(format!("map `{name}` is one task: train/0, not train/{index}"))),
+            _ => Err(Error::no_split(task, &["train"])),
+        };
+    }
+    let split = match task.split.as_str() {
+        "train" => map::Split::Train,
+        "test" => map::Split::Test,
+        _ => return Err(Error::no_split(task, &["train", "test"])),
+    };
+    let size = options.integer("size") as usize;
+    Map::random(split, task.index, size).ok_or_else(|| {
+        let tasks = Map::held_out_count(size);
+        Error::NotFound(format!("there are {tasks} held-out maps of size {size}, and no test/{}", task.index))
+    })
+}
+
+/// The one direction that `words` name, whatever else they say; none when they name none or several.
+fn direction_in(words: &str) -> Option<Direction> {
+    let words = words.to_lowercase();
+    let mut named = words
+        .split(|symbol: char| !symbol.is_alphabetic())
+        .filter_map(|word| Direction::ALL.into_iter().find(|direction| direction.word() == word));
+    let direction = named.next();
+    if named.next().is_some() { None } else { direction }
+}
+
+impl Snapshot for FrozenLake {
+    fn snapshot(&self) -> Vec<u8> {
+        let lake = Writer::new().text(&self.map.text()).integer(self.place as u64).flag(self.slippery);
+        lake.integer(self.turns).integer(self.turn_limit).integer(self.rng.state()).finish()
+    }
+
+    fn restore(snapshot: &[u8]) -> Result<Self, Error> {
+        let mut reader = Reader::new(snapshot);
+        let rows: Vec<&str> = reader.text()?.lines().collect();
+        let map = Map::parse(&rows).ok_or_else(|| Error::bad_snapshot("the snapshot's map is no map"))?;
+        let place = usize::try_from(reader.integer()?).ok().filter(|place| *place < map.places());
+        let place = place.ok_or_else(|| Error::bad_snapshot("the snapshot's agent is off its map"))?;
+        let slippery = reader.flag()?;
+        let (turns, turn_limit, seed) = (reader.integer()?, reader.integer()?, reader.integer()?);
+        reader.end()?;
+        Ok(Self { turns, place, ..Self::new(map, slippery, turn_limit, seed) })
+    }
+}
+
+impl StateKey for FrozenLake {
+    /// Map and place. Turns and the ice's next whim are left out: states are equal when the same view meets the
+    /// same choices, which is what groups of equal states compare.
+    fn state_key(&self) -> Vec<u8> {
+        Writer::new().text(&self.map.text()).integer(self.place as u64).flag(self.slippery).finish()
+    }
+}
+
+impl Privileged for FrozenLake {
+    /// `distance`: steps to the goal over firm ice; absent in a hole.
+    fn privileged(&self) -> Vec<NamedValue> {
+        let distance = self.map.distances()[self.place];
+        distance.map(|steps| named("distance", i64::from(steps))).into_iter().collect()
+    }
+}
+
+impl Oracle for FrozenLake {
+    fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
+        Ok(Advice::Message(oracle::advise(&self.map, self.slippery, self.place).word().to_owned()))
+    }
+}
+
+impl Render for FrozenLake {
+    fn render(&self) -> Picture {
+        Picture::Svg(picture::svg(&self.map, self.place))
+    }
+}
+
+plugin! { environment: FrozenLake { snapshot, state_key, privileged, oracle, render } }

@@ -1,1 +1,113 @@
-//! Arithmetic stories, generated without end.
+//! Arithmetic stories, generated without end, for one solver.
+//!
+//! The solver reads a story and answers in a message; the first message without a call ends the episode. Whether
+//! the answer is right is for a reward to say, from the privileged `answer`. Train and held-out stories never
+//! share a sum.
+
+mod story;
+mod sum;
+mod templates;
+
+use gymkhana_sdk::environment::{
+    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+};
+use gymkhana_sdk::snapshot::{Reader, Writer};
+use gymkhana_sdk::{Call, Error, NamedValue, OptionInfo, Options, Task, named, plugin};
+
+use story::Story;
+
+/// The function that the expert uses when the run's tools offer it.
+const CALCULATE: &str = "calculate";
+
+/// An episode: one story, answered or not.
+#[derive(Debug, PartialEq)]
+pub struct WordProblems {
+    split: story::Split,
+    index: u64,
+    difficulty: u8,
+    story: Story,
+    answered: bool,
+}
+
+impl WordProblems {
+    fn new(split: story::Split, index: u64, difficulty: u8) -> Self {
+        Self { split, index, difficulty, story: Story::at(split, index, difficulty), answered: false }
+    }
+}
+
+impl Environment for WordProblems {
+    fn info() -> Info {
+        let difficulty = "How hard: 1 is one operation on numbers below 20, 2 a product of two-digit numbers and \
+                          one more operation, 3 three operations, 4 four and a number that does not matter";
+        Info::new("Arithmetic stories; answer with the number alone", ["solver"])
+            .option(OptionInfo::new("difficulty", difficulty, 2).within(1.0, 4.0))
+    }
+
+    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+        Ok(story::Split::NAMES.map(Split::endless).to_vec())
+    }
+
+    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+        let known = story::Split::named(&task.split);
+        let split = known.ok_or_else(|| Error::no_split(task, &story::Split::NAMES))?;
+        let problem = Self::new(split, task.index, options.integer("difficulty") as u8);
+        let started = Started::observe(&problem.story.text);
+        Ok((problem, started))
+    }
+
+    fn step(&mut self, _action: Action) -> Result<Stepped, Error> {
+        self.answered = true;
+        Ok(Stepped::new().end())
+    }
+}
+
+impl Snapshot for WordProblems {
+    /// The task is the state: its story follows from it.
+    fn snapshot(&self) -> Vec<u8> {
+        let test = self.split == story::Split::Test;
+        let task = Writer::new().flag(test).integer(self.index).integer(self.difficulty.into());
+        task.flag(self.answered).finish()
+    }
+
+    fn restore(snapshot: &[u8]) -> Result<Self, Error> {
+        let mut reader = Reader::new(snapshot);
+        let split = if reader.flag()? { story::Split::Test } else { story::Split::Train };
+        let (index, difficulty) = (reader.integer()?, reader.integer()?);
+        let answered = reader.flag()?;
+        reader.end()?;
+        let difficulty = u8::try_from(difficulty).ok().filter(|difficulty| (1..=4).contains(difficulty));
+        let difficulty = difficulty.ok_or_else(|| Error::bad_snapshot("the snapshot's difficulty is not 1 to 4"))?;
+        Ok(Self { answered, ..Self::new(split, index, difficulty) })
+    }
+}
+
+impl StateKey for WordProblems {
+    fn state_key(&self) -> Vec<u8> {
+        Writer::new().text(&self.story.text).flag(self.answered).finish()
+    }
+}
+
+impl Privileged for WordProblems {
+    fn privileged(&self) -> Vec<NamedValue> {
+        vec![named("answer", self.story.answer.to_string())]
+    }
+}
+
+impl Oracle for WordProblems {
+    /// Calls the calculator once, when there is one, and says what it answered; says the number itself otherwise.
+    fn advise(&self, tools: &[String], results: &[String]) -> Result<Advice, Error> {
+        if let Some(result) = results.last() {
+            return Ok(Advice::Message(result.trim().to_owned()));
+        }
+        if tools.iter().any(|tool| tool == CALCULATE) {
+            let arguments = format!("{{\"expression\": \"{}\"}}", self.story.expression);
+            return Ok(Advice::Calls(vec![Call::advised(CALCULATE, arguments)]));
+        }
+        Ok(Advice::Message(self.story.answer.to_string()))
+    }
+}
+
+plugin! { environment: WordProblems { snapshot, state_key, privileged, oracle } }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Finding an answer in a message, without being taken in by a message that tries many.
+//!
+//! What counts is the whole message or, when the message marks one, what stands after its last `answer:` up to
+//! the line's end. As a number it must hold exactly one number; as text it must be the answer and nothing else.
+
+use std::ops::Range;
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{Pow, Zero};
+
+/// How answers are compared: `auto` takes numbers as numbers and all else as text.
+pub const MODES: [&str; 3] = ["auto", "number", "text"];
+
+const MARK: &str = "answer:";
+/// Longer numbers equal nothing: reading them would cost more than they could be worth.
+const DIGIT_LIMIT: usize = 1_000;
+
+/// Where in `message` the wanted answer stands, in bytes; none when the message does not give it.
+pub fn find(message: &str, wanted: &str, mode: &str) -> Option<Range<usize>> {
+    let span = counting(message);
+    let wanted_number = if mode == "text" { None } else { whole_number(wanted) };
+    match wanted_number {
+        Some(number) => {
+            let (found, place) = only_number(&message[span.clone()])?;
+            (found == number).then_some(span.start + place.start..span.start + place.end)
+        }
+        // A number was asked for and the wanted answer is none: nothing can equal it.
+        None if mode == "number" => None,
+        None => (folded(&message[span.clone()]) == folded(wanted)).then_some(span),
+    }
+}
+
+/// The part of a message that counts, without the spaces around it.
+fn counting(message: &str) -> Range<usize> {
+    // Lower-casing ASCII alone keeps byte positions.
+    let marked = message.to_ascii_lowercase().rfind(MARK).map(|mark| mark + MARK.len());
+    let start = marked.unwrap_or(0);
+    let rest = &message[start..];
+    let part = if marked.is_some() { rest.lines().next().unwrap_or_default() } else { rest };
+    let start = start + part.len() - part.trim_start().len();
+    start..start + part.trim().len()
+}
+
+/// Text without the differences that do not count: outer spaces, case, a last period.
+fn folded(text: &str) -> String {
+    let text = text.trim();
+    text.strip_suffix('.').unwrap_or(text).trim_end().to_lowercase()
+}
+
+/// The value of a text that is a number and nothing else.
+fn whole_number(text: &str) -> Option<BigRational> {
+    let text = text.trim();
+    let (number, place) = only_number(text)?;
+    (place == (0..text.len())).then_some(number)
+}
+
+/// The number in `text` and its place, when there is exactly one.
+fn only_number(text: &str) -> Option<(BigRational, Range<usize>)> {
+    let first = next_number(text, 0)?;
+    let another = next_number(text, first.end);
+    if another.is_some() {
+        return None;
+    }
+    Some((value(&text[first.clone()])?, first))
+}
+
+/// The place of the first number at or after `from`: sign, digits with or without thousands' commas, decimals,
+/// and a denominator. `10-3` is two numbers, because a sign stands after no digit, letter or parenthesis.
+fn next_number(text: &str, from: usize) -> Option<Range<usize>> {
+    let digit = from + text[from..].find(|symbol: char| symbol.is_ascii_digit())?;
+    let point = text[from..digit].ends_with('.') && !text[..digit - 1].ends_with(|last: char| last.is_alphanumeric());
+    let mut start = if point { digit - 1 } else { digit };
+    for sign in ["-", "−", "+"] {
+        if let Some(before) = text[from..start].strip_suffix(sign) {
+            let before = &text[..from + before.len()];
+            if !before.ends_with(|last: char| last.is_alphanumeric() || last == ')') {
+                start = before.len();
+                break;
+            }
+        }
+    }
+    let mut end = digit + digits(&text[digit..]);
+    if !point {
+        end += thousands(&text[digit..end], &text[end..]);
+        end += decimals(&text[end..]);
+    }
+    // A fraction: `7/3`, but not `7/x`.
+    if let Some(denominator) = text[end..].strip_prefix('/').map(digits).filter(|length| *length > 0) {
+        end += 1 + denominator;
+    }
+    Some(start..end)
+}
+
+/// How many digits stand at the front of `text`.
+fn digits(text: &str) -> usize {
+    text.len() - text.trim_start_matches(|symbol: char| symbol.is_ascii_digit()).len()
+}
+
+/// The length of `,234,567` after one to three digits; `1,2` is two numbers, not one of a strange country.
+fn thousands(leading: &str, text: &str) -> usize {
+    let mut length = 0;
+    while leading.len() <= 3 && text[length..].strip_prefix(',').map(digits) == Some(3) {
+        length += 4;
+    }
+    length
+}
+
+/// The length of `.25`; a period without digits ends a sentence.
+fn decimals(text: &str) -> usize {
+    text.strip_prefix('.').map(digits).filter(|length| *length > 0).map_or(0, |length| length + 1)
+}
+
+/// The exact value of a number as [`next_number`] finds it.
+fn value(number: &str) -> Option<BigRational> {
+    let negative = number.starts_with(['-', '−']);
+    let plain: String = number.chars().filter(|symbol| !matches!(symbol, '-' | '−' | '+' | ',')).collect();
+    if plain.len() > DIGIT_LIMIT {
+        return None;
+    }
+    let (numerator, denominator) = plain.split_once('/').unwrap_or((&plain, "1"));
+    let (whole, fraction) = numerator.split_once('.').unwrap_or((numerator, ""));
+    let top: BigInt = format!("{whole}{fraction}").parse().ok()?;
+    let denominator: BigInt = denominator.parse().ok()?;
+    if denominator.is_zero() {
+        return None;
+    }
+    let value = BigRational::new(top, denominator * BigInt::from(10).pow(fraction.len()));
+    Some(if negative { -value } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(message: &str, wanted: &str) -> Option<String> {
+        find(message, wanted, "auto").map(|span| message[span].to_owned())
+    }
+
+    #[test]
+    fn equal_numbers_are_found_however_they_are_written() {
+        for (message, wanted, expected) in [
+            ("3049", "3049", "3049"),
+            ("There are 3,049 pens.", "3049", "3,049"),
+            ("It is -7.", "-7", "-7"),
+            ("It is −7.", "-7", "−7"),
+            ("+5", "5", "+5"),
+            ("0.5", "1/2", "0.5"),
+            ("about .5 of it", "1/2", ".5"),
+            ("7/3", "14/6", "7/3"),
+            ("3049.0", "3049", "3049.0"),
+            ("$1,234,567.50", "1234567.5", "1,234,567.50"),
+            ("Ann has 37*84 pens.\nAnswer: 3108", "3108", "3108"),
+            ("answer: 5\nno, wait. ANSWER: 6 pens", "6", "6"),
+            ("007", "7", "007"),
+            ("(8)", "8", "8"),
+        ] {
+            assert_eq!(found(message, wanted).as_deref(), Some(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn fishing_catches_nothing() {
+        for (message, wanted) in [
+            ("", "42"),
+            ("none", "42"),
+            ("41 42 43", "42"),
+            ("41, 42", "42"),
+            ("40-42", "42"),
+            ("x=42, y=42", "42"),
+            ("1e42", "42"),
+            ("answer: 41 or 42", "42"),
+            ("answer: 42\nanswer: 41", "42"),
+            ("42\nanswer:", "42"),
+            ("1,42", "42"),
+            ("1,234,42", "42"),
+            ("42.", "42.5"),
+            ("42/0", "42"),
+            ("4 2", "42"),
+            ("-42", "42"),
+            ("42 is the answer: 41", "42"),
+        ] {
+            assert_eq!(found(message, wanted), None, "{message}");
+        }
+        let long = "9".repeat(2_000_000);
+        assert!(find(&long, &long, "number").is_none(), "a number too long to be worth reading");
+    }
+
+    #[test]
+    fn text_is_compared_without_case_and_outer_spaces() {
+        assert_eq!(found("  Paris.\n", "paris").as_deref(), Some("Paris."));
+        assert_eq!(found("I think so. Answer: Paris", "Paris").as_deref(), Some("Paris"));
+        assert_eq!(found("Paris or Rome", "Paris"), None);
+        assert_eq!(found("12 rue Été", "12 RUE ÉTÉ").as_deref(), Some("12 rue Été"));
+    }
+
+    #[test]
+    fn a_mode_can_be_forced() {
+        assert_eq!(find("7.0", "7", "text"), None);
+        assert_eq!(find("7", "7", "text"), Some(0..1));
+        assert_eq!(find("Paris", "Paris", "number"), None);
+        assert_eq!(find("it is 7", "7", "number"), Some(6..7));
+    }
+}
