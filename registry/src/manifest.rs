@@ -234,7 +234,8 @@ impl Manifest {
 /// Reads the manifest of a `.wasm` file without compiling it.
 ///
 /// The contract's version is not judged here, so that a plugin for another host can still be inspected: see
-/// [`Manifest::check_contract`].
+/// [`Manifest::check_contract`]. A file that was cut exactly between two sections is itself a component, and may have
+/// lost exports of optional interfaces alone: only a digest, such as a lock file's, tells.
 ///
 /// # Errors
 /// If the bytes are no component, if there is not exactly one manifest in it, if that is damaged or of another

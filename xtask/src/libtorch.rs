@@ -40,10 +40,13 @@ fn check_users_own(folder: &Path) -> anyhow::Result<()> {
         eprintln!("    using your LIBTORCH, `{}`", folder.display());
         return Ok(());
     }
-    let found = if version.is_empty() { "holds no libtorch (it has no file `build-version`)" } else { version.trim() };
+    let found = match version.trim() {
+        "" => "holds none (there is no file `build-version`)".to_owned(),
+        other => format!("is version {other}"),
+    };
     Err(Missing(format!(
-        "LIBTORCH is `{}`, which is {found}; Gymkhana needs libtorch {VERSION}: set LIBTORCH to a folder of that \
-         version, or unset it and `cargo xtask setup` fetches one",
+        "your LIBTORCH, `{}`, {found}; Gymkhana needs libtorch {VERSION}: set LIBTORCH to a folder of that version, or \
+         unset it and `cargo xtask setup` fetches one",
         folder.display()
     ))
     .into())
@@ -132,8 +135,8 @@ mod tests {
     fn a_users_libtorch_is_used_or_named_with_what_is_wrong() {
         for (name, version, message) in [
             ("same", Some("2.11.0+cpu\n"), None),
-            ("older", Some("2.9.1\n"), Some("which is 2.9.1")),
-            ("nothing", None, Some("holds no libtorch")),
+            ("older", Some("2.9.1\n"), Some("is version 2.9.1")),
+            ("nothing", None, Some("holds none")),
         ] {
             let folder = folder(name, version);
             let checked = check_users_own(&folder);
