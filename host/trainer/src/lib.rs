@@ -1,1 +1,36 @@
 //! The libtorch model, generation, advantages, losses and checkpoints.
+//!
+//! [`Trainer`] is the way in: it owns a model on a thread of its own, generates as a
+//! [`Policy`](gymkhana_rollout::Policy), takes training steps and writes checkpoints. The functions below it are public
+//! where they can be read and tested on their own: [`advantage`], [`loss`], [`model`], [`adamw`].
+//!
+//! Nothing here prints.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod adamw;
+pub mod advantage;
+mod algorithm;
+mod batch;
+mod checkpoint;
+mod config;
+mod engine;
+mod error;
+mod files;
+mod learner;
+pub mod loss;
+pub mod measure;
+pub mod model;
+pub mod parameters;
+mod settings;
+mod tensor_file;
+mod tiny;
+mod trainer;
+
+pub use algorithm::{Aggregation, Algorithm, Baseline, Scale};
+pub use config::ModelConfig;
+pub use error::TrainerError;
+pub use files::ModelFiles;
+pub use learner::StepMetrics;
+pub use settings::{Optimizer, RlSettings, Schedule, Settings, SftSettings};
+pub use tiny::TinyModel;
+pub use trainer::Trainer;

@@ -1,0 +1,239 @@
+//! Checkpoints: a folder that transformers loads, and beside it what training goes on from.
+//!
+//! `config.json`, `model.safetensors` and the tokenizer's files are a Hugging Face model. `trainer.safetensors` holds
+//! the optimiser's state and `trainer.json` counters, the caller's position and the digest of every other file. It is
+//! written last, in a folder that gets its name only when everything is on the disk; so a folder is whole or refused.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tch::{Device, Tensor};
+
+use crate::files::ModelFiles;
+use crate::learner::Learner;
+use crate::model::Model;
+use crate::{ModelConfig, TrainerError, tensor_file};
+
+/// The number of `trainer.json`'s shape; grows when an older reader would misread it.
+const SCHEMA: u32 = 1;
+const CONFIG: &str = "config.json";
+const WEIGHTS: &str = "model.safetensors";
+const STATE_TENSORS: &str = "trainer.safetensors";
+const STATE: &str = "trainer.json";
+
+#[derive(Serialize, Deserialize)]
+struct State {
+    schema: u32,
+    weight_version: u32,
+    optimizer_steps: u64,
+    has_reference: bool,
+    position: serde_json::Value,
+    /// sha256 of every other file of the checkpoint.
+    files: BTreeMap<String, String>,
+}
+
+/// What is written.
+pub(crate) struct Snapshot<'a> {
+    pub model: &'a Model,
+    pub learner: &'a Learner,
+    pub files: &'a ModelFiles,
+    pub weight_version: u32,
+    pub position: &'a serde_json::Value,
+}
+
+/// What was read.
+pub(crate) struct Opened {
+    pub model: Model,
+    pub learner: Learner,
+    pub files: ModelFiles,
+    pub weight_version: u32,
+    /// What the caller had given; `None` for a plain Hugging Face folder.
+    pub position: Option<serde_json::Value>,
+}
+
+/// Writes bytes and returns when they are on the disk.
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), TrainerError> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(TrainerError::file("write", path))
+}
+
+/// Writes a checkpoint to a folder that does not exist yet.
+pub(crate) fn save(folder: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError> {
+    if folder.exists() {
+        return Err(TrainerError::Exists { path: folder.to_owned() });
+    }
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent).map_err(TrainerError::file("create", parent))?;
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let partial = parent.join(format!(".{name}.partial-{}", std::process::id()));
+    let written = write_all(&partial, snapshot).and_then(|()| {
+        std::fs::rename(&partial, folder).map_err(TrainerError::file("rename", &partial))?;
+        sync_folder(parent)
+    });
+    if written.is_err() {
+        // The first error is the one to be told; what is left is hidden and never read.
+        let _ = std::fs::remove_dir_all(&partial);
+    }
+    written
+}
+
+fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError> {
+    if partial.exists() {
+        std::fs::remove_dir_all(partial).map_err(TrainerError::file("remove", partial))?;
+    }
+    std::fs::create_dir(partial).map_err(TrainerError::file("create", partial))?;
+    let model = snapshot.model;
+    write_synced(&partial.join(CONFIG), model.config().to_json().as_bytes())?;
+    for (name, text) in snapshot.files.iter() {
+        write_synced(&partial.join(name), text.as_bytes())?;
+    }
+    let weights: Vec<(String, Tensor)> =
+        model.parameters().named().map(|(name, tensor)| (name.to_owned(), tensor.shallow_clone())).collect();
+    tensor_file::write(&partial.join(WEIGHTS), &weights)?;
+    tensor_file::write(&partial.join(STATE_TENSORS), &snapshot.learner.named(model)?)?;
+    let names = snapshot.files.iter().map(|(name, _)| name).chain([CONFIG, WEIGHTS, STATE_TENSORS]);
+    let files = names.map(|name| Ok((name.to_owned(), digest(&partial.join(name))?)));
+    let state = State {
+        schema: SCHEMA,
+        weight_version: snapshot.weight_version,
+        optimizer_steps: snapshot.learner.optimizer.steps(),
+        has_reference: snapshot.learner.reference.is_some(),
+        position: snapshot.position.clone(),
+        files: files.collect::<Result<_, TrainerError>>()?,
+    };
+    let path = partial.join(STATE);
+    let text = serde_json::to_string_pretty(&state).map_err(|source| TrainerError::Json { path: path.clone(), source })?;
+    write_synced(&path, text.as_bytes())?;
+    sync_folder(partial)
+}
+
+fn sync_folder(folder: &Path) -> Result<(), TrainerError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(TrainerError::file("write", folder))
+}
+
+fn digest(path: &Path) -> Result<String, TrainerError> {
+    let bytes = std::fs::read(path).map_err(TrainerError::file("read", path))?;
+    Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training.
+pub(crate) fn open(folder: &Path, context: Option<usize>, device: Device) -> Result<Opened, TrainerError> {
+    let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
+    for name in [CONFIG, WEIGHTS] {
+        if !folder.join(name).is_file() {
+            return Err(incomplete(format!(
+                "`{name}` is missing; name a folder with a {CONFIG}, a single {WEIGHTS} and a tokenizer"
+            )));
+        }
+    }
+    let state = read_state(folder)?;
+    let config = ModelConfig::read(&folder.join(CONFIG))?;
+    let files = ModelFiles::read(folder)?;
+    let positions = context.map_or(config.max_position_embeddings, |context| context as i64);
+    let model = Model::zeros(config, positions, device)?;
+    read_weights(&folder.join(WEIGHTS), &model)?;
+    let has_reference = state.as_ref().is_some_and(|state| state.has_reference);
+    let mut learner = Learner::new(&model, has_reference)?;
+    let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
+    read_learner(&folder.join(STATE_TENSORS), &model, &mut learner)?;
+    learner.optimizer.set_steps(state.optimizer_steps);
+    Ok(Opened { model, learner, files, weight_version: state.weight_version, position: Some(state.position) })
+}
+
+/// The state of a checkpoint of ours, once every file has been found whole; `None` for other folders.
+fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
+    let path = folder.join(STATE);
+    let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
+    if !path.is_file() {
+        if folder.join(STATE_TENSORS).exists() {
+            return Err(incomplete(format!("`{STATE_TENSORS}` is there and `{STATE}` is not; use another checkpoint")));
+        }
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(&path).map_err(TrainerError::file("read", &path))?;
+    let schema = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|state| state["schema"].as_u64());
+    if schema.is_some_and(|schema| schema != u64::from(SCHEMA)) {
+        let schema = schema.unwrap_or_default();
+        return Err(incomplete(format!("`{STATE}` has schema {schema}; this program reads {SCHEMA}: use its version")));
+    }
+    let state: State = serde_json::from_str(&text).map_err(|source| TrainerError::Json { path, source })?;
+    for name in [CONFIG, WEIGHTS, STATE_TENSORS] {
+        if !state.files.contains_key(name) {
+            return Err(incomplete(format!("`{STATE}` has no digest of `{name}`; use another checkpoint")));
+        }
+    }
+    for (name, expected) in &state.files {
+        let file: PathBuf = folder.join(name);
+        if !file.is_file() {
+            return Err(incomplete(format!("`{name}` is missing; use another checkpoint")));
+        }
+        if digest(&file)? != *expected {
+            return Err(incomplete(format!("`{name}` was changed after it was written; use another checkpoint")));
+        }
+    }
+    Ok(Some(state))
+}
+
+fn read_weights(path: &Path, model: &Model) -> Result<(), TrainerError> {
+    let mut tensors = tensor_file::read(path)?;
+    // Some tools write the output layer though it is the embedding.
+    if model.config().tie_word_embeddings {
+        tensors.remove("lm_head.weight");
+    }
+    for (name, own) in model.parameters().named() {
+        model.parameters().set(name, &take(&mut tensors, name, own, path)?).map_err(torch())?;
+    }
+    nothing_left(&tensors, path)
+}
+
+fn read_learner(path: &Path, model: &Model, learner: &mut Learner) -> Result<(), TrainerError> {
+    let mut tensors = tensor_file::read(path)?;
+    for (name, own) in learner.optimizer.named(model.parameters()).map_err(torch())? {
+        let values = take(&mut tensors, &name, &own, path)?;
+        own.shallow_clone().f_copy_(&values).map_err(torch())?;
+    }
+    if let Some(reference) = &learner.reference {
+        for (name, own) in reference.named() {
+            let values = take(&mut tensors, &format!("reference.{name}"), own, path)?;
+            reference.set(name, &values).map_err(torch())?;
+        }
+    }
+    nothing_left(&tensors, path)
+}
+
+fn torch() -> impl FnOnce(tch::TchError) -> TrainerError {
+    TrainerError::torch("copied weights from a file")
+}
+
+/// Takes a tensor out of a file's, if it has the shape of `own`.
+fn take(
+    tensors: &mut BTreeMap<String, Tensor>,
+    name: &str,
+    own: &Tensor,
+    path: &Path,
+) -> Result<Tensor, TrainerError> {
+    let problem = match tensors.remove(name) {
+        Some(tensor) if tensor.size() == own.size() => return Ok(tensor),
+        Some(tensor) => format!("`{name}` has the shape {:?} and should have {:?}", tensor.size(), own.size()),
+        None => format!("`{name}` is missing"),
+    };
+    Err(TrainerError::Weights { path: path.to_owned(), problem })
+}
+
+fn nothing_left(tensors: &BTreeMap<String, Tensor>, path: &Path) -> Result<(), TrainerError> {
+    match tensors.keys().next() {
+        None => Ok(()),
+        Some(name) => {
+            let problem = format!("nothing uses `{name}`");
+            Err(TrainerError::Weights { path: path.to_owned(), problem })
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Keys and values of every slot, allocated once.
+//!
+//! Layout `[slots · T, K · D]` for each layer: a token's keys are one contiguous row, so that writing a step is one
+//! row copy, and attention reads a strided view without copying. The last row of each slot is scratch: rows that take
+//! part in a batch without meaning write there.
+#![allow(non_snake_case)]
+
+use tch::{Device, Kind, TchError, Tensor};
+
+use crate::ModelConfig;
+
+/// The number of cached positions that attention looks at is rounded up to a multiple of this.
+const BUCKET: usize = 64;
+
+/// Keys and values of all slots.
+pub(super) struct Cache {
+    layers: Vec<[Tensor; 2]>,
+    slots: usize,
+    positions: usize,
+    kv_heads: i64,
+    head_size: i64,
+}
+
+/// The slots of a batch, one for each of its rows.
+pub(super) enum Rows {
+    /// The first so many slots, in order: read without copying.
+    First(usize),
+    /// Any slots.
+    These(Tensor),
+}
+
+impl Cache {
+    /// Room for `context` tokens in each slot.
+    pub fn new(config: &ModelConfig, slots: usize, context: usize, device: Device) -> Result<Self, TchError> {
+        let (kv_heads, head_size) = (config.num_key_value_heads, config.head_size());
+        let positions = (context + 1).next_multiple_of(BUCKET);
+        let size = [(slots * positions) as i64, kv_heads * head_size];
+        let zeros = || Tensor::f_zeros(size, (Kind::Float, device));
+        let layers = (0..config.num_hidden_layers).map(|_| Ok([zeros()?, zeros()?])).collect::<Result<_, TchError>>()?;
+        Ok(Self { layers, slots, positions, kv_heads, head_size })
+    }
+
+    /// All cached positions of a slot.
+    pub fn positions(&self) -> usize {
+        self.positions
+    }
+
+    /// How many positions attention looks at when it must see `length` of them.
+    pub fn bucket(&self, length: usize) -> usize {
+        length.next_multiple_of(BUCKET).min(self.positions)
+    }
+
+    /// The position to which meaningless rows write.
+    pub fn scratch(&self) -> usize {
+        self.positions - 1
+    }
+
+    /// The row of a position of a slot.
+    pub fn row(&self, slot: usize, position: usize) -> i64 {
+        (slot * self.positions + position) as i64
+    }
+
+    /// Writes keys and values, `[B, S, K, D]` each, to rows `[B · S]`.
+    pub fn write(&mut self, layer: usize, rows: &Tensor, key_BSKD: &Tensor, value_BSKD: &Tensor) {
+        let width = self.kv_heads * self.head_size;
+        for (cached, new) in self.layers[layer].iter_mut().zip([key_BSKD, value_BSKD]) {
+            let _ = cached.index_copy_(0, rows, &new.reshape([-1, width]));
+        }
+    }
+
+    /// Keys and values of the first `length` positions, `[B, K, length, D]` each.
+    pub fn read(&self, layer: usize, rows: &Rows, length: usize) -> [Tensor; 2] {
+        let shape = [self.slots as i64, self.positions as i64, self.kv_heads, self.head_size];
+        [0, 1].map(|index| {
+            let cut = self.layers[layer][index].view(shape).narrow(1, 0, length as i64);
+            let chosen = match rows {
+                Rows::First(count) => cut.narrow(0, 0, *count as i64),
+                Rows::These(slots) => cut.index_select(0, slots),
+            };
+            chosen.transpose(1, 2)
+        })
+    }
+
+    /// Copies the first `length` positions of one slot to another.
+    pub fn copy_prefix(&mut self, from: usize, to: usize, length: usize) {
+        let (from, to) = (self.row(from, 0), self.row(to, 0));
+        for cached in self.layers.iter().flatten() {
+            cached.narrow(0, to, length as i64).copy_(&cached.narrow(0, from, length as i64));
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Generation: continuous batching over slots that keep a conversation's keys and values between its turns.
+//!
+//! A slot has tokens, of which the first few are cached. Those that miss more than one token are *prefilled* in padded
+//! batches; those that miss exactly one are *decoded* together, one token each. Requests join and leave between steps.
+//! New weights empty the caches, and what runs is prefilled again, so that a token's probabilities never mix versions.
+//!
+//! **Deterministic** engines give each conversation the slot of its place, prefill it alone, decode all slots whether
+//! they mean anything or not, and let attention look at the whole cache. Each row of such a batch is computed by the
+//! same operations in the same order whatever stands in the others.
+#![allow(non_snake_case)]
+
+mod cache;
+mod sampler;
+mod slot;
+
+use std::collections::VecDeque;
+
+use gymkhana_episode::Sampled;
+use gymkhana_rollout::{Conversation, ScoreRequest};
+use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
+
+use crate::loss::token_log_probs;
+use crate::model::{Model, Weights, token_tensor};
+use crate::{Settings, TrainerError, loss};
+use cache::{Cache, Rows};
+use slot::{Slot, shared_prefix};
+
+pub(crate) use slot::Waiting;
+
+/// Positions, padding included, of one prefill: bounds the memory of its mask and scores.
+const PREFILL_TOKENS: usize = 8192;
+
+/// A prefix that another slot has is copied, or waited for, when it is this many tokens longer than one's own.
+const WORTHWHILE_PREFIX: usize = 16;
+
+/// The engine; lives on the thread that owns the model.
+pub(crate) struct Engine {
+    weights: Weights,
+    version: u32,
+    cache: Cache,
+    slots: Vec<Slot>,
+    waiting: VecDeque<Waiting>,
+    context: usize,
+    deterministic: bool,
+    steps: u64,
+    device: Device,
+}
+
+/// A row of a batch to be fed: a slot and the positions of its tokens.
+struct Row {
+    slot: usize,
+    first: usize,
+    count: usize,
+}
+
+impl Engine {
+    pub fn new(model: &Model, settings: &Settings, context: usize, version: u32) -> Result<Self, TrainerError> {
+        let _guard = no_grad_guard();
+        let cache = Cache::new(model.config(), settings.slots, context, model.device());
+        Ok(Self {
+            weights: model.weights(),
+            version,
+            cache: cache.map_err(TrainerError::torch("allocated the cache of keys and values"))?,
+            slots: std::iter::repeat_with(Slot::default).take(settings.slots).collect(),
+            waiting: VecDeque::new(),
+            context,
+            deterministic: settings.deterministic,
+            steps: 0,
+            device: model.device(),
+        })
+    }
+
+    /// Takes over the model's weights, which have moved.
+    pub fn update(&mut self, model: &Model, version: u32) {
+        let _guard = no_grad_guard();
+        self.weights = model.weights();
+        self.version = version;
+        for slot in &mut self.slots {
+            slot.cached = 0;
+        }
+    }
+
+    /// Takes a request that fits the context and the vocabulary.
+    pub fn submit(&mut self, waiting: Waiting) {
+        self.waiting.push_back(waiting);
+    }
+
+    /// Gives a conversation's slot back. Its cache stays until another conversation needs the place.
+    pub fn release(&mut self, conversation: Conversation) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.owner == Some(conversation)) {
+            slot.owner = None;
+            slot.running = None;
+        }
+    }
+
+    /// Whether a step would do anything now.
+    pub fn has_work(&self) -> bool {
+        self.slots.iter().any(|slot| slot.running.is_some())
+            || self.waiting.iter().any(|waiting| waiting.reply.is_closed() || self.place_for(waiting).is_some())
+    }
+
+    /// Lets waiting requests in and gives every running one its next token.
+    pub fn step(&mut self, model: &Model) -> Result<(), TchError> {
+        let _guard = no_grad_guard();
+        self.steps += 1;
+        self.slots.iter_mut().for_each(Slot::drop_cancelled);
+        self.waiting.retain(|waiting| !waiting.reply.is_closed());
+        self.admit();
+        while let Some(rows) = self.next_prefill() {
+            self.prefill(model, &rows)?;
+        }
+        self.decode(model)
+    }
+
+    /// Starts waiting requests, first come first served, as long as there are places for them.
+    fn admit(&mut self) {
+        for _ in 0..self.waiting.len() {
+            let Some(waiting) = self.waiting.pop_front() else { return };
+            match self.place_for(&waiting) {
+                Some(index) => self.slots[index].start(waiting, self.context, self.steps),
+                None => self.waiting.push_back(waiting),
+            }
+        }
+    }
+
+    /// The slot in which a request may start now: its conversation's own, or one that nobody owns, or one whose
+    /// conversation rests, the longest first.
+    fn place_for(&self, waiting: &Waiting) -> Option<usize> {
+        let conversation = waiting.request.conversation;
+        let idle = |slot: &Slot| slot.running.is_none();
+        if self.deterministic {
+            let index = conversation.place as usize % self.slots.len();
+            let slot = &self.slots[index];
+            return (idle(slot) && slot.owner.is_none_or(|owner| owner == conversation)).then_some(index);
+        }
+        if let Some(index) = self.slots.iter().position(|slot| slot.owner == Some(conversation)) {
+            return idle(&self.slots[index]).then_some(index);
+        }
+        let free = (0..self.slots.len()).filter(|index| idle(&self.slots[*index]));
+        free.min_by_key(|index| (self.slots[*index].owner.is_some(), self.slots[*index].used))
+    }
+
+    /// The rows of the next prefill: of similar length, and none whose beginning another of them is about to cache.
+    fn next_prefill(&mut self) -> Option<Vec<Row>> {
+        let mut lacking: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].pending() > 1).collect();
+        if self.deterministic {
+            lacking.truncate(1);
+        } else {
+            for slot in &lacking {
+                self.borrow_prefix(*slot);
+            }
+            lacking.retain(|slot| self.slots[*slot].pending() > 1);
+            lacking.sort_by_key(|slot| std::cmp::Reverse(self.slots[*slot].pending()));
+        }
+        let longest = self.slots[*lacking.first()?].pending();
+        let mut chosen: Vec<usize> = Vec::new();
+        for index in lacking {
+            let slot = &self.slots[index];
+            if (chosen.len() + 1) * longest > PREFILL_TOKENS.max(longest) || slot.pending() * 2 < longest {
+                break;
+            }
+            let wait_for_sibling = chosen.iter().any(|other| {
+                shared_prefix(&self.slots[*other].tokens, &slot.tokens) >= slot.cached + WORTHWHILE_PREFIX
+            });
+            if !wait_for_sibling {
+                chosen.push(index);
+            }
+        }
+        let row = |slot: usize| Row { slot, first: self.slots[slot].cached, count: self.slots[slot].pending() };
+        Some(chosen.into_iter().map(row).collect())
+    }
+
+    /// Copies the longest beginning that another slot has cached, if it is worth it: members of a group share their
+    /// task's text, and all conversations the system's.
+    fn borrow_prefix(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        let useful = &slot.tokens[..slot.tokens.len() - 1];
+        let candidates = (0..self.slots.len()).filter(|other| *other != index).map(|other| {
+            let lender = &self.slots[other];
+            (shared_prefix(&lender.tokens[..lender.cached], useful), other)
+        });
+        let Some((shared, lender)) = candidates.max_by_key(|(shared, _)| *shared) else { return };
+        if shared >= slot.cached + WORTHWHILE_PREFIX {
+            self.cache.copy_prefix(lender, index, shared);
+            self.slots[index].cached = shared;
+        }
+    }
+
+    fn prefill(&mut self, model: &Model, rows: &[Row]) -> Result<(), TchError> {
+        let slots: Vec<i64> = rows.iter().map(|row| row.slot as i64).collect();
+        let slots = Rows::These(Tensor::f_from_slice(&slots)?.f_to_device(self.device)?);
+        let hidden_RSC = self.feed(model, rows, &slots)?;
+        let S = hidden_RSC.size()[1];
+        let lasts: Vec<i64> = rows.iter().enumerate().map(|(r, row)| r as i64 * S + row.count as i64 - 1).collect();
+        let lasts_R = Tensor::f_from_slice(&lasts)?.f_to_device(self.device)?;
+        let hidden_RC = hidden_RSC.f_reshape([-1, hidden_RSC.size()[2]])?.f_index_select(0, &lasts_R)?;
+        self.choose(&hidden_RC, rows)
+    }
+
+    /// Feeds the one token that each running slot lacks.
+    fn decode(&mut self, model: &Model) -> Result<(), TchError> {
+        let ready = |slot: &usize| self.slots[*slot].pending() == 1;
+        let active: Vec<usize> = (0..self.slots.len()).filter(ready).collect();
+        let Some(last) = active.last() else { return Ok(()) };
+        let span = if self.deterministic { self.slots.len() } else { last + 1 };
+        // Rows without meaning cost less than a copy of the cache, as long as they are not too many.
+        let dense = self.deterministic || active.len() * 2 > span;
+        let fed: Vec<usize> = if dense { (0..span).collect() } else { active };
+        let slots = if dense {
+            Rows::First(span)
+        } else {
+            let list: Vec<i64> = fed.iter().map(|slot| *slot as i64).collect();
+            Rows::These(Tensor::f_from_slice(&list)?.f_to_device(self.device)?)
+        };
+        let rows: Vec<Row> = fed
+            .into_iter()
+            .map(|slot| match self.slots[slot].pending() {
+                1 => Row { slot, first: self.slots[slot].cached, count: 1 },
+                _ => Row { slot, first: 0, count: 0 },
+            })
+            .collect();
+        let hidden_R1C = self.feed(model, &rows, &slots)?;
+        self.choose(&hidden_R1C.f_squeeze_dim(1)?, &rows)
+    }
+
+    /// Feeds tokens through the model, caching their keys and values. Rows are padded to the longest; padding, and
+    /// rows without tokens, write to the scratch position.
+    fn feed(&mut self, model: &Model, rows: &[Row], slots: &Rows) -> Result<Tensor, TchError> {
+        let S = rows.iter().map(|row| row.count).max().unwrap_or(1).max(1);
+        let seen = rows.iter().map(|row| row.first + row.count).max().unwrap_or(1);
+        let length = if self.deterministic { self.cache.positions() } else { self.cache.bucket(seen.max(1)) };
+        let (mut tokens, mut positions, mut targets) = (Vec::new(), Vec::new(), Vec::new());
+        for row in rows {
+            for index in 0..S {
+                let meant = index < row.count;
+                let position = if meant { row.first + index } else { 0 };
+                tokens.push(if meant { self.slots[row.slot].tokens[position] } else { 0 });
+                positions.push(position as i64);
+                targets.push(self.cache.row(row.slot, if meant { position } else { self.cache.scratch() }));
+            }
+        }
+        let size = [rows.len() as i64, S as i64];
+        let tokens_RS = token_tensor(&tokens).f_view(size)?.f_to_device(self.device)?;
+        let positions_RS = Tensor::f_from_slice(&positions)?.f_view(size)?.f_to_device(self.device)?;
+        let targets = Tensor::f_from_slice(&targets)?.f_to_device(self.device)?;
+        let mask_R1ST = visible(&positions_RS, length as i64)?;
+        let (heads, kv_heads) = (model.config().num_attention_heads, model.config().num_key_value_heads);
+        let angles = model.angles_at(&positions_RS);
+        let cache = &mut self.cache;
+        Ok(model.hidden(&self.weights, &tokens_RS, &angles, |layer, query, key, value| {
+            cache.write(layer, &targets, key, value);
+            let [key, value] = cache.read(layer, slots, length);
+            attend(query, &key, &value, &mask_R1ST, heads / kv_heads)
+        }))
+    }
+
+    /// Chooses the next token of each row that was fed.
+    fn choose(&mut self, hidden_RC: &Tensor, rows: &[Row]) -> Result<(), TchError> {
+        let logits_RV = hidden_RC.linear::<&Tensor>(&self.weights.head_VC, None);
+        let nothing = sampler::Choice { sampling: gymkhana_rollout::Sampling::Greedy, uniform: 0.0 };
+        let choices: Vec<sampler::Choice> = rows
+            .iter()
+            .map(|row| if row.count > 0 { self.slots[row.slot].next_choice().unwrap_or(nothing) } else { nothing })
+            .collect();
+        for (row, chosen) in rows.iter().zip(sampler::choose(&logits_RV, &choices)?) {
+            if row.count > 0 {
+                self.slots[row.slot].accept(chosen, self.version);
+                self.slots[row.slot].used = self.steps;
+            }
+        }
+        Ok(())
+    }
+
+    /// Log-probability and entropy of each token of a continuation, computed alone and without the cache.
+    pub fn score(&self, model: &Model, request: &ScoreRequest) -> Result<Sampled, TchError> {
+        let _guard = no_grad_guard();
+        let tokens = [&request.prefix[..], &request.continuation[..]].concat();
+        let (first, count) = (request.prefix.len() as i64, request.continuation.len() as i64);
+        let fed_1S = token_tensor(&tokens[..tokens.len() - 1]).f_unsqueeze(0)?.f_to_device(self.device)?;
+        let targets_N = token_tensor(&request.continuation).f_to_device(self.device)?;
+        let hidden_NC = model.causal_hidden(&self.weights, &fed_1S).f_squeeze_dim(0)?.f_narrow(0, first - 1, count)?;
+        let (mut log_probs, mut entropies) = (Vec::new(), Vec::new());
+        for (start, length) in loss::chunks(count, model.config().vocab_size) {
+            let logits_NV = hidden_NC.f_narrow(0, start, length)?.linear::<&Tensor>(&self.weights.head_VC, None);
+            let (own_N, entropies_N) = token_log_probs(&logits_NV, &targets_N.f_narrow(0, start, length)?, true);
+            log_probs.extend(Vec::<f32>::try_from(own_N)?);
+            if let Some(entropies_N) = entropies_N {
+                entropies.extend(Vec::<f32>::try_from(entropies_N)?);
+            }
+        }
+        let versions = vec![self.version; request.continuation.len()];
+        Ok(Sampled { tokens: request.continuation.to_vec(), log_probs, entropies, versions })
+    }
+}
+
+/// What each fed token may see: 0 at cached positions up to its own, minus infinity beyond, `[R, 1, S, T]`.
+fn visible(positions_RS: &Tensor, length: i64) -> Result<Tensor, TchError> {
+    let size = positions_RS.size();
+    let cached_T = Tensor::f_arange(length, (Kind::Int64, positions_RS.device()))?;
+    let hidden_RST = cached_T.f_gt_tensor(&positions_RS.f_unsqueeze(-1)?)?;
+    let mask = Tensor::f_zeros([size[0], 1, size[1], length], (Kind::Float, positions_RS.device()))?;
+    mask.f_masked_fill(&hidden_RST.f_unsqueeze(1)?, f64::NEG_INFINITY)
+}
+
+/// Attention of `[R, S, H, D]` queries over `[R, K, T, D]` keys and values; gives `[R, S, H, D]`.
+fn attend(query_RSHD: &Tensor, key: &Tensor, value: &Tensor, mask_R1ST: &Tensor, group: i64) -> Tensor {
+    let size = query_RSHD.size();
+    let (R, S, H, D) = (size[0], size[1], size[2], size[3]);
+    if S == 1 && group > 1 {
+        // The heads of a group see the same keys: they stand where positions stand, so that keys are read once.
+        let query_RKGD = query_RSHD.reshape([R, H / group, group, D]);
+        let attended = sdpa(&query_RKGD, key, value, mask_R1ST, false);
+        return attended.reshape([R, S, H, D]);
+    }
+    sdpa(&query_RSHD.transpose(1, 2), key, value, mask_R1ST, group > 1).transpose(1, 2)
+}
+
+fn sdpa(query: &Tensor, key: &Tensor, value: &Tensor, mask: &Tensor, grouped: bool) -> Tensor {
+    Tensor::scaled_dot_product_attention(query, key, value, Some(mask), 0.0, false, None, grouped)
+}

@@ -1,0 +1,76 @@
+//! The text files of a model's folder beside its weights: tokenizer, chat template, generation defaults.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::TrainerError;
+
+const TOKENIZER: &str = "tokenizer.json";
+const CHAT_TEMPLATE: &str = "chat_template.jinja";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+
+/// Those that are kept and written again with every checkpoint. Only the first must be there.
+const KEPT: [&str; 8] = [
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    CHAT_TEMPLATE,
+    "generation_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+];
+
+/// A model's text files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelFiles {
+    texts: BTreeMap<String, String>,
+}
+
+impl ModelFiles {
+    pub(crate) fn from_texts<const COUNT: usize>(texts: [(&str, String); COUNT]) -> Self {
+        Self { texts: texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect() }
+    }
+
+    /// Reads those files of a folder that are there.
+    ///
+    /// # Errors
+    /// If there is no tokenizer, or a file cannot be read.
+    pub fn read(folder: &Path) -> Result<Self, TrainerError> {
+        let mut texts = BTreeMap::new();
+        for name in KEPT {
+            let path = folder.join(name);
+            match std::fs::read_to_string(&path) {
+                Ok(text) => drop(texts.insert(name.to_owned(), text)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(TrainerError::file("read", &path)(error)),
+            }
+        }
+        if !texts.contains_key(TOKENIZER) {
+            let problem = format!("`{TOKENIZER}` is missing; save the model with a fast tokenizer");
+            return Err(TrainerError::Folder { path: folder.to_owned(), problem });
+        }
+        Ok(Self { texts })
+    }
+
+    /// Names and texts, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))
+    }
+
+    /// The tokenizer, in Hugging Face's format.
+    #[must_use]
+    pub fn tokenizer(&self) -> &str {
+        &self.texts[TOKENIZER]
+    }
+
+    /// The chat template, from its own file or from the tokenizer's configuration, where older models keep it.
+    #[must_use]
+    pub fn chat_template(&self) -> Option<String> {
+        if let Some(template) = self.texts.get(CHAT_TEMPLATE) {
+            return Some(template.clone());
+        }
+        let config: serde_json::Value = serde_json::from_str(self.texts.get(TOKENIZER_CONFIG)?).ok()?;
+        config.get("chat_template")?.as_str().map(str::to_owned)
+    }
+}

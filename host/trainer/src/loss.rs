@@ -1,0 +1,67 @@
+//! Losses of tokens, as short tensor functions.
+//!
+//! Suffixes of names are axes: N tokens, V vocabulary. Each function gives one number a token; how tokens are added up
+//! is a weight for each token, computed beforehand, so that a batch may be cut anywhere without changing its loss.
+#![allow(non_snake_case)]
+
+use tch::{Kind, Tensor};
+
+/// Logits of one chunk, in numbers: 32 MiB of float32.
+const CHUNK_LOGITS: i64 = 1 << 23;
+
+/// Starts and lengths of the chunks in which the output layer goes through `count` tokens, so that logits of a whole
+/// batch never exist at once.
+pub(crate) fn chunks(count: i64, vocabulary: i64) -> impl Iterator<Item = (i64, i64)> {
+    let size = (CHUNK_LOGITS / vocabulary).max(1);
+    (0..count).step_by(size as usize).map(move |start| (start, size.min(count - start)))
+}
+
+/// Log-probability of each target, `[N]`, and, if wanted, the entropy of each distribution in nats, `[N]`.
+#[must_use]
+pub fn token_log_probs(logits_NV: &Tensor, targets_N: &Tensor, with_entropy: bool) -> (Tensor, Option<Tensor>) {
+    let log_probs_NV = logits_NV.log_softmax(-1, Kind::Float);
+    let log_probs_N = log_probs_NV.gather(-1, &targets_N.unsqueeze(-1), false).squeeze_dim(-1);
+    (log_probs_N, with_entropy.then(|| entropies(&log_probs_NV)))
+}
+
+/// Entropy of each distribution, in nats.
+#[must_use]
+pub fn entropies(log_probs_NV: &Tensor) -> Tensor {
+    -(log_probs_NV.exp() * log_probs_NV).sum_dim_intlist(-1, false, Kind::Float)
+}
+
+/// The clipped surrogate with a ratio for each token: `-min(ρA, clip(ρ, 1 - low, 1 + high)A)`.
+#[must_use]
+pub fn clipped_surrogate(
+    log_probs_N: &Tensor,
+    behaviour_N: &Tensor,
+    advantages_N: &Tensor,
+    clip_low: f64,
+    clip_high: f64,
+) -> Tensor {
+    let ratios_N = (log_probs_N - behaviour_N).exp();
+    let clipped_N = ratios_N.clamp(1.0 - clip_low, 1.0 + clip_high);
+    -(ratios_N * advantages_N).minimum(&(clipped_N * advantages_N))
+}
+
+/// Whether the clip took away the token's gradient: 1 or 0.
+#[must_use]
+pub fn clipped(
+    log_probs_N: &Tensor,
+    behaviour_N: &Tensor,
+    advantages_N: &Tensor,
+    clip_low: f64,
+    clip_high: f64,
+) -> Tensor {
+    let ratios_N = (log_probs_N - behaviour_N).exp();
+    let above_N = ratios_N.gt(1.0 + clip_high).logical_and(&advantages_N.gt(0.0));
+    let below_N = ratios_N.lt(1.0 - clip_low).logical_and(&advantages_N.lt(0.0));
+    above_N.logical_or(&below_N).to_kind(Kind::Float)
+}
+
+/// The k3 estimate of the divergence from `other`: `exp(other - own) - (other - own) - 1`, never below 0.
+#[must_use]
+pub fn k3_divergence(log_probs_N: &Tensor, other_N: &Tensor) -> Tensor {
+    let difference_N = other_N - log_probs_N;
+    difference_N.exp() - difference_N - 1.0
+}

@@ -1,0 +1,107 @@
+//! Tokens per second of generation and training, for benchmarks: what `cargo xtask bench generate|train` shows.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::try_join_all;
+use gymkhana_episode::{Seed, Segment};
+use gymkhana_rollout::{Conversation, GenerateRequest, Policy, PolicyError, Sampling};
+
+use crate::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
+
+/// Work like the demo's: a story and a tool's answer are read, a call and an answer are written.
+const GIVEN_TOKENS: [usize; 2] = [90, 30];
+const SAMPLED_TOKENS: [usize; 2] = [70, 10];
+
+/// Sampled tokens per second of `conversations` conversations of two turns, all at once or one after the other.
+///
+/// # Errors
+/// If the model cannot be made or stops.
+pub async fn generation_rate(
+    tiny: &TinyModel,
+    threads: usize,
+    conversations: usize,
+    at_once: bool,
+) -> Result<f64, TrainerError> {
+    let settings = Settings { threads, ..Settings::default() };
+    let trainer = Trainer::create(tiny, &settings)?;
+    let gone = |error: PolicyError| TrainerError::Gone(error.to_string());
+    converse(&trainer, 0).await.map_err(gone)?;
+    let start = Instant::now();
+    let tokens: usize = if at_once {
+        try_join_all((1..=conversations).map(|id| converse(&trainer, id))).await.map_err(gone)?.iter().sum()
+    } else {
+        let mut tokens = 0;
+        for id in 1..=conversations {
+            tokens += converse(&trainer, id).await.map_err(gone)?;
+        }
+        tokens
+    };
+    Ok(tokens as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Plays one conversation and counts what was sampled.
+async fn converse(trainer: &Trainer, id: usize) -> Result<usize, PolicyError> {
+    let conversation = Conversation { id: id as u64, place: id as u32 };
+    let seed = Seed(17).child(id);
+    let mut tokens = Vec::new();
+    let mut sampled = 0;
+    for (turn, (given, reply)) in GIVEN_TOKENS.into_iter().zip(SAMPLED_TOKENS).enumerate() {
+        tokens.extend(random_tokens(seed.child("given").child(turn), given));
+        let request = GenerateRequest {
+            conversation,
+            tokens: Arc::from(&tokens[..]),
+            max_tokens: reply,
+            stop: Arc::from([]),
+            sampling: Sampling::Temperature(1.0),
+            seed: seed.child(turn),
+        };
+        let generated = trainer.generate(request).await?;
+        sampled += generated.sampled.tokens.len();
+        tokens.extend(generated.sampled.tokens);
+    }
+    trainer.release(conversation);
+    Ok(sampled)
+}
+
+fn random_tokens(seed: Seed, count: usize) -> impl Iterator<Item = u32> {
+    let mut stream = seed.stream();
+    std::iter::repeat_with(move || stream.below(256) as u32).take(count)
+}
+
+/// Tokens per second that go through the model in training steps on `sequences` conversations of the same length.
+///
+/// # Errors
+/// If the model cannot be made or stops.
+pub async fn training_rate(
+    tiny: &TinyModel,
+    threads: usize,
+    sequences: usize,
+    micro_tokens: usize,
+    steps: usize,
+) -> Result<f64, TrainerError> {
+    let settings = Settings { threads, slots: 1, ..Settings::default() };
+    let trainer = Trainer::create(tiny, &settings)?;
+    let batch: Vec<Segment> = (0..sequences).map(|index| segment(Seed(18).child(index))).collect();
+    let settings = SftSettings { micro_tokens, ..SftSettings::default() };
+    trainer.sft_step(&batch, &settings).await?;
+    let start = Instant::now();
+    for _ in 0..steps {
+        trainer.sft_step(&batch, &settings).await?;
+    }
+    let tokens = steps * batch.iter().map(Segment::len).sum::<usize>();
+    Ok(tokens as f64 / start.elapsed().as_secs_f64())
+}
+
+fn segment(seed: Seed) -> Segment {
+    let mut segment = Segment::default();
+    for (turn, (given, reply)) in GIVEN_TOKENS.into_iter().zip(SAMPLED_TOKENS).enumerate() {
+        let given: Vec<u32> = random_tokens(seed.child("given").child(turn), given).collect();
+        let from = segment.len() + given.len();
+        segment.append_given(&given, 0, turn as u32);
+        let reply: Vec<u32> = random_tokens(seed.child("reply").child(turn), reply).collect();
+        segment.append_given(&reply, 0, turn as u32);
+        segment.sampled[from..].fill(true);
+    }
+    segment
+}

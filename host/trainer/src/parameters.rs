@@ -1,0 +1,127 @@
+//! A model's trainable tensors, as named views of one flat buffer.
+//!
+//! One buffer lets the optimiser, the gradient norm and copies work in a handful of operations, however many tensors
+//! a model has.
+
+use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
+
+/// Views start at multiples of this many elements (64 bytes), as vector code likes it.
+const ALIGNMENT: i64 = 16;
+
+/// A tensor's place in the flat buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    name: String,
+    shape: Vec<i64>,
+    offset: i64,
+}
+
+impl Place {
+    fn view(&self, flat: &Tensor) -> Result<Tensor, TchError> {
+        flat.f_narrow(0, self.offset, self.shape.iter().product())?.f_view(&self.shape[..])
+    }
+}
+
+/// Named float32 tensors in one buffer.
+#[derive(Debug)]
+pub struct Parameters {
+    places: Vec<Place>,
+    flat: Tensor,
+    tensors: Vec<Tensor>,
+}
+
+impl Parameters {
+    /// Trainable tensors of these names and shapes, all zero.
+    ///
+    /// # Errors
+    /// If libtorch cannot allocate them.
+    pub fn zeros(shapes: &[(String, Vec<i64>)], device: Device) -> Result<Self, TchError> {
+        let mut places = Vec::with_capacity(shapes.len());
+        let mut offset = 0;
+        for (name, shape) in shapes {
+            places.push(Place { name: name.clone(), shape: shape.clone(), offset });
+            let size: i64 = shape.iter().product();
+            offset += (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        }
+        Self::over(places, Tensor::f_zeros([offset], (Kind::Float, device))?, true)
+    }
+
+    fn over(places: Vec<Place>, flat: Tensor, trainable: bool) -> Result<Self, TchError> {
+        let tensors = places
+            .iter()
+            .map(|place| place.view(&flat)?.f_detach()?.f_set_requires_grad(trainable))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { places, flat, tensors })
+    }
+
+    /// A copy that is never trained, such as a reference policy.
+    ///
+    /// # Errors
+    /// If libtorch cannot allocate it.
+    pub fn frozen_copy(&self) -> Result<Self, TchError> {
+        let _guard = no_grad_guard();
+        Self::over(self.places.clone(), self.flat.copy(), false)
+    }
+
+    /// The tensor of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        let index = self.places.iter().position(|place| place.name == name)?;
+        Some(&self.tensors[index])
+    }
+
+    /// Names and tensors in their fixed order.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.places.iter().map(|place| place.name.as_str()).zip(&self.tensors)
+    }
+
+    /// How many numbers there are.
+    #[must_use]
+    pub fn count(&self) -> i64 {
+        self.places.iter().map(|place| place.shape.iter().product::<i64>()).sum()
+    }
+
+    /// Overwrites one tensor's values.
+    ///
+    /// # Errors
+    /// If there is no tensor of this name, or its shape differs.
+    pub fn set(&self, name: &str, values: &Tensor) -> Result<(), TchError> {
+        let _guard = no_grad_guard();
+        let tensor = self.get(name).ok_or_else(|| TchError::Shape(format!("there is no tensor `{name}`")))?;
+        if tensor.size() != values.size() {
+            let problem = format!("`{name}` has the shape {:?}, its values {:?}", tensor.size(), values.size());
+            return Err(TchError::Shape(problem));
+        }
+        tensor.shallow_clone().f_copy_(values)
+    }
+
+    /// The whole buffer `[N]`, gaps between tensors included.
+    pub(crate) fn flat(&self) -> &Tensor {
+        &self.flat
+    }
+
+    /// The gradient in the layout of the buffer, `[N]`; 0 where a tensor took no part.
+    pub(crate) fn flat_gradient(&self) -> Result<Tensor, TchError> {
+        let _guard = no_grad_guard();
+        let flat = self.flat.f_zeros_like()?;
+        for (place, tensor) in self.places.iter().zip(&self.tensors) {
+            let gradient = tensor.f_grad()?;
+            if gradient.defined() {
+                place.view(&flat)?.f_copy_(&gradient)?;
+            }
+        }
+        Ok(flat)
+    }
+
+    /// Sets every gradient to zero.
+    pub(crate) fn zero_gradients(&mut self) {
+        for tensor in &mut self.tensors {
+            tensor.zero_grad();
+        }
+    }
+
+    /// Named views of another buffer with this layout, such as an optimiser's moments.
+    pub(crate) fn views_of(&self, flat: &Tensor) -> Result<Vec<(String, Tensor)>, TchError> {
+        self.places.iter().map(|place| Ok((place.name.clone(), place.view(flat)?))).collect()
+    }
+}

@@ -1,0 +1,246 @@
+//! What a run file may set of the trainer, checked before anything is computed.
+
+use gymkhana_episode::Seed;
+use serde::{Deserialize, Serialize};
+
+use crate::error::require;
+use crate::{Algorithm, TrainerError};
+
+/// How the thread works that owns the model. With more than one libtorch thread the process must have
+/// `OMP_WAIT_POLICY=passive` in its environment when it starts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Threads of libtorch.
+    pub threads: usize,
+    /// Conversations whose keys and values are kept, and generated for, at once.
+    pub slots: usize,
+    /// The most tokens of a conversation; the model's own limit when absent.
+    pub context: Option<usize>,
+    /// Requests that may wait or run; more wait outside.
+    pub queue: usize,
+    /// Whether a conversation's tokens may depend on nothing but its request: one libtorch thread, fixed shapes, a
+    /// slot by the conversation's place. A conversation then waits until the last one of its slot was released.
+    pub deterministic: bool,
+    /// The root of everything that the trainer draws.
+    pub seed: Seed,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { threads: 1, slots: 64, context: None, queue: 4096, deterministic: false, seed: Seed(0) }
+    }
+}
+
+impl Settings {
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// With the key's name.
+    pub fn check(&self) -> Result<(), TrainerError> {
+        require((1..=1024).contains(&self.threads), "threads", self.threads, "from 1 to 1024")?;
+        require((1..=65_536).contains(&self.slots), "slots", self.slots, "from 1 to 65536")?;
+        require((1..=1_000_000).contains(&self.queue), "queue", self.queue, "from 1 to 1000000")?;
+        let context = self.context.unwrap_or(2);
+        require(context >= 2, "context", context, "at least 2")?;
+        let threads = if self.deterministic { self.threads } else { 1 };
+        require(threads == 1, "threads", threads, "1 when `deterministic` is true: sums depend on their number")
+    }
+}
+
+/// How the learning rate moves after the warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Schedule {
+    /// Not at all.
+    Constant,
+    /// Down to 0 at `total_steps`, along half a cosine.
+    Cosine,
+}
+
+/// AdamW and the learning rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Optimizer {
+    /// The learning rate after the warm-up; above 0.
+    pub learning_rate: f64,
+    /// Steps over which the learning rate rises in a straight line.
+    pub warmup_steps: u64,
+    /// How it moves then.
+    pub schedule: Schedule,
+    /// Optimiser steps of the stage, for `schedule = "cosine"` and only for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_steps: Option<u64>,
+    /// Decay of the mean of gradients; in [0, 1).
+    pub beta1: f64,
+    /// Decay of the mean of squared gradients; in [0, 1).
+    pub beta2: f64,
+    /// Added to the root of the mean square; above 0.
+    pub epsilon: f64,
+    /// Share of every weight that is taken off in a step, times the learning rate; at least 0.
+    pub weight_decay: f64,
+    /// The largest norm of the gradient, beyond which it is shortened; above 0.
+    pub gradient_clip: f64,
+}
+
+impl Default for Optimizer {
+    fn default() -> Self {
+        Self {
+            learning_rate: 1e-3,
+            warmup_steps: 0,
+            schedule: Schedule::Constant,
+            total_steps: None,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.0,
+            gradient_clip: 1.0,
+        }
+    }
+}
+
+impl Optimizer {
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// With the key's name.
+    pub fn check(&self) -> Result<(), TrainerError> {
+        let above_0 = |value: f64| value > 0.0 && value.is_finite();
+        require(above_0(self.learning_rate), "learning_rate", self.learning_rate, "above 0")?;
+        require((0.0..1.0).contains(&self.beta1), "beta1", self.beta1, "at least 0 and below 1")?;
+        require((0.0..1.0).contains(&self.beta2), "beta2", self.beta2, "at least 0 and below 1")?;
+        require(above_0(self.epsilon), "epsilon", self.epsilon, "above 0")?;
+        let decay = self.weight_decay;
+        require(decay >= 0.0 && decay.is_finite(), "weight_decay", decay, "at least 0")?;
+        require(above_0(self.gradient_clip), "gradient_clip", self.gradient_clip, "above 0")?;
+        match (self.schedule, self.total_steps) {
+            (Schedule::Cosine, None) => {
+                require(false, "total_steps", "missing", "the stage's optimiser steps when `schedule` is cosine")
+            }
+            (Schedule::Cosine, Some(steps)) => {
+                require(steps > self.warmup_steps, "total_steps", steps, "above `warmup_steps`")
+            }
+            (Schedule::Constant, Some(steps)) => {
+                require(false, "total_steps", steps, "left out unless `schedule` is cosine: nothing uses it")
+            }
+            (Schedule::Constant, None) => Ok(()),
+        }
+    }
+
+    /// The learning rate of an optimiser step, counted from 0.
+    #[must_use]
+    pub fn learning_rate_at(&self, step: u64) -> f64 {
+        if step < self.warmup_steps {
+            return self.learning_rate * (step + 1) as f64 / self.warmup_steps as f64;
+        }
+        let Some(total) = self.total_steps.filter(|_| self.schedule == Schedule::Cosine) else {
+            return self.learning_rate;
+        };
+        let progress = (step - self.warmup_steps) as f64 / total.saturating_sub(self.warmup_steps).max(1) as f64;
+        self.learning_rate * 0.5 * (1.0 + (std::f64::consts::PI * progress.min(1.0)).cos())
+    }
+}
+
+/// Tokens, filling included, of one forward and backward pass: enough to keep the cores busy, few enough to stay in
+/// the caches and in memory.
+pub(crate) const MICRO_TOKENS: usize = 4096;
+
+/// Supervised fine-tuning on demonstrations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SftSettings {
+    /// AdamW and the learning rate.
+    pub optimizer: Optimizer,
+    /// Weight of the mean loss over the tokens that the expert did not write; at least 0. A little of it teaches a
+    /// model that starts from random weights how its texts look.
+    pub other_tokens: f64,
+    /// Tokens, filling included, of one forward pass; at least 1. Changes memory and speed, not the result.
+    pub micro_tokens: usize,
+}
+
+impl Default for SftSettings {
+    fn default() -> Self {
+        Self { optimizer: Optimizer::default(), other_tokens: 0.1, micro_tokens: MICRO_TOKENS }
+    }
+}
+
+impl SftSettings {
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// With the key's name.
+    pub fn check(&self) -> Result<(), TrainerError> {
+        self.optimizer.check()?;
+        let weight = self.other_tokens;
+        require(weight >= 0.0 && weight.is_finite(), "other_tokens", weight, "at least 0")?;
+        require(self.micro_tokens >= 1, "micro_tokens", self.micro_tokens, "at least 1")
+    }
+}
+
+/// Reinforcement learning on groups of episodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RlSettings {
+    /// AdamW and the learning rate.
+    pub optimizer: Optimizer,
+    /// The algorithm's flags.
+    pub algorithm: Algorithm,
+    /// Tokens, filling included, of one forward pass; at least 1. Changes memory and speed, not the result.
+    pub micro_tokens: usize,
+}
+
+impl Default for RlSettings {
+    fn default() -> Self {
+        let optimizer = Optimizer { learning_rate: 1e-4, ..Optimizer::default() };
+        Self { optimizer, algorithm: Algorithm::default(), micro_tokens: MICRO_TOKENS }
+    }
+}
+
+impl RlSettings {
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// With the key's name.
+    pub fn check(&self) -> Result<(), TrainerError> {
+        self.optimizer.check()?;
+        self.algorithm.check()?;
+        require(self.micro_tokens >= 1, "micro_tokens", self.micro_tokens, "at least 1")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_learning_rate_rises_and_falls() {
+        let mut optimizer = Optimizer { learning_rate: 2.0, warmup_steps: 4, ..Optimizer::default() };
+        let rates = |optimizer: &Optimizer| [0, 3, 4, 8, 12, 99].map(|step| optimizer.learning_rate_at(step));
+        assert_eq!(rates(&optimizer), [0.5, 2.0, 2.0, 2.0, 2.0, 2.0]);
+        (optimizer.schedule, optimizer.total_steps) = (Schedule::Cosine, Some(12));
+        optimizer.check().expect("a whole schedule");
+        for (found, expected) in rates(&optimizer).into_iter().zip([0.5, 2.0, 2.0, 1.0, 0.0, 0.0]) {
+            assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused_by_name() {
+        let wrong: [(&str, fn(&mut Optimizer)); 8] = [
+            ("learning_rate", |optimizer| optimizer.learning_rate = 0.0),
+            ("beta1", |optimizer| optimizer.beta1 = 1.0),
+            ("beta2", |optimizer| optimizer.beta2 = -0.1),
+            ("epsilon", |optimizer| optimizer.epsilon = 0.0),
+            ("weight_decay", |optimizer| optimizer.weight_decay = f64::NAN),
+            ("gradient_clip", |optimizer| optimizer.gradient_clip = 0.0),
+            ("total_steps", |optimizer| optimizer.total_steps = Some(3)),
+            ("total_steps", |optimizer| optimizer.schedule = Schedule::Cosine),
+        ];
+        for (key, spoil) in wrong {
+            let mut settings = RlSettings::default();
+            spoil(&mut settings.optimizer);
+            assert!(settings.check().expect_err(key).to_string().contains(key));
+        }
+        let busy = Settings { threads: 2, deterministic: true, ..Settings::default() };
+        assert!(busy.check().is_err());
+    }
+}

@@ -1,0 +1,65 @@
+//! Safetensors files: float32 out, any float in.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
+
+use crate::TrainerError;
+
+/// Writes named tensors as float32 and returns when they are on the disk.
+pub(crate) fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<(), TrainerError> {
+    let data: Vec<(&str, Vec<usize>, Vec<u8>)> = tensors
+        .iter()
+        .map(|(name, tensor)| {
+            let shape = tensor.size().iter().map(|size| *size as usize).collect();
+            Ok((name.as_str(), shape, bytes_of(tensor)?))
+        })
+        .collect::<Result<_, _>>()
+        .map_err(TrainerError::torch("copied weights to a file"))?;
+    let views = data
+        .iter()
+        .map(|(name, shape, bytes)| Ok((*name, TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|source| TrainerError::Safetensors { path: path.to_owned(), source })?;
+    // Older transformers refuse a file whose metadata does not name a framework.
+    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    let bytes = safetensors::serialize(views, Some(metadata))
+        .map_err(|source| TrainerError::Safetensors { path: path.to_owned(), source })?;
+    crate::checkpoint::write_synced(path, &bytes)
+}
+
+fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>, TchError> {
+    let _guard = no_grad_guard();
+    let tensor = tensor.f_detach()?.f_to_device(Device::Cpu)?.f_to_kind(Kind::Float)?.f_contiguous()?;
+    let mut bytes = vec![0; tensor.numel() * size_of::<f32>()];
+    tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
+    Ok(bytes)
+}
+
+/// Reads all tensors of a file as float32 on the CPU.
+pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, Tensor>, TrainerError> {
+    let bytes = std::fs::read(path).map_err(TrainerError::file("read", path))?;
+    let file = SafeTensors::deserialize(&bytes)
+        .map_err(|source| TrainerError::Safetensors { path: path.to_owned(), source })?;
+    file.iter()
+        .map(|(name, view)| {
+            let kind = match view.dtype() {
+                Dtype::F32 => Kind::Float,
+                Dtype::BF16 => Kind::BFloat16,
+                Dtype::F16 => Kind::Half,
+                other => {
+                    let problem = format!("`{name}` is {other:?}; weights are F32, BF16 or F16");
+                    return Err(TrainerError::Weights { path: path.to_owned(), problem });
+                }
+            };
+            let shape: Vec<i64> = view.shape().iter().map(|size| *size as i64).collect();
+            let tensor = Tensor::f_from_data_size(view.data(), &shape, kind)
+                .and_then(|tensor| tensor.f_to_kind(Kind::Float))
+                .map_err(TrainerError::torch("read weights from a file"))?;
+            Ok((name.to_owned(), tensor))
+        })
+        .collect()
+}

@@ -1,0 +1,395 @@
+//! The handle of the one thread that owns model, caches and optimiser.
+//!
+//! libtorch's tensors may move between threads but not be shared, and on a few cores generation and training take the
+//! same time one after the other as they would beside each other. So one thread does both: it answers messages, and
+//! between them gives every running conversation its next token. A training step comes between two such tokens.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use gymkhana_episode::{EpisodeRecord, Sampled, Segment};
+use gymkhana_rollout::{
+    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest,
+};
+use tch::{Device, TchError};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::checkpoint::{self, Opened, Snapshot};
+use crate::engine::{Engine, Waiting};
+use crate::error::chain;
+use crate::learner::{Learner, StepMetrics, demonstration_sequences, train_episodes};
+use crate::model::Model;
+use crate::{ModelConfig, ModelFiles, RlSettings, Settings, SftSettings, TinyModel, TrainerError};
+
+type Job = Box<dyn FnOnce(&mut Worker) + Send>;
+
+enum Message {
+    Generate(Waiting),
+    Score { request: ScoreRequest, reply: oneshot::Sender<Result<Sampled, PolicyError>>, permit: OwnedSemaphorePermit },
+    Release(Conversation),
+    Run(Job),
+}
+
+/// What lives on the thread.
+struct Worker {
+    model: Model,
+    learner: Learner,
+    engine: Engine,
+    files: Arc<ModelFiles>,
+    version: Arc<AtomicU32>,
+    settings: Settings,
+}
+
+/// A model in training: generates as a [`Policy`], and learns. Copies of the handle share the model.
+#[derive(Clone)]
+pub struct Trainer {
+    messages: UnboundedSender<Message>,
+    queue: Arc<Semaphore>,
+    gone: Arc<OnceLock<String>>,
+    version: Arc<AtomicU32>,
+    config: Arc<ModelConfig>,
+    files: Arc<ModelFiles>,
+    position: Arc<Option<serde_json::Value>>,
+    context: usize,
+}
+
+impl std::fmt::Debug for Trainer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trainer").field("config", &self.config).field("context", &self.context).finish_non_exhaustive()
+    }
+}
+
+impl Trainer {
+    /// A tiny model with random weights, drawn from the settings' seed.
+    ///
+    /// # Errors
+    /// If a size or a setting is out of range, or the model does not fit into memory.
+    pub fn create(tiny: &TinyModel, settings: &Settings) -> Result<Self, TrainerError> {
+        settings.check()?;
+        let config = tiny.config()?;
+        let positions = settings.context.map_or(config.max_position_embeddings, |context| context as i64);
+        let model = Model::zeros(config, positions, Device::Cpu)?;
+        model.randomise(settings.seed.child("weights"))?;
+        let learner = Learner::new(&model, false)?;
+        Self::start(Opened { model, learner, files: tiny.files(), weight_version: 0, position: None }, settings)
+    }
+
+    /// A model from a checkpoint of ours, with everything that training goes on from, or from a plain Hugging Face
+    /// folder with a Qwen2 model.
+    ///
+    /// # Errors
+    /// If the folder is not whole or not of this program, the model is of another kind, or a setting is out of range.
+    pub fn open(folder: &Path, settings: &Settings) -> Result<Self, TrainerError> {
+        settings.check()?;
+        Self::start(checkpoint::open(folder, settings.context, Device::Cpu)?, settings)
+    }
+
+    fn start(opened: Opened, settings: &Settings) -> Result<Self, TrainerError> {
+        let Opened { model, learner, files, weight_version, position } = opened;
+        let context = model.positions() as usize;
+        let (messages, receiver) = unbounded_channel();
+        let trainer = Self {
+            messages,
+            queue: Arc::new(Semaphore::new(settings.queue)),
+            gone: Arc::new(OnceLock::new()),
+            version: Arc::new(AtomicU32::new(weight_version)),
+            config: Arc::new(model.config().clone()),
+            files: Arc::new(files),
+            position: Arc::new(position),
+            context,
+        };
+        let worker = Worker {
+            engine: Engine::new(&model, settings, context, weight_version)?,
+            model,
+            learner,
+            files: Arc::clone(&trainer.files),
+            version: Arc::clone(&trainer.version),
+            settings: settings.clone(),
+        };
+        let gone = Arc::clone(&trainer.gone);
+        std::thread::Builder::new()
+            .name("torch".to_owned())
+            .spawn(move || work(worker, receiver, &gone))
+            .map_err(|error| TrainerError::Gone(format!("it could not be started: {error}")))?;
+        Ok(trainer)
+    }
+
+    /// What [`Trainer::save`] was given, if this was opened from a checkpoint of ours.
+    #[must_use]
+    pub fn position(&self) -> Option<&serde_json::Value> {
+        self.position.as_ref().as_ref()
+    }
+
+    /// Tokenizer and chat template.
+    #[must_use]
+    pub fn files(&self) -> &ModelFiles {
+        &self.files
+    }
+
+    /// The model's shape.
+    #[must_use]
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// How often the weights have moved.
+    #[must_use]
+    pub fn weight_version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Forgets the optimiser's state. With `keep_reference` the present weights are kept as what `kl_beta` measures
+    /// from; without, `kl_beta` must be 0.
+    ///
+    /// # Errors
+    /// If there is not enough memory, or the thread is gone.
+    pub async fn begin_stage(&self, keep_reference: bool) -> Result<(), TrainerError> {
+        self.run(move |worker| {
+            worker.learner = Learner::new(&worker.model, keep_reference)?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// One optimiser step that makes the sampled tokens of demonstrations more probable.
+    ///
+    /// Reports `loss`, `loss_sampled`, `gradient_norm`, `learning_rate`, `tokens` (sampled ones), `positions` (tokens
+    /// that went through the model).
+    ///
+    /// # Errors
+    /// If a setting or a demonstration cannot be used, or the gradient is not finite.
+    pub async fn sft_step(
+        &self,
+        demonstrations: &[Segment],
+        settings: &SftSettings,
+    ) -> Result<StepMetrics, TrainerError> {
+        settings.check()?;
+        for (index, segment) in demonstrations.iter().enumerate() {
+            self.check_segment(segment, || format!("demonstration {index}"))?;
+        }
+        let sequences = demonstration_sequences(demonstrations, settings.other_tokens)?;
+        let settings = settings.clone();
+        self.run(move |worker| {
+            let metrics = worker.learner.sft_step(&mut worker.model, &sequences, &settings)?;
+            worker.weights_moved();
+            Ok(metrics)
+        })
+        .await
+    }
+
+    /// Learns from groups of episodes by the algorithm's flags. Dropped episodes are left out.
+    ///
+    /// Reports `loss`, `gradient_norm`, `learning_rate`, `updates`, `clip_fraction`, `behaviour_divergence` and
+    /// `reference_divergence` (k3 estimates in nats a token), `entropy` (of the behaviour policy, in nats a token),
+    /// `advantage_mean`, `advantage_std`, `episodes_with_advantage`, `tokens` (sampled ones), `positions`. Without a
+    /// single advantage `updates` is 0 and the weights stay.
+    ///
+    /// # Errors
+    /// If a setting or an episode cannot be used, or a gradient is not finite.
+    pub async fn rl_step(
+        &self,
+        groups: &[Vec<EpisodeRecord>],
+        settings: &RlSettings,
+    ) -> Result<StepMetrics, TrainerError> {
+        settings.check()?;
+        for episode in groups.iter().flatten() {
+            for segment in &episode.segments {
+                self.check_segment(segment, || format!("episode {}", episode.id))?;
+            }
+        }
+        let episodes = train_episodes(groups, &settings.algorithm);
+        let entropy = mean_entropy(groups);
+        let settings = settings.clone();
+        let metrics = self.run(move |worker| {
+            if settings.algorithm.kl_beta > 0.0 && worker.learner.reference.is_none() {
+                return Err(TrainerError::Setting {
+                    key: "kl_beta",
+                    value: settings.algorithm.kl_beta.to_string(),
+                    expected: "0 in a stage that began without a reference",
+                });
+            }
+            let seed = worker.settings.seed;
+            let metrics = worker.learner.rl_step(&mut worker.model, &episodes, &settings, seed)?;
+            if metrics.iter().any(|(name, value)| name == "updates" && *value > 0.0) {
+                worker.weights_moved();
+            }
+            Ok(metrics)
+        });
+        let mut metrics = metrics.await?;
+        metrics.push(("entropy".to_owned(), entropy));
+        Ok(metrics)
+    }
+
+    /// Writes a checkpoint to a new folder, all of it or nothing. `position` comes back from [`Trainer::position`].
+    ///
+    /// # Errors
+    /// If the folder exists or cannot be written.
+    pub async fn save(&self, folder: &Path, position: &serde_json::Value) -> Result<(), TrainerError> {
+        let (folder, position) = (folder.to_owned(), position.clone());
+        self.run(move |worker| {
+            let snapshot = Snapshot {
+                model: &worker.model,
+                learner: &worker.learner,
+                files: &worker.files,
+                weight_version: worker.version.load(Ordering::Acquire),
+                position: &position,
+            };
+            checkpoint::save(&folder, &snapshot)
+        })
+        .await
+    }
+
+    fn check_segment(&self, segment: &Segment, what: impl FnOnce() -> String) -> Result<(), TrainerError> {
+        let (length, vocabulary) = (segment.len(), self.config.vocab_size);
+        let columns = [segment.sampled.len(), segment.log_probs.len(), segment.seats.len()];
+        let problem = if columns.iter().any(|column| *column != length) {
+            "its columns are not of one length".to_owned()
+        } else if length > self.context {
+            format!("its {length} tokens do not fit the context of {}; raise `context`", self.context)
+        } else if let Some(token) = segment.tokens.iter().find(|token| i64::from(**token) >= vocabulary) {
+            format!("token {token} is outside the vocabulary of {vocabulary}: it is of another tokenizer")
+        } else {
+            return Ok(());
+        };
+        Err(TrainerError::Data { what: what(), problem })
+    }
+
+    /// Runs a job on the thread, between two tokens.
+    async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Worker) -> Result<T, TrainerError> + Send + 'static,
+    ) -> Result<T, TrainerError> {
+        let (reply, answer) = oneshot::channel();
+        let message = Message::Run(Box::new(move |worker| {
+            // Nobody may be waiting any more, which is no fault.
+            let _ = reply.send(job(worker));
+        }));
+        self.messages.send(message).map_err(|_| self.gone())?;
+        answer.await.map_err(|_| self.gone())?
+    }
+
+    fn gone(&self) -> TrainerError {
+        TrainerError::Gone(self.gone.get().cloned().unwrap_or_else(|| "it ended".to_owned()))
+    }
+
+    fn check_tokens(&self, tokens: &[u32], most: usize) -> Result<(), PolicyError> {
+        let vocabulary = self.config.vocab_size as usize;
+        if tokens.is_empty() || tokens.len() > most {
+            return Err(PolicyError::ContextFull { tokens: tokens.len(), context: self.context });
+        }
+        match tokens.iter().find(|token| **token as usize >= vocabulary) {
+            Some(token) => Err(PolicyError::UnknownToken { token: *token, vocabulary }),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for a place in the queue, sends a message and waits for its answer.
+    async fn ask<T>(
+        &self,
+        message: impl FnOnce(oneshot::Sender<Result<T, PolicyError>>, OwnedSemaphorePermit) -> Message,
+    ) -> Result<T, PolicyError> {
+        let gone = || PolicyError::from(self.gone());
+        let permit = Arc::clone(&self.queue).acquire_owned().await.map_err(|_| gone())?;
+        let (reply, answer) = oneshot::channel();
+        self.messages.send(message(reply, permit)).map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+impl Policy for Trainer {
+    fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
+        Box::pin(async move {
+            // One token more must fit.
+            self.check_tokens(&request.tokens, self.context - 1)?;
+            self.ask(|reply, permit| Message::Generate(Waiting { request, reply, _permit: permit })).await
+        })
+    }
+
+    fn score(&self, request: ScoreRequest) -> PolicyFuture<'_, Sampled> {
+        Box::pin(async move {
+            let tokens = [&request.prefix[..], &request.continuation[..]].concat();
+            self.check_tokens(&tokens, self.context)?;
+            self.ask(|reply, permit| Message::Score { request, reply, permit }).await
+        })
+    }
+
+    fn release(&self, conversation: Conversation) {
+        // When the thread is gone there is nothing to be released.
+        let _ = self.messages.send(Message::Release(conversation));
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+}
+
+/// The thread: ends when no handle is left, or with a fault, whose words it leaves in `gone`.
+fn work(mut worker: Worker, mut receiver: UnboundedReceiver<Message>, gone: &OnceLock<String>) {
+    tch::set_num_threads(worker.settings.threads as i32);
+    let words = match catch_unwind(AssertUnwindSafe(|| worker.serve(&mut receiver))) {
+        Ok(Ok(())) => "it was shut down".to_owned(),
+        Ok(Err(error)) => chain(&TrainerError::torch("generated")(error)),
+        Err(panic) => {
+            let words = panic.downcast_ref::<String>().map(String::as_str);
+            let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("of an unknown cause");
+            format!("it panicked: {words}")
+        }
+    };
+    // Set before the requests that wait are dropped with the worker and the receiver, which wakes those who asked.
+    let _ = gone.set(words);
+}
+
+impl Worker {
+    fn serve(&mut self, receiver: &mut UnboundedReceiver<Message>) -> Result<(), TchError> {
+        loop {
+            if !self.engine.has_work() {
+                match receiver.blocking_recv() {
+                    Some(message) => self.take(message),
+                    None => return Ok(()),
+                }
+            }
+            loop {
+                match receiver.try_recv() {
+                    Ok(message) => self.take(message),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return Ok(()),
+                }
+            }
+            self.engine.step(&self.model)?;
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Generate(waiting) => self.engine.submit(waiting),
+            Message::Score { request, reply, permit } => {
+                let scored = self.engine.score(&self.model, &request);
+                let _ = reply.send(scored.map_err(|error| TrainerError::torch("scored tokens")(error).into()));
+                drop(permit);
+            }
+            Message::Release(conversation) => self.engine.release(conversation),
+            Message::Run(job) => job(self),
+        }
+    }
+
+    fn weights_moved(&mut self) {
+        let version = self.version.load(Ordering::Acquire) + 1;
+        self.version.store(version, Ordering::Release);
+        self.engine.update(&self.model, version);
+    }
+}
+
+fn mean_entropy(groups: &[Vec<EpisodeRecord>]) -> f64 {
+    let segments = groups.iter().flatten().flat_map(|episode| &episode.segments);
+    let (mut sum, mut count) = (0.0, 0_usize);
+    for segment in segments {
+        // Tokens that were not sampled have 0.
+        sum += segment.entropies.iter().map(|entropy| f64::from(*entropy)).sum::<f64>();
+        count += segment.sampled_len();
+    }
+    sum / count.max(1) as f64
+}

@@ -1,0 +1,186 @@
+//! Against transformers, PyTorch and NumPy: `tests/peers` made the numbers, `tests/golden` keeps them.
+#![allow(non_snake_case)]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gymkhana_episode::Seed;
+use gymkhana_rollout::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
+use gymkhana_trainer::adamw::AdamW;
+use gymkhana_trainer::advantage::advantages;
+use gymkhana_trainer::model::Model;
+use gymkhana_trainer::parameters::Parameters;
+use gymkhana_trainer::{Baseline, Optimizer, Scale, Settings, Trainer, loss};
+use serde_json::Value;
+use tch::{Device, Kind, Tensor};
+
+const MODELS: [&str; 2] = ["qwen2-tied", "qwen2-untied"];
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
+}
+
+fn json(name: &str) -> Value {
+    let text = std::fs::read_to_string(golden(name)).expect("a golden file");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().expect("a list").iter().map(|number| number.as_f64().expect("a number")).collect()
+}
+
+fn tokens(value: &Value) -> Vec<u32> {
+    numbers(value).into_iter().map(|number| number as u32).collect()
+}
+
+fn tensor(value: &Value) -> Tensor {
+    Tensor::from_slice(&numbers(value)).to_kind(Kind::Float)
+}
+
+fn largest_difference(left: &Tensor, right: &Tensor) -> f64 {
+    (left - right).abs().max().double_value(&[])
+}
+
+#[test]
+fn logits_are_those_of_transformers() {
+    for name in MODELS {
+        let model = Model::open(&golden(name), Device::Cpu).expect("a model");
+        let prompts = json(&format!("{name}/golden.json"))["prompts"].clone();
+        let logits = Tensor::read_safetensors(golden(name).join("golden.safetensors")).expect("logits");
+        for (index, prompt) in prompts.as_array().expect("a list").iter().enumerate() {
+            let key = format!("logits.{index}");
+            let (_, expected) = logits.iter().find(|(found, _)| *found == key).expect("a prompt's logits");
+            let found = model.logits(&tokens(prompt)).expect("logits");
+            let difference = largest_difference(&found, expected);
+            assert!(difference <= 2e-5, "{name}, prompt {index}: {difference}");
+        }
+    }
+}
+
+/// All prompts at once, in two turns each, so that prefill, cache and batch take part.
+#[tokio::test]
+async fn greedy_continuations_through_the_cache_are_those_of_transformers() {
+    for (name, deterministic) in [(MODELS[0], false), (MODELS[1], false), (MODELS[1], true)] {
+        let settings = Settings { slots: 4, deterministic, ..Settings::default() };
+        let trainer = Trainer::open(&golden(name), &settings).expect("a model");
+        let golden = json(&format!("{name}/golden.json"));
+        let pairs = golden["prompts"].as_array().into_iter().flatten().zip(golden["continuations"].as_array().into_iter().flatten());
+        let all = pairs.enumerate().map(|(index, (prompt, expected))| {
+            let (trainer, mut all, expected) = (trainer.clone(), tokens(prompt), tokens(expected));
+            async move {
+                let prompt = all.len();
+                for most in [5, expected.len() - 5] {
+                    let request = GenerateRequest {
+                        conversation: Conversation { id: index as u64, place: index as u32 },
+                        tokens: Arc::from(&all[..]),
+                        max_tokens: most,
+                        stop: Arc::from([]),
+                        sampling: Sampling::Greedy,
+                        seed: Seed(0),
+                    };
+                    all.extend(trainer.generate(request).await.expect("a reply").sampled.tokens);
+                }
+                assert_eq!(all[prompt..], expected, "{name}, prompt {index}");
+            }
+        });
+        futures::future::join_all(all).await;
+    }
+}
+
+#[tokio::test]
+async fn scores_are_the_log_softmax_of_transformers_logits() {
+    let trainer = Trainer::open(&golden(MODELS[0]), &Settings::default()).expect("a model");
+    let prompt = tokens(&json("qwen2-tied/golden.json")["prompts"][2]);
+    let logits = Tensor::read_safetensors(golden(MODELS[0]).join("golden.safetensors")).expect("logits");
+    let (_, logits_SV) = logits.iter().find(|(name, _)| name == "logits.2").expect("the prompt's logits");
+    let log_probs_SV = logits_SV.log_softmax(-1, Kind::Double);
+    let (prefix, continuation) = prompt.split_at(4);
+    let request = ScoreRequest { prefix: Arc::from(prefix), continuation: Arc::from(continuation) };
+    let scored = trainer.score(request).await.expect("scores");
+    for (index, token) in continuation.iter().enumerate() {
+        let row = log_probs_SV.get((prefix.len() + index - 1) as i64);
+        let expected = row.double_value(&[i64::from(*token)]);
+        assert!((f64::from(scored.log_probs[index]) - expected).abs() < 2e-5);
+        let entropy = -(row.exp() * row).sum(Kind::Double).double_value(&[]);
+        assert!((f64::from(scored.entropies[index]) - entropy).abs() < 1e-4);
+    }
+}
+
+#[test]
+fn advantages_are_numpys() {
+    for case in json("advantages.json").as_array().expect("cases") {
+        let baseline: Baseline = serde_json::from_value(case["baseline"].clone()).expect("a baseline");
+        let scale: Scale = serde_json::from_value(case["scale"].clone()).expect("a scale");
+        let found = advantages(&numbers(&case["rewards"]), baseline, scale);
+        for (found, expected) in found.into_iter().zip(numbers(&case["advantages"])) {
+            assert!((found - expected).abs() < 1e-9, "{case}: {found}");
+        }
+    }
+}
+
+#[test]
+fn losses_and_gradients_are_pytorchs() {
+    let golden = json("losses.json");
+    let take = |name: &str| tensor(&golden[name]);
+    let flag = |name: &str| golden[name].as_f64().expect("a number");
+    let vocabulary = golden["vocabulary"].as_i64().expect("a number");
+    let logits_NV = take("logits").view([-1, vocabulary]).set_requires_grad(true);
+    let targets_N = take("targets").to_kind(Kind::Int64);
+    let (log_probs_N, entropies_N) = loss::token_log_probs(&logits_NV, &targets_N, true);
+    let entropies_N = entropies_N.expect("asked for");
+    let (behaviour_N, advantages_N) = (take("behaviour"), take("advantages"));
+    let (low, high) = (flag("clip_low"), flag("clip_high"));
+    let surrogate_N = loss::clipped_surrogate(&log_probs_N, &behaviour_N, &advantages_N, low, high);
+    let k3_N = loss::k3_divergence(&log_probs_N, &take("reference"));
+    for (name, found) in [
+        ("entropies", &entropies_N),
+        ("surrogate", &surrogate_N),
+        ("k3", &k3_N),
+        ("clipped", &loss::clipped(&log_probs_N, &behaviour_N, &advantages_N, low, high)),
+        ("cross_entropy", &-&log_probs_N),
+    ] {
+        let difference = largest_difference(found, &take(name));
+        assert!(difference < 1e-6, "{name}: {difference}");
+    }
+    let losses_N = surrogate_N + k3_N * flag("kl_beta") - entropies_N * flag("entropy_bonus");
+    let total = (losses_N * take("weights")).sum(Kind::Float);
+    assert!((total.double_value(&[]) - flag("total")).abs() < 1e-6);
+    let gradient = Tensor::run_backward(&[&total], &[&logits_NV], true, false).remove(0);
+    assert!(largest_difference(&gradient.view([-1]), &take("gradient")) < 1e-6);
+    let cross_entropy = (-log_probs_N * take("weights")).sum(Kind::Float);
+    let gradient = Tensor::run_backward(&[&cross_entropy], &[&logits_NV], false, false).remove(0);
+    assert!(largest_difference(&gradient.view([-1]), &take("cross_entropy_gradient")) < 1e-6);
+}
+
+#[test]
+fn adamw_moves_as_pytorchs_does() {
+    let golden = json("adamw.json");
+    let settings: Optimizer = serde_json::from_value(golden["settings"].clone()).expect("settings");
+    let names = ["first", "second"];
+    let shape = |name: &str| -> Vec<i64> { numbers(&golden["shapes"][name]).iter().map(|size| *size as i64).collect() };
+    let shapes = names.map(|name| (name.to_owned(), shape(name)));
+    let parameters = Parameters::zeros(&shapes, Device::Cpu).expect("parameters");
+    for name in names {
+        parameters.set(name, &tensor(&golden["start"][name]).view(&shape(name)[..])).expect("the same shape");
+    }
+    let mut optimizer = AdamW::new(&parameters).expect("state");
+    let mut previous: Vec<Tensor> = Vec::new();
+    for (index, step) in golden["steps"].as_array().expect("steps").iter().enumerate() {
+        // Gradients add up in the parameters: each step's loss takes the last one's gradient away again.
+        let gradients: Vec<Tensor> =
+            names.iter().map(|name| tensor(&step["gradients"][*name]).view(&shape(name)[..])).collect();
+        for (place, name) in names.iter().enumerate() {
+            let change = previous.get(place).map_or_else(|| gradients[place].copy(), |last| &gradients[place] - last);
+            (parameters.get(name).expect("known") * change).sum(Kind::Float).backward();
+        }
+        previous = gradients;
+        let norm = optimizer.step(&parameters, &settings).expect("finite");
+        assert!((norm - step["norm"].as_f64().expect("a number")).abs() < 1e-5, "step {index}: norm {norm}");
+        for name in names {
+            let found = parameters.get(name).expect("known").detach().view([-1]);
+            let difference = largest_difference(&found, &tensor(&step["after"][name]));
+            assert!(difference < 1e-6, "step {index}, {name}: {difference}");
+        }
+    }
+    assert_eq!(optimizer.steps(), 5);
+}

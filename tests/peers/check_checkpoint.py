@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Loads a checkpoint of ours in transformers: no key missing or left over, the same logits, a tokenizer of bytes.
+
+check_checkpoint.py FOLDER [LOGITS.safetensors with `tokens` and `logits`]"""
+import sys
+
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+CONVERSATION = [
+    {"role": "user", "content": "2+2?"},
+    {"role": "assistant", "content": "", "tool_calls": [
+        {"function": {"name": "calculate", "arguments": {"expression": "2+2"}}}]},
+    {"role": "tool", "content": "4"},
+]
+RENDERED = ('<|im_start|>u2+2?<|im_end|><|im_start|>a<tool_call>\n{"name": "calculate", "arguments": '
+            '{"expression": "2+2"}}\n</tool_call><|im_end|><|im_start|>t4<|im_end|><|im_start|>a')
+
+
+def check(folder, logits_file=None):
+    model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        assert not info[kind], f"{kind}: {info[kind]}"
+    assert model.dtype == torch.float32, model.dtype
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    text = "Ann has 37 boxes. \x00\n\u00e9\u4e2d <|im_end|>"
+    tokens = tokenizer(text)["input_ids"]
+    assert tokens[:-1] == list(text.removesuffix("<|im_end|>").encode()) and tokens[-1] == 258, tokens
+    assert tokenizer.decode(tokens) == text
+    rendered = tokenizer.apply_chat_template(CONVERSATION, tokenize=False, add_generation_prompt=True)
+    assert rendered == RENDERED, rendered
+    difference = 0.0
+    if logits_file:
+        expected = load_file(logits_file)
+        with torch.no_grad():
+            logits = model(expected["tokens"].long().unsqueeze(0)).logits[0]
+        difference = (logits - expected["logits"]).abs().max().item()
+        assert difference <= 2e-5, f"largest difference of logits: {difference}"
+    print(f"{folder}: loads in transformers; largest difference of logits {difference:.1e}")
+
+
+if __name__ == "__main__":
+    check(*sys.argv[1:])

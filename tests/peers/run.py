@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Every check that needs a large Python installation: run.py --repo ROOT. Ends with an error at the first that fails."""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+TOLERANCE = 1e-5
+
+
+def near(left, right, where):
+    """Compares two JSON values; numbers may differ by rounding, as between machines."""
+    assert type(left) is type(right), where
+    if isinstance(left, dict):
+        assert left.keys() == right.keys(), where
+        for key in left:
+            near(left[key], right[key], f"{where}.{key}")
+    elif isinstance(left, list):
+        assert len(left) == len(right), where
+        for index, (one, other) in enumerate(zip(left, right)):
+            near(one, other, f"{where}[{index}]")
+    elif isinstance(left, float):
+        assert abs(left - right) <= TOLERANCE * max(1.0, abs(left)), f"{where}: {left} is not {right}"
+    else:
+        assert left == right, f"{where}: {left!r} is not {right!r}"
+
+
+def goldens_are_current(repo, scratch):
+    """The programs beside this one still make the committed golden files."""
+    for program in ("make_training_goldens.py", "make_qwen2_goldens.py"):
+        subprocess.run([sys.executable, HERE / program, scratch], check=True)
+    for made in sorted(scratch.rglob("*.json")):
+        committed = repo / "tests" / "golden" / made.relative_to(scratch)
+        if made.name.startswith("golden") or made.parent == scratch:
+            near(json.loads(committed.read_text()), json.loads(made.read_text()), str(made.relative_to(scratch)))
+    print("golden files are current")
+
+
+def checkpoints_load(repo, scratch):
+    """A checkpoint that the trainer writes is a model for transformers."""
+    command = ["cargo", "run", "--quiet", "--release", "-p", "gymkhana-trainer", "--example", "write_checkpoint", "--"]
+    subprocess.run([*command, scratch / "checkpoint", scratch / "logits.safetensors"], check=True, cwd=repo)
+    program = HERE / "check_checkpoint.py"
+    subprocess.run([sys.executable, program, scratch / "checkpoint", scratch / "logits.safetensors"], check=True)
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--repo", type=pathlib.Path, default=HERE.parent.parent)
+    repo = arguments.parse_args().repo.resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        goldens_are_current(repo, pathlib.Path(folder) / "golden")
+        checkpoints_load(repo, pathlib.Path(folder))
