@@ -3,7 +3,7 @@
 //! A random map has a start, a goal, and ice with probability 0.8 elsewhere, drawn again until a path of ice
 //! leads from start to goal. The hash of a map's content decides its split, so splits never share a map.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use gymkhana_sdk::{Rng, hash};
 
@@ -61,7 +61,7 @@ pub enum Split {
 }
 
 /// A square map. Places count row by row from the start, which is 0, to the goal, which is the last.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Map {
     size: usize,
     tiles: Vec<u8>,
@@ -114,7 +114,7 @@ impl Map {
     /// The held-out maps of this size, each once.
     fn held_out(size: usize) -> impl Iterator<Item = Self> {
         let mut rng = Rng::new(hash(format!("test/{size}").as_bytes()));
-        let mut seen = HashSet::new();
+        let mut seen = BTreeSet::new();
         (0..TEST_DRAWS)
             .map(move |_| Self::draw(&mut rng, size))
             .filter(move |map| map.split() == Split::Test && seen.insert(map.clone()) && map.is_valid())

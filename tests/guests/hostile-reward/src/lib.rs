@@ -45,7 +45,7 @@ impl Reward for HostileReward {
             "too-few" => Ok(Vec::new()),
             "too-many" => Ok([give(1.0)?, give(1.0)?].concat()),
             "wrong-components" => change(|score| score.components[0].name = "hole".to_owned()),
-            "bad-evidence" => change(|score| *score = score.clone().evidence(usize::MAX, 9..3, "nowhere")),
+            "bad-evidence" => change(|score| *score = score.clone().evidence(usize::MAX, 0..9, "nowhere")),
             "error" => Err(Error::Other("an error, as asked".to_owned())),
             "trap" => panic!("a panic, as asked"),
             "loop" => endless(),
