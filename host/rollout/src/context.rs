@@ -39,20 +39,26 @@ impl Context {
         self.messages.push(Message { role, text });
     }
 
-    /// Puts what was heard into tokens, up to where the policy may speak, and gives the whole segment.
-    pub(crate) fn prompt(&mut self, chat: &ChatFormat) -> Result<&Segment, ChatError> {
+    /// Puts what was heard into tokens, up to where the policy may speak, and gives the whole segment; none when
+    /// less than one token of `limit` would be left to say. Then the policy sees nothing of it, and nor does the
+    /// segment.
+    pub(crate) fn prompt(&mut self, chat: &ChatFormat, limit: usize) -> Result<Option<&Segment>, ChatError> {
         let (extension, rendered) = chat.extend(&self.rendered, &self.messages, &self.functions, self.sampled_stop)?;
         self.rendered = rendered;
         let (tokens, fresh) = match extension {
             Extension::Append(tokens) => (tokens, self.segments.is_empty()),
             Extension::Restart(tokens) => (tokens, true),
         };
+        let before = if fresh { 0 } else { self.tokens() };
+        if before + tokens.len() >= limit {
+            return Ok(None);
+        }
         if fresh {
             self.segments.push(Segment::default());
         }
         let last = self.segments.len() - 1;
         self.segments[last].append_given(&tokens, self.seat, self.turns);
-        Ok(&self.segments[last])
+        Ok(Some(&self.segments[last]))
     }
 
     /// Adds what the policy said.

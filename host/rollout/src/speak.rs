@@ -30,17 +30,20 @@ pub(crate) async fn utterance(
     plan: &EpisodePlan,
 ) -> Result<Utterance, RolloutError> {
     let rollout = play.rollout;
+    let context_limit = match play.speaker {
+        Speaker::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
+        Speaker::Oracle => rollout.limits.context_tokens,
+    };
     let context = &mut play.contexts[seat as usize];
-    let tokens = shared(&context.prompt(&rollout.chat)?.tokens);
+    let Some(segment) = context.prompt(&rollout.chat, context_limit)? else {
+        return Ok(Utterance::Ended(Ending::ContextLimit));
+    };
+    let tokens = shared(&segment.tokens);
     let policy = match play.speaker {
         Speaker::Policy(policy) => policy,
         Speaker::Oracle => return advise(play).await,
     };
-    let context_limit = rollout.limits.context_tokens.min(policy.context());
-    let room = context_limit.saturating_sub(tokens.len());
-    if room == 0 {
-        return Ok(Utterance::Ended(Ending::ContextLimit));
-    }
+    let room = context_limit - tokens.len();
     let request = GenerateRequest {
         conversation: context.conversation,
         tokens,

@@ -1,0 +1,53 @@
+//! `host plugin inspect`: what a plugin file says of itself. Nothing of it is run.
+
+use std::path::Path;
+
+use gymkhana_registry::{Digest, exports, imports, read_manifest, read_plugin_file};
+use serde_json::json;
+
+use crate::error::{Blame, CliError, CliResult};
+use crate::printer::Printer;
+
+/// Prints a plugin's manifest, its interfaces and its digest.
+pub fn inspect(file: &Path, as_json: bool, printer: &Printer) -> CliResult<()> {
+    let bytes = read_plugin_file(file).users()?;
+    let wrong =
+        |cause: String| CliError::mistake(format!("plugin file `{}` cannot be used: {cause}", file.display()));
+    let manifest = read_manifest(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let exported = exports(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let imported = imports(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let digest = Digest::of(&bytes);
+    let contract = manifest.check_contract();
+    if as_json {
+        let text = json!({
+            "manifest": manifest,
+            "digest": digest,
+            "bytes": bytes.len(),
+            "exports": exported,
+            "imports": imported,
+            "runs_here": contract.is_ok(),
+        });
+        printer.result(format!("{text:#}"));
+        return Ok(());
+    }
+    let list = |items: &mut dyn Iterator<Item = String>| {
+        let items: Vec<String> = items.collect();
+        if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+    };
+    let rows = [
+        ("plugin", format!("{} {}", manifest.name, manifest.version)),
+        ("about", manifest.description.clone()),
+        ("kinds", list(&mut manifest.kinds.iter().map(ToString::to_string))),
+        ("wants", list(&mut manifest.capabilities.iter().map(ToString::to_string))),
+        ("licence", manifest.license.clone()),
+        ("contract", contract.map_or_else(|error| error.to_string(), |()| "this host's".to_owned())),
+        ("digest", digest.to_string()),
+        ("size", format!("{} bytes", bytes.len())),
+        ("exports", exported.join("\n           ")),
+        ("imports", imported.join("\n           ")),
+    ];
+    for (name, value) in rows {
+        printer.result(format!("{name:>9}  {value}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! `host replay`: recorded episodes again, from their tokens, compared byte by byte.
+
+use futures::StreamExt;
+use futures::stream;
+
+use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord};
+use gymkhana_rollout::{Assembly, ChatFormat, Difference, Rollout};
+use gymkhana_store::{RunReader, StoreError};
+
+use crate::args::ReplayArgs;
+use crate::error::{Blame, CliError, CliResult};
+use crate::plugins;
+use crate::printer::Printer;
+use crate::run::read_chat_files;
+use crate::runfile::RunFile;
+
+/// So many groups are replayed side by side.
+const SIDE_BY_SIDE: usize = 16;
+/// So many differing episodes are told one by one.
+const TOLD: u64 = 10;
+
+#[derive(Default)]
+struct Tally {
+    equal: u64,
+    different: u64,
+    /// The host gave them up when they were recorded: they end where the recording does.
+    dropped: u64,
+}
+
+/// Replays.
+pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
+    let run = RunReader::open(&args.dir)?;
+    let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).users()?;
+    let files = plugins::recorded_files(&run)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
+    let tally = runtime.block_on(async {
+        let sandbox = plugins::sandbox(&file)?;
+        let set = plugins::assemble(&file, &sandbox, &files).await?;
+        let assembly = Assembly {
+            environment_weight: file.environment.weight,
+            failure_reward: file.failures.reward,
+            success: file.success.parse().users()?,
+        };
+        let chat = ChatFormat::new(&read_chat_files(&args.dir)?).users()?;
+        let rollout = Rollout::new(set, chat, (&file.limits).into(), assembly, file.policy.system.clone(), 0);
+        compare(&rollout, &run, args.episode, printer).await
+    })?;
+    printer.result(format!("{} episodes replayed, every byte equal: {}", tally.equal + tally.different, tally.equal));
+    if tally.dropped > 0 {
+        printer.result(format!("{} episodes were dropped when they were recorded and are not replayed", tally.dropped));
+    }
+    if tally.different > 0 {
+        let message = format!("{} episodes differ from their record", tally.different);
+        return Err(anyhow::anyhow!(message)).ours();
+    }
+    Ok(())
+}
+
+async fn compare(
+    rollout: &Rollout,
+    run: &RunReader,
+    only: Option<EpisodeId>,
+    printer: &Printer,
+) -> CliResult<Tally> {
+    let episodes = run.episodes()?;
+    if let Some(id) = only.filter(|id| !episodes.contains(*id)) {
+        return Err(StoreError::NoEpisode(id).into());
+    }
+    let progress = printer.progress("replay", episodes.len() as u64);
+    let mut tally = Tally::default();
+    let mut replays = stream::iter(groups(episodes.read_all()))
+        .filter(|group| {
+            let wanted = match (group, only) {
+                (Ok(group), Some(id)) => group.iter().any(|record| record.id == id),
+                _ => true,
+            };
+            std::future::ready(wanted)
+        })
+        .map(|group| async move {
+            let (recorded, dropped): (Vec<_>, Vec<_>) =
+                group?.into_iter().partition(|record| record.ending != Ending::Dropped);
+            let replayed = rollout.replay_group(&recorded).await.ours()?;
+            CliResult::Ok((recorded, replayed, dropped.len() as u64))
+        })
+        .buffered(SIDE_BY_SIDE);
+    while let Some(group) = replays.next().await {
+        let (recorded, replayed, dropped) = group?;
+        tally.dropped += dropped;
+        for (recorded, replayed) in recorded.iter().zip(&replayed) {
+            if only.is_some_and(|id| id != recorded.id) {
+                continue;
+            }
+            match Difference::between(recorded, replayed) {
+                None => tally.equal += 1,
+                Some(difference) => {
+                    tally.different += 1;
+                    if tally.different <= TOLD {
+                        tell(recorded.id, &difference, printer);
+                    }
+                }
+            }
+        }
+        progress.at(tally.equal + tally.different, &format!("{} differ", tally.different));
+    }
+    Ok(tally)
+}
+
+fn tell(id: EpisodeId, difference: &Difference, printer: &Printer) {
+    printer.talk(format!(
+        "episode {id} differs at {}\n  recorded: {:.200}\n  replayed: {:.200}",
+        difference.place, difference.recorded, difference.replayed
+    ));
+}
+
+/// The episodes by group. A group's episodes are stored one behind the other.
+fn groups(
+    records: impl Iterator<Item = Result<EpisodeRecord, StoreError>>,
+) -> impl Iterator<Item = CliResult<Vec<EpisodeRecord>>> {
+    let mut records = records.peekable();
+    std::iter::from_fn(move || {
+        let first = match records.next()? {
+            Ok(record) => record,
+            Err(error) => return Some(Err(CliError::from(error))),
+        };
+        let group = |id: EpisodeId| (id.stage, id.phase, id.step, id.group);
+        let key = group(first.id);
+        let mut members = vec![first];
+        while let Some(Ok(next)) = records.next_if(|next| next.as_ref().is_ok_and(|next| group(next.id) == key)) {
+            members.push(next);
+        }
+        Some(Ok(members))
+    })
+}

@@ -1,0 +1,51 @@
+//! The model's chat format, kept in the run's folder so that a replay needs no weights.
+
+use std::path::Path;
+
+use gymkhana_rollout::{ChatFiles, ChatFormat};
+use gymkhana_trainer::Trainer;
+
+use crate::error::{Blame, CliError, CliResult};
+
+const FOLDER: &str = "chat";
+const TOKENIZER: &str = "tokenizer.json";
+const CONFIG: &str = "tokenizer_config.json";
+const TEMPLATE: &str = "chat_template.jinja";
+
+/// The chat format of the trainer's model.
+pub(super) fn chat_format(trainer: &Trainer) -> CliResult<ChatFormat> {
+    ChatFormat::new(&chat_files(trainer)).users()
+}
+
+fn chat_files(trainer: &Trainer) -> ChatFiles {
+    let text = |wanted: &str| trainer.files().iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned());
+    ChatFiles {
+        tokenizer: text(TOKENIZER).unwrap_or_default(),
+        config: text(CONFIG).unwrap_or_else(|| "{}".to_owned()),
+        template: text(TEMPLATE),
+    }
+}
+
+/// Keeps the texts from which the chat format is built.
+pub fn write_chat_files(run: &Path, trainer: &Trainer) -> CliResult<()> {
+    let files = chat_files(trainer);
+    let folder = run.join(FOLDER);
+    std::fs::create_dir_all(&folder).users()?;
+    let texts = [(TOKENIZER, Some(&files.tokenizer)), (CONFIG, Some(&files.config)), (TEMPLATE, files.template.as_ref())];
+    for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+        gymkhana_registry::write_atomically(&folder.join(name), text.as_bytes()).users()?;
+    }
+    Ok(())
+}
+
+/// Reads what `write_chat_files` kept.
+pub fn read_chat_files(run: &Path) -> CliResult<ChatFiles> {
+    let folder = run.join(FOLDER);
+    let read = |name: &str| {
+        std::fs::read_to_string(folder.join(name)).map_err(|error| {
+            CliError::mistake(format!("cannot read `{}`: {error}; is the run's folder whole?", folder.join(name).display()))
+        })
+    };
+    let template = folder.join(TEMPLATE).exists().then(|| read(TEMPLATE)).transpose()?;
+    Ok(ChatFiles { tokenizer: read(TOKENIZER)?, config: read(CONFIG)?, template })
+}

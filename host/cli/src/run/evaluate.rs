@@ -1,0 +1,57 @@
+//! Success on held-out tasks, before and after each stage.
+
+use gymkhana_episode::{EpisodeRecord, Phase};
+use gymkhana_rollout::Sampling;
+use serde::{Deserialize, Serialize};
+
+use super::Session;
+use super::batch::Batch;
+use crate::error::CliResult;
+
+/// When success is measured.
+#[derive(Clone, Copy)]
+pub(super) enum When {
+    Before,
+    After,
+}
+
+/// Shares of held-out tasks that were solved, from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Success {
+    /// By greedy decoding.
+    pub greedy: f64,
+    /// By sampling, if that is measured.
+    pub sampled: Option<f64>,
+}
+
+impl Session<'_> {
+    /// Plays the held-out tasks, greedily and, if the run file says so, sampled.
+    pub(super) async fn evaluate(&mut self, when: When) -> CliResult<Success> {
+        let (greedy, sampled) = match when {
+            When::Before => (Phase::Before, Phase::BeforeSampled),
+            When::After => (Phase::After, Phase::AfterSampled),
+        };
+        if self.file.evaluation.tasks == 0 {
+            return Ok(Success::default());
+        }
+        let greedy = self.held_out(greedy, Sampling::Greedy).await?;
+        let sampled = match self.file.evaluation.sampled {
+            true => Some(self.held_out(sampled, Sampling::Temperature(1.0)).await?),
+            false => None,
+        };
+        Ok(Success { greedy, sampled })
+    }
+
+    async fn held_out(&mut self, phase: Phase, sampling: Sampling) -> CliResult<f64> {
+        let split = self.file.environment.held_out.clone();
+        let tasks = self.tasks(&split).await?;
+        let count = tasks.count().map_or(self.file.evaluation.tasks, |count| count.min(self.file.evaluation.tasks));
+        // Always the same tasks, each once, so that figures can be compared.
+        let tasks = (0..count).map(|index| gymkhana_episode::TaskRef { split: split.clone(), index }).collect();
+        let progress = self.printer.progress(if sampling == Sampling::Greedy { "greedy" } else { "sampled" }, count);
+        let batch = Batch { phase, step: 0, tasks, group_size: 1, sampling };
+        let groups = self.play(&batch, Some(&progress)).await?;
+        let solved = groups.iter().flatten().filter(|record: &&EpisodeRecord| record.success).count();
+        Ok(solved as f64 / count as f64)
+    }
+}

@@ -1,0 +1,234 @@
+//! `host run`: stages of training over plugins, recorded so that they can be resumed and replayed.
+
+mod batch;
+mod chat;
+mod evaluate;
+mod rl;
+mod sft;
+mod state;
+mod tasks;
+
+use std::time::Instant;
+
+use gymkhana_episode::{Phase, Seed};
+use gymkhana_registry::Lock;
+use gymkhana_rollout::{Assembly, Rollout};
+use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
+use gymkhana_trainer::{Settings, TinyModel, Trainer};
+
+use crate::args::RunArgs;
+use crate::error::{Blame, CliError, CliResult};
+use crate::plugins;
+use crate::printer::Printer;
+use crate::runfile::{RunFile, Stage};
+use state::{Progress, State};
+
+pub use chat::{read_chat_files, write_chat_files};
+
+/// Everything that a run works with.
+struct Session<'a> {
+    file: RunFile,
+    printer: &'a Printer,
+    folder: RunFolder,
+    rollout: Rollout,
+    trainer: Trainer,
+    episodes: EpisodeStore,
+    metrics: Metrics,
+    seed: Seed,
+    progress: Progress,
+    /// When this process began, less what earlier ones took.
+    begun: Instant,
+    /// How many episodes met a failure in this stage, and how many there were.
+    failed: (u64, u64),
+}
+
+/// Runs.
+pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
+    let file = RunFile::read(&args.run_file, &args.set).users()?;
+    let (files, lock) = plugins::read_files(&args.plugins)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
+    runtime.block_on(async {
+        let sandbox = plugins::sandbox(&file)?;
+        let set = plugins::assemble(&file, &sandbox, &files).await?;
+        let success = parse_success(&file, &set)?;
+        let (folder, state) = if args.resume { reopen(args, &file, &lock)? } else { (None, None) };
+        let trainer = start_trainer(&file, folder.as_ref(), state.as_ref())?;
+        let chat = chat::chat_format(&trainer)?;
+        let assembly = Assembly {
+            environment_weight: file.environment.weight,
+            failure_reward: file.failures.reward,
+            success,
+        };
+        let limits = (&file.limits).into();
+        let rollout =
+            Rollout::new(set, chat, limits, assembly, file.policy.system.clone(), file.failures.retries);
+        // Nothing is written before all that the user can have got wrong has been looked at.
+        let folder = match folder {
+            Some(folder) => folder,
+            None => create(args, &file, &files, &lock, &trainer)?,
+        };
+        let mut session = Session::new(file, printer, folder, rollout, trainer, state)?;
+        session.stages().await
+    })
+}
+
+fn parse_success(file: &RunFile, set: &gymkhana_rollout::PluginSet) -> CliResult<gymkhana_rollout::SuccessRule> {
+    let rule: gymkhana_rollout::SuccessRule = file.success.parse().users()?;
+    rule.check(set).users()?;
+    Ok(rule)
+}
+
+/// Makes the run's folder and puts into it what the run is made of.
+fn create(
+    args: &RunArgs,
+    file: &RunFile,
+    files: &[plugins::PluginFile],
+    lock: &Lock,
+    trainer: &Trainer,
+) -> CliResult<RunFolder> {
+    let folder = RunFolder::create(&args.out, &file.resolved().ours()?)?;
+    for plugin in files {
+        folder.add_plugin(&plugin.bytes)?;
+    }
+    folder.write_lock(lock)?;
+    write_chat_files(&args.out, trainer)?;
+    Ok(folder)
+}
+
+/// Takes up the run that is there, which must be the one that the arguments describe.
+fn reopen(args: &RunArgs, file: &RunFile, lock: &Lock) -> CliResult<(Option<RunFolder>, Option<State>)> {
+    let folder = RunFolder::open_for_resume(&args.out)?;
+    let out = args.out.display();
+    if folder.reader().run_text()? != file.resolved().ours()? {
+        return Err(CliError::mistake(format!(
+            "the run in `{out}` was started with another run file or other --set values; resume it with those of \
+             `{out}/run.toml`, or start a new run in another --out"
+        )));
+    }
+    if folder.reader().lock()? != *lock {
+        return Err(CliError::mistake(format!(
+            "the run in `{out}` was started with other plugins; its own are pinned in `{out}/gymkhana.lock`"
+        )));
+    }
+    let state = folder.reader().state::<State>()?;
+    Ok((Some(folder), state))
+}
+
+/// The model: where the run left off, else as the run file says.
+fn start_trainer(file: &RunFile, folder: Option<&RunFolder>, state: Option<&State>) -> CliResult<Trainer> {
+    let settings = Settings {
+        threads: file.threads,
+        slots: file.policy.slots,
+        deterministic: file.deterministic,
+        seed: Seed(file.seed).child("trainer"),
+        ..Settings::default()
+    };
+    let checkpoint = state.and_then(|state| state.checkpoint.as_deref());
+    if let (Some(folder), Some(checkpoint)) = (folder, checkpoint) {
+        return Trainer::open(&folder.reader().checkpoints_path().join(checkpoint), &settings).users();
+    }
+    if let Some(checkpoint) = &file.policy.checkpoint {
+        return Trainer::open(checkpoint, &settings).users();
+    }
+    let tiny = file.policy.tiny.clone().unwrap_or_else(TinyModel::default);
+    Trainer::create(&tiny, &settings).users()
+}
+
+impl<'a> Session<'a> {
+    fn new(
+        file: RunFile,
+        printer: &'a Printer,
+        folder: RunFolder,
+        rollout: Rollout,
+        trainer: Trainer,
+        state: Option<State>,
+    ) -> CliResult<Self> {
+        let mut episodes = folder.episodes()?;
+        let mut metrics = folder.metrics()?;
+        let progress = state.map(|state| state.progress).unwrap_or_default();
+        let training = match file.stages.get(progress.stage) {
+            Some(Stage::Sft(_)) => Phase::Demonstration,
+            Some(Stage::Rl(_)) | None => Phase::Train,
+        };
+        progress.rewind(training, &mut episodes, &mut metrics)?;
+        let begun = progress.begun_before(Instant::now());
+        let seed = Seed(file.seed);
+        let failed = (0, 0);
+        Ok(Self { file, printer, folder, rollout, trainer, episodes, metrics, seed, progress, begun, failed })
+    }
+
+    async fn stages(&mut self) -> CliResult<()> {
+        let stages = self.file.stages.clone();
+        while let Some(stage) = stages.get(self.progress.stage) {
+            self.stage(stage).await?;
+        }
+        self.finish()
+    }
+
+    async fn stage(&mut self, stage: &Stage) -> CliResult<()> {
+        if self.progress.current.is_none() {
+            // The stage before has measured the same weights on the same tasks.
+            let before = match self.progress.finished.last() {
+                Some(last) => evaluate::Success { greedy: last.success_after, sampled: last.success_after_sampled },
+                None => self.evaluate(evaluate::When::Before).await?,
+            };
+            let keeps_reference = match stage {
+                Stage::Sft(_) => false,
+                Stage::Rl(stage) => stage.settings().users()?.algorithm.kl_beta > 0.0,
+            };
+            self.trainer.begin_stage(keeps_reference).await.ours()?;
+            self.progress.begin(stage.name(), before);
+            self.checkpoint().await?;
+        }
+        match stage {
+            Stage::Sft(stage) => self.sft(stage).await?,
+            Stage::Rl(stage) => self.rl(stage).await?,
+        }
+        let after = self.evaluate(evaluate::When::After).await?;
+        let summary = self.progress.finish(after, self.begun.elapsed());
+        self.failed = (0, 0);
+        self.printer.talk(describe(&summary));
+        self.episodes.commit()?;
+        self.write_state()
+    }
+
+    fn finish(&mut self) -> CliResult<()> {
+        let last = self.progress.finished.last();
+        let summary = Summary {
+            schema: gymkhana_store::SUMMARY_SCHEMA,
+            success: last.map_or(0.0, |stage| stage.success_after),
+            success_sampled: last.and_then(|stage| stage.success_after_sampled),
+            stages: self.progress.finished.clone(),
+            seconds: self.begun.elapsed().as_secs_f64(),
+        };
+        self.folder.write_summary(&summary)?;
+        for stage in &summary.stages {
+            self.printer.result(describe(stage));
+        }
+        let counters = format!("{} episodes in {}", self.episodes.stored().len(), self.folder.reader().path().display());
+        self.printer.result(format!("{counters}, {:.0} s", summary.seconds));
+        Ok(())
+    }
+
+    /// The seed of one episode, whatever else is played beside it.
+    fn episode_seed(&self, id: gymkhana_episode::EpisodeId) -> Seed {
+        self.seed.child("episode").child(id)
+    }
+}
+
+fn describe(stage: &StageSummary) -> String {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let sampled = match (stage.success_before_sampled, stage.success_after_sampled) {
+        (Some(before), Some(after)) => format!(" (sampled {} to {})", percent(before), percent(after)),
+        _ => String::new(),
+    };
+    format!(
+        "stage {}: success {} to {}{sampled}, {} episodes, {} tokens, {:.0} s",
+        stage.name,
+        percent(stage.success_before),
+        percent(stage.success_after),
+        stage.episodes,
+        stage.tokens,
+        stage.seconds
+    )
+}

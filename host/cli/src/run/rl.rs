@@ -1,0 +1,110 @@
+//! A stage of reinforcement learning: play groups, compare within each, update.
+
+use std::time::Instant;
+
+use gymkhana_episode::{Ending, EpisodeRecord, Phase};
+use gymkhana_rollout::Sampling;
+
+use super::Session;
+use super::batch::Batch;
+use crate::error::{Blame, CliResult};
+use crate::runfile::{RlStage, Stage};
+
+impl Session<'_> {
+    pub(super) async fn rl(&mut self, stage: &RlStage) -> CliResult<()> {
+        let settings = stage.settings().users()?;
+        let mut tasks = self.tasks(&self.file.environment.train).await?;
+        let seen = self.tasks_seen_before();
+        let progress = self.printer.progress(&stage.name, stage.steps);
+        while let Some(step) = self.next_step(stage.steps) {
+            let groups = u64::from(stage.groups);
+            let batch = Batch {
+                phase: Phase::Train,
+                step,
+                tasks: tasks.take(seen + step * groups, groups),
+                group_size: stage.group_size,
+                sampling: Sampling::Temperature(stage.temperature),
+            };
+            let since = Instant::now();
+            let mut groups = self.play(&batch, None).await?;
+            let played = since.elapsed().as_secs_f64();
+            for group in &mut groups {
+                group.retain(|record| record.ending != Ending::Dropped);
+            }
+            let figures = Figures::of(&groups);
+            if stage.shuffle_rewards {
+                self.shuffle_rewards(step, &mut groups);
+            }
+            let since = Instant::now();
+            let measured = self.trainer.rl_step(&groups, &settings).await.ours()?;
+            let trained = since.elapsed().as_secs_f64();
+            self.count_step(figures.episodes, figures.tokens);
+            let more = [
+                ("reward", figures.reward),
+                ("success", figures.success),
+                ("episodes", figures.episodes as f64),
+                ("sampled_tokens", figures.tokens as f64),
+                ("calls", figures.calls),
+                ("failures", figures.failures as f64),
+                ("seconds_play", played),
+                ("seconds_train", trained),
+            ];
+            self.record_step(step, &measured, &more)?;
+            let rate = figures.tokens as f64 / played;
+            progress.at(
+                step + 1,
+                &format!("success {:.1} %, reward {:.3}, {rate:.0} tokens/s", 100.0 * figures.success, figures.reward),
+            );
+            if (step + 1) % stage.checkpoint_every == 0 || step + 1 == stage.steps {
+                self.checkpoint().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many tasks of the training split the stages before this one have used.
+    fn tasks_seen_before(&self) -> u64 {
+        let stages = &self.file.stages[..self.progress.stage];
+        let used = stages.iter().map(|stage| match stage {
+            Stage::Sft(stage) => stage.steps * u64::from(stage.batch),
+            Stage::Rl(stage) => stage.steps * u64::from(stage.groups),
+        });
+        used.sum()
+    }
+
+    /// The control: every episode gets the rewards of another one of the batch.
+    fn shuffle_rewards(&self, step: u64, groups: &mut [Vec<EpisodeRecord>]) {
+        let mut rewards: Vec<Vec<f64>> = groups.iter().flatten().map(|record| record.rewards.clone()).collect();
+        self.seed.child("shuffle").child(self.progress.stage).child(step).stream().shuffle(&mut rewards);
+        for (record, rewards) in groups.iter_mut().flatten().zip(rewards) {
+            record.rewards = rewards;
+        }
+    }
+}
+
+/// What a step's episodes look like.
+struct Figures {
+    episodes: usize,
+    tokens: usize,
+    failures: usize,
+    /// Means over the episodes.
+    reward: f64,
+    success: f64,
+    calls: f64,
+}
+
+impl Figures {
+    fn of(groups: &[Vec<EpisodeRecord>]) -> Self {
+        let records = || groups.iter().flatten();
+        let episodes = records().count();
+        let mean = |value: fn(&EpisodeRecord) -> f64| records().map(value).sum::<f64>() / episodes.max(1) as f64;
+        Self {
+            episodes,
+            tokens: records().map(EpisodeRecord::sampled_tokens).sum(),
+            failures: records().filter(|record| !record.failures.is_empty()).count(),
+            reward: mean(|record| record.rewards.first().copied().unwrap_or(0.0)),
+            success: mean(|record| f64::from(u8::from(record.success))),
+            calls: mean(|record| record.calls() as f64),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Where a run is, so that it can be taken up where it was.
+
+use std::time::{Duration, Instant};
+
+use gymkhana_episode::Phase;
+use gymkhana_store::{EpisodeStore, Metrics, StageSummary};
+use serde::{Deserialize, Serialize};
+
+use super::Session;
+use super::evaluate::Success;
+use crate::error::{Blame, CliResult};
+
+/// What `state.json` holds. It is written last, when the checkpoint that it names is whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct State {
+    /// The folder of the weights below `checkpoints`; none while they are those that the run began with.
+    pub checkpoint: Option<String>,
+    /// How far the run is.
+    pub progress: Progress,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(super) struct Progress {
+    /// The stage at which it is.
+    pub stage: usize,
+    /// That stage's steps so far, once it has begun.
+    pub current: Option<Current>,
+    /// What came of the stages before.
+    pub finished: Vec<StageSummary>,
+    /// Wall time so far, in seconds.
+    pub seconds: f64,
+}
+
+/// A stage that has begun.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Current {
+    /// Its name.
+    pub name: String,
+    /// How many training steps it has taken.
+    pub step: u64,
+    /// Success before it.
+    pub before: Success,
+    /// What it trained on so far.
+    pub episodes: u64,
+    /// Tokens that it trained on so far.
+    pub tokens: u64,
+    /// The run's seconds when it began.
+    pub begun: f64,
+}
+
+impl Progress {
+    /// Forgets what was recorded after this point: it will be played again. `training` is the phase of the
+    /// stage's training episodes.
+    pub fn rewind(&self, training: Phase, episodes: &mut EpisodeStore, metrics: &mut Metrics) -> CliResult<()> {
+        let (phase, step) = self.current.as_ref().map_or((Phase::Before, 0), |current| (training, current.step));
+        episodes.discard_from(self.stage as u32, phase, step)?;
+        Ok(metrics.rewind_before(self.stage as u32, step)?)
+    }
+
+    /// When the run would have begun, had it never been stopped.
+    pub fn begun_before(&self, now: Instant) -> Instant {
+        now.checked_sub(Duration::from_secs_f64(self.seconds)).unwrap_or(now)
+    }
+
+    /// Begins the stage.
+    pub fn begin(&mut self, name: &str, before: Success) {
+        let begun = self.finished.iter().map(|stage| stage.seconds).sum();
+        self.current = Some(Current { name: name.to_owned(), step: 0, before, episodes: 0, tokens: 0, begun });
+    }
+
+    /// Ends the stage and goes to the next.
+    pub fn finish(&mut self, after: Success, elapsed: Duration) -> StageSummary {
+        let current = self.current.take();
+        let (before, begun) = current.as_ref().map_or((after, 0.0), |current| (current.before, current.begun));
+        let summary = StageSummary {
+            name: current.as_ref().map(|current| current.name.clone()).unwrap_or_default(),
+            success_before: before.greedy,
+            success_after: after.greedy,
+            success_before_sampled: before.sampled,
+            success_after_sampled: after.sampled,
+            episodes: current.as_ref().map_or(0, |current| current.episodes),
+            tokens: current.as_ref().map_or(0, |current| current.tokens),
+            seconds: elapsed.as_secs_f64() - begun,
+        };
+        self.finished.push(summary.clone());
+        self.stage += 1;
+        summary
+    }
+}
+
+impl Session<'_> {
+    /// Counts what a training step was trained on.
+    pub(super) fn count_step(&mut self, episodes: usize, tokens: usize) {
+        if let Some(current) = &mut self.progress.current {
+            current.step += 1;
+            current.episodes += episodes as u64;
+            current.tokens += tokens as u64;
+        }
+    }
+
+    /// Saves the weights, then says so, then forgets the stage's older checkpoints.
+    pub(super) async fn checkpoint(&mut self) -> CliResult<()> {
+        let step = self.progress.current.as_ref().map_or(0, |current| current.step);
+        let stage = self.progress.stage;
+        let name = format!("{stage}-{step:06}");
+        let folder = self.folder.reader().checkpoints_path();
+        let path = folder.join(&name);
+        if path.exists() {
+            // A run that died between the checkpoint and its mention comes here again.
+            std::fs::remove_dir_all(&path).ours()?;
+        }
+        let position = serde_json::json!({ "stage": stage, "step": step });
+        self.trainer.save(&path, &position).await.users()?;
+        self.episodes.commit()?;
+        self.write_state()?;
+        for entry in std::fs::read_dir(&folder).ours()?.flatten() {
+            let other = entry.file_name().to_string_lossy().into_owned();
+            if other.starts_with(&format!("{stage}-")) && other != name {
+                std::fs::remove_dir_all(entry.path()).ours()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes where the run is; its weights are those of the last checkpoint.
+    pub(super) fn write_state(&mut self) -> CliResult<()> {
+        self.progress.seconds = self.begun.elapsed().as_secs_f64();
+        let checkpoint = match &self.progress.current {
+            Some(current) => Some(format!("{}-{:06}", self.progress.stage, current.step)),
+            // Between two stages the weights are those at the end of the last.
+            None => self.file.stages.get(self.progress.stage.wrapping_sub(1)).map(|stage| {
+                format!("{}-{:06}", self.progress.stage - 1, stage.steps())
+            }),
+        };
+        Ok(self.folder.write_state(&State { checkpoint, progress: self.progress.clone() })?)
+    }
+}

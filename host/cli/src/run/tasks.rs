@@ -1,0 +1,90 @@
+//! Which task comes next: a split without end in its order, a finite one shuffled anew in every pass.
+
+use gymkhana_episode::{Seed, TaskRef};
+
+use super::Session;
+use crate::error::{Blame, CliError, CliResult};
+
+/// The tasks of one split.
+pub(super) struct Tasks {
+    split: String,
+    count: Option<u64>,
+    seed: Seed,
+    /// The pass that `order` holds.
+    pass: Option<u64>,
+    order: Vec<u64>,
+}
+
+impl Tasks {
+    /// How many there are, if they end.
+    pub fn count(&self) -> Option<u64> {
+        self.count
+    }
+
+    /// The tasks at `position..position + length` of the endless sequence.
+    pub fn take(&mut self, position: u64, length: u64) -> Vec<TaskRef> {
+        (position..position + length).map(|position| self.at(position)).collect()
+    }
+
+    fn at(&mut self, position: u64) -> TaskRef {
+        let index = match self.count {
+            None => position,
+            Some(count) => {
+                let pass = position / count;
+                if self.pass != Some(pass) {
+                    self.order = (0..count).collect();
+                    self.seed.child(pass).stream().shuffle(&mut self.order);
+                    self.pass = Some(pass);
+                }
+                self.order[(position % count) as usize]
+            }
+        };
+        TaskRef { split: self.split.clone(), index }
+    }
+}
+
+impl Session<'_> {
+    /// The tasks of a split under the run's options.
+    pub(super) async fn tasks(&self, split: &str) -> CliResult<Tasks> {
+        let bound = self.rollout.plugins().environment();
+        let splits = bound.plugin.splits(&bound.options).await.users()?;
+        let Some(found) = splits.iter().find(|each| each.name == split) else {
+            let known: Vec<String> = splits.iter().map(|split| format!("`{}`", split.name)).collect();
+            return Err(CliError::mistake(format!(
+                "environment `{}` has no split `{split}`; it has {}",
+                bound.plugin.name(),
+                known.join(", ")
+            )));
+        };
+        if found.tasks == Some(0) {
+            return Err(CliError::mistake(format!(
+                "split `{split}` of environment `{}` has no task under these options",
+                bound.plugin.name()
+            )));
+        }
+        let seed = self.seed.child("tasks").child(split);
+        Ok(Tasks { split: split.to_owned(), count: found.tasks, seed, pass: None, order: vec![] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pass_over_a_finite_split_has_each_task_once() {
+        let mut tasks =
+            Tasks { split: "train".to_owned(), count: Some(5), seed: Seed(3), pass: None, order: vec![] };
+        let mut passes: Vec<Vec<u64>> = Vec::new();
+        for pass in 0..20 {
+            let taken: Vec<u64> = tasks.take(pass * 5, 5).into_iter().map(|task| task.index).collect();
+            let mut sorted = taken.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4]);
+            passes.push(taken);
+        }
+        assert!(passes.iter().any(|pass| *pass != passes[0]), "every pass has the same order");
+        // A position means the same task whatever was asked before.
+        assert_eq!(tasks.take(3, 1)[0].index, passes[0][3]);
+    }
+}

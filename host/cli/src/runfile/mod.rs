@@ -1,0 +1,180 @@
+//! The run file: what is written, checked once and then passed on.
+//!
+//! Reading has three stages: text to a TOML table with `--set` laid over it, the table to typed sections that
+//! refuse every key they do not know, and a check of ranges and of what the sections say of each other.
+
+mod hint;
+mod overlay;
+mod sections;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use hint::nearest;
+pub use sections::{
+    EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, Options, PolicySection, RewardSection,
+    RlStage, SandboxSection, SftStage, Stage, ToolSection,
+};
+
+/// A run file says what cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum RunFileError {
+    /// It cannot be read.
+    #[error("cannot read the run file {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is no TOML, or has a key that is not known or of another type.
+    #[error("{origin}: {message}")]
+    Malformed {
+        /// The file.
+        origin: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// `--set` is not `key=value` or names nothing that can be set.
+    #[error("--set {text}: {reason}")]
+    Set {
+        /// What was given.
+        text: String,
+        /// Why it cannot be.
+        reason: String,
+    },
+    /// A value is out of range.
+    #[error("{key} is {value}, but must be {range}")]
+    Range {
+        /// The key, with dots.
+        key: String,
+        /// What it is.
+        value: String,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// Sections contradict each other or the plugins.
+    #[error("{0}")]
+    Contradiction(String),
+}
+
+/// A whole run file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunFile {
+    /// The root of all random numbers.
+    #[serde(default)]
+    pub seed: u64,
+    /// The same seed gives the same tokens, at the price of speed.
+    #[serde(default)]
+    pub deterministic: bool,
+    /// Threads of libtorch; 1 when deterministic.
+    #[serde(default = "one")]
+    pub threads: usize,
+    /// When an episode counts as solved: `environment.FACT` or `REWARD.COMPONENT`.
+    pub success: String,
+    /// The model.
+    #[serde(default)]
+    pub policy: PolicySection,
+    /// The environment's options and splits.
+    #[serde(default)]
+    pub environment: EnvironmentSection,
+    /// Options of tools, by plugin name.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub tools: std::collections::BTreeMap<String, ToolSection>,
+    /// Options and weights of rewards, by plugin name.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub rewards: std::collections::BTreeMap<String, RewardSection>,
+    /// What bounds an episode.
+    #[serde(default)]
+    pub limits: LimitsSection,
+    /// What bounds a plugin's call.
+    #[serde(default)]
+    pub sandbox: SandboxSection,
+    /// What failures cost and how many are too many.
+    #[serde(default)]
+    pub failures: FailuresSection,
+    /// How success is measured.
+    #[serde(default)]
+    pub evaluation: EvaluationSection,
+    /// What is done, in order.
+    pub stages: Vec<Stage>,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl RunFile {
+    /// Reads a run file and lays `--set key=value` over it.
+    ///
+    /// # Errors
+    /// If the file cannot be read or says what cannot be.
+    pub fn read(path: &Path, sets: &[String]) -> Result<Self, RunFileError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
+        Self::parse(&text, &path.display().to_string(), sets)
+    }
+
+    /// Parses a run file's text; `origin` names it in messages.
+    ///
+    /// # Errors
+    /// If it says what cannot be.
+    pub fn parse(text: &str, origin: &str, sets: &[String]) -> Result<Self, RunFileError> {
+        let malformed = |error: &toml::de::Error| RunFileError::Malformed {
+            origin: origin.to_owned(),
+            message: hint::explain(&error.to_string()),
+        };
+        // Without `--set` the text is parsed directly, so that a message shows its line.
+        let file: Self = if sets.is_empty() {
+            toml::from_str(text).map_err(|error| malformed(&error))?
+        } else {
+            let mut table: toml::Table = toml::from_str(text).map_err(|error| malformed(&error))?;
+            for set in sets {
+                overlay::apply(&mut table, set)?;
+            }
+            table.try_into().map_err(|error| malformed(&error))?
+        };
+        file.check()?;
+        Ok(file)
+    }
+
+    fn check(&self) -> Result<(), RunFileError> {
+        sections::check_range("threads", self.threads, 1..=256, "a number from 1 to 256")?;
+        if self.deterministic && self.threads != 1 {
+            let message = format!(
+                "deterministic = true needs threads = 1, not {}: sums of several threads depend on their timing",
+                self.threads
+            );
+            return Err(RunFileError::Contradiction(message));
+        }
+        if self.stages.is_empty() {
+            return Err(RunFileError::Contradiction("the run has no stage: add one [[stages]] section".to_owned()));
+        }
+        self.policy.check()?;
+        self.limits.check()?;
+        self.sandbox.check()?;
+        self.failures.check()?;
+        self.evaluation.check()?;
+        for (index, stage) in self.stages.iter().enumerate() {
+            if self.stages[..index].iter().any(|before| before.name() == stage.name()) {
+                let message = format!("two stages are named `{}`: give one of them another `name`", stage.name());
+                return Err(RunFileError::Contradiction(message));
+            }
+            stage.check()?;
+        }
+        Ok(())
+    }
+
+    /// The file as it was understood, every default written out.
+    ///
+    /// # Errors
+    /// Never in practice: all sections can be written as TOML.
+    pub fn resolved(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string_pretty(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

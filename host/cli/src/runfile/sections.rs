@@ -1,0 +1,407 @@
+//! The sections of a run file, each with its defaults and its ranges.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gymkhana_trainer::{Algorithm, Optimizer, RlSettings, SftSettings, TinyModel};
+use serde::{Deserialize, Serialize};
+
+use super::RunFileError;
+
+/// Refuses a value out of range by its key.
+pub(super) fn check_range<T: PartialOrd + Display>(
+    key: &str,
+    value: T,
+    range: RangeInclusive<T>,
+    words: &'static str,
+) -> Result<(), RunFileError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(RunFileError::Range { key: key.to_owned(), value: value.to_string(), range: words })
+}
+
+/// The model: a tiny one from random weights, or a checkpoint folder.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicySection {
+    /// A folder in the Hugging Face layout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<PathBuf>,
+    /// The size of a byte-level model from random weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tiny: Option<TinyModel>,
+    /// The instruction before every conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// How many conversations are generated side by side.
+    #[serde(default = "slots")]
+    pub slots: usize,
+}
+
+fn slots() -> usize {
+    64
+}
+
+impl PolicySection {
+    pub(super) fn check(&self) -> Result<(), RunFileError> {
+        check_range("policy.slots", self.slots, 1..=4096, "a number from 1 to 4096")?;
+        match (&self.checkpoint, &self.tiny) {
+            (Some(_), Some(_)) => {
+                let message = "policy has both `checkpoint` and `tiny`; keep one: a checkpoint has its own size";
+                Err(RunFileError::Contradiction(message.to_owned()))
+            }
+            (None, Some(tiny)) => {
+                tiny.check().map_err(|error| RunFileError::Contradiction(format!("policy.tiny: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Options as the run file writes them.
+pub type Options = BTreeMap<String, toml::Value>;
+
+/// The environment's options and splits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnvironmentSection {
+    /// The split that is trained on.
+    pub train: String,
+    /// The split on which success is measured.
+    pub held_out: String,
+    /// What the sum of the environment's own rewards counts.
+    pub weight: f64,
+    /// The plugin's options.
+    pub options: Options,
+}
+
+impl Default for EnvironmentSection {
+    fn default() -> Self {
+        Self { train: "train".to_owned(), held_out: "test".to_owned(), weight: 1.0, options: Options::new() }
+    }
+}
+
+/// A tool's options.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolSection {
+    /// The plugin's options.
+    pub options: Options,
+}
+
+/// A reward's weight and options.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RewardSection {
+    /// Its total is multiplied by this before it is added.
+    pub weight: f64,
+    /// The plugin's options.
+    pub options: Options,
+}
+
+impl Default for RewardSection {
+    fn default() -> Self {
+        Self { weight: 1.0, options: Options::new() }
+    }
+}
+
+/// What bounds an episode.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsSection {
+    /// Turns of a policy.
+    pub turns: u32,
+    /// Tokens of one reply.
+    pub reply_tokens: usize,
+    /// Tokens of a context, prompt and replies together; the model's own limit holds as well.
+    pub context_tokens: usize,
+    /// Calls of an episode.
+    pub calls: u32,
+    /// Wall-clock seconds of an episode.
+    pub seconds: f64,
+}
+
+impl Default for LimitsSection {
+    fn default() -> Self {
+        Self { turns: 8, reply_tokens: 256, context_tokens: 2048, calls: 32, seconds: 600.0 }
+    }
+}
+
+impl LimitsSection {
+    pub(super) fn check(&self) -> Result<(), RunFileError> {
+        check_range("limits.turns", self.turns, 1..=100_000, "a number from 1 to 100000")?;
+        check_range("limits.reply_tokens", self.reply_tokens, 1..=1_000_000, "a number from 1 to 1000000")?;
+        check_range("limits.context_tokens", self.context_tokens, 2..=10_000_000, "a number from 2 to 10000000")?;
+        check_range("limits.calls", self.calls, 1..=100_000, "a number from 1 to 100000")?;
+        check_range("limits.seconds", self.seconds, 0.001..=1e6, "from 0.001 to 1000000 seconds")
+    }
+}
+
+impl From<&LimitsSection> for gymkhana_rollout::Limits {
+    fn from(section: &LimitsSection) -> Self {
+        Self {
+            turns: section.turns,
+            context_tokens: section.context_tokens,
+            calls: section.calls,
+            time: Duration::from_secs_f64(section.seconds),
+            reply_tokens: section.reply_tokens,
+        }
+    }
+}
+
+/// What bounds a plugin's call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SandboxSection {
+    /// Seconds that a guest may itself run in one call.
+    pub budget_seconds: f64,
+    /// Seconds of the wall clock after which a call is given up.
+    pub wall_seconds: f64,
+    /// Memory of one instance, in MiB.
+    pub memory_mib: usize,
+    /// The largest result of one call, in MiB.
+    pub result_mib: usize,
+    /// How many instances live side by side; by default what the machine's memory mappings allow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instances: Option<u32>,
+}
+
+impl Default for SandboxSection {
+    fn default() -> Self {
+        Self { budget_seconds: 1.0, wall_seconds: 30.0, memory_mib: 64, result_mib: 8, instances: None }
+    }
+}
+
+impl SandboxSection {
+    pub(super) fn check(&self) -> Result<(), RunFileError> {
+        check_range("sandbox.budget_seconds", self.budget_seconds, 0.001..=3600.0, "from 0.001 to 3600 seconds")?;
+        check_range("sandbox.wall_seconds", self.wall_seconds, 0.001..=86400.0, "from 0.001 to 86400 seconds")?;
+        check_range("sandbox.memory_mib", self.memory_mib, 1..=4096, "a number from 1 to 4096")?;
+        check_range("sandbox.result_mib", self.result_mib, 1..=1024, "a number from 1 to 1024")?;
+        check_range("sandbox.instances", self.instances.unwrap_or(1), 1..=1_000_000, "a number from 1 to 1000000")
+    }
+}
+
+impl From<&SandboxSection> for gymkhana_sandbox::Limits {
+    fn from(section: &SandboxSection) -> Self {
+        Self {
+            budget: Duration::from_secs_f64(section.budget_seconds),
+            wall: Duration::from_secs_f64(section.wall_seconds),
+            memory_bytes: section.memory_mib << 20,
+            result_bytes: section.result_mib << 20,
+            ..Self::default()
+        }
+    }
+}
+
+/// What failures cost and how many are too many.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FailuresSection {
+    /// The reward of an episode whose environment or reward plugin failed.
+    pub reward: f64,
+    /// The run stops when more than this share of a step's episodes met a failure.
+    pub limit: f64,
+    /// How often an episode is tried again after a fault that is no plugin's.
+    pub retries: u32,
+}
+
+impl Default for FailuresSection {
+    fn default() -> Self {
+        Self { reward: 0.0, limit: 0.2, retries: 2 }
+    }
+}
+
+impl FailuresSection {
+    pub(super) fn check(&self) -> Result<(), RunFileError> {
+        check_range("failures.reward", self.reward, -1e6..=1e6, "a number from -1000000 to 1000000")?;
+        check_range("failures.limit", self.limit, 0.0..=1.0, "a share from 0 to 1")?;
+        check_range("failures.retries", self.retries, 0..=100, "a number from 0 to 100")
+    }
+}
+
+/// How success is measured, before and after each stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EvaluationSection {
+    /// Held-out tasks; 0 measures nothing.
+    pub tasks: u64,
+    /// Whether sampled success is measured beside greedy success.
+    pub sampled: bool,
+}
+
+impl Default for EvaluationSection {
+    fn default() -> Self {
+        Self { tasks: 200, sampled: true }
+    }
+}
+
+impl EvaluationSection {
+    pub(super) fn check(&self) -> Result<(), RunFileError> {
+        check_range("evaluation.tasks", self.tasks, 0..=1_000_000, "a number from 0 to 1000000")
+    }
+}
+
+/// A stage of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Stage {
+    /// Supervised fine-tuning on what the environment's oracle does.
+    Sft(SftStage),
+    /// Reinforcement learning on the policy's own episodes.
+    Rl(RlStage),
+}
+
+/// Supervised fine-tuning on the oracle's demonstrations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SftStage {
+    /// Names the stage.
+    pub name: String,
+    /// Training steps.
+    pub steps: u64,
+    /// Demonstrations in one step; each is of a task of its own.
+    pub batch: u32,
+    /// A checkpoint is written after so many steps, and at the end.
+    pub checkpoint_every: u64,
+    /// Adam and the learning rate.
+    pub optimizer: Optimizer,
+    /// The weight of the loss on tokens that no policy says, against 1 for those it says.
+    pub other_tokens: f64,
+}
+
+impl Default for SftStage {
+    fn default() -> Self {
+        let settings = SftSettings::default();
+        Self {
+            name: "sft".to_owned(),
+            steps: 100,
+            batch: 48,
+            checkpoint_every: 50,
+            optimizer: settings.optimizer,
+            other_tokens: settings.other_tokens,
+        }
+    }
+}
+
+impl SftStage {
+    /// The trainer's settings.
+    #[must_use]
+    pub fn settings(&self) -> SftSettings {
+        SftSettings {
+            optimizer: self.optimizer.clone(),
+            other_tokens: self.other_tokens,
+            ..SftSettings::default()
+        }
+    }
+}
+
+/// Reinforcement learning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RlStage {
+    /// Names the stage.
+    pub name: String,
+    /// The preset of flags from which `settings` differ: `loop` or `grpo`.
+    pub algorithm: String,
+    /// Flags that replace the preset's.
+    #[serde(skip_serializing_if = "toml::Table::is_empty")]
+    pub settings: toml::Table,
+    /// Training steps.
+    pub steps: u64,
+    /// Groups in one step; each is about a task of its own.
+    pub groups: u32,
+    /// Episodes of one group.
+    pub group_size: u32,
+    /// The temperature at which episodes are sampled.
+    pub temperature: f32,
+    /// A checkpoint is written after so many steps, and at the end.
+    pub checkpoint_every: u64,
+    /// A control: rewards are shuffled within the batch, so that nothing can be learnt from them.
+    pub shuffle_rewards: bool,
+    /// Adam and the learning rate.
+    pub optimizer: Optimizer,
+}
+
+impl Default for RlStage {
+    fn default() -> Self {
+        Self {
+            name: "rl".to_owned(),
+            algorithm: "loop".to_owned(),
+            settings: toml::Table::new(),
+            steps: 50,
+            groups: 16,
+            group_size: 8,
+            temperature: 1.0,
+            checkpoint_every: 1,
+            shuffle_rewards: false,
+            optimizer: RlSettings::default().optimizer,
+        }
+    }
+}
+
+impl RlStage {
+    /// The trainer's settings: the preset with this stage's flags laid over it.
+    ///
+    /// # Errors
+    /// If there is no such preset, or a flag is unknown or out of range.
+    pub fn settings(&self) -> Result<RlSettings, RunFileError> {
+        let contradiction = |message: String| RunFileError::Contradiction(format!("stage `{}`: {message}", self.name));
+        let preset = Algorithm::preset_text(&self.algorithm).map_err(|error| {
+            let near = super::hint::nearest(&self.algorithm, Algorithm::preset_names());
+            let near = near.map(|near| format!(". Did you mean `{near}`?")).unwrap_or_default();
+            contradiction(format!("{error}{near}"))
+        })?;
+        let mut flags: toml::Table = toml::from_str(preset).map_err(|error| contradiction(error.to_string()))?;
+        flags.extend(self.settings.clone());
+        let algorithm: Algorithm =
+            flags.try_into().map_err(|error: toml::de::Error| contradiction(super::hint::explain(error.message())))?;
+        let settings = RlSettings { optimizer: self.optimizer.clone(), algorithm, ..RlSettings::default() };
+        settings.check().map_err(|error| contradiction(error.to_string()))?;
+        Ok(settings)
+    }
+}
+
+impl Stage {
+    /// The stage's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Sft(stage) => &stage.name,
+            Self::Rl(stage) => &stage.name,
+        }
+    }
+
+    /// How many training steps it takes.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        match self {
+            Self::Sft(stage) => stage.steps,
+            Self::Rl(stage) => stage.steps,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), RunFileError> {
+        let key = |key: &str| format!("stage `{}`: {key}", self.name());
+        check_range(&key("steps"), self.steps(), 1..=100_000_000, "a number from 1 to 100000000")?;
+        match self {
+            Self::Sft(stage) => {
+                check_range(&key("batch"), stage.batch, 1..=65_536, "a number from 1 to 65536")?;
+                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
+                let settings = stage.settings().check();
+                settings.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name())))
+            }
+            Self::Rl(stage) => {
+                check_range(&key("groups"), stage.groups, 1..=65_536, "a number from 1 to 65536")?;
+                check_range(&key("group_size"), stage.group_size, 1..=65_536, "a number from 1 to 65536")?;
+                check_range(&key("temperature"), stage.temperature, 0.01..=100.0, "from 0.01 to 100")?;
+                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
+                stage.settings().map(drop)
+            }
+        }
+    }
+}

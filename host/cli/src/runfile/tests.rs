@@ -1,0 +1,66 @@
+//! What run files are refused, and with which words.
+
+use super::*;
+
+const SMALLEST: &str = "success = \"environment.success\"\n[[stages]]\nkind = \"rl\"\n";
+
+fn message(text: &str, sets: &[&str]) -> String {
+    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    RunFile::parse(text, "run.toml", &sets).expect_err("this run file is wrong").to_string()
+}
+
+#[test]
+fn a_resolved_file_means_the_same() {
+    let text = format!("{SMALLEST}settings = {{ clip_high = 0.3 }}\n[rewards.answer-match.options]\nmode = \"text\"\n");
+    let file = RunFile::parse(&text, "run.toml", &[]).expect("a sound file");
+    let again = RunFile::parse(&file.resolved().expect("TOML"), "again", &[]).expect("a sound file");
+    assert_eq!(file, again);
+}
+
+#[test]
+fn a_misspelt_key_gets_the_nearest() {
+    for (text, near) in [
+        (format!("sed = 1\n{SMALLEST}"), "`seed`"),
+        (format!("{SMALLEST}group_sizes = 4\n"), "`group_size`"),
+        (format!("{SMALLEST}settings = {{ clip_hihg = 0.3 }}\n"), "`clip_high`"),
+        (format!("{SMALLEST}algorithm = \"grop\"\n"), "`grpo`"),
+        (SMALLEST.replace("\"rl\"", "\"sftt\""), "`sft`"),
+    ] {
+        let message = message(&text, &[]);
+        assert!(message.to_lowercase().contains(&format!("did you mean {near}")), "{text}\n{message}");
+    }
+}
+
+#[test]
+fn values_out_of_range_name_their_key() {
+    for (set, key) in [
+        ("limits.turns=0", "limits.turns"),
+        ("failures.limit=1.5", "failures.limit"),
+        ("threads=0", "threads"),
+        ("stages.rl.group_size=0", "group_size"),
+        ("stages.0.optimizer.learning_rate=-1.0", "learning_rate"),
+        ("sandbox.memory_mib=100000", "sandbox.memory_mib"),
+    ] {
+        let message = message(SMALLEST, &[set]);
+        assert!(message.contains(key), "{set}: {message}");
+    }
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    assert!(message(&format!("deterministic = true\nthreads = 2\n{SMALLEST}"), &[]).contains("threads = 1"));
+    assert!(message(&format!("{SMALLEST}[[stages]]\nkind = \"rl\"\n"), &[]).contains("`name`"));
+    let both = format!("{SMALLEST}[policy]\ncheckpoint = \"x\"\n[policy.tiny]\nlayers = 1\n");
+    assert!(message(&both, &[]).contains("keep one"));
+}
+
+#[test]
+fn set_reaches_stages_by_name_and_by_place() {
+    for set in ["stages.rl.steps=7", "stages.0.steps=7"] {
+        let text = SMALLEST.replace("kind", "name = \"rl\"\nkind");
+        let file = RunFile::parse(&text, "run.toml", &[set.to_owned()]).expect("a sound file");
+        assert_eq!(file.stages[0].steps(), 7, "{set}");
+    }
+    assert!(message(SMALLEST, &["stages.warm.steps=7"]).contains("no `warm`"));
+    assert!(message(SMALLEST, &["steps"]).contains("key=value"));
+}

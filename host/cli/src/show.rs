@@ -1,0 +1,115 @@
+//! `host show`: a run at a glance, or one episode as a person wants to read it.
+
+use std::collections::BTreeMap;
+
+use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Turn, Value, text_of};
+use gymkhana_store::{EpisodeReader, RunReader};
+
+use crate::args::ShowArgs;
+use crate::error::CliResult;
+use crate::printer::Printer;
+
+/// Prints a run, or one of its episodes.
+pub fn show(args: &ShowArgs, printer: &Printer) -> CliResult<()> {
+    let run = RunReader::open(&args.dir)?;
+    let episodes = run.episodes()?;
+    match args.episode {
+        Some(id) => show_episode(&episodes.read(id)?, printer),
+        None => show_run(&run, &episodes, printer)?,
+    }
+    Ok(())
+}
+
+fn show_run(run: &RunReader, episodes: &EpisodeReader, printer: &Printer) -> CliResult<()> {
+    for entry in run.lock()?.entries() {
+        printer.result(format!("plugin {} {} {}", entry.name, entry.version, entry.digest));
+    }
+    match run.summary()? {
+        None => printer.result("not finished: `host run … --resume` goes on"),
+        Some(summary) => {
+            for stage in &summary.stages {
+                printer.result(format!(
+                    "stage {}: success {:.3} to {:.3}, {} episodes, {:.0} s",
+                    stage.name, stage.success_before, stage.success_after, stage.episodes, stage.seconds
+                ));
+            }
+            printer.result(format!("success {:.3} on held-out tasks, {:.0} s", summary.success, summary.seconds));
+        }
+    }
+    let mut phases: BTreeMap<(u32, Phase), (usize, EpisodeId)> = BTreeMap::new();
+    for id in episodes.ids() {
+        phases.entry((id.stage, id.phase)).or_insert((0, id)).0 += 1;
+    }
+    for (count, first) in phases.values() {
+        printer.result(format!("{count:>7} episodes like {first}"));
+    }
+    Ok(())
+}
+
+fn show_episode(record: &EpisodeRecord, printer: &Printer) {
+    printer.result(format!("episode {}  task {}  ended: {:?}", record.id, record.task, record.ending));
+    for turn in &record.turns {
+        printer.result(match turn {
+            Turn::Observation { seat, content } => line(&format!("environment to seat {seat}"), &text_of(content)),
+            Turn::Message { seat, content } => line(&format!("seat {seat}"), &text_of(content)),
+            Turn::Call { seat, call, .. } => {
+                line(&format!("seat {seat} calls"), &format!("{} {}", call.name, call.arguments))
+            }
+            Turn::Answer { content, failed, .. } => {
+                line(if *failed { "answer (failed)" } else { "answer" }, &text_of(content))
+            }
+        });
+    }
+    for score in record.scores.iter().flat_map(|plugin| plugin.scores.iter().map(move |score| (plugin, score))) {
+        let (plugin, score) = score;
+        let parts: Vec<String> =
+            score.components.iter().map(|part| format!("{} {}", part.name, part.value)).collect();
+        printer.result(line(&plugin.plugin, &format!("{} ({})", score.total, parts.join(", "))));
+    }
+    let rewards: Vec<String> = record.rewards.iter().map(ToString::to_string).collect();
+    printer.result(line("reward", &rewards.join(", ")));
+    printer.result(line("success", if record.success { "yes" } else { "no" }));
+    for (name, facts) in [("facts", &record.extras), ("privileged", &record.privileged), ("tool views", &record.views)] {
+        if !facts.is_empty() {
+            printer.result(line(name, &facts.iter().map(fact).collect::<Vec<_>>().join(", ")));
+        }
+    }
+    for failure in &record.failures {
+        printer.result(line("failure", &failure.to_string()));
+    }
+    let tokens: usize = record.segments.iter().map(gymkhana_episode::Segment::len).sum();
+    let versions: Vec<u32> = record.segments.iter().flat_map(|segment| segment.versions.iter().copied()).collect();
+    printer.result(line(
+        "tokens",
+        &format!(
+            "{tokens}, {} sampled, by weight version {}",
+            record.sampled_tokens(),
+            versions.iter().max().copied().unwrap_or(0)
+        ),
+    ));
+}
+
+/// One labelled line; text of several lines is indented below its label. Control characters are made visible, so
+/// that no plugin and no model can write to the reader's terminal.
+fn line(label: &str, text: &str) -> String {
+    let mut shown = String::new();
+    for character in text.chars() {
+        match character {
+            '\n' => shown.push_str("\n                       "),
+            control if control.is_control() => shown.extend(control.escape_default()),
+            other => shown.push(other),
+        }
+    }
+    format!("{label:>21}  {shown}")
+}
+
+fn fact(fact: &NamedValue) -> String {
+    let value = match &fact.value {
+        Value::Flag(flag) => flag.to_string(),
+        Value::Integer(integer) => integer.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::Text(text) | Value::Other(text) => text.clone(),
+        Value::Bytes(bytes) => format!("{} bytes", bytes.len()),
+    };
+    format!("{} {value}", fact.name)
+}

@@ -1,0 +1,125 @@
+//! A rollout over real components with the tiny model's chat format and a script for a policy.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef, Value};
+use gymkhana_rollout::{
+    Assembly, Bound, BoundReward, ChatFiles, ChatFormat, EpisodePlan, Limits, PluginSet, ReplyPiece, Rollout, Sampling,
+    ScriptedPolicy, Speaker,
+};
+use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
+use gymkhana_tests::component;
+use gymkhana_trainer::{Settings, TinyModel, Trainer};
+
+/// What an episode gets when a plugin's failure decides.
+pub const FAILURE_REWARD: f64 = -0.5;
+
+type Options = Vec<NamedValue>;
+
+/// Which plugins take part.
+pub struct Table {
+    environment: (String, Options),
+    tools: Vec<(String, Options)>,
+    rewards: Vec<(String, Options)>,
+}
+
+fn options(options: &[(&str, Value)]) -> Options {
+    options.iter().map(|(name, value)| NamedValue { name: (*name).to_owned(), value: value.clone() }).collect()
+}
+
+impl Table {
+    /// Word problems and nothing else.
+    pub fn new() -> Self {
+        Self { environment: ("word-problems".to_owned(), vec![]), tools: vec![], rewards: vec![] }
+    }
+
+    /// Another environment.
+    pub fn environment(mut self, name: &str, with: &[(&str, Value)]) -> Self {
+        self.environment = (name.to_owned(), options(with));
+        self
+    }
+
+    /// One more tool.
+    pub fn tool(mut self, name: &str, with: &[(&str, Value)]) -> Self {
+        self.tools.push((name.to_owned(), options(with)));
+        self
+    }
+
+    /// One more reward.
+    pub fn reward(mut self, name: &str, with: &[(&str, Value)]) -> Self {
+        self.rewards.push((name.to_owned(), options(with)));
+        self
+    }
+}
+
+/// Limits that no test meets by accident.
+pub fn limits() -> Limits {
+    Limits { turns: 16, context_tokens: 100_000, calls: 64, time: Duration::from_secs(600), reply_tokens: 10_000 }
+}
+
+/// The tiny model's chat format.
+pub fn chat() -> ChatFormat {
+    let tiny = TinyModel { layers: 1, width: 8, heads: 1, kv_heads: 1, mlp: 8, context: 8 };
+    let trainer = Trainer::create(&tiny, &Settings::default()).expect("a tiny model");
+    let text = |wanted: &str| {
+        let found = trainer.files().iter().find(|(name, _)| *name == wanted);
+        found.map(|(_, text)| text.to_owned()).expect("the tiny model has this file")
+    };
+    let files = ChatFiles {
+        tokenizer: text("tokenizer.json"),
+        config: text("tokenizer_config.json"),
+        template: Some(text("chat_template.jinja")),
+    };
+    ChatFormat::new(&files).expect("the tiny model's own files are sound")
+}
+
+/// A rollout over the table's plugins.
+pub async fn rollout(table: &Table, limits: Limits) -> Rollout {
+    let config = SandboxConfig { max_instances: Some(64), ..SandboxConfig::default() };
+    let sandbox = Sandbox::new(&config).expect("a sandbox");
+    let bind = |(name, options): &(String, Options)| Bound {
+        plugin: Plugin::load(&sandbox, &component(name), &Grants::default()).expect("a sound plugin"),
+        options: options.clone(),
+    };
+    let tools = table.tools.iter().map(bind).collect();
+    let rewards = table.rewards.iter().map(|each| BoundReward { bound: bind(each), weight: 1.0 }).collect();
+    let set = PluginSet::assemble(bind(&table.environment), tools, rewards).await.expect("a sound set");
+    let assembly = Assembly {
+        environment_weight: 1.0,
+        failure_reward: FAILURE_REWARD,
+        success: "environment.success".parse().expect("a rule"),
+    };
+    Rollout::new(set, chat(), limits, assembly, None, 0)
+}
+
+/// A reply that calls a function.
+pub fn call(name: &str, arguments: &str) -> String {
+    format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n</tool_call>")
+}
+
+/// Plays the first training task with these replies, one a turn.
+pub async fn play(rollout: &Rollout, replies: &[&str]) -> EpisodeRecord {
+    let encoded: Vec<Vec<u32>> = replies
+        .iter()
+        .map(|reply| rollout.chat().encode_reply(&[ReplyPiece::Frame(reply)]).expect("a reply in tokens"))
+        .collect();
+    let turns: Mutex<HashMap<u64, usize>> = Mutex::new(HashMap::new());
+    let policy = ScriptedPolicy::new(usize::MAX, |request| {
+        let mut turns = turns.lock().expect("no test panics here");
+        let turn = turns.entry(request.conversation.id).or_default();
+        *turn += 1;
+        encoded.get(*turn - 1).cloned().unwrap_or_default()
+    });
+    let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 };
+    let plan = EpisodePlan {
+        id,
+        task: TaskRef { split: "train".to_owned(), index: 0 },
+        seed: Seed(7),
+        sampling: Sampling::Greedy,
+        place: 0,
+    };
+    let mut records = rollout.run_group(vec![plan], Speaker::Policy(&policy)).await.expect("no fault of the host");
+    records.remove(0)
+}

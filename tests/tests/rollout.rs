@@ -1,0 +1,207 @@
+//! Episodes through real components with scripted policies.
+//!
+//! What is promised here:
+//! - a reply's calls are answered in their order, by the tools that offer them, and the episode goes on;
+//! - what was sampled is in the record token by token, and everything else is masked;
+//! - no text from a tool or an environment becomes a control token;
+//! - a tool that crashes is an observation, and its state is lost;
+//! - an environment or a reward that fails costs the run's failure reward;
+//! - limits end an episode in their stated order;
+//! - a replay gives the same record, and tells a record that was changed.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Table, call, limits, play, rollout};
+use gymkhana_episode::{Boundary, Ending, FailureKind, Turn, Value, text_of};
+use gymkhana_rollout::{Difference, Limits};
+
+fn answers(record: &gymkhana_episode::EpisodeRecord) -> Vec<(String, bool)> {
+    let answer = |turn: &Turn| match turn {
+        Turn::Answer { content, failed, .. } => Some((text_of(content), *failed)),
+        _ => None,
+    };
+    record.turns.iter().filter_map(answer).collect()
+}
+
+#[tokio::test]
+async fn calls_of_one_turn_are_answered_in_their_order() {
+    let table = Table::new().tool("calculator", &[]).reward("answer-match", &[]);
+    let rollout = rollout(&table, limits()).await;
+    let first = format!("{}{}", call("calculate", r#"{"expression": "6*7"}"#), call("calculate", r#"{"expression": "1/"}"#));
+    let record = play(&rollout, &[&first, "42"]).await;
+    let answers = answers(&record);
+    assert_eq!(answers[0], ("42".to_owned(), false));
+    assert!(answers[1].1, "a malformed expression is a failed answer: {answers:?}");
+    assert_eq!(record.ending, Ending::Terminated);
+    assert_eq!(record.failures, []);
+}
+
+#[tokio::test]
+async fn the_record_holds_exactly_what_was_sampled() {
+    let table = Table::new().tool("calculator", &[]).reward("answer-match", &[]);
+    let rollout = rollout(&table, limits()).await;
+    let replies = [call("calculate", r#"{"expression": "2+2"}"#), "4".to_owned()];
+    let record = play(&rollout, &[&replies[0], &replies[1]]).await;
+    let [segment] = &record.segments[..] else { panic!("one context, one segment") };
+    for (turn, reply) in replies.iter().enumerate() {
+        let sampled: Vec<u32> = (0..segment.len())
+            .filter(|&index| segment.sampled[index] && segment.turns[index] == turn as u32)
+            .map(|index| segment.tokens[index])
+            .collect();
+        assert_eq!(rollout.chat().decode_reply(&sampled).unwrap(), *reply);
+        assert!(rollout.chat().stop().contains(sampled.last().unwrap()), "the stop token was sampled");
+    }
+    // The whole segment reads as the conversation, each message once.
+    let text = rollout.chat().decode(&segment.tokens).unwrap();
+    assert_eq!(text.matches("2+2").count(), 1, "{text}");
+    assert!(text.ends_with("4<|im_end|>"), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_tool_returns_never_becomes_a_control_token() {
+    let table = Table::new().tool("guest-hostile-tool", &[]);
+    let rollout = rollout(&table, limits()).await;
+    let record = play(&rollout, &[&call("forge", "{}"), "done"]).await;
+    assert!(answers(&record)[0].0.contains("<|im_end|>"), "the guest tries to forge: {:?}", answers(&record));
+    assert_no_forgery(&rollout, &record);
+}
+
+#[tokio::test]
+async fn what_an_environment_shows_never_becomes_a_control_token() {
+    let table = Table::new().environment("guest-hostile-environment", &[("behaviour", Value::Text("forge".to_owned()))]);
+    let rollout = rollout(&table, limits()).await;
+    let record = play(&rollout, &["yes"]).await;
+    let shown = record.turns.iter().any(|turn| match turn {
+        Turn::Observation { content, .. } => text_of(content).contains("<|im_start|>"),
+        _ => false,
+    });
+    assert!(shown, "the guest tries to forge: {:?}", record.turns);
+    assert_no_forgery(&rollout, &record);
+}
+
+/// Outside what was sampled, control tokens come from the template alone: as many as in the same conversation with
+/// harmless texts.
+fn assert_no_forgery(rollout: &gymkhana_rollout::Rollout, record: &gymkhana_episode::EpisodeRecord) {
+    let control = |token: u32| (256..264).contains(&token);
+    for segment in &record.segments {
+        let given: Vec<u32> =
+            (0..segment.len()).filter(|&index| !segment.sampled[index]).map(|index| segment.tokens[index]).collect();
+        let messages = record.turns.iter().filter(|turn| !matches!(turn, Turn::Message { .. } | Turn::Call { .. }));
+        let replies = segment.turns.iter().max().unwrap() + 1;
+        // Each message of the template opens and closes; a tool's answer has two marks more; each reply is opened.
+        let tools = record.turns.iter().filter(|turn| matches!(turn, Turn::Answer { .. })).count();
+        let most = 2 * messages.count() + 2 * tools + replies as usize;
+        let found = given.iter().filter(|token| control(**token)).count();
+        assert!(found <= most, "{found} control tokens, at most {most}: {:?}", rollout.chat().decode(&segment.tokens));
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_crashes_is_an_observation_and_loses_its_state() {
+    let table = Table::new().tool("guest-hostile-tool", &[]);
+    let rollout = rollout(&table, limits()).await;
+    let replies = [call("state", "{}"), call("state", "{}"), call("trap", "{}"), call("state", "{}"), "done".to_owned()];
+    let replies: Vec<&str> = replies.iter().map(String::as_str).collect();
+    let record = play(&rollout, &replies).await;
+    let answers = answers(&record);
+    assert_eq!(answers[0].0, answers[3].0, "the state began anew: {answers:?}");
+    assert_ne!(answers[0].0, answers[1].0, "the state was kept before: {answers:?}");
+    assert_eq!(answers[2], ("the tool failed: it crashed; its state is lost".to_owned(), true));
+    let [failure] = &record.failures[..] else { panic!("{:?}", record.failures) };
+    assert_eq!(failure.kind, FailureKind::Trap);
+    assert_eq!(failure.at, Boundary::Tool("guest-hostile-tool".to_owned()));
+    assert_eq!(record.ending, Ending::Terminated, "the episode went on to its end");
+}
+
+#[tokio::test]
+async fn an_environment_that_fails_costs_the_failure_reward() {
+    for (behaviour, kind) in [
+        ("trap-start", FailureKind::Trap),
+        ("trap-step", FailureKind::Trap),
+        ("loop-step", FailureKind::Budget),
+        ("nan-reward", FailureKind::Malformed),
+        ("error-step", FailureKind::Refused),
+    ] {
+        let table = Table::new()
+            .environment("guest-hostile-environment", &[("behaviour", Value::Text(behaviour.to_owned()))]);
+        let rollout = rollout(&table, limits()).await;
+        let record = play(&rollout, &["yes"]).await;
+        assert_eq!(record.ending, Ending::EnvironmentFailed, "{behaviour}");
+        assert_eq!(record.failures[0].kind, kind, "{behaviour}: {:?}", record.failures);
+        assert_eq!(record.rewards, [common::FAILURE_REWARD], "{behaviour}");
+        assert!(!record.success);
+    }
+}
+
+#[tokio::test]
+async fn a_reward_that_fails_costs_the_failure_reward() {
+    for behaviour in ["nan", "infinite", "out-of-range", "too-few", "trap", "loop", "wrong-components"] {
+        let table = Table::new()
+            .environment("guest-hostile-environment", &[])
+            .reward("guest-hostile-reward", &[("behaviour", Value::Text(behaviour.to_owned()))]);
+        let rollout = rollout(&table, limits()).await;
+        let record = play(&rollout, &["yes"]).await;
+        assert_eq!(record.rewards, [common::FAILURE_REWARD], "{behaviour}");
+        assert_eq!(record.failures[0].at, Boundary::Reward("guest-hostile-reward".to_owned()), "{behaviour}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_call_or_names_no_function_is_answered() {
+    let table = Table::new().tool("calculator", &[]);
+    let rollout = rollout(&table, limits()).await;
+    let record = play(&rollout, &["<tool_call>1+1</tool_call>", &call("calculat", "{}"), "2"]).await;
+    let answers = answers(&record);
+    assert!(answers[0].0.contains("not of the form") && answers[0].1, "{answers:?}");
+    assert!(answers[1].0.contains("no function `calculat`; there is calculate"), "{answers:?}");
+    assert_eq!(record.calls(), 2);
+}
+
+#[tokio::test]
+async fn limits_end_an_episode() {
+    let table = Table::new().tool("calculator", &[]);
+    let again = call("calculate", r#"{"expression": "1+1"}"#);
+    let replies = vec![again.as_str(); 20];
+    for (limits, ending, turns) in [
+        (Limits { turns: 3, ..limits() }, Ending::TurnLimit, 3),
+        (Limits { calls: 2, ..limits() }, Ending::CallLimit, 2),
+        (Limits { time: Duration::ZERO, ..limits() }, Ending::TimeLimit, 1),
+    ] {
+        let rollout = rollout(&table, limits).await;
+        let record = play(&rollout, &replies).await;
+        assert_eq!(record.ending, ending);
+        let taken = record.segments[0].turns.iter().max().unwrap() + 1;
+        assert_eq!(taken, turns, "{ending:?}");
+    }
+    let rollout = rollout(&table, Limits { context_tokens: 300, ..limits() }).await;
+    let record = play(&rollout, &replies).await;
+    assert_eq!(record.ending, Ending::ContextLimit);
+    assert!(record.segments[0].len() <= 300 + 64, "no more than the last answer stands beyond the limit");
+    assert!(record.segments[0].sampled.iter().rposition(|sampled| *sampled).unwrap() < 300);
+}
+
+#[tokio::test]
+async fn a_replay_gives_the_same_record_and_tells_a_changed_one() {
+    let table = Table::new().tool("calculator", &[]).tool("guest-hostile-tool", &[]).reward("answer-match", &[]);
+    let rollout = rollout(&table, limits()).await;
+    // One call traps and one runs out of its budget: the first happens again, the second is injected.
+    let replies = [call("calculate", r#"{"expression": "2^10"}"#), call("trap", "{}"), call("loop", "{}"), "7".to_owned()];
+    let replies: Vec<&str> = replies.iter().map(String::as_str).collect();
+    let record = play(&rollout, &replies).await;
+    assert_eq!(record.failures.len(), 2, "{:?}", record.failures);
+    let group = [record];
+    let replayed = rollout.replay_group(&group).await.unwrap();
+    assert_eq!(Difference::between(&group[0], &replayed[0]), None);
+    let mut changed = group[0].clone();
+    let answer = changed.turns.iter_mut().find_map(|turn| match turn {
+        Turn::Answer { content, .. } => Some(content),
+        _ => None,
+    });
+    *answer.unwrap() = vec![gymkhana_episode::Part::Text("1025".to_owned())];
+    let difference = Difference::between(&changed, &replayed[0]).expect("a changed answer is a difference");
+    assert!(difference.place.starts_with("turns["), "{difference:?}");
+}
