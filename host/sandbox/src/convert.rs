@@ -1,13 +1,31 @@
 //! From the host's records to the guest's arguments and back.
 //!
-//! Arguments borrow: only the lists of parts are new. Results move: the texts stay where wasmtime put them.
+//! Arguments borrow: only lists are new. Results move: the texts stay where wasmtime put them.
 
 use gymkhana_episode::{Call, Content, Media, NamedValue, Part, Value};
 
 use crate::bindings::gymkhana::plugin::types;
 
-pub(crate) fn parts(content: &[Part]) -> Vec<types::PartParam<'_>> {
-    content.iter().map(part).collect()
+/// A content as an argument. Most have one part, for which no list is allocated.
+pub(crate) enum Parts<'a> {
+    One([types::PartParam<'a>; 1]),
+    Many(Vec<types::PartParam<'a>>),
+}
+
+impl<'a> Parts<'a> {
+    pub fn of(content: &'a [Part]) -> Self {
+        match content {
+            [one] => Self::One([part(one)]),
+            many => Self::Many(many.iter().map(part).collect()),
+        }
+    }
+
+    pub fn as_slice(&self) -> &[types::PartParam<'a>] {
+        match self {
+            Self::One(one) => one,
+            Self::Many(many) => many,
+        }
+    }
 }
 
 fn part(part: &Part) -> types::PartParam<'_> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use gymkhana_episode::{Call, Content, NamedValue, Opening, Part, SeatFunctions, Seed, TaskRef};
 
 use crate::bindings::exports::gymkhana::plugin::{environment, environment_oracle, environment_render};
-use crate::live::{Entry, Slot};
+use crate::convert::Parts;
+use crate::live::{Entry, Slot, look};
 use crate::plugin::offered;
 use crate::{CallError, EnvironmentInfo, LogLine, Plugin, SplitInfo, convert, info};
 
@@ -122,22 +123,6 @@ async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<environment::Guest>, C
     Slot::open(plugin, seed, |store, instance| indices.load(store, instance)).await
 }
 
-/// Calls a function of an optional interface of the episode, by its handle.
-macro_rules! look {
-    ($self:ident, $interface:ident, $name:literal, $function:ident($($argument:expr),*), $accept:expr) => {{
-        let indices = offered($self.plugin.indices().$interface.as_ref(), &$self.plugin, $name)?;
-        let mut live = $self.slot.enter(Entry::Look($name))?;
-        let outcome = match indices.load(&mut live.store, &live.instance) {
-            Ok(guest) => {
-                let called = guest.$function(&mut live.store, $self.handle $(, $argument)*);
-                live.meter.run($self.slot.wall(), called).await
-            }
-            Err(error) => Ok(Err(error)),
-        };
-        $self.slot.leave(live, outcome, $accept)
-    }};
-}
-
 impl EnvironmentEpisode {
     /// Starts an episode. The seed goes to the environment as it is, and what the environment draws from the host
     /// comes from streams below it.
@@ -171,13 +156,13 @@ impl EnvironmentEpisode {
         let parts;
         let deed = match deed {
             Deed::Message(content) => {
-                parts = convert::parts(content);
-                environment::Deed::Message(&parts)
+                parts = Parts::of(content);
+                environment::Deed::Message(parts.as_slice())
             }
             Deed::Call(call) => environment::Deed::Call(convert::call_param(call)),
             Deed::Other(content) => {
-                parts = convert::parts(content);
-                environment::Deed::Other(&parts)
+                parts = Parts::of(content);
+                environment::Deed::Other(parts.as_slice())
             }
         };
         let mut live = self.slot.enter(Entry::Act)?;
@@ -192,7 +177,7 @@ impl EnvironmentEpisode {
     /// # Errors
     /// If the environment does not offer it, or fails.
     pub async fn snapshot(&mut self) -> Result<Snapshot, CallError> {
-        let bytes = look!(self, snapshot, "environment-snapshot", call_snapshot(), Ok)?;
+        let bytes = look!(self.slot, self.plugin, snapshot, "environment-snapshot", call_snapshot(self.handle), Ok)?;
         Ok(Snapshot { bytes, clock: self.slot.clock(), calls: self.slot.calls })
     }
 
@@ -203,18 +188,9 @@ impl EnvironmentEpisode {
     /// # Errors
     /// If the environment does not offer it, fails, or cannot read the bytes.
     pub async fn restore(plugin: &Plugin, snapshot: &Snapshot, seed: Seed) -> Result<Self, CallError> {
-        let indices = offered(plugin.indices().snapshot.as_ref(), plugin, "environment-snapshot")?;
         let info = plugin.environment_info().await?;
         let mut slot = open(plugin, seed).await?;
-        let mut live = slot.enter(Entry::Look("restore"))?;
-        let outcome = match indices.load(&mut live.store, &live.instance) {
-            Ok(guest) => {
-                let called = guest.call_restore(&mut live.store, &snapshot.bytes);
-                live.meter.run(slot.wall(), called).await
-            }
-            Err(error) => Ok(Err(error)),
-        };
-        let handle = slot.leave(live, outcome, Ok)?;
+        let handle = look!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes), Ok)?;
         slot.resume(snapshot.clock, snapshot.calls);
         let totals = vec![0.0; info.seats.len()];
         Ok(Self { plugin: plugin.clone(), info, slot, handle, totals })
@@ -225,7 +201,7 @@ impl EnvironmentEpisode {
     /// # Errors
     /// If the environment does not offer it, or fails.
     pub async fn state_key(&mut self) -> Result<Vec<u8>, CallError> {
-        look!(self, state_key, "environment-state-key", call_state_key(), Ok)
+        look!(self.slot, self.plugin, state_key, "environment-state-key", call_state_key(self.handle), Ok)
     }
 
     /// What rewards and teachers may see and a policy never does.
@@ -233,7 +209,8 @@ impl EnvironmentEpisode {
     /// # Errors
     /// If the environment does not offer it, or fails.
     pub async fn privileged(&mut self) -> Result<Vec<NamedValue>, CallError> {
-        look!(self, privileged, "environment-privileged", call_privileged(), convert::named_values)
+        let accept = convert::named_values;
+        look!(self.slot, self.plugin, privileged, "environment-privileged", call_privileged(self.handle), accept)
     }
 
     /// The expert's next turn for the seat to move. `tools` names the functions that the run's tools offer, and
@@ -244,10 +221,14 @@ impl EnvironmentEpisode {
     pub async fn advise(&mut self, tools: &[String], results: &[String]) -> Result<Advice, CallError> {
         let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
         let results: Vec<&str> = results.iter().map(String::as_str).collect();
-        look!(self, oracle, "environment-oracle", call_advise(&tools, &results), |advice| Ok(match advice {
-            environment_oracle::Advice::Message(text) => Advice::Message(text),
-            environment_oracle::Advice::Calls(calls) => Advice::Calls(convert::calls(calls)),
-        }))
+        let accept = |advice| {
+            Ok(match advice {
+                environment_oracle::Advice::Message(text) => Advice::Message(text),
+                environment_oracle::Advice::Calls(calls) => Advice::Calls(convert::calls(calls)),
+            })
+        };
+        let (slot, handle) = (&mut self.slot, self.handle);
+        look!(slot, self.plugin, oracle, "environment-oracle", call_advise(handle, &tools, &results), accept)
     }
 
     /// A hint after an attempt that failed.
@@ -255,7 +236,8 @@ impl EnvironmentEpisode {
     /// # Errors
     /// If the environment does not offer it, or fails.
     pub async fn guidance(&mut self) -> Result<Content, CallError> {
-        look!(self, guidance, "environment-guidance", call_guidance(), |parts| Ok(convert::content(parts)))
+        let accept = |parts| Ok(convert::content(parts));
+        look!(self.slot, self.plugin, guidance, "environment-guidance", call_guidance(self.handle), accept)
     }
 
     /// A picture for people.
@@ -263,11 +245,14 @@ impl EnvironmentEpisode {
     /// # Errors
     /// If the environment does not offer it, or fails.
     pub async fn render(&mut self) -> Result<Picture, CallError> {
-        look!(self, render, "environment-render", call_render(), |picture| Ok(match picture {
-            environment_render::Picture::Text(text) => Picture::Text(text),
-            environment_render::Picture::Svg(svg) => Picture::Svg(svg),
-            environment_render::Picture::Other(text) => Picture::Other(text),
-        }))
+        let accept = |picture| {
+            Ok(match picture {
+                environment_render::Picture::Text(text) => Picture::Text(text),
+                environment_render::Picture::Svg(svg) => Picture::Svg(svg),
+                environment_render::Picture::Other(text) => Picture::Other(text),
+            })
+        };
+        look!(self.slot, self.plugin, render, "environment-render", call_render(self.handle), accept)
     }
 
     /// Takes what the environment logged and was not taken yet.

@@ -69,8 +69,10 @@ impl<G> Slot<G> {
                 Ok(UpdateDeadline::Yield(1))
             }
         });
-        let outcome = meter.run(limits.wall, plugin.linked().instantiate_async(&mut store)).await;
-        let instance = settle(outcome, &mut store, &limits)?;
+        let instance = match meter.run(limits.wall, plugin.linked().instantiate_async(&mut store)).await {
+            Ok(Ok(instance)) => instance,
+            failed => return Err(why_failed(failed, &mut store, &limits)),
+        };
         let guest = functions(&mut store, &instance).map_err(|error| CallError::malformed(error.root_cause()))?;
         let live = Live { store, guest, instance, meter, _place: place };
         Ok(Self { live: Some(Box::new(live)), ended: None, limits, calls: 0, left_log: Vec::new() })
@@ -86,7 +88,7 @@ impl<G> Slot<G> {
             }
             Entry::Look(call) => call,
         };
-        live.store.data_mut().random.begin(call, self.calls);
+        live.store.data_mut().begin_call(call, self.calls);
         live.store.set_epoch_deadline(1);
         Ok(live)
     }
@@ -112,19 +114,23 @@ impl<G> Slot<G> {
         outcome: Outcome<R>,
         accept: impl FnOnce(R) -> Result<T, String>,
     ) -> Result<T, CallError> {
-        let accepted = settle(outcome, &mut live.store, &self.limits)
-            .and_then(|result| accept(result).map_err(CallError::malformed));
-        match accepted {
-            Ok(result) => {
-                self.live = Some(live);
-                Ok(result)
-            }
-            Err(error) => {
-                self.left_log = live.store.data_mut().log.take();
-                self.ended = Some(error.clone());
-                Err(error)
-            }
-        }
+        let error = match outcome {
+            Ok(Ok(result)) => match accept(result) {
+                Ok(result) => {
+                    live.store.data_mut().end_call();
+                    self.live = Some(live);
+                    return Ok(result);
+                }
+                Err(what) => {
+                    live.store.data_mut().end_call();
+                    CallError::malformed(what)
+                }
+            },
+            failed => why_failed(failed, &mut live.store, &self.limits),
+        };
+        self.left_log = live.store.data_mut().log.take();
+        self.ended = Some(error.clone());
+        Err(error)
     }
 
     /// The wall cap of each call.
@@ -161,18 +167,30 @@ impl<G> Slot<G> {
     }
 }
 
-/// Turns what the engine says into a result, with what the guest wrote as its last words.
-fn settle<R>(outcome: Outcome<R>, store: &mut Store<State>, limits: &Limits) -> Result<R, CallError> {
+/// Looks at a live plugin through an optional interface: the functions of that are resolved for this one call.
+///
+/// `look!(slot, plugin, field of the indices, interface, function(arguments), how to accept the result)`
+macro_rules! look {
+    ($slot:expr, $plugin:expr, $indices:ident, $interface:literal, $function:ident($($argument:expr),*), $accept:expr) => {{
+        let indices = $crate::plugin::offered($plugin.indices().$indices.as_ref(), &$plugin, $interface)?;
+        let mut live = $slot.enter($crate::live::Entry::Look($interface))?;
+        let outcome = match indices.load(&mut live.store, &live.instance) {
+            Ok(guest) => live.meter.run($slot.wall(), guest.$function(&mut live.store $(, $argument)*)).await,
+            Err(error) => Ok(Err(error)),
+        };
+        $slot.leave(live, outcome, $accept)
+    }};
+}
+pub(crate) use look;
+
+/// What a call that did not return means, with what the guest wrote as its last words.
+#[cold]
+fn why_failed<R>(outcome: Outcome<R>, store: &mut Store<State>, limits: &Limits) -> CallError {
     let state = store.data_mut();
-    let last_words = state.collect_console();
+    let out_of_memory = state.account.was_refused();
+    let last_words = state.end_call();
     match outcome {
-        Ok(Ok(result)) => {
-            state.account.was_refused();
-            Ok(result)
-        }
-        Ok(Err(error)) => {
-            Err(CallError::from_engine(&error, limits, state.account.was_refused(), last_words.as_deref()))
-        }
-        Err(DeadlinePassed) => Err(CallError::deadline(limits)),
+        Ok(Err(error)) => CallError::from_engine(&error, limits, out_of_memory, last_words.as_deref()),
+        Ok(Ok(_)) | Err(DeadlinePassed) => CallError::deadline(limits),
     }
 }

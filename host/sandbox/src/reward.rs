@@ -9,6 +9,7 @@ use gymkhana_episode::{
 
 use crate::bindings::exports::gymkhana::plugin::reward;
 use crate::bindings::gymkhana::plugin::types;
+use crate::convert::Parts;
 use crate::live::{Entry, Slot};
 use crate::plugin::offered;
 use crate::{CallError, Plugin, RewardInfo, convert, info};
@@ -140,7 +141,7 @@ impl Scorer {
 
 /// The lists that a trajectory's arguments borrow from.
 struct Lists<'a> {
-    contents: Vec<Vec<types::PartParam<'a>>>,
+    contents: Vec<Parts<'a>>,
     rewards: Vec<reward::SeatRewards<'a>>,
     extras: Vec<types::NamedValueParam<'a>>,
     privileged: Vec<types::NamedValueParam<'a>>,
@@ -151,9 +152,9 @@ impl<'a> Lists<'a> {
     fn of(trajectory: &Trajectory<'a>) -> Self {
         let contents = |turn: &'a Turn| match turn {
             Turn::Message { content, .. } | Turn::Answer { content, .. } | Turn::Observation { content, .. } => {
-                convert::parts(content)
+                Parts::of(content)
             }
-            Turn::Call { .. } => Vec::new(),
+            Turn::Call { .. } => Parts::of(&[]),
         };
         let rewards = |seat: &'a SeatRewards| reward::SeatRewards { seat: seat.seat, rewards: &seat.rewards };
         Self {
@@ -179,17 +180,22 @@ impl<'a> Lists<'a> {
 }
 
 fn turns<'a>(trajectory: &Trajectory<'a>, lists: &'a Lists<'a>) -> Vec<reward::Turn<'a>> {
-    let turn = |(turn, content): (&'a Turn, &'a Vec<types::PartParam<'a>>)| match turn {
-        Turn::Message { seat, .. } => reward::Turn::Message(reward::SeatMessage { seat: *seat, content }),
-        Turn::Observation { seat, .. } => reward::Turn::Observation(reward::SeatMessage { seat: *seat, content }),
+    let turn = |(turn, parts): (&'a Turn, &'a Parts<'a>)| match turn {
+        Turn::Message { seat, .. } => reward::Turn::Message(seat_message(*seat, parts)),
+        Turn::Observation { seat, .. } => reward::Turn::Observation(seat_message(*seat, parts)),
         Turn::Call { seat, call, cost } => {
             reward::Turn::Call(reward::SeatCall { seat: *seat, call: convert::call_param(call), cost: *cost })
         }
         Turn::Answer { seat, id, failed, .. } => {
+            let content = parts.as_slice();
             reward::Turn::Answer(reward::CallAnswer { seat: *seat, id, content, failed: *failed })
         }
     };
     trajectory.turns.iter().zip(&lists.contents).map(turn).collect()
+}
+
+fn seat_message<'a>(seat: u32, parts: &'a Parts<'a>) -> reward::SeatMessage<'a> {
+    reward::SeatMessage { seat, content: parts.as_slice() }
 }
 
 fn ending(ending: Ending) -> reward::Ending {

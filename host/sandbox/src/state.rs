@@ -56,14 +56,21 @@ impl State {
         }
     }
 
+    /// Prepares for one call: the `number`th acting call, or a look after it.
+    pub fn begin_call(&mut self, call: &'static str, number: u64) {
+        self.account.refused = false;
+        self.random.begin(call, number);
+    }
+
     /// Moves the lines that the guest wrote to its console into the log, and returns its last words: what a panic
     /// says of itself, for instance.
-    pub fn collect_console(&mut self) -> Option<String> {
-        let console = self.console.as_ref()?.take();
-        for line in &console {
-            self.log.push(line.level, line.message.clone());
+    pub fn end_call(&mut self) -> Option<String> {
+        let lines = self.console.as_ref()?.take();
+        let words = last_words(&lines);
+        for line in lines {
+            self.log.push(line.level, line.message);
         }
-        last_words(&console)
+        words
     }
 }
 
@@ -96,9 +103,9 @@ impl Account {
         }
     }
 
-    /// Whether growth was refused since this was last asked. Most guests then abort by themselves.
-    pub fn was_refused(&mut self) -> bool {
-        std::mem::take(&mut self.refused)
+    /// Whether growth was refused during this call. Most guests then abort by themselves.
+    pub fn was_refused(&self) -> bool {
+        self.refused
     }
 }
 
@@ -157,8 +164,7 @@ impl RandomSource {
         Self { seed, call: "instantiate", number: 0, stream: None }
     }
 
-    /// Begins the stream of one call: the `number`th acting call, or a look after it.
-    pub fn begin(&mut self, call: &'static str, number: u64) {
+    fn begin(&mut self, call: &'static str, number: u64) {
         self.call = call;
         self.number = number;
         self.stream = None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gymkhana_episode::{Call, Content, Function, NamedValue, Seed};
 
 use crate::bindings::exports::gymkhana::plugin::tool;
-use crate::live::{Entry, Slot};
+use crate::live::{Entry, Slot, look};
 use crate::plugin::offered;
 use crate::{CallError, LogLine, Plugin, Snapshot, ToolInfo, convert, info};
 
@@ -99,13 +99,8 @@ impl ToolSession {
     /// # Errors
     /// If the tool does not offer it, or fails.
     pub async fn final_view(&mut self) -> Result<Vec<NamedValue>, CallError> {
-        let indices = offered(self.plugin.indices().final_view.as_ref(), &self.plugin, "tool-final-view")?;
-        let mut live = self.slot.enter(Entry::Look("final-view"))?;
-        let outcome = match indices.load(&mut live.store, &live.instance) {
-            Ok(guest) => live.meter.run(self.slot.wall(), guest.call_final_view(&mut live.store, self.handle)).await,
-            Err(error) => Ok(Err(error)),
-        };
-        self.slot.leave(live, outcome, convert::named_values)
+        let accept = convert::named_values;
+        look!(self.slot, self.plugin, final_view, "tool-final-view", call_final_view(self.handle), accept)
     }
 
     /// The session's whole state, the host's side included.
@@ -113,13 +108,7 @@ impl ToolSession {
     /// # Errors
     /// If the tool does not offer it, or fails.
     pub async fn snapshot(&mut self) -> Result<Snapshot, CallError> {
-        let indices = offered(self.plugin.indices().tool_snapshot.as_ref(), &self.plugin, "tool-snapshot")?;
-        let mut live = self.slot.enter(Entry::Look("snapshot"))?;
-        let outcome = match indices.load(&mut live.store, &live.instance) {
-            Ok(guest) => live.meter.run(self.slot.wall(), guest.call_snapshot(&mut live.store, self.handle)).await,
-            Err(error) => Ok(Err(error)),
-        };
-        let bytes = self.slot.leave(live, outcome, Ok)?;
+        let bytes = look!(self.slot, self.plugin, tool_snapshot, "tool-snapshot", call_snapshot(self.handle), Ok)?;
         Ok(Snapshot { bytes, clock: self.slot.clock(), calls: self.slot.calls })
     }
 
@@ -128,14 +117,8 @@ impl ToolSession {
     /// # Errors
     /// If the tool does not offer it, fails, or cannot read the bytes.
     pub async fn restore(plugin: &Plugin, snapshot: &Snapshot, seed: Seed) -> Result<Self, CallError> {
-        let indices = offered(plugin.indices().tool_snapshot.as_ref(), plugin, "tool-snapshot")?;
         let mut slot = open(plugin, seed).await?;
-        let mut live = slot.enter(Entry::Look("restore"))?;
-        let outcome = match indices.load(&mut live.store, &live.instance) {
-            Ok(guest) => live.meter.run(slot.wall(), guest.call_restore(&mut live.store, &snapshot.bytes)).await,
-            Err(error) => Ok(Err(error)),
-        };
-        let handle = slot.leave(live, outcome, Ok)?;
+        let handle = look!(slot, plugin, tool_snapshot, "tool-snapshot", call_restore(&snapshot.bytes), Ok)?;
         slot.resume(snapshot.clock, snapshot.calls);
         Ok(Self { plugin: plugin.clone(), slot, handle })
     }

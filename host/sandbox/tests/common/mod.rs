@@ -1,0 +1,63 @@
+//! Finds real components and sets up small sandboxes for them.
+
+#![allow(dead_code, reason = "each test program uses a part of this")]
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use gymkhana_episode::{Call, NamedValue, Part, TaskRef, Value};
+use gymkhana_sandbox::{Answer, Grants, Limits, Plugin, Sandbox, SandboxConfig};
+
+/// The file of a first-party plugin or a guest.
+pub fn component(name: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    let built = target.join(format!("wasm32-wasip2/release/{}.wasm", name.replace('-', "_")));
+    [target.join(format!("plugins/{name}.wasm")), built]
+        .into_iter()
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("the component `{name}` is not built; run `cargo xtask plugins`"))
+}
+
+/// Few places, since tests run in parallel and each sandbox reserves addresses.
+pub fn config() -> SandboxConfig {
+    SandboxConfig {
+        limits: Limits { budget: Duration::from_millis(300), memory_bytes: 32 << 20, ..Limits::default() },
+        max_instances: Some(32),
+        ..SandboxConfig::default()
+    }
+}
+
+pub fn sandbox() -> Sandbox {
+    Sandbox::new(&config()).expect("a small sandbox")
+}
+
+pub fn load(sandbox: &Sandbox, name: &str) -> Plugin {
+    Plugin::load(sandbox, &component(name), &Grants::default()).expect("a sound plugin")
+}
+
+/// A plugin in a sandbox that all tests of this program share, so that each is compiled once.
+pub fn plugin(name: &str) -> Plugin {
+    static SHARED: OnceLock<Sandbox> = OnceLock::new();
+    load(SHARED.get_or_init(sandbox), name)
+}
+
+pub fn call(name: &str, arguments: &str) -> Call {
+    Call { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
+}
+
+pub fn text_of(answer: &Answer) -> String {
+    gymkhana_episode::text_of(&answer.content)
+}
+
+pub fn text(words: &str) -> Vec<Part> {
+    vec![Part::Text(words.to_owned())]
+}
+
+pub fn train(index: u64) -> TaskRef {
+    TaskRef { split: "train".to_owned(), index }
+}
+
+pub fn option(name: &str, value: &str) -> NamedValue {
+    NamedValue { name: name.to_owned(), value: Value::Text(value.to_owned()) }
+}

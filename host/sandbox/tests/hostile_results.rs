@@ -1,0 +1,134 @@
+//! Environments and rewards that break the contract: each result is refused, as the failure that it is.
+
+mod common;
+
+use common::{option, plugin, text, train};
+use gymkhana_episode::{Ending, FailureKind, NamedValue, Part, Score, Seed, TaskRef, Turn};
+use gymkhana_sandbox::{CallError, Deed, EnvironmentEpisode, Stepped, Trajectory, score};
+
+async fn start(behaviour: &str) -> Result<EnvironmentEpisode, CallError> {
+    let plugin = plugin("guest-hostile-environment");
+    let options = [option("behaviour", behaviour)];
+    EnvironmentEpisode::start(&plugin, &train(0), &options, Seed(1)).await.map(|(episode, _)| episode)
+}
+
+async fn step(behaviour: &str) -> Result<Stepped, CallError> {
+    let mut episode = start(behaviour).await.expect("it starts well");
+    episode.step(0, Deed::Message(&text("no"))).await
+}
+
+#[tokio::test]
+async fn an_honest_environment_is_let_alone() {
+    let mut episode = start("honest").await.expect("started");
+    let first = episode.step(0, Deed::Message(&text("no"))).await.expect("stepped");
+    assert_eq!(first.observations, [(0, text("no"))]);
+    let last = episode.step(0, Deed::Message(&text("yes"))).await.expect("stepped");
+    assert_eq!((last.rewards, last.terminated), (vec![(0, 1.0)], true));
+    episode.close().await.expect("closed");
+}
+
+#[tokio::test]
+async fn starts_that_break_the_contract_are_refused() {
+    use FailureKind::{Budget, Malformed, Refused, Trap};
+    for (behaviour, kind) in [
+        ("trap-start", Trap),
+        ("loop-start", Budget),
+        ("error-start", Refused),
+        ("no-observation", Malformed),
+        ("malformed-functions", Malformed),
+        ("duplicate-functions", Malformed),
+        ("no-such-behaviour", Refused),
+    ] {
+        let error = start(behaviour).await.err().expect(behaviour);
+        assert_eq!(error.kind, kind, "{behaviour}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn steps_that_break_the_contract_are_refused() {
+    use FailureKind::{Budget, Malformed, Memory, Refused, ResultSize, Trap};
+    for (behaviour, kind) in [
+        ("trap-step", Trap),
+        ("loop-step", Budget),
+        ("memory-step", Memory),
+        ("error-step", Refused),
+        ("nan-reward", Malformed),
+        ("out-of-range-reward", Malformed),
+        ("bad-seat", Malformed),
+        ("nan-extra", Malformed),
+    ] {
+        let error = step(behaviour).await.expect_err(behaviour);
+        assert_eq!(error.kind, kind, "{behaviour}: {error}");
+    }
+    // 65 MiB do not even fit the guest's memory; whichever limit speaks first is right.
+    let error = step("huge-observation").await.expect_err("too large");
+    assert!(matches!(error.kind, Memory | ResultSize), "{error}");
+}
+
+#[tokio::test]
+async fn other_tasks_and_options_are_refused_by_the_plugin() {
+    let plugin = plugin("guest-hostile-environment");
+    let task = TaskRef { split: "exam".to_owned(), index: 0 };
+    let error = EnvironmentEpisode::start(&plugin, &task, &[], Seed(1)).await.err().expect("no such split");
+    assert_eq!(error.kind, FailureKind::Refused);
+    assert!(error.message.contains("exam"), "{error}");
+    let error = plugin.splits(&[option("behavior", "honest")]).await.expect_err("no such option");
+    assert!(error.message.contains("behaviour"), "the nearest option is named: {error}");
+}
+
+#[tokio::test]
+async fn a_tool_is_no_environment() {
+    let plugin = plugin("guest-hostile-tool");
+    let error = EnvironmentEpisode::start(&plugin, &train(0), &[], Seed(1)).await.err().expect("a tool");
+    assert_eq!(error.kind, FailureKind::Refused);
+    assert!(error.message.contains("does not offer the interface `environment`"), "{error}");
+}
+
+fn message(seat: u32, words: &str) -> Turn {
+    Turn::Message { seat, content: vec![Part::Text(words.to_owned())] }
+}
+
+async fn score_with(behaviour: &str, options: &[NamedValue]) -> Result<Vec<Vec<Score>>, CallError> {
+    let plugin = plugin("guest-hostile-reward");
+    let turns = [message(0, "one"), message(1, "two"), message(0, "three")];
+    let trajectory = Trajectory {
+        task: &train(3),
+        turns: &turns,
+        ending: Ending::Terminated,
+        environment_rewards: &[],
+        extras: &[],
+        privileged: &[],
+        views: &[],
+    };
+    let options = [&[option("behaviour", behaviour)], options].concat();
+    score(&plugin, &[trajectory, trajectory], &options, 0, Seed(1)).await
+}
+
+#[tokio::test]
+async fn a_good_reward_scores_each_seat_of_each_trajectory() {
+    let scores = score_with("good", &[]).await.expect("scores");
+    let totals: Vec<Vec<(u32, f64)>> =
+        scores.iter().map(|scores| scores.iter().map(|score| (score.seat, score.total)).collect()).collect();
+    assert_eq!(totals, [[(0, 1.0), (1, 1.0)], [(0, 1.0), (1, 1.0)]]);
+}
+
+#[tokio::test]
+async fn scores_that_break_the_contract_are_refused() {
+    use FailureKind::{Budget, Malformed, Refused, Trap};
+    for (behaviour, kind) in [
+        ("nan", Malformed),
+        ("infinite", Malformed),
+        ("out-of-range", Malformed),
+        ("nan-turn", Malformed),
+        ("too-few", Malformed),
+        ("too-many", Malformed),
+        ("wrong-components", Malformed),
+        ("bad-evidence", Malformed),
+        ("error", Refused),
+        ("trap", Trap),
+        ("loop", Budget),
+    ] {
+        let error = score_with(behaviour, &[]).await.expect_err(behaviour);
+        assert_eq!(error.kind, kind, "{behaviour}: {error}");
+    }
+}

@@ -1,0 +1,173 @@
+//! What is let in: bad files are refused before anything is compiled, and each plugin is compiled once.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use common::{component, config, sandbox};
+use gymkhana_registry::Digest;
+use gymkhana_sandbox::{CacheError, Grants, LoadError, Plugin, Sandbox, SandboxConfig, SandboxError};
+
+/// The error and all its causes, as a person reads them.
+fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text = format!("{text}: {source}");
+        cause = source.source();
+    }
+    text
+}
+
+fn refusal(sandbox: &Sandbox, bytes: &[u8]) -> String {
+    let error = Plugin::from_bytes(sandbox, "bad.wasm", bytes, &Grants::default()).expect_err("a bad file");
+    let told = told(&error);
+    assert!(told.contains("`bad.wasm`"), "the file is named: {told}");
+    told
+}
+
+#[test]
+fn bad_files_are_refused_by_name_and_never_compiled() {
+    let sandbox = sandbox();
+    let good = fs::read(component("guest-echo")).expect("built");
+    let contract = gymkhana_registry::contract::digest().to_string();
+    let other_contract = replaced(&good, contract.as_bytes(), "0".repeat(64).as_bytes());
+    for (bytes, word) in [
+        (&b""[..], "empty"),
+        (b"#!/bin/sh\n", "not WebAssembly"),
+        (b"\0asm\x01\0\0\0", "core module"),
+        (b"\0asm\x0d\0\x01\0", "no manifest"),
+        (&good[..good.len() / 2], "truncated"),
+        (&other_contract, "rebuild"),
+    ] {
+        let told = refusal(&sandbox, bytes);
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    let missing = Plugin::load(&sandbox, Path::new("/no/such.wasm"), &Grants::default()).expect_err("missing");
+    assert!(told(&missing).contains("/no/such.wasm"), "{missing}");
+    assert_eq!(sandbox.counters().compiled, 0);
+}
+
+#[test]
+fn a_plugin_that_asks_for_what_is_not_offered_is_refused_before_it_is_compiled() {
+    let sandbox = sandbox();
+    let good = fs::read(component("guest-echo")).expect("built");
+    // Six bytes more than the empty list, taken from the description so that the section keeps its length.
+    let asking = replaced(&good, b"\"capabilities\":[]", b"\"capabilities\":[\"http\"]");
+    let asking = replaced(&asking, b"\"description\":\"Answers", b"\"description\":\"A");
+    let told = refusal(&sandbox, &asking);
+    assert!(told.contains("`http`") && told.contains("does not offer"), "{told}");
+    let importing = replaced(&good, b"wasi:cli/exit@", b"wasi:cla/exit@");
+    let told = refusal(&sandbox, &importing);
+    assert!(told.contains("`wasi:cla/exit@"), "{told}");
+    assert_eq!(sandbox.counters().compiled, 0);
+}
+
+fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let mut result = Vec::with_capacity(bytes.len());
+    let (mut rest, mut found) = (bytes, false);
+    while let Some(at) = rest.windows(old.len()).position(|window| window == old) {
+        result.extend_from_slice(&rest[..at]);
+        result.extend_from_slice(new);
+        rest = &rest[at + old.len()..];
+        found = true;
+    }
+    assert!(found, "{} is in the file", String::from_utf8_lossy(old));
+    result.extend_from_slice(rest);
+    result
+}
+
+fn with_cache(folder: &Path) -> Result<Sandbox, SandboxError> {
+    Sandbox::new(&SandboxConfig { cache: Some(folder.to_owned()), ..config() })
+}
+
+fn load(sandbox: &Sandbox) -> Plugin {
+    Plugin::load(sandbox, &component("guest-echo"), &Grants::default()).expect("a sound plugin")
+}
+
+fn file_with(folder: &Path, extension: &str) -> PathBuf {
+    let files = fs::read_dir(folder).expect("listed").map(|entry| entry.expect("an entry").path());
+    files.into_iter().find(|path| path.extension().is_some_and(|end| end == extension)).expect("the cache has it")
+}
+
+#[test]
+fn compiled_code_is_kept_and_a_damaged_file_is_made_again() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("code");
+    let compiled = |sandbox: &Sandbox| (sandbox.counters().compiled, sandbox.counters().cache_hits);
+
+    let first = with_cache(&folder).expect("made");
+    load(&first);
+    assert_eq!(compiled(&first), (1, 0));
+    assert_eq!(fs::metadata(&folder).expect("made").permissions().mode() & 0o777, 0o700);
+
+    let second = with_cache(&folder).expect("opened");
+    load(&second);
+    load(&second);
+    assert_eq!(compiled(&second), (0, 1), "from disk once, then from memory");
+
+    let code = file_with(&folder, "code");
+    let mut bytes = fs::read(&code).expect("read");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&code, &bytes).expect("written");
+    let third = with_cache(&folder).expect("opened");
+    load(&third);
+    assert_eq!(compiled(&third), (1, 0), "a flipped bit is seen");
+
+    // A whole file of another origin with a stamp that fits is still not this engine's code.
+    fs::write(&code, b"not code").expect("written");
+    fs::write(file_with(&folder, "sha256"), Digest::of(b"not code").to_string()).expect("written");
+    let fourth = with_cache(&folder).expect("opened");
+    load(&fourth);
+    assert_eq!(compiled(&fourth), (1, 0));
+    let fifth = with_cache(&folder).expect("opened");
+    load(&fifth);
+    assert_eq!(compiled(&fifth), (0, 1), "it was made again");
+}
+
+#[test]
+fn a_cache_that_others_can_reach_is_refused() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let open = parent.path().join("open");
+    fs::create_dir(&open).expect("made");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o770)).expect("set");
+    assert!(matches!(with_cache(&open), Err(SandboxError::Cache(CacheError::NotOurs(path))) if path == open));
+
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o700)).expect("set");
+    let link = parent.path().join("link");
+    std::os::unix::fs::symlink(&open, &link).expect("linked");
+    assert!(matches!(with_cache(&link), Err(SandboxError::Cache(CacheError::NotAFolder(path))) if path == link));
+
+    let file = parent.path().join("file");
+    fs::write(&file, "").expect("written");
+    assert!(matches!(with_cache(&file), Err(SandboxError::Cache(CacheError::NotAFolder(path))) if path == file));
+}
+
+#[test]
+fn however_many_ask_at_once_it_is_compiled_once() {
+    let sandbox = sandbox();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| load(&sandbox));
+        }
+    });
+    assert_eq!(sandbox.counters().compiled, 1);
+}
+
+#[test]
+fn more_instances_than_the_machine_holds_are_refused() {
+    for wanted in [0, u32::MAX] {
+        let refused = Sandbox::new(&SandboxConfig { max_instances: Some(wanted), ..config() });
+        assert!(matches!(refused, Err(SandboxError::Instances { .. })), "{wanted}");
+    }
+}
+
+#[test]
+fn errors_of_loading_are_one_line_each() {
+    let error = Plugin::load(&sandbox(), Path::new("/no/such.wasm"), &Grants::default()).expect_err("missing");
+    assert!(matches!(error, LoadError::File(_)));
+    assert_eq!(error.to_string().lines().count(), 1);
+}
