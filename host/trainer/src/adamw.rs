@@ -2,9 +2,9 @@
 
 use tch::{TchError, Tensor, no_grad_guard};
 
+use crate::TrainerError;
 use crate::parameters::Parameters;
 use crate::settings::Optimizer;
-use crate::TrainerError;
 
 /// The optimiser's state.
 #[derive(Debug)]

@@ -138,6 +138,8 @@ impl Algorithm {
 mod tests {
     use super::*;
 
+    type Spoil = fn(&mut Algorithm);
+
     fn preset(name: &str) -> Algorithm {
         toml::from_str(Algorithm::preset_text(name).expect("a known name")).expect("a whole table")
     }
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_by_name() {
-        let wrong: [(&str, fn(&mut Algorithm)); 8] = [
+        let wrong: [(&str, Spoil); 8] = [
             ("clip_low", |flags| flags.clip_low = 1.0),
             ("clip_high", |flags| flags.clip_high = f64::NAN),
             ("kl_beta", |flags| flags.kl_beta = -0.1),

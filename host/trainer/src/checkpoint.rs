@@ -110,7 +110,8 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
         files: files.collect::<Result<_, TrainerError>>()?,
     };
     let path = partial.join(STATE);
-    let text = serde_json::to_string_pretty(&state).map_err(|source| TrainerError::Json { path: path.clone(), source })?;
+    let text =
+        serde_json::to_string_pretty(&state).map_err(|source| TrainerError::Json { path: path.clone(), source })?;
     write_synced(&path, text.as_bytes())?;
     sync_folder(partial)
 }
@@ -214,12 +215,7 @@ fn torch() -> impl FnOnce(tch::TchError) -> TrainerError {
 }
 
 /// Takes a tensor out of a file's, if it has the shape of `own`.
-fn take(
-    tensors: &mut BTreeMap<String, Tensor>,
-    name: &str,
-    own: &Tensor,
-    path: &Path,
-) -> Result<Tensor, TrainerError> {
+fn take(tensors: &mut BTreeMap<String, Tensor>, name: &str, own: &Tensor, path: &Path) -> Result<Tensor, TrainerError> {
     let problem = match tensors.remove(name) {
         Some(tensor) if tensor.size() == own.size() => return Ok(tensor),
         Some(tensor) => format!("`{name}` has the shape {:?} and should have {:?}", tensor.size(), own.size()),

@@ -136,8 +136,7 @@ impl Learner {
         let norm = self.optimizer.step(model.parameters(), &settings.optimizer)?;
         let sums = total(&sums);
         let sampled = |target: &&Target| target.advantage > 0.0;
-        let tokens: usize =
-            sequences.iter().map(|sequence| sequence.targets.iter().filter(sampled).count()).sum();
+        let tokens: usize = sequences.iter().map(|sequence| sequence.targets.iter().filter(sampled).count()).sum();
         Ok(named([
             ("loss", sums[0]),
             ("loss_sampled", sums[1]),
@@ -206,9 +205,7 @@ impl Learner {
         let state = self.optimizer.named(model.parameters());
         let mut named = state.map_err(TrainerError::torch("copied the optimiser's state"))?;
         if let Some(reference) = &self.reference {
-            named.extend(
-                reference.named().map(|(name, tensor)| (format!("reference.{name}"), tensor.shallow_clone())),
-            );
+            named.extend(reference.named().map(|(name, tensor)| (format!("reference.{name}"), tensor.shallow_clone())));
         }
         Ok(named)
     }
@@ -223,10 +220,10 @@ fn rl_loss(chunk: &Chunk<'_>, flags: &Algorithm) -> (Tensor, Tensor) {
     if let Some(reference_N) = &chunk.reference_N {
         let divergence_N = loss::k3_divergence(own_N, reference_N);
         from_reference = divergence_N.sum(Kind::Float);
-        losses_N = losses_N + divergence_N * flags.kl_beta;
+        losses_N = &losses_N + divergence_N * flags.kl_beta;
     }
     if let Some(entropies_N) = chunk.entropies_N {
-        losses_N = losses_N - entropies_N * flags.entropy_bonus;
+        losses_N = &losses_N - entropies_N * flags.entropy_bonus;
     }
     let scalar = (losses_N * &chunk.weights_N).sum(Kind::Float);
     let clipped = loss::clipped(own_N, old_N, advantages_N, flags.clip_low, flags.clip_high).sum(Kind::Float);
@@ -327,9 +324,8 @@ pub(crate) fn demonstration_sequences(
     demonstrations: &[Segment],
     other_tokens: f64,
 ) -> Result<Vec<Sequence>, TrainerError> {
-    let learnable = |segment: &Segment, sampled: bool| {
-        segment.sampled.iter().skip(1).filter(|found| **found == sampled).count()
-    };
+    let learnable =
+        |segment: &Segment, sampled: bool| segment.sampled.iter().skip(1).filter(|found| **found == sampled).count();
     let count = |sampled: bool| demonstrations.iter().map(|segment| learnable(segment, sampled)).sum::<usize>();
     let (by_expert, others) = (count(true), count(false));
     if by_expert == 0 {

@@ -17,7 +17,6 @@ pub(crate) fn chunks(count: i64, vocabulary: i64) -> impl Iterator<Item = (i64, 
 }
 
 /// Log-probability of each target, `[N]`, and, if wanted, the entropy of each distribution in nats, `[N]`.
-#[must_use]
 pub fn token_log_probs(logits_NV: &Tensor, targets_N: &Tensor, with_entropy: bool) -> (Tensor, Option<Tensor>) {
     let log_probs_NV = logits_NV.log_softmax(-1, Kind::Float);
     let log_probs_N = log_probs_NV.gather(-1, &targets_N.unsqueeze(-1), false).squeeze_dim(-1);
@@ -25,13 +24,11 @@ pub fn token_log_probs(logits_NV: &Tensor, targets_N: &Tensor, with_entropy: boo
 }
 
 /// Entropy of each distribution, in nats.
-#[must_use]
 pub fn entropies(log_probs_NV: &Tensor) -> Tensor {
     -(log_probs_NV.exp() * log_probs_NV).sum_dim_intlist(-1, false, Kind::Float)
 }
 
 /// The clipped surrogate with a ratio for each token: `-min(ρA, clip(ρ, 1 - low, 1 + high)A)`.
-#[must_use]
 pub fn clipped_surrogate(
     log_probs_N: &Tensor,
     behaviour_N: &Tensor,
@@ -45,7 +42,6 @@ pub fn clipped_surrogate(
 }
 
 /// Whether the clip took away the token's gradient: 1 or 0.
-#[must_use]
 pub fn clipped(
     log_probs_N: &Tensor,
     behaviour_N: &Tensor,
@@ -60,7 +56,6 @@ pub fn clipped(
 }
 
 /// The k3 estimate of the divergence from `other`: `exp(other - own) - (other - own) - 1`, never below 0.
-#[must_use]
 pub fn k3_divergence(log_probs_N: &Tensor, other_N: &Tensor) -> Tensor {
     let difference_N = other_N - log_probs_N;
     difference_N.exp() - difference_N - 1.0

@@ -211,6 +211,8 @@ impl RlSettings {
 mod tests {
     use super::*;
 
+    type Spoil = fn(&mut Optimizer);
+
     #[test]
     fn the_learning_rate_rises_and_falls() {
         let mut optimizer = Optimizer { learning_rate: 2.0, warmup_steps: 4, ..Optimizer::default() };
@@ -225,7 +227,7 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_by_name() {
-        let wrong: [(&str, fn(&mut Optimizer)); 8] = [
+        let wrong: [(&str, Spoil); 8] = [
             ("learning_rate", |optimizer| optimizer.learning_rate = 0.0),
             ("beta1", |optimizer| optimizer.beta1 = 1.0),
             ("beta2", |optimizer| optimizer.beta2 = -0.1),

@@ -134,7 +134,8 @@ fn tokenizer() -> Value {
             })
         })
         .collect();
-    let byte_level = json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false });
+    let byte_level =
+        json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false });
     json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": null,
         "pre_tokenizer": byte_level, "post_processor": null, "decoder": byte_level,
@@ -166,10 +167,14 @@ fn byte_characters() -> impl Iterator<Item = char> {
 mod tests {
     use super::*;
 
+    type Spoil = fn(&mut TinyModel);
+
     #[test]
     fn bytes_have_the_letters_of_gpt2() {
         let letters: Vec<char> = byte_characters().collect();
-        for (byte, letter) in [(0, 'Ā'), (10, 'Ċ'), (32, 'Ġ'), (33, '!'), (126, '~'), (127, 'ġ'), (173, 'Ń'), (255, 'ÿ')] {
+        for (byte, letter) in
+            [(0, 'Ā'), (10, 'Ċ'), (32, 'Ġ'), (33, '!'), (126, '~'), (127, 'ġ'), (173, 'Ń'), (255, 'ÿ')]
+        {
             assert_eq!(letters[byte], letter, "{byte}");
         }
         let distinct: std::collections::HashSet<char> = letters.into_iter().collect();
@@ -178,7 +183,7 @@ mod tests {
 
     #[test]
     fn wrong_sizes_are_refused_by_name() {
-        let wrong: [(&str, fn(&mut TinyModel)); 5] = [
+        let wrong: [(&str, Spoil); 5] = [
             ("layers", |tiny| tiny.layers = 0),
             ("heads", |tiny| tiny.heads = 3),
             ("heads", |tiny| (tiny.width, tiny.heads) = (9, 3)),

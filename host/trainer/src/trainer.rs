@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gymkhana_episode::{EpisodeRecord, Sampled, Segment};
-use gymkhana_rollout::{
-    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest,
-};
+use gymkhana_rollout::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
 use tch::{Device, TchError};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

@@ -64,7 +64,11 @@ async fn greedy_continuations_through_the_cache_are_those_of_transformers() {
         let settings = Settings { slots: 4, deterministic, ..Settings::default() };
         let trainer = Trainer::open(&golden(name), &settings).expect("a model");
         let golden = json(&format!("{name}/golden.json"));
-        let pairs = golden["prompts"].as_array().into_iter().flatten().zip(golden["continuations"].as_array().into_iter().flatten());
+        let pairs = golden["prompts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .zip(golden["continuations"].as_array().into_iter().flatten());
         let all = pairs.enumerate().map(|(index, (prompt, expected))| {
             let (trainer, mut all, expected) = (trainer.clone(), tokens(prompt), tokens(expected));
             async move {

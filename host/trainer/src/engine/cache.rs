@@ -10,7 +10,7 @@ use tch::{Device, Kind, TchError, Tensor};
 use crate::ModelConfig;
 
 /// The number of cached positions that attention looks at is rounded up to a multiple of this.
-const BUCKET: usize = 64;
+const BUCKET: usize = 32;
 
 /// Keys and values of all slots.
 pub(super) struct Cache {
@@ -36,7 +36,8 @@ impl Cache {
         let positions = (context + 1).next_multiple_of(BUCKET);
         let size = [(slots * positions) as i64, kv_heads * head_size];
         let zeros = || Tensor::f_zeros(size, (Kind::Float, device));
-        let layers = (0..config.num_hidden_layers).map(|_| Ok([zeros()?, zeros()?])).collect::<Result<_, TchError>>()?;
+        let layers =
+            (0..config.num_hidden_layers).map(|_| Ok([zeros()?, zeros()?])).collect::<Result<_, TchError>>()?;
         Ok(Self { layers, slots, positions, kv_heads, head_size })
     }
 

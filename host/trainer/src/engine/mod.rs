@@ -85,11 +85,15 @@ impl Engine {
         self.waiting.push_back(waiting);
     }
 
-    /// Gives a conversation's slot back. Its cache stays until another conversation needs the place.
+    /// Gives a conversation's slot back. Its cache stays until another conversation needs the place, as others may
+    /// begin alike; but a deterministic engine forgets it, so that none depends on who came before.
     pub fn release(&mut self, conversation: Conversation) {
         for slot in self.slots.iter_mut().filter(|slot| slot.owner == Some(conversation)) {
             slot.owner = None;
             slot.running = None;
+            if self.deterministic {
+                slot.cached = 0;
+            }
         }
     }
 

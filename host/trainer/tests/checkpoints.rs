@@ -1,0 +1,113 @@
+//! Checkpoints are whole or refused, by the name of what is wrong.
+
+mod common;
+
+use std::path::Path;
+
+use common::{segment, smallest, written};
+use gymkhana_episode::Seed;
+use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
+use serde_json::Value;
+
+async fn saved(folder: &Path) -> Trainer {
+    let trainer = Trainer::create(&smallest(), &Settings { seed: Seed(1), ..Settings::default() }).expect("a model");
+    let demonstration = [segment(&[1, 2], &written(&[3, 4]))];
+    trainer.sft_step(&demonstration, &SftSettings::default()).await.expect("a step");
+    trainer.save(folder, &Value::Null).await.expect("saved");
+    trainer
+}
+
+fn refusal(folder: &Path) -> String {
+    Trainer::open(folder, &Settings::default()).expect_err("not whole").to_string()
+}
+
+fn edit(path: &Path, from: &str, to: &str) {
+    let text = std::fs::read_to_string(path).expect("text");
+    assert!(text.contains(from), "{text}");
+    std::fs::write(path, text.replace(from, to)).expect("written");
+}
+
+#[tokio::test]
+async fn nothing_is_overwritten_and_nothing_is_left_behind() {
+    let root = tempfile::tempdir().expect("a folder");
+    let folder = root.path().join("deep/1");
+    let trainer = saved(&folder).await;
+    let error = trainer.save(&folder, &Value::Null).await.expect_err("it exists");
+    assert!(matches!(error, TrainerError::Exists { .. }), "{error}");
+    let names = std::fs::read_dir(root.path().join("deep")).expect("a folder").count();
+    assert_eq!(names, 1, "only the checkpoint");
+    std::fs::write(root.path().join("file"), "").expect("written");
+    let error = trainer.save(&root.path().join("file/1"), &Value::Null).await.expect_err("below a file");
+    assert!(matches!(error, TrainerError::File { .. }), "{error}");
+    assert!(Trainer::open(&folder, &Settings::default()).is_ok(), "the thread goes on");
+}
+
+#[tokio::test]
+async fn half_and_changed_checkpoints_are_refused() {
+    let root = tempfile::tempdir().expect("a folder");
+    for (index, name) in ["config.json", "model.safetensors", "tokenizer.json", "trainer.safetensors", "trainer.json"]
+        .into_iter()
+        .enumerate()
+    {
+        let folder = root.path().join(index.to_string());
+        saved(&folder).await;
+        let path = folder.join(name);
+        let bytes = std::fs::read(&path).expect("a file");
+        std::fs::remove_file(&path).expect("removed");
+        let message = refusal(&folder);
+        assert!(message.contains(name), "{message}");
+        if name != "trainer.json" {
+            std::fs::write(&path, &bytes[..bytes.len() - 1]).expect("written");
+            let message = refusal(&folder);
+            assert!(message.contains(name) && message.contains("changed"), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_later_schema_is_refused() {
+    let root = tempfile::tempdir().expect("a folder");
+    let folder = root.path().join("1");
+    saved(&folder).await;
+    edit(&folder.join("trainer.json"), "\"schema\": 1", "\"schema\": 2");
+    assert!(refusal(&folder).contains("schema 2"));
+}
+
+/// A folder without `trainer.json` is a plain model, whose weights must fit its config.
+#[tokio::test]
+async fn foreign_models_are_refused_by_what_is_foreign() {
+    let root = tempfile::tempdir().expect("a folder");
+    let folder = root.path().join("1");
+    saved(&folder).await;
+    for name in ["trainer.json", "trainer.safetensors"] {
+        std::fs::remove_file(folder.join(name)).expect("removed");
+    }
+    let plain = Trainer::open(&folder, &Settings::default()).expect("a plain model");
+    assert_eq!((plain.position(), plain.weight_version()), (None, 0));
+    let config = folder.join("config.json");
+    edit(&config, "\"intermediate_size\": 48", "\"intermediate_size\": 64");
+    assert!(refusal(&folder).contains("mlp.gate_proj.weight"));
+    edit(&config, "\"intermediate_size\": 64", "\"intermediate_size\": 48");
+    edit(&config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1");
+    assert!(refusal(&folder).contains("nothing uses `model.layers.1."));
+    edit(&config, "\"model_type\": \"qwen2\"", "\"model_type\": \"llama\"");
+    assert!(refusal(&folder).contains("llama"));
+}
+
+#[test]
+fn the_seed_alone_draws_the_weights() {
+    let tiny = TinyModel::default();
+    let parameters = |seed| {
+        let settings = Settings { seed: Seed(seed), slots: 1, ..Settings::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let folder = tempfile::tempdir().expect("a folder");
+        let trainer = Trainer::create(&tiny, &settings).expect("a model");
+        runtime.block_on(trainer.save(&folder.path().join("1"), &Value::Null)).expect("saved");
+        std::fs::read(folder.path().join("1/model.safetensors")).expect("weights")
+    };
+    let one = parameters(1);
+    assert_eq!(one, parameters(1));
+    assert_ne!(one, parameters(2));
+    // 1.35 million float32 numbers and a header.
+    assert!((5_300_000..5_500_000).contains(&one.len()), "{}", one.len());
+}

@@ -1,0 +1,112 @@
+//! What several test files need.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::sync::Arc;
+
+use gymkhana_episode::{
+    EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Phase, Sampled, Seed, Segment, TaskRef, Timing,
+};
+use gymkhana_rollout::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
+use gymkhana_trainer::{StepMetrics, TinyModel, Trainer};
+
+/// A model that answers in microseconds.
+pub fn smallest() -> TinyModel {
+    TinyModel { layers: 2, width: 32, heads: 4, kv_heads: 2, mlp: 48, context: 128 }
+}
+
+pub fn conversation(place: u32) -> Conversation {
+    Conversation { id: u64::from(place), place }
+}
+
+/// Pseudo-random bytes as tokens.
+pub fn noise(seed: Seed, count: usize) -> Vec<u32> {
+    let mut stream = seed.stream();
+    (0..count).map(|_| stream.below(256) as u32).collect()
+}
+
+pub fn request(place: u32, tokens: &[u32], most: usize, seed: Seed) -> GenerateRequest {
+    GenerateRequest {
+        conversation: conversation(place),
+        tokens: Arc::from(tokens),
+        max_tokens: most,
+        stop: Arc::from([258]),
+        sampling: Sampling::Temperature(1.0),
+        seed,
+    }
+}
+
+/// Plays a conversation of three turns; gives the tokens before each reply and the reply.
+pub async fn converse(trainer: &Trainer, place: u32) -> Vec<(Vec<u32>, Sampled)> {
+    let seed = Seed(40).child(place);
+    let mut tokens = noise(seed.child("system"), 3);
+    let mut turns = Vec::new();
+    for turn in 0..3_u32 {
+        let given = 1 + (place as usize * 7 + turn as usize * 5) % 20;
+        tokens.extend(noise(seed.child("given").child(turn), given));
+        let request = request(place, &tokens, 9, seed.child(turn));
+        let reply = trainer.generate(request).await.expect("a reply").sampled;
+        turns.push((tokens.clone(), reply.clone()));
+        tokens.extend(&reply.tokens);
+    }
+    trainer.release(conversation(place));
+    turns
+}
+
+pub async fn score(trainer: &Trainer, prefix: &[u32], continuation: &[u32]) -> Sampled {
+    let request = ScoreRequest { prefix: Arc::from(prefix), continuation: Arc::from(continuation) };
+    trainer.score(request).await.expect("scores")
+}
+
+pub fn near(found: &[f32], expected: &[f32], tolerance: f32) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() <= tolerance, "{found} is not {expected}");
+    }
+}
+
+pub fn figure(metrics: &StepMetrics, name: &str) -> f64 {
+    metrics.iter().find(|(found, _)| found == name).expect("a reported figure").1
+}
+
+/// An episode of one segment.
+pub fn episode(group: u32, member: u32, segment: Segment, reward: f64) -> EpisodeRecord {
+    EpisodeRecord {
+        schema: EPISODE_SCHEMA,
+        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group, member, attempt: 0 },
+        task: TaskRef { split: "train".to_owned(), index: 0 },
+        seed: Seed(0),
+        training_step: 0,
+        opening: Opening::default(),
+        turns: Vec::new(),
+        segments: vec![segment],
+        ending: Ending::Terminated,
+        environment_rewards: Vec::new(),
+        extras: Vec::new(),
+        privileged: Vec::new(),
+        views: Vec::new(),
+        scores: Vec::new(),
+        rewards: vec![reward],
+        success: reward > 0.0,
+        failures: Vec::new(),
+        timing: Timing::default(),
+    }
+}
+
+/// A segment: what was given, then a reply.
+pub fn segment(given: &[u32], reply: &Sampled) -> Segment {
+    let mut segment = Segment::default();
+    segment.append_given(given, 0, 0);
+    segment.append_sampled(reply, 0, 0).expect("equal columns");
+    segment
+}
+
+/// A reply as an expert writes it, without log-probabilities.
+pub fn written(tokens: &[u32]) -> Sampled {
+    let count = tokens.len();
+    Sampled {
+        tokens: tokens.to_vec(),
+        log_probs: vec![0.0; count],
+        entropies: vec![0.0; count],
+        versions: vec![0; count],
+    }
+}

@@ -1,0 +1,178 @@
+//! What generation promises: what is recorded is what the model says, whatever the batch; and determinism on demand.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{conversation, converse, near, noise, request, score, segment, smallest, written};
+use futures::future::join_all;
+use gymkhana_episode::{Sampled, Seed};
+use gymkhana_rollout::{Policy, PolicyError, Sampling, Stop};
+use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer};
+
+fn trainer(settings: &Settings) -> Trainer {
+    Trainer::create(&smallest(), settings).expect("a model")
+}
+
+fn deterministic(slots: usize) -> Trainer {
+    trainer(&Settings { slots, deterministic: true, seed: Seed(9), ..Settings::default() })
+}
+
+/// Starts conversations in the given order, each some time after the last.
+async fn in_order(trainer: &Trainer, places: &[u32]) -> Vec<(u32, Vec<Sampled>)> {
+    let started = places.iter().enumerate().map(|(index, place)| async move {
+        tokio::time::sleep(Duration::from_millis(index as u64 % 4)).await;
+        let turns = converse(trainer, *place).await;
+        (*place, turns.into_iter().map(|(_, reply)| reply).collect())
+    });
+    let mut finished: Vec<(u32, Vec<Sampled>)> = join_all(started).await;
+    finished.sort_by_key(|(place, _)| *place);
+    finished
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deterministic_tokens_depend_on_the_request_alone() {
+    let mut order: Vec<u32> = (0..8).collect();
+    let expected = in_order(&deterministic(8), &order).await;
+    for round in 0..4 {
+        Seed(round).stream().shuffle(&mut order);
+        // Equality of floats: the same bits, not only near.
+        assert_eq!(in_order(&deterministic(8), &order).await, expected);
+    }
+    for (place, replies) in &expected {
+        let alone = in_order(&deterministic(8), &[*place]).await;
+        assert_eq!(alone[0].1, *replies, "conversation {place} alone");
+    }
+}
+
+#[tokio::test]
+async fn another_seed_draws_other_tokens_and_the_same_seed_the_same() {
+    let trainer = deterministic(2);
+    let tokens = noise(Seed(1), 10);
+    let mut replies = Vec::new();
+    for seed in [5, 5, 6] {
+        replies.push(trainer.generate(request(0, &tokens, 20, Seed(seed))).await.expect("a reply").sampled);
+        trainer.release(conversation(0));
+    }
+    assert_eq!(replies[0], replies[1]);
+    assert_ne!(replies[0].tokens, replies[2].tokens);
+}
+
+#[tokio::test]
+async fn a_deterministic_slot_is_taken_only_after_its_release() {
+    let trainer = deterministic(2);
+    let tokens = noise(Seed(1), 5);
+    trainer.generate(request(0, &tokens, 3, Seed(1))).await.expect("a reply");
+    let waits = tokio::time::timeout(Duration::from_millis(200), trainer.generate(request(2, &tokens, 3, Seed(1))));
+    assert!(waits.await.is_err(), "place 2 of 2 slots is place 0's");
+    let later = trainer.generate(request(2, &tokens, 3, Seed(1)));
+    trainer.release(conversation(0));
+    assert_eq!(later.await.expect("a reply").sampled.tokens.len(), 3);
+}
+
+/// Fewer slots than conversations, so that caches are evicted and built again; prompts of all lengths.
+#[tokio::test]
+async fn what_is_recorded_is_what_the_model_says() {
+    for settings in [
+        Settings { slots: 5, ..Settings::default() },
+        Settings { slots: 24, ..Settings::default() },
+        Settings { slots: 24, deterministic: true, ..Settings::default() },
+    ] {
+        let trainer = trainer(&settings);
+        let conversations = join_all((0..24).map(|place| converse(&trainer, place))).await;
+        for (given, reply) in conversations.into_iter().flatten() {
+            let scored = score(&trainer, &given, &reply.tokens).await;
+            near(&reply.log_probs, &scored.log_probs, 1e-5);
+            near(&reply.entropies, &scored.entropies, 1e-4);
+        }
+    }
+}
+
+/// A group shares its prompt, which is computed once and copied.
+#[tokio::test]
+async fn groups_share_their_prompt_and_not_their_replies() {
+    let trainer = trainer(&Settings { slots: 16, ..Settings::default() });
+    let prompt = noise(Seed(2), 60);
+    let replies = (0..16).map(|place| trainer.generate(request(place, &prompt, 12, Seed(7).child(place))));
+    let replies: Vec<Sampled> =
+        join_all(replies).await.into_iter().map(|reply| reply.expect("a reply").sampled).collect();
+    for reply in &replies {
+        near(&reply.log_probs, &score(&trainer, &prompt, &reply.tokens).await.log_probs, 1e-5);
+    }
+    assert!(replies.iter().any(|reply| reply.tokens != replies[0].tokens));
+}
+
+#[tokio::test]
+async fn a_conversation_that_changed_its_past_is_computed_anew() {
+    let trainer = trainer(&Settings::default());
+    trainer.generate(request(0, &noise(Seed(1), 30), 5, Seed(1))).await.expect("a reply");
+    let other = noise(Seed(2), 30);
+    let reply = trainer.generate(request(0, &other, 5, Seed(1))).await.expect("a reply").sampled;
+    near(&reply.log_probs, &score(&trainer, &other, &reply.tokens).await.log_probs, 1e-5);
+}
+
+#[tokio::test]
+async fn new_weights_in_mid_reply_make_the_tokens_that_follow() {
+    let tiny = TinyModel { context: 600, ..smallest() };
+    let trainer = Trainer::create(&tiny, &Settings::default()).expect("a model");
+    let given = noise(Seed(3), 20);
+    let mut long = request(0, &given, 560, Seed(3));
+    long.stop = Arc::from([]);
+    let demonstration = [segment(&given, &written(&[65, 66, 258]))];
+    let settings = SftSettings::default();
+    let training = async {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        trainer.sft_step(&demonstration, &settings).await.expect("a step")
+    };
+    let (reply, _) = futures::future::join(trainer.generate(long), training).await;
+    let reply = reply.expect("a reply").sampled;
+    assert!(reply.versions.is_sorted(), "{:?}", reply.versions);
+    assert_eq!(trainer.weight_version(), 1);
+    let scored = score(&trainer, &given, &reply.tokens).await;
+    assert_eq!(scored.versions, vec![1; 560]);
+    let first = reply.versions.partition_point(|version| *version == 0);
+    near(&reply.log_probs[first..], &scored.log_probs[first..], 2e-5);
+}
+
+#[tokio::test]
+async fn replies_end_at_stop_tokens_and_at_the_context() {
+    let trainer = trainer(&Settings { context: Some(40), ..Settings::default() });
+    assert_eq!(trainer.context(), 40);
+    let given = noise(Seed(4), 30);
+    let mut asked = request(0, &given, 100, Seed(4));
+    asked.sampling = Sampling::Greedy;
+    asked.stop = Arc::from([]);
+    let reply = trainer.generate(asked.clone()).await.expect("a reply");
+    assert_eq!((reply.sampled.tokens.len(), reply.stop), (10, Stop::Length));
+    let third = reply.sampled.tokens[2];
+    asked.stop = Arc::from([third]);
+    let stopped = trainer.generate(asked).await.expect("a reply");
+    let first = reply.sampled.tokens.iter().position(|token| *token == third).expect("it is there");
+    assert_eq!(stopped.sampled.tokens, reply.sampled.tokens[..=first]);
+    assert_eq!(stopped.stop, Stop::Token);
+}
+
+#[tokio::test]
+async fn requests_that_do_not_fit_are_refused() {
+    let trainer = trainer(&Settings { context: Some(40), ..Settings::default() });
+    let full = trainer.generate(request(0, &noise(Seed(1), 40), 1, Seed(1))).await;
+    assert_eq!(full, Err(PolicyError::ContextFull { tokens: 40, context: 40 }));
+    let foreign = trainer.generate(request(0, &[1, 264], 1, Seed(1))).await;
+    assert_eq!(foreign, Err(PolicyError::UnknownToken { token: 264, vocabulary: 264 }));
+    assert!(trainer.generate(request(0, &noise(Seed(1), 39), 5, Seed(1))).await.is_ok());
+}
+
+/// One slot, one place in the queue: a request that was given up must give both back.
+#[tokio::test]
+async fn a_request_that_was_given_up_gives_its_place_back() {
+    let tiny = TinyModel { context: 4096, ..smallest() };
+    let settings = Settings { slots: 1, queue: 1, ..Settings::default() };
+    let trainer = Trainer::create(&tiny, &settings).expect("a model");
+    let mut endless = request(0, &[1, 2, 3], 4000, Seed(1));
+    endless.stop = Arc::from([]);
+    assert!(tokio::time::timeout(Duration::from_millis(20), trainer.generate(endless)).await.is_err());
+    let next = trainer.generate(request(1, &[4, 5], 3, Seed(1)));
+    let reply = tokio::time::timeout(Duration::from_secs(2), next).await.expect("soon, not after 4000 tokens");
+    assert!(reply.is_ok());
+}

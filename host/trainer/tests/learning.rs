@@ -1,0 +1,182 @@
+//! What training promises: demonstrations are learnt, rewards are followed, and a resumed run goes on as if never ended.
+
+mod common;
+
+use common::{conversation, episode, figure, noise, request, segment, smallest, written};
+use futures::future::join_all;
+use gymkhana_episode::{Ending, EpisodeRecord, Seed, Segment};
+use gymkhana_rollout::{Policy, Sampling};
+use gymkhana_trainer::{Aggregation, Algorithm, Optimizer, RlSettings, Settings, SftSettings, Trainer, TrainerError};
+
+fn trainer(seed: u64) -> Trainer {
+    Trainer::create(&smallest(), &Settings { seed: Seed(seed), ..Settings::default() }).expect("a model")
+}
+
+/// Repeat the byte that was given twice, then end.
+fn demonstrations(count: u64, seed: Seed) -> Vec<Segment> {
+    let byte = |index: u64| noise(seed.child(index), 1)[0] % 16 + 65;
+    (0..count).map(|index| segment(&[257, byte(index), 257], &written(&[byte(index), byte(index), 258]))).collect()
+}
+
+fn rate(learning_rate: f64) -> Optimizer {
+    Optimizer { learning_rate, ..Optimizer::default() }
+}
+
+async fn learn(trainer: &Trainer, steps: u64) -> f64 {
+    let settings = SftSettings { optimizer: rate(1e-2), ..SftSettings::default() };
+    let mut loss = f64::NAN;
+    for step in 0..steps {
+        let batch = demonstrations(32, Seed(step));
+        loss = figure(&trainer.sft_step(&batch, &settings).await.expect("a step"), "loss_sampled");
+    }
+    loss
+}
+
+#[tokio::test]
+async fn demonstrations_are_learnt() {
+    let trainer = trainer(1);
+    let loss = learn(&trainer, 80).await;
+    assert!(loss < 0.1, "{loss}");
+    assert_eq!(trainer.weight_version(), 80);
+    for byte in [65, 72, 80] {
+        let mut asked = request(byte, &[257, byte, 257], 5, Seed(0));
+        asked.sampling = Sampling::Greedy;
+        let reply = trainer.generate(asked).await.expect("a reply");
+        assert_eq!(reply.sampled.tokens, [byte, byte, 258]);
+    }
+}
+
+/// Groups of eight that answer one prompt; a reply is worth the share of `goal` among its tokens.
+async fn play(trainer: &Trainer, step: u64, goal: impl Fn(u32) -> bool + Copy) -> Vec<Vec<EpisodeRecord>> {
+    let groups = (0..4_u32).map(|group| async move {
+        let prompt = [257, 65 + group, 257];
+        let members = (0..8_u32).map(|member| async move {
+            let place = group * 8 + member;
+            let mut asked = request(place, &prompt, 4, Seed(step).child(place));
+            asked.stop = std::sync::Arc::from([]);
+            let reply = trainer.generate(asked).await.expect("a reply").sampled;
+            trainer.release(conversation(place));
+            let reward = reply.tokens.iter().filter(|token| goal(**token)).count() as f64 / 4.0;
+            episode(group, member, segment(&prompt, &reply), reward)
+        });
+        join_all(members).await
+    });
+    join_all(groups).await
+}
+
+fn mean_reward(groups: &[Vec<EpisodeRecord>]) -> f64 {
+    let rewards: Vec<f64> = groups.iter().flatten().map(|episode| episode.rewards[0]).collect();
+    rewards.iter().sum::<f64>() / rewards.len() as f64
+}
+
+#[tokio::test]
+async fn every_algorithm_follows_the_reward() {
+    for name in Algorithm::preset_names() {
+        let trainer = trainer(2);
+        let flags: Algorithm = toml::from_str(Algorithm::preset_text(name).expect("known")).expect("flags");
+        trainer.begin_stage(flags.kl_beta > 0.0).await.expect("a stage");
+        let settings = RlSettings { optimizer: rate(1e-2), algorithm: flags, ..RlSettings::default() };
+        let even = |token: u32| token.is_multiple_of(2);
+        let before = mean_reward(&play(&trainer, 1000, even).await);
+        for step in 0..40 {
+            let groups = play(&trainer, step, even).await;
+            let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
+            // The first pass over what the present weights sampled moves no ratio away from 1.
+            assert_eq!(figure(&metrics, "clip_fraction"), 0.0);
+            assert!(figure(&metrics, "behaviour_divergence") < 1e-6);
+        }
+        let after = mean_reward(&play(&trainer, 1000, even).await);
+        assert!(before < 0.7 && after > 0.9, "{name}: {before} before, {after} after");
+    }
+}
+
+#[tokio::test]
+async fn groups_without_difference_and_dropped_episodes_teach_nothing() {
+    let trainer = trainer(3);
+    let mut groups = play(&trainer, 0, |_| true).await;
+    for (member, episode) in groups[0].iter_mut().enumerate() {
+        // Were they counted, these would differ from the others.
+        if member % 2 == 0 {
+            (episode.ending, episode.rewards) = (Ending::Dropped, vec![0.0]);
+        }
+    }
+    let metrics = trainer.rl_step(&groups, &RlSettings::default()).await.expect("a step");
+    assert_eq!((figure(&metrics, "updates"), figure(&metrics, "tokens")), (0.0, 28.0 * 4.0));
+    assert_eq!(trainer.weight_version(), 0);
+}
+
+#[tokio::test]
+async fn cutting_a_batch_changes_nothing() {
+    let mut figures = Vec::new();
+    for micro_tokens in [1, 7, 4096] {
+        for aggregation in [Aggregation::Token, Aggregation::Sequence, Aggregation::Constant] {
+            let trainer = trainer(4);
+            let constant_tokens = (aggregation == Aggregation::Constant).then_some(16);
+            let algorithm = Algorithm { aggregation, constant_tokens, entropy_bonus: 0.01, ..Algorithm::default() };
+            let groups = play(&trainer, 5, |token| token.is_multiple_of(3)).await;
+            let settings = RlSettings { algorithm, micro_tokens, ..RlSettings::default() };
+            let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
+            figures.push((figure(&metrics, "loss"), figure(&metrics, "gradient_norm")));
+        }
+    }
+    for (index, (loss, norm)) in figures.iter().enumerate() {
+        let (expected_loss, expected_norm) = figures[index % 3];
+        assert!((loss - expected_loss).abs() < 1e-6, "{figures:?}");
+        assert!((norm / expected_norm - 1.0).abs() < 1e-4, "{figures:?}");
+    }
+}
+
+/// The bytes of the weights, through a checkpoint.
+async fn weights(trainer: &Trainer) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    trainer.save(&folder.path().join("last"), &serde_json::Value::Null).await.expect("saved");
+    std::fs::read(folder.path().join("last/model.safetensors")).expect("weights")
+}
+
+/// The same episodes for both trainers, recorded once; several minibatches, so that their order is drawn, too.
+#[tokio::test]
+async fn a_resumed_run_goes_on_to_the_same_bits() {
+    let algorithm = Algorithm { minibatches: 3, epochs: 2, kl_beta: 0.05, ..Algorithm::default() };
+    let settings = RlSettings { optimizer: rate(1e-3), algorithm, ..RlSettings::default() };
+    let first = trainer(5);
+    learn(&first, 3).await;
+    first.begin_stage(true).await.expect("a stage");
+    let batches = [
+        play(&first, 1, |token| token.is_multiple_of(2)).await,
+        play(&first, 2, |token| token.is_multiple_of(2)).await,
+    ];
+    first.rl_step(&batches[0], &settings).await.expect("a step");
+    let folder = tempfile::tempdir().expect("a folder");
+    let position = serde_json::json!({ "stage": 1, "step": 1 });
+    first.save(&folder.path().join("1"), &position).await.expect("saved");
+    let resumed = Trainer::open(&folder.path().join("1"), &Settings { seed: Seed(5), ..Settings::default() });
+    let resumed = resumed.expect("whole");
+    assert_eq!(resumed.position(), Some(&position));
+    assert_eq!(resumed.weight_version(), first.weight_version());
+    let metrics = first.rl_step(&batches[1], &settings).await.expect("a step");
+    assert_eq!(resumed.rl_step(&batches[1], &settings).await.expect("a step"), metrics);
+    assert!(figure(&metrics, "reference_divergence") > 0.0);
+    assert_eq!(weights(&resumed).await, weights(&first).await);
+}
+
+#[tokio::test]
+async fn data_and_settings_that_cannot_be_used_are_refused_by_name() {
+    let trainer = trainer(6);
+    let foreign = [segment(&[1, 2], &written(&[264]))];
+    let error = trainer.sft_step(&foreign, &SftSettings::default()).await.expect_err("a foreign token");
+    assert!(error.to_string().contains("demonstration 0") && error.to_string().contains("264"), "{error}");
+    let long = [segment(&[1; 200], &written(&[2]))];
+    let error = trainer.sft_step(&long, &SftSettings::default()).await.expect_err("too long");
+    assert!(error.to_string().contains("`context`"), "{error}");
+    let unmarked = [segment(&[1, 2], &written(&[]))];
+    assert!(trainer.sft_step(&unmarked, &SftSettings::default()).await.is_err());
+    let groups = play(&trainer, 0, |token| token.is_multiple_of(2)).await;
+    let pulled = RlSettings { algorithm: Algorithm { kl_beta: 0.1, ..Algorithm::default() }, ..RlSettings::default() };
+    let error = trainer.rl_step(&groups, &pulled).await.expect_err("no reference");
+    assert!(matches!(error, TrainerError::Setting { key: "kl_beta", .. }), "{error}");
+    let mut broken = groups;
+    broken[1][2].segments[0].log_probs[4] = f32::NEG_INFINITY;
+    let error = trainer.rl_step(&broken, &RlSettings::default()).await.expect_err("an infinite ratio");
+    assert!(matches!(error, TrainerError::NotFinite { .. }), "{error}");
+    assert_eq!(trainer.weight_version(), 0, "no failed step moves the weights");
+}
