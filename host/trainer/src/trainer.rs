@@ -309,6 +309,9 @@ impl Policy for Trainer {
 
     fn score(&self, request: ScoreRequest) -> PolicyFuture<'_, Sampled> {
         Box::pin(async move {
+            if request.prefix.is_empty() || request.continuation.is_empty() {
+                return Err(PolicyError::CannotScore);
+            }
             let tokens = [&request.prefix[..], &request.continuation[..]].concat();
             self.check_tokens(&tokens, self.context)?;
             self.ask(|reply, permit| Message::Score { request, reply, permit }).await
