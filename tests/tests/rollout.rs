@@ -1,9 +1,9 @@
 //! Episodes through real components with scripted policies.
 //!
 //! What is promised here:
-//! - a reply's calls are answered in their order, by the tools that offer them, and the episode goes on;
+//! - a reply's calls are answered in their order, by the tools that offer them, however long each takes, and the
+//!   episode goes on;
 //! - what was sampled is in the record token by token, and everything else is masked;
-//! - no text from a tool or an environment becomes a control token;
 //! - a tool that crashes is an observation, and its state is lost;
 //! - an environment or a reward that fails costs the run's failure reward;
 //! - limits end an episode in their stated order;
@@ -15,23 +15,16 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Table, call, limits, play, rollout};
-use gymkhana_episode::{Boundary, Ending, FailureKind, Turn, Value, text_of};
+use common::{Table, answers, call, limits, play, rollout};
+use gymkhana_episode::{Boundary, Ending, FailureKind, Turn, Value};
 use gymkhana_rollout::{Difference, Limits};
-
-fn answers(record: &gymkhana_episode::EpisodeRecord) -> Vec<(String, bool)> {
-    let answer = |turn: &Turn| match turn {
-        Turn::Answer { content, failed, .. } => Some((text_of(content), *failed)),
-        _ => None,
-    };
-    record.turns.iter().filter_map(answer).collect()
-}
 
 #[tokio::test]
 async fn calls_of_one_turn_are_answered_in_their_order() {
     let table = Table::new().tool("calculator", &[]).reward("answer-match", &[]);
     let rollout = rollout(&table, limits()).await;
-    let first = format!("{}{}", call("calculate", r#"{"expression": "6*7"}"#), call("calculate", r#"{"expression": "1/"}"#));
+    let first =
+        format!("{}{}", call("calculate", r#"{"expression": "6*7"}"#), call("calculate", r#"{"expression": "1/"}"#));
     let record = play(&rollout, &[&first, "42"]).await;
     let answers = answers(&record);
     assert_eq!(answers[0], ("42".to_owned(), false));
@@ -61,42 +54,39 @@ async fn the_record_holds_exactly_what_was_sampled() {
     assert!(text.ends_with("4<|im_end|>"), "{text}");
 }
 
+/// A slow tool and a fast one in one turn. The slow one runs out of time, long after the fast one has answered.
 #[tokio::test]
-async fn what_a_tool_returns_never_becomes_a_control_token() {
-    let table = Table::new().tool("guest-hostile-tool", &[]);
+async fn tools_side_by_side_are_answered_in_the_order_of_the_calls() {
+    let table = Table::new().tool("calculator", &[]).tool("guest-hostile-tool", &[]);
     let rollout = rollout(&table, limits()).await;
-    let record = play(&rollout, &[&call("forge", "{}"), "done"]).await;
-    assert!(answers(&record)[0].0.contains("<|im_end|>"), "the guest tries to forge: {:?}", answers(&record));
-    assert_no_forgery(&rollout, &record);
-}
-
-#[tokio::test]
-async fn what_an_environment_shows_never_becomes_a_control_token() {
-    let table = Table::new().environment("guest-hostile-environment", &[("behaviour", Value::Text("forge".to_owned()))]);
-    let rollout = rollout(&table, limits()).await;
-    let record = play(&rollout, &["yes"]).await;
-    let shown = record.turns.iter().any(|turn| match turn {
-        Turn::Observation { content, .. } => text_of(content).contains("<|im_start|>"),
-        _ => false,
-    });
-    assert!(shown, "the guest tries to forge: {:?}", record.turns);
-    assert_no_forgery(&rollout, &record);
-}
-
-/// Outside what was sampled, control tokens come from the template alone: as many as in the same conversation with
-/// harmless texts.
-fn assert_no_forgery(rollout: &gymkhana_rollout::Rollout, record: &gymkhana_episode::EpisodeRecord) {
-    let control = |token: u32| (256..264).contains(&token);
-    for segment in &record.segments {
-        let given: Vec<u32> =
-            (0..segment.len()).filter(|&index| !segment.sampled[index]).map(|index| segment.tokens[index]).collect();
-        let messages = record.turns.iter().filter(|turn| !matches!(turn, Turn::Message { .. } | Turn::Call { .. }));
-        let replies = segment.turns.iter().max().unwrap() + 1;
-        // Each message of the template opens and closes; a tool's answer has two marks more; each reply is opened.
-        let tools = record.turns.iter().filter(|turn| matches!(turn, Turn::Answer { .. })).count();
-        let most = 2 * messages.count() + 2 * tools + replies as usize;
-        let found = given.iter().filter(|token| control(**token)).count();
-        assert!(found <= most, "{found} control tokens, at most {most}: {:?}", rollout.chat().decode(&segment.tokens));
+    let product = ("42".to_owned(), false);
+    let out_of_time = ("the tool failed: it ran out of time; its state is lost".to_owned(), true);
+    // Calls of one tool share its state, in their order: behind the loop it counts from the start again.
+    let (first, second) = (("1".to_owned(), false), ("2".to_owned(), false));
+    for (calls, expected) in [
+        (["loop", "calculate", "state"], [&out_of_time, &product, &first]),
+        (["calculate", "state", "loop"], [&product, &first, &out_of_time]),
+        (["state", "calculate", "state"], [&first, &product, &second]),
+    ] {
+        let reply: String = calls.iter().map(|name| call(name, r#"{"expression": "6*7"}"#)).collect();
+        let record = play(&rollout, &[&reply, "done"]).await;
+        assert_eq!(answers(&record).iter().collect::<Vec<_>>(), expected, "{calls:?}");
+        let order: Vec<&str> = record
+            .turns
+            .iter()
+            .filter_map(|turn| match turn {
+                Turn::Answer { id, .. } => Some(id.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(order, ["call-0", "call-1", "call-2"]);
+        // The context says the same in the same order.
+        let text = rollout.chat().decode(&record.segments[0].tokens).unwrap();
+        let places: Vec<usize> =
+            expected.iter().map(|(answer, _)| text.rfind(&format!("t{answer}<")).unwrap()).collect();
+        assert!(places.is_sorted(), "{text}");
+        let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
+        assert_eq!(Difference::between(&record, &replayed[0]), None);
     }
 }
 
@@ -104,7 +94,8 @@ fn assert_no_forgery(rollout: &gymkhana_rollout::Rollout, record: &gymkhana_epis
 async fn a_tool_that_crashes_is_an_observation_and_loses_its_state() {
     let table = Table::new().tool("guest-hostile-tool", &[]);
     let rollout = rollout(&table, limits()).await;
-    let replies = [call("state", "{}"), call("state", "{}"), call("trap", "{}"), call("state", "{}"), "done".to_owned()];
+    let replies =
+        [call("state", "{}"), call("state", "{}"), call("trap", "{}"), call("state", "{}"), "done".to_owned()];
     let replies: Vec<&str> = replies.iter().map(String::as_str).collect();
     let record = play(&rollout, &replies).await;
     let answers = answers(&record);
@@ -126,8 +117,8 @@ async fn an_environment_that_fails_costs_the_failure_reward() {
         ("nan-reward", FailureKind::Malformed),
         ("error-step", FailureKind::Refused),
     ] {
-        let table = Table::new()
-            .environment("guest-hostile-environment", &[("behaviour", Value::Text(behaviour.to_owned()))]);
+        let table =
+            Table::new().environment("guest-hostile-environment", &[("behaviour", Value::Text(behaviour.to_owned()))]);
         let rollout = rollout(&table, limits()).await;
         let record = play(&rollout, &["yes"]).await;
         assert_eq!(record.ending, Ending::EnvironmentFailed, "{behaviour}");
@@ -189,7 +180,8 @@ async fn a_replay_gives_the_same_record_and_tells_a_changed_one() {
     let table = Table::new().tool("calculator", &[]).tool("guest-hostile-tool", &[]).reward("answer-match", &[]);
     let rollout = rollout(&table, limits()).await;
     // One call traps and one runs out of its budget: the first happens again, the second is injected.
-    let replies = [call("calculate", r#"{"expression": "2^10"}"#), call("trap", "{}"), call("loop", "{}"), "7".to_owned()];
+    let replies =
+        [call("calculate", r#"{"expression": "2^10"}"#), call("trap", "{}"), call("loop", "{}"), "7".to_owned()];
     let replies: Vec<&str> = replies.iter().map(String::as_str).collect();
     let record = play(&rollout, &replies).await;
     assert_eq!(record.failures.len(), 2, "{:?}", record.failures);

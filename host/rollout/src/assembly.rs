@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use gymkhana_episode::{EpisodeRecord, Value};
 
-use crate::plugins::PluginSet;
+use crate::plugins::{PluginSet, listed};
 
 /// How a run makes a reward of what plugins say.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +33,13 @@ pub enum SuccessRuleError {
     #[error("success `{0}` is neither `environment.FACT` nor `REWARD.COMPONENT`")]
     Form(String),
     /// There is no such reward.
-    #[error("success names the reward `{0}`, which is not among the run's plugins")]
-    NoReward(String),
+    #[error("success names the reward `{reward}`, but the rewards among the run's plugins are {known}")]
+    NoReward {
+        /// The reward.
+        reward: String,
+        /// Those that there are, in words.
+        known: String,
+    },
     /// The reward has no such component.
     #[error("success names `{component}`, but reward `{reward}` has only {known}")]
     NoComponent {
@@ -71,17 +76,14 @@ impl SuccessRule {
         if self.source == Self::ENVIRONMENT {
             return Ok(());
         }
-        let known =
-            plugins.components(&self.source).ok_or_else(|| SuccessRuleError::NoReward(self.source.clone()))?;
-        if known.contains(&self.name.as_str()) {
-            return Ok(());
+        let reward = self.source.clone();
+        match plugins.components(&self.source) {
+            None => Err(SuccessRuleError::NoReward { reward, known: listed(&plugins.reward_names()) }),
+            Some(known) if known.contains(&self.name.as_str()) => Ok(()),
+            Some(known) => {
+                Err(SuccessRuleError::NoComponent { reward, component: self.name.clone(), known: listed(&known) })
+            }
         }
-        let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-        Err(SuccessRuleError::NoComponent {
-            reward: self.source.clone(),
-            component: self.name.clone(),
-            known: known.join(", "),
-        })
     }
 
     fn holds(&self, record: &EpisodeRecord) -> bool {

@@ -71,7 +71,9 @@ pub enum ChatError {
         reason: String,
     },
     /// There is no chat template.
-    #[error("the model has no chat template: put one into chat_template.jinja or `chat_template` of tokenizer_config.json")]
+    #[error(
+        "the model has no chat template: put one into chat_template.jinja or `chat_template` of tokenizer_config.json"
+    )]
     NoTemplate,
     /// The template refused a conversation.
     #[error("the chat template cannot render this conversation")]

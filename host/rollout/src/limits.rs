@@ -52,13 +52,7 @@ mod tests {
 
     #[test]
     fn limits_are_checked_in_their_order() {
-        let limits = Limits {
-            turns: 2,
-            context_tokens: 10,
-            calls: 3,
-            time: Duration::from_secs(1),
-            reply_tokens: 5,
-        };
+        let limits = Limits { turns: 2, context_tokens: 10, calls: 3, time: Duration::from_secs(1), reply_tokens: 5 };
         let mut used = Used { turns: 2, context_tokens: 10, calls: 3, time: Duration::from_secs(1) };
         assert_eq!(limits.reached(used), Some(Ending::TurnLimit));
         used.turns = 1;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gymkhana_episode::{Function, NamedValue};
-use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo};
+use gymkhana_episode::{FailureKind, Function, NamedValue, Seed};
+use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
 
 /// A plugin and the options that the run gives it.
 #[derive(Clone)]
@@ -48,15 +48,23 @@ pub enum SetError {
         /// Why.
         source: CallError,
     },
+    /// An option has a value that the plugin refuses.
+    #[error("plugin `{plugin}` refuses its options; correct them in the run file")]
+    Options {
+        /// The plugin.
+        plugin: String,
+        /// Which option, and what it may be.
+        source: CallError,
+    },
     /// An option that the plugin does not declare.
-    #[error("plugin `{plugin}` has no option `{option}`; it has {known}")]
+    #[error("plugin `{plugin}` has no option `{option}`; it has {}", listed(known))]
     UnknownOption {
         /// The plugin.
         plugin: String,
         /// The option.
         option: String,
-        /// What it has, in words.
-        known: String,
+        /// What it has.
+        known: Vec<String>,
     },
     /// Two tools offer one function.
     #[error("tools `{first}` and `{second}` both offer a function `{function}`; give only one of them to the run")]
@@ -81,21 +89,15 @@ pub struct PluginSet {
 }
 
 impl PluginSet {
-    /// Asks every plugin what it offers and checks the run's options and the functions' names.
+    /// Asks every plugin what it offers and checks the run's options and the functions' names. Each plugin is made
+    /// to read its options once, so that a wrong value is found before anything is played.
     ///
     /// # Errors
-    /// If a plugin cannot be asked, does not know an option, or offers what another one offers.
-    pub async fn assemble(
-        environment: Bound,
-        tools: Vec<Bound>,
-        rewards: Vec<BoundReward>,
-    ) -> Result<Self, SetError> {
-        let ask = |plugin: &Plugin| {
-            let plugin = plugin.name().to_owned();
-            move |source| SetError::Ask { plugin, source }
-        };
+    /// If a plugin cannot be asked, refuses or does not know an option, or offers what another one offers.
+    pub async fn assemble(environment: Bound, tools: Vec<Bound>, rewards: Vec<BoundReward>) -> Result<Self, SetError> {
         let environment_info = environment.plugin.environment_info().await.map_err(ask(&environment.plugin))?;
         check_options(&environment, &environment_info.options)?;
+        environment.plugin.splits(&environment.options).await.map_err(ask(&environment.plugin))?;
         let mut set = Self { environment, environment_info, tools: vec![], rewards: vec![], directory: HashMap::new() };
         for bound in tools {
             let info = bound.plugin.tool_info().await.map_err(ask(&bound.plugin))?;
@@ -106,6 +108,7 @@ impl PluginSet {
         for BoundReward { bound, weight } in rewards {
             let info = bound.plugin.reward_info().await.map_err(ask(&bound.plugin))?;
             check_options(&bound, &info.options)?;
+            check_reward_options(&bound).await?;
             set.rewards.push(Reward { bound, weight, info });
         }
         Ok(set)
@@ -138,6 +141,11 @@ impl PluginSet {
         &self.environment
     }
 
+    /// The names of the rewards.
+    pub(crate) fn reward_names(&self) -> Vec<&str> {
+        self.rewards.iter().map(|reward| reward.bound.plugin.name()).collect()
+    }
+
     /// The names of the components that a reward of this name has; none if there is no such reward.
     #[must_use]
     pub fn components(&self, reward: &str) -> Option<Vec<&str>> {
@@ -151,15 +159,44 @@ impl PluginSet {
     }
 }
 
+/// Names as a message lists them.
+pub(crate) fn listed(names: &[impl AsRef<str>]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{}`", name.as_ref())).collect();
+    if quoted.is_empty() { "none".to_owned() } else { quoted.join(", ") }
+}
+
+/// What a plugin's failure to answer means for the set.
+fn ask(plugin: &Plugin) -> impl FnOnce(CallError) -> SetError {
+    let plugin = plugin.name().to_owned();
+    move |source| match source.kind {
+        FailureKind::Refused => SetError::Options { plugin, source },
+        _ => SetError::Ask { plugin, source },
+    }
+}
+
+/// A reward reads its options only when it scores, so it is given a group without a trajectory. One that refuses
+/// such a group whatever its options are is taken as it is, and so is one that fails: that is for the run to see.
+async fn check_reward_options(bound: &Bound) -> Result<(), SetError> {
+    let refusal = async |options| match score(&bound.plugin, &[], options, 0, Seed(0)).await {
+        Err(error) if error.kind == FailureKind::Refused => Some(error),
+        _ => None,
+    };
+    if bound.options.is_empty() {
+        return Ok(());
+    }
+    match refusal(&bound.options).await {
+        Some(error) if refusal(&[]).await.is_none() => Err(ask(&bound.plugin)(error)),
+        _ => Ok(()),
+    }
+}
+
 fn check_options(bound: &Bound, declared: &[OptionInfo]) -> Result<(), SetError> {
     for option in &bound.options {
         if !declared.iter().any(|info| info.name == option.name) {
-            let names: Vec<String> = declared.iter().map(|info| format!("`{}`", info.name)).collect();
-            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(SetError::UnknownOption {
                 plugin: bound.plugin.name().to_owned(),
                 option: option.name.clone(),
-                known,
+                known: declared.iter().map(|info| info.name.clone()).collect(),
             });
         }
     }

@@ -46,10 +46,6 @@ fn first_difference(place: &str, left: &serde_json::Value, right: &serde_json::V
             .enumerate()
             .find_map(|(index, (left, right))| first_difference(&format!("{place}[{index}]"), left, right)),
         _ if left == right => None,
-        _ => Some(Difference {
-            place: place.to_owned(),
-            recorded: left.to_string(),
-            replayed: right.to_string(),
-        }),
+        _ => Some(Difference { place: place.to_owned(), recorded: left.to_string(), replayed: right.to_string() }),
     }
 }

@@ -5,9 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gymkhana_episode::{EpisodeRecord, Sampled, Segment};
 
-use crate::policy::{
-    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop,
-};
+use crate::policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop};
 
 /// Answers with a function of the tokens so far: tests, upper bounds, fixed opponents.
 pub struct ScriptedPolicy<F> {

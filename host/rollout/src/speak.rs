@@ -24,11 +24,7 @@ pub(crate) enum Utterance {
 }
 
 /// Lets the seat speak.
-pub(crate) async fn utterance(
-    play: &mut Play<'_>,
-    seat: u32,
-    plan: &EpisodePlan,
-) -> Result<Utterance, RolloutError> {
+pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, plan: &EpisodePlan) -> Result<Utterance, RolloutError> {
     let rollout = play.rollout;
     let context_limit = match play.speaker {
         Speaker::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),

@@ -71,9 +71,7 @@ fn parse_call(inside: &str) -> WrittenCall {
     let wire: Wire = match serde_json::from_str(text) {
         Ok(wire) => wire,
         Err(error) => {
-            return malformed(format!(
-                "the call is not of the form {{\"name\": …, \"arguments\": {{…}}}}: {error}"
-            ));
+            return malformed(format!("the call is not of the form {{\"name\": …, \"arguments\": {{…}}}}: {error}"));
         }
     };
     match wire.arguments {

@@ -90,10 +90,12 @@ impl<'a> Toolbox<'a> {
             let plugin = &session.tool.bound.plugin;
             let Some(live) = session.live.as_mut().filter(|_| plugin.offers(Optional::FinalView)) else { continue };
             match live.final_view().await {
-                Ok(fields) => views.extend(fields.into_iter().map(|field| NamedValue {
-                    name: format!("{}.{}", plugin.name(), field.name),
-                    value: field.value,
-                })),
+                Ok(fields) => {
+                    views.extend(fields.into_iter().map(|field| NamedValue {
+                        name: format!("{}.{}", plugin.name(), field.name),
+                        value: field.value,
+                    }));
+                }
                 Err(error) => failures.push(session.failure("final view", error)),
             }
         }

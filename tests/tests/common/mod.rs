@@ -1,10 +1,12 @@
 //! A rollout over real components with the tiny model's chat format and a script for a policy.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef, Value};
+use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef, Turn, Value, text_of};
 use gymkhana_rollout::{
     Assembly, Bound, BoundReward, ChatFiles, ChatFormat, EpisodePlan, Limits, PluginSet, ReplyPiece, Rollout, Sampling,
     ScriptedPolicy, Speaker,
@@ -75,12 +77,20 @@ pub fn chat() -> ChatFormat {
     ChatFormat::new(&files).expect("the tiny model's own files are sound")
 }
 
+/// The sandbox of all tests of a file, so that each component is compiled once. Whoever loops is soon stopped.
+fn sandbox() -> &'static Sandbox {
+    static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+    SANDBOX.get_or_init(|| {
+        let limits = gymkhana_sandbox::Limits { budget: Duration::from_millis(200), ..Default::default() };
+        let config = SandboxConfig { max_instances: Some(64), limits, ..SandboxConfig::default() };
+        Sandbox::new(&config).expect("a sandbox")
+    })
+}
+
 /// A rollout over the table's plugins.
 pub async fn rollout(table: &Table, limits: Limits) -> Rollout {
-    let config = SandboxConfig { max_instances: Some(64), ..SandboxConfig::default() };
-    let sandbox = Sandbox::new(&config).expect("a sandbox");
     let bind = |(name, options): &(String, Options)| Bound {
-        plugin: Plugin::load(&sandbox, &component(name), &Grants::default()).expect("a sound plugin"),
+        plugin: Plugin::load(sandbox(), &component(name), &Grants::default()).expect("a sound plugin"),
         options: options.clone(),
     };
     let tools = table.tools.iter().map(bind).collect();
@@ -92,6 +102,15 @@ pub async fn rollout(table: &Table, limits: Limits) -> Rollout {
         success: "environment.success".parse().expect("a rule"),
     };
     Rollout::new(set, chat(), limits, assembly, None, 0)
+}
+
+/// What calls were answered, in their order, and whether they failed.
+pub fn answers(record: &EpisodeRecord) -> Vec<(String, bool)> {
+    let answer = |turn: &Turn| match turn {
+        Turn::Answer { content, failed, .. } => Some((text_of(content), *failed)),
+        _ => None,
+    };
+    record.turns.iter().filter_map(answer).collect()
 }
 
 /// A reply that calls a function.
