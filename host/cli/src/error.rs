@@ -46,6 +46,8 @@ impl Display for CliError {
 pub trait Blame<T> {
     /// The user's.
     fn users(self) -> CliResult<T>;
+    /// The user's, in words that name the object and the fix; the error itself becomes their cause.
+    fn users_as(self, message: impl Display) -> CliResult<T>;
     /// Ours.
     fn ours(self) -> CliResult<T>;
 }
@@ -53,6 +55,10 @@ pub trait Blame<T> {
 impl<T, E: Into<anyhow::Error>> Blame<T> for Result<T, E> {
     fn users(self) -> CliResult<T> {
         self.map_err(|error| CliError { users: true, error: error.into() })
+    }
+
+    fn users_as(self, message: impl Display) -> CliResult<T> {
+        self.map_err(|error| CliError { users: true, error: error.into().context(message.to_string()) })
     }
 
     fn ours(self) -> CliResult<T> {

@@ -11,11 +11,13 @@ use crate::printer::Printer;
 /// Prints a plugin's manifest, its interfaces and its digest.
 pub fn inspect(file: &Path, as_json: bool, printer: &Printer) -> CliResult<()> {
     let bytes = read_plugin_file(file).users()?;
-    let wrong =
-        |cause: String| CliError::mistake(format!("plugin file `{}` cannot be used: {cause}", file.display()));
+    let wrong = |cause: String| CliError::mistake(format!("plugin file `{}` cannot be used: {cause}", file.display()));
     let manifest = read_manifest(&bytes).map_err(|error| wrong(error.to_string()))?;
-    let exported = exports(&bytes).map_err(|error| wrong(error.to_string()))?;
-    let imported = imports(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let mut exported = exports(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let mut imported = imports(&bytes).map_err(|error| wrong(error.to_string()))?;
+    // Whoever builds a component chooses the order, which means nothing.
+    exported.sort();
+    imported.sort();
     let digest = Digest::of(&bytes);
     let contract = manifest.check_contract();
     if as_json {

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gymkhana_registry::{Kind, Lock, LockEntry, read_manifest, read_plugin_file};
-use gymkhana_rollout::{Bound, BoundReward, PluginSet};
-use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
+use gymkhana_rollout::{Bound, BoundReward, PluginSet, SetError};
+use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig, SandboxError};
 use gymkhana_store::RunReader;
 
 use crate::error::{Blame, CliError, CliResult};
 use crate::options::named_values;
-use crate::runfile::{RunFile, nearest};
+use crate::printer::Printer;
+use crate::runfile::{RunFile, did_you_mean};
 
 /// A plugin's file: where it came from and its bytes.
 pub struct PluginFile {
@@ -49,14 +50,28 @@ pub fn recorded_files(run: &RunReader) -> CliResult<Vec<PluginFile>> {
         .collect()
 }
 
-/// A sandbox with the run file's limits.
-pub fn sandbox(file: &RunFile) -> CliResult<Sandbox> {
+/// A sandbox with the run file's limits. Without a folder for compiled plugins it compiles them every time.
+pub fn sandbox(file: &RunFile, printer: &Printer) -> CliResult<Sandbox> {
     let config = SandboxConfig {
+        cache: compiled_plugins(),
         limits: (&file.sandbox).into(),
         max_instances: file.sandbox.instances,
         ..SandboxConfig::default()
     };
-    Sandbox::new(&config).ours()
+    match Sandbox::new(&config) {
+        Err(SandboxError::Cache(error)) => {
+            printer.talk(format!("compiled plugins are not kept: {error}"));
+            Sandbox::new(&SandboxConfig { cache: None, ..config }).users()
+        }
+        other => other.users(),
+    }
+}
+
+/// Where compiled plugins are kept: in this user's folder for caches, if there is one.
+fn compiled_plugins() -> Option<PathBuf> {
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
+    Some(caches.join("gymkhana").join("compiled"))
 }
 
 /// Compiles the plugins and puts them together as the run file says.
@@ -82,7 +97,16 @@ pub async fn assemble(file: &RunFile, sandbox: &Sandbox, files: &[PluginFile]) -
         Ok(BoundReward { bound: bind(plugin, &section.options)?, weight: section.weight })
     });
     let (tools, rewards) = (tools.collect::<CliResult<_>>()?, rewards.collect::<CliResult<_>>()?);
-    PluginSet::assemble(environment, tools, rewards).await.users()
+    PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).users()
+}
+
+fn with_nearest_option(error: SetError) -> anyhow::Error {
+    match &error {
+        SetError::UnknownOption { option, known, .. } => {
+            anyhow::anyhow!("{error}{}", did_you_mean(option, known.iter().map(String::as_str)))
+        }
+        _ => error.into(),
+    }
 }
 
 fn bind(plugin: Plugin, options: &crate::runfile::Options) -> CliResult<Bound> {
@@ -94,7 +118,7 @@ fn only_environment(mut environments: Vec<Plugin>) -> CliResult<Plugin> {
     match (environments.pop(), environments.pop()) {
         (Some(environment), None) => Ok(environment),
         (Some(one), Some(other)) => Err(CliError::mistake(format!(
-            "plugins `{}` and `{}` are both environments; a run has exactly one",
+            "plugins `{}` and `{}` are both environments; a run has exactly one, so leave the other out",
             other.name(),
             one.name()
         ))),
@@ -107,17 +131,14 @@ fn only_environment(mut environments: Vec<Plugin>) -> CliResult<Plugin> {
 /// A section of the run file that no plugin answers to would be a setting that nothing uses.
 fn sections_have_plugins<'a>(
     section: &str,
-    names: impl Iterator<Item = &'a String>,
+    mut names: impl Iterator<Item = &'a String>,
     plugins: &[Plugin],
 ) -> CliResult<()> {
     let known: Vec<&str> = plugins.iter().map(Plugin::name).collect();
-    for name in names.filter(|name| !known.contains(&name.as_str())) {
-        let given = if known.is_empty() { "none".to_owned() } else { format!("`{}`", known.join("`, `")) };
-        let near = nearest(name, known.iter().copied()).map(|near| format!("; did you mean `{near}`?"));
-        return Err(CliError::mistake(format!(
-            "the run file has [{section}.{name}], but --plugins gives no such plugin; its {section} are {given}{}",
-            near.unwrap_or_default()
-        )));
-    }
-    Ok(())
+    let Some(name) = names.find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
+    let given = if known.is_empty() { "none".to_owned() } else { format!("`{}`", known.join("`, `")) };
+    let near = did_you_mean(name, known.iter().copied());
+    Err(CliError::mistake(format!(
+        "the run file has [{section}.{name}], but --plugins gives no such plugin; its {section} are {given}{near}"
+    )))
 }

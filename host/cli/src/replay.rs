@@ -34,7 +34,7 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     let files = plugins::recorded_files(&run)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
     let tally = runtime.block_on(async {
-        let sandbox = plugins::sandbox(&file)?;
+        let sandbox = plugins::sandbox(&file, printer)?;
         let set = plugins::assemble(&file, &sandbox, &files).await?;
         let assembly = Assembly {
             environment_weight: file.environment.weight,
@@ -56,17 +56,13 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     Ok(())
 }
 
-async fn compare(
-    rollout: &Rollout,
-    run: &RunReader,
-    only: Option<EpisodeId>,
-    printer: &Printer,
-) -> CliResult<Tally> {
+async fn compare(rollout: &Rollout, run: &RunReader, only: Option<EpisodeId>, printer: &Printer) -> CliResult<Tally> {
     let episodes = run.episodes()?;
     if let Some(id) = only.filter(|id| !episodes.contains(*id)) {
         return Err(StoreError::NoEpisode(id).into());
     }
-    let progress = printer.progress("replay", episodes.len() as u64);
+    let length = if only.is_some() { 1 } else { episodes.len() };
+    let progress = printer.progress("replay", length as u64);
     let mut tally = Tally::default();
     let mut replays = stream::iter(groups(episodes.read_all()))
         .filter(|group| {

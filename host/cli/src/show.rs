@@ -62,14 +62,14 @@ fn show_episode(record: &EpisodeRecord, printer: &Printer) {
     }
     for score in record.scores.iter().flat_map(|plugin| plugin.scores.iter().map(move |score| (plugin, score))) {
         let (plugin, score) = score;
-        let parts: Vec<String> =
-            score.components.iter().map(|part| format!("{} {}", part.name, part.value)).collect();
+        let parts: Vec<String> = score.components.iter().map(|part| format!("{} {}", part.name, part.value)).collect();
         printer.result(line(&plugin.plugin, &format!("{} ({})", score.total, parts.join(", "))));
     }
     let rewards: Vec<String> = record.rewards.iter().map(ToString::to_string).collect();
     printer.result(line("reward", &rewards.join(", ")));
     printer.result(line("success", if record.success { "yes" } else { "no" }));
-    for (name, facts) in [("facts", &record.extras), ("privileged", &record.privileged), ("tool views", &record.views)] {
+    for (name, facts) in [("facts", &record.extras), ("privileged", &record.privileged), ("tool views", &record.views)]
+    {
         if !facts.is_empty() {
             printer.result(line(name, &facts.iter().map(fact).collect::<Vec<_>>().join(", ")));
         }

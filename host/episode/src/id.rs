@@ -12,6 +12,8 @@ pub enum Phase {
     BeforeSampled,
     /// Played by the oracle, to be imitated.
     Demonstration,
+    /// Training tasks, decoded greedily, to see how far a stage is.
+    Probe,
     /// Trained on.
     Train,
     /// Held-out tasks after the stage, decoded greedily.
@@ -20,10 +22,11 @@ pub enum Phase {
     AfterSampled,
 }
 
-const PHASES: [(Phase, &str); 6] = [
+const PHASES: [(Phase, &str); 7] = [
     (Phase::Before, "before"),
     (Phase::BeforeSampled, "before~"),
     (Phase::Demonstration, "demo"),
+    (Phase::Probe, "probe"),
     (Phase::Train, "train"),
     (Phase::After, "after"),
     (Phase::AfterSampled, "after~"),

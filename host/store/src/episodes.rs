@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gymkhana_episode::{EpisodeId, EpisodeRecord, Phase};
+use gymkhana_episode::{EpisodeId, EpisodeRecord};
 
 use crate::StoreError;
 use crate::journal::Journal;
@@ -102,23 +102,22 @@ impl EpisodeStore {
         Ok(Some(path))
     }
 
-    /// Forgets the episodes from this point of the run on, as a run does that resumes from an older checkpoint: it
-    /// will play and store them again. Returns how many they were. Safe to repeat after a crash.
+    /// Forgets the episodes of which `gone` says so, as a run does that resumes from an older checkpoint: it will
+    /// play and store them again. Returns how many they were. Safe to repeat after a crash.
     ///
     /// # Errors
     /// If a part cannot be read, rewritten or removed.
-    pub fn discard_from(&mut self, stage: u32, phase: Phase, step: u64) -> Result<usize, StoreError> {
-        let first = EpisodeId { stage, phase, step, group: 0, member: 0, attempt: 0 };
+    pub fn discard(&mut self, gone: impl Fn(&EpisodeId) -> bool) -> Result<usize, StoreError> {
         let before = self.stored.len();
         // One home for each episode: with the journal empty, only parts are left to be looked at.
         self.commit()?;
         for (number, ids) in &self.stored.parts {
-            if ids.iter().all(|id| *id < first) {
+            if !ids.iter().any(&gone) {
                 continue;
             }
             let path = part_path(&self.folder, *number);
             let mut kept = read_part(&path)?;
-            kept.retain(|record| record.id < first);
+            kept.retain(|record| !gone(&record.id));
             if kept.is_empty() { remove(&path)? } else { write_part(&path, &kept)? }
         }
         self.stored = EpisodeReader::open(&self.folder)?;

@@ -30,10 +30,13 @@ fn chat_files(trainer: &Trainer) -> ChatFiles {
 pub fn write_chat_files(run: &Path, trainer: &Trainer) -> CliResult<()> {
     let files = chat_files(trainer);
     let folder = run.join(FOLDER);
-    std::fs::create_dir_all(&folder).users()?;
-    let texts = [(TOKENIZER, Some(&files.tokenizer)), (CONFIG, Some(&files.config)), (TEMPLATE, files.template.as_ref())];
+    let full = |path: &Path| format!("cannot write `{}`; free space and run again with --resume", path.display());
+    std::fs::create_dir_all(&folder).users_as(full(&folder))?;
+    let texts =
+        [(TOKENIZER, Some(&files.tokenizer)), (CONFIG, Some(&files.config)), (TEMPLATE, files.template.as_ref())];
     for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
-        gymkhana_registry::write_atomically(&folder.join(name), text.as_bytes()).users()?;
+        let path = folder.join(name);
+        gymkhana_registry::write_atomically(&path, text.as_bytes()).users_as(full(&path))?;
     }
     Ok(())
 }
@@ -43,7 +46,10 @@ pub fn read_chat_files(run: &Path) -> CliResult<ChatFiles> {
     let folder = run.join(FOLDER);
     let read = |name: &str| {
         std::fs::read_to_string(folder.join(name)).map_err(|error| {
-            CliError::mistake(format!("cannot read `{}`: {error}; is the run's folder whole?", folder.join(name).display()))
+            CliError::mistake(format!(
+                "cannot read `{}`: {error}; is the run's folder whole?",
+                folder.join(name).display()
+            ))
         })
     };
     let template = folder.join(TEMPLATE).exists().then(|| read(TEMPLATE)).transpose()?;

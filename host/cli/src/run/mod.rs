@@ -10,9 +10,9 @@ mod tasks;
 
 use std::time::Instant;
 
-use gymkhana_episode::{Phase, Seed};
-use gymkhana_registry::Lock;
-use gymkhana_rollout::{Assembly, Rollout};
+use gymkhana_episode::Seed;
+use gymkhana_registry::{LOCK_FILE, Lock};
+use gymkhana_rollout::{Assembly, Policy, Rollout};
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
@@ -36,6 +36,8 @@ struct Session<'a> {
     metrics: Metrics,
     seed: Seed,
     progress: Progress,
+    /// The last checkpoint's name; none while the weights are those that the run began with.
+    checkpoint: Option<String>,
     /// When this process began, less what earlier ones took.
     begun: Instant,
     /// How many episodes met a failure in this stage, and how many there were.
@@ -44,29 +46,33 @@ struct Session<'a> {
 
 /// Runs.
 pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
-    let file = RunFile::read(&args.run_file, &args.set).users()?;
+    let mut file = RunFile::read(&args.run_file, &args.set).users()?;
     let (files, lock) = plugins::read_files(&args.plugins)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
     runtime.block_on(async {
-        let sandbox = plugins::sandbox(&file)?;
+        let sandbox = plugins::sandbox(&file, printer)?;
         let set = plugins::assemble(&file, &sandbox, &files).await?;
         let success = parse_success(&file, &set)?;
-        let (folder, state) = if args.resume { reopen(args, &file, &lock)? } else { (None, None) };
+        tasks::check_splits(&file, &set).await?;
+        let (folder, state) = if args.resume { reopen(args, &lock)? } else { (None, None) };
         let trainer = start_trainer(&file, folder.as_ref(), state.as_ref())?;
+        file.limits.fit_model(trainer.context()).users()?;
+        if let Some(folder) = &folder {
+            same_run_file(folder, &file)?;
+        }
         let chat = chat::chat_format(&trainer)?;
-        let assembly = Assembly {
-            environment_weight: file.environment.weight,
-            failure_reward: file.failures.reward,
-            success,
-        };
+        let assembly =
+            Assembly { environment_weight: file.environment.weight, failure_reward: file.failures.reward, success };
         let limits = (&file.limits).into();
-        let rollout =
-            Rollout::new(set, chat, limits, assembly, file.policy.system.clone(), file.failures.retries);
+        let rollout = Rollout::new(set, chat, limits, assembly, file.policy.system.clone(), file.failures.retries);
         // Nothing is written before all that the user can have got wrong has been looked at.
         let folder = match folder {
             Some(folder) => folder,
-            None => create(args, &file, &files, &lock, &trainer)?,
+            None => RunFolder::create(&args.out, &file.resolved().ours()?)?,
         };
+        if state.is_none() {
+            fill(&folder, &files, &lock, &trainer)?;
+        }
         let mut session = Session::new(file, printer, folder, rollout, trainer, state)?;
         session.stages().await
     })
@@ -78,40 +84,40 @@ fn parse_success(file: &RunFile, set: &gymkhana_rollout::PluginSet) -> CliResult
     Ok(rule)
 }
 
-/// Makes the run's folder and puts into it what the run is made of.
-fn create(
-    args: &RunArgs,
-    file: &RunFile,
-    files: &[plugins::PluginFile],
-    lock: &Lock,
-    trainer: &Trainer,
-) -> CliResult<RunFolder> {
-    let folder = RunFolder::create(&args.out, &file.resolved().ours()?)?;
+/// Puts into the run's folder what the run is made of. Before the first state is written this may be done again: a
+/// run may have died in the midst of it.
+fn fill(folder: &RunFolder, files: &[plugins::PluginFile], lock: &Lock, trainer: &Trainer) -> CliResult<()> {
     for plugin in files {
         folder.add_plugin(&plugin.bytes)?;
     }
     folder.write_lock(lock)?;
-    write_chat_files(&args.out, trainer)?;
-    Ok(folder)
+    write_chat_files(folder.reader().path(), trainer)
 }
 
-/// Takes up the run that is there, which must be the one that the arguments describe.
-fn reopen(args: &RunArgs, file: &RunFile, lock: &Lock) -> CliResult<(Option<RunFolder>, Option<State>)> {
+/// Takes up the run that is there, which must have the same plugins.
+fn reopen(args: &RunArgs, lock: &Lock) -> CliResult<(Option<RunFolder>, Option<State>)> {
     let folder = RunFolder::open_for_resume(&args.out)?;
-    let out = args.out.display();
-    if folder.reader().run_text()? != file.resolved().ours()? {
-        return Err(CliError::mistake(format!(
-            "the run in `{out}` was started with another run file or other --set values; resume it with those of \
-             `{out}/run.toml`, or start a new run in another --out"
-        )));
-    }
-    if folder.reader().lock()? != *lock {
+    let state = folder.reader().state::<State>()?;
+    let died_early = state.is_none() && !args.out.join(LOCK_FILE).exists();
+    if !died_early && folder.reader().lock()? != *lock {
+        let out = args.out.display();
         return Err(CliError::mistake(format!(
             "the run in `{out}` was started with other plugins; its own are pinned in `{out}/gymkhana.lock`"
         )));
     }
-    let state = folder.reader().state::<State>()?;
     Ok((Some(folder), state))
+}
+
+/// A run goes on as it began.
+fn same_run_file(folder: &RunFolder, file: &RunFile) -> CliResult<()> {
+    if folder.reader().run_text()? == file.resolved().ours()? {
+        return Ok(());
+    }
+    let out = folder.reader().path().display();
+    Err(CliError::mistake(format!(
+        "the run in `{out}` was started with another run file or other --set values; resume it with those of \
+         `{out}/run.toml`, or start a new run in another --out"
+    )))
 }
 
 /// The model: where the run left off, else as the run file says.
@@ -130,7 +136,7 @@ fn start_trainer(file: &RunFile, folder: Option<&RunFolder>, state: Option<&Stat
     if let Some(checkpoint) = &file.policy.checkpoint {
         return Trainer::open(checkpoint, &settings).users();
     }
-    let tiny = file.policy.tiny.clone().unwrap_or_else(TinyModel::default);
+    let tiny = file.policy.tiny.clone().unwrap_or_default();
     Trainer::create(&tiny, &settings).users()
 }
 
@@ -145,16 +151,29 @@ impl<'a> Session<'a> {
     ) -> CliResult<Self> {
         let mut episodes = folder.episodes()?;
         let mut metrics = folder.metrics()?;
+        let checkpoint = state.as_ref().and_then(|state| state.checkpoint.clone());
         let progress = state.map(|state| state.progress).unwrap_or_default();
-        let training = match file.stages.get(progress.stage) {
-            Some(Stage::Sft(_)) => Phase::Demonstration,
-            Some(Stage::Rl(_)) | None => Phase::Train,
-        };
-        progress.rewind(training, &mut episodes, &mut metrics)?;
+        // A run that died while it wrote or removed a checkpoint has left a part of it.
+        let checkpoints = folder.reader().checkpoints_path();
+        state::forget_checkpoints(&checkpoints, progress.stage, checkpoint.as_deref())?;
+        progress.rewind(&mut episodes, &mut metrics)?;
         let begun = progress.begun_before(Instant::now());
         let seed = Seed(file.seed);
         let failed = (0, 0);
-        Ok(Self { file, printer, folder, rollout, trainer, episodes, metrics, seed, progress, begun, failed })
+        Ok(Self {
+            file,
+            printer,
+            folder,
+            rollout,
+            trainer,
+            episodes,
+            metrics,
+            seed,
+            progress,
+            checkpoint,
+            begun,
+            failed,
+        })
     }
 
     async fn stages(&mut self) -> CliResult<()> {
@@ -205,7 +224,8 @@ impl<'a> Session<'a> {
         for stage in &summary.stages {
             self.printer.result(describe(stage));
         }
-        let counters = format!("{} episodes in {}", self.episodes.stored().len(), self.folder.reader().path().display());
+        let counters =
+            format!("{} episodes in {}", self.episodes.stored().len(), self.folder.reader().path().display());
         self.printer.result(format!("{counters}, {:.0} s", summary.seconds));
         Ok(())
     }

@@ -5,8 +5,9 @@ use gymkhana_rollout::Sampling;
 
 use super::Session;
 use super::batch::Batch;
+use super::tasks::Tasks;
 use crate::error::{Blame, CliError, CliResult};
-use crate::runfile::SftStage;
+use crate::runfile::{SftStage, Until};
 
 impl Session<'_> {
     pub(super) async fn sft(&mut self, stage: &SftStage) -> CliResult<()> {
@@ -29,11 +30,35 @@ impl Session<'_> {
             self.record_step(step, &measured, &[])?;
             let loss = measured.iter().find(|(name, _)| name == "loss").map_or(f64::NAN, |(_, loss)| *loss);
             progress.at(step + 1, &format!("loss {loss:.3}"));
-            if (step + 1) % stage.checkpoint_every == 0 || step + 1 == stage.steps {
+            if let Some(until) = &stage.until {
+                let reached = (step + 1) % until.every == 0 && self.probe(step, stage, until, &mut tasks).await?;
+                if let Some(current) = &mut self.progress.current {
+                    current.reached = reached;
+                }
+            }
+            if (step + 1) % stage.checkpoint_every == 0 || self.next_step(stage.steps).is_none() {
                 self.checkpoint().await?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the policy solves as many training tasks, which no step of the stage uses, as the stage is to reach.
+    async fn probe(&mut self, step: u64, stage: &SftStage, until: &Until, tasks: &mut Tasks) -> CliResult<bool> {
+        let unused = stage.steps * u64::from(stage.batch);
+        let tasks = tasks.take(unused, u64::from(until.tasks));
+        let batch = Batch { phase: Phase::Probe, step, tasks, group_size: 1, sampling: Sampling::Greedy };
+        let groups = self.play(&batch, None).await?;
+        let solved = groups.iter().flatten().filter(|record| record.success).count();
+        let success = solved as f64 / f64::from(until.tasks);
+        self.printer.talk(format!(
+            "{} after {} steps: {:.1} % of {} tasks",
+            stage.name,
+            step + 1,
+            100.0 * success,
+            until.tasks
+        ));
+        Ok(success >= until.success)
     }
 
     /// What is imitated: the segments of the episodes that the oracle solved.
@@ -44,7 +69,7 @@ impl Session<'_> {
             let plugin = self.rollout.plugins().environment().plugin.name();
             let failure = groups.iter().flatten().find_map(|record| record.failures.first());
             let why = failure.map_or_else(
-                || "its oracle solves no task: does the run give the tools that it needs?".to_owned(),
+                || "its oracle solves no task: does the run give the tools and the turns that it needs?".to_owned(),
                 ToString::to_string,
             );
             return Err(CliError::mistake(format!("environment `{plugin}` gives nothing to imitate: {why}")));
@@ -54,16 +79,12 @@ impl Session<'_> {
 
     /// The next training step, if any is left.
     pub(super) fn next_step(&self, steps: u64) -> Option<u64> {
-        self.progress.current.as_ref().map(|current| current.step).filter(|step| *step < steps)
+        let current = self.progress.current.as_ref().filter(|current| !current.reached)?;
+        Some(current.step).filter(|step| *step < steps)
     }
 
     /// Writes what was measured at a step.
-    pub(super) fn record_step(
-        &mut self,
-        step: u64,
-        measured: &[(String, f64)],
-        more: &[(&str, f64)],
-    ) -> CliResult<()> {
+    pub(super) fn record_step(&mut self, step: u64, measured: &[(String, f64)], more: &[(&str, f64)]) -> CliResult<()> {
         let values: Vec<(&str, f64)> =
             measured.iter().map(|(name, value)| (name.as_str(), *value)).chain(more.iter().copied()).collect();
         Ok(self.metrics.append(self.progress.stage as u32, step, &values)?)

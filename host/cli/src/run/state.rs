@@ -1,5 +1,6 @@
 //! Where a run is, so that it can be taken up where it was.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gymkhana_episode::Phase;
@@ -47,15 +48,25 @@ pub(super) struct Current {
     pub tokens: u64,
     /// The run's seconds when it began.
     pub begun: f64,
+    /// It has reached what it was to reach, before its last step.
+    pub reached: bool,
 }
 
 impl Progress {
-    /// Forgets what was recorded after this point: it will be played again. `training` is the phase of the
-    /// stage's training episodes.
-    pub fn rewind(&self, training: Phase, episodes: &mut EpisodeStore, metrics: &mut Metrics) -> CliResult<()> {
-        let (phase, step) = self.current.as_ref().map_or((Phase::Before, 0), |current| (training, current.step));
-        episodes.discard_from(self.stage as u32, phase, step)?;
-        Ok(metrics.rewind_before(self.stage as u32, step)?)
+    /// Forgets what was recorded after this point: it will be played again.
+    pub fn rewind(&self, episodes: &mut EpisodeStore, metrics: &mut Metrics) -> CliResult<()> {
+        let stage = self.stage as u32;
+        let step = self.current.as_ref().map(|current| current.step);
+        episodes.discard(|id| {
+            let again = match (id.phase, step) {
+                (_, None) => true,
+                (Phase::Before | Phase::BeforeSampled, Some(_)) => false,
+                (Phase::Demonstration | Phase::Probe | Phase::Train, Some(step)) => id.step >= step,
+                (Phase::After | Phase::AfterSampled, Some(_)) => true,
+            };
+            id.stage > stage || (id.stage == stage && again)
+        })?;
+        Ok(metrics.rewind_before(stage, step.unwrap_or(0))?)
     }
 
     /// When the run would have begun, had it never been stopped.
@@ -66,7 +77,8 @@ impl Progress {
     /// Begins the stage.
     pub fn begin(&mut self, name: &str, before: Success) {
         let begun = self.finished.iter().map(|stage| stage.seconds).sum();
-        self.current = Some(Current { name: name.to_owned(), step: 0, before, episodes: 0, tokens: 0, begun });
+        self.current =
+            Some(Current { name: name.to_owned(), step: 0, before, episodes: 0, tokens: 0, begun, reached: false });
     }
 
     /// Ends the stage and goes to the next.
@@ -111,28 +123,30 @@ impl Session<'_> {
             std::fs::remove_dir_all(&path).ours()?;
         }
         let position = serde_json::json!({ "stage": stage, "step": step });
-        self.trainer.save(&path, &position).await.users()?;
+        let full = format!("cannot write the checkpoint `{}`; free space and run again with --resume", path.display());
+        self.trainer.save(&path, &position).await.users_as(full)?;
         self.episodes.commit()?;
+        self.checkpoint = Some(name.clone());
         self.write_state()?;
-        for entry in std::fs::read_dir(&folder).ours()?.flatten() {
-            let other = entry.file_name().to_string_lossy().into_owned();
-            if other.starts_with(&format!("{stage}-")) && other != name {
-                std::fs::remove_dir_all(entry.path()).ours()?;
-            }
-        }
-        Ok(())
+        forget_checkpoints(&folder, stage, Some(&name))
     }
 
     /// Writes where the run is; its weights are those of the last checkpoint.
     pub(super) fn write_state(&mut self) -> CliResult<()> {
         self.progress.seconds = self.begun.elapsed().as_secs_f64();
-        let checkpoint = match &self.progress.current {
-            Some(current) => Some(format!("{}-{:06}", self.progress.stage, current.step)),
-            // Between two stages the weights are those at the end of the last.
-            None => self.file.stages.get(self.progress.stage.wrapping_sub(1)).map(|stage| {
-                format!("{}-{:06}", self.progress.stage - 1, stage.steps())
-            }),
-        };
-        Ok(self.folder.write_state(&State { checkpoint, progress: self.progress.clone() })?)
+        Ok(self.folder.write_state(&State { checkpoint: self.checkpoint.clone(), progress: self.progress.clone() })?)
     }
+}
+
+/// Removes what the stage has in the folder of checkpoints but for the one to keep, and what was never finished.
+pub(super) fn forget_checkpoints(folder: &Path, stage: usize, keep: Option<&str>) -> CliResult<()> {
+    for entry in std::fs::read_dir(folder).ours()?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // A checkpoint that is being written has a dot before its name.
+        let of_stage = name.trim_start_matches('.').starts_with(&format!("{stage}-"));
+        if of_stage && Some(name.as_str()) != keep {
+            std::fs::remove_dir_all(entry.path()).ours()?;
+        }
+    }
+    Ok(())
 }

@@ -1,9 +1,11 @@
 //! Which task comes next: a split without end in its order, a finite one shuffled anew in every pass.
 
 use gymkhana_episode::{Seed, TaskRef};
+use gymkhana_rollout::PluginSet;
 
 use super::Session;
 use crate::error::{Blame, CliError, CliResult};
+use crate::runfile::{RunFile, did_you_mean};
 
 /// The tasks of one split.
 pub(super) struct Tasks {
@@ -46,25 +48,40 @@ impl Tasks {
 impl Session<'_> {
     /// The tasks of a split under the run's options.
     pub(super) async fn tasks(&self, split: &str) -> CliResult<Tasks> {
-        let bound = self.rollout.plugins().environment();
-        let splits = bound.plugin.splits(&bound.options).await.users()?;
-        let Some(found) = splits.iter().find(|each| each.name == split) else {
-            let known: Vec<String> = splits.iter().map(|split| format!("`{}`", split.name)).collect();
-            return Err(CliError::mistake(format!(
-                "environment `{}` has no split `{split}`; it has {}",
-                bound.plugin.name(),
-                known.join(", ")
-            )));
-        };
-        if found.tasks == Some(0) {
-            return Err(CliError::mistake(format!(
-                "split `{split}` of environment `{}` has no task under these options",
-                bound.plugin.name()
-            )));
-        }
+        let count = count_tasks(self.rollout.plugins(), split).await?;
         let seed = self.seed.child("tasks").child(split);
-        Ok(Tasks { split: split.to_owned(), count: found.tasks, seed, pass: None, order: vec![] })
+        Ok(Tasks { split: split.to_owned(), count, seed, pass: None, order: vec![] })
     }
+}
+
+/// Refuses a run file whose splits the environment does not have, or in which there is no task.
+pub(super) async fn check_splits(file: &RunFile, plugins: &PluginSet) -> CliResult<()> {
+    count_tasks(plugins, &file.environment.train).await?;
+    if file.evaluation.tasks > 0 {
+        count_tasks(plugins, &file.environment.held_out).await?;
+    }
+    Ok(())
+}
+
+/// How many tasks a split has, if they end.
+async fn count_tasks(plugins: &PluginSet, split: &str) -> CliResult<Option<u64>> {
+    let bound = plugins.environment();
+    let name = bound.plugin.name();
+    let splits = bound.plugin.splits(&bound.options).await.users()?;
+    let Some(found) = splits.iter().find(|each| each.name == split) else {
+        let known: Vec<String> = splits.iter().map(|split| format!("`{}`", split.name)).collect();
+        let near = did_you_mean(split, splits.iter().map(|split| split.name.as_str()));
+        return Err(CliError::mistake(format!(
+            "environment `{name}` has no split `{split}`; it has {}{near}",
+            known.join(", ")
+        )));
+    };
+    if found.tasks == Some(0) {
+        return Err(CliError::mistake(format!(
+            "split `{split}` of environment `{name}` has no task under these options; choose other ones"
+        )));
+    }
+    Ok(found.tasks)
 }
 
 #[cfg(test)]
@@ -73,8 +90,7 @@ mod tests {
 
     #[test]
     fn every_pass_over_a_finite_split_has_each_task_once() {
-        let mut tasks =
-            Tasks { split: "train".to_owned(), count: Some(5), seed: Seed(3), pass: None, order: vec![] };
+        let mut tasks = Tasks { split: "train".to_owned(), count: Some(5), seed: Seed(3), pass: None, order: vec![] };
         let mut passes: Vec<Vec<u64>> = Vec::new();
         for pass in 0..20 {
             let taken: Vec<u64> = tasks.take(pass * 5, 5).into_iter().map(|task| task.index).collect();

@@ -17,8 +17,13 @@ fn nearest_of(message: &str) -> Option<&str> {
     nearest(wrong, quoted)
 }
 
+/// What stands behind a message about a wrong name: the candidate that is most like it, if there is one.
+pub fn did_you_mean<'a>(wrong: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+    nearest(wrong, candidates).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
+}
+
 /// The candidate that is most like `wrong`, if any is like it at all.
-pub fn nearest<'a>(wrong: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+fn nearest<'a>(wrong: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |candidate: &str| strsim::jaro_winkler(wrong, candidate);
     candidates
         .map(|candidate| (likeness(candidate), candidate))

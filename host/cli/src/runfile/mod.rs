@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use hint::nearest;
+pub use hint::did_you_mean;
 pub use sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, Options, PolicySection, RewardSection,
-    RlStage, SandboxSection, SftStage, Stage, ToolSection,
+    RlStage, SandboxSection, SftStage, Stage, ToolSection, Until,
 };
 
 /// A run file says what cannot be.
 #[derive(Debug, thiserror::Error)]
 pub enum RunFileError {
     /// It cannot be read.
-    #[error("cannot read the run file {path}")]
+    #[error("the run file `{path}` cannot be read; check the path")]
     Read {
         /// The file.
         path: PathBuf,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::RunFileError;
 
 /// Refuses a value out of range by its key.
-pub(super) fn check_range<T: PartialOrd + Display>(
+pub(super) fn check_range<T: PartialOrd + Display + Copy>(
     key: &str,
     value: T,
     range: RangeInclusive<T>,
@@ -117,8 +117,9 @@ pub struct LimitsSection {
     pub turns: u32,
     /// Tokens of one reply.
     pub reply_tokens: usize,
-    /// Tokens of a context, prompt and replies together; the model's own limit holds as well.
-    pub context_tokens: usize,
+    /// Tokens of a context, prompt and replies together; by default as many as the model can take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<usize>,
     /// Calls of an episode.
     pub calls: u32,
     /// Wall-clock seconds of an episode.
@@ -127,7 +128,7 @@ pub struct LimitsSection {
 
 impl Default for LimitsSection {
     fn default() -> Self {
-        Self { turns: 8, reply_tokens: 256, context_tokens: 2048, calls: 32, seconds: 600.0 }
+        Self { turns: 8, reply_tokens: 256, context_tokens: None, calls: 32, seconds: 600.0 }
     }
 }
 
@@ -135,9 +136,28 @@ impl LimitsSection {
     pub(super) fn check(&self) -> Result<(), RunFileError> {
         check_range("limits.turns", self.turns, 1..=100_000, "a number from 1 to 100000")?;
         check_range("limits.reply_tokens", self.reply_tokens, 1..=1_000_000, "a number from 1 to 1000000")?;
-        check_range("limits.context_tokens", self.context_tokens, 2..=10_000_000, "a number from 2 to 10000000")?;
+        let context = self.context_tokens.unwrap_or(2);
+        check_range("limits.context_tokens", context, 2..=10_000_000, "a number from 2 to 10000000")?;
         check_range("limits.calls", self.calls, 1..=100_000, "a number from 1 to 100000")?;
         check_range("limits.seconds", self.seconds, 0.001..=1e6, "from 0.001 to 1000000 seconds")
+    }
+}
+
+impl LimitsSection {
+    /// Writes down how much context there is, so that a replay needs no model to know it.
+    ///
+    /// # Errors
+    /// If the run file wants more than the model can take.
+    pub fn fit_model(&mut self, context: usize) -> Result<(), RunFileError> {
+        match self.context_tokens {
+            Some(wanted) if wanted > context => Err(RunFileError::Contradiction(format!(
+                "limits.context_tokens is {wanted}, but the model takes {context} tokens; lower it or leave it out"
+            ))),
+            _ => {
+                self.context_tokens.get_or_insert(context);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -145,7 +165,7 @@ impl From<&LimitsSection> for gymkhana_rollout::Limits {
     fn from(section: &LimitsSection) -> Self {
         Self {
             turns: section.turns,
-            context_tokens: section.context_tokens,
+            context_tokens: section.context_tokens.unwrap_or(usize::MAX),
             calls: section.calls,
             time: Duration::from_secs_f64(section.seconds),
             reply_tokens: section.reply_tokens,
@@ -266,12 +286,27 @@ pub struct SftStage {
     pub steps: u64,
     /// Demonstrations in one step; each is of a task of its own.
     pub batch: u32,
+    /// When the stage ends before its last step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
     /// A checkpoint is written after so many steps, and at the end.
     pub checkpoint_every: u64,
     /// Adam and the learning rate.
     pub optimizer: Optimizer,
     /// The weight of the loss on tokens that no policy says, against 1 for those it says.
     pub other_tokens: f64,
+}
+
+/// Ends a stage early: once the policy solves enough training tasks by greedy decoding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Until {
+    /// The share of tasks that is enough, from 0 to 1.
+    pub success: f64,
+    /// It is measured after so many steps.
+    pub every: u64,
+    /// On so many tasks, which no step of the stage uses.
+    pub tasks: u32,
 }
 
 impl Default for SftStage {
@@ -281,6 +316,7 @@ impl Default for SftStage {
             name: "sft".to_owned(),
             steps: 100,
             batch: 48,
+            until: None,
             checkpoint_every: 50,
             optimizer: settings.optimizer,
             other_tokens: settings.other_tokens,
@@ -292,11 +328,7 @@ impl SftStage {
     /// The trainer's settings.
     #[must_use]
     pub fn settings(&self) -> SftSettings {
-        SftSettings {
-            optimizer: self.optimizer.clone(),
-            other_tokens: self.other_tokens,
-            ..SftSettings::default()
-        }
+        SftSettings { optimizer: self.optimizer.clone(), other_tokens: self.other_tokens, ..SftSettings::default() }
     }
 }
 
@@ -352,8 +384,7 @@ impl RlStage {
     pub fn settings(&self) -> Result<RlSettings, RunFileError> {
         let contradiction = |message: String| RunFileError::Contradiction(format!("stage `{}`: {message}", self.name));
         let preset = Algorithm::preset_text(&self.algorithm).map_err(|error| {
-            let near = super::hint::nearest(&self.algorithm, Algorithm::preset_names());
-            let near = near.map(|near| format!(". Did you mean `{near}`?")).unwrap_or_default();
+            let near = super::did_you_mean(&self.algorithm, Algorithm::preset_names());
             contradiction(format!("{error}{near}"))
         })?;
         let mut flags: toml::Table = toml::from_str(preset).map_err(|error| contradiction(error.to_string()))?;
@@ -392,6 +423,11 @@ impl Stage {
             Self::Sft(stage) => {
                 check_range(&key("batch"), stage.batch, 1..=65_536, "a number from 1 to 65536")?;
                 check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
+                if let Some(until) = &stage.until {
+                    check_range(&key("until.success"), until.success, 0.0..=1.0, "a share from 0 to 1")?;
+                    check_range(&key("until.every"), until.every, 1..=u64::MAX, "at least 1")?;
+                    check_range(&key("until.tasks"), until.tasks, 1..=65_536, "a number from 1 to 65536")?;
+                }
                 let settings = stage.settings().check();
                 settings.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name())))
             }

@@ -37,7 +37,7 @@ impl WordProblems {
 
 impl Environment for WordProblems {
     fn info() -> Info {
-        let difficulty = "How hard: 1 is one operation on numbers below 20, 2 a product of two-digit numbers and \
+        let difficulty = "How hard: 1 is one operation on numbers of two digits, 2 a product of two-digit numbers and \
                           one more operation, 3 three operations, 4 four and a number that does not matter";
         Info::new("Arithmetic stories; answer with the number alone", ["solver"])
             .option(OptionInfo::new("difficulty", difficulty, 2).within(1.0, 4.0))

@@ -43,21 +43,19 @@ pub const CONTAINERS: [&str; 6] = ["boxes", "bags", "bins", "jars", "packs", "cr
 pub const THINGS: [&str; 12] =
     ["pens", "cups", "nuts", "coins", "eggs", "figs", "caps", "beads", "keys", "cards", "pins", "bolts"];
 
-/// Below twenty, as one learns them by heart.
-const SMALL: Numbers = (2, 19);
 /// Two digits, so that a product needs a calculator.
 const WIDE: Numbers = (11, 99);
 const ANY: Numbers = (2, 99);
 const FEW: Numbers = (2, 9);
 
-/// One operation on two small numbers.
+/// One operation on two numbers of two digits, most often a product.
 const ONE: &[Template] = &[
-    template("a+b", &[SMALL, SMALL], "{N} has {a} {t} and finds {b} more. How many {t} in all?"),
-    template("a+b", &[SMALL, SMALL], "{N} buys {a} {t}, then {b} {t}. How many {t} in all?"),
-    template("a-b", &[SMALL, SMALL], "{N} has {a} {t} and loses {b}. How many {t} are left?"),
-    template("a-b", &[SMALL, SMALL], "Of {a} {t} {N} sells {b}. How many {t} are left?"),
-    template("a*b", &[SMALL, SMALL], "{N} has {a} {o} of {b} {t}. How many {t} in all?"),
-    template("a*b", &[SMALL, SMALL], "{N} finds {a} {t} a day. How many {t} in {b} days?"),
+    template("a+b", &[WIDE, WIDE], "{N} has {a} {t} and finds {b} more. How many {t} in all?"),
+    template("a-b", &[WIDE, WIDE], "Of {a} {t} {N} sells {b}. How many {t} are left?"),
+    template("a*b", &[WIDE, WIDE], "{N} has {a} {o} of {b} {t}. How many {t} in all?"),
+    template("a*b", &[WIDE, WIDE], "{N} finds {a} {t} a day. How many {t} in {b} days?"),
+    template("a*b", &[WIDE, WIDE], "{N} lays {t} in {a} rows of {b}. How many {t} in all?"),
+    template("a*b", &[WIDE, WIDE], "Each of {a} {o} holds {b} {t}. How many {t} has {N}?"),
 ];
 
 /// Two operations, one of them a product that needs a calculator.
