@@ -1,5 +1,6 @@
 //! Episodes of environments.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use gymkhana_episode::{Call, Content, NamedValue, Opening, Part, SeatFunctions, Seed, TaskRef};
@@ -8,7 +9,7 @@ use crate::bindings::exports::gymkhana::plugin::{environment, environment_oracle
 use crate::convert::Parts;
 use crate::live::{Entry, Slot, look};
 use crate::plugin::offered;
-use crate::{CallError, EnvironmentInfo, LogLine, Plugin, SplitInfo, convert, info};
+use crate::{CallError, CallFuture, EnvironmentInfo, LogLine, Plugin, SplitInfo, convert, info};
 
 /// How an episode began.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,28 +94,30 @@ impl Plugin {
     ///
     /// # Errors
     /// If the plugin is no environment, fails, or describes what the contract forbids.
-    pub async fn environment_info(&self) -> Result<Arc<EnvironmentInfo>, CallError> {
-        let describe = async || {
-            let mut slot = open(self, Seed(0)).await?;
-            let mut live = slot.enter(Entry::Look("describe"))?;
-            let called = live.guest.call_describe(&mut live.store);
-            let outcome = live.meter.run(slot.wall(), called).await;
-            slot.leave_plain(live, outcome, info::environment).map(Arc::new)
-        };
-        self.environment_cell().get_or_try_init(describe).await.cloned()
+    pub fn environment_info(&self) -> CallFuture<'_, Arc<EnvironmentInfo>> {
+        Box::pin(async move {
+            let describe = async || {
+                let mut slot = open(self, Seed(0)).await?;
+                let mut live = slot.enter(Entry::Look("describe"))?;
+                let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_describe(&mut live.store))).await;
+                slot.leave_plain(live, outcome, info::environment).map(Arc::new)
+            };
+            self.environment_cell().get_or_try_init(describe).await.cloned()
+        })
     }
 
     /// The environment's splits under these options.
     ///
     /// # Errors
     /// If the plugin is no environment, fails, or does not know an option.
-    pub async fn splits(&self, options: &[NamedValue]) -> Result<Vec<SplitInfo>, CallError> {
-        let mut slot = open(self, Seed(0)).await?;
-        let options = convert::named_value_params(options);
-        let mut live = slot.enter(Entry::Look("splits"))?;
-        let called = live.guest.call_splits(&mut live.store, &options);
-        let outcome = live.meter.run(slot.wall(), called).await;
-        slot.leave(live, outcome, info::splits)
+    pub fn splits<'a>(&'a self, options: &'a [NamedValue]) -> CallFuture<'a, Vec<SplitInfo>> {
+        Box::pin(async move {
+            let mut slot = open(self, Seed(0)).await?;
+            let options = convert::named_value_params(options);
+            let mut live = slot.enter(Entry::Look("splits"))?;
+            let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_splits(&mut live.store, &options))).await;
+            slot.leave(live, outcome, info::splits)
+        })
     }
 }
 
@@ -130,55 +133,67 @@ impl EnvironmentEpisode {
     /// # Errors
     /// If the plugin is no environment, refuses the task or an option, fails, or returns what the contract forbids;
     /// or if no place becomes free in time.
-    pub async fn start(
-        plugin: &Plugin,
-        task: &TaskRef,
-        options: &[NamedValue],
+    pub fn start<'a>(
+        plugin: &'a Plugin,
+        task: &'a TaskRef,
+        options: &'a [NamedValue],
         seed: Seed,
-    ) -> Result<(Self, Started), CallError> {
-        let info = plugin.environment_info().await?;
-        let mut slot = open(plugin, seed).await?;
-        let options = convert::named_value_params(options);
-        let task = environment::Task { split: &task.split, index: task.index };
-        let mut live = slot.enter(Entry::Act)?;
-        let called = live.guest.call_start(&mut live.store, task, &options, seed.0);
-        let outcome = live.meter.run(slot.wall(), called).await;
-        let (handle, started) = slot.leave(live, outcome, |started| accept_start(started, &info))?;
-        let totals = vec![0.0; info.seats.len()];
-        Ok((Self { plugin: plugin.clone(), info, slot, handle, totals }, started))
+    ) -> CallFuture<'a, (Self, Started)> {
+        Box::pin(async move {
+            let info = plugin.environment_info().await?;
+            let mut slot = open(plugin, seed).await?;
+            let options = convert::named_value_params(options);
+            let task = environment::Task { split: &task.split, index: task.index };
+            let mut live = slot.enter(Entry::Act)?;
+            let outcome =
+                live.meter.run(slot.wall(), pin!(live.guest.call_start(&mut live.store, task, &options, seed.0))).await;
+            let (handle, started) = slot.leave(live, outcome, |started| accept_start(started, &info))?;
+            let totals = vec![0.0; info.seats.len()];
+            Ok((Self { plugin: plugin.clone(), info, slot, handle, totals }, started))
+        })
     }
 
     /// Acts for a seat.
     ///
     /// # Errors
     /// If the environment fails or returns what the contract forbids: it is then gone.
-    pub async fn step(&mut self, seat: u32, deed: Deed<'_>) -> Result<Stepped, CallError> {
-        let parts;
-        let deed = match deed {
-            Deed::Message(content) => {
-                parts = Parts::of(content);
-                environment::Deed::Message(parts.as_slice())
-            }
-            Deed::Call(call) => environment::Deed::Call(convert::call_param(call)),
-            Deed::Other(content) => {
-                parts = Parts::of(content);
-                environment::Deed::Other(parts.as_slice())
-            }
-        };
-        let mut live = self.slot.enter(Entry::Act)?;
-        let called = live.guest.call_step(&mut live.store, self.handle, environment::Action { seat, deed });
-        let outcome = live.meter.run(self.slot.wall(), called).await;
-        let Self { slot, info, totals, .. } = self;
-        slot.leave(live, outcome, |stepped| accept_step(stepped, info, totals))
+    pub fn step<'a>(&'a mut self, seat: u32, deed: Deed<'a>) -> CallFuture<'a, Stepped> {
+        Box::pin(async move {
+            let parts;
+            let deed = match deed {
+                Deed::Message(content) => {
+                    parts = Parts::of(content);
+                    environment::Deed::Message(parts.as_slice())
+                }
+                Deed::Call(call) => environment::Deed::Call(convert::call_param(call)),
+                Deed::Other(content) => {
+                    parts = Parts::of(content);
+                    environment::Deed::Other(parts.as_slice())
+                }
+            };
+            let mut live = self.slot.enter(Entry::Act)?;
+            let outcome = live
+                .meter
+                .run(
+                    self.slot.wall(),
+                    pin!(live.guest.call_step(&mut live.store, self.handle, environment::Action { seat, deed })),
+                )
+                .await;
+            let Self { slot, info, totals, .. } = self;
+            slot.leave(live, outcome, |stepped| accept_step(stepped, info, totals))
+        })
     }
 
     /// The episode's whole state, the host's side included.
     ///
     /// # Errors
     /// If the environment does not offer it, or fails.
-    pub async fn snapshot(&mut self) -> Result<Snapshot, CallError> {
-        let bytes = look!(self.slot, self.plugin, snapshot, "environment-snapshot", call_snapshot(self.handle), Ok)?;
-        Ok(Snapshot { bytes, clock: self.slot.clock(), calls: self.slot.calls })
+    pub fn snapshot(&mut self) -> CallFuture<'_, Snapshot> {
+        Box::pin(async move {
+            let bytes =
+                look!(self.slot, self.plugin, snapshot, "environment-snapshot", call_snapshot(self.handle), Ok)?;
+            Ok(Snapshot { bytes, clock: self.slot.clock(), calls: self.slot.calls })
+        })
     }
 
     /// A new episode in the state of a snapshot. With the seed of the first episode it goes on as that one would.
@@ -187,30 +202,36 @@ impl EnvironmentEpisode {
     ///
     /// # Errors
     /// If the environment does not offer it, fails, or cannot read the bytes.
-    pub async fn restore(plugin: &Plugin, snapshot: &Snapshot, seed: Seed) -> Result<Self, CallError> {
-        let info = plugin.environment_info().await?;
-        let mut slot = open(plugin, seed).await?;
-        let handle = look!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes), Ok)?;
-        slot.resume(snapshot.clock, snapshot.calls);
-        let totals = vec![0.0; info.seats.len()];
-        Ok(Self { plugin: plugin.clone(), info, slot, handle, totals })
+    pub fn restore<'a>(plugin: &'a Plugin, snapshot: &'a Snapshot, seed: Seed) -> CallFuture<'a, Self> {
+        Box::pin(async move {
+            let info = plugin.environment_info().await?;
+            let mut slot = open(plugin, seed).await?;
+            let handle = look!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes), Ok)?;
+            slot.resume(snapshot.clock, snapshot.calls);
+            let totals = vec![0.0; info.seats.len()];
+            Ok(Self { plugin: plugin.clone(), info, slot, handle, totals })
+        })
     }
 
     /// A canonical form of the state.
     ///
     /// # Errors
     /// If the environment does not offer it, or fails.
-    pub async fn state_key(&mut self) -> Result<Vec<u8>, CallError> {
-        look!(self.slot, self.plugin, state_key, "environment-state-key", call_state_key(self.handle), Ok)
+    pub fn state_key(&mut self) -> CallFuture<'_, Vec<u8>> {
+        Box::pin(async move {
+            look!(self.slot, self.plugin, state_key, "environment-state-key", call_state_key(self.handle), Ok)
+        })
     }
 
     /// What rewards and teachers may see and a policy never does.
     ///
     /// # Errors
     /// If the environment does not offer it, or fails.
-    pub async fn privileged(&mut self) -> Result<Vec<NamedValue>, CallError> {
-        let accept = convert::named_values;
-        look!(self.slot, self.plugin, privileged, "environment-privileged", call_privileged(self.handle), accept)
+    pub fn privileged(&mut self) -> CallFuture<'_, Vec<NamedValue>> {
+        Box::pin(async move {
+            let accept = convert::named_values;
+            look!(self.slot, self.plugin, privileged, "environment-privileged", call_privileged(self.handle), accept)
+        })
     }
 
     /// The expert's next turn for the seat to move. `tools` names the functions that the run's tools offer, and
@@ -218,41 +239,47 @@ impl EnvironmentEpisode {
     ///
     /// # Errors
     /// If the environment does not offer it, or fails.
-    pub async fn advise(&mut self, tools: &[String], results: &[String]) -> Result<Advice, CallError> {
-        let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-        let results: Vec<&str> = results.iter().map(String::as_str).collect();
-        let accept = |advice| {
-            Ok(match advice {
-                environment_oracle::Advice::Message(text) => Advice::Message(text),
-                environment_oracle::Advice::Calls(calls) => Advice::Calls(convert::calls(calls)),
-            })
-        };
-        let (slot, handle) = (&mut self.slot, self.handle);
-        look!(slot, self.plugin, oracle, "environment-oracle", call_advise(handle, &tools, &results), accept)
+    pub fn advise<'a>(&'a mut self, tools: &'a [String], results: &'a [String]) -> CallFuture<'a, Advice> {
+        Box::pin(async move {
+            let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+            let results: Vec<&str> = results.iter().map(String::as_str).collect();
+            let accept = |advice| {
+                Ok(match advice {
+                    environment_oracle::Advice::Message(text) => Advice::Message(text),
+                    environment_oracle::Advice::Calls(calls) => Advice::Calls(convert::calls(calls)),
+                })
+            };
+            let (slot, handle) = (&mut self.slot, self.handle);
+            look!(slot, self.plugin, oracle, "environment-oracle", call_advise(handle, &tools, &results), accept)
+        })
     }
 
     /// A hint after an attempt that failed.
     ///
     /// # Errors
     /// If the environment does not offer it, or fails.
-    pub async fn guidance(&mut self) -> Result<Content, CallError> {
-        let accept = |parts| Ok(convert::content(parts));
-        look!(self.slot, self.plugin, guidance, "environment-guidance", call_guidance(self.handle), accept)
+    pub fn guidance(&mut self) -> CallFuture<'_, Content> {
+        Box::pin(async move {
+            let accept = |parts| Ok(convert::content(parts));
+            look!(self.slot, self.plugin, guidance, "environment-guidance", call_guidance(self.handle), accept)
+        })
     }
 
     /// A picture for people.
     ///
     /// # Errors
     /// If the environment does not offer it, or fails.
-    pub async fn render(&mut self) -> Result<Picture, CallError> {
-        let accept = |picture| {
-            Ok(match picture {
-                environment_render::Picture::Text(text) => Picture::Text(text),
-                environment_render::Picture::Svg(svg) => Picture::Svg(svg),
-                environment_render::Picture::Other(text) => Picture::Other(text),
-            })
-        };
-        look!(self.slot, self.plugin, render, "environment-render", call_render(self.handle), accept)
+    pub fn render(&mut self) -> CallFuture<'_, Picture> {
+        Box::pin(async move {
+            let accept = |picture| {
+                Ok(match picture {
+                    environment_render::Picture::Text(text) => Picture::Text(text),
+                    environment_render::Picture::Svg(svg) => Picture::Svg(svg),
+                    environment_render::Picture::Other(text) => Picture::Other(text),
+                })
+            };
+            look!(self.slot, self.plugin, render, "environment-render", call_render(self.handle), accept)
+        })
     }
 
     /// Takes what the environment logged and was not taken yet.
@@ -264,11 +291,13 @@ impl EnvironmentEpisode {
     ///
     /// # Errors
     /// If the environment fails at that.
-    pub async fn close(mut self) -> Result<(), CallError> {
-        let mut live = self.slot.enter(Entry::Look("close"))?;
-        let called = live.guest.call_close(&mut live.store, self.handle);
-        let outcome = live.meter.run(self.slot.wall(), called).await;
-        self.slot.leave_plain(live, outcome, Ok)
+    pub fn close(mut self) -> CallFuture<'static, ()> {
+        Box::pin(async move {
+            let mut live = self.slot.enter(Entry::Look("close"))?;
+            let outcome =
+                live.meter.run(self.slot.wall(), pin!(live.guest.call_close(&mut live.store, self.handle))).await;
+            self.slot.leave_plain(live, outcome, Ok)
+        })
     }
 }
 

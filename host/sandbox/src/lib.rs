@@ -34,7 +34,7 @@ pub use cache::CacheError;
 pub use capacity::places_for;
 pub use config::{Limits, SandboxConfig};
 pub use environment::{Advice, Deed, EnvironmentEpisode, Picture, Snapshot, Started, Stepped};
-pub use error::CallError;
+pub use error::{CallError, CallFuture};
 pub use grant::{Grants, Refusal};
 pub use info::{ComponentInfo, EnvironmentInfo, OptionInfo, Range, RewardInfo, SplitInfo, ToolInfo};
 pub use log::{LogLevel, LogLine};

@@ -3,6 +3,7 @@
 //! While a call runs, the instance is out of its slot. It comes back only if the guest returned: after a trap, a
 //! limit or a call that was dropped half-way it is gone, and the slot remembers why.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +70,8 @@ impl<G> Slot<G> {
                 Ok(UpdateDeadline::Yield(1))
             }
         });
-        let instance = match meter.run(limits.wall, plugin.linked().instantiate_async(&mut store)).await {
+        let outcome = meter.run(limits.wall, pin!(plugin.linked().instantiate_async(&mut store))).await;
+        let instance = match outcome {
             Ok(Ok(instance)) => instance,
             failed => return Err(why_failed(failed, &mut store, &limits)),
         };
@@ -175,7 +177,9 @@ macro_rules! look {
         let indices = $crate::plugin::offered($plugin.indices().$indices.as_ref(), &$plugin, $interface)?;
         let mut live = $slot.enter($crate::live::Entry::Look($interface))?;
         let outcome = match indices.load(&mut live.store, &live.instance) {
-            Ok(guest) => live.meter.run($slot.wall(), guest.$function(&mut live.store $(, $argument)*)).await,
+            Ok(guest) => {
+                live.meter.run($slot.wall(), std::pin::pin!(guest.$function(&mut live.store $(, $argument)*))).await
+            }
             Err(error) => Ok(Err(error)),
         };
         $slot.leave(live, outcome, $accept)

@@ -1,6 +1,7 @@
 //! Scores of finished trajectories, each group in a fresh store that no agent ever touched.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 
 use gymkhana_episode::{
@@ -12,7 +13,7 @@ use crate::bindings::gymkhana::plugin::types;
 use crate::convert::Parts;
 use crate::live::{Entry, Slot};
 use crate::plugin::offered;
-use crate::{CallError, Plugin, RewardInfo, convert, info};
+use crate::{CallError, CallFuture, Plugin, RewardInfo, convert, info};
 
 /// What a reward sees of a finished episode, and nothing else.
 #[derive(Debug, Clone, Copy)]
@@ -67,15 +68,16 @@ impl Plugin {
     ///
     /// # Errors
     /// If the plugin is no reward, fails, or describes what the contract forbids.
-    pub async fn reward_info(&self) -> Result<Arc<RewardInfo>, CallError> {
-        let describe = async || {
-            let mut slot = open(self, Seed(0)).await?;
-            let mut live = slot.enter(Entry::Look("describe"))?;
-            let called = live.guest.call_describe(&mut live.store);
-            let outcome = live.meter.run(slot.wall(), called).await;
-            slot.leave_plain(live, outcome, info::reward).map(Arc::new)
-        };
-        self.reward_cell().get_or_try_init(describe).await.cloned()
+    pub fn reward_info(&self) -> CallFuture<'_, Arc<RewardInfo>> {
+        Box::pin(async move {
+            let describe = async || {
+                let mut slot = open(self, Seed(0)).await?;
+                let mut live = slot.enter(Entry::Look("describe"))?;
+                let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_describe(&mut live.store))).await;
+                slot.leave_plain(live, outcome, info::reward).map(Arc::new)
+            };
+            self.reward_cell().get_or_try_init(describe).await.cloned()
+        })
     }
 }
 
@@ -90,14 +92,14 @@ async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<reward::Guest>, CallEr
 /// # Errors
 /// If the plugin is no reward, fails, refuses an option, or returns what the contract forbids: NaN, a number out of
 /// its range, other components than it describes, a wrong number of scores.
-pub async fn score(
-    plugin: &Plugin,
-    group: &[Trajectory<'_>],
-    options: &[NamedValue],
+pub fn score<'a>(
+    plugin: &'a Plugin,
+    group: &'a [Trajectory<'a>],
+    options: &'a [NamedValue],
     training_step: u64,
     seed: Seed,
-) -> Result<Vec<Vec<Score>>, CallError> {
-    Scorer::open(plugin, seed).await?.score(group, options, training_step).await
+) -> CallFuture<'a, Vec<Vec<Score>>> {
+    Box::pin(async move { Scorer::open(plugin, seed).await?.score(group, options, training_step).await })
 }
 
 /// A live reward that may score more than once. Only for measuring what a fresh store costs: training uses [`score`].
@@ -111,31 +113,39 @@ impl Scorer {
     ///
     /// # Errors
     /// As [`score`].
-    pub async fn open(plugin: &Plugin, seed: Seed) -> Result<Self, CallError> {
-        Ok(Self { info: plugin.reward_info().await?, slot: open(plugin, seed).await? })
+    pub fn open(plugin: &Plugin, seed: Seed) -> CallFuture<'_, Self> {
+        Box::pin(async move { Ok(Self { info: plugin.reward_info().await?, slot: open(plugin, seed).await? }) })
     }
 
     /// Scores one group.
     ///
     /// # Errors
     /// As [`score`].
-    pub async fn score(
-        &mut self,
-        group: &[Trajectory<'_>],
-        options: &[NamedValue],
+    pub fn score<'a>(
+        &'a mut self,
+        group: &'a [Trajectory<'a>],
+        options: &'a [NamedValue],
         training_step: u64,
-    ) -> Result<Vec<Vec<Score>>, CallError> {
-        let Self { info, slot } = self;
-        let lists: Vec<Lists<'_>> = group.iter().map(Lists::of).collect();
-        let turns: Vec<Vec<reward::Turn<'_>>> =
-            group.iter().zip(&lists).map(|(trajectory, lists)| turns(trajectory, lists)).collect();
-        let group_param: Vec<reward::Trajectory<'_>> =
-            group.iter().zip(&lists).zip(&turns).map(|((one, lists), turns)| lists.trajectory(one, turns)).collect();
-        let options = convert::named_value_params(options);
-        let mut live = slot.enter(Entry::Act)?;
-        let called = live.guest.call_score(&mut live.store, &group_param, &options, training_step);
-        let outcome = live.meter.run(slot.wall(), called).await;
-        slot.leave(live, outcome, |scores| accept(scores, group, info))
+    ) -> CallFuture<'a, Vec<Vec<Score>>> {
+        Box::pin(async move {
+            let Self { info, slot } = self;
+            let lists: Vec<Lists<'_>> = group.iter().map(Lists::of).collect();
+            let turns: Vec<Vec<reward::Turn<'_>>> =
+                group.iter().zip(&lists).map(|(trajectory, lists)| turns(trajectory, lists)).collect();
+            let group_param: Vec<reward::Trajectory<'_>> = group
+                .iter()
+                .zip(&lists)
+                .zip(&turns)
+                .map(|((one, lists), turns)| lists.trajectory(one, turns))
+                .collect();
+            let options = convert::named_value_params(options);
+            let mut live = slot.enter(Entry::Act)?;
+            let outcome = live
+                .meter
+                .run(slot.wall(), pin!(live.guest.call_score(&mut live.store, &group_param, &options, training_step)))
+                .await;
+            slot.leave(live, outcome, |scores| accept(scores, group, info))
+        })
     }
 }
 

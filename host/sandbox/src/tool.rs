@@ -1,5 +1,6 @@
 //! Sessions of tools.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use gymkhana_episode::{Call, Content, Function, NamedValue, Seed};
@@ -7,7 +8,7 @@ use gymkhana_episode::{Call, Content, Function, NamedValue, Seed};
 use crate::bindings::exports::gymkhana::plugin::tool;
 use crate::live::{Entry, Slot, look};
 use crate::plugin::offered;
-use crate::{CallError, LogLine, Plugin, Snapshot, ToolInfo, convert, info};
+use crate::{CallError, CallFuture, LogLine, Plugin, Snapshot, ToolInfo, convert, info};
 
 /// What a tool answers to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,28 +31,30 @@ impl Plugin {
     ///
     /// # Errors
     /// If the plugin is no tool, fails, or describes what the contract forbids.
-    pub async fn tool_info(&self) -> Result<Arc<ToolInfo>, CallError> {
-        let describe = async || {
-            let mut slot = open(self, Seed(0)).await?;
-            let mut live = slot.enter(Entry::Look("describe"))?;
-            let called = live.guest.call_describe(&mut live.store);
-            let outcome = live.meter.run(slot.wall(), called).await;
-            slot.leave_plain(live, outcome, info::tool).map(Arc::new)
-        };
-        self.tool_cell().get_or_try_init(describe).await.cloned()
+    pub fn tool_info(&self) -> CallFuture<'_, Arc<ToolInfo>> {
+        Box::pin(async move {
+            let describe = async || {
+                let mut slot = open(self, Seed(0)).await?;
+                let mut live = slot.enter(Entry::Look("describe"))?;
+                let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_describe(&mut live.store))).await;
+                slot.leave_plain(live, outcome, info::tool).map(Arc::new)
+            };
+            self.tool_cell().get_or_try_init(describe).await.cloned()
+        })
     }
 
     /// The tool's functions under these options.
     ///
     /// # Errors
     /// If the plugin is no tool, fails, does not know an option, or offers functions that no policy can be shown.
-    pub async fn functions(&self, options: &[NamedValue]) -> Result<Vec<Function>, CallError> {
-        let mut slot = open(self, Seed(0)).await?;
-        let options = convert::named_value_params(options);
-        let mut live = slot.enter(Entry::Look("functions"))?;
-        let called = live.guest.call_functions(&mut live.store, &options);
-        let outcome = live.meter.run(slot.wall(), called).await;
-        slot.leave(live, outcome, info::functions)
+    pub fn functions<'a>(&'a self, options: &'a [NamedValue]) -> CallFuture<'a, Vec<Function>> {
+        Box::pin(async move {
+            let mut slot = open(self, Seed(0)).await?;
+            let options = convert::named_value_params(options);
+            let mut live = slot.enter(Entry::Look("functions"))?;
+            let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_functions(&mut live.store, &options))).await;
+            slot.leave(live, outcome, info::functions)
+        })
     }
 }
 
@@ -66,31 +69,40 @@ impl ToolSession {
     ///
     /// # Errors
     /// If the plugin is no tool, refuses an option, or fails; or if no place becomes free in time.
-    pub async fn open(
-        plugin: &Plugin,
-        setup: Option<&[u8]>,
-        options: &[NamedValue],
+    pub fn open<'a>(
+        plugin: &'a Plugin,
+        setup: Option<&'a [u8]>,
+        options: &'a [NamedValue],
         seed: Seed,
-    ) -> Result<Self, CallError> {
-        let mut slot = open(plugin, seed).await?;
-        let options = convert::named_value_params(options);
-        let mut live = slot.enter(Entry::Act)?;
-        let called = live.guest.call_open(&mut live.store, setup, &options, seed.0);
-        let outcome = live.meter.run(slot.wall(), called).await;
-        let handle = slot.leave(live, outcome, Ok)?;
-        Ok(Self { plugin: plugin.clone(), slot, handle })
+    ) -> CallFuture<'a, Self> {
+        Box::pin(async move {
+            let mut slot = open(plugin, seed).await?;
+            let options = convert::named_value_params(options);
+            let mut live = slot.enter(Entry::Act)?;
+            let outcome =
+                live.meter.run(slot.wall(), pin!(live.guest.call_open(&mut live.store, setup, &options, seed.0))).await;
+            let handle = slot.leave(live, outcome, Ok)?;
+            Ok(Self { plugin: plugin.clone(), slot, handle })
+        })
     }
 
     /// Calls a function.
     ///
     /// # Errors
     /// If the tool fails: its state is then gone, and a new session must be opened.
-    pub async fn call(&mut self, call: &Call) -> Result<Answer, CallError> {
-        let mut live = self.slot.enter(Entry::Act)?;
-        let called = live.guest.call_call(&mut live.store, self.handle, convert::call_param(call));
-        let outcome = live.meter.run(self.slot.wall(), called).await;
-        self.slot.leave(live, outcome, |answer| {
-            Ok(Answer { content: convert::content(answer.content), failed: answer.failed })
+    pub fn call<'a>(&'a mut self, call: &'a Call) -> CallFuture<'a, Answer> {
+        Box::pin(async move {
+            let mut live = self.slot.enter(Entry::Act)?;
+            let outcome = live
+                .meter
+                .run(
+                    self.slot.wall(),
+                    pin!(live.guest.call_call(&mut live.store, self.handle, convert::call_param(call))),
+                )
+                .await;
+            self.slot.leave(live, outcome, |answer| {
+                Ok(Answer { content: convert::content(answer.content), failed: answer.failed })
+            })
         })
     }
 
@@ -98,29 +110,35 @@ impl ToolSession {
     ///
     /// # Errors
     /// If the tool does not offer it, or fails.
-    pub async fn final_view(&mut self) -> Result<Vec<NamedValue>, CallError> {
-        let accept = convert::named_values;
-        look!(self.slot, self.plugin, final_view, "tool-final-view", call_final_view(self.handle), accept)
+    pub fn final_view(&mut self) -> CallFuture<'_, Vec<NamedValue>> {
+        Box::pin(async move {
+            let accept = convert::named_values;
+            look!(self.slot, self.plugin, final_view, "tool-final-view", call_final_view(self.handle), accept)
+        })
     }
 
     /// The session's whole state, the host's side included.
     ///
     /// # Errors
     /// If the tool does not offer it, or fails.
-    pub async fn snapshot(&mut self) -> Result<Snapshot, CallError> {
-        let bytes = look!(self.slot, self.plugin, tool_snapshot, "tool-snapshot", call_snapshot(self.handle), Ok)?;
-        Ok(Snapshot { bytes, clock: self.slot.clock(), calls: self.slot.calls })
+    pub fn snapshot(&mut self) -> CallFuture<'_, Snapshot> {
+        Box::pin(async move {
+            let bytes = look!(self.slot, self.plugin, tool_snapshot, "tool-snapshot", call_snapshot(self.handle), Ok)?;
+            Ok(Snapshot { bytes, clock: self.slot.clock(), calls: self.slot.calls })
+        })
     }
 
     /// A new session in the state of a snapshot. With the seed of the first session it goes on as that one would.
     ///
     /// # Errors
     /// If the tool does not offer it, fails, or cannot read the bytes.
-    pub async fn restore(plugin: &Plugin, snapshot: &Snapshot, seed: Seed) -> Result<Self, CallError> {
-        let mut slot = open(plugin, seed).await?;
-        let handle = look!(slot, plugin, tool_snapshot, "tool-snapshot", call_restore(&snapshot.bytes), Ok)?;
-        slot.resume(snapshot.clock, snapshot.calls);
-        Ok(Self { plugin: plugin.clone(), slot, handle })
+    pub fn restore<'a>(plugin: &'a Plugin, snapshot: &'a Snapshot, seed: Seed) -> CallFuture<'a, Self> {
+        Box::pin(async move {
+            let mut slot = open(plugin, seed).await?;
+            let handle = look!(slot, plugin, tool_snapshot, "tool-snapshot", call_restore(&snapshot.bytes), Ok)?;
+            slot.resume(snapshot.clock, snapshot.calls);
+            Ok(Self { plugin: plugin.clone(), slot, handle })
+        })
     }
 
     /// Takes what the tool logged and was not taken yet.
@@ -132,10 +150,12 @@ impl ToolSession {
     ///
     /// # Errors
     /// If the tool fails at that.
-    pub async fn close(mut self) -> Result<(), CallError> {
-        let mut live = self.slot.enter(Entry::Look("close"))?;
-        let called = live.guest.call_close(&mut live.store, self.handle);
-        let outcome = live.meter.run(self.slot.wall(), called).await;
-        self.slot.leave_plain(live, outcome, Ok)
+    pub fn close(mut self) -> CallFuture<'static, ()> {
+        Box::pin(async move {
+            let mut live = self.slot.enter(Entry::Look("close"))?;
+            let outcome =
+                live.meter.run(self.slot.wall(), pin!(live.guest.call_close(&mut live.store, self.handle))).await;
+            self.slot.leave_plain(live, outcome, Ok)
+        })
     }
 }
