@@ -112,17 +112,21 @@ impl Assembly {
                     return self.failure_reward;
                 }
                 let earned = record.environment_rewards.iter().find(|rewards| rewards.seat == seat);
-                let earned: f64 = earned.map_or(0.0, |rewards| rewards.rewards.iter().sum());
-                let scored: f64 = record
+                let earned = earned.map_or(0.0, |rewards| sum(rewards.rewards.iter().copied()));
+                let scored = record
                     .scores
                     .iter()
                     .zip(weights)
                     .flat_map(|(plugin, weight)| plugin.scores.iter().map(move |score| (score, weight)))
                     .filter(|(score, _)| score.seat == seat)
-                    .map(|(score, weight)| score.total * weight)
-                    .sum();
-                self.environment_weight * earned + scored
+                    .map(|(score, weight)| score.total * weight);
+                self.environment_weight * earned + sum(scored)
             })
             .collect();
     }
+}
+
+/// A sum that is 0 when there is nothing to add: the standard library's is then -0, which a reader would wonder at.
+pub(crate) fn sum(numbers: impl Iterator<Item = f64>) -> f64 {
+    numbers.fold(0.0, |sum, number| sum + number)
 }

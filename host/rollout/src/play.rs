@@ -13,6 +13,7 @@ use gymkhana_episode::{
 };
 use gymkhana_sandbox::{CallError, Deed, EnvironmentEpisode, Optional, Stepped};
 
+use crate::assembly::sum;
 use crate::chat::Role;
 use crate::context::Context;
 use crate::injected::Injected;
@@ -296,7 +297,7 @@ impl Play<'_> {
     fn take_in(&mut self, stepped: Stepped, mover: u32, deed: Deed<'_>) -> Result<(), Ending> {
         for rewards in &mut self.rewards {
             let earned = stepped.rewards.iter().filter(|(seat, _)| *seat == rewards.seat);
-            rewards.rewards.push(earned.map(|(_, reward)| reward).sum());
+            rewards.rewards.push(sum(earned.map(|(_, reward)| *reward)));
         }
         let mut call = match deed {
             Deed::Call(call) => Some(call),

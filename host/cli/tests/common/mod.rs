@@ -1,0 +1,185 @@
+//! Runs the binary `host` as a user does: in a folder of its own, looking at exit code, outputs and files alone.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use gymkhana_episode::EpisodeRecord;
+use gymkhana_store::RunReader;
+use gymkhana_tests::component;
+
+/// The plugins of word problems, as `--plugins` takes them.
+pub const WORD_PROBLEMS: &str = "plugins/word-problems.wasm,plugins/calculator.wasm,plugins/answer-match.wasm";
+
+/// The smallest run that does everything: two stages, tool calls, evaluations before and after. Calls cost points, so
+/// that even a model that knows nothing gets rewards that differ, and its weights move.
+pub const SMALL_RUN: &str = r#"
+seed = 1
+success = "answer-match.correct"
+
+[policy]
+slots = 8
+tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }
+
+[rewards.answer-match]
+options = { per-call-cost = 0.5 }
+
+[limits]
+turns = 3
+reply_tokens = 32
+
+[evaluation]
+tasks = 4
+
+[[stages]]
+kind = "sft"
+steps = 2
+batch = 4
+checkpoint_every = 1
+
+[[stages]]
+kind = "rl"
+steps = 2
+groups = 4
+group_size = 4
+optimizer = { learning_rate = 1e-2 }
+"#;
+
+/// What a command came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The exit code; none when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub results: String,
+    /// Standard error.
+    pub talk: String,
+}
+
+impl Outcome {
+    /// What stands on standard output, after success.
+    pub fn succeeded(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.results
+    }
+}
+
+/// A folder in which commands run; `plugins` in it holds the components.
+pub struct Desk {
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    /// An empty desk, but for the plugins.
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let plugins = component("word-problems").parent().expect("components lie in a folder").to_owned();
+        std::os::unix::fs::symlink(plugins, folder.path().join("plugins")).expect("a link to the plugins");
+        Self { folder }
+    }
+
+    /// A desk with this text as `run.toml`.
+    pub fn with_run_file(text: &str) -> Self {
+        let desk = Self::new();
+        desk.write("run.toml", text);
+        desk
+    }
+
+    /// Where a file is.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.path(name), bytes).expect("a file can be written");
+    }
+
+    /// A command of this desk that has no terminal.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_host"));
+        command.args(arguments);
+        self.settle(&mut command);
+        command
+    }
+
+    /// As `command`, with no file beyond this size allowed: what a full disk is like.
+    pub fn command_with_file_limit(&self, kibibytes: u32, arguments: &[&str]) -> Command {
+        // A shell's limit is counted in blocks of 512 bytes. Unless it is ignored, a signal ends the process.
+        let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", 2 * kibibytes);
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_host")]).args(arguments);
+        self.settle(&mut command);
+        // Compiled plugins are larger than any limit here; without a home they are not kept.
+        command.env_remove("XDG_CACHE_HOME").env_remove("HOME");
+        command
+    }
+
+    fn settle(&self, command: &mut Command) {
+        // All desks share compiled plugins, and leave those of the user alone.
+        let caches = concat!(env!("CARGO_TARGET_TMPDIR"), "/caches");
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env("COLUMNS", "100").env("XDG_CACHE_HOME", caches);
+    }
+
+    /// Runs `host` with these arguments.
+    pub fn host(&self, arguments: &[&str]) -> Outcome {
+        finish(&mut self.command(arguments))
+    }
+
+    /// `host run` of this desk's run file into `out`, with more arguments behind.
+    pub fn run(&self, plugins: &str, more: &[&str]) -> Outcome {
+        self.host(&run_arguments(plugins, more))
+    }
+
+    /// All episodes of the run in `out`, sorted by id.
+    pub fn episodes(&self) -> Vec<EpisodeRecord> {
+        episodes(&self.path("out"))
+    }
+}
+
+/// The arguments of `Desk::run`.
+pub fn run_arguments<'a>(plugins: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["run", "run.toml", "--plugins", plugins, "--out", "out"], more].concat()
+}
+
+/// Runs a command to its end.
+pub fn finish(command: &mut Command) -> Outcome {
+    let output = command.output().expect("the command can be started");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the host writes UTF-8");
+    Outcome { code: output.status.code(), results: text(output.stdout), talk: text(output.stderr) }
+}
+
+/// All episodes of a run, sorted by id.
+pub fn episodes(run: &Path) -> Vec<EpisodeRecord> {
+    let reader = RunReader::open(run).and_then(|run| run.episodes()).expect("a run");
+    let mut records: Vec<EpisodeRecord> = reader.read_all().collect::<Result<_, _>>().expect("sound parts");
+    records.sort_by_key(|record| record.id);
+    records
+}
+
+/// Every file below a folder, by its path from there, with its size; sorted. A folder in which a run goes on may be
+/// looked at: files that vanish meanwhile are left out.
+pub fn files_below(folder: &Path) -> Vec<(String, u64)> {
+    fn walk(root: &Path, folder: &Path, found: &mut Vec<(String, u64)>) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let (path, metadata) = (entry.path(), entry.metadata());
+            if metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
+                walk(root, &path, found);
+            } else if let (Ok(below), Ok(metadata)) = (path.strip_prefix(root), metadata) {
+                found.push((below.to_string_lossy().into_owned(), metadata.len()));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(folder, folder, &mut found);
+    found.sort();
+    found
+}
+
+/// The JSON in a file.
+pub fn json(path: &Path) -> serde_json::Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

@@ -1,0 +1,190 @@
+//! With `deterministic = true` the same seed gives the same run: on any number of workers, and however often it was
+//! killed on its way.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use common::{Desk, Outcome, SMALL_RUN, WORD_PROBLEMS, episodes, files_below, finish, run_arguments};
+use gymkhana_episode::{EpisodeId, EpisodeRecord, Seed};
+use gymkhana_rollout::Difference;
+use serde_json::Value;
+
+/// The small run with twice as many steps, but the first stage is content after three of four.
+fn desk() -> Desk {
+    let longer = SMALL_RUN.replace("steps = 2", "steps = 4");
+    let until = "kind = \"sft\"\nuntil = { success = 0.0, every = 3, tasks = 2 }";
+    let longer = longer.replace("kind = \"sft\"", until);
+    Desk::with_run_file(&format!("deterministic = true\n{longer}"))
+}
+
+/// What must be the same: everything but times.
+struct Essence {
+    records: Vec<EpisodeRecord>,
+    /// The weights and the optimiser's state after each stage, by file.
+    weights: BTreeMap<String, Vec<u8>>,
+    metrics: Vec<Value>,
+}
+
+impl Essence {
+    fn of(desk: &Desk) -> Self {
+        let out = desk.path("out");
+        let tensors =
+            files_below(&out.join("checkpoints")).into_iter().filter(|(path, _)| path.ends_with(".safetensors"));
+        let weights = tensors.map(|(path, _)| {
+            let bytes = fs::read(out.join("checkpoints").join(&path)).expect("a file of a checkpoint");
+            (path, bytes)
+        });
+        let text = fs::read_to_string(out.join("metrics.jsonl")).expect("metrics");
+        let metrics = text.lines().map(|line| {
+            let mut line: Value = serde_json::from_str(line).expect("JSON");
+            let fields = line.as_object_mut().expect("an object");
+            fields.remove("time");
+            let values = fields["values"].as_object_mut().expect("an object");
+            values.retain(|name, _| !name.starts_with("seconds"));
+            line
+        });
+        Self { records: desk.episodes(), weights: weights.collect(), metrics: metrics.collect() }
+    }
+
+    fn assert_same(&self, other: &Self) {
+        let ids = |essence: &Self| essence.records.iter().map(|record| record.id).collect::<Vec<EpisodeId>>();
+        assert_eq!(ids(self), ids(other));
+        for (one, other) in self.records.iter().zip(&other.records) {
+            // Tokens, log-probabilities and entropies with everything that plugins said.
+            assert_eq!(Difference::between(one, other), None, "{}", one.id);
+        }
+        assert_eq!(self.metrics, other.metrics);
+        let names = |essence: &Self| essence.weights.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(self), names(other));
+        let files =
+            ["0-000003", "1-000004"].map(|step| ["model", "trainer"].map(|file| format!("{step}/{file}.safetensors")));
+        assert_eq!(names(self), files.concat());
+        for (name, bytes) in &self.weights {
+            assert!(*bytes == other.weights[name], "{name} differs");
+        }
+    }
+
+    /// How often the weights moved in the second stage: without that the tests here would say little.
+    fn updates(&self) -> f64 {
+        self.metrics.iter().filter_map(|line| line["values"]["updates"].as_f64()).sum()
+    }
+}
+
+fn run_on_workers(desk: &Desk, workers: &str, more: &[&str]) -> Outcome {
+    let mut command = desk.command(&run_arguments(WORD_PROBLEMS, more));
+    finish(command.env("TOKIO_WORKER_THREADS", workers))
+}
+
+#[test]
+fn the_number_of_workers_changes_nothing_and_the_seed_everything() {
+    let [one, four, other] = [("1", vec![]), ("4", vec![]), ("4", vec!["--set", "seed=2"])].map(|(workers, more)| {
+        let desk = desk();
+        run_on_workers(&desk, workers, &more).succeeded();
+        Essence::of(&desk)
+    });
+    one.assert_same(&four);
+    assert!(one.updates() >= 2.0, "{}", one.updates());
+    let name = "1-000004/model.safetensors";
+    assert!(one.weights[name] != other.weights[name]);
+    let replies = |essence: &Essence| essence.records.iter().map(|record| record.segments.clone()).collect::<Vec<_>>();
+    assert_ne!(replies(&one), replies(&other));
+}
+
+/// Kills come after a seeded number of changes in the run's folder, so that they fall on all that a run does: the
+/// making of its folder, episodes, parts, metrics, checkpoints, evaluations.
+#[test]
+fn a_run_that_was_killed_again_and_again_ends_as_if_nothing_had_been() {
+    let undisturbed = desk();
+    undisturbed.run(WORD_PROBLEMS, &[]).succeeded();
+    let disturbed = desk();
+    let mut moments = Seed(20_260).child("kills").stream();
+    let mut kills = 0;
+    // The first two die young, while their folders are made.
+    for most in [2, 8].into_iter().chain([40; 8]) {
+        let changes = 1 + moments.below(most);
+        let pause = Duration::from_micros(moments.below(3_000));
+        if !start(&disturbed).killed_after(changes, pause, &disturbed.path("out")) {
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills >= 4, "only {kills} kills came before the end");
+    resume(&disturbed).succeeded();
+    Essence::of(&undisturbed).assert_same(&Essence::of(&disturbed));
+    assert_each_stored_once(&disturbed.path("out"));
+    let partial = files_below(&disturbed.path("out/checkpoints")).into_iter().find(|(path, _)| path.starts_with('.'));
+    assert_eq!(partial, None, "a half checkpoint was left");
+    let stages = |desk: &Desk| {
+        let summary = common::json(&desk.path("out/summary.json"));
+        let stages = summary["stages"].as_array().expect("a list").clone();
+        let timeless = stages.into_iter().map(|mut stage| {
+            stage.as_object_mut().expect("an object").remove("seconds");
+            stage
+        });
+        timeless.collect::<Vec<Value>>()
+    };
+    assert_eq!(stages(&undisturbed), stages(&disturbed));
+    let replayed = disturbed.host(&["replay", "out"]).succeeded();
+    assert!(replayed.contains(&format!("every byte equal: {}", disturbed.episodes().len())), "{replayed}");
+}
+
+/// Each Parquet part, looked at alone: a second count would hide if the host read them together.
+fn assert_each_stored_once(out: &Path) {
+    let alone = tempfile::tempdir().expect("a temporary folder");
+    fs::create_dir(alone.path().join("episodes")).expect("a folder can be made");
+    fs::write(alone.path().join("run.toml"), "").expect("a file can be written");
+    let copy = alone.path().join("episodes/part-000001.parquet");
+    let mut stored = 0;
+    for (part, _) in files_below(&out.join("episodes")) {
+        assert!(part.ends_with(".parquet"), "{part} was left");
+        fs::copy(out.join("episodes").join(part), &copy).expect("a file can be copied");
+        stored += episodes(alone.path()).len();
+    }
+    assert_eq!(stored, episodes(out).len());
+}
+
+struct Running(Child);
+
+fn start(desk: &Desk) -> Running {
+    let mut command = desk.command(&again(desk));
+    Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the host can be started"))
+}
+
+fn resume(desk: &Desk) -> Outcome {
+    desk.host(&again(desk))
+}
+
+/// The arguments that begin the run, or take it up if it has begun.
+fn again(desk: &Desk) -> Vec<&'static str> {
+    let begun = desk.path("out/run.toml").exists();
+    run_arguments(WORD_PROBLEMS, if begun { &["--resume"] } else { &[] })
+}
+
+impl Running {
+    /// Kills the process a little after its folder has changed so often; false if it ended before, which it must
+    /// have done well.
+    fn killed_after(mut self, changes: u64, pause: Duration, out: &Path) -> bool {
+        let mut seen = files_below(out);
+        let mut left = changes;
+        while left > 0 {
+            if let Some(status) = self.0.try_wait().expect("the process can be asked") {
+                assert!(status.success(), "{status}");
+                return false;
+            }
+            let now = files_below(out);
+            if now != seen {
+                (seen, left) = (now, left - 1);
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        std::thread::sleep(pause);
+        self.0.kill().expect("the process can be killed");
+        let status = self.0.wait().expect("the process can be waited for");
+        !status.success()
+    }
+}

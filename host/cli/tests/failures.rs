@@ -1,0 +1,178 @@
+//! Runs whose plugins fail: they go on with typed failures in the record, up to their limit of failures.
+//!
+//! The policy is a checkpoint that was taught two replies, one of them harmless, so that about half of the episodes
+//! meet the failure.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use common::Desk;
+use gymkhana_episode::{Boundary, Ending, EpisodeRecord, FailureKind, Sampled, Seed, Segment};
+use gymkhana_rollout::{ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
+use gymkhana_trainer::{Optimizer, Settings, SftSettings, TinyModel, Trainer};
+
+/// What the hostile environment says first.
+const PROMPT: &str = "Say yes.";
+/// Calls the function of the hostile tool that panics.
+const CALL: &str = "<tool_call>\n{\"name\": \"trap\", \"arguments\": {}}\n</tool_call>";
+/// The marks of a call are one token each, all its other bytes are; and one token ends the reply.
+const MARKS_IN_BYTES: usize = "<tool_call>".len() + "</tool_call>".len() - 3;
+const PLUGINS: &str = "plugins/guest-hostile-environment.wasm,plugins/guest-hostile-tool.wasm";
+
+/// A checkpoint that says `yes` or makes the call, each with a probability of about one half.
+fn taught() -> &'static Path {
+    static TAUGHT: OnceLock<PathBuf> = OnceLock::new();
+    TAUGHT.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("taught");
+        // Checkpoints are never overwritten; this one is of an earlier run of the tests.
+        let _none = std::fs::remove_dir_all(&folder);
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(teach(&["yes", CALL], &folder));
+        folder
+    })
+}
+
+async fn teach(replies: &[&str], folder: &Path) {
+    let tiny = TinyModel { layers: 2, width: 32, heads: 2, kv_heads: 2, mlp: 64, context: 192 };
+    let trainer = Trainer::create(&tiny, &Settings { seed: Seed(5), ..Settings::default() }).expect("a tiny model");
+    let chat = chat_of(&trainer);
+    let prompt = Message { role: Role::User, text: PROMPT.to_owned() };
+    let extended = chat.extend(&Rendered::default(), &[prompt], &[], false).expect("a prompt in tokens");
+    let (Extension::Restart(prompt), _) = extended else { panic!("a new conversation begins anew") };
+    let demonstrations: Vec<Segment> = replies
+        .iter()
+        .map(|reply| {
+            let tokens = chat.encode_reply(&[ReplyPiece::Frame(reply)]).expect("a reply in tokens");
+            let zeros = vec![0.0; tokens.len()];
+            let versions = vec![0; tokens.len()];
+            let mut segment = Segment::default();
+            segment.append_given(&prompt, 0, 0);
+            let reply = Sampled { tokens, log_probs: zeros.clone(), entropies: zeros, versions };
+            segment.append_sampled(&reply, 0, 0).expect("columns of one length");
+            segment
+        })
+        .collect();
+    let optimizer = Optimizer { learning_rate: 1e-2, ..Optimizer::default() };
+    let settings = SftSettings { optimizer, ..SftSettings::default() };
+    for _ in 0..150 {
+        trainer.sft_step(&demonstrations, &settings).await.expect("a training step");
+    }
+    trainer.save(folder, &serde_json::Value::Null).await.expect("a checkpoint");
+}
+
+fn chat_of(trainer: &Trainer) -> ChatFormat {
+    let text = |wanted: &str| {
+        let found = trainer.files().iter().find(|(name, _)| *name == wanted);
+        found.map(|(_, text)| text.to_owned()).expect("a tiny model has this file")
+    };
+    let files = ChatFiles {
+        tokenizer: text("tokenizer.json"),
+        config: text("tokenizer_config.json"),
+        template: Some(text("chat_template.jinja")),
+    };
+    ChatFormat::new(&files).expect("the tiny model's own files are sound")
+}
+
+/// A desk whose run is one step of 32 episodes of one turn; the environment behaves so, and so many failures are
+/// allowed.
+fn desk(behaviour: &str, limit: f64) -> Desk {
+    let checkpoint = taught().display();
+    Desk::with_run_file(&format!(
+        r#"
+        success = "environment.success"
+        policy = {{ checkpoint = "{checkpoint}", slots = 16 }}
+        environment.options = {{ behaviour = "{behaviour}" }}
+        limits = {{ turns = 1, reply_tokens = 96 }}
+        failures = {{ limit = {limit:?}, reward = -0.25 }}
+        evaluation.tasks = 0
+        stages = [{{ kind = "rl", steps = 1, groups = 8, group_size = 4 }}]
+        "#
+    ))
+}
+
+/// The episodes that met a failure, and the others; there must be some of each.
+fn parted(desk: &Desk) -> (Vec<EpisodeRecord>, Vec<EpisodeRecord>) {
+    let records = desk.episodes();
+    assert_eq!(records.len(), 32);
+    let (failed, sound): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| !record.failures.is_empty());
+    // Of 32 with a probability of one half, all but one case in a million lie between 3 and 29.
+    assert!(failed.len() >= 3 && sound.len() >= 3, "{} failed, {} did not", failed.len(), sound.len());
+    (failed, sound)
+}
+
+fn assert_replays(desk: &Desk) {
+    let replayed = desk.host(&["replay", "out"]).succeeded();
+    assert_eq!(replayed, "32 episodes replayed, every byte equal: 32\n");
+}
+
+#[test]
+fn a_tool_that_always_traps_is_an_observation_and_the_run_goes_on() {
+    let desk = desk("honest", 1.0);
+    desk.run(PLUGINS, &[]).succeeded();
+    let (failed, sound) = parted(&desk);
+    for record in &failed {
+        let [failure] = &record.failures[..] else { panic!("{:?}", record.failures) };
+        assert_eq!(failure.at, Boundary::Tool("guest-hostile-tool".to_owned()));
+        assert_eq!((failure.kind, failure.during.as_str()), (FailureKind::Trap, "call-0"));
+        // The agent is not paid for a crash, nor does it pay more than for any other wasted turn.
+        assert_eq!((record.ending, &record.rewards[..]), (Ending::TurnLimit, &[0.0][..]));
+    }
+    assert!(sound.iter().any(|record| record.success && record.rewards == [1.0]), "nobody said yes");
+    assert_replays(&desk);
+    // A failure as a person reads it. Which episode meets it is for the model to say.
+    let taught = failed.iter().find(|record| record.sampled_tokens() == CALL.len() - MARKS_IN_BYTES);
+    let id = taught.expect("somebody made the call as it was taught").id.to_string();
+    let shown = desk.host(&["show", "out", "--episode", &id]).succeeded();
+    insta::with_settings!({
+        filters => vec![
+            (r"episode \S+  task \S+", "episode [ID]  task [TASK]"),
+            (r"lib\.rs:\d+:\d+", "lib.rs:[LINE]"),
+        ],
+    }, {
+        insta::assert_snapshot!("show-failure", shown);
+    });
+}
+
+#[test]
+fn an_environment_that_fails_costs_the_failure_reward_and_the_run_goes_on() {
+    let desk = desk("trap-step", 1.0);
+    desk.run(PLUGINS, &[]).succeeded();
+    // Here it is the message that steps the environment, and the call that does not.
+    let of_environment = |record: &EpisodeRecord| {
+        record
+            .failures
+            .iter()
+            .any(|failure| failure.at == Boundary::Environment("guest-hostile-environment".to_owned()))
+    };
+    let records = desk.episodes();
+    let (failed, others): (Vec<_>, Vec<_>) = records.iter().partition(|record| of_environment(record));
+    assert!(failed.len() >= 3 && others.len() >= 3, "{} of 32 failed", failed.len());
+    for record in failed {
+        assert_eq!((record.ending, &record.rewards[..]), (Ending::EnvironmentFailed, &[-0.25][..]));
+        assert_eq!((record.failures[0].kind, record.success), (FailureKind::Trap, false));
+    }
+    assert!(others.iter().all(|record| record.rewards == [0.0]), "a failure of one is no failure of another");
+    assert_replays(&desk);
+}
+
+#[test]
+fn too_many_failures_stop_the_run_with_their_count_and_the_last_of_them() {
+    let desk = desk("honest", 0.05);
+    let outcome = desk.run(PLUGINS, &[]);
+    assert_eq!((outcome.code, outcome.results.as_str()), (Some(2), ""), "{outcome:?}");
+    let (failed, _) = parted(&desk);
+    let last = outcome.talk.lines().rfind(|line| line.starts_with("error: ")).expect("an error");
+    let counted = format!(
+        "error: {} of 32 episodes of this stage met a failure, more than failures.limit = 0.05 allows; the last, in \
+         episode 0.train.0.",
+        failed.len()
+    );
+    assert!(last.starts_with(&counted), "{last}");
+    assert!(last.contains("tool `guest-hostile-tool` failed during call-0: the plugin trapped"), "{last}");
+    let told = failed.iter().any(|record| last.contains(&format!("in episode {}: ", record.id)));
+    assert!(told, "the episode that is named met no failure: {last}");
+    // What was played is kept, to be looked at.
+    assert!(desk.host(&["show", "out"]).succeeded().contains("not finished"));
+}

@@ -1,0 +1,30 @@
+//! What `host` says of itself: its help and its version.
+
+mod common;
+
+use common::Desk;
+
+/// Every command's help, one snapshot each: a change of the command line is seen in review.
+#[test]
+fn help_of_every_command() {
+    let desk = Desk::new();
+    for command in ["", "run", "replay", "show", "plugin", "plugin inspect"] {
+        let arguments: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+        let name = format!("help {command}").trim_end().replace(' ', "-");
+        insta::assert_snapshot!(name, desk.host(&arguments).succeeded());
+    }
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let expected = format!("host {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(Desk::new().host(&["--version"]).succeeded(), expected);
+}
+
+#[test]
+fn a_command_line_that_says_nothing_gets_the_help_and_exit_code_2() {
+    let outcome = Desk::new().host(&[]);
+    assert_eq!(outcome.code, Some(2));
+    assert_eq!(outcome.results, "");
+    assert!(outcome.talk.contains("Usage: host <COMMAND>"), "{}", outcome.talk);
+}
