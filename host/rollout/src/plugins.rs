@@ -135,6 +135,12 @@ impl PluginSet {
         self.environment_info.seats.len()
     }
 
+    /// How many instances one episode keeps alive at most: its environment, its tools and a reward.
+    #[must_use]
+    pub fn instances(&self) -> usize {
+        1 + self.tools.len() + usize::from(!self.rewards.is_empty())
+    }
+
     /// The environment's plugin and options.
     #[must_use]
     pub fn environment(&self) -> &Bound {

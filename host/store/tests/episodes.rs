@@ -201,7 +201,10 @@ fn a_resumed_run_forgets_what_came_after_its_checkpoint() {
         writer.commit().expect("committed");
     }
     fill(&mut writer, 128..130);
-    assert_eq!(writer.discard(|id| (id.stage, id.phase, id.step) >= (1, Phase::Train, 2)).expect("discarded"), 130 - 64);
+    assert_eq!(
+        writer.discard(|id| (id.stage, id.phase, id.step) >= (1, Phase::Train, 2)).expect("discarded"),
+        130 - 64
+    );
     assert_holds(&run, 64);
     assert_eq!(writer.discard(|id| (id.stage, id.phase, id.step) >= (1, Phase::Train, 2)).expect("again"), 0);
     let mut again = store(&run);

@@ -32,7 +32,7 @@ impl Session<'_> {
         progress: Option<&Progress>,
     ) -> CliResult<Vec<Vec<EpisodeRecord>>> {
         let stage = self.progress.stage as u32;
-        let room = Semaphore::new(self.file.policy.slots.max(batch.group_size as usize));
+        let room = Semaphore::new(self.in_flight(batch.group_size)?);
         let policy = self.trainer.clone();
         let speaker = match batch.phase {
             Phase::Demonstration => Speaker::Oracle,
@@ -51,7 +51,6 @@ impl Session<'_> {
                     })
                     .collect();
                 async move {
-                    // Back-pressure: no more episodes are in flight than the policy generates side by side.
                     let _room = room.acquire_many(batch.group_size).await;
                     (group as usize, rollout.run_group(plans, speaker).await)
                 }
@@ -77,6 +76,21 @@ impl Session<'_> {
         self.episodes.sync()?;
         self.judge_failures(&groups)?;
         Ok(groups)
+    }
+
+    /// How many episodes are in flight at once: as many as the policy generates side by side, and no more than can
+    /// have all their instances alive, since episodes that wait for each other's places would wait for ever.
+    fn in_flight(&self, group_size: u32) -> CliResult<usize> {
+        let (instances, places) = (self.rollout.plugins().instances(), self.places as usize);
+        let group = group_size as usize;
+        if group * instances > places {
+            return Err(CliError::mistake(format!(
+                "a group of {group} episodes with {instances} plugins each needs {} live instances, but only {places} \
+                 may live; lower the stage's group_size, or raise sandbox.instances or vm.max_map_count",
+                group * instances
+            )));
+        }
+        Ok(self.file.policy.slots.max(group).min(places / instances))
     }
 
     fn judge_failures(&self, groups: &[Vec<EpisodeRecord>]) -> CliResult<()> {

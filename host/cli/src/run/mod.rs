@@ -14,7 +14,7 @@ use gymkhana_episode::Seed;
 use gymkhana_registry::{LOCK_FILE, Lock};
 use gymkhana_rollout::{Assembly, Policy, Rollout};
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
-use gymkhana_trainer::{Settings, TinyModel, Trainer};
+use gymkhana_trainer::{Settings, Trainer};
 
 use crate::args::RunArgs;
 use crate::error::{Blame, CliError, CliResult};
@@ -38,6 +38,8 @@ struct Session<'a> {
     progress: Progress,
     /// The last checkpoint's name; none while the weights are those that the run began with.
     checkpoint: Option<String>,
+    /// How many instances of plugins may live at once.
+    places: u32,
     /// When this process began, less what earlier ones took.
     begun: Instant,
     /// How many episodes met a failure in this stage, and how many there were.
@@ -73,7 +75,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         if state.is_none() {
             fill(&folder, &files, &lock, &trainer)?;
         }
-        let mut session = Session::new(file, printer, folder, rollout, trainer, state)?;
+        let mut session = Session::new(file, printer, folder, rollout, trainer, state, sandbox.counters().places)?;
         session.stages().await
     })
 }
@@ -148,6 +150,7 @@ impl<'a> Session<'a> {
         rollout: Rollout,
         trainer: Trainer,
         state: Option<State>,
+        places: u32,
     ) -> CliResult<Self> {
         let mut episodes = folder.episodes()?;
         let mut metrics = folder.metrics()?;
@@ -171,6 +174,7 @@ impl<'a> Session<'a> {
             seed,
             progress,
             checkpoint,
+            places,
             begun,
             failed,
         })
