@@ -174,6 +174,7 @@ fn run_files_against_plugins() {
         ("an option that the reward lacks", "rewards.answer-match.options={ price = 1.0 }"),
         ("an option of the reward out of range", "rewards.answer-match.options={ mode = \"numbr\" }"),
         ("more live plugins than the machine holds", "sandbox.instances=1000000"),
+        ("groups that cannot live at once", "sandbox.instances=11"),
         ("an option that is no number", "rewards.answer-match.options={ per-call-cost = nan }"),
         ("an unknown split to train on", "environment.train=trian"),
         ("an unknown split to measure on", "environment.held_out=dev"),

@@ -182,6 +182,16 @@ fn show_prints_a_run_at_a_glance() {
     check("show-run", &finished().host(&["show", "out"]).succeeded());
 }
 
+/// Twelve places are just enough for one group of four, each with an environment, a tool and a reward.
+#[test]
+fn episodes_do_not_wait_for_each_other_when_places_are_few() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    desk.run(WORD_PROBLEMS, &["--set", "sandbox.instances=12", "--set", "policy.slots=64"]).succeeded();
+    let records = desk.episodes();
+    assert_eq!(records.len(), EPISODES);
+    assert!(records.iter().all(|record| record.failures.is_empty()));
+}
+
 /// `examples/frozen-lake.toml` is only smaller here: no line of the host knows the environment.
 #[test]
 fn another_environment_needs_only_another_plugin_and_run_file() {

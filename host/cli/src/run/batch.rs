@@ -5,11 +5,12 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord, Phase, TaskRef};
-use gymkhana_rollout::{EpisodePlan, Sampling, Speaker};
+use gymkhana_rollout::{EpisodePlan, PluginSet, Sampling, Speaker};
 
 use super::Session;
 use crate::error::{Blame, CliError, CliResult};
 use crate::printer::Progress;
+use crate::runfile::{RunFile, Stage};
 
 /// The share of failures is judged from so many episodes on.
 const ENOUGH: u64 = 20;
@@ -32,7 +33,7 @@ impl Session<'_> {
         progress: Option<&Progress>,
     ) -> CliResult<Vec<Vec<EpisodeRecord>>> {
         let stage = self.progress.stage as u32;
-        let room = Semaphore::new(self.in_flight(batch.group_size)?);
+        let room = Semaphore::new(self.in_flight(batch.group_size));
         let policy = self.trainer.clone();
         let speaker = match batch.phase {
             Phase::Demonstration => Speaker::Oracle,
@@ -80,17 +81,9 @@ impl Session<'_> {
 
     /// How many episodes are in flight at once: as many as the policy generates side by side, and no more than can
     /// have all their instances alive, since episodes that wait for each other's places would wait for ever.
-    fn in_flight(&self, group_size: u32) -> CliResult<usize> {
-        let (instances, places) = (self.rollout.plugins().instances(), self.places as usize);
-        let group = group_size as usize;
-        if group * instances > places {
-            return Err(CliError::mistake(format!(
-                "a group of {group} episodes with {instances} plugins each needs {} live instances, but only {places} \
-                 may live; lower the stage's group_size, or raise sandbox.instances or vm.max_map_count",
-                group * instances
-            )));
-        }
-        Ok(self.file.policy.slots.max(group).min(places / instances))
+    fn in_flight(&self, group_size: u32) -> usize {
+        let most = self.places as usize / self.rollout.plugins().instances();
+        self.file.policy.slots.max(group_size as usize).min(most)
     }
 
     fn judge_failures(&self, groups: &[Vec<EpisodeRecord>]) -> CliResult<()> {
@@ -106,4 +99,24 @@ impl Session<'_> {
             last.unwrap_or_default()
         )))
     }
+}
+
+/// Refuses a stage whose groups cannot have all their instances alive: `places` is how many may live at once.
+pub(super) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> CliResult<()> {
+    let instances = plugins.instances();
+    for stage in &file.stages {
+        let group = match stage {
+            Stage::Sft(_) => 1,
+            Stage::Rl(stage) => stage.group_size as usize,
+        };
+        let needed = group * instances;
+        if needed > places as usize {
+            return Err(CliError::mistake(format!(
+                "stage `{}`: a group of {group} with {instances} plugins each needs {needed} live instances, but only \
+                 {places} may live; lower group_size, or raise sandbox.instances or vm.max_map_count",
+                stage.name()
+            )));
+        }
+    }
+    Ok(())
 }

@@ -56,6 +56,8 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         let set = plugins::assemble(&file, &sandbox, &files).await?;
         let success = parse_success(&file, &set)?;
         tasks::check_splits(&file, &set).await?;
+        let places = sandbox.counters().places;
+        batch::check_places(&file, &set, places)?;
         let (folder, state) = if args.resume { reopen(args, &lock)? } else { (None, None) };
         let trainer = start_trainer(&file, folder.as_ref(), state.as_ref())?;
         file.limits.fit_model(trainer.context()).users()?;
@@ -75,7 +77,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         if state.is_none() {
             fill(&folder, &files, &lock, &trainer)?;
         }
-        let mut session = Session::new(file, printer, folder, rollout, trainer, state, sandbox.counters().places)?;
+        let mut session = Session::new(file, printer, folder, rollout, trainer, state, places)?;
         session.stages().await
     })
 }
