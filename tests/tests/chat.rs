@@ -21,12 +21,8 @@ fn read(name: &str) -> String {
 
 fn chat() -> ChatFormat {
     let template = Some(read("chat_template.jinja"));
-    ChatFormat::new(&ChatFiles {
-        tokenizer: read("tokenizer.json"),
-        config: read("tokenizer_config.json"),
-        template,
-    })
-    .unwrap()
+    ChatFormat::new(&ChatFiles { tokenizer: read("tokenizer.json"), config: read("tokenizer_config.json"), template })
+        .unwrap()
 }
 
 fn role(name: &str) -> Role {
