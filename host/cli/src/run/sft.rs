@@ -31,8 +31,7 @@ impl Session<'_> {
             let loss = measured.iter().find(|(name, _)| name == "loss").map_or(f64::NAN, |(_, loss)| *loss);
             progress.at(step + 1, &format!("loss {loss:.3}"));
             if let Some(until) = &stage.until {
-                let due = step + 1 >= until.after && (step + 1) % until.every == 0;
-                let reached = due && self.probe(step, stage, until, &mut tasks).await?;
+                let reached = (step + 1) % until.every == 0 && self.probe(step, stage, until, &mut tasks).await?;
                 if let Some(current) = &mut self.progress.current {
                     current.reached = reached;
                 }

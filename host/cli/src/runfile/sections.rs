@@ -303,10 +303,7 @@ pub struct SftStage {
 pub struct Until {
     /// The share of tasks that is enough, from 0 to 1.
     pub success: f64,
-    /// The stage takes at least so many steps.
-    #[serde(default)]
-    pub after: u64,
-    /// It is measured every so many steps from there on.
+    /// It is measured after so many steps.
     pub every: u64,
     /// On so many tasks, which no step of the stage uses.
     pub tasks: u32,
