@@ -25,25 +25,26 @@ pub(super) fn check_range<T: PartialOrd + Display + Copy>(
 }
 
 /// The model: a tiny one from random weights, or a checkpoint folder.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct PolicySection {
     /// A folder in the Hugging Face layout.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<PathBuf>,
     /// The size of a byte-level model from random weights.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tiny: Option<TinyModel>,
     /// The instruction before every conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// How many conversations are generated side by side.
-    #[serde(default = "slots")]
     pub slots: usize,
 }
 
-fn slots() -> usize {
-    64
+impl Default for PolicySection {
+    fn default() -> Self {
+        Self { checkpoint: None, tiny: None, system: None, slots: 64 }
+    }
 }
 
 impl PolicySection {
