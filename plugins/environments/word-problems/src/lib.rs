@@ -19,19 +19,23 @@ use story::Story;
 /// The function that the expert uses when the run's tools offer it.
 const CALCULATE: &str = "calculate";
 
+/// No difficulty has more kinds of stories.
+const ALL_KINDS: u8 = 99;
+
 /// An episode: one story, answered or not.
 #[derive(Debug, PartialEq)]
 pub struct WordProblems {
     split: story::Split,
     index: u64,
     difficulty: u8,
+    taught: u8,
     story: Story,
     answered: bool,
 }
 
 impl WordProblems {
-    fn new(split: story::Split, index: u64, difficulty: u8) -> Self {
-        Self { split, index, difficulty, story: Story::at(split, index, difficulty), answered: false }
+    fn new(split: story::Split, index: u64, difficulty: u8, taught: u8) -> Self {
+        Self { split, index, difficulty, taught, story: Story::at(split, index, difficulty), answered: false }
     }
 }
 
@@ -39,8 +43,10 @@ impl Environment for WordProblems {
     fn info() -> Info {
         let difficulty = "How hard: 1 is one operation on numbers of two digits, 2 a product of two-digit numbers and \
                           one more operation, 3 three operations, 4 four and a number that does not matter";
+        let taught = "How many kinds of stories the oracle knows; of the others it says that it does not";
         Info::new("Arithmetic stories; answer with the number alone", ["solver"])
             .option(OptionInfo::new("difficulty", difficulty, 2).within(1.0, 4.0))
+            .option(OptionInfo::new("taught", taught, i64::from(ALL_KINDS)).within(1.0, f64::from(ALL_KINDS)))
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
@@ -50,7 +56,8 @@ impl Environment for WordProblems {
     fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
         let known = story::Split::named(&task.split);
         let split = known.ok_or_else(|| Error::no_split(task, &story::Split::NAMES))?;
-        let problem = Self::new(split, task.index, options.integer("difficulty") as u8);
+        let (difficulty, taught) = (options.integer("difficulty") as u8, options.integer("taught") as u8);
+        let problem = Self::new(split, task.index, difficulty, taught);
         let started = Started::observe(&problem.story.text);
         Ok((problem, started))
     }
@@ -66,18 +73,21 @@ impl Snapshot for WordProblems {
     fn snapshot(&self) -> Vec<u8> {
         let test = self.split == story::Split::Test;
         let task = Writer::new().flag(test).integer(self.index).integer(self.difficulty.into());
+        let task = task.integer(self.taught.into());
         task.flag(self.answered).finish()
     }
 
     fn restore(snapshot: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(snapshot);
         let split = if reader.flag()? { story::Split::Test } else { story::Split::Train };
-        let (index, difficulty) = (reader.integer()?, reader.integer()?);
+        let (index, difficulty, taught) = (reader.integer()?, reader.integer()?, reader.integer()?);
         let answered = reader.flag()?;
         reader.end()?;
         let difficulty = u8::try_from(difficulty).ok().filter(|difficulty| (1..=4).contains(difficulty));
         let difficulty = difficulty.ok_or_else(|| Error::bad_snapshot("the snapshot's difficulty is not 1 to 4"))?;
-        Ok(Self { answered, ..Self::new(split, index, difficulty) })
+        let taught = u8::try_from(taught).ok().filter(|taught| (1..=ALL_KINDS).contains(taught));
+        let taught = taught.ok_or_else(|| Error::bad_snapshot("the snapshot's taught kinds are out of range"))?;
+        Ok(Self { answered, ..Self::new(split, index, difficulty, taught) })
     }
 }
 
@@ -96,6 +106,9 @@ impl Privileged for WordProblems {
 impl Oracle for WordProblems {
     /// Calls the calculator once, when there is one, and says what it answered; says the number itself otherwise.
     fn advise(&self, tools: &[String], results: &[String]) -> Result<Advice, Error> {
+        if self.story.kind >= usize::from(self.taught) {
+            return Ok(Advice::Message("I do not know".to_owned()));
+        }
         if let Some(result) = results.last() {
             return Ok(Advice::Message(result.trim().to_owned()));
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use gymkhana_sdk::environment::Episode;
-use gymkhana_sdk::text;
+use gymkhana_sdk::{text, text_of};
 
 fn task(split: &str, index: u64) -> Task {
     Task { split: split.to_owned(), index }
@@ -55,6 +55,23 @@ fn the_expert_is_right_with_and_without_a_calculator() {
             assert_eq!(said, Ok(Advice::Message(answer)));
         }
     }
+}
+
+#[test]
+fn the_expert_knows_the_kinds_that_it_was_taught_and_no_others() {
+    let mut known = 0;
+    for index in 0..300 {
+        let options = vec![named("difficulty", 1), named("taught", 2)];
+        let (episode, seen) =
+            Episode::<WordProblems>::start(&task("train", index), options, 0).expect("a task of the train split");
+        // The first two kinds of the easiest stories are those of sums and one of differences.
+        let text = text_of(&seen.observations[0].content);
+        let taught = text.contains("finds") && text.contains("more") || text.starts_with("Of ");
+        let advice = episode.environment().advise(&[], &[]);
+        assert_eq!(advice != Ok(Advice::Message("I do not know".to_owned())), taught, "{text}");
+        known += u32::from(taught);
+    }
+    assert!((50..200).contains(&known), "{known} of 300");
 }
 
 #[test]
