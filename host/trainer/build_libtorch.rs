@@ -5,8 +5,8 @@
 /// The version that `tch` wants, exactly.
 const LIBTORCH_VERSION: &str = "2.11.0";
 
-/// Adds `$LIBTORCH/lib` to the run path of this package's binaries and tests.
-fn link_libtorch() {
+/// Adds `$LIBTORCH/lib` to the run path of this package's binaries and tests; returns `$LIBTORCH`.
+fn link_libtorch() -> String {
     println!("cargo:rerun-if-env-changed=LIBTORCH");
     let folder = std::env::var("LIBTORCH").unwrap_or_default();
     let version_file = std::path::Path::new(&folder).join("build-version");
@@ -21,4 +21,5 @@ fn link_libtorch() {
         Err(_) => panic!("libtorch {LIBTORCH_VERSION} is not at `{folder}`; run `cargo xtask setup`"),
     }
     println!("cargo:rustc-link-arg=-Wl,-rpath,{folder}/lib");
+    folder
 }

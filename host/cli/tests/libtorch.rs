@@ -1,0 +1,55 @@
+//! A libtorch that is missing or of another version is said in words, though the system loads it before any program.
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+
+use common::{Desk, Outcome, finish};
+
+/// `host --version` with this `LIBTORCH`.
+fn host_with(desk: &Desk, libtorch: &str) -> Outcome {
+    finish(desk.command(&["--version"]).env("LIBTORCH", libtorch))
+}
+
+fn assert_refused(outcome: &Outcome, parts: &[&str]) {
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert_eq!(outcome.results, "", "{outcome:?}");
+    assert_eq!(outcome.talk.lines().count(), 1, "{outcome:?}");
+    for part in parts.iter().chain(&["error: ", "needs libtorch 2.11.0", "cargo xtask setup"]) {
+        assert!(outcome.talk.contains(part), "no `{part}` in {}", outcome.talk);
+    }
+}
+
+#[test]
+fn a_missing_libtorch_is_named_with_the_fix() {
+    let desk = Desk::new();
+    assert_refused(&host_with(&desk, "nowhere"), &["`nowhere`", "is not there"]);
+}
+
+#[test]
+fn another_version_of_libtorch_is_named_with_the_fix() {
+    let desk = Desk::new();
+    fs::create_dir_all(desk.path("older/lib")).expect("a folder");
+    desk.write("older/build-version", "2.9.1+cpu\n");
+    assert_refused(&host_with(&desk, "older"), &["`older`", "is version 2.9.1+cpu"]);
+}
+
+/// The twin: a user's own libtorch, in a place that the build did not know.
+#[test]
+fn a_users_own_libtorch_of_the_right_version_is_loaded() {
+    let desk = Desk::new();
+    std::os::unix::fs::symlink(env!("GYMKHANA_LIBTORCH"), desk.path("own")).expect("a link");
+    let own = desk.path("own");
+    assert_eq!(host_with(&desk, &own.to_string_lossy()).succeeded(), format!("host {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_launcher_without_its_program_says_what_is_missing() {
+    let desk = Desk::new();
+    fs::copy(env!("CARGO_BIN_EXE_host"), desk.path("host")).expect("copied");
+    let outcome = finish(Command::new(desk.path("host")).arg("--version").env("LIBTORCH", env!("GYMKHANA_LIBTORCH")));
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.talk.contains("gymkhana-host` cannot be started"), "{}", outcome.talk);
+    assert!(outcome.talk.contains("cargo xtask setup"), "{}", outcome.talk);
+}
