@@ -48,14 +48,25 @@ const WIDE: Numbers = (11, 99);
 const ANY: Numbers = (2, 99);
 const FEW: Numbers = (2, 9);
 
-/// One operation on two numbers of two digits, most often a product.
+/// One operation on two numbers of two digits, most often a product. Any first few of them show all three
+/// operations, so that an expert who knows no more than those still shows what can be done.
 const ONE: &[Template] = &[
+    template("a*b", &[WIDE, WIDE], "{N} has {a} {o} of {b} {t}. How many {t} in all?"),
     template("a+b", &[WIDE, WIDE], "{N} has {a} {t} and finds {b} more. How many {t} in all?"),
     template("a-b", &[WIDE, WIDE], "Of {a} {t} {N} sells {b}. How many {t} are left?"),
-    template("a*b", &[WIDE, WIDE], "{N} has {a} {o} of {b} {t}. How many {t} in all?"),
     template("a*b", &[WIDE, WIDE], "{N} finds {a} {t} a day. How many {t} in {b} days?"),
-    template("a*b", &[WIDE, WIDE], "{N} lays {t} in {a} rows of {b}. How many {t} in all?"),
     template("a*b", &[WIDE, WIDE], "Each of {a} {o} holds {b} {t}. How many {t} has {N}?"),
+    template("a-b", &[WIDE, WIDE], "{N} had {a} {t} but lost {b} of them. How many {t} now?"),
+    template("a+b", &[WIDE, WIDE], "In a box are {a} {t} and {b} {u}. How many things?"),
+    template("a*b", &[WIDE, WIDE], "{N} lays {t} in {a} rows of {b}. How many {t} in all?"),
+    template("a*b", &[WIDE, WIDE], "{N} fills {a} {o}, each with {b} {t}. How many {t}?"),
+    template("a*b", &[WIDE, WIDE], "{a} {t} fit in a box. How many {t} fit in {b} boxes?"),
+    template("a*b", &[WIDE, WIDE], "At {a} {t} an hour, how many {t} does {N} make in {b} hours?"),
+    template("a*b", &[WIDE, WIDE], "{a} friends give {N} {b} {t} each. How many {t} is that?"),
+    template("a*b", &[WIDE, WIDE], "A hat costs {a} {t}. How many {t} does {N} pay for {b} hats?"),
+    template("a+b", &[WIDE, WIDE], "{N} sees {a} {t} here and {b} there. How many {t}?"),
+    template("a-b", &[WIDE, WIDE], "From {a} {t} {N} takes {b} away. How many {t} remain?"),
+    template("a*b", &[WIDE, WIDE], "{N} has {a} shelves with {b} {t} on each. How many {t}?"),
 ];
 
 /// Two operations, one of them a product that needs a calculator.

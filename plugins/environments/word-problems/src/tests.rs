@@ -64,14 +64,14 @@ fn the_expert_knows_the_kinds_that_it_was_taught_and_no_others() {
         let options = vec![named("difficulty", 1), named("taught", 2)];
         let (episode, seen) =
             Episode::<WordProblems>::start(&task("train", index), options, 0).expect("a task of the train split");
-        // The first two kinds of the easiest stories are those of sums and one of differences.
+        // The first two kinds of the easiest stories: containers of things, and things that are found.
         let text = text_of(&seen.observations[0].content);
-        let taught = text.contains("finds") && text.contains("more") || text.starts_with("Of ");
+        let taught = text.contains("has") && text.contains(" of ") || text.contains("finds") && text.contains("more");
         let advice = episode.environment().advise(&[], &[]);
         assert_eq!(advice != Ok(Advice::Message("I do not know".to_owned())), taught, "{text}");
         known += u32::from(taught);
     }
-    assert!((50..200).contains(&known), "{known} of 300");
+    assert!((20..60).contains(&known), "{known} of 300");
 }
 
 #[test]
