@@ -60,12 +60,12 @@ const ONE: &[Template] = &[
     template("a+b", &[WIDE, WIDE], "In a box are {a} {t} and {b} {u}. How many things?"),
     template("a*b", &[WIDE, WIDE], "{N} lays {t} in {a} rows of {b}. How many {t} in all?"),
     template("a*b", &[WIDE, WIDE], "{N} fills {a} {o}, each with {b} {t}. How many {t}?"),
-    template("a*b", &[WIDE, WIDE], "{a} {t} fit in a box. How many {t} fit in {b} boxes?"),
+    template("a*b", &[WIDE, WIDE], "A box takes {a} {t}. How many {t} fill {b} boxes?"),
     template("a*b", &[WIDE, WIDE], "At {a} {t} an hour, how many {t} does {N} make in {b} hours?"),
-    template("a*b", &[WIDE, WIDE], "{a} friends give {N} {b} {t} each. How many {t} is that?"),
+    template("a*b", &[WIDE, WIDE], "All {a} friends of {N} have {b} {t}. How many {t} is that?"),
     template("a*b", &[WIDE, WIDE], "A hat costs {a} {t}. How many {t} does {N} pay for {b} hats?"),
-    template("a+b", &[WIDE, WIDE], "{N} sees {a} {t} here and {b} there. How many {t}?"),
-    template("a-b", &[WIDE, WIDE], "From {a} {t} {N} takes {b} away. How many {t} remain?"),
+    template("a+b", &[WIDE, WIDE], "{N} sees {a} {t} and then {b} more. How many {t} is that?"),
+    template("a-b", &[WIDE, WIDE], "{N} takes {a} {t} and sells {b}. How many {t} remain?"),
     template("a*b", &[WIDE, WIDE], "{N} has {a} shelves with {b} {t} on each. How many {t}?"),
 ];
 
