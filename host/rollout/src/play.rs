@@ -158,6 +158,9 @@ impl Play<'_> {
             if let Some(ending) = self.take_turn().await? {
                 return Ok(ending);
             }
+            if is_hosts_fault(&self.failures) {
+                return Ok(Ending::Dropped);
+            }
             taken += 1;
             if let Some(ending) = self.limit_reached(taken) {
                 return Ok(ending);
@@ -359,20 +362,27 @@ impl Play<'_> {
             extras: self.extras,
             privileged,
             views,
-            failures: self.failures,
             timing: self.timing,
-            ..blank(self.plan, ending)
+            ..ended(self.plan, ending, self.failures)
         })
     }
+}
+
+/// Whether a fault of the host is among the failures: then the episode is neither the agent's nor a plugin's doing.
+fn is_hosts_fault(failures: &[Failure]) -> bool {
+    failures.iter().any(|failure| failure.kind.is_hosts())
 }
 
 /// The record of an episode whose environment did not start.
 fn never_started(plan: &EpisodePlan, failure: Failure, begun: Instant) -> EpisodeRecord {
     let timing = Timing { total_ms: milliseconds(begun), ..Timing::default() };
-    EpisodeRecord { failures: vec![failure], timing, ..blank(plan, Ending::EnvironmentFailed) }
+    EpisodeRecord { timing, ..ended(plan, Ending::EnvironmentFailed, vec![failure]) }
 }
 
-fn blank(plan: &EpisodePlan, ending: Ending) -> EpisodeRecord {
+/// The record of an episode that ended so, with nothing in it yet; one that met a fault of the host is dropped,
+/// however it ended.
+fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeRecord {
+    let ending = if is_hosts_fault(&failures) { Ending::Dropped } else { ending };
     EpisodeRecord {
         schema: EPISODE_SCHEMA,
         id: plan.id,
@@ -390,7 +400,7 @@ fn blank(plan: &EpisodePlan, ending: Ending) -> EpisodeRecord {
         scores: vec![],
         rewards: vec![],
         success: false,
-        failures: vec![],
+        failures,
         timing: Timing::default(),
     }
 }

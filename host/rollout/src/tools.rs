@@ -1,7 +1,8 @@
 //! An episode's tools: sessions that open at their first call, calls side by side, and who pays for a failure.
 //!
 //! A tool that traps or meets a limit on the agent's input is an observation: its session starts again, its state
-//! is lost, and the episode goes on. An agent must not learn to crash a tool to escape a bad reward.
+//! is lost, and the episode goes on. An agent must not learn to crash a tool to escape a bad reward. A fault of the
+//! host during a call is no tool's: it drops the episode.
 
 use futures::future::join_all;
 
@@ -122,7 +123,8 @@ impl Session<'_> {
             FailureKind::ResultSize => "its answer was too large",
             FailureKind::Malformed => "its answer was malformed",
             FailureKind::Refused => error.message.as_str(),
-            FailureKind::Capacity | FailureKind::Fault => "it is not available",
+            // No policy reads this: the episode is dropped.
+            FailureKind::Capacity | FailureKind::Fault => "the host could not run it",
         };
         let loss = if lost { "; its state is lost" } else { "" };
         let failed = ToolAnswer::failed(format!("the tool failed: {reason}{loss}"));
