@@ -346,9 +346,17 @@ impl Play<'_> {
         let mut privileged = Vec::new();
         let plugin = &self.rollout.plugins.environment.plugin;
         if ending != Ending::EnvironmentFailed && plugin.offers(Optional::Privileged) {
-            match self.environment.privileged().await {
+            let during = "privileged";
+            let facts = match self.injected.failure(&self.rollout.environment_boundary(), during) {
+                Some(failure) => Err(failure),
+                None => {
+                    let facts = self.environment.privileged().await;
+                    facts.map_err(|error| self.rollout.environment_failure(during, error))
+                }
+            };
+            match facts {
                 Ok(facts) => privileged = facts,
-                Err(error) => self.failures.push(self.rollout.environment_failure("privileged", error)),
+                Err(failure) => self.failures.push(failure),
             }
         }
         let (views, failures) = self.toolbox.final_views().await;

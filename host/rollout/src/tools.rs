@@ -13,6 +13,9 @@ use crate::Rollout;
 use crate::injected::Injected;
 use crate::plugins::Tool;
 
+/// During which call a final view failed.
+const FINAL_VIEW: &str = "final view";
+
 /// What a call is answered.
 pub(crate) struct ToolAnswer {
     pub(crate) content: Content,
@@ -89,15 +92,20 @@ impl<'a> Toolbox<'a> {
         let (mut views, mut failures) = (Vec::new(), Vec::new());
         for session in &mut self.sessions {
             let plugin = &session.tool.bound.plugin;
+            let injected = session.injected.failure(&session.boundary(), FINAL_VIEW);
             let Some(live) = session.live.as_mut().filter(|_| plugin.offers(Optional::FinalView)) else { continue };
-            match live.final_view().await {
+            let viewed = match injected {
+                Some(failure) => Err(failure),
+                None => live.final_view().await.map_err(|error| session.failure(FINAL_VIEW, error)),
+            };
+            match viewed {
                 Ok(fields) => {
                     views.extend(fields.into_iter().map(|field| NamedValue {
                         name: format!("{}.{}", plugin.name(), field.name),
                         value: field.value,
                     }));
                 }
-                Err(error) => failures.push(session.failure("final view", error)),
+                Err(failure) => failures.push(failure),
             }
         }
         (views, failures)

@@ -142,14 +142,18 @@ pub async fn play_with(rollout: &Rollout, replies: &[&str], before_reply: impl F
         *turn += 1;
         encoded.get(*turn - 1).cloned().unwrap_or_default()
     });
-    let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 };
+    play_by(rollout, Speaker::Policy(&policy)).await
+}
+
+/// Plays the first training task with whoever speaks.
+pub async fn play_by(rollout: &Rollout, speaker: Speaker<'_>) -> EpisodeRecord {
     let plan = EpisodePlan {
-        id,
+        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
         task: TaskRef { split: "train".to_owned(), index: 0 },
         seed: Seed(7),
         sampling: Sampling::Greedy,
         place: 0,
     };
-    let mut records = rollout.run_group(vec![plan], Speaker::Policy(&policy)).await.expect("no fault of the host");
+    let mut records = rollout.run_group(vec![plan], speaker).await.expect("no fault of the host");
     records.remove(0)
 }
