@@ -234,3 +234,34 @@ async fn a_replay_knows_the_failures_that_it_cannot_meet() {
     let record = play_by(&rollout(&table, limits()).await, Speaker::Oracle).await;
     assert_eq!((record.ending, record.success, &record.failures[..]), (Ending::Terminated, true, &[][..]));
 }
+
+/// A seat that has handed the turn over acts no more in it, and nobody acts in its name.
+#[tokio::test]
+async fn calls_of_one_turn_end_when_the_turn_passes() {
+    let rollout = rollout(&Table::new().environment("guest-two-seats", &[]), limits()).await;
+    let reply: String = ["stay", "pass", "stay"].iter().map(|name| call(name, "{}")).collect();
+    let record = play(&rollout, &[&reply]).await;
+    let answer = |text: &str, failed| (text.to_owned(), failed);
+    let (stayed, passed) = (answer("You stayed.", false), answer("You passed.", false));
+    let expected = [
+        stayed.clone(),
+        passed.clone(),
+        answer("it is not your turn", true),
+        stayed,
+        passed,
+        answer("the episode is over", true),
+    ];
+    assert_eq!(answers(&record), expected);
+    let movers: Vec<u32> = record
+        .turns
+        .iter()
+        .filter_map(|turn| match turn {
+            Turn::Call { seat, .. } => Some(*seat),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(movers, [0, 0, 0, 1, 1, 1]);
+    assert_eq!((record.ending, &record.rewards[..]), (Ending::Terminated, &[1.0, 1.0][..]));
+    let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
+    assert_eq!(Difference::between(&record, &replayed[0]), None);
+}

@@ -199,7 +199,7 @@ impl Play<'_> {
         let says = |text: String| Turn::Message { seat, content: vec![Part::Text(text)] };
         if reply.calls.is_empty() {
             self.turns.push(says(reply.message.clone()));
-            return Ok(self.step(Deed::Message(&[Part::Text(reply.message)])).await.err());
+            return Ok(self.step(seat, Deed::Message(&[Part::Text(reply.message)])).await.err());
         }
         if !reply.message.is_empty() {
             self.turns.push(says(reply.message));
@@ -230,9 +230,11 @@ impl Play<'_> {
                 (None, None) if self.is_own_function(seat, &call.name) => {
                     if ending.is_some() {
                         ToolAnswer::failed("the episode is over".to_owned())
+                    } else if self.seat != seat {
+                        ToolAnswer::failed("it is not your turn".to_owned())
                     } else {
                         // What the environment shows this seat first is the answer; `step` has recorded it.
-                        ending = self.step(Deed::Call(call)).await.err();
+                        ending = self.step(seat, Deed::Call(call)).await.err();
                         continue;
                     }
                 }
@@ -273,11 +275,10 @@ impl Play<'_> {
         format!("there is no function `{name}`; there is {}", known.join(", "))
     }
 
-    /// Steps the environment and hands round what it says.
-    async fn step(&mut self, deed: Deed<'_>) -> Result<(), Ending> {
+    /// Acts for a seat and hands round what the environment says.
+    async fn step(&mut self, seat: u32, deed: Deed<'_>) -> Result<(), Ending> {
         let during = format!("step {}", self.steps);
         self.steps += 1;
-        let seat = self.seat;
         let since = Instant::now();
         let stepped = match self.injected.failure(&self.rollout.environment_boundary(), &during) {
             Some(failure) => Err(failure),
