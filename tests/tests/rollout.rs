@@ -265,3 +265,24 @@ async fn calls_of_one_turn_end_when_the_turn_passes() {
     let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
     assert_eq!(Difference::between(&record, &replayed[0]), None);
 }
+
+/// What an environment pays is held against its range whoever ends the episode, and its sum is always a number.
+#[tokio::test]
+async fn an_environment_that_pays_too_much_fails_when_the_host_ends_the_episode() {
+    for (behaviour, during) in [("hoard", Some("the end by a limit")), ("overflow", Some("step 0")), ("honest", None)] {
+        let table =
+            Table::new().environment("guest-hostile-environment", &[("behaviour", Value::Text(behaviour.to_owned()))]);
+        let rollout = rollout(&table, Limits { turns: 2, ..limits() }).await;
+        let record = play(&rollout, &["no", "no"]).await;
+        let failures: Vec<_> = record.failures.iter().map(|each| (each.kind, each.during.as_str())).collect();
+        let expected: Vec<_> = during.into_iter().map(|during| (FailureKind::Malformed, during)).collect();
+        assert_eq!(failures, expected, "{behaviour}");
+        let (ending, reward) = match during {
+            Some(_) => (Ending::EnvironmentFailed, common::FAILURE_REWARD),
+            None => (Ending::TurnLimit, 0.0),
+        };
+        assert_eq!((record.ending, &record.rewards[..]), (ending, &[reward][..]), "{behaviour}");
+        let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
+        assert_eq!(Difference::between(&record, &replayed[0]), None);
+    }
+}

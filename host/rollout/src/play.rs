@@ -338,7 +338,13 @@ impl Play<'_> {
     }
 
     /// Looks once more at everything and writes the record.
-    async fn finish(mut self, ending: Ending) -> Result<EpisodeRecord, RolloutError> {
+    async fn finish(mut self, mut ending: Ending) -> Result<EpisodeRecord, RolloutError> {
+        if ending.is_limit()
+            && let Err(error) = self.environment.check_totals()
+        {
+            self.failures.push(self.rollout.environment_failure("the end by a limit", error));
+            ending = Ending::EnvironmentFailed;
+        }
         if let Speaker::Policy(policy) = self.speaker {
             for context in &self.contexts {
                 policy.release(context.conversation);
