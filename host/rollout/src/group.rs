@@ -32,6 +32,10 @@ impl Rollout {
     }
 
     async fn run_member(&self, mut plan: EpisodePlan, speaker: Speaker<'_>) -> Result<EpisodeRecord, RolloutError> {
+        let _lane = match self.lanes.len() {
+            0 => None,
+            lanes => Some(self.lanes[plan.place as usize % lanes].lock().await),
+        };
         loop {
             let record = play(self, &plan, speaker, &Injected::default()).await?;
             if record.ending != Ending::Dropped || plan.id.attempt >= self.retries {

@@ -101,6 +101,23 @@ impl Session<'_> {
     }
 }
 
+/// How many episodes a deterministic policy generates side by side: all seats of an episode have slots of their own,
+/// by the episode's place in its batch. None where the policy shares its slots out as it likes.
+pub(super) fn lanes(file: &RunFile, plugins: &PluginSet) -> CliResult<Option<usize>> {
+    if !file.deterministic {
+        return Ok(None);
+    }
+    let (slots, seats) = (file.policy.slots, plugins.seats());
+    match slots / seats {
+        0 => Err(CliError::mistake(format!(
+            "policy.slots is {slots}, but environment `{}` has {seats} seats, each of which needs a slot of its own \
+             under deterministic = true; raise policy.slots to {seats} or more",
+            plugins.environment().plugin.name()
+        ))),
+        lanes => Ok(Some(lanes)),
+    }
+}
+
 /// Refuses a stage whose groups cannot have all their plugins alive: `places` is how many the sandbox has.
 pub(super) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> CliResult<()> {
     let taken = plugins.places();
