@@ -109,7 +109,7 @@ fn episodes_of_several_seats_share_slots_without_waiting_for_each_other() {
         stages = [{ kind = "rl", steps = 1, groups = 4, group_size = 4 }]
 
         [policy]
-        slots = 5
+        slots = 7
         tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 2048 }
         "#,
     );
