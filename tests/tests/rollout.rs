@@ -15,9 +15,10 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Table, answers, call, limits, play, rollout};
+use common::{Table, answers, call, limits, play, play_by, rollout, rollout_in};
 use gymkhana_episode::{Boundary, Ending, FailureKind, Turn, Value};
-use gymkhana_rollout::{Difference, Limits};
+use gymkhana_rollout::{Difference, Limits, Speaker};
+use gymkhana_sandbox::{Sandbox, SandboxConfig};
 
 #[tokio::test]
 async fn calls_of_one_turn_are_answered_in_their_order() {
@@ -196,4 +197,92 @@ async fn a_replay_gives_the_same_record_and_tells_a_changed_one() {
     *answer.unwrap() = vec![gymkhana_episode::Part::Text("1025".to_owned())];
     let difference = Difference::between(&changed, &replayed[0]).expect("a changed answer is a difference");
     assert!(difference.place.starts_with("turns["), "{difference:?}");
+}
+
+/// What the oracle could not advise, and what took too long to look at, is not tried again: here it would end otherwise,
+/// since the sandbox of the replays has another budget.
+#[tokio::test]
+async fn a_replay_knows_the_failures_that_it_cannot_meet() {
+    let patient = gymkhana_sandbox::Limits { budget: Duration::from_millis(300), ..Default::default() };
+    let patient = Sandbox::new(&SandboxConfig { max_instances: Some(8), limits: patient, ..SandboxConfig::default() });
+    let patient = patient.unwrap();
+    let behave = |behaviour: &str| {
+        let with = [("behaviour", Value::Text(behaviour.to_owned()))];
+        Table::new().environment("guest-hostile-environment", &with).tool("guest-hostile-tool", &[])
+    };
+    let spiteful = call("loop-view", "{}");
+    for (behaviour, replies, during, ending) in [
+        ("trap-advise", &[][..], "advise", Ending::EnvironmentFailed),
+        ("loop-privileged", &["yes"], "privileged", Ending::Terminated),
+        ("honest", &[&spiteful, "yes"], "final view", Ending::Terminated),
+    ] {
+        let table = behave(behaviour);
+        let recording = rollout(&table, limits()).await;
+        let record = match replies {
+            [] => play_by(&recording, Speaker::Oracle).await,
+            replies => play(&recording, replies).await,
+        };
+        let failures: Vec<&str> = record.failures.iter().map(|failure| failure.during.as_str()).collect();
+        assert_eq!((&failures[..], record.ending), (&[during][..], ending), "{behaviour}");
+        assert!(!record.turns.is_empty() && record.sampled_tokens() > 0, "it failed later than at once");
+        let replaying = rollout_in(&patient, &table, limits(), 0).await;
+        let replayed = replaying.replay_group(std::slice::from_ref(&record)).await.unwrap();
+        assert_eq!(Difference::between(&record, &replayed[0]), None, "{behaviour}");
+    }
+    // An oracle that is not at a loss.
+    let table = behave("honest");
+    let record = play_by(&rollout(&table, limits()).await, Speaker::Oracle).await;
+    assert_eq!((record.ending, record.success, &record.failures[..]), (Ending::Terminated, true, &[][..]));
+}
+
+/// A seat that has handed the turn over acts no more in it, and nobody acts in its name.
+#[tokio::test]
+async fn calls_of_one_turn_end_when_the_turn_passes() {
+    let rollout = rollout(&Table::new().environment("guest-two-seats", &[]), limits()).await;
+    let reply: String = ["stay", "pass", "stay"].iter().map(|name| call(name, "{}")).collect();
+    let record = play(&rollout, &[&reply]).await;
+    let answer = |text: &str, failed| (text.to_owned(), failed);
+    let (stayed, passed) = (answer("You stayed.", false), answer("You passed.", false));
+    let expected = [
+        stayed.clone(),
+        passed.clone(),
+        answer("it is not your turn", true),
+        stayed,
+        passed,
+        answer("the episode is over", true),
+    ];
+    assert_eq!(answers(&record), expected);
+    let movers: Vec<u32> = record
+        .turns
+        .iter()
+        .filter_map(|turn| match turn {
+            Turn::Call { seat, .. } => Some(*seat),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(movers, [0, 0, 0, 1, 1, 1]);
+    assert_eq!((record.ending, &record.rewards[..]), (Ending::Terminated, &[1.0, 1.0][..]));
+    let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
+    assert_eq!(Difference::between(&record, &replayed[0]), None);
+}
+
+/// What an environment pays is held against its range whoever ends the episode, and its sum is always a number.
+#[tokio::test]
+async fn an_environment_that_pays_too_much_fails_when_the_host_ends_the_episode() {
+    for (behaviour, during) in [("hoard", Some("the end by a limit")), ("overflow", Some("step 0")), ("honest", None)] {
+        let table =
+            Table::new().environment("guest-hostile-environment", &[("behaviour", Value::Text(behaviour.to_owned()))]);
+        let rollout = rollout(&table, Limits { turns: 2, ..limits() }).await;
+        let record = play(&rollout, &["no", "no"]).await;
+        let failures: Vec<_> = record.failures.iter().map(|each| (each.kind, each.during.as_str())).collect();
+        let expected: Vec<_> = during.into_iter().map(|during| (FailureKind::Malformed, during)).collect();
+        assert_eq!(failures, expected, "{behaviour}");
+        let (ending, reward) = match during {
+            Some(_) => (Ending::EnvironmentFailed, common::FAILURE_REWARD),
+            None => (Ending::TurnLimit, 0.0),
+        };
+        assert_eq!((record.ending, &record.rewards[..]), (ending, &[reward][..]), "{behaviour}");
+        let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
+        assert_eq!(Difference::between(&record, &replayed[0]), None);
+    }
 }

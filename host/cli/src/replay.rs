@@ -18,6 +18,9 @@ use crate::runfile::RunFile;
 const SIDE_BY_SIDE: usize = 16;
 /// So many differing episodes are told one by one.
 const TOLD: u64 = 10;
+/// What a call may take, in seconds: one that ended when it was recorded ends here as well, however slow this machine
+/// is, and one that ran out of its time is not called again.
+const PATIENCE: f64 = 86_400.0;
 
 #[derive(Default)]
 struct Tally {
@@ -30,7 +33,8 @@ struct Tally {
 /// Replays.
 pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     let run = RunReader::open(&args.dir)?;
-    let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).users()?;
+    let mut file = RunFile::parse(&run.run_text()?, "run.toml", &[]).users()?;
+    (file.sandbox.budget_seconds, file.sandbox.wall_seconds) = (PATIENCE, PATIENCE);
     let files = plugins::recorded_files(&run)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
     let tally = runtime.block_on(async {

@@ -157,6 +157,20 @@ fn an_environment_that_fails_costs_the_failure_reward_and_the_run_goes_on() {
     assert_replays(&desk);
 }
 
+/// Calls that ended when they were recorded end on a machine that is too slow for their budget, too.
+#[test]
+fn a_replay_has_all_the_time_that_it_needs() {
+    let desk = desk("memory-step", 1.0);
+    desk.run(PLUGINS, &[]).succeeded();
+    let out_of_memory = |record: &EpisodeRecord| record.failures.iter().any(|each| each.kind == FailureKind::Memory);
+    assert!(desk.episodes().iter().any(out_of_memory), "nobody took all the memory");
+    let recorded = std::fs::read_to_string(desk.path("out/run.toml")).expect("the run file");
+    let slow = recorded.replace("budget_seconds = 1.0", "budget_seconds = 0.001");
+    assert_ne!(slow, recorded);
+    desk.write("out/run.toml", slow);
+    assert_replays(&desk);
+}
+
 #[test]
 fn too_many_failures_stop_the_run_with_their_count_and_the_last_of_them() {
     let desk = desk("honest", 0.05);

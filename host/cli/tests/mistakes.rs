@@ -243,6 +243,21 @@ fn a_full_disk_ends_a_run_that_can_be_resumed() {
     }
 }
 
+/// The journal does not fit while 64 conversations are generated: the model's thread computes when the run gives up,
+/// and must have ended before the process does.
+#[test]
+fn a_disk_that_fills_up_in_the_midst_of_generation_ends_the_run_in_words() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let busy = ["evaluation.tasks=400", "policy.slots=64", "policy.tiny.width=128", "policy.tiny.layers=4"];
+    let more: Vec<&str> = busy.iter().flat_map(|setting| ["--set", setting]).collect();
+    let plugins = "plugins/word-problems.wasm,plugins/answer-match.wasm";
+    let full = finish(&mut desk.command_with_file_limit(300, &run_arguments(plugins, &more)));
+    assert_tells_of_a_full_disk(&full);
+    assert!(full.talk.contains("journal"), "{}", full.talk);
+    assert_eq!(full.talk.matches("error: ").count(), 1, "{}", full.talk);
+    assert!(!full.talk.contains("panicked"), "{}", full.talk);
+}
+
 /// The same on file systems without space, where this user may mount one: not even the run file fits, or the plugins
 /// do and what comes then does not.
 #[test]

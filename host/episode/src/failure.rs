@@ -55,6 +55,12 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Whether the host is at fault: no plugin and no agent pays for it. The episode is tried again, then dropped.
+    #[must_use]
+    pub fn is_hosts(self) -> bool {
+        matches!(self, Self::Capacity | Self::Fault)
+    }
+
     /// Whether the clock of the machine decided: such a failure is injected on replay, as it may not come again.
     #[must_use]
     pub fn depends_on_time(self) -> bool {

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct Sampled {
     /// The tokens, the stop token included when one was sampled.
     pub tokens: Vec<u32>,
-    /// Natural logarithm of each token's probability under the untruncated policy at temperature 1.
+    /// Natural logarithm of each token's probability under the untruncated policy, at the temperature at which it was
+    /// sampled, or at 1 where it was not.
     pub log_probs: Vec<f32>,
     /// Entropy of each token's distribution, in nats.
     pub entropies: Vec<f32>,

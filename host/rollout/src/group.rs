@@ -10,9 +10,13 @@ use crate::play::{EpisodePlan, Speaker, milliseconds, play};
 use crate::plugins::Reward;
 use crate::{Rollout, RolloutError};
 
+/// The host could not run a reward, however often it tried: nothing is known of whom it was to score.
+struct HostsFault(CallError);
+
 impl Rollout {
     /// Plays a group's episodes, each at its own pace, and scores them together. A member that meets a fault of
     /// the model or the host is tried again; one that keeps failing is `Dropped` and takes no part in the scoring.
+    /// When the host keeps failing to run a reward, all members that were to be scored are `Dropped`.
     ///
     /// # Errors
     /// If the host itself is at fault.
@@ -28,6 +32,10 @@ impl Rollout {
     }
 
     async fn run_member(&self, mut plan: EpisodePlan, speaker: Speaker<'_>) -> Result<EpisodeRecord, RolloutError> {
+        let _lane = match self.lanes.len() {
+            0 => None,
+            lanes => Some(self.lanes[plan.place as usize % lanes].lock().await),
+        };
         loop {
             let record = play(self, &plan, speaker, &Injected::default()).await?;
             if record.ending != Ending::Dropped || plan.id.attempt >= self.retries {
@@ -70,7 +78,16 @@ impl Rollout {
         let mut failed: Vec<bool> = records.iter().map(|record| !playable(record)).collect();
         for reward in &self.plugins.rewards {
             let since = std::time::Instant::now();
-            let scores = self.ask(reward, records, &present, recorded).await;
+            let scores = match self.ask(reward, records, &present, recorded).await {
+                Ok(scores) => scores,
+                Err(HostsFault(error)) => {
+                    for &index in &present {
+                        records[index].ending = Ending::Dropped;
+                        records[index].failures.push(reward_failure(reward, error.clone()));
+                    }
+                    break;
+                }
+            };
             let spent = milliseconds(since);
             for (&index, answer) in present.iter().zip(scores) {
                 let record = &mut records[index];
@@ -88,7 +105,8 @@ impl Rollout {
             }
         }
         let weights: Vec<f64> = self.plugins.rewards.iter().map(|reward| reward.weight).collect();
-        for (record, failed) in records.iter_mut().zip(failed) {
+        let kept = records.iter_mut().zip(failed).filter(|(record, _)| record.ending != Ending::Dropped);
+        for (record, failed) in kept {
             self.assembly.assemble(record, &weights, self.plugins.seats(), failed);
         }
     }
@@ -101,7 +119,7 @@ impl Rollout {
         records: &[EpisodeRecord],
         present: &[usize],
         recorded: &[EpisodeRecord],
-    ) -> Vec<Result<Vec<Score>, CallError>> {
+    ) -> Result<Vec<Result<Vec<Score>, CallError>>, HostsFault> {
         let mut sound: Vec<usize> = Vec::new();
         let mut answers: Vec<Option<Result<Vec<Score>, CallError>>> = present.iter().map(|_| None).collect();
         for (place, &index) in present.iter().enumerate() {
@@ -111,24 +129,46 @@ impl Rollout {
             }
         }
         let of = |places: &[usize]| places.iter().map(|&place| present[place]).collect::<Vec<_>>();
-        let mut error = match score_members(reward, records, &of(&sound)).await {
-            Ok(scores) => return fill(answers, &sound, scores),
+        let mut error = match self.score_members(reward, records, &of(&sound)).await? {
+            Ok(scores) => return Ok(fill(answers, &sound, scores)),
             Err(error) => error,
         };
         let mut rest = Vec::new();
         for &place in &sound {
-            match score_members(reward, records, &of(&[place])).await {
+            match self.score_members(reward, records, &of(&[place])).await? {
                 Ok(_) => rest.push(place),
                 Err(alone) => answers[place] = Some(Err(alone)),
             }
         }
         if rest.len() < sound.len() {
-            match score_members(reward, records, &of(&rest)).await {
-                Ok(scores) => return fill(answers, &rest, scores),
+            match self.score_members(reward, records, &of(&rest)).await? {
+                Ok(scores) => return Ok(fill(answers, &rest, scores)),
                 Err(again) => error = again,
             }
         }
-        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(error.clone()))).collect()
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(error.clone()))).collect())
+    }
+
+    /// Scores some members together; tries again after a fault of the host.
+    async fn score_members(
+        &self,
+        reward: &Reward,
+        records: &[EpisodeRecord],
+        members: &[usize],
+    ) -> Result<Result<Vec<Vec<Score>>, CallError>, HostsFault> {
+        let Some(first) = members.first().map(|&index| &records[index]) else { return Ok(Ok(vec![])) };
+        let group: Vec<Trajectory<'_>> = members.iter().map(|&index| Trajectory::of(&records[index])).collect();
+        let bound = &reward.bound;
+        let seed = first.seed.child("reward").child(bound.plugin.name());
+        let mut attempt = 0;
+        loop {
+            match score(&bound.plugin, &group, &bound.options, first.training_step, seed).await {
+                Err(error) if !error.kind.is_hosts() => return Ok(Err(error)),
+                Err(error) if attempt >= self.retries => return Err(HostsFault(error)),
+                Err(_) => attempt += 1,
+                Ok(scores) => return Ok(Ok(scores)),
+            }
+        }
     }
 }
 
@@ -142,18 +182,6 @@ fn fill(
         answers[place] = Some(Ok(scores));
     }
     answers.into_iter().flatten().collect()
-}
-
-async fn score_members(
-    reward: &Reward,
-    records: &[EpisodeRecord],
-    members: &[usize],
-) -> Result<Vec<Vec<Score>>, CallError> {
-    let Some(first) = members.first().map(|&index| &records[index]) else { return Ok(vec![]) };
-    let group: Vec<Trajectory<'_>> = members.iter().map(|&index| Trajectory::of(&records[index])).collect();
-    let bound = &reward.bound;
-    let seed = first.seed.child("reward").child(bound.plugin.name());
-    score(&bound.plugin, &group, &bound.options, first.training_step, seed).await
 }
 
 fn reward_failure(reward: &Reward, error: CallError) -> Failure {

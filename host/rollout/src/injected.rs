@@ -1,33 +1,45 @@
-//! What a replay injects: failures and endings that the machine's clock decided when the episode was recorded.
+//! What a replay injects: failures and endings that the machine's clock decided when the episode was recorded, and
+//! failures of an oracle, which nobody asks again.
 
 use std::collections::BTreeMap;
 
 use gymkhana_episode::{Boundary, Ending, EpisodeRecord, Failure};
 
-/// Nothing for an episode that is played, and the clock's recorded decisions for one that is replayed.
+/// During which call an oracle failed.
+pub(crate) const ADVISE: &str = "advise";
+
+/// Nothing for an episode that is played, and what is not to be found out again for one that is replayed.
 #[derive(Debug, Clone, Default)]
 pub struct Injected {
     failures: Vec<Failure>,
-    time_limit_after: Option<u32>,
+    /// How many turns were taken in the recorded episode; none for one that is played.
+    turns: Option<u32>,
+    /// The recorded episode ran out of time.
+    out_of_time: bool,
 }
 
 impl Injected {
-    /// The decisions of a recorded episode.
+    /// What is injected into the replay of a recorded episode.
     #[must_use]
     pub fn of(record: &EpisodeRecord) -> Self {
-        let failures = record.failures.iter().filter(|failure| failure.kind.depends_on_time()).cloned().collect();
-        let taken = if record.ending == Ending::TimeLimit { turns_taken(record) } else { u32::MAX };
-        Self { failures, time_limit_after: Some(taken) }
+        let injected = |failure: &&Failure| failure.kind.depends_on_time() || failure.during == ADVISE;
+        let failures = record.failures.iter().filter(injected).cloned().collect();
+        Self { failures, turns: Some(turns_taken(record)), out_of_time: record.ending == Ending::TimeLimit }
     }
 
-    /// The failure that was recorded here, if the clock decided it.
+    /// The failure that was recorded here, if it is to be injected.
     pub(crate) fn failure(&self, at: &Boundary, during: &str) -> Option<Failure> {
         self.failures.iter().find(|failure| failure.at == *at && failure.during == during).cloned()
     }
 
-    /// After how many turns the recorded episode ran out of time; none when the clock decides.
+    /// The failure with which the oracle ended the recorded episode after so many turns.
+    pub(crate) fn advice_failure(&self, at: &Boundary, taken: u32) -> Option<Failure> {
+        self.failure(at, ADVISE).filter(|_| self.turns == Some(taken))
+    }
+
+    /// After how many turns the recorded episode ran out of time, if ever; none when the clock decides.
     pub(crate) fn time_limit_after(&self) -> Option<u32> {
-        self.time_limit_after
+        self.turns.map(|turns| if self.out_of_time { turns } else { u32::MAX })
     }
 }
 

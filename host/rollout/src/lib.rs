@@ -21,6 +21,8 @@ mod tools;
 
 use std::sync::Arc;
 
+use tokio::sync::Mutex;
+
 pub use assembly::{Assembly, SuccessRule, SuccessRuleError};
 pub use chat::{ChatError, ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
 pub use injected::Injected;
@@ -54,6 +56,8 @@ pub struct Rollout {
     pub(crate) system: Option<String>,
     pub(crate) stop: Arc<[u32]>,
     pub(crate) retries: u32,
+    /// Held by the episode that plays; none where the policy needs no such order.
+    pub(crate) lanes: Vec<Mutex<()>>,
 }
 
 impl Rollout {
@@ -69,7 +73,16 @@ impl Rollout {
         retries: u32,
     ) -> Self {
         let stop = chat.stop().into();
-        Self { plugins, chat, limits, assembly, system, stop, retries }
+        Self { plugins, chat, limits, assembly, system, stop, retries, lanes: vec![] }
+    }
+
+    /// Plays the episodes whose places are equal modulo `lanes` one after the other. That is for a policy that gives
+    /// each conversation the slot of its place: two episodes of several seats that share slots could wait for each
+    /// other for ever, each holding one.
+    #[must_use]
+    pub fn in_lanes(mut self, lanes: usize) -> Self {
+        self.lanes = std::iter::repeat_with(Mutex::default).take(lanes).collect();
+        self
     }
 
     /// The plugins.

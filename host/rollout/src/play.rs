@@ -158,6 +158,9 @@ impl Play<'_> {
             if let Some(ending) = self.take_turn().await? {
                 return Ok(ending);
             }
+            if is_hosts_fault(&self.failures) {
+                return Ok(Ending::Dropped);
+            }
             taken += 1;
             if let Some(ending) = self.limit_reached(taken) {
                 return Ok(ending);
@@ -196,7 +199,7 @@ impl Play<'_> {
         let says = |text: String| Turn::Message { seat, content: vec![Part::Text(text)] };
         if reply.calls.is_empty() {
             self.turns.push(says(reply.message.clone()));
-            return Ok(self.step(Deed::Message(&[Part::Text(reply.message)])).await.err());
+            return Ok(self.step(seat, Deed::Message(&[Part::Text(reply.message)])).await.err());
         }
         if !reply.message.is_empty() {
             self.turns.push(says(reply.message));
@@ -227,9 +230,11 @@ impl Play<'_> {
                 (None, None) if self.is_own_function(seat, &call.name) => {
                     if ending.is_some() {
                         ToolAnswer::failed("the episode is over".to_owned())
+                    } else if self.seat != seat {
+                        ToolAnswer::failed("it is not your turn".to_owned())
                     } else {
                         // What the environment shows this seat first is the answer; `step` has recorded it.
-                        ending = self.step(Deed::Call(call)).await.err();
+                        ending = self.step(seat, Deed::Call(call)).await.err();
                         continue;
                     }
                 }
@@ -270,11 +275,10 @@ impl Play<'_> {
         format!("there is no function `{name}`; there is {}", known.join(", "))
     }
 
-    /// Steps the environment and hands round what it says.
-    async fn step(&mut self, deed: Deed<'_>) -> Result<(), Ending> {
+    /// Acts for a seat and hands round what the environment says.
+    async fn step(&mut self, seat: u32, deed: Deed<'_>) -> Result<(), Ending> {
         let during = format!("step {}", self.steps);
         self.steps += 1;
-        let seat = self.seat;
         let since = Instant::now();
         let stepped = match self.injected.failure(&self.rollout.environment_boundary(), &during) {
             Some(failure) => Err(failure),
@@ -334,7 +338,13 @@ impl Play<'_> {
     }
 
     /// Looks once more at everything and writes the record.
-    async fn finish(mut self, ending: Ending) -> Result<EpisodeRecord, RolloutError> {
+    async fn finish(mut self, mut ending: Ending) -> Result<EpisodeRecord, RolloutError> {
+        if ending.is_limit()
+            && let Err(error) = self.environment.check_totals()
+        {
+            self.failures.push(self.rollout.environment_failure("the end by a limit", error));
+            ending = Ending::EnvironmentFailed;
+        }
         if let Speaker::Policy(policy) = self.speaker {
             for context in &self.contexts {
                 policy.release(context.conversation);
@@ -343,9 +353,17 @@ impl Play<'_> {
         let mut privileged = Vec::new();
         let plugin = &self.rollout.plugins.environment.plugin;
         if ending != Ending::EnvironmentFailed && plugin.offers(Optional::Privileged) {
-            match self.environment.privileged().await {
+            let during = "privileged";
+            let facts = match self.injected.failure(&self.rollout.environment_boundary(), during) {
+                Some(failure) => Err(failure),
+                None => {
+                    let facts = self.environment.privileged().await;
+                    facts.map_err(|error| self.rollout.environment_failure(during, error))
+                }
+            };
+            match facts {
                 Ok(facts) => privileged = facts,
-                Err(error) => self.failures.push(self.rollout.environment_failure("privileged", error)),
+                Err(failure) => self.failures.push(failure),
             }
         }
         let (views, failures) = self.toolbox.final_views().await;
@@ -359,20 +377,27 @@ impl Play<'_> {
             extras: self.extras,
             privileged,
             views,
-            failures: self.failures,
             timing: self.timing,
-            ..blank(self.plan, ending)
+            ..ended(self.plan, ending, self.failures)
         })
     }
+}
+
+/// Whether a fault of the host is among the failures: then the episode is neither the agent's nor a plugin's doing.
+fn is_hosts_fault(failures: &[Failure]) -> bool {
+    failures.iter().any(|failure| failure.kind.is_hosts())
 }
 
 /// The record of an episode whose environment did not start.
 fn never_started(plan: &EpisodePlan, failure: Failure, begun: Instant) -> EpisodeRecord {
     let timing = Timing { total_ms: milliseconds(begun), ..Timing::default() };
-    EpisodeRecord { failures: vec![failure], timing, ..blank(plan, Ending::EnvironmentFailed) }
+    EpisodeRecord { timing, ..ended(plan, Ending::EnvironmentFailed, vec![failure]) }
 }
 
-fn blank(plan: &EpisodePlan, ending: Ending) -> EpisodeRecord {
+/// The record of an episode that ended so, with nothing in it yet; one that met a fault of the host is dropped,
+/// however it ended.
+fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeRecord {
+    let ending = if is_hosts_fault(&failures) { Ending::Dropped } else { ending };
     EpisodeRecord {
         schema: EPISODE_SCHEMA,
         id: plan.id,
@@ -390,7 +415,7 @@ fn blank(plan: &EpisodePlan, ending: Ending) -> EpisodeRecord {
         scores: vec![],
         rewards: vec![],
         success: false,
-        failures: vec![],
+        failures,
         timing: Timing::default(),
     }
 }

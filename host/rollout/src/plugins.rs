@@ -135,10 +135,13 @@ impl PluginSet {
         self.environment_info.seats.len()
     }
 
-    /// How many instances one episode keeps alive at most: its environment, its tools and a reward.
+    /// How many of the sandbox's places one episode takes at most: those of its environment, its tools and a reward.
     #[must_use]
-    pub fn instances(&self) -> usize {
-        1 + self.tools.len() + usize::from(!self.rewards.is_empty())
+    pub fn places(&self) -> usize {
+        let tools = self.tools.iter().map(|tool| tool.bound.plugin.places());
+        let reward = self.rewards.iter().map(|reward| reward.bound.plugin.places()).max();
+        let all = std::iter::once(self.environment.plugin.places()).chain(tools).chain(reward);
+        all.map(|places| places as usize).sum()
     }
 
     /// The environment's plugin and options.

@@ -5,6 +5,7 @@ use gymkhana_sandbox::Advice;
 
 use crate::RolloutError;
 use crate::chat::ReplyPiece;
+use crate::injected::ADVISE;
 use crate::play::{EpisodePlan, Play, Speaker, shared};
 use crate::policy::{GenerateRequest, Policy, PolicyError, Stop};
 use crate::scripted::certain;
@@ -30,11 +31,16 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, plan: &EpisodePlan
         Speaker::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
         Speaker::Oracle => rollout.limits.context_tokens,
     };
+    let taken = play.contexts.iter().map(|context| context.turns).sum();
     let context = &mut play.contexts[seat as usize];
     let Some(segment) = context.prompt(&rollout.chat, context_limit)? else {
         return Ok(Utterance::Ended(Ending::ContextLimit));
     };
     let tokens = shared(&segment.tokens);
+    if let Some(failure) = play.injected.advice_failure(&rollout.environment_boundary(), taken) {
+        play.failures.push(failure);
+        return Ok(Utterance::Ended(Ending::EnvironmentFailed));
+    }
     let policy = match play.speaker {
         Speaker::Policy(policy) => policy,
         Speaker::Oracle => return advise(play).await,
@@ -71,7 +77,7 @@ async fn advise(play: &mut Play<'_>) -> Result<Utterance, RolloutError> {
     let advice = match play.environment.advise(&names, &play.results).await {
         Ok(advice) => advice,
         Err(error) => {
-            play.failures.push(play.rollout.environment_failure("advise", error));
+            play.failures.push(play.rollout.environment_failure(ADVISE, error));
             return Ok(Utterance::Ended(Ending::EnvironmentFailed));
         }
     };

@@ -1,7 +1,8 @@
 //! An episode's tools: sessions that open at their first call, calls side by side, and who pays for a failure.
 //!
 //! A tool that traps or meets a limit on the agent's input is an observation: its session starts again, its state
-//! is lost, and the episode goes on. An agent must not learn to crash a tool to escape a bad reward.
+//! is lost, and the episode goes on. An agent must not learn to crash a tool to escape a bad reward. A fault of the
+//! host during a call is no tool's: it drops the episode.
 
 use futures::future::join_all;
 
@@ -11,6 +12,9 @@ use gymkhana_sandbox::{CallError, Optional, ToolSession};
 use crate::Rollout;
 use crate::injected::Injected;
 use crate::plugins::Tool;
+
+/// During which call a final view failed.
+const FINAL_VIEW: &str = "final view";
 
 /// What a call is answered.
 pub(crate) struct ToolAnswer {
@@ -88,15 +92,20 @@ impl<'a> Toolbox<'a> {
         let (mut views, mut failures) = (Vec::new(), Vec::new());
         for session in &mut self.sessions {
             let plugin = &session.tool.bound.plugin;
+            let injected = session.injected.failure(&session.boundary(), FINAL_VIEW);
             let Some(live) = session.live.as_mut().filter(|_| plugin.offers(Optional::FinalView)) else { continue };
-            match live.final_view().await {
+            let viewed = match injected {
+                Some(failure) => Err(failure),
+                None => live.final_view().await.map_err(|error| session.failure(FINAL_VIEW, error)),
+            };
+            match viewed {
                 Ok(fields) => {
                     views.extend(fields.into_iter().map(|field| NamedValue {
                         name: format!("{}.{}", plugin.name(), field.name),
                         value: field.value,
                     }));
                 }
-                Err(error) => failures.push(session.failure("final view", error)),
+                Err(failure) => failures.push(failure),
             }
         }
         (views, failures)
@@ -122,7 +131,8 @@ impl Session<'_> {
             FailureKind::ResultSize => "its answer was too large",
             FailureKind::Malformed => "its answer was malformed",
             FailureKind::Refused => error.message.as_str(),
-            FailureKind::Capacity | FailureKind::Fault => "it is not available",
+            // No policy reads this: the episode is dropped.
+            FailureKind::Capacity | FailureKind::Fault => "the host could not run it",
         };
         let loss = if lost { "; its state is lost" } else { "" };
         let failed = ToolAnswer::failed(format!("the tool failed: {reason}{loss}"));

@@ -184,6 +184,15 @@ impl EnvironmentEpisode {
         })
     }
 
+    /// Whether what each seat earned so far is in the range that the environment promised. A step that ends the
+    /// episode is held against it; this is for an episode that somebody else ends.
+    ///
+    /// # Errors
+    /// If a seat's rewards are outside.
+    pub fn check_totals(&self) -> Result<(), CallError> {
+        check_totals(&self.totals, &self.info).map_err(CallError::malformed)
+    }
+
     /// The episode's whole state, the host's side included.
     ///
     /// # Errors
@@ -325,15 +334,19 @@ fn accept_step(stepped: environment::Stepped, info: &EnvironmentInfo, totals: &m
     if !over {
         check_seat(seat, info)?;
     }
+    let mut earned = vec![0.0; totals.len()];
     for environment::SeatReward { seat, reward } in &rewards {
-        if !reward.is_finite() {
-            return Err(format!("seat {seat} earned {reward}"));
-        }
         check_seat(*seat, info)?;
-        totals[*seat as usize] += reward;
+        let (earned, total) = (&mut earned[*seat as usize], &mut totals[*seat as usize]);
+        *earned += reward;
+        *total += reward;
+        // Finite numbers may have a sum that is not.
+        if let Some(wrong) = [*reward, *earned, *total].iter().find(|number| !number.is_finite()) {
+            return Err(format!("seat {seat} earned {wrong}"));
+        }
     }
-    if over && let Some(seat) = totals.iter().position(|total| !info.rewards.contains(*total)) {
-        return Err(format!("seat {seat} earned {} in all, outside the range {}", totals[seat], info.rewards));
+    if over {
+        check_totals(totals, info)?;
     }
     Ok(Stepped {
         observations: accept_observations(observations, info)?,
@@ -353,6 +366,13 @@ fn accept_observations(
         check_seat(observation.seat, info)?;
     }
     Ok(observations.into_iter().map(|seen| (seen.seat, convert::content(seen.content))).collect())
+}
+
+fn check_totals(totals: &[f64], info: &EnvironmentInfo) -> Result<(), String> {
+    match totals.iter().position(|total| !info.rewards.contains(*total)) {
+        Some(seat) => Err(format!("seat {seat} earned {} in all, outside the range {}", totals[seat], info.rewards)),
+        None => Ok(()),
+    }
 }
 
 fn check_seat(seat: u32, info: &EnvironmentInfo) -> Result<(), String> {

@@ -213,8 +213,9 @@ impl Plugin {
         &self.shared.linked
     }
 
-    /// How many places one live instance takes.
-    pub(crate) fn places(&self) -> u32 {
+    /// How many of the sandbox's places one live instance takes.
+    #[must_use]
+    pub fn places(&self) -> u32 {
         self.shared.places
     }
 

@@ -44,24 +44,39 @@ struct Chunk<'a> {
     advantages_N: Tensor,
 }
 
+/// What a token's probability is computed with.
+#[derive(Clone, Copy)]
+struct Distribution<'a> {
+    /// That at this temperature, as tokens were sampled.
+    temperature: f64,
+    /// These weights' is wanted beside the model's own.
+    reference: Option<&'a Weights>,
+    with_entropy: bool,
+}
+
+impl Distribution<'_> {
+    fn logits(&self, hidden_NC: &Tensor, weights: &Weights) -> Tensor {
+        loss::tempered(hidden_NC.linear::<&Tensor>(&weights.head_VC, None), self.temperature)
+    }
+}
+
 /// Adds gradients of a micro-batch to the parameters. `loss` gives the scalar to be minimised for a chunk, and sums to
 /// be reported, which are added to `sums`.
 fn accumulate(
     model: &Model,
     batch: &MicroBatch,
-    reference: Option<&Weights>,
-    with_entropy: bool,
+    wanted: Distribution<'_>,
     sums: &mut Vec<Tensor>,
     loss: &dyn Fn(&Chunk<'_>) -> (Tensor, Tensor),
 ) {
     let weights = model.weights();
     let chosen_NC = chosen_hidden(model, &weights, batch);
-    let reference_N = reference.map(|reference| reference_log_probs(model, reference, batch));
+    let reference_N = wanted.reference.map(|reference| reference_log_probs(model, reference, batch, wanted));
     let leaf_NC = chosen_NC.detach().set_requires_grad(true);
     for (start, length) in loss::chunks(batch.targets_N.size()[0], model.config().vocab_size) {
         let cut = |tensor: &Tensor| tensor.narrow(0, start, length);
-        let logits_NV = cut(&leaf_NC).linear::<&Tensor>(&weights.head_VC, None);
-        let (log_probs_N, entropies_N) = loss::token_log_probs(&logits_NV, &cut(&batch.targets_N), with_entropy);
+        let logits_NV = wanted.logits(&cut(&leaf_NC), &weights);
+        let (log_probs_N, entropies_N) = loss::token_log_probs(&logits_NV, &cut(&batch.targets_N), wanted.with_entropy);
         let (scalar, reported) = loss(&Chunk {
             log_probs_N: &log_probs_N,
             entropies_N: entropies_N.as_ref(),
@@ -82,12 +97,12 @@ fn chosen_hidden(model: &Model, weights: &Weights, batch: &MicroBatch) -> Tensor
     model.causal_hidden(weights, &batch.tokens_BS).reshape([-1, C]).index_select(0, &batch.places_N)
 }
 
-fn reference_log_probs(model: &Model, weights: &Weights, batch: &MicroBatch) -> Tensor {
+fn reference_log_probs(model: &Model, weights: &Weights, batch: &MicroBatch, wanted: Distribution<'_>) -> Tensor {
     let _guard = no_grad_guard();
     let chosen_NC = chosen_hidden(model, weights, batch);
     let log_probs: Vec<Tensor> = loss::chunks(batch.targets_N.size()[0], model.config().vocab_size)
         .map(|(start, length)| {
-            let logits_NV = chosen_NC.narrow(0, start, length).linear::<&Tensor>(&weights.head_VC, None);
+            let logits_NV = wanted.logits(&chosen_NC.narrow(0, start, length), weights);
             loss::token_log_probs(&logits_NV, &batch.targets_N.narrow(0, start, length), false).0
         })
         .collect();
@@ -121,10 +136,11 @@ impl Learner {
         settings: &SftSettings,
     ) -> Result<StepMetrics, TrainerError> {
         let mut sums = Vec::new();
+        let wanted = Distribution { temperature: 1.0, reference: None, with_entropy: false };
         model.parameters_mut().zero_gradients();
         for part in parts(sequences.iter().collect(), settings.micro_tokens) {
             let batch = MicroBatch::new(&part, model.device());
-            accumulate(model, &batch, None, false, &mut sums, &|chunk| {
+            accumulate(model, &batch, wanted, &mut sums, &|chunk| {
                 let losses_N = -chunk.log_probs_N * &chunk.weights_N;
                 let by_expert = (&losses_N * &chunk.advantages_N).sum(Kind::Float);
                 let scalar = losses_N.sum(Kind::Float);
@@ -187,13 +203,16 @@ impl Learner {
             Some(parameters) if flags.kl_beta > 0.0 => Some(model.weights_of(parameters)),
             _ => None,
         };
+        let wanted = Distribution {
+            temperature: settings.temperature,
+            reference: reference.as_ref(),
+            with_entropy: flags.entropy_bonus > 0.0,
+        };
         let mut sums = Vec::new();
         model.parameters_mut().zero_gradients();
         for part in parts(sequences.iter().collect(), settings.micro_tokens) {
             let batch = MicroBatch::new(&part, model.device());
-            accumulate(model, &batch, reference.as_ref(), flags.entropy_bonus > 0.0, &mut sums, &|chunk| {
-                rl_loss(chunk, flags)
-            });
+            accumulate(model, &batch, wanted, &mut sums, &|chunk| rl_loss(chunk, flags));
         }
         let norm = self.optimizer.step(model.parameters(), &settings.optimizer)?;
         report.add(&total(&sums), norm, sequences);

@@ -16,6 +16,11 @@ pub(crate) fn chunks(count: i64, vocabulary: i64) -> impl Iterator<Item = (i64, 
     (0..count).step_by(size as usize).map(move |start| (start, size.min(count - start)))
 }
 
+/// Logits of the distribution at a temperature.
+pub fn tempered(logits_NV: Tensor, temperature: f64) -> Tensor {
+    if temperature == 1.0 { logits_NV } else { logits_NV / temperature }
+}
+
 /// Log-probability of each target, `[N]`, and, if wanted, the entropy of each distribution in nats, `[N]`.
 pub fn token_log_probs(logits_NV: &Tensor, targets_N: &Tensor, with_entropy: bool) -> (Tensor, Option<Tensor>) {
     let log_probs_NV = logits_NV.log_softmax(-1, Kind::Float);

@@ -184,6 +184,9 @@ pub struct RlSettings {
     pub optimizer: Optimizer,
     /// The algorithm's flags.
     pub algorithm: Algorithm,
+    /// The temperature at which the episodes were sampled; above 0. Ratios, divergences and entropies are those of
+    /// the distribution at this temperature, as it is the policy that acts.
+    pub temperature: f64,
     /// Tokens, filling included, of one forward pass; at least 1. Changes memory and speed, not the result.
     pub micro_tokens: usize,
 }
@@ -191,7 +194,7 @@ pub struct RlSettings {
 impl Default for RlSettings {
     fn default() -> Self {
         let optimizer = Optimizer { learning_rate: 1e-4, ..Optimizer::default() };
-        Self { optimizer, algorithm: Algorithm::default(), micro_tokens: MICRO_TOKENS }
+        Self { optimizer, algorithm: Algorithm::default(), temperature: 1.0, micro_tokens: MICRO_TOKENS }
     }
 }
 
@@ -203,6 +206,8 @@ impl RlSettings {
     pub fn check(&self) -> Result<(), TrainerError> {
         self.optimizer.check()?;
         self.algorithm.check()?;
+        let above_0 = self.temperature > 0.0 && self.temperature.is_finite();
+        require(above_0, "temperature", self.temperature, "above 0")?;
         require(self.micro_tokens >= 1, "micro_tokens", self.micro_tokens, "at least 1")
     }
 }

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 
 use gymkhana_episode::{EpisodeRecord, Sampled, Segment};
 use gymkhana_rollout::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
@@ -42,10 +43,11 @@ struct Worker {
     settings: Settings,
 }
 
-/// A model in training: generates as a [`Policy`], and learns. Copies of the handle share the model.
+/// A model in training: generates as a [`Policy`], and learns. Copies of the handle share the model, and
+/// dropping the last of them waits until the thread has ended.
 #[derive(Clone)]
 pub struct Trainer {
-    messages: UnboundedSender<Message>,
+    thread: Arc<Thread>,
     queue: Arc<Semaphore>,
     gone: Arc<OnceLock<String>>,
     version: Arc<AtomicU32>,
@@ -53,6 +55,26 @@ pub struct Trainer {
     files: Arc<ModelFiles>,
     position: Arc<Option<serde_json::Value>>,
     context: usize,
+}
+
+/// The thread's end of the handles: when the last of them goes, the thread is told and waited for. A process that
+/// ends while libtorch computes destroys libtorch's globals under it.
+struct Thread {
+    messages: UnboundedSender<Message>,
+    /// Declared last: the thread ends once nobody can send to it.
+    _joined: Joined,
+}
+
+/// Waits for its thread when dropped.
+struct Joined(Option<JoinHandle<()>>);
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            // Whatever ended the thread, its words are kept for those who ask.
+            let _ = handle.join();
+        }
+    }
 }
 
 impl std::fmt::Debug for Trainer {
@@ -90,30 +112,33 @@ impl Trainer {
         let Opened { model, learner, files, weight_version, position } = opened;
         let context = model.positions() as usize;
         let (messages, receiver) = unbounded_channel();
-        let trainer = Self {
-            messages,
-            queue: Arc::new(Semaphore::new(settings.queue)),
-            gone: Arc::new(OnceLock::new()),
-            version: Arc::new(AtomicU32::new(weight_version)),
-            config: Arc::new(model.config().clone()),
-            files: Arc::new(files),
-            position: Arc::new(position),
-            context,
-        };
+        let (files, version) = (Arc::new(files), Arc::new(AtomicU32::new(weight_version)));
+        let (gone, config) = (Arc::new(OnceLock::new()), Arc::new(model.config().clone()));
         let worker = Worker {
             engine: Engine::new(&model, settings, context, weight_version)?,
             model,
             learner,
-            files: Arc::clone(&trainer.files),
-            version: Arc::clone(&trainer.version),
+            files: Arc::clone(&files),
+            version: Arc::clone(&version),
             settings: settings.clone(),
         };
-        let gone = Arc::clone(&trainer.gone);
-        std::thread::Builder::new()
+        let handle = std::thread::Builder::new()
             .name("torch".to_owned())
-            .spawn(move || work(worker, receiver, &gone))
+            .spawn({
+                let gone = Arc::clone(&gone);
+                move || work(worker, receiver, &gone)
+            })
             .map_err(|error| TrainerError::Gone(format!("it could not be started: {error}")))?;
-        Ok(trainer)
+        Ok(Self {
+            thread: Arc::new(Thread { messages, _joined: Joined(Some(handle)) }),
+            queue: Arc::new(Semaphore::new(settings.queue)),
+            gone,
+            version,
+            config,
+            files,
+            position: Arc::new(position),
+            context,
+        })
     }
 
     /// What [`Trainer::save`] was given, if this was opened from a checkpoint of ours.
@@ -266,7 +291,7 @@ impl Trainer {
             // Nobody may be waiting any more, which is no fault.
             let _ = reply.send(job(worker));
         }));
-        self.messages.send(message).map_err(|_| self.gone())?;
+        self.thread.messages.send(message).map_err(|_| self.gone())?;
         answer.await.map_err(|_| self.gone())?
     }
 
@@ -293,7 +318,7 @@ impl Trainer {
         let gone = || PolicyError::from(self.gone());
         let permit = Arc::clone(&self.queue).acquire_owned().await.map_err(|_| gone())?;
         let (reply, answer) = oneshot::channel();
-        self.messages.send(message(reply, permit)).map_err(|_| gone())?;
+        self.thread.messages.send(message(reply, permit)).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 }
@@ -320,7 +345,7 @@ impl Policy for Trainer {
 
     fn release(&self, conversation: Conversation) {
         // When the thread is gone there is nothing to be released.
-        let _ = self.messages.send(Message::Release(conversation));
+        let _ = self.thread.messages.send(Message::Release(conversation));
     }
 
     fn context(&self) -> usize {

@@ -89,8 +89,13 @@ fn sandbox() -> &'static Sandbox {
 
 /// A rollout over the table's plugins.
 pub async fn rollout(table: &Table, limits: Limits) -> Rollout {
+    rollout_in(sandbox(), table, limits, 0).await
+}
+
+/// A rollout over the table's plugins in a sandbox of its own, with so many retries after a fault of the host.
+pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retries: u32) -> Rollout {
     let bind = |(name, options): &(String, Options)| Bound {
-        plugin: Plugin::load(sandbox(), &component(name), &Grants::default()).expect("a sound plugin"),
+        plugin: Plugin::load(sandbox, &component(name), &Grants::default()).expect("a sound plugin"),
         options: options.clone(),
     };
     let tools = table.tools.iter().map(bind).collect();
@@ -101,7 +106,7 @@ pub async fn rollout(table: &Table, limits: Limits) -> Rollout {
         failure_reward: FAILURE_REWARD,
         success: "environment.success".parse().expect("a rule"),
     };
-    Rollout::new(set, chat(), limits, assembly, None, 0)
+    Rollout::new(set, chat(), limits, assembly, None, retries)
 }
 
 /// What calls were answered, in their order, and whether they failed.
@@ -120,25 +125,35 @@ pub fn call(name: &str, arguments: &str) -> String {
 
 /// Plays the first training task with these replies, one a turn.
 pub async fn play(rollout: &Rollout, replies: &[&str]) -> EpisodeRecord {
+    play_with(rollout, replies, || ()).await
+}
+
+/// As `play`; `before_reply` is called whenever the policy is asked for a reply.
+pub async fn play_with(rollout: &Rollout, replies: &[&str], before_reply: impl Fn() + Send + Sync) -> EpisodeRecord {
     let encoded: Vec<Vec<u32>> = replies
         .iter()
         .map(|reply| rollout.chat().encode_reply(&[ReplyPiece::Frame(reply)]).expect("a reply in tokens"))
         .collect();
     let turns: Mutex<HashMap<u64, usize>> = Mutex::new(HashMap::new());
     let policy = ScriptedPolicy::new(usize::MAX, |request| {
+        before_reply();
         let mut turns = turns.lock().expect("no test panics here");
         let turn = turns.entry(request.conversation.id).or_default();
         *turn += 1;
         encoded.get(*turn - 1).cloned().unwrap_or_default()
     });
-    let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 };
+    play_by(rollout, Speaker::Policy(&policy)).await
+}
+
+/// Plays the first training task with whoever speaks.
+pub async fn play_by(rollout: &Rollout, speaker: Speaker<'_>) -> EpisodeRecord {
     let plan = EpisodePlan {
-        id,
+        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
         task: TaskRef { split: "train".to_owned(), index: 0 },
         seed: Seed(7),
         sampling: Sampling::Greedy,
         place: 0,
     };
-    let mut records = rollout.run_group(vec![plan], Speaker::Policy(&policy)).await.expect("no fault of the host");
+    let mut records = rollout.run_group(vec![plan], speaker).await.expect("no fault of the host");
     records.remove(0)
 }

@@ -80,9 +80,9 @@ impl Session<'_> {
     }
 
     /// How many episodes are in flight at once: as many as the policy generates side by side, and no more than can
-    /// have all their instances alive, since episodes that wait for each other's places would wait for ever.
+    /// have all their plugins alive, since episodes that wait for each other's places would wait for ever.
     fn in_flight(&self, group_size: u32) -> usize {
-        let most = self.places as usize / self.rollout.plugins().instances();
+        let most = self.places as usize / self.rollout.plugins().places();
         self.file.policy.slots.max(group_size as usize).min(most)
     }
 
@@ -101,19 +101,37 @@ impl Session<'_> {
     }
 }
 
-/// Refuses a stage whose groups cannot have all their instances alive: `places` is how many may live at once.
+/// How many episodes a deterministic policy generates side by side: all seats of an episode have slots of their own,
+/// by the episode's place in its batch. None where the policy shares its slots out as it likes.
+pub(super) fn lanes(file: &RunFile, plugins: &PluginSet) -> CliResult<Option<usize>> {
+    if !file.deterministic {
+        return Ok(None);
+    }
+    let (slots, seats) = (file.policy.slots, plugins.seats());
+    match slots / seats {
+        0 => Err(CliError::mistake(format!(
+            "policy.slots is {slots}, but environment `{}` has {seats} seats, each of which needs a slot of its own \
+             under deterministic = true; raise policy.slots to {seats} or more",
+            plugins.environment().plugin.name()
+        ))),
+        lanes => Ok(Some(lanes)),
+    }
+}
+
+/// Refuses a stage whose groups cannot have all their plugins alive: `places` is how many the sandbox has.
 pub(super) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> CliResult<()> {
-    let instances = plugins.instances();
+    let taken = plugins.places();
     for stage in &file.stages {
         let group = match stage {
             Stage::Sft(_) => 1,
             Stage::Rl(stage) => stage.group_size as usize,
         };
-        let needed = group * instances;
+        let needed = group * taken;
         if needed > places as usize {
             return Err(CliError::mistake(format!(
-                "stage `{}`: a group of {group} with {instances} plugins each needs {needed} live instances, but only \
-                 {places} may live; lower group_size, or raise sandbox.instances or vm.max_map_count",
+                "stage `{}`: a group of {group} episodes, each with plugins that take {taken} places of the sandbox, \
+                 needs {needed} of them, but there are only {places}; lower group_size, or raise sandbox.instances or \
+                 vm.max_map_count",
                 stage.name()
             )));
         }

@@ -58,8 +58,10 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         tasks::check_splits(&file, &set).await?;
         let places = sandbox.counters().places;
         batch::check_places(&file, &set, places)?;
+        let lanes = batch::lanes(&file, &set)?;
+        let slots = lanes.map_or(file.policy.slots, |lanes| lanes * set.seats());
         let (folder, state) = if args.resume { reopen(args, &lock)? } else { (None, None) };
-        let trainer = start_trainer(&file, folder.as_ref(), state.as_ref())?;
+        let trainer = start_trainer(&file, slots, folder.as_ref(), state.as_ref())?;
         file.limits.fit_model(trainer.context()).users()?;
         if let Some(folder) = &folder {
             same_run_file(folder, &file)?;
@@ -69,6 +71,10 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             Assembly { environment_weight: file.environment.weight, failure_reward: file.failures.reward, success };
         let limits = (&file.limits).into();
         let rollout = Rollout::new(set, chat, limits, assembly, file.policy.system.clone(), file.failures.retries);
+        let rollout = match lanes {
+            Some(lanes) => rollout.in_lanes(lanes),
+            None => rollout,
+        };
         // Nothing is written before all that the user can have got wrong has been looked at.
         let folder = match folder {
             Some(folder) => folder,
@@ -125,10 +131,15 @@ fn same_run_file(folder: &RunFolder, file: &RunFile) -> CliResult<()> {
 }
 
 /// The model: where the run left off, else as the run file says.
-fn start_trainer(file: &RunFile, folder: Option<&RunFolder>, state: Option<&State>) -> CliResult<Trainer> {
+fn start_trainer(
+    file: &RunFile,
+    slots: usize,
+    folder: Option<&RunFolder>,
+    state: Option<&State>,
+) -> CliResult<Trainer> {
     let settings = Settings {
         threads: file.threads,
-        slots: file.policy.slots,
+        slots,
         deterministic: file.deterministic,
         seed: Seed(file.seed).child("trainer"),
         ..Settings::default()

@@ -350,7 +350,7 @@ pub struct RlStage {
     pub groups: u32,
     /// Episodes of one group.
     pub group_size: u32,
-    /// The temperature at which episodes are sampled.
+    /// The temperature at which episodes are sampled, and of the distribution that learns.
     pub temperature: f32,
     /// A checkpoint is written after so many steps, and at the end.
     pub checkpoint_every: u64,
@@ -392,7 +392,8 @@ impl RlStage {
         flags.extend(self.settings.clone());
         let algorithm: Algorithm =
             flags.try_into().map_err(|error: toml::de::Error| contradiction(super::hint::explain(error.message())))?;
-        let settings = RlSettings { optimizer: self.optimizer.clone(), algorithm, ..RlSettings::default() };
+        let (optimizer, temperature) = (self.optimizer.clone(), f64::from(self.temperature));
+        let settings = RlSettings { optimizer, algorithm, temperature, ..RlSettings::default() };
         settings.check().map_err(|error| contradiction(error.to_string()))?;
         Ok(settings)
     }

@@ -55,6 +55,15 @@ fn settings_that_contradict_each_other_are_refused() {
 }
 
 #[test]
+fn a_stage_learns_at_the_temperature_at_which_it_plays() {
+    for (set, temperature) in [("stages.0.steps=7", 1.0), ("stages.0.temperature=0.5", 0.5)] {
+        let file = RunFile::parse(SMALLEST, "run.toml", &[set.to_owned()]).expect("a sound file");
+        let Stage::Rl(stage) = &file.stages[0] else { panic!("the stage is of reinforcement learning") };
+        assert_eq!(stage.settings().expect("sound settings").temperature, temperature, "{set}");
+    }
+}
+
+#[test]
 fn set_reaches_stages_by_name_and_by_place() {
     for set in ["stages.rl.steps=7", "stages.0.steps=7"] {
         let text = SMALLEST.replace("kind", "name = \"rl\"\nkind");

@@ -21,7 +21,7 @@ pub(super) struct Choice {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Chosen {
     pub token: u32,
-    /// Under the untruncated distribution at temperature 1.
+    /// Under the untruncated distribution that it was drawn from; that at temperature 1 for a greedy choice.
     pub log_prob: f32,
     /// Of that distribution, in nats.
     pub entropy: f32,
@@ -29,6 +29,7 @@ pub(super) struct Chosen {
 
 /// Chooses a token for each row of `[R, V]`; as many choices as rows.
 pub(super) fn choose(logits_RV: &Tensor, choices: &[Choice]) -> Result<Vec<Chosen>, TchError> {
+    let logits_RV = &tempered(logits_RV, choices)?;
     let log_probs_RV = logits_RV.f_log_softmax(-1, Kind::Float)?;
     let mut tokens_R = log_probs_RV.f_argmax(-1, false)?;
     if choices.iter().any(|choice| choice.sampling != Sampling::Greedy) {
@@ -54,8 +55,8 @@ pub(super) fn choose(logits_RV: &Tensor, choices: &[Choice]) -> Result<Vec<Chose
         .collect())
 }
 
-fn draw(logits_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> {
-    let device = logits_RV.device();
+/// The logits over each row's temperature: of what tokens are drawn from, and of what is recorded of them.
+fn tempered(logits_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> {
     let temperatures: Vec<f32> = choices
         .iter()
         .map(|choice| match choice.sampling {
@@ -63,10 +64,17 @@ fn draw(logits_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> {
             Sampling::Temperature(temperature) => temperature,
         })
         .collect();
+    if temperatures.iter().all(|temperature| *temperature == 1.0) {
+        return Ok(logits_RV.shallow_clone());
+    }
+    let temperatures_R1 = Tensor::f_from_slice(&temperatures)?.f_unsqueeze(-1)?.f_to_device(logits_RV.device())?;
+    logits_RV.f_div(&temperatures_R1)
+}
+
+fn draw(logits_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> {
     let uniforms: Vec<f64> = choices.iter().map(|choice| choice.uniform).collect();
-    let temperatures_R1 = Tensor::f_from_slice(&temperatures)?.f_unsqueeze(-1)?.f_to_device(device)?;
-    let uniforms_R1 = Tensor::f_from_slice(&uniforms)?.f_unsqueeze(-1)?.f_to_device(device)?;
-    let probabilities_RV = logits_RV.f_div(&temperatures_R1)?.f_softmax(-1, Kind::Float)?;
+    let uniforms_R1 = Tensor::f_from_slice(&uniforms)?.f_unsqueeze(-1)?.f_to_device(logits_RV.device())?;
+    let probabilities_RV = logits_RV.f_softmax(-1, Kind::Float)?;
     let summed_RV = probabilities_RV.f_cumsum(-1, Kind::Double)?;
     // The sum is 1 but for rounding; the last token is never passed by.
     let vocabulary = logits_RV.size()[1];
@@ -99,9 +107,15 @@ mod tests {
         // At temperature 1/2 probabilities go by their squares: 4 : 1 : 1 of 6.
         assert_eq!(choose(&logits, &at(0.66, 0.5)).expect("a row")[0].token, 1);
         assert_eq!(choose(&logits, &at(0.67, 0.5)).expect("a row")[0].token, 2);
-        // What is recorded does not follow the temperature.
+        // What is recorded is of the distribution that was drawn from: its entropy is that of 4 : 1 : 1.
+        let logits = row(&[0.5, 0.25, 0.25]);
         let recorded = choose(&logits, &at(0.0, 0.5)).expect("a row")[0];
-        assert!((recorded.log_prob - 0.5_f32.ln()).abs() < 1e-6);
+        assert!((recorded.log_prob - (4.0_f32 / 6.0).ln()).abs() < 1e-6);
+        assert!((recorded.entropy - (6.0_f32.ln() - 4.0 / 6.0 * 4.0_f32.ln())).abs() < 1e-6);
+        let greedy = Choice { sampling: Sampling::Greedy, uniform: 0.0 };
+        let beside = choose(&Tensor::cat(&[&logits, &logits], 0), &[at(0.0, 0.5)[0], greedy]).expect("two rows");
+        assert_eq!(beside[0], recorded);
+        assert!((beside[1].log_prob - 0.5_f32.ln()).abs() < 1e-6, "greedy choices are recorded at temperature 1");
     }
 
     #[test]
