@@ -21,17 +21,18 @@ pub struct PluginFile {
     pub bytes: Vec<u8>,
 }
 
-/// Reads plugin files and pins them. Nothing is compiled yet.
+/// Reads plugin files and pins them, sorted by name: prompts list functions and rewards are summed in this order,
+/// so that it must be the one in which a replay finds them in the lock. Nothing is compiled yet.
 pub fn read_files(paths: &[PathBuf]) -> CliResult<(Vec<PluginFile>, Lock)> {
-    let (mut files, mut entries) = (Vec::new(), Vec::new());
+    let mut read = Vec::new();
     for path in paths {
         let origin = path.display().to_string();
         let bytes = read_plugin_file(path).users()?;
-        entries.push(entry(&origin, &bytes)?);
-        files.push(PluginFile { origin, bytes });
+        read.push((entry(&origin, &bytes)?, PluginFile { origin, bytes }));
     }
-    let lock = Lock::new(entries).users()?;
-    Ok((files, lock))
+    read.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
+    let (entries, files) = read.into_iter().unzip();
+    Ok((files, Lock::new(entries).users()?))
 }
 
 fn entry(origin: &str, bytes: &[u8]) -> CliResult<LockEntry> {

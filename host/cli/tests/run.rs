@@ -149,6 +149,30 @@ fn a_replay_finds_every_byte_equal() {
     assert_eq!(one.succeeded(), equal(1));
 }
 
+/// The order of `--plugins` says nothing: what prompts list and how rewards are summed is the same in every order.
+#[test]
+fn plugins_may_be_given_in_any_order() {
+    let plugins = ["word-problems", "guest-hostile-tool", "calculator", "guest-hostile-reward", "answer-match"];
+    let given = plugins.map(|name| format!("plugins/{name}.wasm"));
+    let sorted = {
+        let mut sorted = given.clone();
+        sorted.sort();
+        sorted.join(",")
+    };
+    let given = given.join(",");
+    assert_ne!(given, sorted);
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let roomy = ["--set", "policy.tiny.context=2048"];
+    desk.run(&given, &roomy).succeeded();
+    let records = desk.episodes();
+    let functions = &records[0].opening.functions[0].functions;
+    assert!(functions.len() >= 2, "two tools offer functions");
+    assert_eq!(records[0].scores.len(), 2, "two rewards score");
+    let replayed = desk.host(&["replay", "out"]).succeeded();
+    assert_eq!(replayed, format!("{EPISODES} episodes replayed, every byte equal: {EPISODES}\n"));
+    desk.run(&sorted, &[&roomy[..], &["--resume"]].concat()).succeeded();
+}
+
 #[test]
 fn a_replay_tells_what_is_not_as_it_was() {
     let desk = finished();
