@@ -153,6 +153,8 @@ impl RunFile {
             return Err(RunFileError::Contradiction("the run has no stage: add one [[stages]] section".to_owned()));
         }
         self.policy.check()?;
+        self.environment.check()?;
+        self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
         self.limits.check()?;
         self.sandbox.check()?;
         self.failures.check()?;

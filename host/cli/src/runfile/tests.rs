@@ -40,10 +40,21 @@ fn values_out_of_range_name_their_key() {
         ("stages.rl.group_size=0", "group_size"),
         ("stages.0.optimizer.learning_rate=-1.0", "learning_rate"),
         ("sandbox.memory_mib=100000", "sandbox.memory_mib"),
+        ("environment.weight=inf", "environment.weight"),
+        ("environment.weight=-1000001", "environment.weight"),
+        ("rewards.style.weight=1e308", "rewards.style.weight"),
+        ("rewards.style.weight=nan", "rewards.style.weight"),
     ] {
         let message = message(SMALLEST, &[set]);
         assert!(message.contains(key), "{set}: {message}");
     }
+}
+
+#[test]
+fn weights_may_be_negative_and_zero() {
+    let sets = ["environment.weight=0", "rewards.style.weight=-2.5"].map(str::to_owned);
+    let file = RunFile::parse(SMALLEST, "run.toml", &sets).expect("a sound file");
+    assert_eq!((file.environment.weight, file.rewards["style"].weight), (0.0, -2.5));
 }
 
 #[test]
