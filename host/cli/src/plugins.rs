@@ -32,7 +32,25 @@ pub fn read_files(paths: &[PathBuf]) -> CliResult<(Vec<PluginFile>, Lock)> {
     }
     read.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
     let (entries, files) = read.into_iter().unzip();
-    Ok((files, Lock::new(entries).users()?))
+    let lock = Lock::new(entries).users()?;
+    short_names_differ(&lock)?;
+    Ok((files, lock))
+}
+
+/// Run files and records call a plugin by the half behind the slash alone.
+fn short_names_differ(lock: &Lock) -> CliResult<()> {
+    let mut seen: BTreeMap<&str, &LockEntry> = BTreeMap::new();
+    for entry in lock.entries() {
+        if let Some(other) = seen.insert(entry.name.name(), entry) {
+            return Err(CliError::mistake(format!(
+                "plugins `{}` and `{}` are both called `{}` in run files and records; leave one of them out",
+                other.name,
+                entry.name,
+                entry.name.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn entry(origin: &str, bytes: &[u8]) -> CliResult<LockEntry> {

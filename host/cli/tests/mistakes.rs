@@ -113,10 +113,12 @@ fn sets_of_plugins() {
     desk.write("another-calculator.wasm", replaced(&calculator, "Apache-2.0", "Apache-2.1"));
     let mut messages = Messages::default();
     for (title, plugins) in [
+    desk.write("namesake.wasm", replaced(&calculator, "\"namespace\":\"gymkhana\"", "\"namespace\":\"somebody\""));
         ("one file twice", "plugins/word-problems.wasm,plugins/word-problems.wasm"),
         ("two of one name", "plugins/word-problems.wasm,plugins/calculator.wasm,another-calculator.wasm"),
         ("no environment", "plugins/calculator.wasm,plugins/guest-hostile-reward.wasm"),
         ("two environments", "plugins/word-problems.wasm,plugins/frozen-lake.wasm,plugins/guest-hostile-reward.wasm"),
+        ("two of one short name", "plugins/word-problems.wasm,plugins/calculator.wasm,namesake.wasm"),
     ] {
         messages.add_run(title, &desk, plugins, &[]);
     }
