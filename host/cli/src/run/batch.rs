@@ -63,6 +63,7 @@ impl Session<'_> {
             let records = records.ours()?;
             for record in &records {
                 self.episodes.append(record)?;
+                self.rollout.success().check_record(record).map_err(|error| super::with_nearest_name(&error))?;
                 done += 1;
                 solved += u64::from(record.success);
                 self.failed.0 += u64::from(!record.failures.is_empty());

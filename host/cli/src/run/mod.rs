@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use gymkhana_episode::Seed;
 use gymkhana_registry::{LOCK_FILE, Lock};
-use gymkhana_rollout::{Assembly, Policy, Rollout};
+use gymkhana_rollout::{Assembly, Policy, Rollout, SuccessRuleError};
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
 use gymkhana_trainer::{Settings, Trainer};
 
@@ -20,7 +20,7 @@ use crate::args::RunArgs;
 use crate::error::{Blame, CliError, CliResult};
 use crate::plugins;
 use crate::printer::Printer;
-use crate::runfile::{RunFile, Stage};
+use crate::runfile::{RunFile, Stage, did_you_mean};
 use state::{Progress, State};
 
 pub use chat::{read_chat_files, write_chat_files};
@@ -84,8 +84,19 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
 
 fn parse_success(file: &RunFile, set: &gymkhana_rollout::PluginSet) -> CliResult<gymkhana_rollout::SuccessRule> {
     let rule: gymkhana_rollout::SuccessRule = file.success.parse().users()?;
-    rule.check(set).users()?;
+    rule.check(set).map_err(|error| with_nearest_name(&error))?;
     Ok(rule)
+}
+
+/// What the run file's `success` names is not there: says what is most like it.
+fn with_nearest_name(error: &SuccessRuleError) -> CliError {
+    let near = match error {
+        SuccessRuleError::Form(_) => String::new(),
+        SuccessRuleError::NoReward { reward: wrong, known }
+        | SuccessRuleError::NoComponent { component: wrong, known, .. }
+        | SuccessRuleError::NoFact { fact: wrong, known, .. } => did_you_mean(wrong, known.iter().map(String::as_str)),
+    };
+    CliError::mistake(format!("{error}{near}"))
 }
 
 /// Puts into the run's folder what the run is made of. Before the first state is written this may be done again: a
