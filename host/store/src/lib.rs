@@ -7,6 +7,10 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod checksum;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
 mod episodes;
 mod error;
 mod folder;
