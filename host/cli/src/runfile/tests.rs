@@ -73,5 +73,22 @@ fn set_reaches_stages_by_name_and_by_place() {
         assert_eq!(file.stages[0].steps(), 7, "{set}");
     }
     assert!(message(SMALLEST, &["stages.warm.steps=7"]).contains("no `warm`"));
+    assert!(message(SMALLEST, &["stages.rl=5"]).contains("`stages.rl.KEY`"));
     assert!(message(SMALLEST, &["steps"]).contains("key=value"));
+}
+
+#[test]
+fn a_wrong_value_is_blamed_on_whoever_gave_it() {
+    let sets = ["seed=3", "stages.0.steps=five", "threads=2"];
+    let refused = message(SMALLEST, &sets);
+    assert!(refused.starts_with("--set stages.0.steps=five: invalid type: string \"five\""), "{refused}");
+    let refused = message(SMALLEST, &["stages.0.optimizer.betaa=1"]);
+    assert!(refused.starts_with("--set stages.0.optimizer.betaa=1: unknown field `betaa`"), "{refused}");
+    let refused = message(&format!("{SMALLEST}steps = \"five\"\n"), &["seed=3"]);
+    assert!(refused.starts_with("run.toml: ") && refused.contains("line "), "{refused}");
+    // Values that are right only together are no mistake, in whatever order they come.
+    let until = ["stages.0.kind=sft", "stages.0.until.success=0.5", "stages.0.until.every=1", "stages.0.until.tasks=2"];
+    RunFile::parse(SMALLEST, "run.toml", &until.map(str::to_owned)).expect("a sound file");
+    let refused = message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]);
+    assert!(refused.starts_with("run.toml: ") && refused.contains("missing field `success`"), "{refused}");
 }
