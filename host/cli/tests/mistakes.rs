@@ -40,7 +40,7 @@ impl Messages {
                 (r"this machine holds \d+ ", "this machine holds [PLACES] "),
                 (r"ask for 1 to \d+,", "ask for 1 to [PLACES],"),
                 (r"ended episode \S+ ", "ended episode [ID] "),
-                (r"(?m)^(greedy|sampled) .*\n", ""),
+                (r"(?m)^(greedy|sampled|sft) .*\n", ""),
             ],
         }, {
             insta::assert_snapshot!(name, self.0);
@@ -208,6 +208,32 @@ fn success_by_a_fact_that_the_environment_does_not_tell() {
     }
     messages.check("success-by-fact");
     desk.run("plugins/frozen-lake.wasm", &["--set", "success=environment.success"]).succeeded();
+}
+
+/// A batch may hold no demonstration by chance; a stage that finds none says how they ended.
+#[test]
+fn nothing_to_imitate() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let mut messages = Messages::default();
+    for (title, set) in [
+        ("too small a context", "policy.tiny.context=64"),
+        ("too few turns", "limits.turns=1"),
+        ("an oracle that reaches something else", "success=answer-match.cost"),
+    ] {
+        let free = "rewards.answer-match.options={ per-call-cost = 0.0 }";
+        let sets = ["--set", "evaluation.tasks=0", "--set", set, "--set", free, "--set", "stages.sft.batch=64"];
+        messages.add(title, &desk.run(WORD_PROBLEMS, &sets));
+        fs::remove_dir_all(desk.path("out")).expect("a folder can be removed");
+    }
+    messages.check("nothing-to-imitate");
+    // Half of the kinds of stories have a demonstration, and a batch is one story.
+    let small =
+        ["environment.options={ taught = 8 }", "stages.sft.batch=1", "stages.sft.steps=8", "evaluation.tasks=0"];
+    let sets: Vec<&str> = small.into_iter().flat_map(|set| ["--set", set]).collect();
+    desk.run(WORD_PROBLEMS, &sets).succeeded();
+    let metrics = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
+    let without = metrics.lines().filter(|line| line.contains("\"demonstrations\":0.0")).count();
+    assert!((1..8).contains(&without), "{metrics}");
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl Session<'_> {
 
     /// Saves the weights, then says so, then forgets the stage's older checkpoints.
     pub(super) async fn checkpoint(&mut self) -> CliResult<()> {
-        let step = self.progress.current.as_ref().map_or(0, |current| current.step);
+        let step = self.steps_done();
         let stage = self.progress.stage;
         let name = format!("{stage}-{step:06}");
         let folder = self.folder.reader().checkpoints_path();
