@@ -28,6 +28,7 @@ fn check(name: &str, text: &str) {
             (r"[0-9a-f]{64}", "[DIGEST]"),
             (r"tfevents\.\d+\.\d+\.", "tfevents.[TIME]."),
             (r"\d+ s\b", "[SECONDS] s"),
+            (r"[\d.]+/s", "[RATE]/s"),
             (r"\d+ tokens", "[COUNT] tokens"),
             (r"(success|sampled) [\d.]+( %)? to [\d.]+( %)?", "$1 [SHARE] to [SHARE]"),
             (r"success [\d.]+ on", "success [SHARE] on"),

@@ -48,7 +48,7 @@ impl Session<'_> {
         let count = tasks.count().map_or(self.file.evaluation.tasks, |count| count.min(self.file.evaluation.tasks));
         // Always the same tasks, each once, so that figures can be compared.
         let tasks = (0..count).map(|index| gymkhana_episode::TaskRef { split: split.clone(), index }).collect();
-        let progress = self.printer.progress(if sampling == Sampling::Greedy { "greedy" } else { "sampled" }, count);
+        let progress = self.printer.progress(if sampling == Sampling::Greedy { "greedy" } else { "sampled" }, 0, count);
         let batch = Batch { phase, step: 0, tasks, group_size: 1, sampling };
         let groups = self.play(&batch, Some(&progress)).await?;
         let solved = groups.iter().flatten().filter(|record: &&EpisodeRecord| record.success).count();

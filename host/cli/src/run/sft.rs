@@ -70,7 +70,7 @@ impl Session<'_> {
         let settings = stage.settings();
         let mut barren = Barren::default();
         let mut tasks = self.tasks(&self.file.environment.train).await?;
-        let progress = self.printer.progress(&stage.name, stage.steps);
+        let progress = self.printer.progress(&stage.name, self.steps_done(), stage.steps);
         while let Some(step) = self.next_step(stage.steps) {
             let batch = Batch {
                 phase: Phase::Demonstration,
