@@ -42,8 +42,6 @@ struct Session<'a> {
     places: u32,
     /// When this process began, less what earlier ones took.
     begun: Instant,
-    /// How many episodes met a failure in this stage, and how many there were.
-    failed: (u64, u64),
 }
 
 /// Runs.
@@ -175,7 +173,6 @@ impl<'a> Session<'a> {
         progress.rewind(&mut episodes, &mut metrics)?;
         let begun = progress.begun_before(Instant::now());
         let seed = Seed(file.seed);
-        let failed = (0, 0);
         Ok(Self {
             file,
             printer,
@@ -189,7 +186,6 @@ impl<'a> Session<'a> {
             checkpoint,
             places,
             begun,
-            failed,
         })
     }
 
@@ -222,7 +218,6 @@ impl<'a> Session<'a> {
         }
         let after = self.evaluate(evaluate::When::After).await?;
         let summary = self.progress.finish(after, self.begun.elapsed());
-        self.failed = (0, 0);
         self.printer.talk(describe(&summary));
         self.episodes.commit()?;
         self.write_state()

@@ -8,6 +8,7 @@ use gymkhana_store::{EpisodeStore, Metrics, StageSummary};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
+use super::batch::Failures;
 use super::evaluate::Success;
 use crate::error::{Blame, CliResult};
 
@@ -30,6 +31,8 @@ pub(super) struct Progress {
     /// What came of the stages before.
     pub finished: Vec<StageSummary>,
     /// Wall time so far, in seconds.
+    /// Failures of this stage so far.
+    pub failures: Failures,
     pub seconds: f64,
 }
 
@@ -122,6 +125,7 @@ impl Session<'_> {
             // A run that died between the checkpoint and its mention comes here again.
             std::fs::remove_dir_all(&path).ours()?;
         }
+        self.failures = Failures::default();
         let position = serde_json::json!({ "stage": stage, "step": step });
         let full = format!("cannot write the checkpoint `{}`; free space and run again with --resume", path.display());
         self.trainer.save(&path, &position).await.users_as(full)?;

@@ -242,7 +242,8 @@ impl From<&SandboxSection> for gymkhana_sandbox::Limits {
 pub struct FailuresSection {
     /// The reward of an episode whose environment or reward plugin failed.
     pub reward: f64,
-    /// The run stops when more than this share of a step's episodes met a failure.
+    /// The run stops when more than this share of the episodes met a failure that are played in one go (a step's, an
+    /// evaluation's), or of a stage's so far; fewer than twenty are not judged.
     pub limit: f64,
     /// How often an episode is tried again after a fault that is no plugin's.
     pub retries: u32,
