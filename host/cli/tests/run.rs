@@ -203,6 +203,37 @@ fn a_plugin_that_was_altered_is_refused_by_its_digest() {
 }
 
 #[test]
+fn success_that_is_not_measured_is_not_said_to_be_zero() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let results = desk.run(WORD_PROBLEMS, &["--set", "evaluation.tasks=0"]).succeeded();
+    assert!(results.contains("stage rl: success not measured, 32 episodes"), "{results}");
+    let summary = json(&desk.path("out/summary.json"));
+    let measured =
+        [&summary["success"], &summary["stages"][0]["success_before"], &summary["stages"][1]["success_after"]];
+    assert_eq!(measured, [&Value::Null; 3], "{summary}");
+    let shown = desk.host(&["show", "out"]).succeeded();
+    assert!(shown.contains("success not measured on held-out tasks"), "{shown}");
+}
+
+/// A reader that went away is no error, a result that found no space is one.
+#[test]
+fn results_that_cannot_be_written_are_an_error() {
+    let desk = finished();
+    let to = |file: &str| {
+        let file = fs::OpenOptions::new().write(true).open(file).expect("a device");
+        desk.command(&["show", "out"]).stdout(file).output().expect("the command can be started")
+    };
+    let full = to("/dev/full");
+    assert_eq!(full.status.code(), Some(2), "{full:?}");
+    assert!(String::from_utf8_lossy(&full.stderr).contains("standard output"), "{full:?}");
+    assert_eq!(to("/dev/null").status.code(), Some(0));
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let gone = desk.command(&["show", "out"]).stdout(writer).output().expect("the command can be started");
+    assert_eq!((gone.status.code(), gone.stderr.as_slice()), (Some(0), &b""[..]), "{gone:?}");
+}
+
+#[test]
 fn show_prints_a_run_at_a_glance() {
     check("show-run", &finished().host(&["show", "out"]).succeeded());
 }

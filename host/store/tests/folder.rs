@@ -70,15 +70,15 @@ fn state_and_summary_come_back() {
         schema: SUMMARY_SCHEMA,
         stages: vec![StageSummary {
             name: "rl".to_owned(),
-            success_before: 0.5,
-            success_after: 0.75,
+            success_before: None,
+            success_after: Some(0.75),
             success_before_sampled: None,
             success_after_sampled: Some(0.625),
             episodes: 512,
             tokens: 100_000,
             seconds: 61.5,
         }],
-        success: 0.75,
+        success: Some(0.75),
         success_sampled: Some(0.625),
         seconds: 70.25,
     };
@@ -92,3 +92,4 @@ fn state_and_summary_come_back() {
     run.write_summary(&Summary { schema: 9, ..summary }).expect("written");
     assert!(matches!(run.reader().summary(), Err(StoreError::Schema { found: 9, .. })));
 }
+    assert_eq!(json["stages"][0].get("success_before"), Some(&serde_json::Value::Null));

@@ -15,12 +15,12 @@ pub(super) enum When {
     After,
 }
 
-/// Shares of held-out tasks that were solved, from 0 to 1.
+/// Shares of held-out tasks that were solved, from 0 to 1; none that were not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Success {
     /// By greedy decoding.
-    pub greedy: f64,
-    /// By sampling, if that is measured.
+    pub greedy: Option<f64>,
+    /// By sampling.
     pub sampled: Option<f64>,
 }
 
@@ -34,7 +34,7 @@ impl Session<'_> {
         if self.file.evaluation.tasks == 0 {
             return Ok(Success::default());
         }
-        let greedy = self.held_out(greedy, Sampling::Greedy).await?;
+        let greedy = Some(self.held_out(greedy, Sampling::Greedy).await?);
         let sampled = match self.file.evaluation.sampled {
             true => Some(self.held_out(sampled, Sampling::Temperature(1.0)).await?),
             false => None,

@@ -227,7 +227,7 @@ impl<'a> Session<'a> {
         let last = self.progress.finished.last();
         let summary = Summary {
             schema: gymkhana_store::SUMMARY_SCHEMA,
-            success: last.map_or(0.0, |stage| stage.success_after),
+            success: last.and_then(|stage| stage.success_after),
             success_sampled: last.and_then(|stage| stage.success_after_sampled),
             stages: self.progress.finished.clone(),
             seconds: self.begun.elapsed().as_secs_f64(),
@@ -255,12 +255,11 @@ fn describe(stage: &StageSummary) -> String {
         _ => String::new(),
     };
     format!(
-        "stage {}: success {} to {}{sampled}, {} episodes, {} tokens, {:.0} s",
-        stage.name,
-        percent(stage.success_before),
-        percent(stage.success_after),
-        stage.episodes,
-        stage.tokens,
-        stage.seconds
+        "stage {}: success {success}{sampled}, {} episodes, {} tokens, {:.0} s",
+        stage.name, stage.episodes, stage.tokens, stage.seconds
     )
 }
+    let success = match (stage.success_before, stage.success_after) {
+        (Some(before), Some(after)) => format!("{} to {}", percent(before), percent(after)),
+        _ => "not measured".to_owned(),
+    };
