@@ -23,7 +23,7 @@ mod tensorboard;
 
 pub use episodes::EpisodeStore;
 pub use error::StoreError;
-pub use folder::{RunFolder, RunReader};
+pub use folder::{RunFolder, RunReader, STATE_SCHEMA};
 pub use metrics::{METRICS_SCHEMA, Metrics, MetricsLine};
 pub use part::PART_SCHEMA;
 pub use reader::EpisodeReader;
