@@ -10,7 +10,7 @@ mod tasks;
 
 use std::time::Instant;
 
-use gymkhana_episode::Seed;
+use gymkhana_episode::{EpisodeId, Phase, Seed};
 use gymkhana_registry::{LOCK_FILE, Lock};
 use gymkhana_rollout::{Assembly, Policy, Rollout, SuccessRuleError};
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
@@ -61,6 +61,9 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         file.limits.fit_model(trainer.context()).users()?;
         if let Some(folder) = &folder {
             same_run_file(folder, &file)?;
+            if let Some(problem) = state.as_ref().and_then(|state| state.check(&file.stages).err()) {
+                return Err(lost_state(folder, &format!("does not fit the run: {problem}")));
+            }
         }
         let chat = chat::chat_format(&trainer)?;
         let assembly =
@@ -72,9 +75,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             Some(folder) => folder,
             None => RunFolder::create(&args.out, &file.resolved().ours()?)?,
         };
-        if state.is_none() {
-            fill(&folder, &files, &lock, &trainer)?;
-        }
+        fill(&folder, &files, &lock, &trainer)?;
         let mut session = Session::new(file, printer, folder, rollout, trainer, state, places)?;
         session.stages().await
     })
@@ -97,8 +98,8 @@ fn with_nearest_name(error: &SuccessRuleError) -> CliError {
     CliError::mistake(format!("{error}{near}"))
 }
 
-/// Puts into the run's folder what the run is made of. Before the first state is written this may be done again: a
-/// run may have died in the midst of it.
+/// Puts into the run's folder what the run is made of, or what of it is missing: a run may have died in the midst of
+/// it.
 fn fill(folder: &RunFolder, files: &[plugins::PluginFile], lock: &Lock, trainer: &Trainer) -> CliResult<()> {
     for plugin in files {
         folder.add_plugin(&plugin.bytes)?;
@@ -111,6 +112,9 @@ fn fill(folder: &RunFolder, files: &[plugins::PluginFile], lock: &Lock, trainer:
 fn reopen(args: &RunArgs, lock: &Lock) -> CliResult<(Option<RunFolder>, Option<State>)> {
     let folder = RunFolder::open_for_resume(&args.out)?;
     let state = folder.reader().state::<State>()?;
+    if state.is_none() && !died_early(&folder)? {
+        return Err(lost_state(&folder, "is missing, and the run has episodes or checkpoints that came after it"));
+    }
     let died_early = state.is_none() && !args.out.join(LOCK_FILE).exists();
     if !died_early && folder.reader().lock()? != *lock {
         let out = args.out.display();
@@ -119,6 +123,23 @@ fn reopen(args: &RunArgs, lock: &Lock) -> CliResult<(Option<RunFolder>, Option<S
         )));
     }
     Ok((Some(folder), state))
+}
+
+/// Whether the folder holds no more than a run leaves that died before it first said where it was: its first
+/// evaluation, and at most the checkpoint that would have been said.
+fn died_early(folder: &RunFolder) -> CliResult<bool> {
+    let first = |id: &EpisodeId| id.stage == 0 && matches!(id.phase, Phase::Before | Phase::BeforeSampled);
+    let checkpoints = state::checkpoints(&folder.reader().checkpoints_path())?;
+    let named = checkpoints.iter().filter(|name| !name.starts_with('.'));
+    Ok(folder.reader().episodes()?.ids().iter().all(first) && named.into_iter().all(|name| *name == state::name(0, 0)))
+}
+
+fn lost_state(folder: &RunFolder, problem: &str) -> CliError {
+    let out = folder.reader().path().display();
+    CliError::mistake(format!(
+        "`{out}/state.json` {problem}; restore the file, or start a new run in another --out: `host show` and `host \
+         replay` still read this one"
+    ))
 }
 
 /// A run goes on as it began.
@@ -144,7 +165,9 @@ fn start_trainer(file: &RunFile, folder: Option<&RunFolder>, state: Option<&Stat
     };
     let checkpoint = state.and_then(|state| state.checkpoint.as_deref());
     if let (Some(folder), Some(checkpoint)) = (folder, checkpoint) {
-        return Trainer::open(&folder.reader().checkpoints_path().join(checkpoint), &settings).users();
+        let path = folder.reader().checkpoints_path().join(checkpoint);
+        let damaged = format!("`{}` cannot be used; restore it, or start a new run in another --out", path.display());
+        return Trainer::open(&path, &settings).users_as(damaged);
     }
     if let Some(checkpoint) = &file.policy.checkpoint {
         return Trainer::open(checkpoint, &settings).users();
@@ -243,13 +266,17 @@ impl<'a> Session<'a> {
     }
 
     /// The seed of one episode, whatever else is played beside it.
-    fn episode_seed(&self, id: gymkhana_episode::EpisodeId) -> Seed {
+    fn episode_seed(&self, id: EpisodeId) -> Seed {
         self.seed.child("episode").child(id)
     }
 }
 
 fn describe(stage: &StageSummary) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let success = match (stage.success_before, stage.success_after) {
+        (Some(before), Some(after)) => format!("{} to {}", percent(before), percent(after)),
+        _ => "not measured".to_owned(),
+    };
     let sampled = match (stage.success_before_sampled, stage.success_after_sampled) {
         (Some(before), Some(after)) => format!(" (sampled {} to {})", percent(before), percent(after)),
         _ => String::new(),
@@ -259,7 +286,3 @@ fn describe(stage: &StageSummary) -> String {
         stage.name, stage.episodes, stage.tokens, stage.seconds
     )
 }
-    let success = match (stage.success_before, stage.success_after) {
-        (Some(before), Some(after)) => format!("{} to {}", percent(before), percent(after)),
-        _ => "not measured".to_owned(),
-    };
