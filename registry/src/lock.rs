@@ -70,7 +70,7 @@ pub enum LockError {
         second: String,
     },
     /// The file cannot be read.
-    #[error("lock file `{path}` cannot be read")]
+    #[error("lock file `{path}` cannot be read; restore it from a copy, or let this user read it")]
     Read {
         /// The file.
         path: PathBuf,
@@ -78,7 +78,7 @@ pub enum LockError {
         source: io::Error,
     },
     /// The file is no lock file.
-    #[error("lock file `{path}` is damaged; restore it, or delete it and resolve the plugins again")]
+    #[error("lock file `{path}` is damaged; restore it from a copy")]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::setup::run_cargo;
-use crate::step::{cargo, execute, step};
+use crate::step::{cargo, execute, output_of, step};
 use crate::workspace::Workspace;
 use crate::{peers, setup};
 
@@ -31,14 +31,26 @@ pub fn run(workspace: &Workspace, peers: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Licences, bans and sources of all dependencies. Advisories need a database that not every network reaches.
+/// Licences, bans, sources and advisories of all dependencies.
 fn check_dependencies(workspace: &Workspace) -> anyhow::Result<()> {
     let deny = ensure_deny(workspace)?;
-    execute(
-        Command::new(deny)
-            .args(["--log-level", "error", "check", "bans", "licenses", "sources"])
-            .current_dir(&workspace.root),
-    )
+    let quietly = |arguments: &[&str]| {
+        let mut command = Command::new(&deny);
+        command.args(["--log-level", "error"]).args(arguments).current_dir(&workspace.root);
+        command
+    };
+    execute(&mut quietly(&["check", "bans", "licenses", "sources"]))?;
+    check_advisories(&mut quietly(&["fetch", "db"]), &mut quietly(&["check", "--disable-fetch", "advisories"]))
+}
+
+/// Advisories stand in a database that not every network reaches: without it they are left out. With it, one that
+/// concerns us is a failure.
+fn check_advisories(fetch: &mut Command, check: &mut Command) -> anyhow::Result<()> {
+    if output_of(fetch).is_none() {
+        eprintln!("    advisories are left out: their database cannot be fetched here");
+        return Ok(());
+    }
+    execute(check)
 }
 
 /// The pinned cargo-deny, built once, without optimisation: it is built in a minute and runs for two seconds.
@@ -55,4 +67,18 @@ fn ensure_deny(workspace: &Workspace) -> anyhow::Result<PathBuf> {
         )?;
     }
     Ok(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advisories_fail_only_where_their_database_is() {
+        let checked =
+            |fetched: &str, sound: &str| check_advisories(&mut Command::new(fetched), &mut Command::new(sound));
+        assert!(checked("true", "true").is_ok());
+        assert!(checked("true", "false").is_err(), "an advisory is a failure");
+        assert!(checked("false", "false").is_ok(), "without a database nothing is known");
+    }
 }

@@ -22,7 +22,7 @@ use crate::printer::Printer;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let printer = Printer::new();
-    match dispatch(cli.command, &printer) {
+    match dispatch(cli.command, &printer).and_then(|()| printer.all_printed()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             printer.error(&error);

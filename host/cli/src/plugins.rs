@@ -21,17 +21,36 @@ pub struct PluginFile {
     pub bytes: Vec<u8>,
 }
 
-/// Reads plugin files and pins them. Nothing is compiled yet.
+/// Reads plugin files and pins them, sorted by name: prompts list functions and rewards are summed in this order,
+/// so that it must be the one in which a replay finds them in the lock. Nothing is compiled yet.
 pub fn read_files(paths: &[PathBuf]) -> CliResult<(Vec<PluginFile>, Lock)> {
-    let (mut files, mut entries) = (Vec::new(), Vec::new());
+    let mut read = Vec::new();
     for path in paths {
         let origin = path.display().to_string();
         let bytes = read_plugin_file(path).users()?;
-        entries.push(entry(&origin, &bytes)?);
-        files.push(PluginFile { origin, bytes });
+        read.push((entry(&origin, &bytes)?, PluginFile { origin, bytes }));
     }
+    read.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
+    let (entries, files) = read.into_iter().unzip();
     let lock = Lock::new(entries).users()?;
+    short_names_differ(&lock)?;
     Ok((files, lock))
+}
+
+/// Run files and records call a plugin by the half behind the slash alone.
+fn short_names_differ(lock: &Lock) -> CliResult<()> {
+    let mut seen: BTreeMap<&str, &LockEntry> = BTreeMap::new();
+    for entry in lock.entries() {
+        if let Some(other) = seen.insert(entry.name.name(), entry) {
+            return Err(CliError::mistake(format!(
+                "plugins `{}` and `{}` are both called `{}` in run files and records; leave one of them out",
+                other.name,
+                entry.name,
+                entry.name.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn entry(origin: &str, bytes: &[u8]) -> CliResult<LockEntry> {

@@ -4,13 +4,13 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module is where the program prints")]
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::error::CliError;
+use crate::error::{Blame, CliError, CliResult};
 
 /// Between two plain lines of one piece of work.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -18,23 +18,45 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Prints.
 pub struct Printer {
     terminal: bool,
+    /// The bar that was shown last; until it is finished it makes room for lines.
+    bar: Mutex<Option<ProgressBar>>,
+    /// Why a result could not be printed, if one could not.
+    unprinted: Mutex<Option<Error>>,
 }
 
 impl Printer {
     /// A printer for this process.
     pub fn new() -> Self {
-        Self { terminal: stderr().is_terminal() }
+        Self { terminal: stderr().is_terminal(), bar: Mutex::new(None), unprinted: Mutex::new(None) }
     }
 
     /// Prints a result.
     pub fn result(&self, text: impl std::fmt::Display) {
-        // A reader that went away, such as `head`, is no error.
-        let _gone = writeln!(stdout(), "{text}");
+        if let Err(error) = self.beside_bar(|| writeln!(stdout(), "{text}")) {
+            // A reader that went away, such as `head`, is no error.
+            if error.kind() != ErrorKind::BrokenPipe {
+                self.unprinted.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        }
+    }
+
+    /// Whether all results were printed.
+    pub fn all_printed(&self) -> CliResult<()> {
+        let unprinted = self.unprinted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        unprinted.map_or(Ok(()), Err).users_as("results cannot be written to standard output; make room where it goes")
     }
 
     /// Tells what is going on.
     pub fn talk(&self, text: impl std::fmt::Display) {
-        let _gone = writeln!(stderr(), "{text}");
+        let _gone = self.beside_bar(|| writeln!(stderr(), "{text}"));
+    }
+
+    fn beside_bar<T>(&self, write: impl FnOnce() -> T) -> T {
+        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match bar.filter(|bar| !bar.is_finished()) {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
     }
 
     /// Prints an error.
@@ -42,17 +64,19 @@ impl Printer {
         self.talk(error);
     }
 
-    /// Shows a piece of work of `length` steps.
-    pub fn progress(&self, name: &str, length: u64) -> Progress {
+    /// Shows a piece of work of `length` steps, of which some are `done`.
+    pub fn progress(&self, name: &str, done: u64, length: u64) -> Progress {
         let bar = self.terminal.then(|| {
-            let bar = ProgressBar::new(length);
+            let bar = ProgressBar::new(length).with_position(done);
             let style = ProgressStyle::with_template("{prefix:>10} [{bar:30}] {pos}/{len} {elapsed} (eta {eta}) {msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.set_prefix(name.to_owned());
             bar.enable_steady_tick(Duration::from_millis(250));
+            *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
             bar
         });
-        Progress { bar, name: name.to_owned(), length, begun: Instant::now(), last: Mutex::new((0, None)) }
+        let last = Mutex::new((done, None));
+        Progress { bar, name: name.to_owned(), length, begun: Instant::now(), first: done, last }
     }
 }
 
@@ -62,23 +86,27 @@ pub struct Progress {
     name: String,
     length: u64,
     begun: Instant,
+    /// How far it was when it began to be shown.
+    first: u64,
     /// How far it was at the last plain line, and when that was.
     last: Mutex<(u64, Option<Instant>)>,
 }
 
 impl Progress {
-    /// `done` steps are done; `message` says how it goes.
+    /// `done` steps are done; `message` says how it goes, besides the rate.
     pub fn at(&self, done: u64, message: &str) {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let rate = done.saturating_sub(self.first) as f64 / seconds.max(1e-3);
+        let message = format!("{rate:.1}/s {message}");
         if let Some(bar) = &self.bar {
             bar.set_position(done);
-            bar.set_message(message.to_owned());
+            bar.set_message(message);
             return;
         }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let due = last.1.is_none_or(|when| when.elapsed() >= PAUSE) || done >= self.length;
         if due && done > last.0 {
             *last = (done, Some(Instant::now()));
-            let seconds = self.begun.elapsed().as_secs_f64();
             let _gone = writeln!(stderr(), "{} {done}/{} {seconds:.0} s {message}", self.name, self.length);
         }
     }

@@ -66,7 +66,7 @@ async fn compare(rollout: &Rollout, run: &RunReader, only: Option<EpisodeId>, pr
         return Err(StoreError::NoEpisode(id).into());
     }
     let length = if only.is_some() { 1 } else { episodes.len() };
-    let progress = printer.progress("replay", length as u64);
+    let progress = printer.progress("replay", 0, length as u64);
     let mut tally = Tally::default();
     let mut replays = stream::iter(groups(episodes.read_all()))
         .filter(|group| {

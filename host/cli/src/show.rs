@@ -21,19 +21,25 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> CliResult<()> {
 }
 
 fn show_run(run: &RunReader, episodes: &EpisodeReader, printer: &Printer) -> CliResult<()> {
-    for entry in run.lock()?.entries() {
+    let (lock, summary) = (run.lock()?, run.summary()?);
+    for entry in lock.entries() {
         printer.result(format!("plugin {} {} {}", entry.name, entry.version, entry.digest));
     }
-    match run.summary()? {
+    match summary {
         None => printer.result("not finished: `host run … --resume` goes on"),
         Some(summary) => {
             for stage in &summary.stages {
+                let success = match (stage.success_before, stage.success_after) {
+                    (Some(before), Some(after)) => format!("{before:.3} to {after:.3}"),
+                    _ => "not measured".to_owned(),
+                };
                 printer.result(format!(
-                    "stage {}: success {:.3} to {:.3}, {} episodes, {:.0} s",
-                    stage.name, stage.success_before, stage.success_after, stage.episodes, stage.seconds
+                    "stage {}: success {success}, {} episodes, {:.0} s",
+                    stage.name, stage.episodes, stage.seconds
                 ));
             }
-            printer.result(format!("success {:.3} on held-out tasks, {:.0} s", summary.success, summary.seconds));
+            let success = summary.success.map_or("not measured".to_owned(), |share| format!("{share:.3}"));
+            printer.result(format!("success {success} on held-out tasks, {:.0} s", summary.seconds));
         }
     }
     let mut phases: BTreeMap<(u32, Phase), (usize, EpisodeId)> = BTreeMap::new();

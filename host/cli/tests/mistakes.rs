@@ -39,6 +39,8 @@ impl Messages {
                 (r"at byte \d+ of \d+", "at byte [PLACE] of [LENGTH]"),
                 (r"this machine holds \d+ ", "this machine holds [PLACES] "),
                 (r"ask for 1 to \d+,", "ask for 1 to [PLACES],"),
+                (r"ended episode \S+ ", "ended episode [ID] "),
+                (r"(?m)^(greedy|sampled|sft) .*\n", ""),
             ],
         }, {
             insta::assert_snapshot!(name, self.0);
@@ -111,10 +113,12 @@ fn sets_of_plugins() {
     let desk = Desk::with_run_file(&SMALL_RUN.replace("answer-match", "guest-hostile-reward"));
     let calculator = fs::read(desk.path("plugins/calculator.wasm")).expect("a component");
     desk.write("another-calculator.wasm", replaced(&calculator, "Apache-2.0", "Apache-2.1"));
+    desk.write("namesake.wasm", replaced(&calculator, "\"namespace\":\"gymkhana\"", "\"namespace\":\"somebody\""));
     let mut messages = Messages::default();
     for (title, plugins) in [
         ("one file twice", "plugins/word-problems.wasm,plugins/word-problems.wasm"),
         ("two of one name", "plugins/word-problems.wasm,plugins/calculator.wasm,another-calculator.wasm"),
+        ("two of one short name", "plugins/word-problems.wasm,plugins/calculator.wasm,namesake.wasm"),
         ("no environment", "plugins/calculator.wasm,plugins/guest-hostile-reward.wasm"),
         ("two environments", "plugins/word-problems.wasm,plugins/frozen-lake.wasm,plugins/guest-hostile-reward.wasm"),
     ] {
@@ -187,6 +191,49 @@ fn run_files_against_plugins() {
     let no_checkpoint = Desk::with_run_file(&SMALL_RUN.replace("tiny = {", "checkpoint = \"nowhere\" # {"));
     messages.add_run("a checkpoint that is not there", &no_checkpoint, WORD_PROBLEMS, &[]);
     messages.check("run-files-against-plugins");
+}
+
+/// What facts an environment tells is known only when it has ended an episode.
+#[test]
+fn success_by_a_fact_that_the_environment_does_not_tell() {
+    let small = SMALL_RUN.replace("answer-match.correct", "environment.FACT");
+    let small = small.replace("[rewards.answer-match]\noptions = { per-call-cost = 0.5 }", "");
+    let desk =
+        Desk::with_run_file(&small.replace("turns = 3", "turns = 100").replace("context = 320", "context = 4096"));
+    let mut messages = Messages::default();
+    for (title, fact) in [("misspelt", "succes"), ("a text", "map")] {
+        let success = format!("success=environment.{fact}");
+        messages.add(title, &desk.run("plugins/frozen-lake.wasm", &["--set", &success]));
+        fs::remove_dir_all(desk.path("out")).expect("a folder can be removed");
+    }
+    messages.check("success-by-fact");
+    desk.run("plugins/frozen-lake.wasm", &["--set", "success=environment.success"]).succeeded();
+}
+
+/// A batch may hold no demonstration by chance; a stage that finds none says how they ended.
+#[test]
+fn nothing_to_imitate() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let mut messages = Messages::default();
+    for (title, set) in [
+        ("too small a context", "policy.tiny.context=64"),
+        ("too few turns", "limits.turns=1"),
+        ("an oracle that reaches something else", "success=answer-match.cost"),
+    ] {
+        let free = "rewards.answer-match.options={ per-call-cost = 0.0 }";
+        let sets = ["--set", "evaluation.tasks=0", "--set", set, "--set", free, "--set", "stages.sft.batch=64"];
+        messages.add(title, &desk.run(WORD_PROBLEMS, &sets));
+        fs::remove_dir_all(desk.path("out")).expect("a folder can be removed");
+    }
+    messages.check("nothing-to-imitate");
+    // Half of the kinds of stories have a demonstration, and a batch is one story.
+    let small =
+        ["environment.options={ taught = 8 }", "stages.sft.batch=1", "stages.sft.steps=8", "evaluation.tasks=0"];
+    let sets: Vec<&str> = small.into_iter().flat_map(|set| ["--set", set]).collect();
+    desk.run(WORD_PROBLEMS, &sets).succeeded();
+    let metrics = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
+    let without = metrics.lines().filter(|line| line.contains("\"demonstrations\":0.0")).count();
+    assert!((1..8).contains(&without), "{metrics}");
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn check(name: &str, text: &str) {
             (r"[0-9a-f]{64}", "[DIGEST]"),
             (r"tfevents\.\d+\.\d+\.", "tfevents.[TIME]."),
             (r"\d+ s\b", "[SECONDS] s"),
+            (r"[\d.]+/s", "[RATE]/s"),
             (r"\d+ tokens", "[COUNT] tokens"),
             (r"(success|sampled) [\d.]+( %)? to [\d.]+( %)?", "$1 [SHARE] to [SHARE]"),
             (r"success [\d.]+ on", "success [SHARE] on"),
@@ -149,6 +150,30 @@ fn a_replay_finds_every_byte_equal() {
     assert_eq!(one.succeeded(), equal(1));
 }
 
+/// The order of `--plugins` says nothing: what prompts list and how rewards are summed is the same in every order.
+#[test]
+fn plugins_may_be_given_in_any_order() {
+    let plugins = ["word-problems", "guest-hostile-tool", "calculator", "guest-hostile-reward", "answer-match"];
+    let given = plugins.map(|name| format!("plugins/{name}.wasm"));
+    let sorted = {
+        let mut sorted = given.clone();
+        sorted.sort();
+        sorted.join(",")
+    };
+    let given = given.join(",");
+    assert_ne!(given, sorted);
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let roomy = ["--set", "policy.tiny.context=2048"];
+    desk.run(&given, &roomy).succeeded();
+    let records = desk.episodes();
+    let functions = &records[0].opening.functions[0].functions;
+    assert!(functions.len() >= 2, "two tools offer functions");
+    assert_eq!(records[0].scores.len(), 2, "two rewards score");
+    let replayed = desk.host(&["replay", "out"]).succeeded();
+    assert_eq!(replayed, format!("{EPISODES} episodes replayed, every byte equal: {EPISODES}\n"));
+    desk.run(&sorted, &[&roomy[..], &["--resume"]].concat()).succeeded();
+}
+
 #[test]
 fn a_replay_tells_what_is_not_as_it_was() {
     let desk = finished();
@@ -175,6 +200,37 @@ fn a_plugin_that_was_altered_is_refused_by_its_digest() {
     let outcome = desk.host(&["replay", "out"]);
     assert_eq!((outcome.code, outcome.results.as_str()), (Some(2), ""), "{outcome:?}");
     check("altered-plugin", &outcome.talk);
+}
+
+#[test]
+fn success_that_is_not_measured_is_not_said_to_be_zero() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let results = desk.run(WORD_PROBLEMS, &["--set", "evaluation.tasks=0"]).succeeded();
+    assert!(results.contains("stage rl: success not measured, 32 episodes"), "{results}");
+    let summary = json(&desk.path("out/summary.json"));
+    let measured =
+        [&summary["success"], &summary["stages"][0]["success_before"], &summary["stages"][1]["success_after"]];
+    assert_eq!(measured, [&Value::Null; 3], "{summary}");
+    let shown = desk.host(&["show", "out"]).succeeded();
+    assert!(shown.contains("success not measured on held-out tasks"), "{shown}");
+}
+
+/// A reader that went away is no error, a result that found no space is one.
+#[test]
+fn results_that_cannot_be_written_are_an_error() {
+    let desk = finished();
+    let to = |file: &str| {
+        let file = fs::OpenOptions::new().write(true).open(file).expect("a device");
+        desk.command(&["show", "out"]).stdout(file).output().expect("the command can be started")
+    };
+    let full = to("/dev/full");
+    assert_eq!(full.status.code(), Some(2), "{full:?}");
+    assert!(String::from_utf8_lossy(&full.stderr).contains("standard output"), "{full:?}");
+    assert_eq!(to("/dev/null").status.code(), Some(0));
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let gone = desk.command(&["show", "out"]).stdout(writer).output().expect("the command can be started");
+    assert_eq!((gone.status.code(), gone.stderr.as_slice()), (Some(0), &b""[..]), "{gone:?}");
 }
 
 #[test]

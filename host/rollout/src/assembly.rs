@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use gymkhana_episode::{EpisodeRecord, Value};
+use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord, Value};
 
 use crate::plugins::{PluginSet, listed};
 
@@ -33,22 +33,36 @@ pub enum SuccessRuleError {
     #[error("success `{0}` is neither `environment.FACT` nor `REWARD.COMPONENT`")]
     Form(String),
     /// There is no such reward.
-    #[error("success names the reward `{reward}`, but the rewards among the run's plugins are {known}")]
+    #[error("success names the reward `{reward}`, but the rewards among the run's plugins are {}", listed(known))]
     NoReward {
         /// The reward.
         reward: String,
-        /// Those that there are, in words.
-        known: String,
+        /// Those that there are.
+        known: Vec<String>,
     },
     /// The reward has no such component.
-    #[error("success names `{component}`, but reward `{reward}` has only {known}")]
+    #[error("success names `{component}`, but reward `{reward}` has only {}", listed(known))]
     NoComponent {
         /// The reward.
         reward: String,
         /// The component.
         component: String,
-        /// What it has, in words.
-        known: String,
+        /// What it has.
+        known: Vec<String>,
+    },
+    /// The environment ended an episode and told no such fact.
+    #[error(
+        "success names the fact `{fact}`, but the environment ended episode {episode} without it; its facts that are \
+         flags or numbers are {}",
+        listed(known)
+    )]
+    NoFact {
+        /// The fact.
+        fact: String,
+        /// The episode.
+        episode: EpisodeId,
+        /// Those that there were.
+        known: Vec<String>,
     },
 }
 
@@ -77,13 +91,31 @@ impl SuccessRule {
             return Ok(());
         }
         let reward = self.source.clone();
+        let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
         match plugins.components(&self.source) {
-            None => Err(SuccessRuleError::NoReward { reward, known: listed(&plugins.reward_names()) }),
+            None => Err(SuccessRuleError::NoReward { reward, known: owned(plugins.reward_names()) }),
             Some(known) if known.contains(&self.name.as_str()) => Ok(()),
             Some(known) => {
-                Err(SuccessRuleError::NoComponent { reward, component: self.name.clone(), known: listed(&known) })
+                Err(SuccessRuleError::NoComponent { reward, component: self.name.clone(), known: owned(known) })
             }
         }
+    }
+
+    /// Checks that an episode which the environment ended has the fact that the rule names.
+    ///
+    /// # Errors
+    /// If it has not: then no episode could ever succeed.
+    pub fn check_record(&self, record: &EpisodeRecord) -> Result<(), SuccessRuleError> {
+        let over = matches!(record.ending, Ending::Terminated | Ending::Truncated);
+        if self.source != Self::ENVIRONMENT || !over {
+            return Ok(());
+        }
+        let counting = record.extras.iter().filter(|fact| fact.value.as_number().is_some());
+        let known: Vec<String> = counting.map(|fact| fact.name.clone()).collect();
+        if known.contains(&self.name) {
+            return Ok(());
+        }
+        Err(SuccessRuleError::NoFact { fact: self.name.clone(), episode: record.id, known })
     }
 
     fn holds(&self, record: &EpisodeRecord) -> bool {

@@ -91,6 +91,12 @@ impl Rollout {
         &self.plugins
     }
 
+    /// When an episode counts as solved.
+    #[must_use]
+    pub fn success(&self) -> &SuccessRule {
+        &self.assembly.success
+    }
+
     /// The chat format.
     #[must_use]
     pub fn chat(&self) -> &ChatFormat {

@@ -1,7 +1,7 @@
 //! Stores episodes: first in a journal, then in immutable Parquet parts, each exactly once.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord};
 
@@ -18,13 +18,19 @@ pub struct EpisodeStore {
     /// What is appended goes here; none between a commit and the next append.
     journal: Option<Journal>,
     torn_bytes: u64,
+    /// A part takes no more episodes than this many bytes of JSON, but for a single one.
+    part_bytes: u64,
 }
+
+/// Arrow counts the bytes of a column of texts in 31 bits; and a reader holds a part in memory.
+const PART_BYTES: u64 = 256 << 20;
 
 impl EpisodeStore {
     /// Opens the folder of episodes and mends what a crash left: cuts torn ends off, removes what is there twice.
     pub(crate) fn open(folder: &Path) -> Result<Self, StoreError> {
         let (stored, journals) = EpisodeReader::scan(folder)?;
-        let mut store = Self { folder: folder.to_owned(), stored, journal: None, torn_bytes: 0 };
+        let mut store =
+            Self { folder: folder.to_owned(), stored, journal: None, torn_bytes: 0, part_bytes: PART_BYTES };
         for found in journals {
             store.torn_bytes += found.torn;
             let path = journal_path(folder, found.number);
@@ -84,22 +90,28 @@ impl EpisodeStore {
         self.journal.as_ref().map_or(Ok(()), Journal::sync)
     }
 
-    /// Turns the journalled episodes into a Parquet part and says which; none when there are no such episodes.
+    /// Turns the journalled episodes into Parquet parts and says which: one, unless they are very large; none when
+    /// there are no such episodes.
     ///
     /// # Errors
-    /// If the part cannot be written; the episodes then stay in the journal, and the next commit tries again.
-    pub fn commit(&mut self) -> Result<Option<PathBuf>, StoreError> {
-        let Some(journal) = &self.journal else { return Ok(None) };
-        let number = self.stored.next_number();
-        let path = part_path(&self.folder, number);
-        write_part(&path, &self.stored.journalled)?;
-        // From here on the part holds the episodes; a journal that outlives a crash is seen to hold nothing new.
-        let ids = self.stored.journalled.drain(..).map(|record| record.id).collect();
-        self.stored.parts.push((number, ids));
+    /// If a part cannot be written; its episodes then stay in the journal, and the next commit tries again.
+    pub fn commit(&mut self) -> Result<Vec<PathBuf>, StoreError> {
+        let Some(journal) = &self.journal else { return Ok(vec![]) };
+        let mut written = Vec::new();
+        while !self.stored.journalled.is_empty() {
+            let number = self.stored.next_number();
+            let path = part_path(&self.folder, number);
+            let count = fitting(&self.stored.journalled, self.part_bytes, journal.path())?;
+            write_part(&path, &self.stored.journalled[..count])?;
+            // From here on the part holds the episodes; in a journal that outlives a crash they are seen to be no news.
+            let ids = self.stored.journalled.drain(..count).map(|record| record.id).collect();
+            self.stored.parts.push((number, ids));
+            written.push(path);
+        }
         let spent = journal.path().to_owned();
         self.journal = None;
         remove(&spent)?;
-        Ok(Some(path))
+        Ok(written)
     }
 
     /// Forgets the episodes of which `gone` says so, as a run does that resumes from an older checkpoint: it will
@@ -125,6 +137,32 @@ impl EpisodeStore {
     }
 }
 
+/// How many of the first records a part takes: at least one, and then as many as stay within `limit` bytes of JSON.
+fn fitting(records: &[EpisodeRecord], limit: u64, journal: &Path) -> Result<usize, StoreError> {
+    let mut bytes = Counter(0);
+    for (count, record) in records.iter().enumerate() {
+        serde_json::to_writer(&mut bytes, record).map_err(|source| StoreError::json(journal, source))?;
+        if bytes.0 > limit && count > 0 {
+            return Ok(count);
+        }
+    }
+    Ok(records.len())
+}
+
+/// Takes what is written for its length alone.
+struct Counter(u64);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl EpisodeReader {
     /// The number of the next part.
     fn next_number(&self) -> u32 {
@@ -134,4 +172,49 @@ impl EpisodeReader {
 
 fn remove(path: &Path) -> Result<(), StoreError> {
     fs::remove_file(path).map_err(|source| StoreError::io(path, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::common;
+
+    fn store(folder: &Path) -> EpisodeStore {
+        EpisodeStore { part_bytes: 20_000, ..EpisodeStore::open(folder).unwrap() }
+    }
+
+    fn assert_holds(folder: &Path, count: u64) {
+        let read: Vec<_> = EpisodeReader::open(folder).unwrap().read_all().map(Result::unwrap).collect();
+        assert_eq!(read, (0..count).map(common::record).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn many_bytes_become_several_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = store(folder.path());
+        for number in 0..60 {
+            writer.append(&common::record(number)).unwrap();
+        }
+        let journal = fs::read(journal_path(folder.path(), 1)).unwrap();
+        let parts = writer.commit().unwrap();
+        assert!(parts.len() > 2, "{parts:?}");
+        assert_holds(folder.path(), 60);
+        assert!(read_part(&parts[0]).unwrap().len() > 1, "a part takes what fits");
+        // A crash after the first part: the journal, which has the same number, holds the others still.
+        parts[1..].iter().for_each(|part| remove(part).unwrap());
+        fs::write(journal_path(folder.path(), 1), journal).unwrap();
+        let mut again = store(folder.path());
+        again.append(&common::record(60)).unwrap();
+        assert!(again.commit().unwrap().len() >= parts.len() - 1);
+        assert_holds(folder.path(), 61);
+    }
+
+    #[test]
+    fn an_episode_larger_than_a_part_gets_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = EpisodeStore { part_bytes: 1, ..EpisodeStore::open(folder.path()).unwrap() };
+        (0..3).for_each(|number| assert!(writer.append(&common::record(number)).unwrap()));
+        assert_eq!(writer.commit().unwrap().len(), 3);
+        assert_holds(folder.path(), 3);
+    }
 }

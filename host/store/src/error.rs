@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use gymkhana_episode::EpisodeId;
 use gymkhana_registry::{Digest, LockError, PluginFileError};
 
+use crate::folder::{STATE_FILE, SUMMARY_FILE};
+use crate::metrics::METRICS_FILE;
+use crate::reader::is_journal;
+
 /// A run's folder cannot be used, or something in it cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -51,7 +55,7 @@ pub enum StoreError {
         known: u32,
     },
     /// A file was changed by something other than the host.
-    #[error("`{path}` is damaged at byte {offset}: {what}; restore the file, or move it away to go on without it")]
+    #[error("`{path}` is damaged at byte {offset}: {what}; {}", way_out(path))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -61,7 +65,7 @@ pub enum StoreError {
         what: &'static str,
     },
     /// A Parquet part cannot be read or written.
-    #[error("episodes in `{path}` cannot be read or written; restore the file, or move it away to go on without it")]
+    #[error("episodes in `{path}` cannot be read or written; {}", way_out(path))]
     Parquet {
         /// The part.
         path: PathBuf,
@@ -69,7 +73,7 @@ pub enum StoreError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// JSON in a file is not what it must be.
-    #[error("`{path}` holds JSON that this host cannot read; restore the file, or move it away to go on without it")]
+    #[error("`{path}` holds JSON that this host cannot read; {}", way_out(path))]
     Json {
         /// The file.
         path: PathBuf,
@@ -84,6 +88,9 @@ pub enum StoreError {
         /// The digest of what is there.
         found: Digest,
     },
+    /// A plugin of the run is not there.
+    #[error("the run's plugin `{0}` is missing; copy the plugin file there whose sha256 is its name")]
+    NoPlugin(PathBuf),
     /// A plugin file cannot be read.
     #[error(transparent)]
     Plugin(#[from] PluginFileError),
@@ -91,11 +98,24 @@ pub enum StoreError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// There is no such episode.
-    #[error("there is no episode `{0}` here; `host show` lists those that there are")]
+    #[error("there is no episode `{0}` here; `host show` counts those that there are and names the first of each kind")]
     NoEpisode(EpisodeId),
     /// A record that would not be read back as it was written.
     #[error("episode `{0}` cannot be stored: {1}")]
     Unstorable(EpisodeId, &'static str),
+}
+
+/// What helps when a file is damaged: it depends on what stands in it.
+fn way_out(path: &Path) -> &'static str {
+    match path.file_name().and_then(|name| name.to_str()).unwrap_or_default() {
+        STATE_FILE => {
+            "restore the file, or start a new run in another --out: `host show` and `host replay` still read this one"
+        }
+        SUMMARY_FILE => "move it away, and `host run … --resume` writes it again",
+        METRICS_FILE => "restore the file, or move it away to go on without the numbers in it",
+        name if is_journal(name) => "restore the file, or move it away to have `--resume` play its episodes again",
+        _ => "restore the file, or move it away to go on without its episodes",
+    }
 }
 
 impl StoreError {

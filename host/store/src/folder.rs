@@ -8,16 +8,19 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use gymkhana_registry::{Digest, LOCK_FILE, Lock, read_plugin_file, write_atomically};
-use serde::Serialize;
+use gymkhana_registry::{Digest, LOCK_FILE, Lock, PluginFileError, read_plugin_file, write_atomically};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::{EpisodeReader, EpisodeStore, Metrics, MetricsLine, StoreError, Summary};
 
+/// The number of `state.json`'s shape.
+pub const STATE_SCHEMA: u32 = 1;
+
 const RUN_FILE: &str = "run.toml";
 const PROCESS_LOCK: &str = ".lock";
-const STATE_FILE: &str = "state.json";
-const SUMMARY_FILE: &str = "summary.json";
+pub(crate) const STATE_FILE: &str = "state.json";
+pub(crate) const SUMMARY_FILE: &str = "summary.json";
 
 /// A run's folder as readers see it. It may belong to a run that is going on.
 #[derive(Debug, Clone)]
@@ -73,7 +76,10 @@ impl RunReader {
     /// If the plugin cannot be read or has other bytes.
     pub fn plugin(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let path = self.plugin_path(digest);
-        let bytes = read_plugin_file(&path)?;
+        let bytes = read_plugin_file(&path).map_err(|error| match error {
+            PluginFileError::Missing(path) => StoreError::NoPlugin(path),
+            other => other.into(),
+        })?;
         let found = Digest::of(&bytes);
         if found == *digest { Ok(bytes) } else { Err(StoreError::WrongDigest { path, found }) }
     }
@@ -85,9 +91,18 @@ impl RunReader {
     /// Where the run is, or none before it was first said.
     ///
     /// # Errors
-    /// If the file cannot be read as a `T`.
+    /// If the file cannot be read as a `T` or is newer than this host.
     pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, StoreError> {
-        self.read_json(STATE_FILE)
+        #[derive(Deserialize)]
+        struct Schema {
+            schema: u32,
+        }
+        match self.read_json(STATE_FILE)? {
+            Some(Schema { schema: found }) if found != STATE_SCHEMA => {
+                Err(StoreError::Schema { path: self.path.join(STATE_FILE), found, known: STATE_SCHEMA })
+            }
+            _ => self.read_json(STATE_FILE),
+        }
     }
 
     /// What came of the run, or none before it ended.
@@ -205,9 +220,15 @@ impl RunFolder {
     /// Says where the run is. Whoever resumes reads this, so it is written last, after what it speaks of.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written, or `T` is not written as an object.
     pub fn write_state<T: Serialize>(&self, state: &T) -> Result<(), StoreError> {
-        self.write_json(STATE_FILE, state)
+        #[derive(Serialize)]
+        struct Numbered<'a, T> {
+            schema: u32,
+            #[serde(flatten)]
+            state: &'a T,
+        }
+        self.write_json(STATE_FILE, &Numbered { schema: STATE_SCHEMA, state })
     }
 
     /// Says what came of the run.

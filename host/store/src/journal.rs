@@ -18,6 +18,8 @@ const MAGIC: &[u8; 4] = b"GYMJ";
 const JOURNAL_SCHEMA: u32 = 1;
 const HEADER: usize = 8;
 const FRAME_HEADER: usize = 8;
+/// The largest record, in bytes of JSON: no text column of a part can hold twice as much.
+const LARGEST: u32 = 1 << 30;
 
 /// What is in a journal file.
 #[derive(Debug, Default)]
@@ -123,8 +125,8 @@ impl Journal {
         if !serde_json::from_slice::<EpisodeRecord>(payload).is_ok_and(|again| again == *record) {
             return Err(StoreError::Unstorable(record.id, "it holds a number that is not finite"));
         }
-        let Ok(length) = u32::try_from(payload.len()) else {
-            return Err(StoreError::Unstorable(record.id, "it is larger than 4 GiB"));
+        let Some(length) = u32::try_from(payload.len()).ok().filter(|length| *length <= LARGEST) else {
+            return Err(StoreError::Unstorable(record.id, "it is larger than 1 GiB"));
         };
         let checksum = crc32fast::hash(payload);
         frame[..4].copy_from_slice(&length.to_le_bytes());

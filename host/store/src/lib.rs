@@ -7,6 +7,10 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod checksum;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
 mod episodes;
 mod error;
 mod folder;
@@ -19,7 +23,7 @@ mod tensorboard;
 
 pub use episodes::EpisodeStore;
 pub use error::StoreError;
-pub use folder::{RunFolder, RunReader};
+pub use folder::{RunFolder, RunReader, STATE_SCHEMA};
 pub use metrics::{METRICS_SCHEMA, Metrics, MetricsLine};
 pub use part::PART_SCHEMA;
 pub use reader::EpisodeReader;

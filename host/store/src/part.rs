@@ -3,7 +3,7 @@
 //! What people group and plot by stands in plain columns; the segments' columns are joined, with `segment_ends` saying
 //! where each ends; the turns stand as JSON in `transcript` and the rest of the record as JSON in `record`.
 
-use std::fs::File;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,18 +13,20 @@ use arrow_array::types::{ArrowPrimitiveType, Float32Type, UInt32Type};
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, ListArray, RecordBatch, StringArray, UInt32Array, UInt64Array,
 };
+use bytes::Bytes;
 use gymkhana_episode::{EPISODE_SCHEMA, EpisodeId, EpisodeRecord, Segment};
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
 use crate::StoreError;
+use crate::checksum::{self, CHECKSUM_KEY};
 use crate::folder::write;
 
 /// The number of the parts' shape.
-pub const PART_SCHEMA: u32 = 1;
+pub const PART_SCHEMA: u32 = 2;
 
 const SCHEMA_KEY: &str = "gymkhana:schema";
 
@@ -62,11 +64,19 @@ pub(crate) fn read_ids(path: &Path) -> Result<Vec<EpisodeId>, StoreError> {
     Ok(ids)
 }
 
-/// Opens a part, with all its columns or one, once its schema is known to be ours.
+/// Opens a part, with all its columns or one, once its bytes are known to be those that were written and its schema
+/// to be ours. Nothing of a damaged part is parsed: some damage makes the parser panic, and other is not noticed.
 fn open(path: &Path, column: Option<&str>) -> Result<ParquetRecordBatchReader, StoreError> {
     let failed = |source: Cause| StoreError::Parquet { path: path.to_owned(), source };
-    let file = File::open(path).map_err(|source| StoreError::io(path, source))?;
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|source| failed(source.into()))?;
+    let bytes = fs::read(path).map_err(|source| StoreError::io(path, source))?;
+    if !checksum::is_whole(&bytes) {
+        return Err(failed("its checksum is missing or wrong: it was changed after it was written".into()));
+    }
+    let bytes = Bytes::from(bytes);
+    // Our own columns need no schema of Arrow's beside that of Parquet.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
+    let builder = builder.map_err(|source| failed(source.into()))?;
     let pairs = builder.metadata().file_metadata().key_value_metadata();
     let schema = pairs.into_iter().flatten().find(|pair| pair.key == SCHEMA_KEY).and_then(|pair| pair.value.as_deref());
     let found: u32 = schema
@@ -94,11 +104,15 @@ fn encode(records: &[EpisodeRecord]) -> Result<Vec<u8>, Cause> {
     let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_key_value_metadata(Some(vec![KeyValue::new(SCHEMA_KEY.to_owned(), PART_SCHEMA.to_string())]))
+        .set_key_value_metadata(Some(vec![
+            KeyValue::new(SCHEMA_KEY.to_owned(), PART_SCHEMA.to_string()),
+            KeyValue::new(CHECKSUM_KEY.to_owned(), checksum::unsealed()),
+        ]))
         .build();
     let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties))?;
     writer.write(&batch)?;
-    Ok(writer.into_inner()?)
+    let mut bytes = writer.into_inner()?;
+    if checksum::seal(&mut bytes) { Ok(bytes) } else { Err("the metadata has no place for a checksum".into()) }
 }
 
 /// What people group, filter and plot by: one value an episode.

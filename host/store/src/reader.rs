@@ -10,6 +10,9 @@ use crate::folder::names_in;
 use crate::journal::{self, Recovered};
 use crate::part::{read_ids, read_part};
 
+/// How the names of journals begin.
+const JOURNAL: &str = "journal-";
+
 /// The episodes of a run, each once, for reading.
 #[derive(Debug, Clone)]
 pub struct EpisodeReader {
@@ -49,7 +52,7 @@ impl EpisodeReader {
             reader.parts.push((number, ids));
         }
         let mut journals = Vec::new();
-        for number in numbers(folder, "journal-", ".log")? {
+        for number in numbers(folder, JOURNAL, ".log")? {
             let Recovered { mut records, end, torn } = journal::recover(&journal_path(folder, number))?;
             records.retain(|record| reader.ids.insert(record.id));
             journals.push(FoundJournal { number, end, torn, spent: records.is_empty() });
@@ -117,7 +120,12 @@ pub(crate) fn part_path(folder: &Path, number: u32) -> PathBuf {
 
 /// Where the journal of this number is, which becomes the part of the same number.
 pub(crate) fn journal_path(folder: &Path, number: u32) -> PathBuf {
-    folder.join(format!("journal-{number:06}.log"))
+    folder.join(format!("{JOURNAL}{number:06}.log"))
+}
+
+/// Whether a file of this name is a journal.
+pub(crate) fn is_journal(name: &str) -> bool {
+    name.starts_with(JOURNAL)
 }
 
 /// The numbers of the files of this form, sorted. Other files are not ours to read.

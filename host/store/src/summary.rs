@@ -9,7 +9,8 @@ use crate::StoreError;
 /// The number of the summary's shape.
 pub const SUMMARY_SCHEMA: u32 = 1;
 
-/// What came of a run. Success is always the share of held-out tasks that were solved, from 0 to 1.
+/// What came of a run. Success is always the share of held-out tasks that were solved, from 0 to 1; none when the run
+/// measures none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// [`SUMMARY_SCHEMA`] when it was written.
@@ -17,7 +18,7 @@ pub struct Summary {
     /// The stages, in order.
     pub stages: Vec<StageSummary>,
     /// Success by greedy decoding after the last stage.
-    pub success: f64,
+    pub success: Option<f64>,
     /// The same by sampling, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_sampled: Option<f64>,
@@ -31,9 +32,9 @@ pub struct StageSummary {
     /// The stage's name in the run file.
     pub name: String,
     /// Success by greedy decoding before the stage.
-    pub success_before: f64,
+    pub success_before: Option<f64>,
     /// Success by greedy decoding after the stage.
-    pub success_after: f64,
+    pub success_after: Option<f64>,
     /// Success by sampling before the stage, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_before_sampled: Option<f64>,

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{id, record};
-use gymkhana_episode::{EpisodeId, Phase, Segment};
+use gymkhana_episode::{EpisodeId, Phase, Seed, Segment};
 use gymkhana_store::{EpisodeStore, RunFolder, StoreError};
 use tempfile::TempDir;
 
@@ -56,9 +56,9 @@ fn records_survive_journal_and_part() {
     let mut store = store(&run);
     fill(&mut store, 0..200);
     assert_holds(&run, 200);
-    let part = store.commit().expect("committed").expect("a part");
-    assert!(part.ends_with("part-000001.parquet"));
-    assert_eq!(only_file(&run), part);
+    let parts = store.commit().expect("committed");
+    assert_eq!(parts, [only_file(&run)]);
+    assert!(parts[0].ends_with("part-000001.parquet"));
     assert_holds(&run, 200);
     for number in [0, 77, 199] {
         // Debug texts tell -0.0 from 0.0, which `==` does not.
@@ -77,7 +77,7 @@ fn an_id_is_stored_once() {
     assert!(!store.append(&other).expect("known in the journal"));
     store.commit().expect("committed");
     assert!(!store.append(&other).expect("known in a part"));
-    assert!(store.commit().expect("nothing to commit").is_none());
+    assert!(store.commit().expect("nothing to commit").is_empty());
     fill(&mut store, 3..5);
     assert_holds(&run, 5);
 }
@@ -152,6 +152,39 @@ fn damage_before_whole_frames_is_not_repaired_by_guessing() {
         assert!(error.to_string().contains("journal-000001.log"), "{error}");
         assert_eq!(fs::read(&journal).expect("the journal"), damaged);
     }
+}
+
+/// Some damage to a Parquet file makes its parser panic, and other goes unseen.
+#[test]
+fn a_part_of_which_any_byte_was_changed_is_refused() {
+    const SEED: u64 = 15;
+    let (_folder, run) = run();
+    let mut store = store(&run);
+    fill(&mut store, 0..40);
+    store.commit().expect("committed");
+    let part = only_file(&run);
+    let whole = fs::read(&part).expect("the part");
+    let mut random = Seed(SEED).child("damage").stream();
+    for trial in 0..400 {
+        let mut damaged = whole.clone();
+        let places: Vec<usize> = (0..=random.below(3)).map(|_| random.below(whole.len() as u64) as usize).collect();
+        for place in &places {
+            damaged[*place] = random.bits() as u8;
+        }
+        if trial % 8 == 0 {
+            damaged.truncate(places[0]);
+        }
+        fs::write(&part, &damaged).expect("damaged");
+        match run.reader().episodes() {
+            Ok(_) => assert!(damaged == whole, "seed {SEED}, trial {trial}, bytes {places:?}: taken for whole"),
+            Err(error) => {
+                assert!(damaged != whole, "seed {SEED}, trial {trial}: {error}");
+                assert!(error.to_string().contains("part-000001.parquet"), "seed {SEED}, trial {trial}: {error}");
+            }
+        }
+    }
+    fs::write(&part, &whole).expect("restored");
+    assert_holds(&run, 40);
 }
 
 #[test]

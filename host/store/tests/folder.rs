@@ -1,9 +1,10 @@
 //! Who may use a run's folder, and what it says to the others.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use gymkhana_registry::{Digest, Lock};
-use gymkhana_store::{RunFolder, RunReader, SUMMARY_SCHEMA, StageSummary, StoreError, Summary};
+use gymkhana_store::{RunFolder, RunReader, STATE_SCHEMA, SUMMARY_SCHEMA, StageSummary, StoreError, Summary};
 
 const RUN: &str = "seed = 1\n";
 
@@ -53,7 +54,7 @@ fn plugins_are_those_that_their_digests_name() {
     let path = run.reader().path().join("plugins").join(format!("{digest}.wasm"));
     fs::write(&path, b"plugim").expect("damaged");
     assert!(matches!(run.reader().plugin(&digest), Err(StoreError::WrongDigest { .. })));
-    assert!(matches!(run.reader().plugin(&Digest::of(b"other")), Err(StoreError::Plugin(_))));
+    assert!(matches!(run.reader().plugin(&Digest::of(b"other")), Err(StoreError::NoPlugin(_))));
     let lock = Lock::new(Vec::new()).expect("an empty lock");
     run.write_lock(&lock).expect("written");
     assert_eq!(run.reader().lock().expect("read"), lock);
@@ -63,22 +64,27 @@ fn plugins_are_those_that_their_digests_name() {
 fn state_and_summary_come_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = RunFolder::create(&folder.path().join("run"), RUN).expect("made");
-    assert_eq!(run.reader().state::<(u32, String)>().expect("none"), None);
-    run.write_state(&(3, "rl")).expect("written");
-    assert_eq!(run.reader().state().expect("read"), Some((3, "rl".to_owned())));
+    let state = BTreeMap::from([("stage".to_owned(), 3)]);
+    assert_eq!(run.reader().state::<BTreeMap<String, u32>>().expect("none"), None);
+    run.write_state(&state).expect("written");
+    let numbered = BTreeMap::from([("schema".to_owned(), STATE_SCHEMA), ("stage".to_owned(), 3)]);
+    assert_eq!(run.reader().state().expect("read"), Some(numbered));
+    fs::write(run.reader().path().join("state.json"), "{\"schema\": 9, \"stage\": {}}").expect("written");
+    let error = run.reader().state::<BTreeMap<String, u32>>().expect_err("newer");
+    assert!(matches!(error, StoreError::Schema { found: 9, .. }), "{error}");
     let summary = Summary {
         schema: SUMMARY_SCHEMA,
         stages: vec![StageSummary {
             name: "rl".to_owned(),
-            success_before: 0.5,
-            success_after: 0.75,
+            success_before: None,
+            success_after: Some(0.75),
             success_before_sampled: None,
             success_after_sampled: Some(0.625),
             episodes: 512,
             tokens: 100_000,
             seconds: 61.5,
         }],
-        success: 0.75,
+        success: Some(0.75),
         success_sampled: Some(0.625),
         seconds: 70.25,
     };
@@ -88,6 +94,7 @@ fn state_and_summary_come_back() {
     let text = fs::read_to_string(run.reader().path().join("summary.json")).expect("read");
     let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(json["stages"][0]["success_after"], 0.75);
+    assert_eq!(json["stages"][0].get("success_before"), Some(&serde_json::Value::Null));
     assert!(json["stages"][0].get("success_before_sampled").is_none());
     run.write_summary(&Summary { schema: 9, ..summary }).expect("written");
     assert!(matches!(run.reader().summary(), Err(StoreError::Schema { found: 9, .. })));

@@ -36,7 +36,8 @@ fn launch() -> Result<Infallible, String> {
     let own = std::env::current_exe().map_err(|error| format!("`host` cannot find its own file: {error}"))?;
     let program = own.with_file_name("gymkhana-host");
     let mut command = Command::new(&program);
-    command.args(std::env::args_os().skip(1)).env(LIBRARY_PATH, library_path(&libtorch));
+    // Its help and its messages call it what was typed.
+    command.arg0("host").args(std::env::args_os().skip(1)).env(LIBRARY_PATH, library_path(&libtorch));
     if std::env::var_os(WAIT_POLICY.0).is_none() {
         command.env(WAIT_POLICY.0, WAIT_POLICY.1);
     }

@@ -6,6 +6,7 @@ use tokio::sync::Semaphore;
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord, Phase, TaskRef};
 use gymkhana_rollout::{EpisodePlan, PluginSet, Sampling, Speaker};
+use serde::{Deserialize, Serialize};
 
 use super::Session;
 use crate::error::{Blame, CliError, CliResult};
@@ -14,6 +15,25 @@ use crate::runfile::{RunFile, Stage};
 
 /// The share of failures is judged from so many episodes on.
 const ENOUGH: u64 = 20;
+
+/// How many episodes met a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Failures {
+    failed: u64,
+    played: u64,
+}
+
+impl Failures {
+    fn count(&mut self, record: &EpisodeRecord) {
+        self.failed += u64::from(!record.failures.is_empty());
+        self.played += 1;
+    }
+
+    /// Whether these are more than this share, of enough episodes to say so.
+    fn exceed(self, limit: f64) -> bool {
+        self.played >= ENOUGH && self.failed as f64 > limit * self.played as f64
+    }
+}
 
 /// What is played in one go.
 pub(super) struct Batch {
@@ -59,14 +79,16 @@ impl Session<'_> {
             .collect();
         let mut groups: Vec<Vec<EpisodeRecord>> = batch.tasks.iter().map(|_| vec![]).collect();
         let (mut done, mut solved) = (0, 0);
+        let mut failures = Failures::default();
         while let Some((group, records)) = playing.next().await {
             let records = records.ours()?;
             for record in &records {
                 self.episodes.append(record)?;
+                self.rollout.success().check_record(record).map_err(|error| super::with_nearest_name(&error))?;
                 done += 1;
                 solved += u64::from(record.success);
-                self.failed.0 += u64::from(!record.failures.is_empty());
-                self.failed.1 += 1;
+                failures.count(record);
+                self.progress.failures.count(record);
             }
             if let Some(progress) = progress {
                 progress.at(done, &format!("success {:.1} %", 100.0 * solved as f64 / done as f64));
@@ -75,7 +97,7 @@ impl Session<'_> {
         }
         drop(playing);
         self.episodes.sync()?;
-        self.judge_failures(&groups)?;
+        self.judge_failures(failures, &groups)?;
         Ok(groups)
     }
 
@@ -86,16 +108,16 @@ impl Session<'_> {
         self.file.policy.slots.max(group_size as usize).min(most)
     }
 
-    fn judge_failures(&self, groups: &[Vec<EpisodeRecord>]) -> CliResult<()> {
-        let (failed, all) = self.failed;
+    /// Ends the run when too many episodes met a failure.
+    fn judge_failures(&self, batch: Failures, groups: &[Vec<EpisodeRecord>]) -> CliResult<()> {
         let limit = self.file.failures.limit;
-        if all < ENOUGH || failed as f64 <= limit * all as f64 {
+        let Some((Failures { failed, played }, of)) = too_many(self.progress.failures, batch, limit) else {
             return Ok(());
-        }
+        };
         let last = groups.iter().flatten().flat_map(|record| record.failures.iter().map(move |each| (record.id, each)));
         let last = last.last().map(|(id, failure)| format!("; the last, in episode {id}: {failure}"));
         Err(CliError::mistake(format!(
-            "{failed} of {all} episodes of this stage met a failure, more than failures.limit = {limit} allows{}",
+            "{failed} of {played} {of} met a failure, more than failures.limit = {limit} allows{}",
             last.unwrap_or_default()
         )))
     }
@@ -118,6 +140,13 @@ pub(super) fn lanes(file: &RunFile, plugins: &PluginSet) -> CliResult<Option<usi
     }
 }
 
+/// Which failures are too many, and of which episodes, in words: those of the stage, or those of the batch alone, since
+/// a plugin that breaks late would hide behind what went well before.
+fn too_many(stage: Failures, batch: Failures, limit: f64) -> Option<(Failures, &'static str)> {
+    let judged = [(stage, "episodes of this stage"), (batch, "episodes that were played last")];
+    judged.into_iter().find(|(failures, _)| failures.exceed(limit))
+}
+
 /// Refuses a stage whose groups cannot have all their plugins alive: `places` is how many the sandbox has.
 pub(super) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> CliResult<()> {
     let taken = plugins.places();
@@ -137,4 +166,20 @@ pub(super) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_that_breaks_late_is_noticed_at_once() {
+        let failures = |failed, played| Failures { failed, played };
+        let judged = |stage, batch| too_many(stage, batch, 0.2).map(|(failures, _)| failures);
+        assert_eq!(judged(failures(20, 2000), failures(20, 40)), Some(failures(20, 40)));
+        assert_eq!(judged(failures(8, 2000), failures(8, 40)), None, "as many as the limit allows");
+        // Small batches are judged together.
+        assert_eq!(judged(failures(10, 19), failures(4, 4)), None);
+        assert_eq!(judged(failures(10, 20), failures(4, 4)), Some(failures(10, 20)));
+    }
 }

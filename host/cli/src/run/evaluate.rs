@@ -15,12 +15,12 @@ pub(super) enum When {
     After,
 }
 
-/// Shares of held-out tasks that were solved, from 0 to 1.
+/// Shares of held-out tasks that were solved, from 0 to 1; none that were not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Success {
     /// By greedy decoding.
-    pub greedy: f64,
-    /// By sampling, if that is measured.
+    pub greedy: Option<f64>,
+    /// By sampling.
     pub sampled: Option<f64>,
 }
 
@@ -34,7 +34,7 @@ impl Session<'_> {
         if self.file.evaluation.tasks == 0 {
             return Ok(Success::default());
         }
-        let greedy = self.held_out(greedy, Sampling::Greedy).await?;
+        let greedy = Some(self.held_out(greedy, Sampling::Greedy).await?);
         let sampled = match self.file.evaluation.sampled {
             true => Some(self.held_out(sampled, Sampling::Temperature(1.0)).await?),
             false => None,
@@ -48,7 +48,7 @@ impl Session<'_> {
         let count = tasks.count().map_or(self.file.evaluation.tasks, |count| count.min(self.file.evaluation.tasks));
         // Always the same tasks, each once, so that figures can be compared.
         let tasks = (0..count).map(|index| gymkhana_episode::TaskRef { split: split.clone(), index }).collect();
-        let progress = self.printer.progress(if sampling == Sampling::Greedy { "greedy" } else { "sampled" }, count);
+        let progress = self.printer.progress(if sampling == Sampling::Greedy { "greedy" } else { "sampled" }, 0, count);
         let batch = Batch { phase, step: 0, tasks, group_size: 1, sampling };
         let groups = self.play(&batch, Some(&progress)).await?;
         let solved = groups.iter().flatten().filter(|record: &&EpisodeRecord| record.success).count();

@@ -10,9 +10,9 @@ mod tasks;
 
 use std::time::Instant;
 
-use gymkhana_episode::Seed;
+use gymkhana_episode::{EpisodeId, Phase, Seed};
 use gymkhana_registry::{LOCK_FILE, Lock};
-use gymkhana_rollout::{Assembly, Policy, Rollout};
+use gymkhana_rollout::{Assembly, Policy, Rollout, SuccessRuleError};
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
 use gymkhana_trainer::{Settings, Trainer};
 
@@ -20,7 +20,7 @@ use crate::args::RunArgs;
 use crate::error::{Blame, CliError, CliResult};
 use crate::plugins;
 use crate::printer::Printer;
-use crate::runfile::{RunFile, Stage};
+use crate::runfile::{RunFile, Stage, did_you_mean};
 use state::{Progress, State};
 
 pub use chat::{read_chat_files, write_chat_files};
@@ -42,8 +42,6 @@ struct Session<'a> {
     places: u32,
     /// When this process began, less what earlier ones took.
     begun: Instant,
-    /// How many episodes met a failure in this stage, and how many there were.
-    failed: (u64, u64),
 }
 
 /// Runs.
@@ -65,6 +63,9 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         file.limits.fit_model(trainer.context()).users()?;
         if let Some(folder) = &folder {
             same_run_file(folder, &file)?;
+            if let Some(problem) = state.as_ref().and_then(|state| state.check(&file.stages).err()) {
+                return Err(lost_state(folder, &format!("does not fit the run: {problem}")));
+            }
         }
         let chat = chat::chat_format(&trainer)?;
         let assembly =
@@ -80,9 +81,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             Some(folder) => folder,
             None => RunFolder::create(&args.out, &file.resolved().ours()?)?,
         };
-        if state.is_none() {
-            fill(&folder, &files, &lock, &trainer)?;
-        }
+        fill(&folder, &files, &lock, &trainer)?;
         let mut session = Session::new(file, printer, folder, rollout, trainer, state, places)?;
         session.stages().await
     })
@@ -90,12 +89,23 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
 
 fn parse_success(file: &RunFile, set: &gymkhana_rollout::PluginSet) -> CliResult<gymkhana_rollout::SuccessRule> {
     let rule: gymkhana_rollout::SuccessRule = file.success.parse().users()?;
-    rule.check(set).users()?;
+    rule.check(set).map_err(|error| with_nearest_name(&error))?;
     Ok(rule)
 }
 
-/// Puts into the run's folder what the run is made of. Before the first state is written this may be done again: a
-/// run may have died in the midst of it.
+/// What the run file's `success` names is not there: says what is most like it.
+fn with_nearest_name(error: &SuccessRuleError) -> CliError {
+    let near = match error {
+        SuccessRuleError::Form(_) => String::new(),
+        SuccessRuleError::NoReward { reward: wrong, known }
+        | SuccessRuleError::NoComponent { component: wrong, known, .. }
+        | SuccessRuleError::NoFact { fact: wrong, known, .. } => did_you_mean(wrong, known.iter().map(String::as_str)),
+    };
+    CliError::mistake(format!("{error}{near}"))
+}
+
+/// Puts into the run's folder what the run is made of, or what of it is missing: a run may have died in the midst of
+/// it.
 fn fill(folder: &RunFolder, files: &[plugins::PluginFile], lock: &Lock, trainer: &Trainer) -> CliResult<()> {
     for plugin in files {
         folder.add_plugin(&plugin.bytes)?;
@@ -108,6 +118,9 @@ fn fill(folder: &RunFolder, files: &[plugins::PluginFile], lock: &Lock, trainer:
 fn reopen(args: &RunArgs, lock: &Lock) -> CliResult<(Option<RunFolder>, Option<State>)> {
     let folder = RunFolder::open_for_resume(&args.out)?;
     let state = folder.reader().state::<State>()?;
+    if state.is_none() && !died_early(&folder)? {
+        return Err(lost_state(&folder, "is missing, and the run has episodes or checkpoints that came after it"));
+    }
     let died_early = state.is_none() && !args.out.join(LOCK_FILE).exists();
     if !died_early && folder.reader().lock()? != *lock {
         let out = args.out.display();
@@ -116,6 +129,23 @@ fn reopen(args: &RunArgs, lock: &Lock) -> CliResult<(Option<RunFolder>, Option<S
         )));
     }
     Ok((Some(folder), state))
+}
+
+/// Whether the folder holds no more than a run leaves that died before it first said where it was: its first
+/// evaluation, and at most the checkpoint that would have been said.
+fn died_early(folder: &RunFolder) -> CliResult<bool> {
+    let first = |id: &EpisodeId| id.stage == 0 && matches!(id.phase, Phase::Before | Phase::BeforeSampled);
+    let checkpoints = state::checkpoints(&folder.reader().checkpoints_path())?;
+    let named = checkpoints.iter().filter(|name| !name.starts_with('.'));
+    Ok(folder.reader().episodes()?.ids().iter().all(first) && named.into_iter().all(|name| *name == state::name(0, 0)))
+}
+
+fn lost_state(folder: &RunFolder, problem: &str) -> CliError {
+    let out = folder.reader().path().display();
+    CliError::mistake(format!(
+        "`{out}/state.json` {problem}; restore the file, or start a new run in another --out: `host show` and `host \
+         replay` still read this one"
+    ))
 }
 
 /// A run goes on as it began.
@@ -146,7 +176,9 @@ fn start_trainer(
     };
     let checkpoint = state.and_then(|state| state.checkpoint.as_deref());
     if let (Some(folder), Some(checkpoint)) = (folder, checkpoint) {
-        return Trainer::open(&folder.reader().checkpoints_path().join(checkpoint), &settings).users();
+        let path = folder.reader().checkpoints_path().join(checkpoint);
+        let damaged = format!("`{}` cannot be used; restore it, or start a new run in another --out", path.display());
+        return Trainer::open(&path, &settings).users_as(damaged);
     }
     if let Some(checkpoint) = &file.policy.checkpoint {
         return Trainer::open(checkpoint, &settings).users();
@@ -175,7 +207,6 @@ impl<'a> Session<'a> {
         progress.rewind(&mut episodes, &mut metrics)?;
         let begun = progress.begun_before(Instant::now());
         let seed = Seed(file.seed);
-        let failed = (0, 0);
         Ok(Self {
             file,
             printer,
@@ -189,7 +220,6 @@ impl<'a> Session<'a> {
             checkpoint,
             places,
             begun,
-            failed,
         })
     }
 
@@ -222,7 +252,6 @@ impl<'a> Session<'a> {
         }
         let after = self.evaluate(evaluate::When::After).await?;
         let summary = self.progress.finish(after, self.begun.elapsed());
-        self.failed = (0, 0);
         self.printer.talk(describe(&summary));
         self.episodes.commit()?;
         self.write_state()
@@ -232,7 +261,7 @@ impl<'a> Session<'a> {
         let last = self.progress.finished.last();
         let summary = Summary {
             schema: gymkhana_store::SUMMARY_SCHEMA,
-            success: last.map_or(0.0, |stage| stage.success_after),
+            success: last.and_then(|stage| stage.success_after),
             success_sampled: last.and_then(|stage| stage.success_after_sampled),
             stages: self.progress.finished.clone(),
             seconds: self.begun.elapsed().as_secs_f64(),
@@ -248,24 +277,23 @@ impl<'a> Session<'a> {
     }
 
     /// The seed of one episode, whatever else is played beside it.
-    fn episode_seed(&self, id: gymkhana_episode::EpisodeId) -> Seed {
+    fn episode_seed(&self, id: EpisodeId) -> Seed {
         self.seed.child("episode").child(id)
     }
 }
 
 fn describe(stage: &StageSummary) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let success = match (stage.success_before, stage.success_after) {
+        (Some(before), Some(after)) => format!("{} to {}", percent(before), percent(after)),
+        _ => "not measured".to_owned(),
+    };
     let sampled = match (stage.success_before_sampled, stage.success_after_sampled) {
         (Some(before), Some(after)) => format!(" (sampled {} to {})", percent(before), percent(after)),
         _ => String::new(),
     };
     format!(
-        "stage {}: success {} to {}{sampled}, {} episodes, {} tokens, {:.0} s",
-        stage.name,
-        percent(stage.success_before),
-        percent(stage.success_after),
-        stage.episodes,
-        stage.tokens,
-        stage.seconds
+        "stage {}: success {success}{sampled}, {} episodes, {} tokens, {:.0} s",
+        stage.name, stage.episodes, stage.tokens, stage.seconds
     )
 }

@@ -15,7 +15,7 @@ impl Session<'_> {
         let settings = stage.settings().users()?;
         let mut tasks = self.tasks(&self.file.environment.train).await?;
         let seen = self.tasks_seen_before();
-        let progress = self.printer.progress(&stage.name, stage.steps);
+        let progress = self.printer.progress(&stage.name, self.steps_done(), stage.steps);
         while let Some(step) = self.next_step(stage.steps) {
             let groups = u64::from(stage.groups);
             let batch = Batch {

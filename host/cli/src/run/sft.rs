@@ -1,6 +1,8 @@
 //! A stage of supervised fine-tuning: the oracle plays, the model imitates.
 
-use gymkhana_episode::{EpisodeRecord, Phase, Segment};
+use std::collections::HashMap;
+
+use gymkhana_episode::{Ending, EpisodeRecord, Failure, Phase, Segment};
 use gymkhana_rollout::Sampling;
 
 use super::Session;
@@ -9,11 +11,66 @@ use super::tasks::Tasks;
 use crate::error::{Blame, CliError, CliResult};
 use crate::runfile::{SftStage, Until};
 
+/// A run ends when so many demonstrations in a row are none. Fewer may be chance: an environment may leave some of its
+/// tasks without one.
+const PATIENCE: u64 = 100;
+
+/// Steps in a row that found nothing to imitate.
+#[derive(Default)]
+struct Barren {
+    endings: HashMap<Ending, u64>,
+    failure: Option<Failure>,
+}
+
+impl Barren {
+    fn add(&mut self, groups: &[Vec<EpisodeRecord>]) {
+        for record in groups.iter().flatten() {
+            *self.endings.entry(record.ending).or_default() += 1;
+            self.failure = self.failure.take().or_else(|| record.failures.first().cloned());
+        }
+    }
+
+    fn played(&self) -> u64 {
+        self.endings.values().sum()
+    }
+
+    /// Says how most demonstrations ended, and what would help.
+    fn mistake(&self, environment: &str) -> CliError {
+        let played = self.played();
+        let commonest = self.endings.iter().max_by_key(|(_, count)| **count).map(|(ending, count)| (*ending, *count));
+        let (ending, count) = commonest.unwrap_or((Ending::Dropped, 0));
+        let fix = match ending {
+            Ending::TurnLimit => "does it need more turns than limits.turns, or a tool that --plugins lacks?",
+            Ending::ContextLimit => "raise policy.tiny.context or limits.context_tokens, or shorten policy.system",
+            Ending::CallLimit => "raise limits.calls",
+            Ending::TimeLimit => "raise limits.seconds",
+            Ending::Terminated | Ending::Truncated => {
+                "do --plugins give the tools that it needs, is `success` what it reaches, or do its options leave so many \
+                 tasks without a demonstration that `batch` must be larger?"
+            }
+            Ending::EnvironmentFailed | Ending::Dropped => "see what failed",
+        };
+        let failure =
+            self.failure.as_ref().map(|failure| format!("; the first failure: {failure}")).unwrap_or_default();
+        CliError::mistake(format!(
+            "environment `{environment}` gives nothing to imitate: none of its oracle's last {played} episodes \
+             succeeded, and {count} ended with {ending:?}; {fix}{failure}"
+        ))
+    }
+}
+
+/// What is imitated: the segments of the episodes that the oracle solved.
+fn demonstrations(groups: &[Vec<EpisodeRecord>]) -> Vec<Segment> {
+    let solved = groups.iter().flatten().filter(|record| record.success);
+    solved.flat_map(|record| record.segments.clone()).collect()
+}
+
 impl Session<'_> {
     pub(super) async fn sft(&mut self, stage: &SftStage) -> CliResult<()> {
         let settings = stage.settings();
+        let mut barren = Barren::default();
         let mut tasks = self.tasks(&self.file.environment.train).await?;
-        let progress = self.printer.progress(&stage.name, stage.steps);
+        let progress = self.printer.progress(&stage.name, self.steps_done(), stage.steps);
         while let Some(step) = self.next_step(stage.steps) {
             let batch = Batch {
                 phase: Phase::Demonstration,
@@ -23,13 +80,27 @@ impl Session<'_> {
                 sampling: Sampling::Greedy,
             };
             let groups = self.play(&batch, None).await?;
-            let demonstrations = self.demonstrations(&groups)?;
+            let demonstrations = demonstrations(&groups);
             let tokens = demonstrations.iter().map(Segment::sampled_len).sum();
-            let measured = self.trainer.sft_step(&demonstrations, &settings).await.ours()?;
-            self.count_step(demonstrations.len(), tokens);
-            self.record_step(step, &measured, &[])?;
-            let loss = measured.iter().find(|(name, _)| name == "loss").map_or(f64::NAN, |(_, loss)| *loss);
-            progress.at(step + 1, &format!("loss {loss:.3}"));
+            let message = if demonstrations.is_empty() {
+                barren.add(&groups);
+                let at_last =
+                    step + 1 == stage.steps && self.progress.current.as_ref().is_none_or(|it| it.episodes == 0);
+                if barren.played() >= PATIENCE || at_last {
+                    return Err(barren.mistake(self.rollout.plugins().environment().plugin.name()));
+                }
+                self.count_step(0, 0);
+                self.record_step(step, &[], &[("demonstrations", 0.0)])?;
+                "nothing to imitate".to_owned()
+            } else {
+                barren = Barren::default();
+                let measured = self.trainer.sft_step(&demonstrations, &settings).await.ours()?;
+                self.count_step(demonstrations.len(), tokens);
+                self.record_step(step, &measured, &[("demonstrations", demonstrations.len() as f64)])?;
+                let loss = measured.iter().find(|(name, _)| name == "loss").map_or(f64::NAN, |(_, loss)| *loss);
+                format!("loss {loss:.3}")
+            };
+            progress.at(step + 1, &message);
             if let Some(until) = &stage.until {
                 let reached = (step + 1) % until.every == 0 && self.probe(step, stage, until, &mut tasks).await?;
                 if let Some(current) = &mut self.progress.current {
@@ -61,20 +132,9 @@ impl Session<'_> {
         Ok(success >= until.success)
     }
 
-    /// What is imitated: the segments of the episodes that the oracle solved.
-    fn demonstrations(&self, groups: &[Vec<EpisodeRecord>]) -> CliResult<Vec<Segment>> {
-        let solved = groups.iter().flatten().filter(|record| record.success);
-        let segments: Vec<Segment> = solved.flat_map(|record| record.segments.clone()).collect();
-        if segments.is_empty() {
-            let plugin = self.rollout.plugins().environment().plugin.name();
-            let failure = groups.iter().flatten().find_map(|record| record.failures.first());
-            let why = failure.map_or_else(
-                || "its oracle solves no task: does the run give the tools and the turns that it needs?".to_owned(),
-                ToString::to_string,
-            );
-            return Err(CliError::mistake(format!("environment `{plugin}` gives nothing to imitate: {why}")));
-        }
-        Ok(segments)
+    /// How many training steps the stage has taken.
+    pub(super) fn steps_done(&self) -> u64 {
+        self.progress.current.as_ref().map_or(0, |current| current.step)
     }
 
     /// The next training step, if any is left.

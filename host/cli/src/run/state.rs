@@ -8,8 +8,10 @@ use gymkhana_store::{EpisodeStore, Metrics, StageSummary};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
+use super::batch::Failures;
 use super::evaluate::Success;
 use crate::error::{Blame, CliResult};
+use crate::runfile::Stage;
 
 /// What `state.json` holds. It is written last, when the checkpoint that it names is whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +31,8 @@ pub(super) struct Progress {
     pub current: Option<Current>,
     /// What came of the stages before.
     pub finished: Vec<StageSummary>,
+    /// Failures of this stage so far.
+    pub failures: Failures,
     /// Wall time so far, in seconds.
     pub seconds: f64,
 }
@@ -52,6 +56,32 @@ pub(super) struct Current {
     pub reached: bool,
 }
 
+impl State {
+    /// Whether this is a place in a run of these stages; else, what is wrong with it.
+    pub fn check(&self, stages: &[Stage]) -> Result<(), String> {
+        let Progress { stage, current, finished, seconds, .. } = &self.progress;
+        let Some((before, rest)) = stages.split_at_checked(*stage) else {
+            return Err(format!("it is at stage {stage}, and the run has {}", stages.len()));
+        };
+        if !finished.iter().map(|summary| summary.name.as_str()).eq(before.iter().map(Stage::name)) {
+            return Err(format!("it is at stage {stage}, but the stages that it has finished are others"));
+        }
+        if let Some(current) = current {
+            let Some(stage) = rest.first().filter(|stage| stage.name() == current.name) else {
+                return Err(format!("stage {stage} is not called `{}`", current.name));
+            };
+            if current.step > stage.steps() {
+                return Err(format!("it is at step {} of {}", current.step, stage.steps()));
+            }
+        }
+        let times = [Some(*seconds), current.as_ref().map(|current| current.begun)];
+        match times.into_iter().flatten().find(|time| Duration::try_from_secs_f64(*time).is_err()) {
+            Some(time) => Err(format!("{time} is no time in seconds")),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Progress {
     /// Forgets what was recorded after this point: it will be played again.
     pub fn rewind(&self, episodes: &mut EpisodeStore, metrics: &mut Metrics) -> CliResult<()> {
@@ -71,7 +101,7 @@ impl Progress {
 
     /// When the run would have begun, had it never been stopped.
     pub fn begun_before(&self, now: Instant) -> Instant {
-        now.checked_sub(Duration::from_secs_f64(self.seconds)).unwrap_or(now)
+        Duration::try_from_secs_f64(self.seconds).ok().and_then(|since| now.checked_sub(since)).unwrap_or(now)
     }
 
     /// Begins the stage.
@@ -95,6 +125,7 @@ impl Progress {
             tokens: current.as_ref().map_or(0, |current| current.tokens),
             seconds: elapsed.as_secs_f64() - begun,
         };
+        self.failures = Failures::default();
         self.finished.push(summary.clone());
         self.stage += 1;
         summary
@@ -113,9 +144,9 @@ impl Session<'_> {
 
     /// Saves the weights, then says so, then forgets the stage's older checkpoints.
     pub(super) async fn checkpoint(&mut self) -> CliResult<()> {
-        let step = self.progress.current.as_ref().map_or(0, |current| current.step);
+        let step = self.steps_done();
         let stage = self.progress.stage;
-        let name = format!("{stage}-{step:06}");
+        let name = name(stage, step);
         let folder = self.folder.reader().checkpoints_path();
         let path = folder.join(&name);
         if path.exists() {
@@ -138,14 +169,23 @@ impl Session<'_> {
     }
 }
 
+/// The name of a checkpoint's folder.
+pub(super) fn name(stage: usize, step: u64) -> String {
+    format!("{stage}-{step:06}")
+}
+
+/// The names in the folder of checkpoints. One that is being written has a dot before its name.
+pub(super) fn checkpoints(folder: &Path) -> CliResult<Vec<String>> {
+    let entries = std::fs::read_dir(folder).ours()?;
+    Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+}
+
 /// Removes what the stage has in the folder of checkpoints but for the one to keep, and what was never finished.
 pub(super) fn forget_checkpoints(folder: &Path, stage: usize, keep: Option<&str>) -> CliResult<()> {
-    for entry in std::fs::read_dir(folder).ours()?.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // A checkpoint that is being written has a dot before its name.
+    for name in checkpoints(folder)? {
         let of_stage = name.trim_start_matches('.').starts_with(&format!("{stage}-"));
         if of_stage && Some(name.as_str()) != keep {
-            std::fs::remove_dir_all(entry.path()).ours()?;
+            std::fs::remove_dir_all(folder.join(name)).ours()?;
         }
     }
     Ok(())

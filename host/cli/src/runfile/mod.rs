@@ -126,18 +126,26 @@ impl RunFile {
             origin: origin.to_owned(),
             message: hint::explain(&error.to_string()),
         };
-        // Without `--set` the text is parsed directly, so that a message shows its line.
-        let file: Self = if sets.is_empty() {
-            toml::from_str(text).map_err(|error| malformed(&error))?
-        } else {
-            let mut table: toml::Table = toml::from_str(text).map_err(|error| malformed(&error))?;
-            for set in sets {
-                overlay::apply(&mut table, set)?;
-            }
-            table.try_into().map_err(|error| malformed(&error))?
+        let table: toml::Table = toml::from_str(text).map_err(|error| malformed(&error))?;
+        let with = |sets: &[String]| {
+            let mut table = table.clone();
+            sets.iter().try_for_each(|set| overlay::apply(&mut table, set))?;
+            Ok(table.try_into::<Self>())
         };
-        file.check()?;
-        Ok(file)
+        let error = match with(sets)? {
+            Ok(file) => return file.check().map(|()| file),
+            Err(error) => error,
+        };
+        // The value from which on the message is this one is to blame for it; without one it is the file itself.
+        let mut blamed = sets.len();
+        while blamed > 0 && with(&sets[..blamed - 1])?.is_err_and(|before| before.message() == error.message()) {
+            blamed -= 1;
+        }
+        Err(match sets[..blamed].last() {
+            Some(set) => RunFileError::Set { text: set.clone(), reason: hint::explain(error.message()) },
+            // Parsed from its text, the message shows the line.
+            None => malformed(&toml::from_str::<Self>(text).err().unwrap_or(error)),
+        })
     }
 
     fn check(&self) -> Result<(), RunFileError> {
@@ -153,6 +161,8 @@ impl RunFile {
             return Err(RunFileError::Contradiction("the run has no stage: add one [[stages]] section".to_owned()));
         }
         self.policy.check()?;
+        self.environment.check()?;
+        self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
         self.limits.check()?;
         self.sandbox.check()?;
         self.failures.check()?;

@@ -22,8 +22,12 @@ pub(super) fn apply(table: &mut Table, text: &str) -> Result<(), RunFileError> {
             Value::Table(inner) => inner,
             Value::Array(items) => {
                 index += 1;
-                let wanted = path.get(index).copied().unwrap_or_default();
                 let names: Vec<String> = items.iter().map(name_of).collect();
+                let Some(wanted) = path.get(index).copied() else {
+                    let reason =
+                        format!("`{part}.{last}` is a section: name a key of it too, as in `{part}.{last}.KEY`");
+                    return Err(wrong(reason));
+                };
                 let found = wanted.parse().ok().or_else(|| names.iter().position(|name| name == wanted));
                 match found.and_then(|place: usize| items.get_mut(place)) {
                     Some(Value::Table(inner)) => inner,

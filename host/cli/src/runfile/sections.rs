@@ -86,6 +86,17 @@ impl Default for EnvironmentSection {
     }
 }
 
+impl EnvironmentSection {
+    pub(super) fn check(&self) -> Result<(), RunFileError> {
+        check_weight("environment.weight", self.weight)
+    }
+}
+
+/// Refuses a weight that would make sums of rewards infinite, or no numbers at all.
+fn check_weight(key: &str, weight: f64) -> Result<(), RunFileError> {
+    check_range(key, weight, -1e6..=1e6, "a number from -1000000 to 1000000")
+}
+
 /// A tool's options.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -107,6 +118,12 @@ pub struct RewardSection {
 impl Default for RewardSection {
     fn default() -> Self {
         Self { weight: 1.0, options: Options::new() }
+    }
+}
+
+impl RewardSection {
+    pub(super) fn check(&self, reward: &str) -> Result<(), RunFileError> {
+        check_weight(&format!("rewards.{reward}.weight"), self.weight)
     }
 }
 
@@ -225,7 +242,8 @@ impl From<&SandboxSection> for gymkhana_sandbox::Limits {
 pub struct FailuresSection {
     /// The reward of an episode whose environment or reward plugin failed.
     pub reward: f64,
-    /// The run stops when more than this share of a step's episodes met a failure.
+    /// The run stops when more than this share of the episodes met a failure that are played in one go (a step's, an
+    /// evaluation's), or of a stage's so far; fewer than twenty are not judged.
     pub limit: f64,
     /// How often an episode is tried again after a fault that is no plugin's.
     pub retries: u32,

@@ -40,10 +40,21 @@ fn values_out_of_range_name_their_key() {
         ("stages.rl.group_size=0", "group_size"),
         ("stages.0.optimizer.learning_rate=-1.0", "learning_rate"),
         ("sandbox.memory_mib=100000", "sandbox.memory_mib"),
+        ("environment.weight=inf", "environment.weight"),
+        ("environment.weight=-1000001", "environment.weight"),
+        ("rewards.style.weight=1e308", "rewards.style.weight"),
+        ("rewards.style.weight=nan", "rewards.style.weight"),
     ] {
         let message = message(SMALLEST, &[set]);
         assert!(message.contains(key), "{set}: {message}");
     }
+}
+
+#[test]
+fn weights_may_be_negative_and_zero() {
+    let sets = ["environment.weight=0", "rewards.style.weight=-2.5"].map(str::to_owned);
+    let file = RunFile::parse(SMALLEST, "run.toml", &sets).expect("a sound file");
+    assert_eq!((file.environment.weight, file.rewards["style"].weight), (0.0, -2.5));
 }
 
 #[test]
@@ -71,5 +82,22 @@ fn set_reaches_stages_by_name_and_by_place() {
         assert_eq!(file.stages[0].steps(), 7, "{set}");
     }
     assert!(message(SMALLEST, &["stages.warm.steps=7"]).contains("no `warm`"));
+    assert!(message(SMALLEST, &["stages.rl=5"]).contains("`stages.rl.KEY`"));
     assert!(message(SMALLEST, &["steps"]).contains("key=value"));
+}
+
+#[test]
+fn a_wrong_value_is_blamed_on_whoever_gave_it() {
+    let sets = ["seed=3", "stages.0.steps=five", "threads=2"];
+    let refused = message(SMALLEST, &sets);
+    assert!(refused.starts_with("--set stages.0.steps=five: invalid type: string \"five\""), "{refused}");
+    let refused = message(SMALLEST, &["stages.0.optimizer.betaa=1"]);
+    assert!(refused.starts_with("--set stages.0.optimizer.betaa=1: unknown field `betaa`"), "{refused}");
+    let refused = message(&format!("{SMALLEST}steps = \"five\"\n"), &["seed=3"]);
+    assert!(refused.starts_with("run.toml: ") && refused.contains("line "), "{refused}");
+    // Values that are right only together are no mistake, in whatever order they come.
+    let until = ["stages.0.kind=sft", "stages.0.until.success=0.5", "stages.0.until.every=1", "stages.0.until.tasks=2"];
+    RunFile::parse(SMALLEST, "run.toml", &until.map(str::to_owned)).expect("a sound file");
+    let refused = message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]);
+    assert!(refused.starts_with("run.toml: ") && refused.contains("missing field `success`"), "{refused}");
 }
