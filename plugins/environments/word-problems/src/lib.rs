@@ -12,15 +12,12 @@ use gymkhana_sdk::environment::{
     Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Call, Error, NamedValue, OptionInfo, Options, Task, named, plugin};
+use gymkhana_sdk::{Call, Error, NamedValue, OptionInfo, Options, Task, hash, named, plugin};
 
 use story::Story;
 
 /// The function that the expert uses when the run's tools offer it.
 const CALCULATE: &str = "calculate";
-
-/// No difficulty has more kinds of stories.
-const ALL_KINDS: u8 = 99;
 
 /// An episode: one story, answered or not.
 #[derive(Debug, PartialEq)]
@@ -28,14 +25,19 @@ pub struct WordProblems {
     split: story::Split,
     index: u64,
     difficulty: u8,
-    taught: u8,
+    oracle_calls: u8,
     story: Story,
     answered: bool,
 }
 
 impl WordProblems {
-    fn new(split: story::Split, index: u64, difficulty: u8, taught: u8) -> Self {
-        Self { split, index, difficulty, taught, story: Story::at(split, index, difficulty), answered: false }
+    fn new(split: story::Split, index: u64, difficulty: u8, oracle_calls: u8) -> Self {
+        Self { split, index, difficulty, oracle_calls, story: Story::at(split, index, difficulty), answered: false }
+    }
+
+    /// Whether this story is one for which the oracle takes a calculator; always the same for the same story.
+    fn oracle_calls_now(&self) -> bool {
+        hash(format!("oracle/{}", self.index).as_bytes()) % 100 < u64::from(self.oracle_calls)
     }
 }
 
@@ -43,10 +45,11 @@ impl Environment for WordProblems {
     fn info() -> Info {
         let difficulty = "How hard: 1 is one operation on numbers of two digits, 2 a product of two-digit numbers and \
                           one more operation, 3 three operations, 4 four and a number that does not matter";
-        let taught = "How many kinds of stories the oracle knows; of the others it says that it does not";
+        let oracle_calls = "For how many stories of a hundred the oracle calls a calculator that there is; the other \
+                            sums it does in its head";
         Info::new("Arithmetic stories; answer with the number alone", ["solver"])
             .option(OptionInfo::new("difficulty", difficulty, 2).within(1.0, 4.0))
-            .option(OptionInfo::new("taught", taught, i64::from(ALL_KINDS)).within(1.0, f64::from(ALL_KINDS)))
+            .option(OptionInfo::new("oracle-calls", oracle_calls, 100).within(0.0, 100.0))
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
@@ -56,8 +59,8 @@ impl Environment for WordProblems {
     fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
         let known = story::Split::named(&task.split);
         let split = known.ok_or_else(|| Error::no_split(task, &story::Split::NAMES))?;
-        let (difficulty, taught) = (options.integer("difficulty") as u8, options.integer("taught") as u8);
-        let problem = Self::new(split, task.index, difficulty, taught);
+        let (difficulty, oracle_calls) = (options.integer("difficulty") as u8, options.integer("oracle-calls") as u8);
+        let problem = Self::new(split, task.index, difficulty, oracle_calls);
         let started = Started::observe(&problem.story.text);
         Ok((problem, started))
     }
@@ -73,21 +76,22 @@ impl Snapshot for WordProblems {
     fn snapshot(&self) -> Vec<u8> {
         let test = self.split == story::Split::Test;
         let task = Writer::new().flag(test).integer(self.index).integer(self.difficulty.into());
-        let task = task.integer(self.taught.into());
+        let task = task.integer(self.oracle_calls.into());
         task.flag(self.answered).finish()
     }
 
     fn restore(snapshot: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(snapshot);
         let split = if reader.flag()? { story::Split::Test } else { story::Split::Train };
-        let (index, difficulty, taught) = (reader.integer()?, reader.integer()?, reader.integer()?);
+        let (index, difficulty, oracle_calls) = (reader.integer()?, reader.integer()?, reader.integer()?);
         let answered = reader.flag()?;
         reader.end()?;
         let difficulty = u8::try_from(difficulty).ok().filter(|difficulty| (1..=4).contains(difficulty));
         let difficulty = difficulty.ok_or_else(|| Error::bad_snapshot("the snapshot's difficulty is not 1 to 4"))?;
-        let taught = u8::try_from(taught).ok().filter(|taught| (1..=ALL_KINDS).contains(taught));
-        let taught = taught.ok_or_else(|| Error::bad_snapshot("the snapshot's taught kinds are out of range"))?;
-        Ok(Self { answered, ..Self::new(split, index, difficulty, taught) })
+        let oracle_calls = u8::try_from(oracle_calls).ok().filter(|calls| *calls <= 100);
+        let oracle_calls =
+            oracle_calls.ok_or_else(|| Error::bad_snapshot("the snapshot's oracle-calls are not 0 to 100"))?;
+        Ok(Self { answered, ..Self::new(split, index, difficulty, oracle_calls) })
     }
 }
 
@@ -104,15 +108,13 @@ impl Privileged for WordProblems {
 }
 
 impl Oracle for WordProblems {
-    /// Calls the calculator once, when there is one, and says what it answered; says the number itself otherwise.
+    /// Calls the calculator once, when there is one and this is a story for it, and says what it answered; says the
+    /// number itself otherwise.
     fn advise(&self, tools: &[String], results: &[String]) -> Result<Advice, Error> {
-        if self.story.kind >= usize::from(self.taught) {
-            return Ok(Advice::Message("I do not know".to_owned()));
-        }
         if let Some(result) = results.last() {
             return Ok(Advice::Message(result.trim().to_owned()));
         }
-        if tools.iter().any(|tool| tool == CALCULATE) {
+        if tools.iter().any(|tool| tool == CALCULATE) && self.oracle_calls_now() {
             let arguments = format!("{{\"expression\": \"{}\"}}", self.story.expression);
             return Ok(Advice::Calls(vec![Call::advised(CALCULATE, arguments)]));
         }

@@ -36,8 +36,6 @@ pub struct Story {
     pub expression: String,
     /// The sum's value.
     pub answer: u64,
-    /// The story's place among the kinds of its difficulty, from 0.
-    pub kind: usize,
     /// What decides the split: the numbers, smallest first, and the answer.
     key: u64,
 }
@@ -61,9 +59,7 @@ impl Story {
 
     /// Any story; none when the numbers do not suit the sum.
     fn draw(rng: &mut Rng, difficulty: u8) -> Option<Self> {
-        let kinds = templates(difficulty);
-        let kind = rng.below(kinds.len() as u64) as usize;
-        let template = &kinds[kind];
+        let template = rng.pick(templates(difficulty));
         let numbers: Vec<u64> = template.numbers.iter().map(|(low, high)| low + rng.below(high - low + 1)).collect();
         let answer = template.sum.value(&numbers)?;
         let mut sorted = numbers.clone();
@@ -72,7 +68,6 @@ impl Story {
             text: tell(template, &numbers, rng),
             expression: template.sum.filled(&numbers),
             answer,
-            kind,
             key: hash(format!("{sorted:?}={answer}").as_bytes()),
         })
     }

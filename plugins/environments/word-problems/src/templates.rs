@@ -48,8 +48,7 @@ const WIDE: Numbers = (11, 99);
 const ANY: Numbers = (2, 99);
 const FEW: Numbers = (2, 9);
 
-/// One operation on two numbers of two digits, most often a product. Any first few of them show all three
-/// operations, so that an expert who knows no more than those still shows what can be done.
+/// One operation on two numbers of two digits, most often a product.
 const ONE: &[Template] = &[
     template("a*b", &[WIDE, WIDE], "{N} has {a} {o} of {b} {t}. How many {t} in all?"),
     template("a+b", &[WIDE, WIDE], "{N} has {a} {t} and finds {b} more. How many {t} in all?"),
