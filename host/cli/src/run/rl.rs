@@ -66,10 +66,7 @@ impl Session<'_> {
     fn tasks_seen_before(&self) -> u64 {
         let stages = &self.file.stages[..self.progress.stage];
         let used = stages.iter().map(|stage| match stage {
-            Stage::Sft(stage) => {
-                let probed = stage.until.as_ref().map_or(0, |until| u64::from(until.tasks));
-                stage.steps * u64::from(stage.batch) + probed
-            }
+            Stage::Sft(stage) => stage.steps * u64::from(stage.batch),
             Stage::Rl(stage) => stage.steps * u64::from(stage.groups),
         });
         used.sum()

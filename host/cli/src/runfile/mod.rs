@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use hint::did_you_mean;
 pub use sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, Options, PolicySection, RewardSection,
-    RlStage, SandboxSection, SftStage, Stage, ToolSection, Until,
+    RlStage, SandboxSection, SftStage, Stage, ToolSection,
 };
 
 /// A run file says what cannot be.

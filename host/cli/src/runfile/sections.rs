@@ -305,27 +305,12 @@ pub struct SftStage {
     pub steps: u64,
     /// Demonstrations in one step; each is of a task of its own.
     pub batch: u32,
-    /// When the stage ends before its last step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<Until>,
     /// A checkpoint is written after so many steps, and at the end.
     pub checkpoint_every: u64,
     /// Adam and the learning rate.
     pub optimizer: Optimizer,
     /// The weight of the loss on tokens that no policy says, against 1 for those it says.
     pub other_tokens: f64,
-}
-
-/// Ends a stage early: once the policy solves enough training tasks by greedy decoding.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Until {
-    /// The share of tasks that is enough, from 0 to 1.
-    pub success: f64,
-    /// It is measured after so many steps.
-    pub every: u64,
-    /// On so many tasks, which no step of the stage uses.
-    pub tasks: u32,
 }
 
 impl Default for SftStage {
@@ -335,7 +320,6 @@ impl Default for SftStage {
             name: "sft".to_owned(),
             steps: 100,
             batch: 48,
-            until: None,
             checkpoint_every: 50,
             optimizer: settings.optimizer,
             other_tokens: settings.other_tokens,
@@ -443,11 +427,6 @@ impl Stage {
             Self::Sft(stage) => {
                 check_range(&key("batch"), stage.batch, 1..=65_536, "a number from 1 to 65536")?;
                 check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
-                if let Some(until) = &stage.until {
-                    check_range(&key("until.success"), until.success, 0.0..=1.0, "a share from 0 to 1")?;
-                    check_range(&key("until.every"), until.every, 1..=u64::MAX, "at least 1")?;
-                    check_range(&key("until.tasks"), until.tasks, 1..=65_536, "a number from 1 to 65536")?;
-                }
                 let settings = stage.settings().check();
                 settings.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name())))
             }
