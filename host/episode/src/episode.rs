@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Content, Ending, EpisodeId, Failure, Function, NamedValue, Score, Seed, Segment, TaskRef, Turn};
+use crate::{Content, Ending, EpisodeId, Failure, Fork, Function, NamedValue, Score, Seed, Segment, TaskRef, Turn};
 
 /// The number of this record's shape. It grows with every change that an older reader would misread.
-pub const EPISODE_SCHEMA: u32 = 1;
+pub const EPISODE_SCHEMA: u32 = 2;
 
 /// The functions that one seat may call, of the environment and of the tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,6 +71,8 @@ pub struct EpisodeRecord {
     pub task: TaskRef,
     /// The episode's place in the tree of seeds.
     pub seed: Seed,
+    /// Where it left other episodes' paths, the first parting first; empty if its whole path is its own.
+    pub forks: Vec<Fork>,
     /// The training step that rewards were told.
     pub training_step: u64,
     /// How it began.

@@ -8,6 +8,7 @@ mod content;
 mod ending;
 mod episode;
 mod failure;
+mod fork;
 mod id;
 mod score;
 mod seed;
@@ -18,6 +19,7 @@ pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Val
 pub use ending::Ending;
 pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
 pub use failure::{Boundary, Failure, FailureKind};
+pub use fork::Fork;
 pub use id::{EpisodeId, ParseEpisodeIdError, Phase};
 pub use score::{Component, Evidence, Score};
 pub use seed::{Seed, Stream};

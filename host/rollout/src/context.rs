@@ -7,6 +7,7 @@ use crate::policy::Conversation;
 
 /// A conversation that only grows. The strategy is to append; a template that rewrites what it said before
 /// starts a new segment.
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) conversation: Conversation,
     pub(crate) functions: Vec<Function>,
@@ -75,6 +76,11 @@ impl Context {
     /// How many tokens the current segment has.
     pub(crate) fn tokens(&self) -> usize {
         self.segments.last().map_or(0, Segment::len)
+    }
+
+    /// The segments so far.
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
     }
 
     /// All segments, when the episode is over.

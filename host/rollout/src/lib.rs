@@ -6,6 +6,8 @@
 mod assembly;
 mod chat;
 mod context;
+mod finish;
+mod fork;
 mod group;
 mod injected;
 mod limits;
@@ -18,6 +20,7 @@ mod speak;
 mod template;
 mod tool_call;
 mod tools;
+mod turn;
 
 use std::sync::Arc;
 
@@ -25,6 +28,7 @@ use tokio::sync::Mutex;
 
 pub use assembly::{Assembly, SuccessRule, SuccessRuleError};
 pub use chat::{ChatError, ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
+pub use fork::ForkError;
 pub use injected::Injected;
 pub use limits::Limits;
 pub use play::{EpisodePlan, Speaker};

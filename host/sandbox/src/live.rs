@@ -37,11 +37,24 @@ pub(crate) enum Entry {
     Look(&'static str),
 }
 
+/// What the host keeps for a live instance and what a snapshot of it takes along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HostSide {
+    /// The virtual clock, in nanoseconds.
+    pub clock: u64,
+    /// How many acting calls there were: the position of the random streams.
+    pub calls: u64,
+    /// The seed with which the instance began.
+    pub first: Seed,
+}
+
 /// Holds a live instance between calls.
 pub(crate) struct Slot<G> {
     live: Option<Box<Live<G>>>,
     ended: Option<CallError>,
     limits: Limits,
+    /// The seed with which the instance began.
+    first: Seed,
     /// How many acting calls there were.
     pub calls: u64,
     /// What an instance that ended had logged.
@@ -77,7 +90,7 @@ impl<G> Slot<G> {
         };
         let guest = functions(&mut store, &instance).map_err(|error| CallError::malformed(error.root_cause()))?;
         let live = Live { store, guest, instance, meter, _place: place };
-        Ok(Self { live: Some(Box::new(live)), ended: None, limits, calls: 0, left_log: Vec::new() })
+        Ok(Self { live: Some(Box::new(live)), ended: None, limits, first: seed, calls: 0, left_log: Vec::new() })
     }
 
     /// Takes the instance out for one call.
@@ -140,16 +153,25 @@ impl<G> Slot<G> {
         self.limits.wall
     }
 
-    /// The host's clock of this instance, in nanoseconds; 0 once the instance is gone.
-    pub fn clock(&self) -> u64 {
-        self.live.as_ref().map_or(0, |live| live.store.data().clock.0)
+    /// What the host keeps for this instance; its clock stands at 0 once the instance is gone.
+    pub fn host_side(&self) -> HostSide {
+        let clock = self.live.as_ref().map_or(0, |live| live.store.data().clock.0);
+        HostSide { clock, calls: self.calls, first: self.first }
     }
 
-    /// Sets the host's side as a snapshot has it.
-    pub fn resume(&mut self, clock: u64, calls: u64) {
-        self.calls = calls;
+    /// Sets the host's side as a snapshot has it. `plugin` names the branch of the seed.
+    pub fn resume(&mut self, host: &HostSide, plugin: &str, seed: Seed) {
+        self.calls = host.calls;
         if let Some(live) = &mut self.live {
-            live.store.data_mut().clock.0 = clock;
+            live.store.data_mut().clock.0 = host.clock;
+        }
+        self.reseed(plugin, seed);
+    }
+
+    /// From the next call on, what the plugin draws comes from streams below this seed.
+    pub fn reseed(&mut self, plugin: &str, seed: Seed) {
+        if let Some(live) = &mut self.live {
+            live.store.data_mut().random.reseed(seed.child(plugin));
         }
     }
 

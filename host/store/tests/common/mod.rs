@@ -28,6 +28,7 @@ pub fn record(number: u64) -> EpisodeRecord {
         id: id(number),
         task: TaskRef { split: words(random), index: random.bits() },
         seed: Seed(random.bits()),
+        forks: vec![],
         training_step: random.bits(),
         opening: Opening {
             functions: several(random, |random| SeatFunctions {
