@@ -38,6 +38,8 @@ fn plan(record: &EpisodeRecord, member: u32, seed: u64) -> EpisodePlan {
         seed: Seed(seed),
         sampling: Sampling::Greedy,
         place: member,
+        turns: None,
+        guidance: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use gymkhana_episode::{EPISODE_SCHEMA, Ending, EpisodeRecord, Failure, Opening, Timing};
-use gymkhana_sandbox::Optional;
+use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, Optional};
 
 use crate::RolloutError;
 use crate::context::Context;
@@ -18,37 +18,46 @@ impl Play<'_> {
             self.failures.push(self.rollout.environment_failure("the end by a limit", error));
             ending = Ending::EnvironmentFailed;
         }
-        let mut privileged = Vec::new();
-        let plugin = &self.rollout.plugins.environment.plugin;
-        if ending != Ending::EnvironmentFailed && plugin.offers(Optional::Privileged) {
-            let during = "privileged";
-            let facts = match self.injected.failure(&self.rollout.environment_boundary(), during) {
-                Some(failure) => Err(failure),
-                None => {
-                    let facts = self.environment.privileged().await;
-                    facts.map_err(|error| self.rollout.environment_failure(during, error))
-                }
-            };
-            match facts {
-                Ok(facts) => privileged = facts,
-                Err(failure) => self.failures.push(failure),
-            }
+        let (mut privileged, mut hint) = (None, None);
+        if ending != Ending::EnvironmentFailed {
+            privileged = self.look(Optional::Privileged, "privileged", EnvironmentEpisode::privileged).await;
+            hint = self.look(Optional::Guidance, "guidance", EnvironmentEpisode::guidance).await;
         }
         let (views, failures) = self.toolbox.final_views().await;
         self.failures.extend(failures);
         self.timing.total_ms = milliseconds(self.begun);
+        let turn_limit = self.turn_limit();
         Ok(EpisodeRecord {
             opening: self.opening,
             turns: self.turns,
             segments: self.contexts.into_iter().flat_map(Context::into_segments).collect(),
             environment_rewards: self.rewards,
             extras: self.extras,
-            privileged,
+            privileged: privileged.unwrap_or_default(),
             views,
             timing: self.timing,
             forks: self.forks,
+            hint,
+            turn_limit,
             ..ended(&self.plan, ending, self.failures)
         })
+    }
+
+    /// A last look at the environment, if it offers it; a failure is kept.
+    async fn look<T>(
+        &mut self,
+        offered: Optional,
+        during: &str,
+        look: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
+    ) -> Option<T> {
+        if !self.rollout.plugins.environment.plugin.offers(offered) {
+            return None;
+        }
+        let seen = match self.injected.failure(&self.rollout.environment_boundary(), during) {
+            Some(failure) => Err(failure),
+            None => look(&mut self.environment).await.map_err(|error| self.rollout.environment_failure(during, error)),
+        };
+        seen.map_err(|failure| self.failures.push(failure)).ok()
     }
 }
 
@@ -76,6 +85,10 @@ fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeR
         task: plan.task.clone(),
         seed: plan.seed,
         forks: vec![],
+        turn_limit: plan.turns.unwrap_or(0),
+        guidance: plan.guidance.clone(),
+        hint: None,
+        selected: true,
         training_step: plan.id.step,
         opening: Opening::default(),
         turns: vec![],

@@ -4,15 +4,17 @@
 //! played with the recorded replies up to the same turn. The host's side goes along either way: clocks, positions of
 //! random streams, sessions, contexts. A fork gets a seed of its own for what comes after it.
 
-use gymkhana_episode::{EpisodeRecord, Failure, Fork};
+use std::sync::{Arc, PoisonError};
+
+use gymkhana_episode::{EpisodeId, EpisodeRecord, Failure, Fork};
 use gymkhana_sandbox::{EnvironmentEpisode, Optional};
 
 use crate::context::Context;
 use crate::finish::so_far;
-use crate::injected::Injected;
+use crate::injected::{Injected, turns_taken};
 use crate::play::{Begun, EpisodePlan, Play, Speaker};
 use crate::scripted::ReplayedPolicy;
-use crate::{Difference, Rollout, RolloutError};
+use crate::{Difference, Rollout, RolloutError, Sampling};
 
 /// Why an episode could not be forked.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +23,7 @@ pub enum ForkError {
     #[error("episode `{episode}` has {turns} turns: it can be forked in front of turn 0 to {last}", last = turns.saturating_sub(1))]
     NoTurn {
         /// The episode.
-        episode: gymkhana_episode::EpisodeId,
+        episode: EpisodeId,
         /// How many turns all its seats took.
         turns: u32,
     },
@@ -34,6 +36,15 @@ pub enum ForkError {
     /// A fault of the host.
     #[error(transparent)]
     Host(#[from] RolloutError),
+}
+
+/// Forks that plans wanted and did not get.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FailedForks {
+    /// How many.
+    pub count: u64,
+    /// Why the last one failed; empty if none did.
+    pub last: String,
 }
 
 impl<'a> Play<'a> {
@@ -68,7 +79,7 @@ impl<'a> Play<'a> {
             rollout: self.rollout,
             forks: self.lineage(),
             plan,
-            injected: std::sync::Arc::clone(&self.injected),
+            injected: Arc::clone(&self.injected),
             environment,
             opening: self.opening.clone(),
             toolbox,
@@ -84,6 +95,7 @@ impl<'a> Play<'a> {
             calls: self.calls,
             results: self.results.clone(),
             reseeds: self.reseeds.clone(),
+            seen: self.seen.clone(),
         });
         fork.name_conversations();
         Ok(fork)
@@ -104,7 +116,7 @@ impl<'a> Play<'a> {
         fork.forks = self.lineage();
         fork.begun = self.begun;
         fork.reseeds = self.reseeds.clone();
-        fork.inject(std::sync::Arc::clone(&self.injected));
+        fork.inject(Arc::clone(&self.injected));
         fork.reseed(plan.seed);
         fork.plan = plan;
         fork.name_conversations();
@@ -118,7 +130,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn inject(&mut self, injected: std::sync::Arc<Injected>) {
+    fn inject(&mut self, injected: Arc<Injected>) {
         self.toolbox.inject(&injected);
         self.injected = injected;
     }
@@ -148,8 +160,15 @@ impl Rollout {
     /// Begins a recorded episode again, with what its machine's clock decided.
     pub(crate) async fn begin_replay(&self, record: &EpisodeRecord) -> Result<Begun<'_>, RolloutError> {
         let (seed, reseeds) = record.seeds();
-        let sampling = crate::Sampling::Greedy;
-        let plan = EpisodePlan { id: record.id, task: record.task.clone(), seed, sampling, place: 0 };
+        let plan = EpisodePlan {
+            id: record.id,
+            task: record.task.clone(),
+            seed,
+            sampling: Sampling::Greedy,
+            place: 0,
+            turns: Some(record.turn_limit),
+            guidance: record.guidance.clone(),
+        };
         let mut begun = Play::begin(self, plan, Injected::of(record)).await?;
         match &mut begun {
             Begun::Playing(play) => {
@@ -176,6 +195,19 @@ impl Rollout {
         plans: Vec<EpisodePlan>,
         speaker: Speaker<'_>,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
+        let mut records = self.fork_unscored(record, turn, plans, speaker).await?;
+        self.score_group(&mut records, &[]).await;
+        Ok(records)
+    }
+
+    /// As [`Rollout::fork_recorded`], without the scores.
+    pub(crate) async fn fork_unscored(
+        &self,
+        record: &EpisodeRecord,
+        turn: u32,
+        plans: Vec<EpisodePlan>,
+        speaker: Speaker<'_>,
+    ) -> Result<Vec<EpisodeRecord>, ForkError> {
         let turns = turns_taken(record);
         if turn >= turns {
             return Err(ForkError::NoTurn { episode: record.id, turns });
@@ -191,9 +223,24 @@ impl Rollout {
         }
         drop(base);
         let ends = forks.into_iter().map(|fork| fork.to_end(speaker));
-        let mut records = futures::future::try_join_all(ends).await?;
-        self.score_group(&mut records, &[]).await;
-        Ok(records)
+        Ok(futures::future::try_join_all(ends).await?)
+    }
+
+    /// What a plan does about an episode that cannot be forked: it plays from the start instead, and says so once the
+    /// step is over. Faults of the host are passed on.
+    pub(crate) fn could_not_fork(&self, error: ForkError) -> Result<(), ForkError> {
+        if let ForkError::Host(_) = error {
+            return Err(error);
+        }
+        let mut failed = self.failed_forks.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.count += 1;
+        failed.last = error.to_string();
+        Ok(())
+    }
+
+    /// Takes what is known of forks that failed since this was last asked.
+    pub fn take_failed_forks(&self) -> FailedForks {
+        std::mem::take(&mut self.failed_forks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Forks a recorded episode by snapshot in front of each of its turns and lets every fork go on with the recorded
@@ -225,14 +272,9 @@ impl Rollout {
     }
 }
 
-/// How many turns all seats took.
-fn turns_taken(record: &EpisodeRecord) -> u32 {
-    crate::injected::turns_taken(record)
-}
-
 /// The record before its group was scored.
 fn unscored(record: &EpisodeRecord) -> EpisodeRecord {
-    let mut record = record.clone();
-    record.failures.retain(|failure| !matches!(failure.at, gymkhana_episode::Boundary::Reward(_)));
-    EpisodeRecord { scores: vec![], rewards: vec![], success: false, training_step: 0, ..record }
+    let mut record = EpisodeRecord { training_step: 0, selected: true, ..record.clone() };
+    record.forget_scores();
+    record
 }

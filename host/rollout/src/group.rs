@@ -32,7 +32,11 @@ impl Rollout {
         Ok(records)
     }
 
-    async fn run_member(&self, mut plan: EpisodePlan, speaker: Speaker<'_>) -> Result<EpisodeRecord, RolloutError> {
+    pub(crate) async fn run_member(
+        &self,
+        mut plan: EpisodePlan,
+        speaker: Speaker<'_>,
+    ) -> Result<EpisodeRecord, RolloutError> {
         let _lane = match self.lanes.len() {
             0 => None,
             lanes => Some(self.lanes[plan.place as usize % lanes].lock().await),
@@ -60,6 +64,7 @@ impl Rollout {
         let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         for (record, recorded) in records.iter_mut().zip(recorded) {
             record.training_step = recorded.training_step;
+            record.selected = recorded.selected;
         }
         self.score_group(&mut records, recorded).await;
         Ok(records)

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gymkhana_episode::{
-    Boundary, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Fork, Function, NamedValue, Opening,
+    Boundary, Content, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Fork, Function, NamedValue, Opening,
     SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
 };
 use gymkhana_sandbox::{CallError, EnvironmentEpisode};
@@ -17,9 +17,11 @@ use gymkhana_sandbox::{CallError, EnvironmentEpisode};
 use crate::chat::Role;
 use crate::context::Context;
 use crate::finish::never_started;
+use crate::hopeless::Seen;
 use crate::injected::Injected;
-use crate::limits::Used;
+use crate::limits::{Limits, Used};
 use crate::policy::{Conversation, Policy, Sampling};
+use crate::speak::{self, Utterance};
 use crate::tools::Toolbox;
 use crate::{Rollout, RolloutError};
 
@@ -36,6 +38,10 @@ pub struct EpisodePlan {
     pub sampling: Sampling,
     /// Its place in the batch, from 0.
     pub place: u32,
+    /// The most turns of one seat, where it differs from the run's.
+    pub turns: Option<u32>,
+    /// A hint from an attempt that failed, shown to the seat to move before its first turn.
+    pub guidance: Option<Content>,
 }
 
 /// Who speaks for the seats.
@@ -75,6 +81,7 @@ pub(crate) struct Play<'a> {
     pub(crate) forks: Vec<Fork>,
     /// Seeds to come: after how many turns of all seats, and which.
     pub(crate) reseeds: VecDeque<(u32, Seed)>,
+    pub(crate) seen: Seen,
 }
 
 /// How an episode began.
@@ -139,6 +146,7 @@ impl<'a> Play<'a> {
             opening: started.opening,
             forks: vec![],
             reseeds: VecDeque::new(),
+            seen: Seen::default(),
         };
         match play.open() {
             Ok(()) => Ok(Begun::Playing(Box::new(play))),
@@ -170,10 +178,18 @@ impl<'a> Play<'a> {
         self.opening.functions = offered;
         let observations = self.opening.observations.clone();
         for (seat, content) in observations {
-            self.contexts[seat as usize].hear(Role::User, text_of(&content));
-            self.turns.push(Turn::Observation { seat, content });
+            self.show(seat, content);
+        }
+        if let Some(hint) = self.plan.guidance.clone() {
+            self.show(self.seat, hint);
         }
         Ok(())
+    }
+
+    /// Shows a seat something.
+    pub(crate) fn show(&mut self, seat: u32, content: Content) {
+        self.contexts[seat as usize].hear(Role::User, text_of(&content));
+        self.turns.push(Turn::Observation { seat, content });
     }
 
     fn seats(&self) -> u32 {
@@ -213,17 +229,38 @@ impl<'a> Play<'a> {
 
     /// One turn of the seat to move; gives the ending if the episode ends with it.
     pub(crate) async fn advance(&mut self, speaker: Speaker<'_>) -> Result<Option<Ending>, RolloutError> {
+        let utterance = self.utter(speaker).await?;
+        self.act(utterance).await
+    }
+
+    /// Lets the seat to move say something, without doing anything about it: up to here its path can be forked.
+    pub(crate) async fn utter(&mut self, speaker: Speaker<'_>) -> Result<Utterance, RolloutError> {
         let taken = self.taken();
-        if let Some((_, seed)) = self.reseeds.pop_front_if(|(after, _)| *after <= taken) {
+        while let Some((_, seed)) = self.reseeds.pop_front_if(|(after, _)| *after <= taken) {
             self.reseed(seed);
         }
-        if let Some(ending) = self.take_turn(speaker).await? {
+        let since = Instant::now();
+        let utterance = speak::utterance(self, self.seat, speaker).await;
+        self.timing.policy_ms += milliseconds(since);
+        utterance
+    }
+
+    /// Does what was said; gives the ending if the episode ends with it.
+    pub(crate) async fn act(&mut self, utterance: Utterance) -> Result<Option<Ending>, RolloutError> {
+        let (sampled, stopped) = match utterance {
+            Utterance::Said { sampled, stopped } => (sampled, stopped),
+            Utterance::Ended(ending) => return Ok(Some(ending)),
+        };
+        if let Some(ending) = self.take_turn(&sampled, stopped).await? {
             return Ok(Some(ending));
         }
         if self.failures.iter().any(|failure| failure.kind.is_hosts()) {
             return Ok(Some(Ending::Dropped));
         }
-        Ok(self.limit_reached())
+        if let Some(ending) = self.limit_reached() {
+            return Ok(Some(ending));
+        }
+        Ok(self.given_up().await)
     }
 
     /// From here on everything random comes from this seed.
@@ -231,6 +268,11 @@ impl<'a> Play<'a> {
         self.plan.seed = seed;
         self.environment.reseed(seed.child("environment"));
         self.toolbox.reseed(seed);
+    }
+
+    /// The most turns of one seat.
+    pub(crate) fn turn_limit(&self) -> u32 {
+        self.plan.turns.unwrap_or(self.rollout.limits.turns)
     }
 
     /// Whether a limit leaves no room for another turn. On a replay the clock's word is the recorded one.
@@ -245,7 +287,8 @@ impl<'a> Play<'a> {
         if let Some(recorded) = self.injected.time_limit_after() {
             used.time = if self.taken() >= recorded { self.rollout.limits.time } else { Duration::ZERO };
         }
-        self.rollout.limits.reached(used)
+        let limits = Limits { turns: self.turn_limit(), ..self.rollout.limits };
+        limits.reached(used)
     }
 }
 

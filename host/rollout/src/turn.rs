@@ -2,30 +2,22 @@
 
 use std::time::Instant;
 
-use gymkhana_episode::{Call, Ending, Part, Turn, text_of};
+use gymkhana_episode::{Call, Ending, Part, Sampled, Turn, text_of};
 use gymkhana_sandbox::{Deed, Stepped};
 
 use crate::RolloutError;
 use crate::assembly::sum;
 use crate::chat::Role;
-use crate::play::{Play, Speaker, milliseconds};
-use crate::speak::{self, Utterance};
+use crate::play::{Play, milliseconds};
 use crate::tool_call::{WrittenCall, parse_reply};
 use crate::tools::ToolAnswer;
 
 impl Play<'_> {
-    /// One turn of the seat to move; gives the ending if the episode ends with it.
-    pub(crate) async fn take_turn(&mut self, speaker: Speaker<'_>) -> Result<Option<Ending>, RolloutError> {
+    /// Does what the seat to move said; gives the ending if the episode ends with it.
+    pub(crate) async fn take_turn(&mut self, sampled: &Sampled, stopped: bool) -> Result<Option<Ending>, RolloutError> {
         let seat = self.seat;
-        let since = Instant::now();
-        let utterance = speak::utterance(self, seat, speaker).await?;
-        self.timing.policy_ms += milliseconds(since);
-        let (sampled, stopped) = match utterance {
-            Utterance::Said { sampled, stopped } => (sampled, stopped),
-            Utterance::Ended(ending) => return Ok(Some(ending)),
-        };
         let text = self.rollout.chat.decode_reply(&sampled.tokens)?;
-        self.contexts[seat as usize].speak(text.clone(), &sampled, stopped)?;
+        self.contexts[seat as usize].speak(text.clone(), sampled, stopped)?;
         let reply = parse_reply(&text);
         let says = |text: String| Turn::Message { seat, content: vec![Part::Text(text)] };
         if reply.calls.is_empty() {
@@ -146,10 +138,7 @@ impl Play<'_> {
                     self.results.push(text);
                     self.turns.push(Turn::Answer { seat, id: call.id.clone(), content, failed: false });
                 }
-                None => {
-                    self.contexts[seat as usize].hear(Role::User, text);
-                    self.turns.push(Turn::Observation { seat, content });
-                }
+                None => self.show(seat, content),
             }
         }
         if let Some(call) = call {

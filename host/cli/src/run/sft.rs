@@ -42,6 +42,7 @@ impl Barren {
             Ending::TurnLimit => "does it need more turns than limits.turns, or a tool that --plugins lacks?",
             Ending::ContextLimit => "raise policy.tiny.context or limits.context_tokens, or shorten policy.system",
             Ending::CallLimit => "raise limits.calls",
+            Ending::Hopeless => "loosen limits.hopeless",
             Ending::TimeLimit => "raise limits.seconds",
             Ending::Terminated | Ending::Truncated => {
                 "do --plugins give the tools that it needs, is `success` what it reaches, or do its options leave so many \
@@ -71,13 +72,8 @@ impl Session<'_> {
         let mut tasks = self.tasks(&self.file.environment.train).await?;
         let progress = self.printer.progress(&stage.name, self.steps_done(), stage.steps);
         while let Some(step) = self.next_step(stage.steps) {
-            let batch = Batch {
-                phase: Phase::Demonstration,
-                step,
-                tasks: tasks.take(step * u64::from(stage.batch), u64::from(stage.batch)),
-                group_size: 1,
-                sampling: Sampling::Greedy,
-            };
+            let tasks = tasks.take(step * u64::from(stage.batch), u64::from(stage.batch));
+            let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::Greedy);
             let groups = self.play(&batch, None).await?;
             let demonstrations = demonstrations(&groups);
             let tokens = demonstrations.iter().map(Segment::sampled_len).sum();

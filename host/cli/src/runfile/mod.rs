@@ -6,6 +6,7 @@
 mod hint;
 mod overlay;
 mod sections;
+mod stages;
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +15,9 @@ use serde::{Deserialize, Serialize};
 pub use hint::did_you_mean;
 pub use sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, Options, PolicySection, RewardSection,
-    RlStage, SandboxSection, SftStage, Stage, ToolSection,
+    SandboxSection, ToolSection,
 };
+pub use stages::{RlStage, SftStage, Stage};
 
 /// A run file says what cannot be.
 #[derive(Debug, thiserror::Error)]
