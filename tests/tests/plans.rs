@@ -67,7 +67,7 @@ fn group(size: u32) -> GroupPlan {
 fn guesses(prompt: &str, chance: u64) -> String {
     match prompt.matches("<|im_start|>a").count() {
         1 | 2 => call("echo", &format!("{{\"text\": \"{}\"}}", chance % 1000)),
-        _ if chance % 2 == 0 => "yes".to_owned(),
+        _ if chance.is_multiple_of(2) => "yes".to_owned(),
         _ => "no".to_owned(),
     }
 }
@@ -132,7 +132,7 @@ async fn paths_part_where_the_policy_is_unsure_after_an_answer() {
     let records = play_plan(&rollout, &plan, 8, sure).await;
     assert_eq!((records.len(), forked(&records).len()), (8, 0));
     // Unsure, but never after an answer.
-    let silent = |_: &str, chance: u64| ((if chance % 2 == 0 { "yes" } else { "no" }).to_owned(), 9.0);
+    let silent = |_: &str, chance: u64| ((if chance.is_multiple_of(2) { "yes" } else { "no" }).to_owned(), 9.0);
     assert_eq!(forked(&play_plan(&rollout, &plan, 8, silent).await).len(), 0);
 }
 
@@ -188,7 +188,7 @@ async fn what_is_kept_of_an_oversampled_group_is_marked() {
     let rollout = rollout(&guessing_table(), Limits { turns: 2, ..limits() }).await;
     // Of three guesses two are right, and of three calls one fails.
     let say = |prompt: &str, chance: u64| match prompt.matches("<|im_start|>a").count() {
-        1 if chance % 3 == 0 => (call("failed", "{}"), 1.0),
+        1 if chance.is_multiple_of(3) => (call("failed", "{}"), 1.0),
         1 => (call("echo", "{\"text\": \"fine\"}"), 1.0),
         _ if chance % 3 < 2 => ("yes".to_owned(), 1.0),
         _ => ("no".to_owned(), 1.0),
