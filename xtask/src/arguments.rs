@@ -12,12 +12,13 @@ Usage: cargo xtask COMMAND
   test [--peers]               set up, then check and test everything; with --peers
                                also against transformers, pandas and the like
   bench [NAME]                 measure, one JSON line a figure; NAME is one of
-                               step, instantiate, reward, generate, train";
+                               sandbox, step, instantiate, reward, generate, train";
 
 const COMMANDS: [&str; 6] = ["setup", "plugins", "demo", "test", "bench", "help"];
 
 /// What can be measured, and in which example program.
-pub const BENCHES: [(&str, &str); 5] = [
+pub const BENCHES: [(&str, &str); 6] = [
+    ("sandbox", "bench_costs"),
     ("step", "bench_sandbox"),
     ("instantiate", "bench_sandbox"),
     ("reward", "bench_sandbox"),

@@ -222,6 +222,25 @@ impl EnvironmentEpisode {
         })
     }
 
+    /// Puts the episode back into the state of a snapshot, in the store that it has: for another attempt from there.
+    ///
+    /// The host's watch over the range of an episode's rewards begins anew.
+    ///
+    /// # Errors
+    /// If the environment does not offer it, fails, or cannot read the bytes; then the episode is where it was.
+    pub fn rewind<'a>(&'a mut self, snapshot: &'a Snapshot) -> CallFuture<'a, ()> {
+        Box::pin(async move {
+            let Self { slot, plugin, .. } = self;
+            let handle = look!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes), Ok)?;
+            let left = std::mem::replace(&mut self.handle, handle);
+            self.slot.resume(snapshot.clock, snapshot.calls);
+            self.totals.fill(0.0);
+            let mut live = self.slot.enter(Entry::Look("close"))?;
+            let outcome = live.meter.run(self.slot.wall(), pin!(live.guest.call_close(&mut live.store, left))).await;
+            self.slot.leave_plain(live, outcome, Ok)
+        })
+    }
+
     /// A canonical form of the state.
     ///
     /// # Errors
