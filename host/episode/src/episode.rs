@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Content, Ending, EpisodeId, Failure, Function, NamedValue, Score, Seed, Segment, TaskRef, Turn};
+use crate::{CallCost, Content, Ending, EpisodeId, Failure, Function, NamedValue, Score, Seed, Segment, TaskRef, Turn};
 
 /// The number of this record's shape. It grows with every change that an older reader would misread.
-pub const EPISODE_SCHEMA: u32 = 1;
+pub const EPISODE_SCHEMA: u32 = 2;
 
 /// The functions that one seat may call, of the environment and of the tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,6 +97,8 @@ pub struct EpisodeRecord {
     pub success: bool,
     /// All that failed, in order.
     pub failures: Vec<Failure>,
+    /// What the calls of plugins used, in their order.
+    pub costs: Vec<CallCost>,
     /// Where the time went.
     pub timing: Timing,
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gymkhana_episode::{
-    Boundary, Call, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Function, NamedValue,
-    Opening, Part, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
+    Boundary, Call, CallCost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Function,
+    NamedValue, Opening, Part, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
 };
 use gymkhana_sandbox::{CallError, Deed, EnvironmentEpisode, Optional, Stepped};
 
@@ -21,7 +21,7 @@ use crate::limits::Used;
 use crate::policy::{Conversation, Policy, Sampling};
 use crate::speak::{self, Utterance};
 use crate::tool_call::{WrittenCall, parse_reply};
-use crate::tools::{ToolAnswer, Toolbox};
+use crate::tools::{FinalViews, ToolAnswer, Toolbox};
 use crate::{Rollout, RolloutError};
 
 /// What one episode is to be.
@@ -64,6 +64,7 @@ pub(crate) struct Play<'a> {
     rewards: Vec<SeatRewards>,
     extras: Vec<NamedValue>,
     pub(crate) failures: Vec<Failure>,
+    costs: Vec<CallCost>,
     pub(crate) timing: Timing,
     begun: Instant,
     seat: u32,
@@ -104,6 +105,7 @@ pub(crate) async fn play(
         rewards: vec![],
         extras: vec![],
         failures: vec![],
+        costs: vec![],
         timing: Timing::default(),
         begun,
         seat: started.seat,
@@ -112,6 +114,7 @@ pub(crate) async fn play(
         results: vec![],
         opening: started.opening,
     };
+    play.pay("start".to_owned());
     let ending = match play.open() {
         Ok(()) => play.run().await?,
         Err(failure) => {
@@ -241,6 +244,7 @@ impl Play<'_> {
                 (None, None) => ToolAnswer::failed(self.unknown_function(seat, &call.name)),
             };
             self.failures.extend(answer.failure);
+            self.costs.extend(answer.cost);
             let text = text_of(&answer.content);
             self.contexts[seat as usize].hear(Role::Tool, text.clone());
             self.results.push(text);
@@ -282,11 +286,12 @@ impl Play<'_> {
         let since = Instant::now();
         let stepped = match self.injected.failure(&self.rollout.environment_boundary(), &during) {
             Some(failure) => Err(failure),
-            None => self
-                .environment
-                .step(seat, deed)
-                .await
-                .map_err(|error| self.rollout.environment_failure(&during, error)),
+            None => {
+                let stepped = self.environment.step(seat, deed).await;
+                let stepped = stepped.map_err(|error| self.rollout.environment_failure(&during, error));
+                self.pay(during);
+                stepped
+            }
         };
         self.timing.environment_ms += milliseconds(since);
         match stepped {
@@ -296,6 +301,12 @@ impl Play<'_> {
                 Err(Ending::EnvironmentFailed)
             }
         }
+    }
+
+    /// Writes down what the environment's last call used.
+    fn pay(&mut self, during: String) {
+        let at = self.rollout.environment_boundary();
+        self.costs.push(CallCost { at, during, cost: self.environment.cost() });
     }
 
     fn take_in(&mut self, stepped: Stepped, mover: u32, deed: Deed<'_>) -> Result<(), Ending> {
@@ -358,6 +369,7 @@ impl Play<'_> {
                 Some(failure) => Err(failure),
                 None => {
                     let facts = self.environment.privileged().await;
+                    self.pay(during.to_owned());
                     facts.map_err(|error| self.rollout.environment_failure(during, error))
                 }
             };
@@ -366,8 +378,9 @@ impl Play<'_> {
                 Err(failure) => self.failures.push(failure),
             }
         }
-        let (views, failures) = self.toolbox.final_views().await;
+        let FinalViews { views, failures, costs } = self.toolbox.final_views().await;
         self.failures.extend(failures);
+        self.costs.extend(costs);
         self.timing.total_ms = milliseconds(self.begun);
         Ok(EpisodeRecord {
             opening: self.opening,
@@ -377,6 +390,7 @@ impl Play<'_> {
             extras: self.extras,
             privileged,
             views,
+            costs: self.costs,
             timing: self.timing,
             ..ended(self.plan, ending, self.failures)
         })
@@ -416,6 +430,7 @@ fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeR
         rewards: vec![],
         success: false,
         failures,
+        costs: vec![],
         timing: Timing::default(),
     }
 }

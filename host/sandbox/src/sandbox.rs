@@ -203,6 +203,8 @@ fn engine_config(limits: &Limits, places: u32) -> Config {
     config
         .concurrency_support(false)
         .epoch_interruption(true)
+        // A profile of its own, for code that counts is slower; compiled code is kept apart by the engine's hash.
+        .consume_fuel(limits.count_fuel())
         .cranelift_nan_canonicalization(true)
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)

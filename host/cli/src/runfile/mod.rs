@@ -5,6 +5,7 @@
 
 mod hint;
 mod overlay;
+mod sandbox;
 mod sections;
 
 use std::path::{Path, PathBuf};
@@ -12,9 +13,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use hint::did_you_mean;
+pub use sandbox::{PluginSection, SandboxSection};
 pub use sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, Options, PolicySection, RewardSection,
-    RlStage, SandboxSection, SftStage, Stage, ToolSection, Until,
+    RlStage, SftStage, Stage, ToolSection, Until,
 };
 
 /// A run file says what cannot be.
@@ -92,6 +94,9 @@ pub struct RunFile {
     /// What bounds a plugin's call.
     #[serde(default)]
     pub sandbox: SandboxSection,
+    /// How far plugins are trusted, by name.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub plugins: std::collections::BTreeMap<String, PluginSection>,
     /// What failures cost and how many are too many.
     #[serde(default)]
     pub failures: FailuresSection,
@@ -165,6 +170,7 @@ impl RunFile {
         self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
         self.limits.check()?;
         self.sandbox.check()?;
+        self.plugins.iter().try_for_each(|(name, plugin)| plugin.check(name, &self.sandbox))?;
         self.failures.check()?;
         self.evaluation.check()?;
         for (index, stage) in self.stages.iter().enumerate() {

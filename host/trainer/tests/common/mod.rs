@@ -88,6 +88,7 @@ pub fn episode(group: u32, member: u32, segment: Segment, reward: f64) -> Episod
         rewards: vec![reward],
         success: reward > 0.0,
         failures: Vec::new(),
+        costs: vec![],
         timing: Timing::default(),
     }
 }
