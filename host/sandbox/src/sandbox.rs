@@ -26,7 +26,7 @@ const KEPT_RESIDENT: usize = 256 << 10;
 pub enum SandboxError {
     /// More live instances were asked for than this machine can hold.
     #[error(
-        "{wanted} live plugins were asked for and this machine holds {allowed} (half of vm.max_map_count, over six); \
+        "{wanted} live plugins were asked for and this machine holds {allowed} (five of vm.max_map_count for each); \
          ask for 1 to {allowed}, or raise vm.max_map_count"
     )]
     Instances {
