@@ -12,9 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::CallError;
 
-/// Memory mappings of one live instance: its fiber stack and the guard below it, its memory's image and the rest of
-/// its memory make four, and one more is for what differs from plugin to plugin.
-const MAPPINGS_PER_PLACE: u64 = 5;
+/// Memory mappings of one live instance: two for its fiber stack, up to two for its memory and tables.
+const MAPPINGS_PER_PLACE: u64 = 4;
 
 /// Memory mappings that are left to the model, the allocator and the threads, where there are so many.
 const RESERVED: u64 = 15_000;
@@ -102,10 +101,10 @@ mod tests {
 
     #[test]
     fn the_bound_fills_what_is_not_reserved() {
-        assert_eq!(places_for(65_530), 10_000); // Linux's default: (65,530 - 15,000) / 5, and no more than there may be
-        assert_eq!(places_for(262_144), 10_000); // 49,428 would need more addresses than there are
-        assert_eq!(places_for(50_000), 7_000); // (50,000 - 15,000) / 5
-        assert_eq!(places_for(120), 12); // half of it, over five
+        assert_eq!(places_for(65_530), 10_000); // Linux's default: (65,530 - 15,000) / 4, and no more than there may be
+        assert_eq!(places_for(262_144), 10_000); // 61,786 would need more addresses than there are
+        assert_eq!(places_for(50_000), 8_750); // (50,000 - 15,000) / 4
+        assert_eq!(places_for(120), 15); // half of it, over four
         assert_eq!(places_for(0), 1);
     }
 

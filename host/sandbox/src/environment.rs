@@ -377,7 +377,7 @@ fn accept_step(stepped: environment::Stepped, info: &EnvironmentInfo, totals: &m
     if !over {
         check_seat(seat, info)?;
     }
-    let mut earned = vec![0.0; totals.len()];
+    let mut earned = if rewards.is_empty() { Vec::new() } else { vec![0.0; totals.len()] };
     for environment::SeatReward { seat, reward } in &rewards {
         check_seat(*seat, info)?;
         let (earned, total) = (&mut earned[*seat as usize], &mut totals[*seat as usize]);

@@ -26,7 +26,7 @@ const KEPT_RESIDENT: usize = 256 << 10;
 pub enum SandboxError {
     /// More live instances were asked for than this machine can hold.
     #[error(
-        "{wanted} live plugins were asked for and this machine holds {allowed} (five of vm.max_map_count for each); \
+        "{wanted} live plugins were asked for and this machine holds {allowed} (four of vm.max_map_count for each); \
          ask for 1 to {allowed}, or raise vm.max_map_count"
     )]
     Instances {
@@ -210,7 +210,9 @@ fn engine_config(limits: &Limits, places: u32) -> Config {
         .wasm_memory64(false)
         // A tenth off the time of a step, for some more of compiling, which happens once.
         .compiler_inlining(Inlining::Yes)
-        .memory_init_cow(true)
+        // It would take two memory mappings more for each live instance, and mappings are what runs out first; a small
+        // guest's data are copied as fast as its pages would be faulted in.
+        .memory_init_cow(false)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits, places)));
     config
 }

@@ -79,7 +79,8 @@ fn less(call: u64, episode: u64) -> (u64, Span) {
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    let whole = duration.as_secs().saturating_mul(1_000_000_000);
+    whole.saturating_add(u64::from(duration.subsec_nanos()))
 }
 
 #[cfg(test)]
