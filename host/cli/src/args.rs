@@ -55,6 +55,9 @@ pub struct ReplayArgs {
     /// Only this episode, such as `1.train.12.3.5.0`
     #[arg(long, value_name = "ID")]
     pub episode: Option<EpisodeId>,
+    /// Also fork each episode by snapshot in front of each of its turns, and see that every fork comes to the same end
+    #[arg(long)]
+    pub forks: bool,
 }
 
 /// `host show`.

@@ -28,6 +28,8 @@ struct Tally {
     different: u64,
     /// The host gave them up when they were recorded: they end where the recording does.
     dropped: u64,
+    /// Replayed as they were recorded, but one of their forks came to another end.
+    forked_elsewhere: u64,
 }
 
 /// Replays.
@@ -48,7 +50,7 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
         };
         let chat = ChatFormat::new(&read_chat_files(&args.dir)?).users()?;
         let rollout = Rollout::new(set, chat, (&file.limits).into(), assembly, file.policy.system.clone(), 0);
-        compare(&rollout, &run, args.episode, printer).await
+        compare(&rollout, &run, args, printer).await
     })?;
     printer.result(format!("{} episodes replayed, every byte equal: {}", tally.equal + tally.different, tally.equal));
     if tally.dropped > 0 {
@@ -58,10 +60,22 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
         let message = format!("{} episodes differ from their record", tally.different);
         return Err(anyhow::anyhow!(message)).ours();
     }
+    if args.forks {
+        printer
+            .result(format!("forks that came to the recorded end: those of {}", tally.equal - tally.forked_elsewhere));
+    }
+    if tally.forked_elsewhere > 0 {
+        let message = format!(
+            "{} episodes have a fork that comes to another end: a plugin's snapshot is not its whole state",
+            tally.forked_elsewhere
+        );
+        return Err(anyhow::anyhow!(message)).ours();
+    }
     Ok(())
 }
 
-async fn compare(rollout: &Rollout, run: &RunReader, only: Option<EpisodeId>, printer: &Printer) -> CliResult<Tally> {
+async fn compare(rollout: &Rollout, run: &RunReader, args: &ReplayArgs, printer: &Printer) -> CliResult<Tally> {
+    let only = args.episode;
     let episodes = run.episodes()?;
     if let Some(id) = only.filter(|id| !episodes.contains(*id)) {
         return Err(StoreError::NoEpisode(id).into());
@@ -92,11 +106,22 @@ async fn compare(rollout: &Rollout, run: &RunReader, only: Option<EpisodeId>, pr
                 continue;
             }
             match Difference::between(recorded, replayed) {
-                None => tally.equal += 1,
+                None => {
+                    tally.equal += 1;
+                    if args.forks
+                        && let Some((turn, difference)) = rollout.check_forks(recorded).await.ours()?
+                    {
+                        tally.forked_elsewhere += 1;
+                        if tally.forked_elsewhere <= TOLD {
+                            let at = format!(", forked in front of turn {turn},");
+                            tell(recorded.id, &at, &difference, printer);
+                        }
+                    }
+                }
                 Some(difference) => {
                     tally.different += 1;
                     if tally.different <= TOLD {
-                        tell(recorded.id, &difference, printer);
+                        tell(recorded.id, "", &difference, printer);
                     }
                 }
             }
@@ -106,9 +131,9 @@ async fn compare(rollout: &Rollout, run: &RunReader, only: Option<EpisodeId>, pr
     Ok(tally)
 }
 
-fn tell(id: EpisodeId, difference: &Difference, printer: &Printer) {
+fn tell(id: EpisodeId, forked: &str, difference: &Difference, printer: &Printer) {
     printer.talk(format!(
-        "episode {id} differs at {}\n  recorded: {:.200}\n  replayed: {:.200}",
+        "episode {id}{forked} differs at {}\n  recorded: {:.200}\n  replayed: {:.200}",
         difference.place, difference.recorded, difference.replayed
     ));
 }

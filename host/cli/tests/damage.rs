@@ -77,7 +77,7 @@ fn a_state_that_does_not_fit_is_refused() {
     let state: serde_json::Value = serde_json::from_str(&sound).expect("JSON");
     let begun = serde_json::json!({
         "name": "warm", "step": 1, "before": { "greedy": 0.5, "sampled": null }, "episodes": 4, "tokens": 90,
-        "begun": 0.0, "reached": false
+        "begun": 0.0
     });
     for (place, value, words) in [
         ("/progress/seconds", serde_json::json!(-5), "-5 is no time in seconds"),

@@ -14,11 +14,9 @@ use gymkhana_episode::{EpisodeId, EpisodeRecord, Seed};
 use gymkhana_rollout::Difference;
 use serde_json::Value;
 
-/// The small run with twice as many steps, but the first stage is content after three of four.
+/// The small run with twice as many steps.
 fn desk() -> Desk {
     let longer = SMALL_RUN.replace("steps = 2", "steps = 4");
-    let until = "kind = \"sft\"\nuntil = { success = 0.0, every = 3, tasks = 2 }";
-    let longer = longer.replace("kind = \"sft\"", until);
     Desk::with_run_file(&format!("deterministic = true\n{longer}"))
 }
 

@@ -148,6 +148,9 @@ fn a_replay_finds_every_byte_equal() {
     assert_eq!(all.succeeded(), equal(EPISODES));
     let one = desk.host(&["replay", "out", "--episode", "1.train.1.2.3.0"]);
     assert_eq!(one.succeeded(), equal(1));
+    let forked = desk.host(&["replay", "out", "--forks"]);
+    let told = format!("{}forks that came to the recorded end: those of {EPISODES}\n", equal(EPISODES));
+    assert_eq!(forked.succeeded(), told);
 }
 
 /// The order of `--plugins` says nothing: what prompts list and how rewards are summed is the same in every order.

@@ -18,6 +18,8 @@ pub enum Ending {
     CallLimit,
     /// The episode took longer than the run allows.
     TimeLimit,
+    /// The run's rule saw no hope left.
+    Hopeless,
     /// The environment failed; the episode gets the run's failure reward.
     EnvironmentFailed,
     /// The host, the model or the registry failed more often than the run retries; the episode is not trained on.
@@ -28,6 +30,6 @@ impl Ending {
     /// Whether a limit of the run, and neither the environment nor a failure, ended the episode.
     #[must_use]
     pub fn is_limit(self) -> bool {
-        matches!(self, Self::TurnLimit | Self::ContextLimit | Self::CallLimit | Self::TimeLimit)
+        matches!(self, Self::TurnLimit | Self::ContextLimit | Self::CallLimit | Self::TimeLimit | Self::Hopeless)
     }
 }

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CallCost, Content, Ending, EpisodeId, Failure, Function, NamedValue, Score, Seed, Segment, TaskRef, Turn};
+use crate::{
+    Boundary, CallCost, Content, Ending, EpisodeId, Failure, Fork, Function, NamedValue, Score, Seed, Segment, TaskRef,
+    Turn,
+};
 
 /// The number of this record's shape. It grows with every change that an older reader would misread.
 pub const EPISODE_SCHEMA: u32 = 2;
@@ -71,6 +74,12 @@ pub struct EpisodeRecord {
     pub task: TaskRef,
     /// The episode's place in the tree of seeds.
     pub seed: Seed,
+    /// Where it left other episodes' paths, the first parting first; empty if its whole path is its own.
+    pub forks: Vec<Fork>,
+    /// The most turns that a seat was allowed.
+    pub turn_limit: u32,
+    /// The hint that it was shown from an attempt that failed.
+    pub guidance: Option<Content>,
     /// The training step that rewards were told.
     pub training_step: u64,
     /// How it began.
@@ -89,12 +98,16 @@ pub struct EpisodeRecord {
     pub privileged: Vec<NamedValue>,
     /// Each tool's final view, as `tool.field`.
     pub views: Vec<NamedValue>,
+    /// The environment's hint for another attempt, if it gives any.
+    pub hint: Option<Content>,
     /// What each reward plugin said.
     pub scores: Vec<PluginScore>,
     /// Each seat's reward as the run assembled it: what is trained on.
     pub rewards: Vec<f64>,
     /// Whether the run's success rule holds.
     pub success: bool,
+    /// Whether the group's sampling plan chose it to be trained on.
+    pub selected: bool,
     /// All that failed, in order.
     pub failures: Vec<Failure>,
     /// What the calls of plugins used, in their order.
@@ -108,6 +121,15 @@ impl EpisodeRecord {
     #[must_use]
     pub fn sampled_tokens(&self) -> usize {
         self.segments.iter().map(Segment::sampled_len).sum()
+    }
+
+    /// Takes back what rewards said, so that it can be scored anew.
+    pub fn forget_scores(&mut self) {
+        self.scores.clear();
+        self.rewards.clear();
+        self.success = false;
+        self.failures.retain(|failure| !matches!(failure.at, Boundary::Reward(_)));
+        self.timing.reward_ms = 0.0;
     }
 
     /// How many calls the seats made.

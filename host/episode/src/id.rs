@@ -12,8 +12,6 @@ pub enum Phase {
     BeforeSampled,
     /// Played by the oracle, to be imitated.
     Demonstration,
-    /// Training tasks, decoded greedily, to see how far a stage is.
-    Probe,
     /// Trained on.
     Train,
     /// Held-out tasks after the stage, decoded greedily.
@@ -22,11 +20,10 @@ pub enum Phase {
     AfterSampled,
 }
 
-const PHASES: [(Phase, &str); 7] = [
+const PHASES: [(Phase, &str); 6] = [
     (Phase::Before, "before"),
     (Phase::BeforeSampled, "before~"),
     (Phase::Demonstration, "demo"),
-    (Phase::Probe, "probe"),
     (Phase::Train, "train"),
     (Phase::After, "after"),
     (Phase::AfterSampled, "after~"),

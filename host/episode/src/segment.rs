@@ -83,6 +83,50 @@ impl Segment {
         Ok(())
     }
 
+    /// Segments, one behind the other.
+    #[must_use]
+    pub fn joined(segments: &[Self]) -> Self {
+        let mut whole = Self::default();
+        for segment in segments {
+            whole.tokens.extend_from_slice(&segment.tokens);
+            whole.sampled.extend_from_slice(&segment.sampled);
+            whole.log_probs.extend_from_slice(&segment.log_probs);
+            whole.entropies.extend_from_slice(&segment.entropies);
+            whole.versions.extend_from_slice(&segment.versions);
+            whole.seats.extend_from_slice(&segment.seats);
+            whole.turns.extend_from_slice(&segment.turns);
+        }
+        whole
+    }
+
+    /// The first `length` tokens; none if there are fewer.
+    #[must_use]
+    pub fn front(&self, length: usize) -> Option<Self> {
+        Some(Self {
+            tokens: self.tokens.get(..length)?.to_vec(),
+            sampled: self.sampled.get(..length)?.to_vec(),
+            log_probs: self.log_probs.get(..length)?.to_vec(),
+            entropies: self.entropies.get(..length)?.to_vec(),
+            versions: self.versions.get(..length)?.to_vec(),
+            seats: self.seats.get(..length)?.to_vec(),
+            turns: self.turns.get(..length)?.to_vec(),
+        })
+    }
+
+    /// What stands behind the first `length` tokens.
+    #[must_use]
+    pub fn without_front(mut self, length: usize) -> Self {
+        let length = length.min(self.len());
+        self.tokens.drain(..length);
+        self.sampled.drain(..length);
+        self.log_probs.drain(..length);
+        self.entropies.drain(..length);
+        self.versions.drain(..length);
+        self.seats.drain(..length);
+        self.turns.drain(..length);
+        self
+    }
+
     /// How many tokens there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -207,6 +207,12 @@ impl ChatFormat {
         self.control.decode(tokens, false).map_err(|error| ChatError::Tokenize(error.to_string()))
     }
 
+    /// How many tokens there are.
+    #[must_use]
+    pub fn vocabulary(&self) -> usize {
+        self.control.get_vocab_size(true)
+    }
+
     /// The tokens of a reply as a policy would have sampled it: `frame` pieces are tokenised with control tokens,
     /// `plain` pieces without. Ends with the stop token.
     ///

@@ -7,6 +7,7 @@ use crate::policy::Conversation;
 
 /// A conversation that only grows. The strategy is to append; a template that rewrites what it said before
 /// starts a new segment.
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) conversation: Conversation,
     pub(crate) functions: Vec<Function>,
@@ -15,6 +16,8 @@ pub(crate) struct Context {
     rendered: Rendered,
     segments: Vec<Segment>,
     sampled_stop: bool,
+    /// Everything heard is in tokens: the policy may speak.
+    prompted: bool,
     /// How many turns the policy has taken.
     pub(crate) turns: u32,
 }
@@ -30,6 +33,7 @@ impl Context {
             rendered: Rendered::default(),
             segments: vec![],
             sampled_stop: false,
+            prompted: false,
             turns: 0,
         }
     }
@@ -37,12 +41,16 @@ impl Context {
     /// Adds what the policy will see before its next turn.
     pub(crate) fn hear(&mut self, role: Role, text: String) {
         self.messages.push(Message { role, text });
+        self.prompted = false;
     }
 
     /// Puts what was heard into tokens, up to where the policy may speak, and gives the whole segment; none when
     /// less than one token of `limit` would be left to say. Then the policy sees nothing of it, and nor does the
     /// segment.
     pub(crate) fn prompt(&mut self, chat: &ChatFormat, limit: usize) -> Result<Option<&Segment>, ChatError> {
+        if self.prompted {
+            return Ok(self.segments.last());
+        }
         let (extension, rendered) = chat.extend(&self.rendered, &self.messages, &self.functions, self.sampled_stop)?;
         self.rendered = rendered;
         let (tokens, fresh) = match extension {
@@ -56,6 +64,7 @@ impl Context {
         if fresh {
             self.segments.push(Segment::default());
         }
+        self.prompted = true;
         let last = self.segments.len() - 1;
         self.segments[last].append_given(&tokens, self.seat, self.turns);
         Ok(Some(&self.segments[last]))
@@ -68,6 +77,7 @@ impl Context {
         }
         self.messages.push(Message { role: Role::Assistant, text });
         self.sampled_stop = stopped;
+        self.prompted = false;
         self.turns += 1;
         Ok(())
     }
@@ -75,6 +85,11 @@ impl Context {
     /// How many tokens the current segment has.
     pub(crate) fn tokens(&self) -> usize {
         self.segments.last().map_or(0, Segment::len)
+    }
+
+    /// The segments so far.
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
     }
 
     /// All segments, when the episode is over.

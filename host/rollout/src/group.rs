@@ -6,8 +6,9 @@ use gymkhana_episode::{Boundary, Ending, EpisodeRecord, Failure, PluginScore, Sc
 use gymkhana_sandbox::{CallError, Trajectory, score};
 
 use crate::injected::Injected;
-use crate::play::{EpisodePlan, Speaker, milliseconds, play};
+use crate::play::{Begun, EpisodePlan, Speaker, milliseconds, play};
 use crate::plugins::Reward;
+use crate::scripted::ReplayedPolicy;
 use crate::{Rollout, RolloutError};
 
 /// The host could not run a reward, however often it tried: nothing is known of whom it was to score.
@@ -31,13 +32,17 @@ impl Rollout {
         Ok(records)
     }
 
-    async fn run_member(&self, mut plan: EpisodePlan, speaker: Speaker<'_>) -> Result<EpisodeRecord, RolloutError> {
+    pub(crate) async fn run_member(
+        &self,
+        mut plan: EpisodePlan,
+        speaker: Speaker<'_>,
+    ) -> Result<EpisodeRecord, RolloutError> {
         let _lane = match self.lanes.len() {
             0 => None,
             lanes => Some(self.lanes[plan.place as usize % lanes].lock().await),
         };
         loop {
-            let record = play(self, &plan, speaker, &Injected::default()).await?;
+            let record = play(self, plan.clone(), speaker).await?;
             if record.ending != Ending::Dropped || plan.id.attempt >= self.retries {
                 return Ok(record);
             }
@@ -51,26 +56,22 @@ impl Rollout {
     /// If the host itself is at fault.
     pub async fn replay_group(&self, recorded: &[EpisodeRecord]) -> Result<Vec<EpisodeRecord>, RolloutError> {
         let members = recorded.iter().map(|record| async move {
-            let plan = EpisodePlan {
-                id: record.id,
-                task: record.task.clone(),
-                seed: record.seed,
-                sampling: crate::Sampling::Greedy,
-                place: 0,
-            };
-            let policy = crate::ReplayedPolicy::of(record);
-            play(self, &plan, Speaker::Policy(&policy), &Injected::of(record)).await
+            match self.begin_replay(record).await? {
+                Begun::Playing(play) => play.to_end(Speaker::Policy(&ReplayedPolicy::of(record))).await,
+                Begun::Over(over) => Ok(*over),
+            }
         });
         let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         for (record, recorded) in records.iter_mut().zip(recorded) {
             record.training_step = recorded.training_step;
+            record.selected = recorded.selected;
         }
         self.score_group(&mut records, recorded).await;
         Ok(records)
     }
 
     /// Asks every reward and assembles. `recorded` holds the episodes that are replayed, if they are.
-    async fn score_group(&self, records: &mut [EpisodeRecord], recorded: &[EpisodeRecord]) {
+    pub(crate) async fn score_group(&self, records: &mut [EpisodeRecord], recorded: &[EpisodeRecord]) {
         let playable = |record: &EpisodeRecord| {
             !matches!(record.ending, Ending::Dropped | Ending::EnvironmentFailed) && !record.segments.is_empty()
         };

@@ -2,6 +2,7 @@
 //! failures of an oracle, which nobody asks again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gymkhana_episode::{Boundary, Ending, EpisodeRecord, Failure};
 
@@ -27,6 +28,11 @@ impl Injected {
         Self { failures, turns: Some(turns_taken(record)), out_of_time: record.ending == Ending::TimeLimit }
     }
 
+    /// Nothing.
+    pub(crate) fn nothing() -> Arc<Self> {
+        Arc::default()
+    }
+
     /// The failure that was recorded here, if it is to be injected.
     pub(crate) fn failure(&self, at: &Boundary, during: &str) -> Option<Failure> {
         self.failures.iter().find(|failure| failure.at == *at && failure.during == during).cloned()
@@ -44,7 +50,7 @@ impl Injected {
 }
 
 /// How many turns the policies took: a seat's turns are numbered through all of its segments.
-fn turns_taken(record: &EpisodeRecord) -> u32 {
+pub(crate) fn turns_taken(record: &EpisodeRecord) -> u32 {
     let mut by_seat: BTreeMap<u32, u32> = BTreeMap::new();
     for segment in &record.segments {
         for index in (0..segment.len()).filter(|&index| segment.sampled[index]) {

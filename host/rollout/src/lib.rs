@@ -6,9 +6,13 @@
 mod assembly;
 mod chat;
 mod context;
+mod finish;
+mod fork;
 mod group;
+mod hopeless;
 mod injected;
 mod limits;
+mod plans;
 mod play;
 mod plugins;
 mod policy;
@@ -18,6 +22,7 @@ mod speak;
 mod template;
 mod tool_call;
 mod tools;
+mod turn;
 
 use std::sync::Arc;
 
@@ -25,8 +30,11 @@ use tokio::sync::Mutex;
 
 pub use assembly::{Assembly, SuccessRule, SuccessRuleError};
 pub use chat::{ChatError, ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
+pub use fork::{FailedForks, ForkError};
+pub use hopeless::Hopeless;
 pub use injected::Injected;
 pub use limits::Limits;
+pub use plans::{Branch, GroupPlan, Guided, Keep, Oversample, PlanError, Prefixes, Probe, SamplingPlan};
 pub use play::{EpisodePlan, Speaker};
 pub use plugins::{Bound, BoundReward, PluginSet, SetError};
 pub use policy::{
@@ -58,6 +66,7 @@ pub struct Rollout {
     pub(crate) retries: u32,
     /// Held by the episode that plays; none where the policy needs no such order.
     pub(crate) lanes: Vec<Mutex<()>>,
+    pub(crate) failed_forks: std::sync::Mutex<FailedForks>,
 }
 
 impl Rollout {
@@ -73,7 +82,17 @@ impl Rollout {
         retries: u32,
     ) -> Self {
         let stop = chat.stop().into();
-        Self { plugins, chat, limits, assembly, system, stop, retries, lanes: vec![] }
+        Self {
+            plugins,
+            chat,
+            limits,
+            assembly,
+            system,
+            stop,
+            retries,
+            lanes: vec![],
+            failed_forks: std::sync::Mutex::default(),
+        }
     }
 
     /// Plays the episodes whose places are equal modulo `lanes` one after the other. That is for a policy that gives

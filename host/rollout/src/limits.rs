@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use gymkhana_episode::Ending;
 
+use crate::Hopeless;
+
 /// The limits of one episode. After every turn they are checked in the order of the fields; the environment's
 /// own word comes before all of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,6 +20,8 @@ pub struct Limits {
     pub time: Duration,
     /// Tokens of one reply; a reply that reaches it is taken as it stands.
     pub reply_tokens: usize,
+    /// When an episode is given up before it reaches another limit; looked at last.
+    pub hopeless: Hopeless,
 }
 
 /// What an episode has used up.
@@ -52,7 +56,14 @@ mod tests {
 
     #[test]
     fn limits_are_checked_in_their_order() {
-        let limits = Limits { turns: 2, context_tokens: 10, calls: 3, time: Duration::from_secs(1), reply_tokens: 5 };
+        let limits = Limits {
+            turns: 2,
+            context_tokens: 10,
+            calls: 3,
+            time: Duration::from_secs(1),
+            reply_tokens: 5,
+            hopeless: Hopeless::default(),
+        };
         let mut used = Used { turns: 2, context_tokens: 10, calls: 3, time: Duration::from_secs(1) };
         assert_eq!(limits.reached(used), Some(Ending::TurnLimit));
         used.turns = 1;

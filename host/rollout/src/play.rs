@@ -1,27 +1,28 @@
-//! One episode from start to end: generate, parse, call tools or step the environment, append, and again.
+//! One episode in flight: generate, parse, call tools or step the environment, append, and again.
 //!
 //! The order of everything that is recorded follows the policy's own order, never that in which answers arrived,
 //! so that a record does not depend on the host's scheduling.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gymkhana_episode::{
-    Boundary, Call, CallCost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Function,
-    NamedValue, Opening, Part, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
+    Boundary, CallCost, Content, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Fork, Function, NamedValue,
+    Opening, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
 };
-use gymkhana_sandbox::{CallError, Deed, EnvironmentEpisode, Optional, Stepped};
+use gymkhana_sandbox::{CallError, EnvironmentEpisode};
 
-use crate::assembly::sum;
 use crate::chat::Role;
 use crate::context::Context;
+use crate::finish::never_started;
+use crate::hopeless::Seen;
 use crate::injected::Injected;
-use crate::limits::Used;
+use crate::limits::{Limits, Used};
 use crate::policy::{Conversation, Policy, Sampling};
 use crate::speak::{self, Utterance};
-use crate::tool_call::{WrittenCall, parse_reply};
-use crate::tools::{FinalViews, ToolAnswer, Toolbox};
+use crate::tools::Toolbox;
 use crate::{Rollout, RolloutError};
 
 /// What one episode is to be.
@@ -37,6 +38,10 @@ pub struct EpisodePlan {
     pub sampling: Sampling,
     /// Its place in the batch, from 0.
     pub place: u32,
+    /// The most turns of one seat, where it differs from the run's.
+    pub turns: Option<u32>,
+    /// A hint from an attempt that failed, shown to the seat to move before its first turn.
+    pub guidance: Option<Content>,
 }
 
 /// Who speaks for the seats.
@@ -51,87 +56,115 @@ pub enum Speaker<'a> {
 /// Conversations are numbered through, so that no two of a process share a cache.
 static CONVERSATIONS: AtomicU64 = AtomicU64::new(0);
 
+/// An episode between two turns.
 pub(crate) struct Play<'a> {
     pub(crate) rollout: &'a Rollout,
-    plan: &'a EpisodePlan,
-    pub(crate) speaker: Speaker<'a>,
-    pub(crate) injected: &'a Injected,
+    pub(crate) plan: EpisodePlan,
+    pub(crate) injected: Arc<Injected>,
     pub(crate) environment: EnvironmentEpisode,
-    opening: Opening,
-    toolbox: Toolbox<'a>,
+    pub(crate) opening: Opening,
+    pub(crate) toolbox: Toolbox<'a>,
     pub(crate) contexts: Vec<Context>,
-    turns: Vec<Turn>,
-    rewards: Vec<SeatRewards>,
-    extras: Vec<NamedValue>,
+    pub(crate) turns: Vec<Turn>,
+    pub(crate) rewards: Vec<SeatRewards>,
+    pub(crate) extras: Vec<NamedValue>,
     pub(crate) failures: Vec<Failure>,
-    costs: Vec<CallCost>,
+    pub(crate) costs: Vec<CallCost>,
     pub(crate) timing: Timing,
-    begun: Instant,
-    seat: u32,
-    steps: u32,
-    calls: u32,
+    pub(crate) begun: Instant,
+    /// Whose turn it is.
+    pub(crate) seat: u32,
+    pub(crate) steps: u32,
+    pub(crate) calls: u32,
     /// What the last turn's calls were answered, for the oracle.
     pub(crate) results: Vec<String>,
+    /// Where the episode left others' paths.
+    pub(crate) forks: Vec<Fork>,
+    /// Seeds to come: after how many turns of all seats, and which.
+    pub(crate) reseeds: VecDeque<(u32, Seed)>,
+    pub(crate) seen: Seen,
+}
+
+/// How an episode began.
+pub(crate) enum Begun<'a> {
+    /// It is in flight.
+    Playing(Box<Play<'a>>),
+    /// It was over before the first turn.
+    Over(Box<EpisodeRecord>),
 }
 
 /// Plays one episode to its end. Whatever goes wrong is in the record, except for the host's own faults.
 pub(crate) async fn play(
     rollout: &Rollout,
-    plan: &EpisodePlan,
+    plan: EpisodePlan,
     speaker: Speaker<'_>,
-    injected: &Injected,
 ) -> Result<EpisodeRecord, RolloutError> {
-    let begun = Instant::now();
-    let bound = &rollout.plugins.environment;
-    let started = match injected.failure(&rollout.environment_boundary(), "start") {
-        Some(failure) => Err(failure),
-        None => EnvironmentEpisode::start(&bound.plugin, &plan.task, &bound.options, plan.seed.child("environment"))
-            .await
-            .map_err(|error| rollout.environment_failure("start", error)),
-    };
-    let (environment, started) = match started {
-        Ok(started) => started,
-        Err(failure) => return Ok(never_started(plan, failure, begun)),
-    };
-    let mut play = Play {
-        rollout,
-        plan,
-        speaker,
-        injected,
-        environment,
-        toolbox: Toolbox::new(rollout, injected, plan.seed, &started.opening.setup),
-        contexts: vec![],
-        turns: vec![],
-        rewards: vec![],
-        extras: vec![],
-        failures: vec![],
-        costs: vec![],
-        timing: Timing::default(),
-        begun,
-        seat: started.seat,
-        steps: 0,
-        calls: 0,
-        results: vec![],
-        opening: started.opening,
-    };
-    play.pay("start".to_owned());
-    let ending = match play.open() {
-        Ok(()) => play.run().await?,
-        Err(failure) => {
-            play.failures.push(failure);
-            Ending::EnvironmentFailed
-        }
-    };
-    play.finish(ending).await
+    match Play::begin(rollout, plan, Injected::default()).await? {
+        Begun::Playing(play) => play.to_end(speaker).await,
+        Begun::Over(record) => Ok(*record),
+    }
 }
 
-impl Play<'_> {
+impl<'a> Play<'a> {
+    /// Starts the environment and shows each seat what it may call and see.
+    pub(crate) async fn begin(
+        rollout: &'a Rollout,
+        plan: EpisodePlan,
+        injected: Injected,
+    ) -> Result<Begun<'a>, RolloutError> {
+        let begun = Instant::now();
+        let bound = &rollout.plugins.environment;
+        let started = match injected.failure(&rollout.environment_boundary(), "start") {
+            Some(failure) => Err(failure),
+            None => {
+                EnvironmentEpisode::start(&bound.plugin, &plan.task, &bound.options, plan.seed.child("environment"))
+                    .await
+                    .map_err(|error| rollout.environment_failure("start", error))
+            }
+        };
+        let (environment, started) = match started {
+            Ok(started) => started,
+            Err(failure) => return Ok(Begun::Over(Box::new(never_started(&plan, failure, begun)))),
+        };
+        let injected = Arc::new(injected);
+        let mut play = Self {
+            rollout,
+            environment,
+            toolbox: Toolbox::new(rollout, &injected, plan.seed, &started.opening.setup),
+            injected,
+            plan,
+            contexts: vec![],
+            turns: vec![],
+            rewards: vec![],
+            extras: vec![],
+            failures: vec![],
+            costs: vec![],
+            timing: Timing::default(),
+            begun,
+            seat: started.seat,
+            steps: 0,
+            calls: 0,
+            results: vec![],
+            opening: started.opening,
+            forks: vec![],
+            reseeds: VecDeque::new(),
+            seen: Seen::default(),
+        };
+        play.pay("start".to_owned());
+        match play.open() {
+            Ok(()) => Ok(Begun::Playing(Box::new(play))),
+            Err(failure) => {
+                play.failures.push(failure);
+                Ok(Begun::Over(Box::new(play.finish(Ending::EnvironmentFailed).await?)))
+            }
+        }
+    }
+
     /// Gives each seat its functions and its first observations.
     fn open(&mut self) -> Result<(), Failure> {
         let tools: Vec<Function> = self.toolbox.functions();
-        let seats = self.rollout.plugins.seats() as u32;
         let mut offered = Vec::new();
-        for seat in 0..seats {
+        for seat in 0..self.seats() {
             let own = self.opening.functions.iter().find(|own| own.seat == seat);
             let own: Vec<Function> = own.map(|own| own.functions.clone()).unwrap_or_default();
             if let Some(twice) = own.iter().find(|own| self.rollout.plugins.directory.contains_key(&own.name)) {
@@ -140,8 +173,7 @@ impl Play<'_> {
                 return Err(self.rollout.environment_failure("start", error));
             }
             let functions: Vec<Function> = own.into_iter().chain(tools.iter().cloned()).collect();
-            let id = CONVERSATIONS.fetch_add(1, Ordering::Relaxed);
-            let conversation = Conversation { id, place: self.plan.place * seats + seat };
+            let conversation = self.conversation(seat);
             self.contexts.push(Context::new(seat, conversation, functions.clone(), self.rollout.system.as_deref()));
             offered.push(SeatFunctions { seat, functions });
             self.rewards.push(SeatRewards { seat, rewards: vec![] });
@@ -149,30 +181,111 @@ impl Play<'_> {
         self.opening.functions = offered;
         let observations = self.opening.observations.clone();
         for (seat, content) in observations {
-            self.contexts[seat as usize].hear(Role::User, text_of(&content));
-            self.turns.push(Turn::Observation { seat, content });
+            self.show(seat, content);
+        }
+        if let Some(hint) = self.plan.guidance.clone() {
+            self.show(self.seat, hint);
         }
         Ok(())
     }
 
-    async fn run(&mut self) -> Result<Ending, RolloutError> {
-        let mut taken = 0;
-        loop {
-            if let Some(ending) = self.take_turn().await? {
-                return Ok(ending);
+    /// Shows a seat something.
+    pub(crate) fn show(&mut self, seat: u32, content: Content) {
+        self.contexts[seat as usize].hear(Role::User, text_of(&content));
+        self.turns.push(Turn::Observation { seat, content });
+    }
+
+    /// Writes down what the environment's last call used.
+    pub(crate) fn pay(&mut self, during: String) {
+        let at = self.rollout.environment_boundary();
+        self.costs.push(CallCost { at, during, cost: self.environment.cost() });
+    }
+
+    fn seats(&self) -> u32 {
+        self.rollout.plugins.seats() as u32
+    }
+
+    /// A name for a seat's conversation that no other has.
+    pub(crate) fn conversation(&self, seat: u32) -> Conversation {
+        let id = CONVERSATIONS.fetch_add(1, Ordering::Relaxed);
+        Conversation { id, place: self.plan.place * self.seats() + seat }
+    }
+
+    /// How many turns all seats have taken.
+    pub(crate) fn taken(&self) -> u32 {
+        self.contexts.iter().map(|context| context.turns).sum()
+    }
+
+    /// Plays to the end and writes the record.
+    pub(crate) async fn to_end(mut self: Box<Self>, speaker: Speaker<'_>) -> Result<EpisodeRecord, RolloutError> {
+        let ending = loop {
+            if let Some(ending) = self.advance(speaker).await? {
+                break ending;
             }
-            if is_hosts_fault(&self.failures) {
-                return Ok(Ending::Dropped);
-            }
-            taken += 1;
-            if let Some(ending) = self.limit_reached(taken) {
-                return Ok(ending);
+        };
+        self.release(speaker);
+        self.finish(ending).await
+    }
+
+    /// Tells the policy that the episode's conversations are over.
+    pub(crate) fn release(&self, speaker: Speaker<'_>) {
+        if let Speaker::Policy(policy) = speaker {
+            for context in &self.contexts {
+                policy.release(context.conversation);
             }
         }
     }
 
+    /// One turn of the seat to move; gives the ending if the episode ends with it.
+    pub(crate) async fn advance(&mut self, speaker: Speaker<'_>) -> Result<Option<Ending>, RolloutError> {
+        let utterance = self.utter(speaker).await?;
+        self.act(utterance).await
+    }
+
+    /// Lets the seat to move say something, without doing anything about it: up to here its path can be forked.
+    pub(crate) async fn utter(&mut self, speaker: Speaker<'_>) -> Result<Utterance, RolloutError> {
+        let taken = self.taken();
+        while let Some((_, seed)) = self.reseeds.pop_front_if(|(after, _)| *after <= taken) {
+            self.reseed(seed);
+        }
+        let since = Instant::now();
+        let utterance = speak::utterance(self, self.seat, speaker).await;
+        self.timing.policy_ms += milliseconds(since);
+        utterance
+    }
+
+    /// Does what was said; gives the ending if the episode ends with it.
+    pub(crate) async fn act(&mut self, utterance: Utterance) -> Result<Option<Ending>, RolloutError> {
+        let (sampled, stopped) = match utterance {
+            Utterance::Said { sampled, stopped } => (sampled, stopped),
+            Utterance::Ended(ending) => return Ok(Some(ending)),
+        };
+        if let Some(ending) = self.take_turn(&sampled, stopped).await? {
+            return Ok(Some(ending));
+        }
+        if self.failures.iter().any(|failure| failure.kind.is_hosts()) {
+            return Ok(Some(Ending::Dropped));
+        }
+        if let Some(ending) = self.limit_reached() {
+            return Ok(Some(ending));
+        }
+        Ok(self.given_up().await)
+    }
+
+    /// From here on everything random comes from this seed.
+    pub(crate) fn reseed(&mut self, seed: Seed) {
+        self.plan.seed = seed;
+        self.environment.reseed(seed.child("environment"));
+        self.toolbox.reseed(seed);
+    }
+
+    /// The most turns of one seat.
+    pub(crate) fn turn_limit(&self) -> u32 {
+        self.plan.turns.unwrap_or(self.rollout.limits.turns)
+    }
+
     /// Whether a limit leaves no room for another turn. On a replay the clock's word is the recorded one.
-    fn limit_reached(&self, taken: u32) -> Option<Ending> {
+    fn limit_reached(&self) -> Option<Ending> {
         let context = &self.contexts[self.seat as usize];
         let mut used = Used {
             turns: context.turns,
@@ -181,257 +294,10 @@ impl Play<'_> {
             time: self.begun.elapsed(),
         };
         if let Some(recorded) = self.injected.time_limit_after() {
-            used.time = if taken >= recorded { self.rollout.limits.time } else { std::time::Duration::ZERO };
+            used.time = if self.taken() >= recorded { self.rollout.limits.time } else { Duration::ZERO };
         }
-        self.rollout.limits.reached(used)
-    }
-
-    /// One turn of the seat to move; gives the ending if the episode ends with it.
-    async fn take_turn(&mut self) -> Result<Option<Ending>, RolloutError> {
-        let seat = self.seat;
-        let since = Instant::now();
-        let utterance = speak::utterance(self, seat, self.plan).await?;
-        self.timing.policy_ms += milliseconds(since);
-        let (sampled, stopped) = match utterance {
-            Utterance::Said { sampled, stopped } => (sampled, stopped),
-            Utterance::Ended(ending) => return Ok(Some(ending)),
-        };
-        let text = self.rollout.chat.decode_reply(&sampled.tokens)?;
-        self.contexts[seat as usize].speak(text.clone(), &sampled, stopped)?;
-        let reply = parse_reply(&text);
-        let says = |text: String| Turn::Message { seat, content: vec![Part::Text(text)] };
-        if reply.calls.is_empty() {
-            self.turns.push(says(reply.message.clone()));
-            return Ok(self.step(seat, Deed::Message(&[Part::Text(reply.message)])).await.err());
-        }
-        if !reply.message.is_empty() {
-            self.turns.push(says(reply.message));
-        }
-        self.answer_calls(seat, reply.calls).await
-    }
-
-    /// Answers a turn's calls: tools side by side, the environment's own functions in their order.
-    async fn answer_calls(&mut self, seat: u32, written: Vec<WrittenCall>) -> Result<Option<Ending>, RolloutError> {
-        if self.calls as usize + written.len() > self.rollout.limits.calls as usize {
-            return Ok(Some(Ending::CallLimit));
-        }
-        let calls: Vec<(Call, Option<String>)> = written.into_iter().map(|written| self.number(written)).collect();
-        for (call, _) in &calls {
-            let cost = self.contexts[seat as usize].functions.iter().find(|function| function.name == call.name);
-            let cost = cost.map_or(0.0, |function| function.cost);
-            self.turns.push(Turn::Call { seat, call: call.clone(), cost });
-        }
-        let since = Instant::now();
-        let answers = self.toolbox.answer(&calls).await;
-        self.timing.tool_ms += milliseconds(since);
-        self.results.clear();
-        let mut ending = None;
-        for ((call, malformed), answer) in calls.iter().zip(answers) {
-            let answer = match (malformed, answer) {
-                (Some(reason), _) => ToolAnswer::failed(reason.clone()),
-                (None, Some(answer)) => answer,
-                (None, None) if self.is_own_function(seat, &call.name) => {
-                    if ending.is_some() {
-                        ToolAnswer::failed("the episode is over".to_owned())
-                    } else if self.seat != seat {
-                        ToolAnswer::failed("it is not your turn".to_owned())
-                    } else {
-                        // What the environment shows this seat first is the answer; `step` has recorded it.
-                        ending = self.step(seat, Deed::Call(call)).await.err();
-                        continue;
-                    }
-                }
-                (None, None) => ToolAnswer::failed(self.unknown_function(seat, &call.name)),
-            };
-            self.failures.extend(answer.failure);
-            self.costs.extend(answer.cost);
-            let text = text_of(&answer.content);
-            self.contexts[seat as usize].hear(Role::Tool, text.clone());
-            self.results.push(text);
-            self.turns.push(Turn::Answer { seat, id: call.id.clone(), content: answer.content, failed: answer.failed });
-        }
-        Ok(ending)
-    }
-
-    /// Gives a written call its id; a malformed one keeps its text and its fault.
-    fn number(&mut self, written: WrittenCall) -> (Call, Option<String>) {
-        let id = format!("call-{}", self.calls);
-        self.calls += 1;
-        match written {
-            WrittenCall::Sound { name, arguments } => (Call { id, name, arguments }, None),
-            WrittenCall::Malformed { text, reason } => {
-                (Call { id, name: String::new(), arguments: text }, Some(reason))
-            }
-        }
-    }
-
-    fn is_own_function(&self, seat: u32, name: &str) -> bool {
-        let known = self.contexts[seat as usize].functions.iter().any(|function| function.name == name);
-        known && !self.rollout.plugins.directory.contains_key(name)
-    }
-
-    fn unknown_function(&self, seat: u32, name: &str) -> String {
-        let functions = &self.contexts[seat as usize].functions;
-        let known: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
-        if known.is_empty() {
-            return format!("there is no function `{name}`, nor any other");
-        }
-        format!("there is no function `{name}`; there is {}", known.join(", "))
-    }
-
-    /// Acts for a seat and hands round what the environment says.
-    async fn step(&mut self, seat: u32, deed: Deed<'_>) -> Result<(), Ending> {
-        let during = format!("step {}", self.steps);
-        self.steps += 1;
-        let since = Instant::now();
-        let stepped = match self.injected.failure(&self.rollout.environment_boundary(), &during) {
-            Some(failure) => Err(failure),
-            None => {
-                let stepped = self.environment.step(seat, deed).await;
-                let stepped = stepped.map_err(|error| self.rollout.environment_failure(&during, error));
-                self.pay(during);
-                stepped
-            }
-        };
-        self.timing.environment_ms += milliseconds(since);
-        match stepped {
-            Ok(stepped) => self.take_in(stepped, seat, deed),
-            Err(failure) => {
-                self.failures.push(failure);
-                Err(Ending::EnvironmentFailed)
-            }
-        }
-    }
-
-    /// Writes down what the environment's last call used.
-    fn pay(&mut self, during: String) {
-        let at = self.rollout.environment_boundary();
-        self.costs.push(CallCost { at, during, cost: self.environment.cost() });
-    }
-
-    fn take_in(&mut self, stepped: Stepped, mover: u32, deed: Deed<'_>) -> Result<(), Ending> {
-        for rewards in &mut self.rewards {
-            let earned = stepped.rewards.iter().filter(|(seat, _)| *seat == rewards.seat);
-            rewards.rewards.push(sum(earned.map(|(_, reward)| *reward)));
-        }
-        let mut call = match deed {
-            Deed::Call(call) => Some(call),
-            Deed::Message(_) | Deed::Other(_) => None,
-        };
-        for (seat, content) in stepped.observations {
-            let text = text_of(&content);
-            match call.take_if(|_| seat == mover) {
-                Some(call) => {
-                    self.contexts[seat as usize].hear(Role::Tool, text.clone());
-                    self.results.push(text);
-                    self.turns.push(Turn::Answer { seat, id: call.id.clone(), content, failed: false });
-                }
-                None => {
-                    self.contexts[seat as usize].hear(Role::User, text);
-                    self.turns.push(Turn::Observation { seat, content });
-                }
-            }
-        }
-        if let Some(call) = call {
-            // The environment had nothing to say; the call is answered all the same.
-            self.contexts[mover as usize].hear(Role::Tool, String::new());
-            self.turns.push(Turn::Answer { seat: mover, id: call.id.clone(), content: vec![], failed: false });
-        }
-        self.extras = stepped.extras;
-        self.seat = stepped.seat;
-        if stepped.terminated {
-            Err(Ending::Terminated)
-        } else if stepped.truncated {
-            Err(Ending::Truncated)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Looks once more at everything and writes the record.
-    async fn finish(mut self, mut ending: Ending) -> Result<EpisodeRecord, RolloutError> {
-        if ending.is_limit()
-            && let Err(error) = self.environment.check_totals()
-        {
-            self.failures.push(self.rollout.environment_failure("the end by a limit", error));
-            ending = Ending::EnvironmentFailed;
-        }
-        if let Speaker::Policy(policy) = self.speaker {
-            for context in &self.contexts {
-                policy.release(context.conversation);
-            }
-        }
-        let mut privileged = Vec::new();
-        let plugin = &self.rollout.plugins.environment.plugin;
-        if ending != Ending::EnvironmentFailed && plugin.offers(Optional::Privileged) {
-            let during = "privileged";
-            let facts = match self.injected.failure(&self.rollout.environment_boundary(), during) {
-                Some(failure) => Err(failure),
-                None => {
-                    let facts = self.environment.privileged().await;
-                    self.pay(during.to_owned());
-                    facts.map_err(|error| self.rollout.environment_failure(during, error))
-                }
-            };
-            match facts {
-                Ok(facts) => privileged = facts,
-                Err(failure) => self.failures.push(failure),
-            }
-        }
-        let FinalViews { views, failures, costs } = self.toolbox.final_views().await;
-        self.failures.extend(failures);
-        self.costs.extend(costs);
-        self.timing.total_ms = milliseconds(self.begun);
-        Ok(EpisodeRecord {
-            opening: self.opening,
-            turns: self.turns,
-            segments: self.contexts.into_iter().flat_map(Context::into_segments).collect(),
-            environment_rewards: self.rewards,
-            extras: self.extras,
-            privileged,
-            views,
-            costs: self.costs,
-            timing: self.timing,
-            ..ended(self.plan, ending, self.failures)
-        })
-    }
-}
-
-/// Whether a fault of the host is among the failures: then the episode is neither the agent's nor a plugin's doing.
-fn is_hosts_fault(failures: &[Failure]) -> bool {
-    failures.iter().any(|failure| failure.kind.is_hosts())
-}
-
-/// The record of an episode whose environment did not start.
-fn never_started(plan: &EpisodePlan, failure: Failure, begun: Instant) -> EpisodeRecord {
-    let timing = Timing { total_ms: milliseconds(begun), ..Timing::default() };
-    EpisodeRecord { timing, ..ended(plan, Ending::EnvironmentFailed, vec![failure]) }
-}
-
-/// The record of an episode that ended so, with nothing in it yet; one that met a fault of the host is dropped,
-/// however it ended.
-fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeRecord {
-    let ending = if is_hosts_fault(&failures) { Ending::Dropped } else { ending };
-    EpisodeRecord {
-        schema: EPISODE_SCHEMA,
-        id: plan.id,
-        task: plan.task.clone(),
-        seed: plan.seed,
-        training_step: plan.id.step,
-        opening: Opening::default(),
-        turns: vec![],
-        segments: vec![],
-        ending,
-        environment_rewards: vec![],
-        extras: vec![],
-        privileged: vec![],
-        views: vec![],
-        scores: vec![],
-        rewards: vec![],
-        success: false,
-        failures,
-        costs: vec![],
-        timing: Timing::default(),
+        let limits = Limits { turns: self.turn_limit(), ..self.rollout.limits };
+        limits.reached(used)
     }
 }
 

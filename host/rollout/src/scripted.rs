@@ -81,6 +81,19 @@ impl ReplayedPolicy {
         }
         Self { replies: Mutex::new(replies) }
     }
+
+    /// The policy of a recorded episode's rest: of each seat's replies the first are left out.
+    #[must_use]
+    pub(crate) fn after(record: &EpisodeRecord, turns: &[u32]) -> Self {
+        let Self { replies } = Self::of(record);
+        let mut replies = replies.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (seat, turns) in (0..).zip(turns) {
+            if let Some(replies) = replies.get_mut(&seat) {
+                replies.drain(..replies.len().min(*turns as usize));
+            }
+        }
+        Self { replies: Mutex::new(replies) }
+    }
 }
 
 /// The replies of a segment: runs of sampled tokens of one turn.

@@ -6,7 +6,7 @@ use gymkhana_sandbox::Advice;
 use crate::RolloutError;
 use crate::chat::ReplyPiece;
 use crate::injected::ADVISE;
-use crate::play::{EpisodePlan, Play, Speaker, shared};
+use crate::play::{Play, Speaker, shared};
 use crate::policy::{GenerateRequest, Policy, PolicyError, Stop};
 use crate::scripted::certain;
 use crate::tool_call::{CLOSE, OPEN};
@@ -25,13 +25,13 @@ pub(crate) enum Utterance {
 }
 
 /// Lets the seat speak.
-pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, plan: &EpisodePlan) -> Result<Utterance, RolloutError> {
+pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'_>) -> Result<Utterance, RolloutError> {
     let rollout = play.rollout;
-    let context_limit = match play.speaker {
+    let context_limit = match speaker {
         Speaker::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
         Speaker::Oracle => rollout.limits.context_tokens,
     };
-    let taken = play.contexts.iter().map(|context| context.turns).sum();
+    let taken = play.taken();
     let context = &mut play.contexts[seat as usize];
     let Some(segment) = context.prompt(&rollout.chat, context_limit)? else {
         return Ok(Utterance::Ended(Ending::ContextLimit));
@@ -41,7 +41,7 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, plan: &EpisodePlan
         play.failures.push(failure);
         return Ok(Utterance::Ended(Ending::EnvironmentFailed));
     }
-    let policy = match play.speaker {
+    let policy = match speaker {
         Speaker::Policy(policy) => policy,
         Speaker::Oracle => return advise(play).await,
     };
@@ -51,8 +51,8 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, plan: &EpisodePlan
         tokens,
         max_tokens: rollout.limits.reply_tokens.min(room),
         stop: rollout.stop.clone(),
-        sampling: plan.sampling,
-        seed: plan.seed.child("policy").child(seat).child(context.turns),
+        sampling: play.plan.sampling,
+        seed: play.plan.seed.child("policy").child(seat).child(context.turns),
     };
     Ok(match generate(policy, request).await {
         Ok((sampled, stopped)) => Utterance::Said { sampled, stopped },

@@ -4,6 +4,8 @@
 //! is lost, and the episode goes on. An agent must not learn to crash a tool to escape a bad reward. A fault of the
 //! host during a call is no tool's: it drops the episode.
 
+use std::sync::Arc;
+
 use futures::future::join_all;
 
 use gymkhana_episode::{
@@ -51,7 +53,7 @@ pub(crate) struct Toolbox<'a> {
 
 struct Session<'a> {
     tool: &'a Tool,
-    injected: &'a Injected,
+    injected: Arc<Injected>,
     setup: Option<Vec<u8>>,
     seed: Seed,
     live: Option<ToolSession>,
@@ -62,14 +64,47 @@ struct Session<'a> {
 }
 
 impl<'a> Toolbox<'a> {
-    pub(crate) fn new(rollout: &'a Rollout, injected: &'a Injected, seed: Seed, setup: &[(String, Vec<u8>)]) -> Self {
+    pub(crate) fn new(rollout: &'a Rollout, injected: &Arc<Injected>, seed: Seed, setup: &[(String, Vec<u8>)]) -> Self {
         let sessions = rollout.plugins.tools.iter().map(|tool| {
             let name = tool.bound.plugin.name();
             let setup = setup.iter().find(|(tool, _)| tool == name).map(|(_, bytes)| bytes.clone());
-            let seed = seed.child("tool").child(name);
+            let seed = tool_seed(seed, name);
+            let injected = Arc::clone(injected);
             Session { tool, injected, setup, seed, live: None, restarts: 0, spent: Spent::default() }
         });
         Self { rollout, sessions: sessions.collect() }
+    }
+
+    /// From the next call on, everything random comes from below this seed.
+    pub(crate) fn reseed(&mut self, seed: Seed) {
+        for session in &mut self.sessions {
+            session.seed = tool_seed(seed, session.tool.bound.plugin.name());
+            if let Some(live) = &mut session.live {
+                live.reseed(session.seed.child(session.restarts));
+            }
+        }
+    }
+
+    /// From here on this is injected.
+    pub(crate) fn inject(&mut self, injected: &Arc<Injected>) {
+        for session in &mut self.sessions {
+            session.injected = Arc::clone(injected);
+        }
+    }
+
+    /// Whether every session that is open can be copied.
+    pub(crate) fn can_be_copied(&self) -> bool {
+        let copied = |session: &Session<'_>| session.tool.bound.plugin.offers(Optional::ToolSnapshot);
+        self.sessions.iter().filter(|session| session.live.is_some()).all(copied)
+    }
+
+    /// The same tools in the same states; from here on everything random comes from below `seed`.
+    pub(crate) async fn copy(&mut self, seed: Seed) -> Result<Self, Failure> {
+        let mut sessions = Vec::with_capacity(self.sessions.len());
+        for session in &mut self.sessions {
+            sessions.push(session.copy(seed).await?);
+        }
+        Ok(Self { rollout: self.rollout, sessions })
     }
 
     pub(crate) fn functions(&self) -> Vec<Function> {
@@ -132,7 +167,27 @@ impl<'a> Toolbox<'a> {
     }
 }
 
-impl Session<'_> {
+fn tool_seed(seed: Seed, tool: &str) -> Seed {
+    seed.child("tool").child(tool)
+}
+
+impl<'a> Session<'a> {
+    async fn copy(&mut self, seed: Seed) -> Result<Session<'a>, Failure> {
+        let plugin = &self.tool.bound.plugin;
+        let seed = tool_seed(seed, plugin.name());
+        let copied = match &mut self.live {
+            None => Ok(None),
+            Some(live) => match live.snapshot().await {
+                Ok(snapshot) => ToolSession::restore(plugin, &snapshot, seed.child(self.restarts)).await.map(Some),
+                Err(error) => Err(error),
+            },
+        };
+        let live = copied.map_err(|error| self.failure("fork", error))?;
+        let (injected, setup) = (Arc::clone(&self.injected), self.setup.clone());
+        let (restarts, spent) = (self.restarts, self.spent);
+        Ok(Session { tool: self.tool, injected, setup, seed, live, restarts, spent })
+    }
+
     async fn answer(&mut self, call: &Call) -> ToolAnswer {
         let (answer, cost) = self.try_call(call).await;
         let cost = cost.map(|cost| self.cost(&call.id, cost));

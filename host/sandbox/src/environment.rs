@@ -9,7 +9,7 @@ use wasmtime::component::Instance;
 
 use crate::bindings::exports::gymkhana::plugin::{environment, environment_oracle, environment_render};
 use crate::convert::Parts;
-use crate::live::{Entry, Slot, look};
+use crate::live::{Entry, HostSide, Slot, look};
 use crate::plugin::offered;
 use crate::room::Closing;
 use crate::state::State;
@@ -72,15 +72,14 @@ pub enum Picture {
     Other(String),
 }
 
-/// A plugin's state and the host's side of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A plugin's state and the host's side of it: the position of its random streams, its clock, and what each seat of
+/// an environment earned so far.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
     /// What the plugin wrote.
     pub bytes: Vec<u8>,
-    /// The virtual clock, in nanoseconds.
-    pub clock: u64,
-    /// How many acting calls there were: the position of the random streams.
-    pub calls: u64,
+    pub(crate) host: HostSide,
+    pub(crate) totals: Vec<f64>,
 }
 
 /// One episode, in a store of its own unless the plugin is shared. Dropping it ends it.
@@ -216,31 +215,27 @@ impl EnvironmentEpisode {
         Box::pin(async move {
             let bytes =
                 look!(self.slot, self.plugin, snapshot, "environment-snapshot", call_snapshot(self.handle), Ok)?;
-            Ok(Snapshot { bytes, clock: self.slot.clock(), calls: self.slot.calls })
+            Ok(Snapshot { bytes, host: self.slot.host_side(), totals: self.totals.clone() })
         })
     }
 
-    /// A new episode in the state of a snapshot. With the seed of the first episode it goes on as that one would.
-    ///
-    /// The host's watch over the range of an episode's rewards begins anew.
+    /// A new episode in the state of a snapshot. With the seed of the first episode it goes on as that one would;
+    /// with another, what it draws from the host from here on is new.
     ///
     /// # Errors
     /// If the environment does not offer it, fails, or cannot read the bytes.
     pub fn restore<'a>(plugin: &'a Plugin, snapshot: &'a Snapshot, seed: Seed) -> CallFuture<'a, Self> {
         Box::pin(async move {
             let info = plugin.environment_info().await?;
-            let mut slot = open(plugin, seed).await?;
+            let mut slot = open(plugin, snapshot.host.first).await?;
             let handle = look!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes), Ok)?;
             slot.handle = Some(handle);
-            slot.resume(snapshot.clock, snapshot.calls);
-            let totals = vec![0.0; info.seats.len()];
-            Ok(Self { plugin: plugin.clone(), info, slot, handle, totals })
+            slot.resume(&snapshot.host, plugin.name(), seed);
+            Ok(Self { plugin: plugin.clone(), info, slot, handle, totals: snapshot.totals.clone() })
         })
     }
 
     /// Puts the episode back into the state of a snapshot, in the store that it has: for another attempt from there.
-    ///
-    /// The host's watch over the range of an episode's rewards begins anew.
     ///
     /// # Errors
     /// If the environment does not offer it, fails, or cannot read the bytes; then the episode is where it was.
@@ -250,12 +245,17 @@ impl EnvironmentEpisode {
             let handle = look!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes), Ok)?;
             let left = std::mem::replace(&mut self.handle, handle);
             self.slot.handle = Some(handle);
-            self.slot.resume(snapshot.clock, snapshot.calls);
-            self.totals.fill(0.0);
+            self.slot.rewind(&snapshot.host);
+            self.totals.clone_from(&snapshot.totals);
             let mut live = self.slot.enter(Entry::Look("close")).await?;
             let outcome = live.meter.run(self.slot.wall(), pin!(live.guest.call_close(&mut live.store, left))).await;
             self.slot.leave_plain(live, outcome, Ok)
         })
+    }
+
+    /// From the next call on, what the environment draws from the host comes from streams below this seed.
+    pub fn reseed(&mut self, seed: Seed) {
+        self.slot.reseed(self.plugin.name(), seed);
     }
 
     /// A canonical form of the state.

@@ -52,6 +52,19 @@ enum Home<G> {
     Shared { room: Arc<Room<G>>, visit: Box<Visit> },
 }
 
+/// What the host keeps for a live instance and what a snapshot of it takes along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HostSide {
+    /// The virtual clock, in nanoseconds.
+    pub clock: u64,
+    /// How many acting calls there were: the position of the random streams.
+    pub calls: u64,
+    /// The seed with which the instance began.
+    pub first: Seed,
+    /// What all calls used so far.
+    pub spent: Spent,
+}
+
 /// Holds a live instance between calls.
 pub(crate) struct Slot<G> {
     home: Home<G>,
@@ -61,6 +74,8 @@ pub(crate) struct Slot<G> {
     limits: Limits,
     spent: Spent,
     cost: Cost,
+    /// The seed with which the instance began.
+    first: Seed,
     /// How many acting calls there were.
     pub calls: u64,
     /// The guest's name of what the slot is for, while it is open.
@@ -146,7 +161,7 @@ impl<G> Slot<G> {
     /// Gives an episode an instance in a store of its own.
     pub async fn open(plugin: &Plugin, seed: Seed, functions: impl Functions<G>) -> Result<Self, CallError> {
         let live = Live::open(plugin, seed, functions).await?;
-        Ok(Self::with(Home::Own(Some(live)), plugin))
+        Ok(Self::with(Home::Own(Some(live)), plugin, seed))
     }
 
     /// Gives an episode a place in an instance that others visit as well.
@@ -158,10 +173,10 @@ impl<G> Slot<G> {
     ) -> Result<Self, CallError> {
         let room = rooms.join(Live::open(plugin, Seed(0).child("shared"), functions)).await?;
         let visit = Box::new(Visit::new(plugin.sandbox().limits(), seed.child(plugin.name())));
-        Ok(Self::with(Home::Shared { room, visit }, plugin))
+        Ok(Self::with(Home::Shared { room, visit }, plugin, seed))
     }
 
-    fn with(home: Home<G>, plugin: &Plugin) -> Self {
+    fn with(home: Home<G>, plugin: &Plugin, first: Seed) -> Self {
         Self {
             home,
             called: false,
@@ -169,6 +184,7 @@ impl<G> Slot<G> {
             limits: *plugin.sandbox().limits(),
             spent: Spent::default(),
             cost: Cost::default(),
+            first,
             calls: 0,
             handle: None,
             left_log: Vec::new(),
@@ -312,21 +328,38 @@ impl<G> Slot<G> {
         self.spent.fuel += earlier.fuel;
     }
 
-    /// The host's clock of this episode, in nanoseconds; 0 once the instance is gone.
-    pub fn clock(&self) -> u64 {
-        match &self.home {
+    /// What the host keeps for this episode; its clock stands at 0 once the instance is gone.
+    pub fn host_side(&self) -> HostSide {
+        let clock = match &self.home {
             Home::Own(live) => live.as_ref().map_or(0, |live| live.store.data().clock.0),
             Home::Shared { visit, .. } => visit.clock.0,
+        };
+        HostSide { clock, calls: self.calls, first: self.first, spent: self.spent }
+    }
+
+    /// Sets the host's side as a snapshot has it. `plugin` names the branch of the seed.
+    pub fn resume(&mut self, host: &HostSide, plugin: &str, seed: Seed) {
+        self.spent = host.spent;
+        self.rewind(host);
+        self.reseed(plugin, seed);
+    }
+
+    /// Sets the clock and the position of the random streams as a snapshot has them.
+    pub fn rewind(&mut self, host: &HostSide) {
+        self.calls = host.calls;
+        match &mut self.home {
+            Home::Own(Some(live)) => live.store.data_mut().clock.0 = host.clock,
+            Home::Own(None) => (),
+            Home::Shared { visit, .. } => visit.clock.0 = host.clock,
         }
     }
 
-    /// Sets the host's side as a snapshot has it.
-    pub fn resume(&mut self, clock: u64, calls: u64) {
-        self.calls = calls;
+    /// From the next call on, what the plugin draws comes from streams below this seed.
+    pub fn reseed(&mut self, plugin: &str, seed: Seed) {
         match &mut self.home {
-            Home::Own(Some(live)) => live.store.data_mut().clock.0 = clock,
+            Home::Own(Some(live)) => live.store.data_mut().random.reseed(seed.child(plugin)),
             Home::Own(None) => (),
-            Home::Shared { visit, .. } => visit.clock.0 = clock,
+            Home::Shared { visit, .. } => visit.random.reseed(seed.child(plugin)),
         }
     }
 

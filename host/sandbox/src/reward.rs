@@ -217,7 +217,7 @@ fn ending(ending: Ending) -> reward::Ending {
         Ending::CallLimit => reward::Ending::CallLimit,
         Ending::TimeLimit => reward::Ending::TimeLimit,
         Ending::EnvironmentFailed => reward::Ending::Failed,
-        Ending::Dropped => reward::Ending::Other,
+        Ending::Hopeless | Ending::Dropped => reward::Ending::Other,
     }
 }
 

@@ -160,6 +160,8 @@ impl Clock {
 #[derive(Debug)]
 pub(crate) struct RandomSource {
     seed: Seed,
+    /// The seed when the plugin was instantiated, which it may have drawn its hash tables' keys from.
+    first: Seed,
     call: &'static str,
     number: u64,
     /// Made when the call first draws, as few do.
@@ -168,7 +170,12 @@ pub(crate) struct RandomSource {
 
 impl RandomSource {
     pub fn new(seed: Seed) -> Self {
-        Self { seed, call: "instantiate", number: 0, stream: None }
+        Self { seed, first: seed, call: "instantiate", number: 0, stream: None }
+    }
+
+    /// From the next call on, streams come from this seed.
+    pub fn reseed(&mut self, seed: Seed) {
+        self.seed = seed;
     }
 
     fn begin(&mut self, call: &'static str, number: u64) {
@@ -178,13 +185,13 @@ impl RandomSource {
     }
 
     pub fn stream(&mut self) -> &mut Stream {
-        let Self { seed, call, number, stream } = self;
+        let Self { seed, call, number, stream, .. } = self;
         stream.get_or_insert_with(|| seed.child(*call).child(*number).stream())
     }
 
     /// The seed of hash tables: one for the whole life of the plugin, as they keep it.
     pub fn hash_seed(&self) -> (u64, u64) {
-        let mut stream = self.seed.child("hash").stream();
+        let mut stream = self.first.child("hash").stream();
         (stream.bits(), stream.bits())
     }
 }

@@ -139,7 +139,7 @@ impl ToolSession {
     pub fn snapshot(&mut self) -> CallFuture<'_, Snapshot> {
         Box::pin(async move {
             let bytes = look!(self.slot, self.plugin, tool_snapshot, "tool-snapshot", call_snapshot(self.handle), Ok)?;
-            Ok(Snapshot { bytes, clock: self.slot.clock(), calls: self.slot.calls })
+            Ok(Snapshot { bytes, host: self.slot.host_side(), totals: vec![] })
         })
     }
 
@@ -149,10 +149,10 @@ impl ToolSession {
     /// If the tool does not offer it, fails, or cannot read the bytes.
     pub fn restore<'a>(plugin: &'a Plugin, snapshot: &'a Snapshot, seed: Seed) -> CallFuture<'a, Self> {
         Box::pin(async move {
-            let mut slot = open(plugin, seed).await?;
+            let mut slot = open(plugin, snapshot.host.first).await?;
             let handle = look!(slot, plugin, tool_snapshot, "tool-snapshot", call_restore(&snapshot.bytes), Ok)?;
             slot.handle = Some(handle);
-            slot.resume(snapshot.clock, snapshot.calls);
+            slot.resume(&snapshot.host, plugin.name(), seed);
             Ok(Self { plugin: plugin.clone(), slot, handle })
         })
     }
@@ -172,6 +172,11 @@ impl ToolSession {
     /// Counts what an earlier session of the same episode used, so that a tool which fails gets no new budget.
     pub fn charge(&mut self, earlier: Spent) {
         self.slot.charge(earlier);
+    }
+
+    /// From the next call on, what the tool draws from the host comes from streams below this seed.
+    pub fn reseed(&mut self, seed: Seed) {
+        self.slot.reseed(self.plugin.name(), seed);
     }
 
     /// Takes what the tool logged and was not taken yet.

@@ -18,6 +18,7 @@ mod journal;
 mod metrics;
 mod part;
 mod reader;
+mod sharing;
 mod summary;
 mod tensorboard;
 

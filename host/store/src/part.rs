@@ -14,7 +14,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, ListArray, RecordBatch, StringArray, UInt32Array, UInt64Array,
 };
 use bytes::Bytes;
-use gymkhana_episode::{EPISODE_SCHEMA, EpisodeId, EpisodeRecord, Segment};
+use gymkhana_episode::{EPISODE_SCHEMA, EpisodeId, EpisodeRecord, Segment, Turn};
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
@@ -24,13 +24,14 @@ use parquet::file::properties::WriterProperties;
 use crate::StoreError;
 use crate::checksum::{self, CHECKSUM_KEY};
 use crate::folder::write;
+use crate::sharing::{self, Shared};
 
 /// The number of the parts' shape.
-pub const PART_SCHEMA: u32 = 2;
+pub const PART_SCHEMA: u32 = 3;
 
 const SCHEMA_KEY: &str = "gymkhana:schema";
 
-type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Writes a part, whole or not at all.
 pub(crate) fn write_part(path: &Path, records: &[EpisodeRecord]) -> Result<(), StoreError> {
@@ -40,12 +41,12 @@ pub(crate) fn write_part(path: &Path, records: &[EpisodeRecord]) -> Result<(), S
 
 /// Reads the episodes of a part, in the order in which they were written.
 pub(crate) fn read_part(path: &Path) -> Result<Vec<EpisodeRecord>, StoreError> {
-    let mut records = Vec::new();
+    let mut records: Vec<EpisodeRecord> = Vec::new();
     for batch in open(path, None)? {
         let failed = |source| StoreError::Parquet { path: path.to_owned(), source };
         let batch = batch.map_err(|source| failed(source.into()))?;
         for row in 0..batch.num_rows() {
-            records.push(decode_row(&batch, row).map_err(failed)?);
+            records.push(decode_row(&batch, row, &records).map_err(failed)?);
         }
     }
     Ok(records)
@@ -97,10 +98,12 @@ fn open(path: &Path, column: Option<&str>) -> Result<ParquetRecordBatchReader, S
 }
 
 fn encode(records: &[EpisodeRecord]) -> Result<Vec<u8>, Cause> {
+    let shares = sharing::shares(records);
     let mut columns = plain_columns(records)?;
-    columns.extend(segment_columns(records));
-    columns.extend(text_columns(records)?);
-    let columns = columns.into_iter().map(|(name, array)| (name, array, name == "reward"));
+    columns.extend(share_columns(&shares));
+    columns.extend(segment_columns(records, &shares));
+    columns.extend(text_columns(records, &shares)?);
+    let columns = columns.into_iter().map(|(name, array)| (name, array, name == "reward" || name == "parent"));
     let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -156,54 +159,77 @@ fn words<'a, T: serde::Serialize + 'a>(values: impl Iterator<Item = &'a T>) -> R
     Ok(Arc::new(StringArray::from(words)))
 }
 
-/// The segments' columns: one list an episode, its segments joined.
-fn segment_columns(records: &[EpisodeRecord]) -> Vec<(&'static str, ArrayRef)> {
-    fn numbers<'a>(records: &'a [EpisodeRecord], of: impl Fn(&'a Segment) -> &'a [u32]) -> ArrayRef {
+/// The tree of episodes: whose beginning a fork shares, and how much of its lists and its transcript stands there.
+fn share_columns(shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
+    let count = |of: fn(&Shared) -> usize| -> ArrayRef {
+        Arc::new(UInt32Array::from_iter_values(shares.iter().map(|share| share.as_ref().map_or(0, of) as u32)))
+    };
+    let parents: StringArray =
+        shares.iter().map(|share| share.as_ref().map(|share| share.parent.to_string())).collect();
+    vec![
+        ("parent", Arc::new(parents)),
+        ("shared_tokens", count(|share| share.tokens)),
+        ("shared_turns", count(|share| share.turns)),
+    ]
+}
+
+/// The segments' columns: one list an episode, its segments joined, less what it shares with its parent.
+fn segment_columns(records: &[EpisodeRecord], shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
+    fn numbers<'a>(owns: &'a [Segment], of: impl Fn(&'a Segment) -> &'a [u32]) -> ArrayRef {
         let mut list = ListBuilder::new(UInt32Builder::new());
-        for record in records {
-            record.segments.iter().for_each(|segment| list.values().append_slice(of(segment)));
+        for own in owns {
+            list.values().append_slice(of(own));
             list.append(true);
         }
         Arc::new(list.finish())
     }
-    fn floats<'a>(records: &'a [EpisodeRecord], of: impl Fn(&'a Segment) -> &'a [f32]) -> ArrayRef {
+    fn floats<'a>(owns: &'a [Segment], of: impl Fn(&'a Segment) -> &'a [f32]) -> ArrayRef {
         let mut list = ListBuilder::new(Float32Builder::new());
-        for record in records {
-            record.segments.iter().for_each(|segment| list.values().append_slice(of(segment)));
+        for own in owns {
+            list.values().append_slice(of(own));
             list.append(true);
         }
         Arc::new(list.finish())
     }
+    let owns: Vec<Segment> = records
+        .iter()
+        .zip(shares)
+        .map(|(record, share)| {
+            let whole = Segment::joined(&record.segments);
+            share.as_ref().map_or(whole.clone(), |share| whole.without_front(share.tokens))
+        })
+        .collect();
     let mut sampled = ListBuilder::new(BooleanBuilder::new());
     let mut ends = ListBuilder::new(UInt32Builder::new());
-    for record in records {
+    for (record, own) in records.iter().zip(&owns) {
+        sampled.values().append_slice(&own.sampled);
+        sampled.append(true);
         let mut end = 0;
         for segment in &record.segments {
-            sampled.values().append_slice(&segment.sampled);
             end += segment.len() as u32;
             ends.values().append_value(end);
         }
-        sampled.append(true);
         ends.append(true);
     }
     vec![
-        ("tokens", numbers(records, |segment| &segment.tokens)),
+        ("tokens", numbers(&owns, |own| &own.tokens)),
         ("sampled", Arc::new(sampled.finish())),
-        ("log_probs", floats(records, |segment| &segment.log_probs)),
-        ("entropies", floats(records, |segment| &segment.entropies)),
-        ("versions", numbers(records, |segment| &segment.versions)),
-        ("seats", numbers(records, |segment| &segment.seats)),
-        ("turns", numbers(records, |segment| &segment.turns)),
+        ("log_probs", floats(&owns, |own| &own.log_probs)),
+        ("entropies", floats(&owns, |own| &own.entropies)),
+        ("versions", numbers(&owns, |own| &own.versions)),
+        ("seats", numbers(&owns, |own| &own.seats)),
+        ("turns", numbers(&owns, |own| &own.turns)),
         ("segment_ends", Arc::new(ends.finish())),
     ]
 }
 
 /// The turns, and what no other column holds, as JSON.
-fn text_columns(records: &[EpisodeRecord]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
+fn text_columns(records: &[EpisodeRecord], shares: &[Option<Shared>]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
     let mut transcripts = Vec::with_capacity(records.len());
     let mut rests = Vec::with_capacity(records.len());
-    for record in records {
-        transcripts.push(serde_json::to_string(&record.turns)?);
+    for (record, share) in records.iter().zip(shares) {
+        let shared = share.as_ref().map_or(0, |share| share.turns);
+        transcripts.push(serde_json::to_string(&record.turns[shared..])?);
         let mut rest = record.clone();
         rest.turns.clear();
         rest.segments.clear();
@@ -212,22 +238,39 @@ fn text_columns(records: &[EpisodeRecord]) -> Result<Vec<(&'static str, ArrayRef
     Ok(vec![("transcript", Arc::new(StringArray::from(transcripts))), ("record", Arc::new(StringArray::from(rests)))])
 }
 
-fn decode_row(batch: &RecordBatch, row: usize) -> Result<EpisodeRecord, Cause> {
+/// Rebuilds a row's record; `above` holds those of the rows before it.
+fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Result<EpisodeRecord, Cause> {
     let mut record: EpisodeRecord = serde_json::from_str(text(batch, "record", row)?)?;
     if record.schema != EPISODE_SCHEMA {
         return Err(
             format!("row {row} has record schema {} and this host reads {EPISODE_SCHEMA}", record.schema).into()
         );
     }
-    record.turns = serde_json::from_str(text(batch, "transcript", row)?)?;
-    record.segments = decode_segments(batch, row)?;
+    let shared = Shared::read(batch, row)?;
+    let parent = match &shared {
+        Some(shared) => Some(above.iter().rfind(|record| record.id == shared.parent).ok_or_else(|| {
+            format!("row {row} shares its beginning with episode {}, which is not above it", shared.parent)
+        })?),
+        None => None,
+    };
+    let (mut turns, mut front) = (vec![], Segment::default());
+    if let (Some(parent), Some(shared)) = (parent, &shared) {
+        let beginning = parent.turns.get(..shared.turns);
+        turns = beginning.ok_or_else(|| format!("row {row} shares more turns than there are"))?.to_vec();
+        let beginning = Segment::joined(&parent.segments).front(shared.tokens);
+        front = beginning.ok_or_else(|| format!("row {row} shares more tokens than there are"))?;
+    }
+    turns.extend(serde_json::from_str::<Vec<Turn>>(text(batch, "transcript", row)?)?);
+    record.turns = turns;
+    record.segments = decode_segments(batch, row, front)?;
     Ok(record)
 }
 
-fn decode_segments(batch: &RecordBatch, row: usize) -> Result<Vec<Segment>, Cause> {
+/// Rebuilds a row's segments, of which the first tokens are given.
+fn decode_segments(batch: &RecordBatch, row: usize, front: Segment) -> Result<Vec<Segment>, Cause> {
     let sampled = list(batch, "sampled", row)?;
     let sampled = sampled.as_boolean_opt().ok_or("column `sampled` holds no flags")?;
-    let mut whole = Segment {
+    let own = Segment {
         tokens: values::<UInt32Type>(batch, "tokens", row)?,
         sampled: (0..sampled.len()).map(|place| sampled.value(place)).collect(),
         log_probs: values::<Float32Type>(batch, "log_probs", row)?,
@@ -236,15 +279,18 @@ fn decode_segments(batch: &RecordBatch, row: usize) -> Result<Vec<Segment>, Caus
         seats: values::<UInt32Type>(batch, "seats", row)?,
         turns: values::<UInt32Type>(batch, "turns", row)?,
     };
-    if !is_even(&whole) {
+    if !is_even(&own) {
         return Err(format!("the segments' columns of row {row} are not of one length").into());
     }
+    let mut whole = Segment::joined(&[front, own]);
     let ends = values::<UInt32Type>(batch, "segment_ends", row)?;
     let mut start = 0;
     let mut segments = Vec::with_capacity(ends.len());
     for end in ends {
         let length = (end as usize).checked_sub(start).filter(|length| *length <= whole.len());
-        segments.push(take_front(&mut whole, length.ok_or("column `segment_ends` goes back or too far")?));
+        let length = length.ok_or("column `segment_ends` goes back or too far")?;
+        segments.extend(whole.front(length));
+        whole = whole.without_front(length);
         start = end as usize;
     }
     if !whole.is_empty() {
@@ -260,19 +306,7 @@ pub(crate) fn is_even(segment: &Segment) -> bool {
     lengths.iter().all(|length| *length == tokens.len())
 }
 
-fn take_front(whole: &mut Segment, length: usize) -> Segment {
-    Segment {
-        tokens: whole.tokens.drain(..length).collect(),
-        sampled: whole.sampled.drain(..length).collect(),
-        log_probs: whole.log_probs.drain(..length).collect(),
-        entropies: whole.entropies.drain(..length).collect(),
-        versions: whole.versions.drain(..length).collect(),
-        seats: whole.seats.drain(..length).collect(),
-        turns: whole.turns.drain(..length).collect(),
-    }
-}
-
-fn text<'a>(batch: &'a RecordBatch, column: &str, row: usize) -> Result<&'a str, Cause> {
+pub(crate) fn text<'a>(batch: &'a RecordBatch, column: &str, row: usize) -> Result<&'a str, Cause> {
     let texts = batch.column_by_name(column).and_then(|array| array.as_string_opt::<i32>());
     Ok(texts.ok_or_else(|| format!("there is no text column `{column}`"))?.value(row))
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{id, record};
-use gymkhana_episode::{EPISODE_SCHEMA, EpisodeId, Phase, Seed, Segment};
+use gymkhana_episode::{EPISODE_SCHEMA, EpisodeId, Fork, Phase, Seed, Segment};
 use gymkhana_store::{EpisodeStore, RunFolder, StoreError};
 use tempfile::TempDir;
 
@@ -253,4 +253,56 @@ fn an_episode_that_is_not_there_is_named() {
     let (_folder, run) = run();
     let error = store(&run).stored().read(id(7)).expect_err("not there");
     assert!(error.to_string().contains("`1.train.0.0.7.0`"), "{error}");
+}
+
+/// Forks of one episode, and a fork of a fork.
+#[test]
+fn a_shared_beginning_is_stored_once_and_comes_back() {
+    let (_folder, run) = run();
+    let mut store = store(&run);
+    let mut parent = record(0);
+    let column = |length: usize| (0..length as u32).collect::<Vec<u32>>();
+    let segment = |length: usize, turn: u32| {
+        let mut stream = Seed(u64::from(turn)).child("noise").stream();
+        let tokens: Vec<u32> = (0..length).map(|_| stream.bits() as u32).collect();
+        Segment {
+            log_probs: tokens.iter().map(|token| -(*token as f32)).collect(),
+            entropies: vec![-0.0; length],
+            versions: column(length),
+            seats: vec![0; length],
+            turns: vec![turn; length],
+            sampled: vec![true; length],
+            tokens,
+        }
+    };
+    parent.segments = vec![segment(30_000, 0), segment(500, 1)];
+    let fork = |parent: &gymkhana_episode::EpisodeRecord, number: u64| {
+        let mut fork = parent.clone();
+        fork.id = id(number);
+        fork.forks.push(Fork { parent: parent.id, turns: vec![1], seed: parent.seed });
+        fork.segments[1] = segment(500, number as u32 + 2);
+        fork.turns.extend(record(number).turns);
+        fork
+    };
+    let child = fork(&parent, 1);
+    let mut grandchild = fork(&child, 2);
+    grandchild.segments.pop();
+    // Its parent is in no part that is written with it: nothing is shared, nothing is lost.
+    let mut stranger = fork(&parent, 3);
+    stranger.forks[0].parent = id(99);
+    let records = [parent, child, grandchild, stranger];
+    let mut sizes = Vec::new();
+    for wanted in [&records[..3], &records[3..]] {
+        for record in wanted {
+            assert!(store.append(record).expect("appended"));
+        }
+        let parts = store.commit().expect("committed");
+        sizes.push(fs::metadata(&parts[0]).expect("a part").len());
+    }
+    let reader = run.reader().episodes().expect("the reader opens");
+    for record in &records {
+        let read = reader.read(record.id).expect("read");
+        assert_eq!(format!("{read:?}"), format!("{record:?}"));
+    }
+    assert!(sizes[0] < sizes[1] * 3 / 2, "three episodes take {} bytes and one {}", sizes[0], sizes[1]);
 }

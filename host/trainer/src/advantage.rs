@@ -1,6 +1,6 @@
 //! Advantages: how much better an episode did than its group, from rewards alone and without tensors.
 
-use gymkhana_episode::{Ending, EpisodeRecord};
+use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord, Fork};
 
 use crate::algorithm::{Baseline, Scale};
 
@@ -52,6 +52,23 @@ pub fn group_advantages(group: &[EpisodeRecord], baseline: Baseline, scale: Scal
         }
     }
     counted.into_iter().zip(table).collect()
+}
+
+/// The advantage of what a seat said in one of its turns: the mean over all episodes of the group that went through
+/// that turn, which are several where paths part behind it (ARPO's advantage of shared tokens).
+#[must_use]
+pub fn turn_advantage(group: &[(&EpisodeRecord, Vec<f64>)], episode: EpisodeId, seat: u32, turn: u32) -> f64 {
+    let shares = |record: &EpisodeRecord| {
+        let said = |fork: &Fork| fork.turns.get(seat as usize).is_some_and(|turns| turn < *turns);
+        record.id == episode || record.forks.iter().any(|fork| fork.parent == episode && said(fork))
+    };
+    let through = group.iter().filter(|(record, _)| shares(record));
+    let (mut sum, mut count) = (0.0, 0.0);
+    for advantage in through.map(|(_, advantages)| advantages.get(seat as usize).copied().unwrap_or(0.0)) {
+        sum += advantage;
+        count += 1.0;
+    }
+    if count > 0.0 { sum / count } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use gymkhana_episode::{EpisodeRecord, Seed, Segment};
 use tch::{Kind, Tensor, no_grad_guard};
 
 use crate::adamw::AdamW;
-use crate::advantage::group_advantages;
+use crate::advantage::{group_advantages, turn_advantage};
 use crate::algorithm::{Aggregation, Algorithm};
 use crate::batch::{MicroBatch, Sequence, Target, parts};
 use crate::model::{Model, Weights};
@@ -366,22 +366,37 @@ pub(crate) fn demonstration_sequences(
 
 /// Lays out groups of episodes with each token's advantage. Weights are set later, for each minibatch.
 pub(crate) fn train_episodes(groups: &[Vec<EpisodeRecord>], flags: &Algorithm) -> Vec<TrainEpisode> {
-    let episodes = groups.iter().flat_map(|group| group_advantages(group, flags.baseline, flags.scale));
-    let laid_out = episodes.map(|(record, advantages)| {
-        let sequences: Vec<Sequence> =
-            record.segments.iter().filter_map(|segment| episode_sequence(segment, &advantages)).collect();
-        let tokens = sequences.iter().map(|sequence| sequence.targets.len()).sum();
-        TrainEpisode { sequences, tokens }
-    });
-    laid_out.filter(|episode| episode.tokens > 0).collect()
+    let mut episodes = Vec::new();
+    for group in groups {
+        let compared = group_advantages(group, flags.baseline, flags.scale);
+        episodes.extend(compared.iter().map(|(record, _)| {
+            let laid_out = record.segments.iter().filter_map(|segment| episode_sequence(segment, record, &compared));
+            let sequences: Vec<Sequence> = laid_out.collect();
+            let tokens = sequences.iter().map(|sequence| sequence.targets.len()).sum();
+            TrainEpisode { sequences, tokens }
+        }));
+    }
+    episodes.retain(|episode| episode.tokens > 0);
+    episodes
 }
 
-fn episode_sequence(segment: &Segment, advantages: &[f64]) -> Option<Sequence> {
-    let targets = (1..segment.len()).filter(|at| segment.sampled[*at]).map(|at| Target {
-        at,
-        weight: 0.0,
-        behaviour: segment.log_probs[at],
-        advantage: advantages.get(segment.seats[at] as usize).copied().unwrap_or(0.0) as f32,
+/// A segment's sampled tokens, but for those of turns that belong to the episode from which this one parted: they are
+/// learnt there, once.
+fn episode_sequence(
+    segment: &Segment,
+    record: &EpisodeRecord,
+    group: &[(&EpisodeRecord, Vec<f64>)],
+) -> Option<Sequence> {
+    let own = |at: &usize| segment.sampled[*at] && segment.turns[*at] >= record.shared_turns(segment.seats[*at]);
+    let mut last = None;
+    let targets = (1..segment.len()).filter(own).map(|at| {
+        let said = (segment.seats[at], segment.turns[at]);
+        let advantage = match last {
+            Some((before, advantage)) if before == said => advantage,
+            _ => turn_advantage(group, record.id, said.0, said.1) as f32,
+        };
+        last = Some((said, advantage));
+        Target { at, weight: 0.0, behaviour: segment.log_probs[at], advantage }
     });
     Sequence::new(&segment.tokens, targets.collect())
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef, Turn, Value, text_of};
 use gymkhana_rollout::{
-    Assembly, Bound, BoundReward, ChatFiles, ChatFormat, EpisodePlan, Limits, PluginSet, ReplyPiece, Rollout, Sampling,
-    ScriptedPolicy, Speaker,
+    Assembly, Bound, BoundReward, ChatFiles, ChatFormat, EpisodePlan, Hopeless, Limits, PluginSet, ReplyPiece, Rollout,
+    Sampling, ScriptedPolicy, Speaker,
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -58,7 +58,14 @@ impl Table {
 
 /// Limits that no test meets by accident.
 pub fn limits() -> Limits {
-    Limits { turns: 16, context_tokens: 100_000, calls: 64, time: Duration::from_secs(600), reply_tokens: 10_000 }
+    Limits {
+        turns: 16,
+        context_tokens: 100_000,
+        calls: 64,
+        time: Duration::from_secs(600),
+        reply_tokens: 10_000,
+        hopeless: Hopeless::default(),
+    }
 }
 
 /// The tiny model's chat format.
@@ -153,6 +160,8 @@ pub async fn play_by(rollout: &Rollout, speaker: Speaker<'_>) -> EpisodeRecord {
         seed: Seed(7),
         sampling: Sampling::Greedy,
         place: 0,
+        turns: None,
+        guidance: None,
     };
     let mut records = rollout.run_group(vec![plan], speaker).await.expect("no fault of the host");
     records.remove(0)

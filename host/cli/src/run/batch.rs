@@ -5,7 +5,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord, Phase, TaskRef};
-use gymkhana_rollout::{EpisodePlan, PluginSet, Sampling, Speaker};
+use gymkhana_rollout::{FailedForks, GroupPlan, PluginSet, Sampling, SamplingPlan, Speaker};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
@@ -41,8 +41,21 @@ pub(super) struct Batch {
     pub step: u64,
     /// One group for each.
     pub tasks: Vec<TaskRef>,
+    /// The first group's number.
+    pub first_group: u32,
     pub group_size: u32,
     pub sampling: Sampling,
+    pub plan: SamplingPlan,
+    /// The most turns of one seat, where it differs from the run's.
+    pub turns: Option<u32>,
+}
+
+impl Batch {
+    /// Groups of one episode each, as the run file has it.
+    pub fn of_single_episodes(phase: Phase, step: u64, tasks: Vec<TaskRef>, sampling: Sampling) -> Self {
+        let plan = SamplingPlan::default();
+        Self { phase, step, tasks, first_group: 0, group_size: 1, sampling, plan, turns: None }
+    }
 }
 
 impl Session<'_> {
@@ -53,7 +66,8 @@ impl Session<'_> {
         progress: Option<&Progress>,
     ) -> CliResult<Vec<Vec<EpisodeRecord>>> {
         let stage = self.progress.stage as u32;
-        let room = Semaphore::new(self.in_flight(batch.group_size));
+        let members = batch.plan.members(batch.group_size);
+        let room = Semaphore::new(self.in_flight(members));
         let policy = self.trainer.clone();
         let speaker = match batch.phase {
             Phase::Demonstration => Speaker::Oracle,
@@ -63,17 +77,25 @@ impl Session<'_> {
         let mut playing: FuturesUnordered<_> = (0_u32..)
             .zip(&batch.tasks)
             .map(|(group, task)| {
-                let plans: Vec<EpisodePlan> = (0..batch.group_size)
-                    .map(|member| {
-                        let id = EpisodeId { stage, phase: batch.phase, step: batch.step, group, member, attempt: 0 };
-                        let place = group * batch.group_size + member;
-                        let seed = self.episode_seed(id);
-                        EpisodePlan { id, task: task.clone(), seed, sampling: batch.sampling, place }
-                    })
-                    .collect();
+                let plan = GroupPlan {
+                    id: EpisodeId {
+                        stage,
+                        phase: batch.phase,
+                        step: batch.step,
+                        group: batch.first_group + group,
+                        member: 0,
+                        attempt: 0,
+                    },
+                    task: task.clone(),
+                    seeds: self.episode_seeds(),
+                    sampling: batch.sampling,
+                    place: group * members,
+                    size: batch.group_size,
+                    turns: batch.turns,
+                };
                 async move {
-                    let _room = room.acquire_many(batch.group_size).await;
-                    (group as usize, rollout.run_group(plans, speaker).await)
+                    let _room = room.acquire_many(members).await;
+                    (group as usize, rollout.run_plan(&plan, &batch.plan, speaker).await)
                 }
             })
             .collect();
@@ -97,6 +119,7 @@ impl Session<'_> {
         }
         drop(playing);
         self.episodes.sync()?;
+        self.tell_failed_forks();
         self.judge_failures(failures, &groups)?;
         Ok(groups)
     }
@@ -106,6 +129,15 @@ impl Session<'_> {
     fn in_flight(&self, group_size: u32) -> usize {
         let most = self.places as usize / self.rollout.plugins().places();
         self.file.policy.slots.max(group_size as usize).min(most)
+    }
+
+    /// Says that a plan did not get forks that it wanted.
+    fn tell_failed_forks(&self) {
+        let FailedForks { count, last } = self.rollout.take_failed_forks();
+        if count > 0 {
+            self.printer
+                .talk(format!("{count} episodes were played from the start, as forks failed; the last: {last}"));
+        }
     }
 
     /// Ends the run when too many episodes met a failure.

@@ -49,7 +49,7 @@ impl Session<'_> {
         // Always the same tasks, each once, so that figures can be compared.
         let tasks = (0..count).map(|index| gymkhana_episode::TaskRef { split: split.clone(), index }).collect();
         let progress = self.printer.progress(if sampling == Sampling::Greedy { "greedy" } else { "sampled" }, 0, count);
-        let batch = Batch { phase, step: 0, tasks, group_size: 1, sampling };
+        let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
         let groups = self.play(&batch, Some(&progress)).await?;
         let solved = groups.iter().flatten().filter(|record: &&EpisodeRecord| record.success).count();
         Ok(solved as f64 / count as f64)

@@ -276,9 +276,9 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The seed of one episode, whatever else is played beside it.
-    fn episode_seed(&self, id: EpisodeId) -> Seed {
-        self.seed.child("episode").child(id)
+    /// Below this stands the seed of every episode, by its name, whatever else is played beside it.
+    fn episode_seeds(&self) -> Seed {
+        self.seed.child("episode")
     }
 }
 

@@ -7,6 +7,7 @@ use gymkhana_rollout::Sampling;
 
 use super::Session;
 use super::batch::Batch;
+use super::tasks::Tasks;
 use crate::error::{Blame, CliResult};
 use crate::runfile::{RlStage, Stage};
 
@@ -17,20 +18,9 @@ impl Session<'_> {
         let seen = self.tasks_seen_before();
         let progress = self.printer.progress(&stage.name, self.steps_done(), stage.steps);
         while let Some(step) = self.next_step(stage.steps) {
-            let groups = u64::from(stage.groups);
-            let batch = Batch {
-                phase: Phase::Train,
-                step,
-                tasks: tasks.take(seen + step * groups, groups),
-                group_size: stage.group_size,
-                sampling: Sampling::Temperature(stage.temperature),
-            };
             let since = Instant::now();
-            let mut groups = self.play(&batch, None).await?;
+            let mut groups = self.play_step(stage, step, seen, &mut tasks).await?;
             let played = since.elapsed().as_secs_f64();
-            for group in &mut groups {
-                group.retain(|record| record.ending != Ending::Dropped);
-            }
             let figures = Figures::of(&groups);
             if stage.shuffle_rewards {
                 self.shuffle_rewards(step, &mut groups);
@@ -62,15 +52,51 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Plays a step's groups; those whose rewards do not differ are replaced by groups of other tasks, as often as the
+    /// stage allows. Gives what is trained on.
+    async fn play_step(
+        &mut self,
+        stage: &RlStage,
+        step: u64,
+        seen: u64,
+        tasks: &mut Tasks,
+    ) -> CliResult<Vec<Vec<EpisodeRecord>>> {
+        // Each step has tasks of its own, whether it needs all of them or not.
+        let mut position = seen + step * stage.tasks_of_step();
+        let most = self.file.limits.turns;
+        let (mut kept, mut first_group) = (Vec::new(), 0);
+        for _round in 0..=stage.refills {
+            let missing = stage.groups - kept.len() as u32;
+            let batch = Batch {
+                phase: Phase::Train,
+                step,
+                tasks: tasks.take(position, u64::from(missing)),
+                first_group,
+                group_size: stage.group_size,
+                sampling: Sampling::Temperature(stage.temperature),
+                plan: stage.plan.clone(),
+                turns: stage.turns.map(|schedule| schedule.at(step, most)),
+            };
+            position += u64::from(missing);
+            first_group += missing;
+            let mut groups = self.play(&batch, None).await?;
+            for group in &mut groups {
+                group.retain(|record| record.ending != Ending::Dropped && record.selected);
+            }
+            kept.extend(groups.into_iter().filter(|group| stage.refills == 0 || rewards_differ(group)));
+            if kept.len() as u32 == stage.groups {
+                break;
+            }
+        }
+        Ok(kept)
+    }
+
     /// How many tasks of the training split the stages before this one have used.
     fn tasks_seen_before(&self) -> u64 {
         let stages = &self.file.stages[..self.progress.stage];
         let used = stages.iter().map(|stage| match stage {
-            Stage::Sft(stage) => {
-                let probed = stage.until.as_ref().map_or(0, |until| u64::from(until.tasks));
-                stage.steps * u64::from(stage.batch) + probed
-            }
-            Stage::Rl(stage) => stage.steps * u64::from(stage.groups),
+            Stage::Sft(stage) => stage.steps * u64::from(stage.batch),
+            Stage::Rl(stage) => stage.steps * stage.tasks_of_step(),
         });
         used.sum()
     }
@@ -83,6 +109,11 @@ impl Session<'_> {
             record.rewards = rewards;
         }
     }
+}
+
+/// Whether a group's rewards differ, so that something can be learnt from them.
+fn rewards_differ(group: &[EpisodeRecord]) -> bool {
+    group.iter().any(|record| record.rewards != group[0].rewards)
 }
 
 /// What a step's episodes look like.

@@ -7,9 +7,8 @@ use gymkhana_rollout::Sampling;
 
 use super::Session;
 use super::batch::Batch;
-use super::tasks::Tasks;
 use crate::error::{Blame, CliError, CliResult};
-use crate::runfile::{SftStage, Until};
+use crate::runfile::SftStage;
 
 /// A run ends when so many demonstrations in a row are none. Fewer may be chance: an environment may leave some of its
 /// tasks without one.
@@ -43,6 +42,7 @@ impl Barren {
             Ending::TurnLimit => "does it need more turns than limits.turns, or a tool that --plugins lacks?",
             Ending::ContextLimit => "raise policy.tiny.context or limits.context_tokens, or shorten policy.system",
             Ending::CallLimit => "raise limits.calls",
+            Ending::Hopeless => "loosen limits.hopeless",
             Ending::TimeLimit => "raise limits.seconds",
             Ending::Terminated | Ending::Truncated => {
                 "do --plugins give the tools that it needs, is `success` what it reaches, or do its options leave so many \
@@ -72,13 +72,8 @@ impl Session<'_> {
         let mut tasks = self.tasks(&self.file.environment.train).await?;
         let progress = self.printer.progress(&stage.name, self.steps_done(), stage.steps);
         while let Some(step) = self.next_step(stage.steps) {
-            let batch = Batch {
-                phase: Phase::Demonstration,
-                step,
-                tasks: tasks.take(step * u64::from(stage.batch), u64::from(stage.batch)),
-                group_size: 1,
-                sampling: Sampling::Greedy,
-            };
+            let tasks = tasks.take(step * u64::from(stage.batch), u64::from(stage.batch));
+            let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::Greedy);
             let groups = self.play(&batch, None).await?;
             let demonstrations = demonstrations(&groups);
             let tokens = demonstrations.iter().map(Segment::sampled_len).sum();
@@ -101,35 +96,11 @@ impl Session<'_> {
                 format!("loss {loss:.3}")
             };
             progress.at(step + 1, &message);
-            if let Some(until) = &stage.until {
-                let reached = (step + 1) % until.every == 0 && self.probe(step, stage, until, &mut tasks).await?;
-                if let Some(current) = &mut self.progress.current {
-                    current.reached = reached;
-                }
-            }
             if (step + 1) % stage.checkpoint_every == 0 || self.next_step(stage.steps).is_none() {
                 self.checkpoint().await?;
             }
         }
         Ok(())
-    }
-
-    /// Whether the policy solves as many training tasks, which no step of the stage uses, as the stage is to reach.
-    async fn probe(&mut self, step: u64, stage: &SftStage, until: &Until, tasks: &mut Tasks) -> CliResult<bool> {
-        let unused = stage.steps * u64::from(stage.batch);
-        let tasks = tasks.take(unused, u64::from(until.tasks));
-        let batch = Batch { phase: Phase::Probe, step, tasks, group_size: 1, sampling: Sampling::Greedy };
-        let groups = self.play(&batch, None).await?;
-        let solved = groups.iter().flatten().filter(|record| record.success).count();
-        let success = solved as f64 / f64::from(until.tasks);
-        self.printer.talk(format!(
-            "{} after {} steps: {:.1} % of {} tasks",
-            stage.name,
-            step + 1,
-            100.0 * success,
-            until.tasks
-        ));
-        Ok(success >= until.success)
     }
 
     /// How many training steps the stage has taken.
@@ -139,7 +110,7 @@ impl Session<'_> {
 
     /// The next training step, if any is left.
     pub(super) fn next_step(&self, steps: u64) -> Option<u64> {
-        let current = self.progress.current.as_ref().filter(|current| !current.reached)?;
+        let current = self.progress.current.as_ref()?;
         Some(current.step).filter(|step| *step < steps)
     }
 

@@ -52,8 +52,6 @@ pub(super) struct Current {
     pub tokens: u64,
     /// The run's seconds when it began.
     pub begun: f64,
-    /// It has reached what it was to reach, before its last step.
-    pub reached: bool,
 }
 
 impl State {
@@ -91,7 +89,7 @@ impl Progress {
             let again = match (id.phase, step) {
                 (_, None) => true,
                 (Phase::Before | Phase::BeforeSampled, Some(_)) => false,
-                (Phase::Demonstration | Phase::Probe | Phase::Train, Some(step)) => id.step >= step,
+                (Phase::Demonstration | Phase::Train, Some(step)) => id.step >= step,
                 (Phase::After | Phase::AfterSampled, Some(_)) => true,
             };
             id.stage > stage || (id.stage == stage && again)
@@ -107,8 +105,7 @@ impl Progress {
     /// Begins the stage.
     pub fn begin(&mut self, name: &str, before: Success) {
         let begun = self.finished.iter().map(|stage| stage.seconds).sum();
-        self.current =
-            Some(Current { name: name.to_owned(), step: 0, before, episodes: 0, tokens: 0, begun, reached: false });
+        self.current = Some(Current { name: name.to_owned(), step: 0, before, episodes: 0, tokens: 0, begun });
     }
 
     /// Ends the stage and goes to the next.

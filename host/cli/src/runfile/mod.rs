@@ -7,6 +7,7 @@ mod hint;
 mod overlay;
 mod sandbox;
 mod sections;
+mod stages;
 
 use std::path::{Path, PathBuf};
 
@@ -16,8 +17,9 @@ pub use hint::did_you_mean;
 pub use sandbox::{PluginSection, SandboxSection};
 pub use sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, Options, PolicySection, RewardSection,
-    RlStage, SftStage, Stage, ToolSection, Until,
+    ToolSection,
 };
+pub use stages::{RlStage, SftStage, Stage};
 
 /// A run file says what cannot be.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gymkhana_trainer::{Algorithm, Optimizer, RlSettings, SftSettings, TinyModel};
+use gymkhana_rollout::Hopeless;
+use gymkhana_trainer::TinyModel;
 use serde::{Deserialize, Serialize};
 
 use super::RunFileError;
@@ -142,11 +143,26 @@ pub struct LimitsSection {
     pub calls: u32,
     /// Wall-clock seconds of an episode.
     pub seconds: f64,
+    /// When an episode is given up early.
+    #[serde(skip_serializing_if = "is_default")]
+    pub hopeless: Hopeless,
+}
+
+/// Whether a value is what stands for it when nothing is written.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Default for LimitsSection {
     fn default() -> Self {
-        Self { turns: 8, reply_tokens: 256, context_tokens: None, calls: 32, seconds: 600.0 }
+        Self {
+            turns: 8,
+            reply_tokens: 256,
+            context_tokens: None,
+            calls: 32,
+            seconds: 600.0,
+            hopeless: Hopeless::default(),
+        }
     }
 }
 
@@ -157,7 +173,10 @@ impl LimitsSection {
         let context = self.context_tokens.unwrap_or(2);
         check_range("limits.context_tokens", context, 2..=10_000_000, "a number from 2 to 10000000")?;
         check_range("limits.calls", self.calls, 1..=100_000, "a number from 1 to 100000")?;
-        check_range("limits.seconds", self.seconds, 0.001..=1e6, "from 0.001 to 1000000 seconds")
+        check_range("limits.seconds", self.seconds, 0.001..=1e6, "from 0.001 to 1000000 seconds")?;
+        let Hopeless { repeats, failed_calls } = self.hopeless;
+        check_range("limits.hopeless.repeats", repeats.unwrap_or(1), 1..=u32::MAX, "at least 1")?;
+        check_range("limits.hopeless.failed_calls", failed_calls.unwrap_or(1), 1..=u32::MAX, "at least 1")
     }
 }
 
@@ -187,6 +206,7 @@ impl From<&LimitsSection> for gymkhana_rollout::Limits {
             calls: section.calls,
             time: Duration::from_secs_f64(section.seconds),
             reply_tokens: section.reply_tokens,
+            hopeless: section.hopeless,
         }
     }
 }
@@ -237,182 +257,5 @@ impl Default for EvaluationSection {
 impl EvaluationSection {
     pub(super) fn check(&self) -> Result<(), RunFileError> {
         check_range("evaluation.tasks", self.tasks, 0..=1_000_000, "a number from 0 to 1000000")
-    }
-}
-
-/// A stage of the run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Stage {
-    /// Supervised fine-tuning on what the environment's oracle does.
-    Sft(SftStage),
-    /// Reinforcement learning on the policy's own episodes.
-    Rl(RlStage),
-}
-
-/// Supervised fine-tuning on the oracle's demonstrations.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SftStage {
-    /// Names the stage.
-    pub name: String,
-    /// Training steps.
-    pub steps: u64,
-    /// Demonstrations in one step; each is of a task of its own.
-    pub batch: u32,
-    /// When the stage ends before its last step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<Until>,
-    /// A checkpoint is written after so many steps, and at the end.
-    pub checkpoint_every: u64,
-    /// Adam and the learning rate.
-    pub optimizer: Optimizer,
-    /// The weight of the loss on tokens that no policy says, against 1 for those it says.
-    pub other_tokens: f64,
-}
-
-/// Ends a stage early: once the policy solves enough training tasks by greedy decoding.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Until {
-    /// The share of tasks that is enough, from 0 to 1.
-    pub success: f64,
-    /// It is measured after so many steps.
-    pub every: u64,
-    /// On so many tasks, which no step of the stage uses.
-    pub tasks: u32,
-}
-
-impl Default for SftStage {
-    fn default() -> Self {
-        let settings = SftSettings::default();
-        Self {
-            name: "sft".to_owned(),
-            steps: 100,
-            batch: 48,
-            until: None,
-            checkpoint_every: 50,
-            optimizer: settings.optimizer,
-            other_tokens: settings.other_tokens,
-        }
-    }
-}
-
-impl SftStage {
-    /// The trainer's settings.
-    #[must_use]
-    pub fn settings(&self) -> SftSettings {
-        SftSettings { optimizer: self.optimizer.clone(), other_tokens: self.other_tokens, ..SftSettings::default() }
-    }
-}
-
-/// Reinforcement learning.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RlStage {
-    /// Names the stage.
-    pub name: String,
-    /// The preset of flags from which `settings` differ: `loop` or `grpo`.
-    pub algorithm: String,
-    /// Flags that replace the preset's.
-    #[serde(skip_serializing_if = "toml::Table::is_empty")]
-    pub settings: toml::Table,
-    /// Training steps.
-    pub steps: u64,
-    /// Groups in one step; each is about a task of its own.
-    pub groups: u32,
-    /// Episodes of one group.
-    pub group_size: u32,
-    /// The temperature at which episodes are sampled, and of the distribution that learns.
-    pub temperature: f32,
-    /// A checkpoint is written after so many steps, and at the end.
-    pub checkpoint_every: u64,
-    /// A control: rewards are shuffled within the batch, so that nothing can be learnt from them.
-    pub shuffle_rewards: bool,
-    /// Adam and the learning rate.
-    pub optimizer: Optimizer,
-}
-
-impl Default for RlStage {
-    fn default() -> Self {
-        Self {
-            name: "rl".to_owned(),
-            algorithm: "loop".to_owned(),
-            settings: toml::Table::new(),
-            steps: 50,
-            groups: 16,
-            group_size: 8,
-            temperature: 1.0,
-            checkpoint_every: 1,
-            shuffle_rewards: false,
-            optimizer: RlSettings::default().optimizer,
-        }
-    }
-}
-
-impl RlStage {
-    /// The trainer's settings: the preset with this stage's flags laid over it.
-    ///
-    /// # Errors
-    /// If there is no such preset, or a flag is unknown or out of range.
-    pub fn settings(&self) -> Result<RlSettings, RunFileError> {
-        let contradiction = |message: String| RunFileError::Contradiction(format!("stage `{}`: {message}", self.name));
-        let preset = Algorithm::preset_text(&self.algorithm).map_err(|error| {
-            let near = super::did_you_mean(&self.algorithm, Algorithm::preset_names());
-            contradiction(format!("{error}{near}"))
-        })?;
-        let mut flags: toml::Table = toml::from_str(preset).map_err(|error| contradiction(error.to_string()))?;
-        flags.extend(self.settings.clone());
-        let algorithm: Algorithm =
-            flags.try_into().map_err(|error: toml::de::Error| contradiction(super::hint::explain(error.message())))?;
-        let (optimizer, temperature) = (self.optimizer.clone(), f64::from(self.temperature));
-        let settings = RlSettings { optimizer, algorithm, temperature, ..RlSettings::default() };
-        settings.check().map_err(|error| contradiction(error.to_string()))?;
-        Ok(settings)
-    }
-}
-
-impl Stage {
-    /// The stage's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Sft(stage) => &stage.name,
-            Self::Rl(stage) => &stage.name,
-        }
-    }
-
-    /// How many training steps it takes.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
-        match self {
-            Self::Sft(stage) => stage.steps,
-            Self::Rl(stage) => stage.steps,
-        }
-    }
-
-    pub(super) fn check(&self) -> Result<(), RunFileError> {
-        let key = |key: &str| format!("stage `{}`: {key}", self.name());
-        check_range(&key("steps"), self.steps(), 1..=100_000_000, "a number from 1 to 100000000")?;
-        match self {
-            Self::Sft(stage) => {
-                check_range(&key("batch"), stage.batch, 1..=65_536, "a number from 1 to 65536")?;
-                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
-                if let Some(until) = &stage.until {
-                    check_range(&key("until.success"), until.success, 0.0..=1.0, "a share from 0 to 1")?;
-                    check_range(&key("until.every"), until.every, 1..=u64::MAX, "at least 1")?;
-                    check_range(&key("until.tasks"), until.tasks, 1..=65_536, "a number from 1 to 65536")?;
-                }
-                let settings = stage.settings().check();
-                settings.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name())))
-            }
-            Self::Rl(stage) => {
-                check_range(&key("groups"), stage.groups, 1..=65_536, "a number from 1 to 65536")?;
-                check_range(&key("group_size"), stage.group_size, 1..=65_536, "a number from 1 to 65536")?;
-                check_range(&key("temperature"), stage.temperature, 0.01..=100.0, "from 0.01 to 100")?;
-                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
-                stage.settings().map(drop)
-            }
-        }
     }
 }

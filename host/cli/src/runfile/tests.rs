@@ -118,8 +118,8 @@ fn a_wrong_value_is_blamed_on_whoever_gave_it() {
     let refused = message(&format!("{SMALLEST}steps = \"five\"\n"), &["seed=3"]);
     assert!(refused.starts_with("run.toml: ") && refused.contains("line "), "{refused}");
     // Values that are right only together are no mistake, in whatever order they come.
-    let until = ["stages.0.kind=sft", "stages.0.until.success=0.5", "stages.0.until.every=1", "stages.0.until.tasks=2"];
-    RunFile::parse(SMALLEST, "run.toml", &until.map(str::to_owned)).expect("a sound file");
+    let together = ["stages.0.batch=8", "stages.0.kind=sft"];
+    RunFile::parse(SMALLEST, "run.toml", &together.map(str::to_owned)).expect("a sound file");
     let refused = message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]);
     assert!(refused.starts_with("run.toml: ") && refused.contains("missing field `success`"), "{refused}");
 }

@@ -28,6 +28,11 @@ pub fn record(number: u64) -> EpisodeRecord {
         id: id(number),
         task: TaskRef { split: words(random), index: random.bits() },
         seed: Seed(random.bits()),
+        forks: vec![],
+        turn_limit: random.bits() as u32,
+        guidance: (random.below(2) == 0).then(|| content(random)),
+        hint: (random.below(2) == 0).then(|| content(random)),
+        selected: random.below(2) == 0,
         training_step: random.bits(),
         opening: Opening {
             functions: several(random, |random| SeatFunctions {

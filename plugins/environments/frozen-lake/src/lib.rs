@@ -10,15 +10,18 @@ mod oracle;
 mod picture;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Guidance, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started,
+    StateKey, Stepped,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Rng, Task, named, plugin};
+use gymkhana_sdk::{Content, Error, NamedValue, OptionInfo, Options, Rng, Task, named, plugin, text};
 
 pub use map::{Direction, Map};
 
 /// Gymnasium cuts off after 100 turns on 4x4 and after 200 on 8x8: 25 for each tile of a side.
 const TURNS_PER_TILE: u64 = 25;
+/// Every map's start.
+const START: usize = 0;
 const HINT: &str = "Say left, down, right or up.";
 
 /// An episode: the agent on its map.
@@ -36,7 +39,7 @@ impl FrozenLake {
     /// The agent at the start of `map`. The seed decides where slippery ice takes it.
     #[must_use]
     pub fn new(map: Map, slippery: bool, turn_limit: u64, seed: u64) -> Self {
-        Self { map, place: 0, slippery, turns: 0, turn_limit, rng: Rng::new(seed) }
+        Self { map, place: START, slippery, turns: 0, turn_limit, rng: Rng::new(seed) }
     }
 
     /// Moves the agent as the ice allows.
@@ -168,10 +171,19 @@ impl Oracle for FrozenLake {
     }
 }
 
+impl Guidance for FrozenLake {
+    /// How long the way is and how it begins; the rest is for the agent to find.
+    fn guidance(&self) -> Content {
+        let steps = self.map.distances()[START].unwrap_or_default();
+        let first = oracle::advise(&self.map, self.slippery, START).word();
+        text(format!("A hint: the goal is {steps} steps from the start, and the way begins with {first}."))
+    }
+}
+
 impl Render for FrozenLake {
     fn render(&self) -> Picture {
         Picture::Svg(picture::svg(&self.map, self.place))
     }
 }
 
-plugin! { environment: FrozenLake { snapshot, state_key, privileged, oracle, render } }
+plugin! { environment: FrozenLake { snapshot, state_key, privileged, oracle, guidance, render } }

@@ -1,0 +1,210 @@
+//! The stages of a run file: what is trained, how long and on what.
+
+use gymkhana_rollout::SamplingPlan;
+use gymkhana_trainer::{Algorithm, Optimizer, RlSettings, SftSettings};
+use serde::{Deserialize, Serialize};
+
+use super::RunFileError;
+use super::sections::{check_range, is_default};
+
+/// A stage of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Stage {
+    /// Supervised fine-tuning on what the environment's oracle does.
+    Sft(SftStage),
+    /// Reinforcement learning on the policy's own episodes.
+    Rl(RlStage),
+}
+
+/// Supervised fine-tuning on the oracle's demonstrations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SftStage {
+    /// Names the stage.
+    pub name: String,
+    /// Training steps.
+    pub steps: u64,
+    /// Demonstrations in one step; each is of a task of its own.
+    pub batch: u32,
+    /// A checkpoint is written after so many steps, and at the end.
+    pub checkpoint_every: u64,
+    /// Adam and the learning rate.
+    pub optimizer: Optimizer,
+    /// The weight of the loss on tokens that no policy says, against 1 for those it says.
+    pub other_tokens: f64,
+}
+
+impl Default for SftStage {
+    fn default() -> Self {
+        let settings = SftSettings::default();
+        Self {
+            name: "sft".to_owned(),
+            steps: 100,
+            batch: 48,
+            checkpoint_every: 50,
+            optimizer: settings.optimizer,
+            other_tokens: settings.other_tokens,
+        }
+    }
+}
+
+impl SftStage {
+    /// The trainer's settings.
+    #[must_use]
+    pub fn settings(&self) -> SftSettings {
+        SftSettings { optimizer: self.optimizer.clone(), other_tokens: self.other_tokens, ..SftSettings::default() }
+    }
+}
+
+/// Turns that an episode may take, growing from step to step up to `limits.turns` (ScalingInter-RL).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TurnSchedule {
+    /// In the first steps.
+    pub from: u32,
+    /// How many are added each time.
+    pub by: u32,
+    /// After how many steps they are added.
+    pub every: u64,
+}
+
+impl TurnSchedule {
+    /// The turns of a step, of which there may be `most`.
+    #[must_use]
+    pub fn at(self, step: u64, most: u32) -> u32 {
+        let added = u64::from(self.by).saturating_mul(step / self.every);
+        u32::try_from(u64::from(self.from).saturating_add(added)).unwrap_or(u32::MAX).min(most)
+    }
+}
+
+/// Reinforcement learning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RlStage {
+    /// Names the stage.
+    pub name: String,
+    /// The preset of flags from which `settings` differ: `loop` or `grpo`.
+    pub algorithm: String,
+    /// Flags that replace the preset's.
+    #[serde(skip_serializing_if = "toml::Table::is_empty")]
+    pub settings: toml::Table,
+    /// Training steps.
+    pub steps: u64,
+    /// Groups in one step; each is about a task of its own.
+    pub groups: u32,
+    /// Episodes of one group.
+    pub group_size: u32,
+    /// How the episodes of a group come about.
+    #[serde(skip_serializing_if = "is_default")]
+    pub plan: SamplingPlan,
+    /// How often a step plays other tasks in the place of groups whose rewards do not differ (DAPO's dynamic sampling).
+    #[serde(skip_serializing_if = "is_default")]
+    pub refills: u32,
+    /// The turns that an episode may take, where they grow from step to step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<TurnSchedule>,
+    /// The temperature at which episodes are sampled, and of the distribution that learns.
+    pub temperature: f32,
+    /// A checkpoint is written after so many steps, and at the end.
+    pub checkpoint_every: u64,
+    /// A control: rewards are shuffled within the batch, so that nothing can be learnt from them.
+    pub shuffle_rewards: bool,
+    /// Adam and the learning rate.
+    pub optimizer: Optimizer,
+}
+
+impl Default for RlStage {
+    fn default() -> Self {
+        Self {
+            name: "rl".to_owned(),
+            algorithm: "loop".to_owned(),
+            settings: toml::Table::new(),
+            steps: 50,
+            groups: 16,
+            group_size: 8,
+            plan: SamplingPlan::default(),
+            refills: 0,
+            turns: None,
+            temperature: 1.0,
+            checkpoint_every: 1,
+            shuffle_rewards: false,
+            optimizer: RlSettings::default().optimizer,
+        }
+    }
+}
+
+impl RlStage {
+    /// How many tasks a step may need.
+    #[must_use]
+    pub fn tasks_of_step(&self) -> u64 {
+        u64::from(self.groups) * (u64::from(self.refills) + 1)
+    }
+
+    /// The trainer's settings: the preset with this stage's flags laid over it.
+    ///
+    /// # Errors
+    /// If there is no such preset, or a flag is unknown or out of range.
+    pub fn settings(&self) -> Result<RlSettings, RunFileError> {
+        let contradiction = |message: String| RunFileError::Contradiction(format!("stage `{}`: {message}", self.name));
+        let preset = Algorithm::preset_text(&self.algorithm).map_err(|error| {
+            let near = super::did_you_mean(&self.algorithm, Algorithm::preset_names());
+            contradiction(format!("{error}{near}"))
+        })?;
+        let mut flags: toml::Table = toml::from_str(preset).map_err(|error| contradiction(error.to_string()))?;
+        flags.extend(self.settings.clone());
+        let algorithm: Algorithm =
+            flags.try_into().map_err(|error: toml::de::Error| contradiction(super::hint::explain(error.message())))?;
+        let (optimizer, temperature) = (self.optimizer.clone(), f64::from(self.temperature));
+        let settings = RlSettings { optimizer, algorithm, temperature, ..RlSettings::default() };
+        settings.check().map_err(|error| contradiction(error.to_string()))?;
+        Ok(settings)
+    }
+}
+
+impl Stage {
+    /// The stage's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Sft(stage) => &stage.name,
+            Self::Rl(stage) => &stage.name,
+        }
+    }
+
+    /// How many training steps it takes.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        match self {
+            Self::Sft(stage) => stage.steps,
+            Self::Rl(stage) => stage.steps,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), RunFileError> {
+        let key = |key: &str| format!("stage `{}`: {key}", self.name());
+        check_range(&key("steps"), self.steps(), 1..=100_000_000, "a number from 1 to 100000000")?;
+        match self {
+            Self::Sft(stage) => {
+                check_range(&key("batch"), stage.batch, 1..=65_536, "a number from 1 to 65536")?;
+                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
+                let settings = stage.settings().check();
+                settings.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name())))
+            }
+            Self::Rl(stage) => {
+                check_range(&key("groups"), stage.groups, 1..=65_536, "a number from 1 to 65536")?;
+                check_range(&key("group_size"), stage.group_size, 1..=65_536, "a number from 1 to 65536")?;
+                check_range(&key("temperature"), stage.temperature, 0.01..=100.0, "from 0.01 to 100")?;
+                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
+                check_range(&key("refills"), stage.refills, 0..=100, "a number from 0 to 100")?;
+                let plan = stage.plan.check(stage.group_size);
+                plan.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", stage.name)))?;
+                if let Some(schedule) = stage.turns {
+                    check_range(&key("turns.from"), schedule.from, 1..=100_000, "a number from 1 to 100000")?;
+                    check_range(&key("turns.every"), schedule.every, 1..=u64::MAX, "at least 1")?;
+                }
+                stage.settings().map(drop)
+            }
+        }
+    }
+}

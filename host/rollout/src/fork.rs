@@ -1,0 +1,283 @@
+//! Forks: an episode's path parts, and what comes after is played several times.
+//!
+//! The state is copied by snapshot where every plugin with a state offers that, and else built again: a new episode is
+//! played with the recorded replies up to the same turn. The host's side goes along either way: clocks, positions of
+//! random streams, sessions, contexts. A fork gets a seed of its own for what comes after it.
+
+use std::sync::{Arc, PoisonError};
+
+use gymkhana_episode::{EpisodeId, EpisodeRecord, Failure, Fork};
+use gymkhana_sandbox::{EnvironmentEpisode, Optional};
+
+use crate::context::Context;
+use crate::finish::so_far;
+use crate::injected::{Injected, turns_taken};
+use crate::play::{Begun, EpisodePlan, Play, Speaker};
+use crate::scripted::ReplayedPolicy;
+use crate::{Difference, Rollout, RolloutError, Sampling};
+
+/// Why an episode could not be forked.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    /// There is no such turn.
+    #[error("episode `{episode}` has {turns} turns: it can be forked in front of turn 0 to {last}", last = turns.saturating_sub(1))]
+    NoTurn {
+        /// The episode.
+        episode: EpisodeId,
+        /// How many turns all its seats took.
+        turns: u32,
+    },
+    /// A plugin failed at being copied.
+    #[error("the episode's state cannot be copied: {0}")]
+    Failed(Failure),
+    /// Played again, the beginning came out otherwise.
+    #[error("the episode's beginning cannot be played again: {0}")]
+    Diverged(String),
+    /// A fault of the host.
+    #[error(transparent)]
+    Host(#[from] RolloutError),
+}
+
+/// Forks that plans wanted and did not get.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FailedForks {
+    /// How many.
+    pub count: u64,
+    /// Why the last one failed; empty if none did.
+    pub last: String,
+}
+
+impl<'a> Play<'a> {
+    /// Whether every plugin that holds a state of this episode can copy it.
+    pub(crate) fn can_be_copied(&self) -> bool {
+        self.rollout.plugins.environment.plugin.offers(Optional::Snapshot) && self.toolbox.can_be_copied()
+    }
+
+    /// The same episode once more, as `plan` names it, with the plan's seed for what comes after.
+    pub(crate) async fn fork(&mut self, plan: EpisodePlan) -> Result<Box<Play<'a>>, ForkError> {
+        if self.can_be_copied() { self.fork_by_copy(plan).await } else { self.fork_by_replay(plan).await }
+    }
+
+    /// The part of the tree that a fork of this moment hangs on.
+    fn lineage(&self) -> Vec<Fork> {
+        let turns = self.contexts.iter().map(|context| context.turns).collect();
+        let here = Fork { parent: self.plan.id, turns, seed: self.plan.seed };
+        self.forks.iter().cloned().chain([here]).collect()
+    }
+
+    /// Forks by snapshots.
+    pub(crate) async fn fork_by_copy(&mut self, plan: EpisodePlan) -> Result<Box<Play<'a>>, ForkError> {
+        let seed = plan.seed.child("environment");
+        let plugin = &self.rollout.plugins.environment.plugin;
+        let copied = match self.environment.snapshot().await {
+            Ok(snapshot) => EnvironmentEpisode::restore(plugin, &snapshot, seed).await,
+            Err(error) => Err(error),
+        };
+        let environment = copied.map_err(|error| ForkError::Failed(self.rollout.environment_failure("fork", error)))?;
+        let toolbox = self.toolbox.copy(plan.seed).await.map_err(ForkError::Failed)?;
+        let mut fork = Box::new(Play {
+            rollout: self.rollout,
+            forks: self.lineage(),
+            plan,
+            injected: Arc::clone(&self.injected),
+            environment,
+            opening: self.opening.clone(),
+            toolbox,
+            contexts: self.contexts.clone(),
+            turns: self.turns.clone(),
+            rewards: self.rewards.clone(),
+            extras: self.extras.clone(),
+            failures: self.failures.clone(),
+            costs: self.costs.clone(),
+            timing: self.timing,
+            begun: self.begun,
+            seat: self.seat,
+            steps: self.steps,
+            calls: self.calls,
+            results: self.results.clone(),
+            reseeds: self.reseeds.clone(),
+            seen: self.seen.clone(),
+        });
+        fork.name_conversations();
+        Ok(fork)
+    }
+
+    /// Forks by playing the beginning again, with the replies that were given.
+    pub(crate) async fn fork_by_replay(&mut self, plan: EpisodePlan) -> Result<Box<Play<'a>>, ForkError> {
+        let record = so_far(self);
+        let policy = ReplayedPolicy::of(&record);
+        let mut fork = self.rollout.replay_until(&record, &policy, self.taken()).await?;
+        let differs = |what: &str| Err(ForkError::Diverged(format!("{what} differ from those of the first time")));
+        if fork.turns != self.turns {
+            return differs("its turns");
+        }
+        if fork.rewards != self.rewards || fork.seat != self.seat {
+            return differs("its rewards or the seat to move");
+        }
+        fork.forks = self.lineage();
+        fork.begun = self.begun;
+        fork.reseeds = self.reseeds.clone();
+        fork.inject(Arc::clone(&self.injected));
+        fork.reseed(plan.seed);
+        fork.plan = plan;
+        fork.name_conversations();
+        Ok(fork)
+    }
+
+    /// Gives every seat's conversation a name of its own.
+    fn name_conversations(&mut self) {
+        for seat in 0..self.contexts.len() {
+            self.contexts[seat].conversation = self.conversation(seat as u32);
+        }
+    }
+
+    fn inject(&mut self, injected: Arc<Injected>) {
+        self.toolbox.inject(&injected);
+        self.injected = injected;
+    }
+}
+
+impl Rollout {
+    /// Plays a recorded episode again up to `taken` turns of all its seats.
+    async fn replay_until(
+        &self,
+        record: &EpisodeRecord,
+        policy: &ReplayedPolicy,
+        taken: u32,
+    ) -> Result<Box<Play<'_>>, ForkError> {
+        let mut play = match self.begin_replay(record).await? {
+            Begun::Playing(play) => play,
+            Begun::Over(over) => return Err(ForkError::Diverged(format!("it ended at once: {:?}", over.ending))),
+        };
+        while play.taken() < taken {
+            if let Some(ending) = play.advance(Speaker::Policy(policy)).await? {
+                let why = play.failures.last().map_or_else(|| format!("{ending:?}"), ToString::to_string);
+                return Err(ForkError::Diverged(format!("it ended after {} turns: {why}", play.taken())));
+            }
+        }
+        Ok(play)
+    }
+
+    /// Begins a recorded episode again, with what its machine's clock decided.
+    pub(crate) async fn begin_replay(&self, record: &EpisodeRecord) -> Result<Begun<'_>, RolloutError> {
+        let (seed, reseeds) = record.seeds();
+        let plan = EpisodePlan {
+            id: record.id,
+            task: record.task.clone(),
+            seed,
+            sampling: Sampling::Greedy,
+            place: 0,
+            turns: Some(record.turn_limit),
+            guidance: record.guidance.clone(),
+        };
+        let mut begun = Play::begin(self, plan, Injected::of(record)).await?;
+        match &mut begun {
+            Begun::Playing(play) => {
+                play.reseeds = reseeds.into();
+                play.forks.clone_from(&record.forks);
+            }
+            Begun::Over(over) => {
+                over.seed = record.seed;
+                over.forks.clone_from(&record.forks);
+            }
+        }
+        Ok(begun)
+    }
+
+    /// Plays a recorded episode again up to the turn number `turn` of all its seats, counted from 0, and goes on from
+    /// there once for each plan, side by side. What comes is scored together, as a group.
+    ///
+    /// # Errors
+    /// If there is no such turn, the beginning does not come out as it was recorded, or a plugin cannot be copied.
+    pub async fn fork_recorded(
+        &self,
+        record: &EpisodeRecord,
+        turn: u32,
+        plans: Vec<EpisodePlan>,
+        speaker: Speaker<'_>,
+    ) -> Result<Vec<EpisodeRecord>, ForkError> {
+        let mut records = self.fork_unscored(record, turn, plans, speaker).await?;
+        self.score_group(&mut records, &[]).await;
+        Ok(records)
+    }
+
+    /// As [`Rollout::fork_recorded`], without the scores.
+    pub(crate) async fn fork_unscored(
+        &self,
+        record: &EpisodeRecord,
+        turn: u32,
+        plans: Vec<EpisodePlan>,
+        speaker: Speaker<'_>,
+    ) -> Result<Vec<EpisodeRecord>, ForkError> {
+        let turns = turns_taken(record);
+        if turn >= turns {
+            return Err(ForkError::NoTurn { episode: record.id, turns });
+        }
+        let mut base = self.replay_until(record, &ReplayedPolicy::of(record), turn).await?;
+        base.inject(Injected::nothing());
+        // What comes later in the recorded tree is none of the new forks'.
+        base.reseeds.clear();
+        base.forks.retain(|fork| fork.taken() <= turn);
+        let mut forks = Vec::with_capacity(plans.len());
+        for plan in plans {
+            forks.push(base.fork(plan).await?);
+        }
+        drop(base);
+        let ends = forks.into_iter().map(|fork| fork.to_end(speaker));
+        Ok(futures::future::try_join_all(ends).await?)
+    }
+
+    /// What a plan does about an episode that cannot be forked: it plays from the start instead, and says so once the
+    /// step is over. Faults of the host are passed on.
+    pub(crate) fn could_not_fork(&self, error: ForkError) -> Result<(), ForkError> {
+        if let ForkError::Host(_) = error {
+            return Err(error);
+        }
+        let mut failed = self.failed_forks.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.count += 1;
+        failed.last = error.to_string();
+        Ok(())
+    }
+
+    /// Takes what is known of forks that failed since this was last asked.
+    pub fn take_failed_forks(&self) -> FailedForks {
+        std::mem::take(&mut self.failed_forks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Forks a recorded episode by snapshot in front of each of its turns and lets every fork go on with the recorded
+    /// replies: each must come to the recorded end, byte by byte. Gives the first turn at which one does not, and how.
+    /// An episode whose plugins offer no snapshots is only played again.
+    ///
+    /// # Errors
+    /// If the episode cannot be played again at all.
+    pub async fn check_forks(&self, record: &EpisodeRecord) -> Result<Option<(u32, Difference)>, ForkError> {
+        let expected = unscored(record);
+        let policy = ReplayedPolicy::of(record);
+        let Begun::Playing(mut base) = self.begin_replay(record).await? else { return Ok(None) };
+        for turn in 0..turns_taken(record) {
+            if base.can_be_copied() {
+                let turns: Vec<u32> = base.contexts.iter().map(|context: &Context| context.turns).collect();
+                let mut fork = base.fork_by_copy(base.plan.clone()).await?;
+                fork.forks.clone_from(&record.forks);
+                let rest = ReplayedPolicy::after(record, &turns);
+                let forked = fork.to_end(Speaker::Policy(&rest)).await?;
+                if let Some(difference) = Difference::between(&expected, &unscored(&forked)) {
+                    return Ok(Some((turn, difference)));
+                }
+            }
+            if base.advance(Speaker::Policy(&policy)).await?.is_some() {
+                break;
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The record before its group was scored.
+fn unscored(record: &EpisodeRecord) -> EpisodeRecord {
+    let mut record = EpisodeRecord { training_step: 0, selected: true, ..record.clone() };
+    record.forget_scores();
+    // A copied instance began in the midst of things.
+    record.costs.clear();
+    record
+}

@@ -1,0 +1,161 @@
+//! One turn: what the seat says is parsed, tools or the environment answer, and everyone hears what concerns them.
+
+use std::time::Instant;
+
+use gymkhana_episode::{Call, Ending, Part, Sampled, Turn, text_of};
+use gymkhana_sandbox::{Deed, Stepped};
+
+use crate::RolloutError;
+use crate::assembly::sum;
+use crate::chat::Role;
+use crate::play::{Play, milliseconds};
+use crate::tool_call::{WrittenCall, parse_reply};
+use crate::tools::ToolAnswer;
+
+impl Play<'_> {
+    /// Does what the seat to move said; gives the ending if the episode ends with it.
+    pub(crate) async fn take_turn(&mut self, sampled: &Sampled, stopped: bool) -> Result<Option<Ending>, RolloutError> {
+        let seat = self.seat;
+        let text = self.rollout.chat.decode_reply(&sampled.tokens)?;
+        self.contexts[seat as usize].speak(text.clone(), sampled, stopped)?;
+        let reply = parse_reply(&text);
+        let says = |text: String| Turn::Message { seat, content: vec![Part::Text(text)] };
+        if reply.calls.is_empty() {
+            self.turns.push(says(reply.message.clone()));
+            return Ok(self.step(seat, Deed::Message(&[Part::Text(reply.message)])).await.err());
+        }
+        if !reply.message.is_empty() {
+            self.turns.push(says(reply.message));
+        }
+        self.answer_calls(seat, reply.calls).await
+    }
+
+    /// Answers a turn's calls: tools side by side, the environment's own functions in their order.
+    async fn answer_calls(&mut self, seat: u32, written: Vec<WrittenCall>) -> Result<Option<Ending>, RolloutError> {
+        if self.calls as usize + written.len() > self.rollout.limits.calls as usize {
+            return Ok(Some(Ending::CallLimit));
+        }
+        let calls: Vec<(Call, Option<String>)> = written.into_iter().map(|written| self.number(written)).collect();
+        for (call, _) in &calls {
+            let cost = self.contexts[seat as usize].functions.iter().find(|function| function.name == call.name);
+            let cost = cost.map_or(0.0, |function| function.cost);
+            self.turns.push(Turn::Call { seat, call: call.clone(), cost });
+        }
+        let since = Instant::now();
+        let answers = self.toolbox.answer(&calls).await;
+        self.timing.tool_ms += milliseconds(since);
+        self.results.clear();
+        let mut ending = None;
+        for ((call, malformed), answer) in calls.iter().zip(answers) {
+            let answer = match (malformed, answer) {
+                (Some(reason), _) => ToolAnswer::failed(reason.clone()),
+                (None, Some(answer)) => answer,
+                (None, None) if self.is_own_function(seat, &call.name) => {
+                    if ending.is_some() {
+                        ToolAnswer::failed("the episode is over".to_owned())
+                    } else if self.seat != seat {
+                        ToolAnswer::failed("it is not your turn".to_owned())
+                    } else {
+                        // What the environment shows this seat first is the answer; `step` has recorded it.
+                        ending = self.step(seat, Deed::Call(call)).await.err();
+                        continue;
+                    }
+                }
+                (None, None) => ToolAnswer::failed(self.unknown_function(seat, &call.name)),
+            };
+            self.failures.extend(answer.failure);
+            self.costs.extend(answer.cost);
+            let text = text_of(&answer.content);
+            self.contexts[seat as usize].hear(Role::Tool, text.clone());
+            self.results.push(text);
+            self.turns.push(Turn::Answer { seat, id: call.id.clone(), content: answer.content, failed: answer.failed });
+        }
+        Ok(ending)
+    }
+
+    /// Gives a written call its id; a malformed one keeps its text and its fault.
+    fn number(&mut self, written: WrittenCall) -> (Call, Option<String>) {
+        let id = format!("call-{}", self.calls);
+        self.calls += 1;
+        match written {
+            WrittenCall::Sound { name, arguments } => (Call { id, name, arguments }, None),
+            WrittenCall::Malformed { text, reason } => {
+                (Call { id, name: String::new(), arguments: text }, Some(reason))
+            }
+        }
+    }
+
+    fn is_own_function(&self, seat: u32, name: &str) -> bool {
+        let known = self.contexts[seat as usize].functions.iter().any(|function| function.name == name);
+        known && !self.rollout.plugins.directory.contains_key(name)
+    }
+
+    fn unknown_function(&self, seat: u32, name: &str) -> String {
+        let functions = &self.contexts[seat as usize].functions;
+        let known: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
+        if known.is_empty() {
+            return format!("there is no function `{name}`, nor any other");
+        }
+        format!("there is no function `{name}`; there is {}", known.join(", "))
+    }
+
+    /// Acts for a seat and hands round what the environment says.
+    async fn step(&mut self, seat: u32, deed: Deed<'_>) -> Result<(), Ending> {
+        let during = format!("step {}", self.steps);
+        self.steps += 1;
+        let since = Instant::now();
+        let stepped = match self.injected.failure(&self.rollout.environment_boundary(), &during) {
+            Some(failure) => Err(failure),
+            None => {
+                let stepped = self.environment.step(seat, deed).await;
+                let stepped = stepped.map_err(|error| self.rollout.environment_failure(&during, error));
+                self.pay(during);
+                stepped
+            }
+        };
+        self.timing.environment_ms += milliseconds(since);
+        match stepped {
+            Ok(stepped) => self.take_in(stepped, seat, deed),
+            Err(failure) => {
+                self.failures.push(failure);
+                Err(Ending::EnvironmentFailed)
+            }
+        }
+    }
+
+    fn take_in(&mut self, stepped: Stepped, mover: u32, deed: Deed<'_>) -> Result<(), Ending> {
+        for rewards in &mut self.rewards {
+            let earned = stepped.rewards.iter().filter(|(seat, _)| *seat == rewards.seat);
+            rewards.rewards.push(sum(earned.map(|(_, reward)| *reward)));
+        }
+        let mut call = match deed {
+            Deed::Call(call) => Some(call),
+            Deed::Message(_) | Deed::Other(_) => None,
+        };
+        for (seat, content) in stepped.observations {
+            let text = text_of(&content);
+            match call.take_if(|_| seat == mover) {
+                Some(call) => {
+                    self.contexts[seat as usize].hear(Role::Tool, text.clone());
+                    self.results.push(text);
+                    self.turns.push(Turn::Answer { seat, id: call.id.clone(), content, failed: false });
+                }
+                None => self.show(seat, content),
+            }
+        }
+        if let Some(call) = call {
+            // The environment had nothing to say; the call is answered all the same.
+            self.contexts[mover as usize].hear(Role::Tool, String::new());
+            self.turns.push(Turn::Answer { seat: mover, id: call.id.clone(), content: vec![], failed: false });
+        }
+        self.extras = stepped.extras;
+        self.seat = stepped.seat;
+        if stepped.terminated {
+            Err(Ending::Terminated)
+        } else if stepped.truncated {
+            Err(Ending::Truncated)
+        } else {
+            Ok(())
+        }
+    }
+}

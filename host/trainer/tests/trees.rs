@@ -1,0 +1,46 @@
+//! Episodes that share a beginning: what they share is learnt once, by the mean of their advantages.
+
+mod common;
+
+use common::{episode, figure, segment, smallest, written};
+use gymkhana_episode::{EpisodeRecord, Fork, Seed, Segment};
+use gymkhana_trainer::advantage::{group_advantages, turn_advantage};
+use gymkhana_trainer::{Baseline, RlSettings, Scale, Settings, Trainer};
+
+/// Two turns of two tokens each; the second one is `last`.
+fn two_turns(last: u32) -> Segment {
+    let mut two = segment(&[257, 65], &written(&[66, 67]));
+    two.append_given(&[257], 0, 1);
+    two.append_sampled(&written(&[last, 258]), 0, 1).expect("equal columns");
+    two
+}
+
+/// A parent with reward 1, its branch in front of the second turn with 0, and a stranger with 0.
+fn group() -> Vec<EpisodeRecord> {
+    let parent = episode(0, 0, two_turns(70), 1.0);
+    let mut branch = episode(0, 1, two_turns(71), 0.0);
+    branch.forks.push(Fork { parent: parent.id, turns: vec![1], seed: Seed(0) });
+    vec![parent, branch, episode(0, 2, two_turns(72), 0.0)]
+}
+
+/// Leave-one-out: 1 - 0 = 1, and 0 - (1 + 0) / 2 = -1/2 twice. The first turn is the parent's and its branch's.
+#[test]
+fn a_shared_turn_has_the_mean_of_the_advantages_behind_it() {
+    let group = group();
+    let compared = group_advantages(&group, Baseline::LeaveOneOut, Scale::None);
+    let of = |member: usize, turn| turn_advantage(&compared, group[member].id, 0, turn);
+    assert_eq!([of(0, 0), of(0, 1)], [0.25, 1.0]);
+    assert_eq!([of(1, 1), of(2, 0), of(2, 1)], [-0.5; 3]);
+}
+
+#[tokio::test]
+async fn every_token_is_learnt_in_one_place() {
+    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let metrics = trainer.rl_step(&[group()], &RlSettings::default()).await.expect("a step");
+    // Four tokens each, of which the branch owns the last two.
+    assert_eq!(figure(&metrics, "tokens"), 10.0);
+    let strangers: Vec<EpisodeRecord> =
+        group().into_iter().map(|record| EpisodeRecord { forks: vec![], ..record }).collect();
+    let metrics = trainer.rl_step(&[strangers], &RlSettings::default()).await.expect("a step");
+    assert_eq!(figure(&metrics, "tokens"), 12.0);
+}

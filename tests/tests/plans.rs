@@ -1,0 +1,269 @@
+//! Sampling plans over real components.
+//!
+//! What is promised here:
+//! - a group has its budget of episodes whatever the plan, each under a number of its own, and the same ones whenever
+//!   it is played;
+//! - paths part where the policy is unsure after a tool's answer, and nowhere else;
+//! - what is kept of an oversampled group is marked, and everything is recorded;
+//! - a failed attempt is made again with the environment's hint;
+//! - an episode without hope ends early, and a turn limit may differ from group to group;
+//! - whatever a plan did, a replay gives the same bytes.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Table, call, limits, rollout};
+use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord, Phase, Sampled, Seed, TaskRef};
+use gymkhana_rollout::{
+    Branch, Conversation, Difference, GenerateRequest, Generated, GroupPlan, Guided, Hopeless, Keep, Limits,
+    Oversample, Policy, PolicyError, PolicyFuture, Prefixes, Probe, ReplyPiece, Rollout, Sampling, SamplingPlan,
+    ScoreRequest, Speaker, Stop,
+};
+
+/// Says what a function of the prompt's text and of chance makes it say, and is as unsure as that makes it.
+struct Unsure<'a, F> {
+    rollout: &'a Rollout,
+    say: F,
+}
+
+impl<F: Fn(&str, u64) -> (String, f32) + Send + Sync> Policy for Unsure<'_, F> {
+    fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
+        let prompt = self.rollout.chat().decode(&request.tokens).unwrap();
+        let (reply, entropy) = (self.say)(&prompt, request.seed.stream().bits());
+        let tokens = self.rollout.chat().encode_reply(&[ReplyPiece::Frame(&reply)]).unwrap();
+        let count = tokens.len();
+        let (log_probs, entropies, versions) = (vec![-0.5; count], vec![entropy; count], vec![0; count]);
+        let sampled = Sampled { tokens, log_probs, entropies, versions };
+        Box::pin(async move { Ok(Generated { sampled, stop: Stop::Token }) })
+    }
+
+    fn score(&self, _request: ScoreRequest) -> PolicyFuture<'_, Sampled> {
+        Box::pin(async { Err(PolicyError::CannotScore) })
+    }
+
+    fn release(&self, _conversation: Conversation) {}
+
+    fn context(&self) -> usize {
+        usize::MAX
+    }
+}
+
+fn group(size: u32) -> GroupPlan {
+    GroupPlan {
+        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
+        task: TaskRef { split: "train".to_owned(), index: 3 },
+        seeds: Seed(11),
+        sampling: Sampling::Temperature(1.0),
+        place: 0,
+        size,
+        turns: None,
+    }
+}
+
+/// Calls a tool twice, then guesses: one guess of two is right.
+fn guesses(prompt: &str, chance: u64) -> String {
+    match prompt.matches("<|im_start|>a").count() {
+        1 | 2 => call("echo", &format!("{{\"text\": \"{}\"}}", chance % 1000)),
+        _ if chance.is_multiple_of(2) => "yes".to_owned(),
+        _ => "no".to_owned(),
+    }
+}
+
+/// Two calls and a guess.
+fn three_turns() -> Limits {
+    Limits { turns: 3, ..limits() }
+}
+
+fn guessing_table() -> Table {
+    Table::new().environment("guest-hostile-environment", &[]).tool("guest-hostile-tool", &[])
+}
+
+/// Plays by a plan and checks what holds for every plan.
+async fn play_plan(
+    rollout: &Rollout,
+    plan: &SamplingPlan,
+    size: u32,
+    say: impl Fn(&str, u64) -> (String, f32) + Send + Sync,
+) -> Vec<EpisodeRecord> {
+    let policy = Unsure { rollout, say };
+    let records = rollout.run_plan(&group(size), plan, Speaker::Policy(&policy)).await.unwrap();
+    let members: BTreeSet<u32> = records.iter().map(|record| record.id.member).collect();
+    assert_eq!(members.len(), records.len(), "a number was given twice");
+    for record in &records {
+        let parent = |fork: &gymkhana_episode::Fork| records.iter().any(|other| other.id == fork.parent);
+        assert!(record.forks.iter().all(parent), "a parent is not in the group");
+        assert_eq!(record.failures, []);
+    }
+    let again = rollout.run_plan(&group(size), plan, Speaker::Policy(&policy)).await.unwrap();
+    let replayed = rollout.replay_group(&records).await.unwrap();
+    assert_eq!((records.len(), records.len()), (again.len(), replayed.len()));
+    for ((record, again), replayed) in records.iter().zip(&again).zip(&replayed) {
+        assert_eq!(Difference::between(record, again), None, "another time it came out otherwise");
+        assert_eq!(Difference::between(record, replayed), None);
+    }
+    assert_eq!(rollout.take_failed_forks().count, 0);
+    records
+}
+
+fn forked(records: &[EpisodeRecord]) -> Vec<&EpisodeRecord> {
+    records.iter().filter(|record| !record.forks.is_empty()).collect()
+}
+
+#[tokio::test]
+async fn paths_part_where_the_policy_is_unsure_after_an_answer() {
+    let rollout = rollout(&guessing_table(), three_turns()).await;
+    let plan = SamplingPlan::Branch(Branch { roots: 2, base: 0.5, slope: 1.0, threshold: 0.6, ..Branch::default() });
+    // Unsure from the second turn on: every turn but the first follows an answer.
+    let unsure = |prompt: &str, chance| {
+        let later = prompt.matches("<|im_start|>a").count() > 1;
+        (guesses(prompt, chance), if later { 2.0 } else { 0.5 })
+    };
+    let records = play_plan(&rollout, &plan, 8, unsure).await;
+    let members: Vec<u32> = records.iter().map(|record| record.id.member).collect();
+    assert_eq!(members, [0, 1, 2, 3, 4, 5, 6, 7]);
+    let forks = forked(&records);
+    assert_eq!(forks.len(), 6, "the whole budget of branches is used");
+    assert!(forks.iter().all(|record| record.forks.iter().all(|fork| fork.turns[0] >= 1)), "after an answer only");
+    // Sure of itself after answers, it branches nowhere: what is left begins at the start.
+    let sure = |prompt: &str, chance| (guesses(prompt, chance), 0.5);
+    let records = play_plan(&rollout, &plan, 8, sure).await;
+    assert_eq!((records.len(), forked(&records).len()), (8, 0));
+    // Unsure, but never after an answer.
+    let silent = |_: &str, chance: u64| ((if chance.is_multiple_of(2) { "yes" } else { "no" }).to_owned(), 9.0);
+    assert_eq!(forked(&play_plan(&rollout, &plan, 8, silent).await).len(), 0);
+}
+
+/// With beta = 1, an entropy of 3 at the start and one of 1 after answers: sigmoid(2) = 0.881, and 7 of 8 begin at the
+/// start; the other way round sigmoid(-2) = 0.119, and 1 does.
+#[tokio::test]
+async fn the_first_episode_says_how_many_begin_at_the_start() {
+    let rollout = rollout(&guessing_table(), three_turns()).await;
+    for (first, later, roots) in [(3.0, 1.0, 7), (1.0, 3.0, 1)] {
+        let branch = Branch { roots: 1, probe: Some(Probe { beta: 1.0 }), base: 9.0, ..Branch::default() };
+        let unsure = |prompt: &str, chance| {
+            let entropy = if prompt.matches("<|im_start|>a").count() > 1 { later } else { first };
+            (guesses(prompt, chance), entropy)
+        };
+        let records = play_plan(&rollout, &SamplingPlan::Branch(branch), 8, unsure).await;
+        // The probe itself is over when the others begin: with it alone nothing is left to branch from.
+        let branches = if roots == 1 { 0 } else { 8 - roots };
+        assert_eq!((records.len(), forked(&records).len()), (8, branches), "{first} {later}");
+    }
+}
+
+/// A penalty of 1 lets no path part twice in turns one behind the other.
+#[tokio::test]
+async fn a_path_that_has_just_parted_parts_less() {
+    let rollout = rollout(&guessing_table(), three_turns()).await;
+    let unsure = |prompt: &str, chance| (guesses(prompt, chance), 1.0);
+    let deepest = |records: &[EpisodeRecord]| records.iter().map(|record| record.forks.len()).max().unwrap();
+    let always = Branch { roots: 1, base: 5.0, penalty: Some(0.0), ..Branch::default() };
+    let records = play_plan(&rollout, &SamplingPlan::Branch(always), 8, unsure).await;
+    assert!(deepest(&records) >= 2, "forks of forks");
+    let once = Branch { penalty: Some(1.0), ..always };
+    let records = play_plan(&rollout, &SamplingPlan::Branch(once), 8, unsure).await;
+    for record in &records {
+        let turns: Vec<u32> = record.forks.iter().map(|fork| fork.taken()).collect();
+        assert!(turns.windows(2).all(|pair| pair[1] > pair[0] + 1), "{turns:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_budget_goes_to_prefixes_whose_outcome_is_open() {
+    let rollout = rollout(&guessing_table(), three_turns()).await;
+    let plan = SamplingPlan::Prefixes(Prefixes { roots: 4, ..Prefixes::default() });
+    let records = play_plan(&rollout, &plan, 10, |prompt, chance| (guesses(prompt, chance), 1.0)).await;
+    assert_eq!((records.len(), forked(&records).len()), (10, 6));
+    assert!(records.iter().any(|record| record.success) && records.iter().any(|record| !record.success));
+    // Where all fail alike nothing is open, and the budget is spent all the same.
+    let records = play_plan(&rollout, &plan, 6, |_, _| ("no".to_owned(), 1.0)).await;
+    assert_eq!(records.len(), 6);
+}
+
+#[tokio::test]
+async fn what_is_kept_of_an_oversampled_group_is_marked() {
+    let rollout = rollout(&guessing_table(), Limits { turns: 2, ..limits() }).await;
+    // Of three guesses two are right, and of three calls one fails.
+    let say = |prompt: &str, chance: u64| match prompt.matches("<|im_start|>a").count() {
+        1 if chance.is_multiple_of(3) => (call("failed", "{}"), 1.0),
+        1 => (call("echo", "{\"text\": \"fine\"}"), 1.0),
+        _ if chance % 3 < 2 => ("yes".to_owned(), 1.0),
+        _ => ("no".to_owned(), 1.0),
+    };
+    for keep in [Keep::Clean, Keep::Balanced] {
+        let plan = SamplingPlan::Oversample(Oversample { factor: 3, keep });
+        let records = play_plan(&rollout, &plan, 8, say).await;
+        assert_eq!(records.len(), 24);
+        let kept: Vec<&EpisodeRecord> = records.iter().filter(|record| record.selected).collect();
+        assert_eq!(kept.len(), 8);
+        let failed_call = |record: &&EpisodeRecord| common::answers(record)[0].1;
+        let clean_left = records.iter().filter(|record| record.success && !record.selected && !failed_call(record));
+        let unclean_kept = kept.iter().filter(|record| record.success && failed_call(record));
+        match keep {
+            // No solved episode with a failed call is kept while one without is left.
+            Keep::Clean => assert!(clean_left.count() == 0 || unclean_kept.count() == 0),
+            Keep::Balanced => assert_eq!(kept.iter().filter(|record| record.success).count(), 4),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_made_again_with_a_hint() {
+    let table = Table::new().environment("frozen-lake", &[("map", gymkhana_episode::Value::Text("4x4".to_owned()))]);
+    let rollout = rollout(&table, limits()).await;
+    // The way across the 4x4 map of Gymnasium; without the hint it walks into the first hole.
+    let way = ["down", "down", "right", "right", "down", "right"];
+    let say = move |prompt: &str, _| {
+        let turn = prompt.matches("<|im_start|>a").count() - 1;
+        let knows = prompt.contains("A hint: the goal is 6 steps from the start, and the way begins with down.");
+        (if knows { way[turn] } else { ["right", "down"][turn] }.to_owned(), 1.0)
+    };
+    let first = GroupPlan { task: TaskRef { split: "train".to_owned(), index: 0 }, ..group(2) };
+    let policy = Unsure { rollout: &rollout, say };
+    let plan = SamplingPlan::Guided(Guided { retries: 2 });
+    let records = rollout.run_plan(&first, &plan, Speaker::Policy(&policy)).await.unwrap();
+    let outcomes: Vec<(u32, bool, bool)> =
+        records.iter().map(|record| (record.id.member, record.guidance.is_some(), record.success)).collect();
+    assert_eq!(outcomes, [(0, false, false), (1, false, false), (2, true, true), (3, true, true)]);
+    let replayed = rollout.replay_group(&records).await.unwrap();
+    for (record, replayed) in records.iter().zip(&replayed) {
+        assert_eq!(Difference::between(record, replayed), None);
+    }
+}
+
+#[tokio::test]
+async fn an_episode_without_hope_ends_early() {
+    // On the left edge, left leads nowhere: the state comes again and again.
+    let lake = Table::new().environment("frozen-lake", &[]);
+    for (repeats, turns) in [(Some(2), 3), (None, 16)] {
+        let hopeless = Hopeless { repeats, failed_calls: None };
+        let rollout = rollout(&lake, Limits { hopeless, ..limits() }).await;
+        let records = play_plan(&rollout, &SamplingPlan::Groups, 1, |_, _| ("left".to_owned(), 1.0)).await;
+        let ending = if repeats.is_some() { Ending::Hopeless } else { Ending::TurnLimit };
+        assert_eq!((records[0].ending, common::answers(&records[0]).len()), (ending, 0));
+        assert_eq!(records[0].segments[0].turns.last(), Some(&(turns - 1)));
+    }
+    let hopeless = Hopeless { repeats: None, failed_calls: Some(2) };
+    let rollout = rollout(&guessing_table(), Limits { hopeless, ..limits() }).await;
+    let records = play_plan(&rollout, &SamplingPlan::Groups, 1, |prompt, _| {
+        let name = if prompt.matches("<|im_start|>a").count() == 2 { "state" } else { "failed" };
+        (call(name, "{}"), 1.0)
+    });
+    let records = records.await;
+    let failed: Vec<bool> = common::answers(&records[0]).into_iter().map(|(_, failed)| failed).collect();
+    assert_eq!((records[0].ending, &failed[..]), (Ending::Hopeless, &[true, false, true, true][..]));
+}
+
+#[tokio::test]
+async fn a_group_may_have_a_turn_limit_of_its_own() {
+    let rollout = rollout(&Table::new().environment("frozen-lake", &[]), limits()).await;
+    let policy = Unsure { rollout: &rollout, say: |_: &str, _| ("left".to_owned(), 1.0) };
+    let short = GroupPlan { turns: Some(3), ..group(1) };
+    let records = rollout.run_plan(&short, &SamplingPlan::Groups, Speaker::Policy(&policy)).await.unwrap();
+    assert_eq!((records[0].ending, records[0].turn_limit), (Ending::TurnLimit, 3));
+    let replayed = rollout.replay_group(&records).await.unwrap();
+    assert_eq!(Difference::between(&records[0], &replayed[0]), None);
+}
