@@ -4,18 +4,15 @@
 //! so that a busy machine slows both, and are shorter than a scheduler's slice, so that most are not interrupted; a
 //! figure is the median of its rounds.
 
-#![allow(clippy::print_stdout, reason = "the figures are this program's result")]
+mod figures;
 
-use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail};
-use guest_echo::Echo;
-use gymkhana_episode::{Ending, NamedValue, Part, Seed, TaskRef, Turn, Value, text_of};
-use gymkhana_sandbox::{
-    Deed, EnvironmentEpisode, Grants, Plugin, Sandbox, SandboxConfig, Scorer, Stepped, Trajectory, score,
-};
-use gymkhana_sdk::environment::{self, Episode};
+use anyhow::{Result, bail};
+use figures::native;
+use figures::{load, median, microseconds, print, text, train};
+use gymkhana_episode::{Ending, NamedValue, Part, Seed, Turn, Value};
+use gymkhana_sandbox::{Deed, EnvironmentEpisode, Sandbox, SandboxConfig, Scorer, Trajectory, score};
 
 const ROUNDS: usize = 301;
 const BENCHES: [&str; 3] = ["step", "instantiate", "reward"];
@@ -48,9 +45,8 @@ async fn step(sandbox: &Sandbox) -> Result<()> {
     let plugin = load(sandbox, "guest-echo")?;
     let task = train();
     let (mut episode, _) = EnvironmentEpisode::start(&plugin, &task, &[], Seed(1)).await?;
-    let (native, _) = Episode::<Echo>::start(&native_train(), Vec::new(), 1).map_err(|error| anyhow!("{error}"))?;
-    let mut native: Box<dyn NativeEnvironment> = std::hint::black_box(Box::new(native));
-    let message = vec![Part::Text("a".repeat(100))];
+    let mut native = native::echo()?;
+    let message = text(&"a".repeat(100));
     let (mut sandboxed, mut natively) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let started = Instant::now();
@@ -74,7 +70,7 @@ async fn instantiate(sandbox: &Sandbox) -> Result<()> {
     let reward = load(sandbox, "answer-match")?;
     let echo = load(sandbox, "guest-echo")?;
     let task = train();
-    let message = vec![Part::Text("a".repeat(100))];
+    let message = text(&"a".repeat(100));
     let (mut bare, mut whole) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let started = Instant::now();
@@ -135,62 +131,4 @@ fn kilobyte_turns() -> Vec<Turn> {
         (0..9).map(|turn| if turn % 2 == 0 { observation(filler.clone()) } else { message(filler.clone()) }).collect();
     turns.push(message(format!("{filler} Answer: 42")));
     turns
-}
-
-/// The echo guest's own code, called without a border in between.
-trait NativeEnvironment {
-    fn step(&mut self, seat: u32, message: &[Part]) -> Result<Stepped>;
-}
-
-impl NativeEnvironment for Episode<Echo> {
-    fn step(&mut self, seat: u32, message: &[Part]) -> Result<Stepped> {
-        let deed = environment::Deed::Message(gymkhana_sdk::text(text_of(message)));
-        let stepped = Episode::step(self, environment::Action { seat, deed }).map_err(|error| anyhow!("{error}"))?;
-        let content = |content: gymkhana_sdk::Content| vec![Part::Text(gymkhana_sdk::text_of(&content))];
-        Ok(Stepped {
-            observations: stepped.observations.into_iter().map(|seen| (seen.seat, content(seen.content))).collect(),
-            rewards: stepped.rewards.into_iter().map(|earned| (earned.seat, earned.reward)).collect(),
-            terminated: stepped.terminated,
-            truncated: stepped.truncated,
-            extras: Vec::new(),
-            seat: stepped.seat,
-        })
-    }
-}
-
-fn native_train() -> gymkhana_sdk::Task {
-    gymkhana_sdk::Task { split: "train".to_owned(), index: 0 }
-}
-
-fn train() -> TaskRef {
-    TaskRef { split: "train".to_owned(), index: 0 }
-}
-
-fn load(sandbox: &Sandbox, name: &str) -> Result<Plugin> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|folder| folder.join("wit").exists());
-    let target = root.context("the repository's root")?.join("target");
-    let built = target.join(format!("wasm32-wasip2/release/{}.wasm", name.replace('-', "_")));
-    let path = Some(target.join(format!("plugins/{name}.wasm"))).filter(|path| path.exists()).unwrap_or(built);
-    Plugin::load(sandbox, &path, &Grants::default()).with_context(|| format!("run `cargo xtask plugins` for `{name}`"))
-}
-
-fn microseconds(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1e6
-}
-
-fn median(mut rounds: Vec<f64>) -> f64 {
-    rounds.sort_by(f64::total_cmp);
-    rounds[rounds.len() / 2]
-}
-
-fn print(bench: &str, value: f64, versus: &str, versus_value: f64) {
-    let line = serde_json::json!({
-        "bench": bench,
-        "value": value,
-        "unit": "µs",
-        "versus": versus,
-        "versus_value": versus_value,
-        "ratio": value / versus_value,
-    });
-    println!("{line}");
 }

@@ -12,12 +12,16 @@ Usage: cargo xtask COMMAND
   test [--peers]               set up, then check and test everything; with --peers
                                also against transformers, pandas and the like
   bench [NAME]                 measure, one JSON line a figure; NAME is one of
-                               step, instantiate, reward, generate, train";
+                               sandbox, density, hung, step, instantiate, reward,
+                               generate, train";
 
 const COMMANDS: [&str; 6] = ["setup", "plugins", "demo", "test", "bench", "help"];
 
 /// What can be measured, and in which example program.
-pub const BENCHES: [(&str, &str); 5] = [
+pub const BENCHES: [(&str, &str); 8] = [
+    ("sandbox", "bench_costs"),
+    ("density", "bench_density"),
+    ("hung", "bench_hung"),
     ("step", "bench_sandbox"),
     ("instantiate", "bench_sandbox"),
     ("reward", "bench_sandbox"),

@@ -2,6 +2,7 @@
 
 mod args;
 mod error;
+mod harmless;
 mod inspect;
 mod options;
 mod plugins;

@@ -96,8 +96,12 @@ fn compiled_plugins() -> Option<PathBuf> {
 /// Compiles the plugins and puts them together as the run file says.
 pub async fn assemble(file: &RunFile, sandbox: &Sandbox, files: &[PluginFile]) -> CliResult<PluginSet> {
     let mut sorted: BTreeMap<Kind, Vec<Plugin>> = BTreeMap::new();
+    let mut plugins = Vec::new();
     for PluginFile { origin, bytes } in files {
-        let plugin = Plugin::from_bytes(sandbox, origin, bytes, &Grants::default()).users()?;
+        plugins.push(share(file, Plugin::from_bytes(sandbox, origin, bytes, &Grants::default()).users()?)?);
+    }
+    sections_have_plugins("plugins", file.plugins.keys(), &plugins)?;
+    for plugin in plugins {
         for kind in &plugin.manifest().kinds {
             sorted.entry(*kind).or_default().push(plugin.clone());
         }
@@ -117,6 +121,20 @@ pub async fn assemble(file: &RunFile, sandbox: &Sandbox, files: &[PluginFile]) -
     });
     let (tools, rewards) = (tools.collect::<CliResult<_>>()?, rewards.collect::<CliResult<_>>()?);
     PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).users()
+}
+
+/// The plugin, shared if the run file says so.
+fn share(file: &RunFile, plugin: Plugin) -> CliResult<Plugin> {
+    if !file.plugins.get(plugin.name()).is_some_and(|section| section.shared) {
+        return Ok(plugin);
+    }
+    if plugin.manifest().kinds.iter().all(|kind| *kind == Kind::Reward) {
+        return Err(CliError::mistake(format!(
+            "plugins.{name}.shared is set, but `{name}` is a reward, and rewards never share an instance; leave it out",
+            name = plugin.name()
+        )));
+    }
+    Ok(plugin.shared_by(file.sandbox.shared_episodes))
 }
 
 fn with_nearest_option(error: SetError) -> anyhow::Error {

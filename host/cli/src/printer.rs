@@ -1,4 +1,5 @@
-//! The one owner of standard output and standard error: results on the one, talk on the other.
+//! The one owner of standard output and standard error: results on the one, talk on the other. Whatever a plugin or
+//! a model put into a text is made harmless here.
 //!
 //! On a terminal a bar shows what the run is at; elsewhere plain lines do, at most one every few seconds.
 
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::{Blame, CliError, CliResult};
+use crate::harmless::harmless;
 
 /// Between two plain lines of one piece of work.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -32,7 +34,8 @@ impl Printer {
 
     /// Prints a result.
     pub fn result(&self, text: impl std::fmt::Display) {
-        if let Err(error) = self.beside_bar(|| writeln!(stdout(), "{text}")) {
+        let text = text.to_string();
+        if let Err(error) = self.beside_bar(|| writeln!(stdout(), "{}", harmless(&text))) {
             // A reader that went away, such as `head`, is no error.
             if error.kind() != ErrorKind::BrokenPipe {
                 self.unprinted.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -48,7 +51,8 @@ impl Printer {
 
     /// Tells what is going on.
     pub fn talk(&self, text: impl std::fmt::Display) {
-        let _gone = self.beside_bar(|| writeln!(stderr(), "{text}"));
+        let text = text.to_string();
+        let _gone = self.beside_bar(|| writeln!(stderr(), "{}", harmless(&text)));
     }
 
     fn beside_bar<T>(&self, write: impl FnOnce() -> T) -> T {

@@ -37,6 +37,7 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     let run = RunReader::open(&args.dir)?;
     let mut file = RunFile::parse(&run.run_text()?, "run.toml", &[]).users()?;
     (file.sandbox.budget_seconds, file.sandbox.wall_seconds) = (PATIENCE, PATIENCE);
+    file.sandbox.episode_budget_seconds = PATIENCE;
     let files = plugins::recorded_files(&run)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
     let tally = runtime.block_on(async {

@@ -95,18 +95,9 @@ fn show_episode(record: &EpisodeRecord, printer: &Printer) {
     ));
 }
 
-/// One labelled line; text of several lines is indented below its label. Control characters are made visible, so
-/// that no plugin and no model can write to the reader's terminal.
+/// One labelled line; text of several lines is indented below its label.
 fn line(label: &str, text: &str) -> String {
-    let mut shown = String::new();
-    for character in text.chars() {
-        match character {
-            '\n' => shown.push_str("\n                       "),
-            control if control.is_control() => shown.extend(control.escape_default()),
-            other => shown.push(other),
-        }
-    }
-    format!("{label:>21}  {shown}")
+    format!("{label:>21}  {}", text.replace('\n', "\n                       "))
 }
 
 fn fact(fact: &NamedValue) -> String {

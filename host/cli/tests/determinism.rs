@@ -60,7 +60,7 @@ impl Essence {
         let names = |essence: &Self| essence.weights.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(self), names(other));
         let files =
-            ["0-000003", "1-000004"].map(|step| ["model", "trainer"].map(|file| format!("{step}/{file}.safetensors")));
+            ["0-000004", "1-000004"].map(|step| ["model", "trainer"].map(|file| format!("{step}/{file}.safetensors")));
         assert_eq!(names(self), files.concat());
         for (name, bytes) in &self.weights {
             assert!(*bytes == other.weights[name], "{name} differs");

@@ -190,3 +190,15 @@ fn too_many_failures_stop_the_run_with_their_count_and_the_last_of_them() {
     // What was played is kept, to be looked at.
     assert!(desk.host(&["show", "out"]).succeeded().contains("not finished"));
 }
+
+#[test]
+fn a_flood_of_terminal_escapes_is_shown_written_out() {
+    let desk = desk("escape", 1.0);
+    desk.run(PLUGINS, &[]).succeeded();
+    let records = desk.episodes();
+    let flooded = records.iter().find(|record| record.success).expect("somebody said yes");
+    let shown = desk.host(&["show", "out", "--episode", &flooded.id.to_string()]).succeeded();
+    assert!(shown.contains(r"\u{1b}[2J\u{1b}]0;owned\u{7}\r\u{202e}"), "{shown:.500}");
+    let obeyed = |character: &char| (character.is_control() && *character != '\n') || *character == '\u{202e}';
+    assert_eq!(shown.chars().find(obeyed), None);
+}

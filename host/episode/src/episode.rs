@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Boundary, Content, Ending, EpisodeId, Failure, Fork, Function, NamedValue, Score, Seed, Segment, TaskRef, Turn,
+    Boundary, CallCost, Content, Ending, EpisodeId, Failure, Fork, Function, NamedValue, Score, Seed, Segment, TaskRef,
+    Turn,
 };
 
 /// The number of this record's shape. It grows with every change that an older reader would misread.
@@ -109,6 +110,8 @@ pub struct EpisodeRecord {
     pub selected: bool,
     /// All that failed, in order.
     pub failures: Vec<Failure>,
+    /// What the calls of plugins used, in their order.
+    pub costs: Vec<CallCost>,
     /// Where the time went.
     pub timing: Timing,
 }

@@ -38,6 +38,8 @@ pub enum FailureKind {
     Trap,
     /// The guest ran longer than its budget of running time.
     Budget,
+    /// The guest used up its fuel, which is counted by instructions: the same call ends at the same one again.
+    Fuel,
     /// The call took longer than the wall cap.
     Deadline,
     /// The guest wanted more memory or table space than its limit.
@@ -48,6 +50,8 @@ pub enum FailureKind {
     Malformed,
     /// The plugin answered with an error of its own.
     Refused,
+    /// Another episode ended the instance that this one shared with it.
+    Neighbour,
     /// No live instance became free in time.
     Capacity,
     /// A fault outside every guest: the policy, the file system, the host.
@@ -58,13 +62,13 @@ impl FailureKind {
     /// Whether the host is at fault: no plugin and no agent pays for it. The episode is tried again, then dropped.
     #[must_use]
     pub fn is_hosts(self) -> bool {
-        matches!(self, Self::Capacity | Self::Fault)
+        matches!(self, Self::Neighbour | Self::Capacity | Self::Fault)
     }
 
-    /// Whether the clock of the machine decided: such a failure is injected on replay, as it may not come again.
+    /// Whether the clock or the scheduler of the machine decided: such a failure is injected on replay, as it may not come again.
     #[must_use]
     pub fn depends_on_time(self) -> bool {
-        matches!(self, Self::Budget | Self::Deadline | Self::Capacity | Self::Fault)
+        matches!(self, Self::Budget | Self::Deadline | Self::Neighbour | Self::Capacity | Self::Fault)
     }
 }
 

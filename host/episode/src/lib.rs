@@ -5,6 +5,7 @@
 //! types here; the crates above move them about.
 
 mod content;
+mod cost;
 mod ending;
 mod episode;
 mod failure;
@@ -16,6 +17,7 @@ mod segment;
 mod transcript;
 
 pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, text_of};
+pub use cost::{CallCost, Cost};
 pub use ending::Ending;
 pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
 pub use failure::{Boundary, Failure, FailureKind};

@@ -8,6 +8,7 @@ use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, Optional};
 use crate::RolloutError;
 use crate::context::Context;
 use crate::play::{EpisodePlan, Play, milliseconds};
+use crate::tools::FinalViews;
 
 impl Play<'_> {
     /// Looks once more at everything and writes the record.
@@ -23,8 +24,9 @@ impl Play<'_> {
             privileged = self.look(Optional::Privileged, "privileged", EnvironmentEpisode::privileged).await;
             hint = self.look(Optional::Guidance, "guidance", EnvironmentEpisode::guidance).await;
         }
-        let (views, failures) = self.toolbox.final_views().await;
+        let FinalViews { views, failures, costs } = self.toolbox.final_views().await;
         self.failures.extend(failures);
+        self.costs.extend(costs);
         self.timing.total_ms = milliseconds(self.begun);
         let turn_limit = self.turn_limit();
         Ok(EpisodeRecord {
@@ -35,6 +37,7 @@ impl Play<'_> {
             extras: self.extras,
             privileged: privileged.unwrap_or_default(),
             views,
+            costs: self.costs,
             timing: self.timing,
             forks: self.forks,
             hint,
@@ -55,7 +58,11 @@ impl Play<'_> {
         }
         let seen = match self.injected.failure(&self.rollout.environment_boundary(), during) {
             Some(failure) => Err(failure),
-            None => look(&mut self.environment).await.map_err(|error| self.rollout.environment_failure(during, error)),
+            None => {
+                let seen = look(&mut self.environment).await;
+                self.pay(during.to_owned());
+                seen.map_err(|error| self.rollout.environment_failure(during, error))
+            }
         };
         seen.map_err(|failure| self.failures.push(failure)).ok()
     }
@@ -102,6 +109,7 @@ fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeR
         rewards: vec![],
         success: false,
         failures,
+        costs: vec![],
         timing: Timing::default(),
     }
 }

@@ -88,6 +88,7 @@ impl<'a> Play<'a> {
             rewards: self.rewards.clone(),
             extras: self.extras.clone(),
             failures: self.failures.clone(),
+            costs: self.costs.clone(),
             timing: self.timing,
             begun: self.begun,
             seat: self.seat,
@@ -276,5 +277,7 @@ impl Rollout {
 fn unscored(record: &EpisodeRecord) -> EpisodeRecord {
     let mut record = EpisodeRecord { training_step: 0, selected: true, ..record.clone() };
     record.forget_scores();
+    // A copied instance began in the midst of things.
+    record.costs.clear();
     record
 }

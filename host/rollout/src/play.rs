@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gymkhana_episode::{
-    Boundary, Content, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Fork, Function, NamedValue, Opening,
-    SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
+    Boundary, CallCost, Content, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Fork, Function, NamedValue,
+    Opening, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
 };
 use gymkhana_sandbox::{CallError, EnvironmentEpisode};
 
@@ -69,6 +69,7 @@ pub(crate) struct Play<'a> {
     pub(crate) rewards: Vec<SeatRewards>,
     pub(crate) extras: Vec<NamedValue>,
     pub(crate) failures: Vec<Failure>,
+    pub(crate) costs: Vec<CallCost>,
     pub(crate) timing: Timing,
     pub(crate) begun: Instant,
     /// Whose turn it is.
@@ -137,6 +138,7 @@ impl<'a> Play<'a> {
             rewards: vec![],
             extras: vec![],
             failures: vec![],
+            costs: vec![],
             timing: Timing::default(),
             begun,
             seat: started.seat,
@@ -148,6 +150,7 @@ impl<'a> Play<'a> {
             reseeds: VecDeque::new(),
             seen: Seen::default(),
         };
+        play.pay("start".to_owned());
         match play.open() {
             Ok(()) => Ok(Begun::Playing(Box::new(play))),
             Err(failure) => {
@@ -190,6 +193,12 @@ impl<'a> Play<'a> {
     pub(crate) fn show(&mut self, seat: u32, content: Content) {
         self.contexts[seat as usize].hear(Role::User, text_of(&content));
         self.turns.push(Turn::Observation { seat, content });
+    }
+
+    /// Writes down what the environment's last call used.
+    pub(crate) fn pay(&mut self, during: String) {
+        let at = self.rollout.environment_boundary();
+        self.costs.push(CallCost { at, during, cost: self.environment.cost() });
     }
 
     fn seats(&self) -> u32 {

@@ -1,6 +1,6 @@
 //! Compares a replayed episode with its record, byte by byte of what plugins produced.
 
-use gymkhana_episode::{EpisodeRecord, Timing};
+use gymkhana_episode::{CallCost, EpisodeRecord, Failure, Timing};
 use serde::Serialize;
 
 /// Where a replay says something else than the record.
@@ -15,8 +15,9 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// The first difference between a record and its replay; none when every byte is equal. Wall-clock times are
-    /// not compared.
+    /// The first difference between a record and its replay; none when every byte is equal. Times are not compared,
+    /// nor is what a call used that ended by the machine's clock: a replay does not make it again. What a fork's calls used
+    /// is not compared either: a copied instance began in the midst of things, and a replayed one at the start.
     #[must_use]
     pub fn between(recorded: &EpisodeRecord, replayed: &EpisodeRecord) -> Option<Self> {
         let (left, right) = (timeless(recorded), timeless(replayed));
@@ -26,7 +27,14 @@ impl Difference {
 }
 
 fn timeless(record: &EpisodeRecord) -> EpisodeRecord {
-    EpisodeRecord { timing: Timing::default(), ..record.clone() }
+    let again = |cost: &&CallCost| {
+        let failed = |failure: &Failure| failure.at == cost.at && failure.during == cost.during;
+        !record.failures.iter().any(|failure| failed(failure) && failure.kind.depends_on_time())
+    };
+    let whole = record.forks.is_empty();
+    let mut costs: Vec<CallCost> = record.costs.iter().filter(again).filter(|_| whole).cloned().collect();
+    costs.iter_mut().for_each(|call| call.cost.running_us = 0.0);
+    EpisodeRecord { costs, timing: Timing::default(), ..record.clone() }
 }
 
 fn as_json(record: &impl Serialize) -> serde_json::Value {

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use gymkhana_episode::{Boundary, Call, Content, Failure, FailureKind, Function, NamedValue, Part, Seed};
-use gymkhana_sandbox::{CallError, Optional, ToolSession};
+use gymkhana_episode::{
+    Boundary, Call, CallCost, Content, Cost, Failure, FailureKind, Function, NamedValue, Part, Seed,
+};
+use gymkhana_sandbox::{CallError, Optional, Spent, ToolSession};
 
 use crate::Rollout;
 use crate::injected::Injected;
@@ -23,12 +25,23 @@ pub(crate) struct ToolAnswer {
     pub(crate) content: Content,
     pub(crate) failed: bool,
     pub(crate) failure: Option<Failure>,
+    /// What the call used; none if nothing was called.
+    pub(crate) cost: Option<CallCost>,
+}
+
+/// What the tools show at the end.
+#[derive(Default)]
+pub(crate) struct FinalViews {
+    /// Fields, as `tool.field`.
+    pub(crate) views: Vec<NamedValue>,
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) costs: Vec<CallCost>,
 }
 
 impl ToolAnswer {
     /// The call did not work, for this reason.
     pub(crate) fn failed(reason: String) -> Self {
-        Self { content: vec![Part::Text(reason)], failed: true, failure: None }
+        Self { content: vec![Part::Text(reason)], failed: true, failure: None, cost: None }
     }
 }
 
@@ -46,6 +59,8 @@ struct Session<'a> {
     live: Option<ToolSession>,
     /// How often it had to start again.
     restarts: u32,
+    /// What sessions that failed had used.
+    spent: Spent,
 }
 
 impl<'a> Toolbox<'a> {
@@ -55,7 +70,7 @@ impl<'a> Toolbox<'a> {
             let setup = setup.iter().find(|(tool, _)| tool == name).map(|(_, bytes)| bytes.clone());
             let seed = tool_seed(seed, name);
             let injected = Arc::clone(injected);
-            Session { tool, injected, setup, seed, live: None, restarts: 0 }
+            Session { tool, injected, setup, seed, live: None, restarts: 0, spent: Spent::default() }
         });
         Self { rollout, sessions: sessions.collect() }
     }
@@ -122,28 +137,33 @@ impl<'a> Toolbox<'a> {
         answers
     }
 
-    /// The final views of the tools that were called and have one, as `tool.field`.
-    pub(crate) async fn final_views(&mut self) -> (Vec<NamedValue>, Vec<Failure>) {
-        let (mut views, mut failures) = (Vec::new(), Vec::new());
+    /// The final views of the tools that were called and have one.
+    pub(crate) async fn final_views(&mut self) -> FinalViews {
+        let mut seen = FinalViews::default();
         for session in &mut self.sessions {
             let plugin = &session.tool.bound.plugin;
             let injected = session.injected.failure(&session.boundary(), FINAL_VIEW);
             let Some(live) = session.live.as_mut().filter(|_| plugin.offers(Optional::FinalView)) else { continue };
             let viewed = match injected {
                 Some(failure) => Err(failure),
-                None => live.final_view().await.map_err(|error| session.failure(FINAL_VIEW, error)),
+                None => {
+                    let viewed = live.final_view().await;
+                    let cost = live.cost();
+                    seen.costs.push(session.cost(FINAL_VIEW, cost));
+                    viewed.map_err(|error| session.failure(FINAL_VIEW, error))
+                }
             };
             match viewed {
                 Ok(fields) => {
-                    views.extend(fields.into_iter().map(|field| NamedValue {
+                    seen.views.extend(fields.into_iter().map(|field| NamedValue {
                         name: format!("{}.{}", plugin.name(), field.name),
                         value: field.value,
                     }));
                 }
-                Err(failure) => failures.push(failure),
+                Err(failure) => seen.failures.push(failure),
             }
         }
-        (views, failures)
+        seen
     }
 }
 
@@ -164,50 +184,73 @@ impl<'a> Session<'a> {
         };
         let live = copied.map_err(|error| self.failure("fork", error))?;
         let (injected, setup) = (Arc::clone(&self.injected), self.setup.clone());
-        Ok(Session { tool: self.tool, injected, setup, seed, live, restarts: self.restarts })
+        let (restarts, spent) = (self.restarts, self.spent);
+        Ok(Session { tool: self.tool, injected, setup, seed, live, restarts, spent })
     }
 
     async fn answer(&mut self, call: &Call) -> ToolAnswer {
-        let error = match self.try_call(call).await {
-            Ok(answer) => return answer,
+        let (answer, cost) = self.try_call(call).await;
+        let cost = cost.map(|cost| self.cost(&call.id, cost));
+        let error = match answer {
+            Ok(answer) => return ToolAnswer { cost, ..answer },
             Err(error) => error,
         };
         let lost = error.kind != FailureKind::Refused;
         if lost {
-            self.live = None;
+            if let Some(failed) = self.live.take() {
+                self.spent = failed.spent();
+            }
             self.restarts += 1;
         }
         // The words are chosen by kind: they are the same on every machine and on a replay.
         let reason = match error.kind {
             FailureKind::Trap => "it crashed",
-            FailureKind::Budget | FailureKind::Deadline => "it ran out of time",
+            FailureKind::Budget | FailureKind::Fuel | FailureKind::Deadline => "it ran out of time",
             FailureKind::Memory => "it ran out of memory",
             FailureKind::ResultSize => "its answer was too large",
             FailureKind::Malformed => "its answer was malformed",
             FailureKind::Refused => error.message.as_str(),
             // No policy reads this: the episode is dropped.
-            FailureKind::Capacity | FailureKind::Fault => "the host could not run it",
+            FailureKind::Neighbour | FailureKind::Capacity | FailureKind::Fault => "the host could not run it",
         };
         let loss = if lost { "; its state is lost" } else { "" };
         let failed = ToolAnswer::failed(format!("the tool failed: {reason}{loss}"));
-        ToolAnswer { failure: Some(self.failure(&call.id, error)), ..failed }
+        ToolAnswer { failure: Some(self.failure(&call.id, error)), cost, ..failed }
     }
 
-    async fn try_call(&mut self, call: &Call) -> Result<ToolAnswer, CallError> {
+    /// Calls, in a session that is opened if need be; with what that used, if anything was called.
+    async fn try_call(&mut self, call: &Call) -> (Result<ToolAnswer, CallError>, Option<Cost>) {
         if let Some(failure) = self.injected.failure(&self.boundary(), &call.id) {
-            return Err(CallError { kind: failure.kind, message: failure.message });
+            return (Err(CallError { kind: failure.kind, message: failure.message }), None);
         }
-        let session = match &mut self.live {
-            Some(session) => session,
+        let (session, opening) = match &mut self.live {
+            Some(session) => (session, Cost::default()),
             None => {
                 let bound = &self.tool.bound;
                 let seed = self.seed.child(self.restarts);
-                let opened = ToolSession::open(&bound.plugin, self.setup.as_deref(), &bound.options, seed).await?;
-                self.live.insert(opened)
+                match ToolSession::open(&bound.plugin, self.setup.as_deref(), &bound.options, seed).await {
+                    Ok(mut opened) => {
+                        opened.charge(self.spent);
+                        let cost = opened.cost();
+                        (self.live.insert(opened), cost)
+                    }
+                    Err(error) => return (Err(error), None),
+                }
             }
         };
-        let answer = session.call(call).await?;
-        Ok(ToolAnswer { content: answer.content, failed: answer.failed, failure: None })
+        let answer = session.call(call).await;
+        let cost = opening + session.cost();
+        let answer = answer.map(|answer| ToolAnswer {
+            content: answer.content,
+            failed: answer.failed,
+            failure: None,
+            cost: None,
+        });
+        (answer, Some(cost))
+    }
+
+    fn cost(&self, during: &str, cost: Cost) -> CallCost {
+        CallCost { at: self.boundary(), during: during.to_owned(), cost }
     }
 
     fn boundary(&self) -> Boundary {

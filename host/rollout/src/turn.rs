@@ -64,6 +64,7 @@ impl Play<'_> {
                 (None, None) => ToolAnswer::failed(self.unknown_function(seat, &call.name)),
             };
             self.failures.extend(answer.failure);
+            self.costs.extend(answer.cost);
             let text = text_of(&answer.content);
             self.contexts[seat as usize].hear(Role::Tool, text.clone());
             self.results.push(text);
@@ -105,11 +106,12 @@ impl Play<'_> {
         let since = Instant::now();
         let stepped = match self.injected.failure(&self.rollout.environment_boundary(), &during) {
             Some(failure) => Err(failure),
-            None => self
-                .environment
-                .step(seat, deed)
-                .await
-                .map_err(|error| self.rollout.environment_failure(&during, error)),
+            None => {
+                let stepped = self.environment.step(seat, deed).await;
+                let stepped = stepped.map_err(|error| self.rollout.environment_failure(&during, error));
+                self.pay(during);
+                stepped
+            }
         };
         self.timing.environment_ms += milliseconds(since);
         match stepped {

@@ -12,8 +12,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::CallError;
 
-/// Memory mappings of one live instance: two for its fiber stack, up to four for its copy-on-write memory.
-const MAPPINGS_PER_PLACE: u64 = 6;
+/// Memory mappings of one live instance: two for its fiber stack, up to two for its memory and tables.
+const MAPPINGS_PER_PLACE: u64 = 4;
+
+/// Memory mappings that are left to the model, the allocator and the threads, where there are so many.
+const RESERVED: u64 = 15_000;
 
 /// Beyond this many the pool's reserved addresses, over 4 GiB each, would crowd the 128 TiB that a process has.
 const MOST_PLACES: u64 = 10_000;
@@ -21,11 +24,12 @@ const MOST_PLACES: u64 = 10_000;
 /// Linux's default, for machines that do not say.
 const DEFAULT_MAP_COUNT: u64 = 65_530;
 
-/// How many instances may be live in a process that may have `max_map_count` memory mappings: those that fill half
-/// of them. The other half is for the model, the allocator and the threads.
+/// How many instances may be live in a process that may have `max_map_count` memory mappings: those that fill what is
+/// not reserved, and at least half of them.
 #[must_use]
 pub fn places_for(max_map_count: u64) -> u32 {
-    let places = (max_map_count / 2 / MAPPINGS_PER_PLACE).clamp(1, MOST_PLACES);
+    let reserved = RESERVED.min(max_map_count / 2);
+    let places = ((max_map_count - reserved) / MAPPINGS_PER_PLACE).clamp(1, MOST_PLACES);
     u32::try_from(places).unwrap_or(u32::MAX)
 }
 
@@ -96,10 +100,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_fills_half_of_the_mappings() {
-        assert_eq!(places_for(65_530), 5_460); // Linux's default: 65,530 / 2 / 6
-        assert_eq!(places_for(262_144), 10_000); // 21,845 would need more addresses than there are
-        assert_eq!(places_for(120), 10);
+    fn the_bound_fills_what_is_not_reserved() {
+        assert_eq!(places_for(65_530), 10_000); // Linux's default: (65,530 - 15,000) / 4, and no more than there may be
+        assert_eq!(places_for(262_144), 10_000); // 61,786 would need more addresses than there are
+        assert_eq!(places_for(50_000), 8_750); // (50,000 - 15,000) / 4
+        assert_eq!(places_for(120), 15); // half of it, over four
         assert_eq!(places_for(0), 1);
     }
 

@@ -3,11 +3,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What one plugin may use. The times hold for each call, the sizes for each live instance.
+/// What one plugin may use. Where nothing else is said, times hold for each call and sizes for each live instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How long the guest itself may run in one call: the processor's time of its slices, not that of its neighbours.
     pub budget: Duration,
+    /// How long the guest may run in all calls of one episode.
+    pub episode_budget: Duration,
+    /// How much fuel one call may use: about one for each instruction, the same on every machine. Code that counts it
+    /// runs a tenth slower; without this and the next it is not counted.
+    pub fuel_per_call: Option<u64>,
+    /// How much fuel all calls of one episode may use.
+    pub fuel_per_episode: Option<u64>,
     /// How long one call may take by the wall clock, whatever it waits for.
     pub wall: Duration,
     /// Linear memory of all its core instances together, in bytes.
@@ -26,6 +33,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             budget: Duration::from_secs(1),
+            episode_budget: Duration::from_secs(60),
+            fuel_per_call: None,
+            fuel_per_episode: None,
             wall: Duration::from_secs(30),
             memory_bytes: 64 << 20,
             table_elements: 20_000,
@@ -33,6 +43,14 @@ impl Default for Limits {
             result_bytes: 8 << 20,
             log_bytes: 64 << 10,
         }
+    }
+}
+
+impl Limits {
+    /// Whether guests are compiled so that they count their fuel.
+    #[must_use]
+    pub fn count_fuel(&self) -> bool {
+        self.fuel_per_call.is_some() || self.fuel_per_episode.is_some()
     }
 }
 

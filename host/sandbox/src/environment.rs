@@ -3,12 +3,16 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use gymkhana_episode::{Call, Content, NamedValue, Opening, Part, SeatFunctions, Seed, TaskRef};
+use gymkhana_episode::{Call, Content, Cost, NamedValue, Opening, Part, SeatFunctions, Seed, TaskRef};
+use wasmtime::Store;
+use wasmtime::component::Instance;
 
 use crate::bindings::exports::gymkhana::plugin::{environment, environment_oracle, environment_render};
 use crate::convert::Parts;
 use crate::live::{Entry, HostSide, Slot, look};
 use crate::plugin::offered;
+use crate::room::Closing;
+use crate::state::State;
 use crate::{CallError, CallFuture, EnvironmentInfo, LogLine, Plugin, SplitInfo, convert, info};
 
 /// How an episode began.
@@ -78,7 +82,7 @@ pub struct Snapshot {
     pub(crate) totals: Vec<f64>,
 }
 
-/// One episode in a store of its own. Dropping it ends it.
+/// One episode, in a store of its own unless the plugin is shared. Dropping it ends it.
 pub struct EnvironmentEpisode {
     plugin: Plugin,
     info: Arc<EnvironmentInfo>,
@@ -97,7 +101,7 @@ impl Plugin {
         Box::pin(async move {
             let describe = async || {
                 let mut slot = open(self, Seed(0)).await?;
-                let mut live = slot.enter(Entry::Look("describe"))?;
+                let mut live = slot.enter(Entry::Look("describe")).await?;
                 let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_describe(&mut live.store))).await;
                 slot.leave_plain(live, outcome, info::environment).map(Arc::new)
             };
@@ -113,16 +117,26 @@ impl Plugin {
         Box::pin(async move {
             let mut slot = open(self, Seed(0)).await?;
             let options = convert::named_value_params(options);
-            let mut live = slot.enter(Entry::Look("splits"))?;
+            let mut live = slot.enter(Entry::Look("splits")).await?;
             let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_splits(&mut live.store, &options))).await;
             slot.leave(live, outcome, info::splits)
         })
     }
 }
 
+/// An instance for an episode: its own, or a place in one that is shared.
 async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<environment::Guest>, CallError> {
     let indices = offered(plugin.indices().environment.as_ref(), plugin, "environment")?;
-    Slot::open(plugin, seed, |store, instance| indices.load(store, instance)).await
+    let functions = |store: &mut Store<State>, instance: &Instance| indices.load(store, instance);
+    match plugin.rooms() {
+        Some(rooms) => Slot::open_shared(plugin, &rooms.environments, seed, functions).await,
+        None => Slot::open(plugin, seed, functions).await,
+    }
+}
+
+/// Tells the environment that an episode ends.
+pub(crate) fn close<'a>(guest: &'a environment::Guest, store: &'a mut Store<State>, handle: u32) -> Closing<'a> {
+    Box::pin(guest.call_close(store, handle))
 }
 
 impl EnvironmentEpisode {
@@ -143,10 +157,11 @@ impl EnvironmentEpisode {
             let mut slot = open(plugin, seed).await?;
             let options = convert::named_value_params(options);
             let task = environment::Task { split: &task.split, index: task.index };
-            let mut live = slot.enter(Entry::Act)?;
+            let mut live = slot.enter(Entry::Act).await?;
             let outcome =
                 live.meter.run(slot.wall(), pin!(live.guest.call_start(&mut live.store, task, &options, seed.0))).await;
             let (handle, started) = slot.leave(live, outcome, |started| accept_start(started, &info))?;
+            slot.handle = Some(handle);
             let totals = vec![0.0; info.seats.len()];
             Ok((Self { plugin: plugin.clone(), info, slot, handle, totals }, started))
         })
@@ -170,7 +185,7 @@ impl EnvironmentEpisode {
                     environment::Deed::Other(parts.as_slice())
                 }
             };
-            let mut live = self.slot.enter(Entry::Act)?;
+            let mut live = self.slot.enter(Entry::Act).await?;
             let outcome = live
                 .meter
                 .run(
@@ -214,8 +229,27 @@ impl EnvironmentEpisode {
             let info = plugin.environment_info().await?;
             let mut slot = open(plugin, snapshot.host.first).await?;
             let handle = look!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes), Ok)?;
+            slot.handle = Some(handle);
             slot.resume(&snapshot.host, plugin.name(), seed);
             Ok(Self { plugin: plugin.clone(), info, slot, handle, totals: snapshot.totals.clone() })
+        })
+    }
+
+    /// Puts the episode back into the state of a snapshot, in the store that it has: for another attempt from there.
+    ///
+    /// # Errors
+    /// If the environment does not offer it, fails, or cannot read the bytes; then the episode is where it was.
+    pub fn rewind<'a>(&'a mut self, snapshot: &'a Snapshot) -> CallFuture<'a, ()> {
+        Box::pin(async move {
+            let Self { slot, plugin, .. } = self;
+            let handle = look!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes), Ok)?;
+            let left = std::mem::replace(&mut self.handle, handle);
+            self.slot.handle = Some(handle);
+            self.slot.rewind(&snapshot.host);
+            self.totals.clone_from(&snapshot.totals);
+            let mut live = self.slot.enter(Entry::Look("close")).await?;
+            let outcome = live.meter.run(self.slot.wall(), pin!(live.guest.call_close(&mut live.store, left))).await;
+            self.slot.leave_plain(live, outcome, Ok)
         })
     }
 
@@ -293,6 +327,12 @@ impl EnvironmentEpisode {
         })
     }
 
+    /// What the last call used; the first pays for the start of an instance of its own.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.slot.cost()
+    }
+
     /// Takes what the environment logged and was not taken yet.
     pub fn take_log(&mut self) -> Vec<LogLine> {
         self.slot.take_log()
@@ -304,9 +344,10 @@ impl EnvironmentEpisode {
     /// If the environment fails at that.
     pub fn close(mut self) -> CallFuture<'static, ()> {
         Box::pin(async move {
-            let mut live = self.slot.enter(Entry::Look("close"))?;
+            let mut live = self.slot.enter(Entry::Look("close")).await?;
             let outcome =
                 live.meter.run(self.slot.wall(), pin!(live.guest.call_close(&mut live.store, self.handle))).await;
+            self.slot.handle = None;
             self.slot.leave_plain(live, outcome, Ok)
         })
     }
@@ -336,7 +377,7 @@ fn accept_step(stepped: environment::Stepped, info: &EnvironmentInfo, totals: &m
     if !over {
         check_seat(seat, info)?;
     }
-    let mut earned = vec![0.0; totals.len()];
+    let mut earned = if rewards.is_empty() { Vec::new() } else { vec![0.0; totals.len()] };
     for environment::SeatReward { seat, reward } in &rewards {
         check_seat(*seat, info)?;
         let (earned, total) = (&mut earned[*seat as usize], &mut totals[*seat as usize]);

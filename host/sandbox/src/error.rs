@@ -10,6 +10,7 @@ use wasmtime_wasi::I32Exit;
 use crate::Limits;
 use crate::bindings::gymkhana::plugin::types::Error as PluginError;
 use crate::meter::BudgetSpent;
+use crate::spending::Allowance;
 use crate::state::TooManyRandomBytes;
 
 /// A call of a plugin under way. Boxed, so that the engine's generic code is compiled in this crate, where it is
@@ -61,11 +62,15 @@ impl CallError {
     pub(crate) fn from_engine(
         error: &wasmtime::Error,
         limits: &Limits,
+        allowance: &Allowance,
         out_of_memory: bool,
         last_words: Option<&str>,
     ) -> Self {
+        let of = |error: Self| (error.kind, error.message);
         let (kind, mut message) = if error.is::<BudgetSpent>() {
-            (FailureKind::Budget, format!("the plugin ran longer than its budget of {} ms", limits.budget.as_millis()))
+            of(allowance.out_of_time(limits))
+        } else if error.downcast_ref() == Some(&Trap::OutOfFuel) {
+            of(allowance.out_of_fuel(limits))
         } else if out_of_memory {
             let (bytes, elements) = (limits.memory_bytes, limits.table_elements);
             let limit = format!("{bytes} bytes of memory or {elements} elements of a table");

@@ -1,8 +1,10 @@
 //! How long a guest ran: the processor's time of its own slices, and the wall clock behind it.
 //!
 //! Epochs interrupt a guest at every tick, so that its neighbours run. Ticks are no measure of what a guest used:
-//! on busy cores they pass while it waits. So each slice is measured by its thread's processor time. The wall cap is
-//! for what no epoch sees. A call that ends at once, as most do, reads no clock and sets no timer.
+//! on busy cores they pass while it waits. So each slice that lasts is measured by its thread's processor time. The
+//! wall cap is for what no epoch sees. To ask for the processor's time takes half as long as a whole short call: one
+//! that ends before a tick, as most do, is measured by the wall clock, which is read without entering the kernel, and
+//! counts for a tick at most.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -12,7 +14,9 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// `since` while no slice is measured.
+use crate::ticker::TICK;
+
+/// `since` while no slice is measured by the processor's time.
 const NOT_RUNNING: u64 = u64::MAX;
 
 /// A call took longer than the wall cap.
@@ -24,18 +28,31 @@ pub(crate) struct DeadlinePassed;
 #[error("the guest's running time is used up")]
 pub(crate) struct BudgetSpent;
 
-/// Counts one guest's running time, call by call. Only one thread at a time uses it.
+/// Counts one guest's running time, call by call, in nanoseconds. Only one thread at a time uses it.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    budget: u64,
+    allowed: AtomicU64,
     used: AtomicU64,
+    /// The wall clock when the slice began.
+    begun: AtomicU64,
+    /// The processor's time when the slice began, once it is measured by that.
     since: AtomicU64,
 }
 
 impl Meter {
-    pub fn new(budget: Duration) -> Self {
-        let budget = u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX);
-        Self { budget, used: AtomicU64::new(0), since: AtomicU64::new(NOT_RUNNING) }
+    pub fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { allowed: zero(), used: zero(), begun: zero(), since: AtomicU64::new(NOT_RUNNING) }
+    }
+
+    /// Says how long the guest may run in the next call.
+    pub fn allow(&self, nanoseconds: u64) {
+        self.allowed.store(nanoseconds, Ordering::Relaxed);
+    }
+
+    /// How long it ran in the last call.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// Runs one call of the guest to its end, or until the wall cap. The call stays where it is: it is large, and
@@ -47,43 +64,63 @@ impl Meter {
         poll_fn(move |context| {
             if timer.is_some() {
                 self.since.store(processor_time(), Ordering::Relaxed);
+            } else {
+                self.begun.store(wall_time(), Ordering::Relaxed);
             }
-            if let Poll::Ready(output) = call.as_mut().poll(context) {
+            let polled = call.as_mut().poll(context);
+            self.end_slice();
+            if let Poll::Ready(output) = polled {
                 return Poll::Ready(Ok(output));
             }
-            self.end_slice();
             let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(wall)));
             timer.as_mut().poll(context).map(|()| Err(DeadlinePassed))
         })
         .await
     }
 
-    /// At a tick: whether the guest has used up its budget. What a call ran before its first tick is not counted.
+    /// At a tick: whether the guest has used up what it may run.
     pub fn tick(&self) -> Result<(), BudgetSpent> {
         let now = processor_time();
         let since = match self.since.load(Ordering::Relaxed) {
             NOT_RUNNING => {
-                self.since.store(now, Ordering::Relaxed);
-                now
+                let since = now.saturating_sub(self.until_first_tick());
+                self.since.store(since, Ordering::Relaxed);
+                since
             }
             since => since,
         };
         let used = self.used.load(Ordering::Relaxed) + now.saturating_sub(since);
-        if used > self.budget { Err(BudgetSpent) } else { Ok(()) }
+        if used > self.allowed.load(Ordering::Relaxed) { Err(BudgetSpent) } else { Ok(()) }
     }
 
     fn end_slice(&self) {
-        let since = self.since.swap(NOT_RUNNING, Ordering::Relaxed);
-        if since != NOT_RUNNING {
-            self.used.fetch_add(processor_time().saturating_sub(since), Ordering::Relaxed);
-        }
+        let slice = match self.since.swap(NOT_RUNNING, Ordering::Relaxed) {
+            NOT_RUNNING => self.until_first_tick(),
+            since => processor_time().saturating_sub(since),
+        };
+        self.used.fetch_add(slice, Ordering::Relaxed);
+    }
+
+    /// What the slice has run while no tick was seen.
+    fn until_first_tick(&self) -> u64 {
+        let passed = wall_time().saturating_sub(self.begun.load(Ordering::Relaxed));
+        passed.min(TICK.as_nanos() as u64)
     }
 }
 
 /// Nanoseconds that the current thread has run on a processor.
 fn processor_time() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    // A thread's time is never negative.
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
+/// Nanoseconds of a clock that only goes forward.
+fn wall_time() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    // Neither clock is ever negative.
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
@@ -102,7 +139,8 @@ mod tests {
 
     #[tokio::test]
     async fn slices_are_counted_and_waits_are_not() {
-        let meter = Meter::new(Duration::from_millis(40));
+        let meter = Meter::new();
+        meter.allow(40_000_000);
         let call = async {
             tokio::task::yield_now().await;
             for _ in 0..3 {
@@ -115,12 +153,24 @@ mod tests {
         };
         let spent = meter.run(Duration::from_secs(10), pin!(call)).await.expect("in time");
         assert!(spent, "50 ms of 40 have run");
+        assert!(meter.used() >= 50_000_000, "{} ns of 50 ms", meter.used());
     }
 
     #[tokio::test]
     async fn the_wall_cap_ends_a_call_that_waits() {
-        let meter = Meter::new(Duration::from_secs(1));
+        let meter = Meter::new();
+        meter.allow(1_000_000_000);
         let waited = meter.run(Duration::from_millis(20), pin!(std::future::pending::<()>())).await;
         assert!(waited.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_ends_before_a_tick_counts_for_a_tick_at_most() {
+        let meter = Meter::new();
+        meter.allow(u64::MAX);
+        for (milliseconds, counted) in [(0, 0..=1_000_000), (5, 1_000_000..=1_000_000)] {
+            meter.run(Duration::from_secs(10), pin!(async { burn(milliseconds) })).await.expect("in time");
+            assert!(counted.contains(&meter.used()), "{} ns of {milliseconds} ms", meter.used());
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! A plugin that passed every check and is compiled: what can be started.
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,9 +14,10 @@ use wasmtime::component::InstancePre;
 
 use crate::bindings::exports::gymkhana::plugin as interfaces;
 use crate::grant::{self, Refusal};
+use crate::room::Rooms;
 use crate::sandbox::{CompileError, TABLES_PER_PLACE};
 use crate::state::State;
-use crate::{CacheError, CallError, EnvironmentInfo, Grants, RewardInfo, Sandbox, ToolInfo};
+use crate::{CacheError, CallError, EnvironmentInfo, Grants, RewardInfo, Sandbox, ToolInfo, environment, tool};
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -99,6 +101,13 @@ pub enum Optional {
 #[derive(Clone)]
 pub struct Plugin {
     shared: Arc<Shared>,
+    rooms: Option<Arc<AllRooms>>,
+}
+
+/// The instances of a plugin that many episodes share, by kind. Rewards never share one.
+pub(crate) struct AllRooms {
+    pub environments: Rooms<interfaces::environment::Guest>,
+    pub tools: Rooms<interfaces::tool::Guest>,
 }
 
 struct Shared {
@@ -168,7 +177,23 @@ impl Plugin {
             tool_info: OnceCell::new(),
             reward_info: OnceCell::new(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), rooms: None })
+    }
+
+    /// The same plugin, trusted so far that up to `episodes` of its environment's episodes or its tool's sessions
+    /// share one instance: far less memory for each, but a trap ends them all, and nothing but the plugin keeps one
+    /// from seeing what another left. Its rewards have instances of their own all the same.
+    #[must_use]
+    pub fn shared_by(&self, episodes: NonZeroU32) -> Self {
+        let rooms = AllRooms {
+            environments: Rooms::new(episodes.get(), environment::close),
+            tools: Rooms::new(episodes.get(), tool::close),
+        };
+        Self { shared: Arc::clone(&self.shared), rooms: Some(Arc::new(rooms)) }
+    }
+
+    pub(crate) fn rooms(&self) -> Option<&AllRooms> {
+        self.rooms.as_deref()
     }
 
     /// What it says of itself.

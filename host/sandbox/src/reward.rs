@@ -72,7 +72,7 @@ impl Plugin {
         Box::pin(async move {
             let describe = async || {
                 let mut slot = open(self, Seed(0)).await?;
-                let mut live = slot.enter(Entry::Look("describe"))?;
+                let mut live = slot.enter(Entry::Look("describe")).await?;
                 let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_describe(&mut live.store))).await;
                 slot.leave_plain(live, outcome, info::reward).map(Arc::new)
             };
@@ -139,7 +139,7 @@ impl Scorer {
                 .map(|((one, lists), turns)| lists.trajectory(one, turns))
                 .collect();
             let options = convert::named_value_params(options);
-            let mut live = slot.enter(Entry::Act)?;
+            let mut live = slot.enter(Entry::Act).await?;
             let outcome = live
                 .meter
                 .run(slot.wall(), pin!(live.guest.call_score(&mut live.store, &group_param, &options, training_step)))

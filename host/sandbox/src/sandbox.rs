@@ -26,7 +26,7 @@ const KEPT_RESIDENT: usize = 256 << 10;
 pub enum SandboxError {
     /// More live instances were asked for than this machine can hold.
     #[error(
-        "{wanted} live plugins were asked for and this machine holds {allowed} (half of vm.max_map_count, over six); \
+        "{wanted} live plugins were asked for and this machine holds {allowed} (four of vm.max_map_count for each); \
          ask for 1 to {allowed}, or raise vm.max_map_count"
     )]
     Instances {
@@ -203,12 +203,16 @@ fn engine_config(limits: &Limits, places: u32) -> Config {
     config
         .concurrency_support(false)
         .epoch_interruption(true)
+        // A profile of its own, for code that counts is slower; compiled code is kept apart by the engine's hash.
+        .consume_fuel(limits.count_fuel())
         .cranelift_nan_canonicalization(true)
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)
         // A tenth off the time of a step, for some more of compiling, which happens once.
         .compiler_inlining(Inlining::Yes)
-        .memory_init_cow(true)
+        // It would take two memory mappings more for each live instance, and mappings are what runs out first; a small
+        // guest's data are copied as fast as its pages would be faulted in.
+        .memory_init_cow(false)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits, places)));
     config
 }

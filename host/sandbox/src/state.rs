@@ -87,6 +87,7 @@ fn last_words(lines: &[LogLine]) -> Option<String> {
 
 /// Counts what a plugin's memories and tables hold, and remembers that it was refused more.
 pub(crate) struct Account {
+    memory: usize,
     memory_left: usize,
     table_elements: usize,
     instances: usize,
@@ -96,11 +97,17 @@ pub(crate) struct Account {
 impl Account {
     fn new(limits: &Limits) -> Self {
         Self {
+            memory: limits.memory_bytes,
             memory_left: limits.memory_bytes,
             table_elements: limits.table_elements,
             instances: limits.instances,
             refused: false,
         }
+    }
+
+    /// Bytes of linear memory that the instance has.
+    pub fn memory_held(&self) -> usize {
+        self.memory - self.memory_left
     }
 
     /// Whether growth was refused during this call. Most guests then abort by themselves.
@@ -162,7 +169,7 @@ pub(crate) struct RandomSource {
 }
 
 impl RandomSource {
-    fn new(seed: Seed) -> Self {
+    pub fn new(seed: Seed) -> Self {
         Self { seed, first: seed, call: "instantiate", number: 0, stream: None }
     }
 

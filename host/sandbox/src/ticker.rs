@@ -6,7 +6,7 @@ use std::time::Duration;
 use wasmtime::Engine;
 
 /// Short, since four endless loops on two cores delay a good neighbour by some ticks.
-const TICK: Duration = Duration::from_millis(1);
+pub(crate) const TICK: Duration = Duration::from_millis(1);
 
 /// Ticks until it is dropped.
 #[derive(Debug)]

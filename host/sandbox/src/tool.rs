@@ -3,12 +3,16 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use gymkhana_episode::{Call, Content, Function, NamedValue, Seed};
+use gymkhana_episode::{Call, Content, Cost, Function, NamedValue, Seed};
+use wasmtime::Store;
+use wasmtime::component::Instance;
 
 use crate::bindings::exports::gymkhana::plugin::tool;
 use crate::live::{Entry, Slot, look};
 use crate::plugin::offered;
-use crate::{CallError, CallFuture, LogLine, Plugin, Snapshot, ToolInfo, convert, info};
+use crate::room::Closing;
+use crate::state::State;
+use crate::{CallError, CallFuture, LogLine, Plugin, Snapshot, Spent, ToolInfo, convert, info};
 
 /// What a tool answers to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +23,7 @@ pub struct Answer {
     pub failed: bool,
 }
 
-/// One session in a store of its own. Dropping it ends it.
+/// One session, in a store of its own unless the plugin is shared. Dropping it ends it.
 pub struct ToolSession {
     plugin: Plugin,
     slot: Slot<tool::Guest>,
@@ -35,7 +39,7 @@ impl Plugin {
         Box::pin(async move {
             let describe = async || {
                 let mut slot = open(self, Seed(0)).await?;
-                let mut live = slot.enter(Entry::Look("describe"))?;
+                let mut live = slot.enter(Entry::Look("describe")).await?;
                 let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_describe(&mut live.store))).await;
                 slot.leave_plain(live, outcome, info::tool).map(Arc::new)
             };
@@ -51,16 +55,26 @@ impl Plugin {
         Box::pin(async move {
             let mut slot = open(self, Seed(0)).await?;
             let options = convert::named_value_params(options);
-            let mut live = slot.enter(Entry::Look("functions"))?;
+            let mut live = slot.enter(Entry::Look("functions")).await?;
             let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_functions(&mut live.store, &options))).await;
             slot.leave(live, outcome, info::functions)
         })
     }
 }
 
+/// An instance for a session: its own, or a place in one that is shared.
 async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<tool::Guest>, CallError> {
     let indices = offered(plugin.indices().tool.as_ref(), plugin, "tool")?;
-    Slot::open(plugin, seed, |store, instance| indices.load(store, instance)).await
+    let functions = |store: &mut Store<State>, instance: &Instance| indices.load(store, instance);
+    match plugin.rooms() {
+        Some(rooms) => Slot::open_shared(plugin, &rooms.tools, seed, functions).await,
+        None => Slot::open(plugin, seed, functions).await,
+    }
+}
+
+/// Tells the tool that a session ends.
+pub(crate) fn close<'a>(guest: &'a tool::Guest, store: &'a mut Store<State>, handle: u32) -> Closing<'a> {
+    Box::pin(guest.call_close(store, handle))
 }
 
 impl ToolSession {
@@ -78,10 +92,11 @@ impl ToolSession {
         Box::pin(async move {
             let mut slot = open(plugin, seed).await?;
             let options = convert::named_value_params(options);
-            let mut live = slot.enter(Entry::Act)?;
+            let mut live = slot.enter(Entry::Act).await?;
             let outcome =
                 live.meter.run(slot.wall(), pin!(live.guest.call_open(&mut live.store, setup, &options, seed.0))).await;
             let handle = slot.leave(live, outcome, Ok)?;
+            slot.handle = Some(handle);
             Ok(Self { plugin: plugin.clone(), slot, handle })
         })
     }
@@ -92,7 +107,7 @@ impl ToolSession {
     /// If the tool fails: its state is then gone, and a new session must be opened.
     pub fn call<'a>(&'a mut self, call: &'a Call) -> CallFuture<'a, Answer> {
         Box::pin(async move {
-            let mut live = self.slot.enter(Entry::Act)?;
+            let mut live = self.slot.enter(Entry::Act).await?;
             let outcome = live
                 .meter
                 .run(
@@ -136,9 +151,27 @@ impl ToolSession {
         Box::pin(async move {
             let mut slot = open(plugin, snapshot.host.first).await?;
             let handle = look!(slot, plugin, tool_snapshot, "tool-snapshot", call_restore(&snapshot.bytes), Ok)?;
+            slot.handle = Some(handle);
             slot.resume(&snapshot.host, plugin.name(), seed);
             Ok(Self { plugin: plugin.clone(), slot, handle })
         })
+    }
+
+    /// What the last call used; the first pays for the start of an instance of its own.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.slot.cost()
+    }
+
+    /// What all calls used so far.
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        self.slot.spent()
+    }
+
+    /// Counts what an earlier session of the same episode used, so that a tool which fails gets no new budget.
+    pub fn charge(&mut self, earlier: Spent) {
+        self.slot.charge(earlier);
     }
 
     /// From the next call on, what the tool draws from the host comes from streams below this seed.
@@ -157,9 +190,10 @@ impl ToolSession {
     /// If the tool fails at that.
     pub fn close(mut self) -> CallFuture<'static, ()> {
         Box::pin(async move {
-            let mut live = self.slot.enter(Entry::Look("close"))?;
+            let mut live = self.slot.enter(Entry::Look("close")).await?;
             let outcome =
                 live.meter.run(self.slot.wall(), pin!(live.guest.call_close(&mut live.store, self.handle))).await;
+            self.slot.handle = None;
             self.slot.leave_plain(live, outcome, Ok)
         })
     }

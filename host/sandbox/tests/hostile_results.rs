@@ -77,6 +77,45 @@ async fn other_tasks_and_options_are_refused_by_the_plugin() {
 }
 
 #[tokio::test]
+async fn a_trap_in_a_snapshot_and_at_the_close_is_a_trap() {
+    let mut episode = start("trap-snapshot").await.expect("it starts well");
+    assert_eq!(episode.snapshot().await.expect_err("a panic").kind, FailureKind::Trap);
+    let episode = start("trap-snapshot").await.expect("it starts well");
+    episode.close().await.expect("nothing was saved");
+    let episode = start("trap-close").await.expect("it starts well");
+    assert_eq!(episode.close().await.expect_err("a panic").kind, FailureKind::Trap);
+}
+
+/// Who restores something else is found out by its state key; an honest one has the same.
+#[tokio::test]
+async fn a_snapshot_that_restores_to_something_else_has_another_state_key() {
+    let plugin = plugin("guest-hostile-environment");
+    for (behaviour, same) in [("honest", true), ("false-restore", false)] {
+        let mut first = start(behaviour).await.expect("it starts well");
+        first.step(0, Deed::Message(&text("no"))).await.expect("stepped");
+        let snapshot = first.snapshot().await.expect("a snapshot");
+        let mut second = EnvironmentEpisode::restore(&plugin, &snapshot, Seed(1)).await.expect("restored");
+        let keys = (first.state_key().await.expect("a key"), second.state_key().await.expect("a key"));
+        assert_eq!(keys.0 == keys.1, same, "{behaviour}");
+    }
+}
+
+#[tokio::test]
+async fn an_episode_is_rewound_in_its_own_store() {
+    let mut episode = start("honest").await.expect("it starts well");
+    let no = text("no");
+    episode.step(0, Deed::Message(&no)).await.expect("stepped");
+    let (saved, key) = (episode.snapshot().await.expect("a snapshot"), episode.state_key().await.expect("a key"));
+    for _ in 0..3 {
+        episode.step(0, Deed::Message(&no)).await.expect("stepped");
+    }
+    assert_ne!(episode.state_key().await.expect("a key"), key);
+    episode.rewind(&saved).await.expect("back");
+    assert_eq!(episode.state_key().await.expect("a key"), key);
+    assert_eq!(episode.snapshot().await.expect("a snapshot").bytes, saved.bytes);
+}
+
+#[tokio::test]
 async fn a_tool_is_no_environment() {
     let plugin = plugin("guest-hostile-tool");
     let error = EnvironmentEpisode::start(&plugin, &train(0), &[], Seed(1)).await.err().expect("a tool");

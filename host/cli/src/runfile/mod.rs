@@ -5,6 +5,7 @@
 
 mod hint;
 mod overlay;
+mod sandbox;
 mod sections;
 mod stages;
 
@@ -13,9 +14,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use hint::did_you_mean;
+pub use sandbox::{PluginSection, SandboxSection};
 pub use sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, Options, PolicySection, RewardSection,
-    SandboxSection, ToolSection,
+    ToolSection,
 };
 pub use stages::{RlStage, SftStage, Stage};
 
@@ -94,6 +96,9 @@ pub struct RunFile {
     /// What bounds a plugin's call.
     #[serde(default)]
     pub sandbox: SandboxSection,
+    /// How far plugins are trusted, by name.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub plugins: std::collections::BTreeMap<String, PluginSection>,
     /// What failures cost and how many are too many.
     #[serde(default)]
     pub failures: FailuresSection,
@@ -167,6 +172,7 @@ impl RunFile {
         self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
         self.limits.check()?;
         self.sandbox.check()?;
+        self.plugins.iter().try_for_each(|(name, plugin)| plugin.check(name, &self.sandbox))?;
         self.failures.check()?;
         self.evaluation.check()?;
         for (index, stage) in self.stages.iter().enumerate() {

@@ -211,51 +211,6 @@ impl From<&LimitsSection> for gymkhana_rollout::Limits {
     }
 }
 
-/// What bounds a plugin's call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SandboxSection {
-    /// Seconds that a guest may itself run in one call.
-    pub budget_seconds: f64,
-    /// Seconds of the wall clock after which a call is given up.
-    pub wall_seconds: f64,
-    /// Memory of one instance, in MiB.
-    pub memory_mib: usize,
-    /// The largest result of one call, in MiB.
-    pub result_mib: usize,
-    /// How many instances live side by side; by default what the machine's memory mappings allow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instances: Option<u32>,
-}
-
-impl Default for SandboxSection {
-    fn default() -> Self {
-        Self { budget_seconds: 1.0, wall_seconds: 30.0, memory_mib: 64, result_mib: 8, instances: None }
-    }
-}
-
-impl SandboxSection {
-    pub(super) fn check(&self) -> Result<(), RunFileError> {
-        check_range("sandbox.budget_seconds", self.budget_seconds, 0.001..=3600.0, "from 0.001 to 3600 seconds")?;
-        check_range("sandbox.wall_seconds", self.wall_seconds, 0.001..=86400.0, "from 0.001 to 86400 seconds")?;
-        check_range("sandbox.memory_mib", self.memory_mib, 1..=4096, "a number from 1 to 4096")?;
-        check_range("sandbox.result_mib", self.result_mib, 1..=1024, "a number from 1 to 1024")?;
-        check_range("sandbox.instances", self.instances.unwrap_or(1), 1..=1_000_000, "a number from 1 to 1000000")
-    }
-}
-
-impl From<&SandboxSection> for gymkhana_sandbox::Limits {
-    fn from(section: &SandboxSection) -> Self {
-        Self {
-            budget: Duration::from_secs_f64(section.budget_seconds),
-            wall: Duration::from_secs_f64(section.wall_seconds),
-            memory_bytes: section.memory_mib << 20,
-            result_bytes: section.result_mib << 20,
-            ..Self::default()
-        }
-    }
-}
-
 /// What failures cost and how many are too many.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -40,6 +40,12 @@ fn values_out_of_range_name_their_key() {
         ("stages.rl.group_size=0", "group_size"),
         ("stages.0.optimizer.learning_rate=-1.0", "learning_rate"),
         ("sandbox.memory_mib=100000", "sandbox.memory_mib"),
+        ("sandbox.episode_budget_seconds=0", "sandbox.episode_budget_seconds"),
+        ("sandbox.fuel_per_call=999", "sandbox.fuel_per_call"),
+        ("sandbox.fuel_per_episode=10", "sandbox.fuel_per_episode"),
+        ("sandbox.log_kib=0", "sandbox.log_kib"),
+        ("sandbox.shared_episodes=0", "sandbox.shared_episodes"),
+        ("sandbox.shared_episodes=100001", "sandbox.shared_episodes"),
         ("environment.weight=inf", "environment.weight"),
         ("environment.weight=-1000001", "environment.weight"),
         ("rewards.style.weight=1e308", "rewards.style.weight"),
@@ -48,6 +54,16 @@ fn values_out_of_range_name_their_key() {
         let message = message(SMALLEST, &[set]);
         assert!(message.contains(key), "{set}: {message}");
     }
+}
+
+#[test]
+fn the_sandbox_gets_what_the_run_file_says() {
+    let sets = ["episode_budget_seconds=2.5", "fuel_per_call=5000", "fuel_per_episode=7000", "log_kib=3"];
+    let sets = sets.map(|set| format!("sandbox.{set}"));
+    let file = RunFile::parse(SMALLEST, "run.toml", &sets).expect("a sound file");
+    let limits = gymkhana_sandbox::Limits::from(&file.sandbox);
+    assert_eq!(limits.episode_budget, std::time::Duration::from_millis(2500));
+    assert_eq!((limits.fuel_per_call, limits.fuel_per_episode, limits.log_bytes), (Some(5000), Some(7000), 3072));
 }
 
 #[test]
@@ -63,6 +79,12 @@ fn settings_that_contradict_each_other_are_refused() {
     assert!(message(&format!("{SMALLEST}[[stages]]\nkind = \"rl\"\n"), &[]).contains("`name`"));
     let both = format!("{SMALLEST}[policy]\ncheckpoint = \"x\"\n[policy.tiny]\nlayers = 1\n");
     assert!(message(&both, &[]).contains("keep one"));
+    let shared = format!("{SMALLEST}[plugins.calculator]\nshared = true\n");
+    RunFile::parse(&shared, "run.toml", &[]).expect("sharing alone is allowed");
+    let refused = message(&shared, &["sandbox.fuel_per_call=1000000"]);
+    assert!(refused.contains("plugins.calculator.shared and [sandbox] fuel"), "{refused}");
+    let refused = message(&shared, &["plugins.calculator.share=true"]);
+    assert!(refused.contains("Did you mean `shared`"), "{refused}");
 }
 
 #[test]

@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each test file uses some of these")]
 
 use gymkhana_episode::{
-    Boundary, Call, Component, Content, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Evidence, Failure,
-    FailureKind, Function, Media, NamedValue, Opening, Part, Phase, PluginScore, Score, SeatFunctions, SeatRewards,
-    Seed, Segment, Stream, TaskRef, Timing, Turn, Value,
+    Boundary, Call, CallCost, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Evidence,
+    Failure, FailureKind, Function, Media, NamedValue, Opening, Part, Phase, PluginScore, Score, SeatFunctions,
+    SeatRewards, Seed, Segment, Stream, TaskRef, Timing, Turn, Value,
 };
 
 /// The `number`-th episode of a run: eight members a group, four groups a step.
@@ -53,8 +53,16 @@ pub fn record(number: u64) -> EpisodeRecord {
         rewards: several(random, double),
         success: random.below(2) == 0,
         failures: several(random, failure),
+        costs: several(random, cost),
         timing: Timing { total_ms: double(random), policy_ms: double(random), ..Timing::default() },
     }
+}
+
+fn cost(random: &mut Stream) -> CallCost {
+    let at = failure(random).at;
+    let fuel = (random.below(2) == 0).then(|| random.bits());
+    let memory_bytes = (random.below(2) == 0).then(|| random.bits());
+    CallCost { at, during: words(random), cost: Cost { running_us: double(random), fuel, memory_bytes } }
 }
 
 fn several<T>(random: &mut Stream, of: impl Fn(&mut Stream) -> T) -> Vec<T> {

@@ -13,6 +13,11 @@ pub fn endless() -> ! {
     }
 }
 
+/// Computes, and ends.
+pub fn work(rounds: usize) -> u64 {
+    (0..rounds).fold(0, |count, _| black_box(count + 1))
+}
+
 /// Takes and touches memory until there is no more.
 pub fn take_memory() -> ! {
     let mut taken: Vec<Vec<u8>> = Vec::new();

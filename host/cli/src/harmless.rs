@@ -1,0 +1,42 @@
+//! Text of plugins and models, made harmless for a terminal.
+
+use std::borrow::Cow;
+
+/// The text with every character written out that would move a terminal's cursor, change its colours or turn its
+/// reading direction around. Line ends and tabs stay.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_harmful(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+fn is_harmful(character: char) -> bool {
+    let directs = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    directs || (character.is_control() && !matches!(character, '\n' | '\t'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_written_out() {
+        assert_eq!(harmless("\x1b[2J\x1b]0;owned\x07"), "\\u{1b}[2J\\u{1b}]0;owned\\u{7}");
+        assert_eq!(harmless("over\rwritten \u{9b}31m \u{202e}txt"), "over\\rwritten \\u{9b}31m \\u{202e}txt");
+    }
+
+    #[test]
+    fn what_people_write_stays() {
+        let text = "two lines,\n\tan indent, ä, 漢字, 🙂";
+        assert!(matches!(harmless(text), Cow::Borrowed(same) if same == text));
+    }
+}

@@ -1,0 +1,143 @@
+//! What a call and an episode may use, and what they are said to have used.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{call, config, load, text, train};
+use gymkhana_episode::{Cost, FailureKind, Seed};
+use gymkhana_sandbox::{Deed, EnvironmentEpisode, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
+
+fn plugin(name: &str, limits: Limits) -> Plugin {
+    load(&Sandbox::new(&SandboxConfig { limits, ..config() }).expect("a sandbox"), name)
+}
+
+async fn session(plugin: &Plugin) -> ToolSession {
+    ToolSession::open(plugin, None, &[], Seed(7)).await.expect("a session")
+}
+
+fn work(rounds: u64) -> gymkhana_episode::Call {
+    call("work", &format!(r#"{{"size": {rounds}}}"#))
+}
+
+/// Rounds of work that take some tens of milliseconds, far below the budget of one call.
+const SOME: u64 = 50_000_000;
+
+#[tokio::test]
+async fn calls_that_are_each_within_their_budget_end_with_that_of_the_episode() {
+    let limits = Limits {
+        budget: Duration::from_secs(60),
+        episode_budget: Duration::from_millis(200),
+        wall: Duration::from_secs(600),
+        ..Limits::default()
+    };
+    let mut session = session(&plugin("guest-hostile-tool", limits)).await;
+    let mut calls = 0;
+    let error = loop {
+        match session.call(&work(SOME)).await {
+            Ok(_) => calls += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(calls > 0, "one call alone is far below");
+    assert_eq!(error.kind, FailureKind::Budget);
+    assert!(error.message.contains("budget of 200 ms for a whole episode"), "{error}");
+    assert!(session.spent().running >= Duration::from_millis(200), "{:?}", session.spent());
+}
+
+#[tokio::test]
+async fn a_session_that_follows_another_pays_for_it() {
+    let limits = Limits { episode_budget: Duration::from_secs(1), ..config().limits };
+    let plugin = plugin("guest-hostile-tool", limits);
+    let mut first = session(&plugin).await;
+    first.call(&call("loop", "{}")).await.expect_err("endless");
+    let (mut charged, mut free) = (session(&plugin).await, session(&plugin).await);
+    for _ in 0..4 {
+        charged.charge(first.spent());
+    }
+    let error = charged.call(&call("state", "{}")).await.expect_err("four times 300 ms of 1 s");
+    assert_eq!(error.kind, FailureKind::Budget, "{error}");
+    free.call(&call("state", "{}")).await.expect("nothing was charged");
+}
+
+#[tokio::test]
+async fn what_a_call_used_is_told() {
+    let mut session = session(&plugin("guest-hostile-tool", config().limits)).await;
+    let opened = session.cost();
+    assert!(opened.running_us > 0.0 && opened.memory_bytes.is_some_and(|bytes| bytes > 0), "{opened:?}");
+    session.call(&call("state", "{}")).await.expect("an answer");
+    let small = session.cost();
+    session.call(&work(SOME)).await.expect("an answer");
+    let large = session.cost();
+    assert!(large.running_us > 10.0 * small.running_us, "{large:?} against {small:?}");
+    session.call(&call("huge", r#"{"size": 4000000}"#)).await.expect("an answer");
+    let grown = session.cost().memory_bytes.expect("an instance of its own") - opened.memory_bytes.unwrap_or(0);
+    // A part of a page was free.
+    assert!((3_900_000..32 << 20).contains(&grown), "{grown} bytes more for four million");
+    assert_eq!((small.fuel, large.fuel), (None, None), "fuel is counted only where it is limited");
+}
+
+fn with_fuel(per_call: u64, per_episode: Option<u64>) -> Limits {
+    Limits { fuel_per_call: Some(per_call), fuel_per_episode: per_episode, ..config().limits }
+}
+
+/// What a few calls used, the last of them without end.
+async fn costs(plugin: &Plugin) -> (Vec<(Option<u64>, Option<u64>)>, String) {
+    let mut session = session(plugin).await;
+    let mut costs = vec![session.cost()];
+    for call in [call("state", "{}"), work(1000), work(2000)] {
+        session.call(&call).await.expect("an answer");
+        costs.push(session.cost());
+    }
+    let error = session.call(&call("loop", "{}")).await.expect_err("endless");
+    assert_eq!(error.kind, FailureKind::Fuel, "{error}");
+    assert!(!error.kind.depends_on_time(), "it comes again by itself");
+    costs.push(session.cost());
+    let exact = |cost: Cost| (cost.fuel, cost.memory_bytes);
+    (costs.into_iter().map(exact).collect(), error.message)
+}
+
+#[tokio::test]
+async fn fuel_ends_an_endless_loop_at_the_same_instruction_every_time() {
+    let limits = with_fuel(3_000_000, None);
+    let first = costs(&plugin("guest-hostile-tool", limits)).await;
+    // Another engine, as on another day.
+    let second = costs(&plugin("guest-hostile-tool", limits)).await;
+    assert_eq!(first, second);
+    let fuel: Vec<u64> = first.0.iter().filter_map(|(fuel, _)| *fuel).collect();
+    assert!(first.1.contains("fuel of 3000000 for one call"), "{}", first.1);
+    assert_eq!(fuel.len(), 5, "each call is counted");
+    assert_eq!(fuel[4], 3_000_000, "all of it was used");
+    let thousand = fuel[3] - fuel[2];
+    assert!((2_000..50_000).contains(&thousand), "{thousand} for a thousand rounds of some instructions");
+}
+
+#[tokio::test]
+async fn an_episode_has_fuel_of_its_own() {
+    let plugin = plugin("guest-hostile-tool", with_fuel(3_000_000, Some(4_000_000)));
+    let mut session = session(&plugin).await;
+    let mut calls = 0;
+    let error = loop {
+        match session.call(&work(50_000)).await {
+            Ok(_) => calls += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(calls > 1, "one call alone is below");
+    assert_eq!(error.kind, FailureKind::Fuel);
+    assert!(error.message.contains("fuel of 4000000 for a whole episode"), "{error}");
+    assert_eq!(session.spent().fuel, 4_000_000);
+}
+
+#[tokio::test]
+async fn starting_takes_fuel_as_well() {
+    let scarce = plugin("guest-start-loop", with_fuel(100_000, None));
+    let error = ToolSession::open(&scarce, None, &[], Seed(1)).await.err().expect("it never starts");
+    assert_eq!(error.kind, FailureKind::Fuel, "{error}");
+    let echo = plugin("guest-echo", with_fuel(100_000, None));
+    let (mut episode, _) = EnvironmentEpisode::start(&echo, &train(0), &[], Seed(1)).await.expect("enough for that");
+    let start = episode.cost().fuel.expect("counted");
+    episode.step(0, Deed::Message(&text("hello"))).await.expect("enough for that");
+    let step = episode.cost().fuel.expect("counted");
+    assert!(0 < step && step < start, "{step} for a step, {start} for a start");
+}

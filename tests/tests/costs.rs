@@ -1,0 +1,116 @@
+//! What calls cost stands in the record, and a replay gives the same where that is exact.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod common;
+
+use std::num::NonZeroU32;
+
+use common::{Table, answers, call, limits, play, rollout_in};
+use gymkhana_episode::{Boundary, EpisodeRecord, FailureKind, Seed};
+use gymkhana_rollout::{Difference, Rollout};
+use gymkhana_sandbox::{Grants, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
+use gymkhana_tests::component;
+
+fn sandbox(limits: Limits) -> Sandbox {
+    Sandbox::new(&SandboxConfig { max_instances: Some(16), limits, ..SandboxConfig::default() }).unwrap()
+}
+
+async fn rollout(limits: Limits) -> Rollout {
+    rollout_in(&sandbox(limits), &Table::new().tool("guest-hostile-tool", &[]), self::limits(), 0).await
+}
+
+/// Calls that end, one that does not, and one of the session after it.
+async fn record(rollout: &Rollout) -> EpisodeRecord {
+    let replies = [call("work", r#"{"size": 1000}"#), call("loop", "{}"), call("state", "{}"), "7".to_owned()];
+    play(rollout, &replies.iter().map(String::as_str).collect::<Vec<_>>()).await
+}
+
+#[tokio::test]
+async fn a_call_without_fuel_fails_again_by_itself_when_it_is_replayed() {
+    let fuel = Limits { fuel_per_call: Some(5_000_000), ..Limits::default() };
+    let recorded = record(&rollout(fuel).await).await;
+    let kinds: Vec<FailureKind> = recorded.failures.iter().map(|failure| failure.kind).collect();
+    assert_eq!(kinds, [FailureKind::Fuel]);
+    assert_eq!(answers(&recorded)[1].0, "the tool failed: it ran out of time; its state is lost");
+    let tool = Boundary::Tool("guest-hostile-tool".to_owned());
+    let costs: Vec<(&str, u64)> = recorded
+        .costs
+        .iter()
+        .filter(|call| call.at == tool)
+        .map(|call| (call.during.as_str(), call.cost.fuel.unwrap()))
+        .collect();
+    let of = |during| costs.iter().find(|(call, _)| *call == during).unwrap().1;
+    assert_eq!(of("call-1"), 5_000_000, "the endless one used all of it");
+    assert!(of("call-0") > 0 && of("call-2") > 0, "{costs:?}");
+    // Another sandbox, as on another day. Nothing is injected: the failure comes by itself.
+    let other = rollout(fuel).await;
+    let replayed = other.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
+    assert_eq!(Difference::between(&recorded, &replayed), None);
+    assert_eq!(replayed.failures, recorded.failures);
+    // With less fuel it would be another episode.
+    let poorer = rollout(Limits { fuel_per_call: Some(4_999_999), ..fuel }).await;
+    let replayed = poorer.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
+    assert!(Difference::between(&recorded, &replayed).is_some());
+}
+
+#[tokio::test]
+async fn fuel_and_memory_are_compared_and_times_are_not() {
+    let fuel = Limits { fuel_per_call: Some(5_000_000), ..Limits::default() };
+    let recorded = record(&rollout(fuel).await).await;
+    let mut slower = recorded.clone();
+    slower.costs.iter_mut().for_each(|call| call.cost.running_us += 1e6);
+    assert_eq!(Difference::between(&recorded, &slower), None);
+    let mut dearer = recorded.clone();
+    dearer.costs[1].cost.fuel = Some(1);
+    assert_eq!(Difference::between(&recorded, &dearer).unwrap().place, "costs[1].fuel");
+    let mut larger = recorded.clone();
+    larger.costs[1].cost.memory_bytes = Some(1);
+    assert_eq!(Difference::between(&recorded, &larger).unwrap().place, "costs[1].memory_bytes");
+}
+
+#[tokio::test]
+async fn a_call_that_the_clock_ended_is_not_compared() {
+    let budget = Limits { budget: std::time::Duration::from_millis(100), ..Limits::default() };
+    let rollout = rollout(budget).await;
+    let recorded = record(&rollout).await;
+    assert_eq!(recorded.failures[0].kind, FailureKind::Budget);
+    assert!(recorded.costs.iter().any(|call| call.during == "call-1" && call.cost.running_us >= 1e5));
+    let replayed = rollout.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
+    assert_eq!(Difference::between(&recorded, &replayed), None);
+}
+
+#[tokio::test]
+async fn an_episode_whose_neighbour_ended_their_tool_is_dropped_and_not_paid() {
+    let sandbox = sandbox(Limits::default());
+    let load = |name| Plugin::load(&sandbox, &component(name), &Grants::default()).unwrap();
+    let tool = load("guest-hostile-tool").shared_by(NonZeroU32::new(8).unwrap());
+    let bound = |plugin: &Plugin| gymkhana_rollout::Bound { plugin: plugin.clone(), options: vec![] };
+    let environment = bound(&load("word-problems"));
+    let set = gymkhana_rollout::PluginSet::assemble(environment, vec![bound(&tool)], vec![]).await.unwrap();
+    let assembly = gymkhana_rollout::Assembly {
+        environment_weight: 1.0,
+        failure_reward: common::FAILURE_REWARD,
+        success: "environment.success".parse().unwrap(),
+    };
+    let rollout = Rollout::new(set, common::chat(), limits(), assembly, None, 0);
+    let mut culprit = Some(ToolSession::open(&tool, None, &[], Seed(1)).await.unwrap());
+    let replies = [call("state", "{}"), call("state", "{}"), "7".to_owned()];
+    let replies: Vec<&str> = replies.iter().map(String::as_str).collect();
+    let asked = std::sync::atomic::AtomicU32::new(0);
+    let culprit = std::sync::Mutex::new(culprit.take());
+    let record = common::play_with(&rollout, &replies, || {
+        if asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1 {
+            let session = culprit.lock().unwrap().take();
+            // A call that is cancelled ends the instance as a trap does.
+            let mut session = session.unwrap();
+            let endless = gymkhana_episode::Call { id: String::new(), name: "loop".into(), arguments: "{}".into() };
+            let mut call = session.call(&endless);
+            let _pending =
+                std::pin::Pin::new(&mut call).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+        }
+    })
+    .await;
+    assert_eq!(record.failures[0].kind, FailureKind::Neighbour, "{:?}", record.failures);
+    assert_eq!((record.ending, &record.rewards[..]), (gymkhana_episode::Ending::Dropped, &[][..]));
+}
