@@ -4,7 +4,8 @@ mod common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use common::{id, record};
@@ -52,6 +53,20 @@ fn stored_number(line: &str) -> Option<u64> {
     line.strip_prefix("stored ")?.parse().ok()
 }
 
+/// Held while a folder is made and while a child starts: until it runs its program, a child holds whatever its parent
+/// has open, the lock of another test's folder too.
+static STARTING: Mutex<()> = Mutex::new(());
+
+fn make_run(path: &Path) {
+    let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(RunFolder::create(path, "").expect("made"));
+}
+
+fn start(command: &mut Command) -> Child {
+    let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    command.stdout(Stdio::piped()).spawn().expect("the child starts")
+}
+
 /// How many episodes the folder holds: the first ones, each once, each as it was.
 fn checked_count(path: &Path) -> u64 {
     let reader = RunReader::open(path).expect("a run").episodes().expect("the reader opens");
@@ -68,17 +83,12 @@ fn checked_count(path: &Path) -> u64 {
 fn a_killed_writer_loses_nothing_and_doubles_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run");
-    drop(RunFolder::create(&path, "").expect("made"));
+    make_run(&path);
     let mut random = Seed(5).stream();
     let mut said = 0;
     for round in 0..ROUNDS {
         let [program, arguments @ ..] = child_arguments();
-        let mut child = Command::new(program)
-            .args(arguments)
-            .env(RUN_PATH, &path)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the child starts");
+        let mut child = start(Command::new(program).args(arguments).env(RUN_PATH, &path));
         let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
         let mut left = random.below(20);
         let lines_said = |line: &String| stored_number(line).map(|number| number + 1);
@@ -107,12 +117,13 @@ fn a_killed_writer_loses_nothing_and_doubles_nothing() {
 fn a_full_disk_is_named_and_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run");
-    drop(RunFolder::create(&path, "").expect("made"));
+    make_run(&path);
     // A limit on the size of files stands for the disk's end: the write beyond it fails in the same place. The shell
     // counts in blocks of 512 or 1024 bytes.
     let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" \"$@\"";
-    let output =
-        Command::new("sh").args(["-c", script]).args(child_arguments()).env(RUN_PATH, &path).output().expect("a shell");
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", script]).args(child_arguments()).env(RUN_PATH, &path).stderr(Stdio::piped());
+    let output = start(shell).wait_with_output().expect("a shell");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.lines().any(|line| line == "full"), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let said = text.lines().filter_map(stored_number).count() as u64;
