@@ -46,9 +46,11 @@ fn a_users_own_libtorch_of_the_right_version_is_loaded() {
 
 #[test]
 fn a_launcher_without_its_program_says_what_is_missing() {
-    let desk = Desk::new();
-    fs::copy(env!("CARGO_BIN_EXE_host"), desk.path("host")).expect("copied");
-    let outcome = finish(Command::new(desk.path("host")).arg("--version").env("LIBTORCH", env!("GYMKHANA_LIBTORCH")));
+    // A link, not a copy: a file that is still open for writing in another test's child could not be started.
+    let alone = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
+    let launcher = alone.path().join("host");
+    fs::hard_link(env!("CARGO_BIN_EXE_host"), &launcher).expect("linked");
+    let outcome = finish(Command::new(launcher).arg("--version").env("LIBTORCH", env!("GYMKHANA_LIBTORCH")));
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     assert!(outcome.talk.contains("gymkhana-host` cannot be started"), "{}", outcome.talk);
     assert!(outcome.talk.contains("cargo xtask setup"), "{}", outcome.talk);
