@@ -45,7 +45,7 @@ fn function(tool: &serde_json::Value) -> Function {
 }
 
 fn message(role: Role, text: &str) -> Message {
-    Message { role, text: text.to_owned() }
+    Message::of_text(role, text)
 }
 
 #[test]

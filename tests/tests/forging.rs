@@ -118,7 +118,7 @@ fn any_text_becomes_its_bytes() {
     for _ in 0..300 {
         let count = stream.below(8);
         let text: String = (0..count).map(|_| pieces[stream.below(pieces.len() as u64) as usize]).collect();
-        let message = Message { role: Role::User, text: text.clone() };
+        let message = Message::of_text(Role::User, text.clone());
         let (extension, _) = chat.extend(&Rendered::default(), &[message], &[], false).unwrap();
         let mut expected = vec![MESSAGE_BEGINS, u32::from(b'u')];
         expected.extend(text.bytes().map(u32::from));
@@ -159,7 +159,7 @@ fn what_a_tool_says_of_its_functions() {
             parameters: parameters.to_string(),
             cost: 0.0,
         };
-        let message = Message { role: Role::User, text: "Look.".to_owned() };
+        let message = Message::of_text(Role::User, "Look.");
         let (extension, _) = chat.extend(&Rendered::default(), &[message], &[function], false).unwrap();
         let Extension::Restart(tokens) = extension else { panic!("a new conversation begins anew") };
         tokens

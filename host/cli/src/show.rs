@@ -54,7 +54,8 @@ fn show_run(run: &RunReader, episodes: &EpisodeReader, printer: &Printer) -> Cli
 
 fn show_episode(record: &EpisodeRecord, printer: &Printer) {
     printer.result(format!("episode {}  task {}  ended: {:?}", record.id, record.task, record.ending));
-    for turn in &record.turns {
+    for (place, turn) in record.turns.iter().enumerate() {
+        show_notes(record, place, printer);
         printer.result(match turn {
             Turn::Observation { seat, content } => line(&format!("environment to seat {seat}"), &text_of(content)),
             Turn::Message { seat, content } => line(&format!("seat {seat}"), &text_of(content)),
@@ -66,6 +67,7 @@ fn show_episode(record: &EpisodeRecord, printer: &Printer) {
             }
         });
     }
+    show_notes(record, record.turns.len(), printer);
     for score in record.scores.iter().flat_map(|plugin| plugin.scores.iter().map(move |score| (plugin, score))) {
         let (plugin, score) = score;
         let parts: Vec<String> = score.components.iter().map(|part| format!("{} {}", part.name, part.value)).collect();
@@ -93,6 +95,15 @@ fn show_episode(record: &EpisodeRecord, printer: &Printer) {
             versions.iter().max().copied().unwrap_or(0)
         ),
     ));
+}
+
+/// What policies wrote for themselves at this place of the transcript.
+fn show_notes(record: &EpisodeRecord, place: usize, printer: &Printer) {
+    for turn in record.policy_turns.iter().filter(|turn| turn.transcript as usize == place) {
+        if let Some(note) = &turn.note {
+            printer.result(line(&format!("seat {} notes", turn.seat), note));
+        }
+    }
 }
 
 /// One labelled line; text of several lines is indented below its label.

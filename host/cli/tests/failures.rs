@@ -38,7 +38,7 @@ async fn teach(replies: &[&str], folder: &Path) {
     let tiny = TinyModel { layers: 2, width: 32, heads: 2, kv_heads: 2, mlp: 64, context: 192 };
     let trainer = Trainer::create(&tiny, &Settings { seed: Seed(5), ..Settings::default() }).expect("a tiny model");
     let chat = chat_of(&trainer);
-    let prompt = Message { role: Role::User, text: PROMPT.to_owned() };
+    let prompt = Message::of_text(Role::User, PROMPT);
     let extended = chat.extend(&Rendered::default(), &[prompt], &[], false).expect("a prompt in tokens");
     let (Extension::Restart(prompt), _) = extended else { panic!("a new conversation begins anew") };
     let demonstrations: Vec<Segment> = replies

@@ -124,6 +124,9 @@ fn sets_of_plugins() {
     ] {
         messages.add_run(title, &desk, plugins, &[]);
     }
+    let editing = "plugins/word-problems.wasm,plugins/guest-editing-tool.wasm,plugins/guest-hostile-reward.wasm";
+    let strategy = ["--set", "context.strategy=edits", "--set", "rewards={}", "--set", "success=environment.success"];
+    messages.add_run("a tool that offers what the host does", &desk, editing, &strategy);
     messages.check("sets-of-plugins");
 }
 
@@ -157,6 +160,12 @@ fn run_files() {
         ("a flag that nothing uses", "stages.rl.settings={ constant_tokens = 9 }"),
         ("a setting that nothing uses", "stages.sft.optimizer={ total_steps = 9 }"),
         ("settings that contradict each other", "policy.checkpoint=somewhere"),
+        ("an unknown context strategy", "context={ strategy = \"windw\" }"),
+        ("a setting of another context strategy", "context={ strategy = \"state\", most = 3 }"),
+        ("a misspelt setting of a context strategy", "context={ strategy = \"window\", plaseholder = \"-\" }"),
+        ("a window that keeps more than it holds", "context={ strategy = \"window\", most = 2, keep = 3 }"),
+        ("a window that never moves", "context={ strategy = \"window\", tokens = 5000 }"),
+        ("summaries that an oracle cannot write", "context={ strategy = \"summary\", tokens = 200 }"),
         ("--set without a value", "limits.turns"),
         ("--set of a stage that is not there", "stages.warm.steps=1"),
     ] {

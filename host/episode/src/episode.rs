@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Boundary, CallCost, Content, Ending, EpisodeId, Failure, Fork, Function, NamedValue, Score, Seed, Segment, TaskRef,
-    Turn,
+    Boundary, CallCost, Content, Ending, EpisodeId, Failure, Fork, Function, NamedValue, PolicyTurn, Score, Seed,
+    Segment, TaskRef, Turn,
 };
 
 /// The number of this record's shape. It grows with every change that an older reader would misread.
-pub const EPISODE_SCHEMA: u32 = 2;
+pub const EPISODE_SCHEMA: u32 = 3;
 
 /// The functions that one seat may call, of the environment and of the tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -86,6 +86,8 @@ pub struct EpisodeRecord {
     pub opening: Opening,
     /// What was said, called, answered and shown.
     pub turns: Vec<Turn>,
+    /// The turns of the policies, in the order in which they were taken.
+    pub policy_turns: Vec<PolicyTurn>,
     /// What the policies saw and sampled.
     pub segments: Vec<Segment>,
     /// Why it ended.

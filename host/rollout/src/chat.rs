@@ -46,6 +46,17 @@ pub struct Message {
     pub role: Role,
     /// What is said.
     pub text: String,
+    /// A reply's tokens as they were sampled, without the stop token: they stand for the text wherever it is shown
+    /// again. Empty where the text is to be tokenised.
+    pub tokens: Vec<u32>,
+}
+
+impl Message {
+    /// A message whose text is to be tokenised.
+    #[must_use]
+    pub fn of_text(role: Role, text: impl Into<String>) -> Self {
+        Self { role, text: text.into(), tokens: vec![] }
+    }
 }
 
 /// The texts of a model folder from which its chat format is built.
@@ -162,10 +173,10 @@ impl ChatFormat {
     ///
     /// # Errors
     /// If the template refuses the conversation or the tokenizer a text.
-    pub fn extend(
+    pub fn extend<'m>(
         &self,
         before: &Rendered,
-        messages: &[Message],
+        messages: impl IntoIterator<Item = &'m Message>,
         functions: &[Function],
         sampled_stop: bool,
     ) -> Result<(Extension, Rendered), ChatError> {
@@ -248,22 +259,26 @@ impl ChatFormat {
             match piece {
                 template::Piece::Own(own) => tokens.extend(encode_with(&self.control, own)?),
                 template::Piece::Outside(outside) => tokens.extend(self.encode_plain(outside)?),
+                template::Piece::Sampled(sampled) => tokens.extend(sampled),
             }
         }
         Ok(tokens)
     }
 
-    fn render(
+    fn render<'m>(
         &self,
-        messages: &[Message],
+        messages: impl IntoIterator<Item = &'m Message>,
         functions: &[Function],
         prompt: bool,
         placeholders: &mut Placeholders,
     ) -> Result<String, ChatError> {
         let messages: Vec<Json> = messages
-            .iter()
+            .into_iter()
             .map(|message| {
-                let content = placeholders.put(message.text.clone(), message.role == Role::Assistant);
+                let content = match message.role {
+                    Role::Assistant => placeholders.put_reply(message.text.clone(), message.tokens.clone()),
+                    _ => placeholders.put(message.text.clone()),
+                };
                 json!({"role": message.role.name(), "content": content})
             })
             .collect();
@@ -293,8 +308,8 @@ impl ChatFormat {
     /// What the template puts behind a reply: its first token ends the policy's turn.
     fn find_stop(&self) -> Result<Vec<u32>, ChatError> {
         let mut placeholders = Placeholders::default();
-        let question = Message { role: Role::User, text: "?".to_owned() };
-        let reply = Message { role: Role::Assistant, text: "!".to_owned() };
+        let question = Message::of_text(Role::User, "?");
+        let reply = Message::of_text(Role::Assistant, "!");
         let text = self.render(&[question, reply], &[], false, &mut placeholders)?;
         let tail = placeholders.after_last(&text).ok_or(ChatError::NoReply)?;
         let first = self.encode(tail, &placeholders)?.first().copied();

@@ -32,6 +32,7 @@ impl Play<'_> {
         Ok(EpisodeRecord {
             opening: self.opening,
             turns: self.turns,
+            policy_turns: self.policy_turns,
             segments: self.contexts.into_iter().flat_map(Context::into_segments).collect(),
             environment_rewards: self.rewards,
             extras: self.extras,
@@ -99,6 +100,7 @@ fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeR
         training_step: plan.id.step,
         opening: Opening::default(),
         turns: vec![],
+        policy_turns: vec![],
         segments: vec![],
         ending,
         environment_rewards: vec![],

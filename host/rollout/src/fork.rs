@@ -85,6 +85,7 @@ impl<'a> Play<'a> {
             toolbox,
             contexts: self.contexts.clone(),
             turns: self.turns.clone(),
+            policy_turns: self.policy_turns.clone(),
             rewards: self.rewards.clone(),
             extras: self.extras.clone(),
             failures: self.failures.clone(),

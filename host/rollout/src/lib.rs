@@ -30,6 +30,7 @@ use tokio::sync::Mutex;
 
 pub use assembly::{Assembly, SuccessRule, SuccessRuleError};
 pub use chat::{ChatError, ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
+pub use context::{ContextError, ContextStrategy, Summary, Window};
 pub use fork::{FailedForks, ForkError};
 pub use hopeless::Hopeless;
 pub use injected::Injected;
@@ -60,6 +61,7 @@ pub struct Rollout {
     pub(crate) plugins: PluginSet,
     pub(crate) chat: ChatFormat,
     pub(crate) limits: Limits,
+    pub(crate) context: Arc<ContextStrategy>,
     pub(crate) assembly: Assembly,
     pub(crate) system: Option<String>,
     pub(crate) stop: Arc<[u32]>,
@@ -86,6 +88,7 @@ impl Rollout {
             plugins,
             chat,
             limits,
+            context: Arc::default(),
             assembly,
             system,
             stop,
@@ -93,6 +96,22 @@ impl Rollout {
             lanes: vec![],
             failed_forks: std::sync::Mutex::default(),
         }
+    }
+
+    /// Plays with this context strategy instead of contexts that only grow.
+    ///
+    /// # Errors
+    /// If a tool offers a function of the name that the strategy offers.
+    pub fn with_context(mut self, strategy: ContextStrategy) -> Result<Self, SetError> {
+        let tool = |name: &str| self.plugins.directory.get(name).map(|tool| &self.plugins.tools[*tool]);
+        for function in strategy.functions() {
+            if let Some(tool) = tool(&function.name) {
+                let tool = tool.bound.plugin.name().to_owned();
+                return Err(SetError::ContextFunction { function: function.name, tool });
+            }
+        }
+        self.context = Arc::new(strategy);
+        Ok(self)
     }
 
     /// Plays the episodes whose places are equal modulo `lanes` one after the other. That is for a policy that gives

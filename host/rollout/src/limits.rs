@@ -7,10 +7,11 @@ use gymkhana_episode::Ending;
 use crate::Hopeless;
 
 /// The limits of one episode. After every turn they are checked in the order of the fields; the environment's
-/// own word comes before all of them.
+/// own word comes before all of them. Where a strategy may shorten the context, its tokens come last of all: they are
+/// counted when the strategy has had its say, before the next turn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Turns of one seat's policy.
+    /// Turns of one seat's policy, its notes to itself included.
     pub turns: u32,
     /// Tokens of one seat's context, prompt and replies together.
     pub context_tokens: usize,

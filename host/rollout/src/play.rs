@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use gymkhana_episode::{
     Boundary, CallCost, Content, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Fork, Function, NamedValue,
-    Opening, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
+    Opening, PolicyTurn, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
 };
 use gymkhana_sandbox::{CallError, EnvironmentEpisode};
 
@@ -66,6 +66,7 @@ pub(crate) struct Play<'a> {
     pub(crate) toolbox: Toolbox<'a>,
     pub(crate) contexts: Vec<Context>,
     pub(crate) turns: Vec<Turn>,
+    pub(crate) policy_turns: Vec<PolicyTurn>,
     pub(crate) rewards: Vec<SeatRewards>,
     pub(crate) extras: Vec<NamedValue>,
     pub(crate) failures: Vec<Failure>,
@@ -135,6 +136,7 @@ impl<'a> Play<'a> {
             plan,
             contexts: vec![],
             turns: vec![],
+            policy_turns: vec![],
             rewards: vec![],
             extras: vec![],
             failures: vec![],
@@ -167,14 +169,16 @@ impl<'a> Play<'a> {
         for seat in 0..self.seats() {
             let own = self.opening.functions.iter().find(|own| own.seat == seat);
             let own: Vec<Function> = own.map(|own| own.functions.clone()).unwrap_or_default();
-            if let Some(twice) = own.iter().find(|own| self.rollout.plugins.directory.contains_key(&own.name)) {
-                let message = format!("it offers a function `{}`, which a tool offers as well", twice.name);
+            if let Some((twice, by)) = own.iter().find_map(|own| Some((own, self.rollout.offered_by(&own.name)?))) {
+                let message = format!("it offers a function `{}`, which {by} offers as well", twice.name);
                 let error = CallError { kind: FailureKind::Malformed, message };
                 return Err(self.rollout.environment_failure("start", error));
             }
-            let functions: Vec<Function> = own.into_iter().chain(tools.iter().cloned()).collect();
+            let hosts = self.rollout.context.functions();
+            let functions: Vec<Function> = own.into_iter().chain(tools.iter().cloned()).chain(hosts).collect();
             let conversation = self.conversation(seat);
-            self.contexts.push(Context::new(seat, conversation, functions.clone(), self.rollout.system.as_deref()));
+            let (system, strategy) = (self.rollout.system.as_deref(), Arc::clone(&self.rollout.context));
+            self.contexts.push(Context::new(seat, conversation, functions.clone(), system, strategy));
             offered.push(SeatFunctions { seat, functions });
             self.rewards.push(SeatRewards { seat, rewards: vec![] });
         }
@@ -191,7 +195,7 @@ impl<'a> Play<'a> {
 
     /// Shows a seat something.
     pub(crate) fn show(&mut self, seat: u32, content: Content) {
-        self.contexts[seat as usize].hear(Role::User, text_of(&content));
+        self.contexts[seat as usize].hear(Role::User, &text_of(&content));
         self.turns.push(Turn::Observation { seat, content });
     }
 
@@ -269,6 +273,10 @@ impl<'a> Play<'a> {
         if let Some(ending) = self.limit_reached() {
             return Ok(Some(ending));
         }
+        if self.policy_turns.last().is_some_and(|turn| turn.note.is_some()) {
+            // Nothing was done that could be hopeless.
+            return Ok(None);
+        }
         Ok(self.given_up().await)
     }
 
@@ -289,7 +297,7 @@ impl<'a> Play<'a> {
         let context = &self.contexts[self.seat as usize];
         let mut used = Used {
             turns: context.turns,
-            context_tokens: context.tokens(),
+            context_tokens: context.lasting_tokens(),
             calls: self.calls,
             time: self.begun.elapsed(),
         };
@@ -313,6 +321,14 @@ pub(crate) fn shared(tokens: &[u32]) -> Arc<[u32]> {
 impl Rollout {
     pub(crate) fn environment_boundary(&self) -> Boundary {
         Boundary::Environment(self.plugins.environment.plugin.name().to_owned())
+    }
+
+    /// Who, beside an environment, offers a function of this name.
+    fn offered_by(&self, function: &str) -> Option<&'static str> {
+        if self.plugins.directory.contains_key(function) {
+            return Some("a tool");
+        }
+        self.context.offers(function).then_some("the host")
     }
 
     pub(crate) fn environment_failure(&self, during: &str, error: CallError) -> Failure {

@@ -76,6 +76,17 @@ pub enum SetError {
         /// The other.
         second: String,
     },
+    /// A tool offers the function by which the context is edited.
+    #[error(
+        "tool `{tool}` offers a function `{function}`, which context strategy `edits` offers as well; choose another \
+         strategy or leave the tool out"
+    )]
+    ContextFunction {
+        /// The function.
+        function: String,
+        /// The tool.
+        tool: String,
+    },
 }
 
 /// One environment with its tools and rewards.

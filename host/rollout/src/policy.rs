@@ -18,7 +18,7 @@ pub enum Sampling {
     Temperature(f32),
 }
 
-/// Names a growing token sequence, so that a policy can keep what it computed for it between turns.
+/// Names a token sequence that grows, so that a policy can keep what it computed for it between turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Conversation {
     /// Unique among all conversations of the process.
@@ -31,7 +31,8 @@ pub struct Conversation {
 /// Asks for a continuation.
 #[derive(Debug, Clone)]
 pub struct GenerateRequest {
-    /// Which conversation is continued. Its tokens only ever grow.
+    /// Which conversation is continued. Its tokens grow, but for where its context begins anew: what was computed for
+    /// it serves as far as they agree.
     pub conversation: Conversation,
     /// All tokens so far; never empty.
     pub tokens: Arc<[u32]>,

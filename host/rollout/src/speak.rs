@@ -1,7 +1,7 @@
 //! A seat's turn as tokens: sampled by the policy, or written by the oracle in the policy's own format.
 
 use gymkhana_episode::{Boundary, Ending, Failure, FailureKind, Sampled};
-use gymkhana_sandbox::Advice;
+use gymkhana_sandbox::{Advice, CallError};
 
 use crate::RolloutError;
 use crate::chat::ReplyPiece;
@@ -43,6 +43,11 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'
     }
     let policy = match speaker {
         Speaker::Policy(policy) => policy,
+        Speaker::Oracle if context.asks_for_note() => {
+            let error = CallError { kind: FailureKind::Refused, message: "an oracle writes no summaries".to_owned() };
+            play.failures.push(rollout.environment_failure(ADVISE, error));
+            return Ok(Utterance::Ended(Ending::EnvironmentFailed));
+        }
         Speaker::Oracle => return advise(play).await,
     };
     let room = context_limit - tokens.len();

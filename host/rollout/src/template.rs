@@ -21,6 +21,8 @@ struct Entry {
     text: String,
     /// The policy said it, so that it is in the segment as tokens already.
     reply: bool,
+    /// Those tokens, where they are known.
+    tokens: Vec<u32>,
 }
 
 /// A piece of a rendered template.
@@ -29,12 +31,23 @@ pub(crate) enum Piece<'a> {
     Own(&'a str),
     /// From outside.
     Outside(&'a str),
+    /// What the policy said, as it was sampled.
+    Sampled(&'a [u32]),
 }
 
 impl Placeholders {
     /// Keeps a text and gives the placeholder that stands for it.
-    pub(crate) fn put(&mut self, text: String, reply: bool) -> String {
-        self.texts.push(Entry { text, reply });
+    pub(crate) fn put(&mut self, text: String) -> String {
+        self.enter(Entry { text, reply: false, tokens: vec![] })
+    }
+
+    /// As `put`, for what the policy said. Its tokens stand for the text, unless there are none.
+    pub(crate) fn put_reply(&mut self, text: String, tokens: Vec<u32>) -> String {
+        self.enter(Entry { text, reply: true, tokens })
+    }
+
+    fn enter(&mut self, entry: Entry) -> String {
+        self.texts.push(entry);
         format!("{OPEN}{}{CLOSE}", self.texts.len() - 1)
     }
 
@@ -59,7 +72,7 @@ impl Placeholders {
             return text;
         }
         let quoted = Json::String(text).to_string();
-        self.put(quoted[1..quoted.len() - 1].to_owned(), false)
+        self.put(quoted[1..quoted.len() - 1].to_owned())
     }
 
     /// The rendered text in pieces.
@@ -70,8 +83,10 @@ impl Placeholders {
             if !before.is_empty() {
                 pieces.push(Piece::Own(before));
             }
-            if let Some(entry) = self.texts.get(index).filter(|entry| !entry.text.is_empty()) {
-                pieces.push(Piece::Outside(&entry.text));
+            match self.texts.get(index) {
+                Some(entry) if !entry.tokens.is_empty() => pieces.push(Piece::Sampled(&entry.tokens)),
+                Some(entry) if !entry.text.is_empty() => pieces.push(Piece::Outside(&entry.text)),
+                _ => {}
             }
             rest = after;
         }

@@ -39,6 +39,11 @@ pub(crate) struct FinalViews {
 }
 
 impl ToolAnswer {
+    /// The call worked, and this is what came of it.
+    pub(crate) fn said(text: String) -> Self {
+        Self { content: vec![Part::Text(text)], failed: false, failure: None, cost: None }
+    }
+
     /// The call did not work, for this reason.
     pub(crate) fn failed(reason: String) -> Self {
         Self { content: vec![Part::Text(reason)], failed: true, failure: None, cost: None }

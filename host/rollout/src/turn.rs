@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gymkhana_episode::{Call, Ending, Part, Sampled, Turn, text_of};
+use gymkhana_episode::{Call, Ending, Part, PolicyTurn, Sampled, Turn, text_of};
 use gymkhana_sandbox::{Deed, Stepped};
 
 use crate::RolloutError;
@@ -17,7 +17,14 @@ impl Play<'_> {
     pub(crate) async fn take_turn(&mut self, sampled: &Sampled, stopped: bool) -> Result<Option<Ending>, RolloutError> {
         let seat = self.seat;
         let text = self.rollout.chat.decode_reply(&sampled.tokens)?;
-        self.contexts[seat as usize].speak(text.clone(), sampled, stopped)?;
+        let context = &mut self.contexts[seat as usize];
+        let (turn, is_note) = (context.turns, context.asks_for_note());
+        context.speak(&text, sampled, stopped)?;
+        let note = is_note.then(|| text.clone());
+        self.policy_turns.push(PolicyTurn { seat, turn, transcript: self.turns.len() as u32, steps: self.steps, note });
+        if is_note {
+            return Ok(None);
+        }
         let reply = parse_reply(&text);
         let says = |text: String| Turn::Message { seat, content: vec![Part::Text(text)] };
         if reply.calls.is_empty() {
@@ -50,6 +57,12 @@ impl Play<'_> {
             let answer = match (malformed, answer) {
                 (Some(reason), _) => ToolAnswer::failed(reason.clone()),
                 (None, Some(answer)) => answer,
+                (None, None) if self.contexts[seat as usize].answers(&call.name) => {
+                    match self.contexts[seat as usize].edit(&call.arguments) {
+                        Ok(done) => ToolAnswer::said(done),
+                        Err(reason) => ToolAnswer::failed(reason),
+                    }
+                }
                 (None, None) if self.is_own_function(seat, &call.name) => {
                     if ending.is_some() {
                         ToolAnswer::failed("the episode is over".to_owned())
@@ -66,7 +79,7 @@ impl Play<'_> {
             self.failures.extend(answer.failure);
             self.costs.extend(answer.cost);
             let text = text_of(&answer.content);
-            self.contexts[seat as usize].hear(Role::Tool, text.clone());
+            self.contexts[seat as usize].hear(Role::Tool, &text);
             self.results.push(text);
             self.turns.push(Turn::Answer { seat, id: call.id.clone(), content: answer.content, failed: answer.failed });
         }
@@ -136,7 +149,7 @@ impl Play<'_> {
             let text = text_of(&content);
             match call.take_if(|_| seat == mover) {
                 Some(call) => {
-                    self.contexts[seat as usize].hear(Role::Tool, text.clone());
+                    self.contexts[seat as usize].hear(Role::Tool, &text);
                     self.results.push(text);
                     self.turns.push(Turn::Answer { seat, id: call.id.clone(), content, failed: false });
                 }
@@ -145,7 +158,7 @@ impl Play<'_> {
         }
         if let Some(call) = call {
             // The environment had nothing to say; the call is answered all the same.
-            self.contexts[mover as usize].hear(Role::Tool, String::new());
+            self.contexts[mover as usize].hear(Role::Tool, "");
             self.turns.push(Turn::Answer { seat: mover, id: call.id.clone(), content: vec![], failed: false });
         }
         self.extras = stepped.extras;

@@ -33,6 +33,23 @@ fn a_shared_turn_has_the_mean_of_the_advantages_behind_it() {
     assert_eq!([of(1, 1), of(2, 0), of(2, 1)], [-0.5; 3]);
 }
 
+/// Turns of two tokens in two segments: the second begins anew and shows the first reply again.
+fn two_segments(last: u32) -> Vec<Segment> {
+    let mut second = segment(&[257, 66, 67, 257], &written(&[last, 258]));
+    second.turns.fill(1);
+    vec![segment(&[257, 65], &written(&[66, 67])), second]
+}
+
+/// What is shown again is not learnt again, and a branch owns what it said after the paths parted.
+#[tokio::test]
+async fn every_token_is_learnt_in_the_segment_in_which_it_was_sampled() {
+    let several = |record: EpisodeRecord, last: u32| EpisodeRecord { segments: two_segments(last), ..record };
+    let group: Vec<EpisodeRecord> = group().into_iter().zip(70..).map(|(record, last)| several(record, last)).collect();
+    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let metrics = trainer.rl_step(&[group], &RlSettings::default()).await.expect("a step");
+    assert_eq!(figure(&metrics, "tokens"), 10.0);
+}
+
 #[tokio::test]
 async fn every_token_is_learnt_in_one_place() {
     let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef, Turn, Value, text_of};
 use gymkhana_rollout::{
-    Assembly, Bound, BoundReward, ChatFiles, ChatFormat, EpisodePlan, Hopeless, Limits, PluginSet, ReplyPiece, Rollout,
-    Sampling, ScriptedPolicy, Speaker,
+    Assembly, Bound, BoundReward, ChatFiles, ChatFormat, ContextStrategy, EpisodePlan, Hopeless, Limits, PluginSet,
+    ReplyPiece, Rollout, Sampling, ScriptedPolicy, Speaker,
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -116,6 +116,24 @@ pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retrie
     Rollout::new(set, chat(), limits, assembly, None, retries)
 }
 
+/// As `rollout`, with a strategy for its contexts.
+pub async fn rollout_with(table: &Table, limits: Limits, strategy: ContextStrategy) -> Rollout {
+    rollout(table, limits).await.with_context(strategy).expect("no tool offers what the strategy does")
+}
+
+/// The plan of a member of the first group.
+pub fn plan(member: u32, seed: u64) -> EpisodePlan {
+    EpisodePlan {
+        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member, attempt: 0 },
+        task: TaskRef { split: "train".to_owned(), index: 0 },
+        seed: Seed(seed),
+        sampling: Sampling::Greedy,
+        place: member,
+        turns: None,
+        guidance: None,
+    }
+}
+
 /// What calls were answered, in their order, and whether they failed.
 pub fn answers(record: &EpisodeRecord) -> Vec<(String, bool)> {
     let answer = |turn: &Turn| match turn {
@@ -154,15 +172,6 @@ pub async fn play_with(rollout: &Rollout, replies: &[&str], before_reply: impl F
 
 /// Plays the first training task with whoever speaks.
 pub async fn play_by(rollout: &Rollout, speaker: Speaker<'_>) -> EpisodeRecord {
-    let plan = EpisodePlan {
-        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
-        task: TaskRef { split: "train".to_owned(), index: 0 },
-        seed: Seed(7),
-        sampling: Sampling::Greedy,
-        place: 0,
-        turns: None,
-        guidance: None,
-    };
-    let mut records = rollout.run_group(vec![plan], speaker).await.expect("no fault of the host");
+    let mut records = rollout.run_group(vec![plan(0, 7)], speaker).await.expect("no fault of the host");
     records.remove(0)
 }

@@ -61,6 +61,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         let (folder, state) = if args.resume { reopen(args, &lock)? } else { (None, None) };
         let trainer = start_trainer(&file, slots, folder.as_ref(), state.as_ref())?;
         file.limits.fit_model(trainer.context()).users()?;
+        file.check().users()?;
         if let Some(folder) = &folder {
             same_run_file(folder, &file)?;
             if let Some(problem) = state.as_ref().and_then(|state| state.check(&file.stages).err()) {
@@ -72,6 +73,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             Assembly { environment_weight: file.environment.weight, failure_reward: file.failures.reward, success };
         let limits = (&file.limits).into();
         let rollout = Rollout::new(set, chat, limits, assembly, file.policy.system.clone(), file.failures.retries);
+        let rollout = rollout.with_context(file.context.clone()).users()?;
         let rollout = match lanes {
             Some(lanes) => rollout.in_lanes(lanes),
             None => rollout,

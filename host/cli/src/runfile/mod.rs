@@ -11,6 +11,7 @@ mod stages;
 
 use std::path::{Path, PathBuf};
 
+use gymkhana_rollout::ContextStrategy;
 use serde::{Deserialize, Serialize};
 
 pub use hint::did_you_mean;
@@ -93,6 +94,9 @@ pub struct RunFile {
     /// What bounds an episode.
     #[serde(default)]
     pub limits: LimitsSection,
+    /// What a seat's context goes on with once it grows long.
+    #[serde(default, skip_serializing_if = "sections::is_default")]
+    pub context: ContextStrategy,
     /// What bounds a plugin's call.
     #[serde(default)]
     pub sandbox: SandboxSection,
@@ -155,7 +159,11 @@ impl RunFile {
         })
     }
 
-    fn check(&self) -> Result<(), RunFileError> {
+    /// Refuses values out of range, and what sections say against each other.
+    ///
+    /// # Errors
+    /// With the key's name.
+    pub fn check(&self) -> Result<(), RunFileError> {
         sections::check_range("threads", self.threads, 1..=256, "a number from 1 to 256")?;
         if self.deterministic && self.threads != 1 {
             let message = format!(
@@ -171,6 +179,8 @@ impl RunFile {
         self.environment.check()?;
         self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
         self.limits.check()?;
+        let context = self.context.check(self.limits.context_tokens.unwrap_or(usize::MAX));
+        context.map_err(|error| RunFileError::Contradiction(error.to_string()))?;
         self.sandbox.check()?;
         self.plugins.iter().try_for_each(|(name, plugin)| plugin.check(name, &self.sandbox))?;
         self.failures.check()?;
@@ -181,6 +191,14 @@ impl RunFile {
                 return Err(RunFileError::Contradiction(message));
             }
             stage.check()?;
+            if matches!(stage, Stage::Sft(_)) && self.context.asks_for_notes() {
+                let message = format!(
+                    "stage `{}` learns from an oracle, which writes no summaries: choose another context.strategy, or \
+                     leave the stage out",
+                    stage.name()
+                );
+                return Err(RunFileError::Contradiction(message));
+            }
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 
 use gymkhana_episode::{
     Boundary, Call, CallCost, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Evidence,
-    Failure, FailureKind, Function, Media, NamedValue, Opening, Part, Phase, PluginScore, Score, SeatFunctions,
-    SeatRewards, Seed, Segment, Stream, TaskRef, Timing, Turn, Value,
+    Failure, FailureKind, Function, Media, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, Score,
+    SeatFunctions, SeatRewards, Seed, Segment, Stream, TaskRef, Timing, Turn, Value,
 };
 
 /// The `number`-th episode of a run: eight members a group, four groups a step.
@@ -43,6 +43,7 @@ pub fn record(number: u64) -> EpisodeRecord {
             observations: several(random, |random| (random.bits() as u32, content(random))),
         },
         turns: several(random, turn),
+        policy_turns: several(random, policy_turn),
         segments: several(random, segment),
         ending: [Ending::Terminated, Ending::TurnLimit, Ending::EnvironmentFailed][random.below(3) as usize],
         environment_rewards: several(random, |random| SeatRewards { seat: 0, rewards: several(random, double) }),
@@ -119,6 +120,12 @@ fn turn(random: &mut Stream) -> Turn {
         2 => Turn::Answer { seat, id: words(random), content: content(random), failed: random.below(2) == 0 },
         _ => Turn::Observation { seat, content: content(random) },
     }
+}
+
+fn policy_turn(random: &mut Stream) -> PolicyTurn {
+    let note = (random.below(2) == 0).then(|| words(random));
+    let mut number = || random.bits() as u32;
+    PolicyTurn { seat: number(), turn: number(), transcript: number(), steps: number(), note }
 }
 
 fn segment(random: &mut Stream) -> Segment {

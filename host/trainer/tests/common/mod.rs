@@ -81,6 +81,7 @@ pub fn episode(group: u32, member: u32, segment: Segment, reward: f64) -> Episod
         training_step: 0,
         opening: Opening::default(),
         turns: Vec::new(),
+        policy_turns: Vec::new(),
         segments: vec![segment],
         ending: Ending::Terminated,
         environment_rewards: Vec::new(),

@@ -1,0 +1,19 @@
+//! The turns of the policies: where each stands in the transcript and among the environment's steps.
+
+use serde::{Deserialize, Serialize};
+
+/// One reply of a seat's policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PolicyTurn {
+    /// Whose it is.
+    pub seat: u32,
+    /// Its number among the seat's replies, from 0: the `turns` of a segment's tokens.
+    pub turn: u32,
+    /// How many turns of the transcript came before what it said.
+    pub transcript: u32,
+    /// How many steps the environment had made before it.
+    pub steps: u32,
+    /// What the policy wrote for itself when its context was to begin anew. Such a reply is no action: it stands in no
+    /// transcript, and rewards do not see it.
+    pub note: Option<String>,
+}

@@ -1,0 +1,258 @@
+//! Context strategies: what a context's next segment begins with.
+//!
+//! Each is a rule over the messages that a seat's policy has before it. What the policy has sampled is never changed:
+//! a strategy only decides which of it, and of what was heard, is shown again.
+
+use gymkhana_episode::Function;
+use serde::{Deserialize, Serialize};
+
+use super::{Entry, edits};
+use crate::chat::Role;
+
+/// How a seat's context goes on once it grows long.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "strategy", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ContextStrategy {
+    /// It only grows.
+    Append {},
+    /// Older results of tools give way to a placeholder; everything else stays (DeepMiner).
+    Window(Window),
+    /// The policy sums up what it has seen and goes on from the task and its own summary (SUPO).
+    Summary(Summary),
+    /// Each reply is the policy's whole memory: it sees the task, its last reply and what was answered to that (MEM1).
+    State {},
+    /// The policy takes turns out of its context, or rewrites them, by calls of a function of the host's (MemAct).
+    Edits {},
+}
+
+impl Default for ContextStrategy {
+    fn default() -> Self {
+        Self::Append {}
+    }
+}
+
+/// Which results of tools give way, and to what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Window {
+    /// The most results that stand at once. One more, and all but the newest `keep` give way.
+    pub most: u32,
+    /// So many of the newest results stay, at least 1 and at most `most`.
+    pub keep: u32,
+    /// The results also give way when the context has more tokens than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<usize>,
+    /// What stands where a result stood.
+    pub placeholder: String,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { most: 5, keep: 3, tokens: None, placeholder: "(left out; call again if you need it)".to_owned() }
+    }
+}
+
+/// When the policy is asked for a summary, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    /// With more tokens than this the context is summed up. What the limit on the context's tokens has above it must
+    /// hold the newest observation, the instruction and the summary.
+    pub tokens: usize,
+    /// What the policy is told.
+    #[serde(default = "instruction")]
+    pub instruction: String,
+}
+
+fn instruction() -> String {
+    "Your context is full. Sum up all that you need to go on with the task: what you know, what you tried, what is \
+     left to do. Only the task and this summary will stay."
+        .to_owned()
+}
+
+/// A strategy's setting that is out of range, or that nothing can come of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("context.{key} is {found}, but must be {allowed}")]
+pub struct ContextError {
+    key: &'static str,
+    found: usize,
+    allowed: String,
+}
+
+/// What happens to a context before its policy speaks.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Next {
+    /// It goes on as it is.
+    Append,
+    /// A new segment begins with this.
+    Begin(Vec<Entry>),
+    /// The policy is asked for a note first, in these words.
+    Ask(String),
+}
+
+impl ContextStrategy {
+    /// Refuses settings out of range, and thresholds that a context of `context_tokens` never passes.
+    ///
+    /// # Errors
+    /// Names the first such setting.
+    pub fn check(&self, context_tokens: usize) -> Result<(), ContextError> {
+        let require = |holds: bool, key, found, allowed: &str| {
+            if holds { Ok(()) } else { Err(ContextError { key, found, allowed: allowed.to_owned() }) }
+        };
+        let passed = |found: usize| {
+            let allowed = format!("at least 2 and below limits.context_tokens = {context_tokens}");
+            require((2..context_tokens).contains(&found), "tokens", found, &allowed)
+        };
+        match self {
+            Self::Append {} | Self::State {} | Self::Edits {} => Ok(()),
+            Self::Window(window) => {
+                require(window.most >= 1, "most", window.most as usize, "at least 1")?;
+                let keep = (1..=window.most).contains(&window.keep);
+                require(keep, "keep", window.keep as usize, "from 1 to context.most")?;
+                window.tokens.map_or(Ok(()), passed)
+            }
+            Self::Summary(summary) => passed(summary.tokens),
+        }
+    }
+
+    /// Whether the context only grows, so that a full one is the episode's end.
+    pub(crate) fn only_grows(&self) -> bool {
+        matches!(self, Self::Append {})
+    }
+
+    /// Whether the policy may be asked for a note.
+    #[must_use]
+    pub fn asks_for_notes(&self) -> bool {
+        matches!(self, Self::Summary(_))
+    }
+
+    /// What the host itself offers to every seat.
+    pub(crate) fn functions(&self) -> Vec<Function> {
+        if matches!(self, Self::Edits {}) { vec![edits::function()] } else { vec![] }
+    }
+
+    /// Whether the host itself offers this function.
+    pub(crate) fn offers(&self, function: &str) -> bool {
+        matches!(self, Self::Edits {}) && function == edits::EDIT
+    }
+
+    /// What happens to a context of these entries, which has so many tokens when it goes on as it is.
+    pub(super) fn next(&self, entries: &[Entry], tokens: usize) -> Next {
+        match self {
+            Self::Append {} | Self::Edits {} => Next::Append,
+            Self::Window(window) => window.next(entries, tokens),
+            Self::State {} => newest(entries),
+            // Without a reply of its own the context would not get shorter.
+            Self::Summary(summary) if tokens > summary.tokens && entries.iter().any(Entry::is_reply) => {
+                Next::Ask(summary.instruction.clone())
+            }
+            Self::Summary(_) => Next::Append,
+        }
+    }
+}
+
+impl Window {
+    fn next(&self, entries: &[Entry], tokens: usize) -> Next {
+        let stands = |entry: &Entry| entry.message.role == Role::Tool && !entry.left_out;
+        let standing = entries.iter().filter(|entry| stands(entry)).count();
+        let too_many = standing > self.most as usize || self.tokens.is_some_and(|most| tokens > most);
+        let leaving = standing.saturating_sub(self.keep as usize);
+        if !too_many || leaving == 0 {
+            return Next::Append;
+        }
+        let mut entries = entries.to_vec();
+        for entry in entries.iter_mut().filter(|entry| stands(entry)).take(leaving) {
+            entry.message.text.clone_from(&self.placeholder);
+            entry.left_out = true;
+        }
+        Next::Begin(entries)
+    }
+}
+
+/// The task, the last reply and what was heard since; nothing changes while that is all there is.
+fn newest(entries: &[Entry]) -> Next {
+    let last = entries.iter().rev().find_map(|entry| entry.turn);
+    let stays = |entry: &&Entry| entry.turn.is_none() || entry.turn == last;
+    let kept: Vec<Entry> = entries.iter().filter(stays).cloned().collect();
+    if kept.len() == entries.len() { Next::Append } else { Next::Begin(kept) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chat::Message;
+
+    fn entry(role: Role, text: &str, turn: Option<u32>) -> Entry {
+        Entry { message: Message::of_text(role, text), turn, left_out: false }
+    }
+
+    /// A task, and so many turns with a result each.
+    fn turns(count: u32) -> Vec<Entry> {
+        let exchange = |turn: u32| {
+            let reply = entry(Role::Assistant, &format!("call {turn}"), Some(turn));
+            [reply, entry(Role::Tool, &format!("result {turn}"), Some(turn))]
+        };
+        std::iter::once(entry(Role::User, "task", None)).chain((0..count).flat_map(exchange)).collect()
+    }
+
+    fn texts(next: &Next) -> Vec<&str> {
+        let Next::Begin(entries) = next else { panic!("a new segment begins: {next:?}") };
+        entries.iter().map(|entry| entry.message.text.as_str()).collect()
+    }
+
+    #[test]
+    fn the_window_keeps_the_newest_results_and_every_reply() {
+        let window = Window { most: 3, keep: 2, placeholder: "-".to_owned(), ..Window::default() };
+        let strategy = ContextStrategy::Window(window.clone());
+        assert_eq!(strategy.next(&turns(3), 1000), Next::Append);
+        let next = strategy.next(&turns(4), 1000);
+        assert_eq!(texts(&next), ["task", "call 0", "-", "call 1", "-", "call 2", "result 2", "call 3", "result 3"]);
+        // What was left out does not count again.
+        let Next::Begin(entries) = next else { panic!("a new segment") };
+        assert_eq!(strategy.next(&entries, 1000), Next::Append);
+        // The threshold on tokens counts whatever the number of results is, and stops where nothing is left to leave.
+        let strategy = ContextStrategy::Window(Window { tokens: Some(100), ..window });
+        assert_eq!(strategy.next(&turns(3), 100), Next::Append);
+        assert_eq!(texts(&strategy.next(&turns(3), 101))[2], "-");
+        assert_eq!(strategy.next(&turns(2), 101), Next::Append);
+    }
+
+    #[test]
+    fn the_state_is_the_last_reply() {
+        let strategy = ContextStrategy::State {};
+        assert_eq!(strategy.next(&turns(0), 10), Next::Append);
+        assert_eq!(strategy.next(&turns(1), 10), Next::Append);
+        assert_eq!(texts(&strategy.next(&turns(3), 10)), ["task", "call 2", "result 2"]);
+    }
+
+    #[test]
+    fn a_summary_is_asked_for_beyond_the_threshold_and_never_of_itself() {
+        let summary = Summary { tokens: 100, instruction: "sum up".to_owned() };
+        let strategy = ContextStrategy::Summary(summary);
+        assert_eq!(strategy.next(&turns(1), 100), Next::Append);
+        assert_eq!(strategy.next(&turns(1), 101), Next::Ask("sum up".to_owned()));
+        assert_eq!(strategy.next(&turns(0), 101), Next::Append);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let window = |window| ContextStrategy::Window(window);
+        let default = Window::default();
+        let summary = |tokens| ContextStrategy::Summary(Summary { tokens, instruction: instruction() });
+        for (strategy, message) in [
+            (window(Window { most: 0, ..default.clone() }), "context.most is 0, but must be at least 1"),
+            (window(Window { keep: 0, ..default.clone() }), "context.keep is 0, but must be from 1 to context.most"),
+            (window(Window { keep: 6, ..default.clone() }), "context.keep is 6, but must be from 1 to context.most"),
+            (
+                window(Window { tokens: Some(512), ..default.clone() }),
+                "context.tokens is 512, but must be at least 2 and below limits.context_tokens = 512",
+            ),
+            (summary(600), "context.tokens is 600, but must be at least 2 and below limits.context_tokens = 512"),
+        ] {
+            assert_eq!(strategy.check(512).expect_err(message).to_string(), message);
+        }
+        for strategy in [window(default), summary(511), ContextStrategy::default(), ContextStrategy::Edits {}] {
+            strategy.check(512).expect("in range");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A policy that keeps what it was asked and what it said, to be compared with the records.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+
+use gymkhana_episode::{EpisodeRecord, Sampled, Segment};
+use gymkhana_rollout::{
+    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop,
+};
+
+/// Says what a function of the request says, and remembers.
+pub struct Recorder<F> {
+    say: F,
+    heard: Mutex<Vec<(GenerateRequest, Sampled)>>,
+}
+
+impl<F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync> Recorder<F> {
+    pub fn new(say: F) -> Self {
+        Self { say, heard: Mutex::default() }
+    }
+
+    /// What it was asked and what it said, in the order in which it was asked.
+    pub fn take(&self) -> Vec<(GenerateRequest, Sampled)> {
+        std::mem::take(&mut self.heard.lock().expect("no test panics here"))
+    }
+}
+
+impl<F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync> Policy for Recorder<F> {
+    fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
+        let mut tokens = (self.say)(&request);
+        tokens.truncate(request.max_tokens);
+        let stop = match tokens.last() {
+            Some(last) if request.stop.contains(last) => Stop::Token,
+            _ => Stop::Length,
+        };
+        // Numbers by which each token is known again.
+        let mut stream = request.seed.child("numbers").stream();
+        let sampled = Sampled {
+            log_probs: tokens.iter().map(|_| -(stream.unit() as f32)).collect(),
+            entropies: tokens.iter().map(|_| stream.unit() as f32).collect(),
+            versions: tokens.iter().map(|_| stream.below(9) as u32).collect(),
+            tokens,
+        };
+        self.heard.lock().expect("no test panics here").push((request, sampled.clone()));
+        Box::pin(async move { Ok(Generated { sampled, stop }) })
+    }
+
+    fn score(&self, _request: ScoreRequest) -> PolicyFuture<'_, Sampled> {
+        Box::pin(async { Err(PolicyError::CannotScore) })
+    }
+
+    fn release(&self, _conversation: Conversation) {}
+
+    fn context(&self) -> usize {
+        usize::MAX
+    }
+}
+
+/// Every sampled token of the record stands in one segment as it was sampled, behind what the policy was shown, and
+/// nothing else is marked as sampled. Each token's number of its turn is right.
+pub fn assert_saw(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampled)]) {
+    let mut by_seat: BTreeMap<u32, VecDeque<&(GenerateRequest, Sampled)>> = BTreeMap::new();
+    let mut names: Vec<u64> = vec![];
+    for each in heard {
+        let seat = each.0.conversation.place - record.id.member * record.opening.functions.len() as u32;
+        by_seat.entry(seat).or_default().push_back(each);
+        names.push(each.0.conversation.id);
+    }
+    let mut turns: BTreeMap<u32, u32> = BTreeMap::new();
+    for segment in &record.segments {
+        let seat = segment.seats[0];
+        assert!(segment.seats.iter().all(|other| *other == seat), "a segment is of one seat");
+        for run in runs(segment) {
+            let turn = turns.entry(seat).or_default();
+            let expected = by_seat.get_mut(&seat).and_then(VecDeque::pop_front);
+            let (request, sampled) = expected.expect("nobody said what stands here");
+            assert_eq!(&segment.tokens[..run.start], &request.tokens[..], "turn {turn} of seat {seat} saw otherwise");
+            assert_eq!(segment.tokens[run.clone()], sampled.tokens);
+            assert_eq!(segment.log_probs[run.clone()], sampled.log_probs);
+            assert_eq!(segment.entropies[run.clone()], sampled.entropies);
+            assert_eq!(segment.versions[run.clone()], sampled.versions);
+            assert!(segment.turns[run].iter().all(|number| number == turn));
+            *turn += 1;
+        }
+    }
+    assert!(by_seat.values().all(VecDeque::is_empty), "something that was said stands nowhere");
+    let taken: u32 = turns.values().sum();
+    assert_eq!(record.policy_turns.len(), taken as usize);
+}
+
+/// Runs of sampled tokens of one turn.
+pub fn runs(segment: &Segment) -> Vec<std::ops::Range<usize>> {
+    let mut runs: Vec<std::ops::Range<usize>> = vec![];
+    for at in (0..segment.len()).filter(|&at| segment.sampled[at]) {
+        match runs.last_mut() {
+            Some(run) if run.end == at && segment.turns[run.start] == segment.turns[at] => run.end = at + 1,
+            _ => runs.push(at..at + 1),
+        }
+    }
+    runs
+}
