@@ -35,6 +35,7 @@ const OUTSIDE: [&str; 4] =
 struct Case(u64);
 
 impl Drop for Case {
+    #[allow(clippy::print_stderr, reason = "a case that fails says which it was")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("this was the case of seed {}", self.0);

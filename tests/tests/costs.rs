@@ -89,7 +89,7 @@ async fn an_episode_whose_neighbour_ended_their_tool_is_dropped_and_not_paid() {
     let environment = bound(&load("word-problems"));
     let set = gymkhana_rollout::PluginSet::assemble(environment, vec![bound(&tool)], vec![]).await.unwrap();
     let assembly = gymkhana_rollout::Assembly {
-        environment_weight: 1.0,
+        environment: 1.0.into(),
         failure_reward: common::FAILURE_REWARD,
         success: "environment.success".parse().unwrap(),
     };

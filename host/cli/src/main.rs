@@ -1,6 +1,7 @@
 //! The host: runs, replays, shows and inspects.
 
 mod args;
+mod assembly;
 mod error;
 mod harmless;
 mod inspect;

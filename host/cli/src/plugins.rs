@@ -117,7 +117,8 @@ pub async fn assemble(file: &RunFile, sandbox: &Sandbox, files: &[PluginFile]) -
     });
     let rewards = rewards.into_iter().map(|plugin| {
         let section = file.rewards.get(plugin.name()).cloned().unwrap_or_default();
-        Ok(BoundReward { bound: bind(plugin, &section.options)?, weight: section.weight })
+        let share = crate::assembly::share(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
+        Ok(BoundReward { bound: bind(plugin, &section.options)?, share })
     });
     let (tools, rewards) = (tools.collect::<CliResult<_>>()?, rewards.collect::<CliResult<_>>()?);
     PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).users()

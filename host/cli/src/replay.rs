@@ -4,10 +4,11 @@ use futures::StreamExt;
 use futures::stream;
 
 use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord};
-use gymkhana_rollout::{Assembly, ChatFormat, Difference, Rollout};
+use gymkhana_rollout::{ChatFormat, Difference, Rollout};
 use gymkhana_store::{RunReader, StoreError};
 
 use crate::args::ReplayArgs;
+use crate::assembly;
 use crate::error::{Blame, CliError, CliResult};
 use crate::plugins;
 use crate::printer::Printer;
@@ -43,11 +44,7 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     let tally = runtime.block_on(async {
         let sandbox = plugins::sandbox(&file, printer)?;
         let set = plugins::assemble(&file, &sandbox, &files).await?;
-        let assembly = Assembly {
-            environment_weight: file.environment.weight,
-            failure_reward: file.failures.reward,
-            success: file.success.parse().users()?,
-        };
+        let assembly = assembly::assembly(&file, &set)?;
         let chat = ChatFormat::new(&read_chat_files(&args.dir)?).users()?;
         let rollout = Rollout::new(set, chat, (&file.limits).into(), assembly, file.policy.system.clone(), 0);
         let rollout = rollout.with_context(file.context.clone()).users()?;

@@ -194,6 +194,13 @@ fn run_files_against_plugins() {
         ("success by nothing", "success=correct"),
         ("success by an unknown reward", "success=answer-mach.correct"),
         ("success by an unknown component", "success=answer-match.right"),
+        ("a gate that compares nothing", "rewards.answer-match.gate=answer-match.correct"),
+        ("a gate on an unknown reward", "rewards.answer-match.gate=answer-mach.correct > 0"),
+        ("a gate on an unknown component", "environment.gate=answer-match.corect >= 0.5"),
+        ("a gate that waits for itself", "rewards.answer-match.gate=answer-match.correct >= 0.5"),
+        ("a schedule of no steps", "environment.schedule={ shape = \"linear\", to = 0.0, over = 0 }"),
+        ("stairs of no length", "rewards.answer-match.schedule={ shape = \"steps\", to = 0.0, over = 9 }"),
+        ("a schedule of an unknown shape", "environment.schedule={ shape = \"cosin\", to = 0.0, over = 9 }"),
     ] {
         messages.add_run(title, &desk, WORD_PROBLEMS, &["--set", set]);
     }

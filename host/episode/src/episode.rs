@@ -106,6 +106,9 @@ pub struct EpisodeRecord {
     pub scores: Vec<PluginScore>,
     /// Each seat's reward as the run assembled it: what is trained on.
     pub rewards: Vec<f64>,
+    /// For each seat a reward of each of its turns: what of the rewards belongs to single turns, weighted and gated as
+    /// the whole is. It is a part of the whole, told once more with its place.
+    pub turn_rewards: Vec<Vec<f64>>,
     /// Whether the run's success rule holds.
     pub success: bool,
     /// Whether the group's sampling plan chose it to be trained on.
@@ -129,6 +132,7 @@ impl EpisodeRecord {
     pub fn forget_scores(&mut self) {
         self.scores.clear();
         self.rewards.clear();
+        self.turn_rewards.clear();
         self.success = false;
         self.failures.retain(|failure| !matches!(failure.at, Boundary::Reward(_)));
         self.timing.reward_ms = 0.0;

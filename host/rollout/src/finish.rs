@@ -109,6 +109,7 @@ fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeR
         views: vec![],
         scores: vec![],
         rewards: vec![],
+        turn_rewards: vec![],
         success: false,
         failures,
         costs: vec![],

@@ -105,10 +105,10 @@ impl Rollout {
                 }
             }
         }
-        let weights: Vec<f64> = self.plugins.rewards.iter().map(|reward| reward.weight).collect();
+        let shares = self.plugins.shares();
         let kept = records.iter_mut().zip(failed).filter(|(record, _)| record.ending != Ending::Dropped);
         for (record, failed) in kept {
-            self.assembly.assemble(record, &weights, self.plugins.seats(), failed);
+            self.assembly.assemble(record, &shares, self.plugins.seats(), failed);
         }
     }
 

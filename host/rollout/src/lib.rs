@@ -26,9 +26,10 @@ mod turn;
 
 use std::sync::Arc;
 
+use gymkhana_episode::EpisodeRecord;
 use tokio::sync::Mutex;
 
-pub use assembly::{Assembly, SuccessRule, SuccessRuleError};
+pub use assembly::{Assembly, Gate, RuleError, Schedule, ScheduleError, Shape, Share, SuccessRule, Weight};
 pub use chat::{ChatError, ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
 pub use context::{ContextError, ContextStrategy, Summary, Window};
 pub use fork::{FailedForks, ForkError};
@@ -129,10 +130,21 @@ impl Rollout {
         &self.plugins
     }
 
-    /// When an episode counts as solved.
-    #[must_use]
-    pub fn success(&self) -> &SuccessRule {
-        &self.assembly.success
+    /// Checks that what success and gates name can be there, and that each gate can open.
+    ///
+    /// # Errors
+    /// If a reward or a component does not exist, or gates wait for each other. An environment's facts are known only
+    /// when it acts.
+    pub fn check_rules(&self) -> Result<(), RuleError> {
+        self.assembly.check(&self.plugins)
+    }
+
+    /// Checks that an episode which the environment ended has the facts that success and gates name.
+    ///
+    /// # Errors
+    /// If it has not: then the rule could never hold.
+    pub fn check_facts(&self, record: &EpisodeRecord) -> Result<(), RuleError> {
+        self.assembly.check_record(&self.plugins, record)
     }
 
     /// The chat format.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use gymkhana_episode::{FailureKind, Function, NamedValue, Seed};
 use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
 
+use crate::assembly::Share;
+
 /// A plugin and the options that the run gives it.
 #[derive(Clone)]
 pub struct Bound {
@@ -20,8 +22,8 @@ pub struct Bound {
 pub struct BoundReward {
     /// The plugin and its options.
     pub bound: Bound,
-    /// Its total is multiplied by this before it is added.
-    pub weight: f64,
+    /// How much, and where.
+    pub share: Share,
 }
 
 /// A tool with its functions under the run's options.
@@ -33,7 +35,7 @@ pub(crate) struct Tool {
 /// A reward with its description.
 pub(crate) struct Reward {
     pub(crate) bound: Bound,
-    pub(crate) weight: f64,
+    pub(crate) share: Share,
     pub(crate) info: Arc<RewardInfo>,
 }
 
@@ -116,11 +118,11 @@ impl PluginSet {
             let functions = bound.plugin.functions(&bound.options).await.map_err(ask(&bound.plugin))?;
             set.add_tool(Tool { bound, functions })?;
         }
-        for BoundReward { bound, weight } in rewards {
+        for BoundReward { bound, share } in rewards {
             let info = bound.plugin.reward_info().await.map_err(ask(&bound.plugin))?;
             check_options(&bound, &info.options)?;
             check_reward_options(&bound).await?;
-            set.rewards.push(Reward { bound, weight, info });
+            set.rewards.push(Reward { bound, share, info });
         }
         Ok(set)
     }
@@ -164,6 +166,11 @@ impl PluginSet {
     /// The names of the rewards.
     pub(crate) fn reward_names(&self) -> Vec<&str> {
         self.rewards.iter().map(|reward| reward.bound.plugin.name()).collect()
+    }
+
+    /// What each reward counts, by its name, in the order in which they score.
+    pub(crate) fn shares(&self) -> Vec<(&str, &Share)> {
+        self.rewards.iter().map(|reward| (reward.bound.plugin.name(), &reward.share)).collect()
     }
 
     /// The names of the components that a reward of this name has; none if there is no such reward.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef, Turn, Value, text_of};
 use gymkhana_rollout::{
     Assembly, Bound, BoundReward, ChatFiles, ChatFormat, ContextStrategy, EpisodePlan, Hopeless, Limits, PluginSet,
-    ReplyPiece, Rollout, Sampling, ScriptedPolicy, Speaker,
+    ReplyPiece, Rollout, Sampling, ScriptedPolicy, Share, Speaker,
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -24,7 +24,7 @@ type Options = Vec<NamedValue>;
 pub struct Table {
     environment: (String, Options),
     tools: Vec<(String, Options)>,
-    rewards: Vec<(String, Options)>,
+    rewards: Vec<(String, Options, Share)>,
 }
 
 fn options(options: &[(&str, Value)]) -> Options {
@@ -50,8 +50,13 @@ impl Table {
     }
 
     /// One more reward.
-    pub fn reward(mut self, name: &str, with: &[(&str, Value)]) -> Self {
-        self.rewards.push((name.to_owned(), options(with)));
+    pub fn reward(self, name: &str, with: &[(&str, Value)]) -> Self {
+        self.reward_sharing(name, with, 1.0.into())
+    }
+
+    /// One more reward, which counts so much.
+    pub fn reward_sharing(mut self, name: &str, with: &[(&str, Value)], share: Share) -> Self {
+        self.rewards.push((name.to_owned(), options(with), share));
         self
     }
 }
@@ -101,15 +106,20 @@ pub async fn rollout(table: &Table, limits: Limits) -> Rollout {
 
 /// A rollout over the table's plugins in a sandbox of its own, with so many retries after a fault of the host.
 pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retries: u32) -> Rollout {
-    let bind = |(name, options): &(String, Options)| Bound {
+    let bound = |name: &str, options: &Options| Bound {
         plugin: Plugin::load(sandbox, &component(name), &Grants::default()).expect("a sound plugin"),
         options: options.clone(),
     };
+    let bind = |(name, options): &(String, Options)| bound(name, options);
     let tools = table.tools.iter().map(bind).collect();
-    let rewards = table.rewards.iter().map(|each| BoundReward { bound: bind(each), weight: 1.0 }).collect();
+    let reward = |(name, options, share): &(String, Options, Share)| BoundReward {
+        bound: bound(name, options),
+        share: share.clone(),
+    };
+    let rewards = table.rewards.iter().map(reward).collect();
     let set = PluginSet::assemble(bind(&table.environment), tools, rewards).await.expect("a sound set");
     let assembly = Assembly {
-        environment_weight: 1.0,
+        environment: 1.0.into(),
         failure_reward: FAILURE_REWARD,
         success: "environment.success".parse().expect("a rule"),
     };

@@ -106,7 +106,7 @@ impl Session<'_> {
             let records = records.ours()?;
             for record in &records {
                 self.episodes.append(record)?;
-                self.rollout.success().check_record(record).map_err(|error| super::with_nearest_name(&error))?;
+                self.rollout.check_facts(record).map_err(|error| crate::assembly::with_nearest_name(&error))?;
                 done += 1;
                 solved += u64::from(record.success);
                 failures.count(record);

@@ -12,15 +12,16 @@ use std::time::Instant;
 
 use gymkhana_episode::{EpisodeId, Phase, Seed};
 use gymkhana_registry::{LOCK_FILE, Lock};
-use gymkhana_rollout::{Assembly, Policy, Rollout, SuccessRuleError};
+use gymkhana_rollout::{Policy, Rollout};
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
 use gymkhana_trainer::{Settings, Trainer};
 
 use crate::args::RunArgs;
+use crate::assembly;
 use crate::error::{Blame, CliError, CliResult};
 use crate::plugins;
 use crate::printer::Printer;
-use crate::runfile::{RunFile, Stage, did_you_mean};
+use crate::runfile::{RunFile, Stage};
 use state::{Progress, State};
 
 pub use chat::{read_chat_files, write_chat_files};
@@ -52,7 +53,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
     runtime.block_on(async {
         let sandbox = plugins::sandbox(&file, printer)?;
         let set = plugins::assemble(&file, &sandbox, &files).await?;
-        let success = parse_success(&file, &set)?;
+        let assembly = assembly::assembly(&file, &set)?;
         tasks::check_splits(&file, &set).await?;
         let places = sandbox.counters().places;
         batch::check_places(&file, &set, places)?;
@@ -69,8 +70,6 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             }
         }
         let chat = chat::chat_format(&trainer)?;
-        let assembly =
-            Assembly { environment_weight: file.environment.weight, failure_reward: file.failures.reward, success };
         let limits = (&file.limits).into();
         let rollout = Rollout::new(set, chat, limits, assembly, file.policy.system.clone(), file.failures.retries);
         let rollout = rollout.with_context(file.context.clone()).users()?;
@@ -87,23 +86,6 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         let mut session = Session::new(file, printer, folder, rollout, trainer, state, places)?;
         session.stages().await
     })
-}
-
-fn parse_success(file: &RunFile, set: &gymkhana_rollout::PluginSet) -> CliResult<gymkhana_rollout::SuccessRule> {
-    let rule: gymkhana_rollout::SuccessRule = file.success.parse().users()?;
-    rule.check(set).map_err(|error| with_nearest_name(&error))?;
-    Ok(rule)
-}
-
-/// What the run file's `success` names is not there: says what is most like it.
-fn with_nearest_name(error: &SuccessRuleError) -> CliError {
-    let near = match error {
-        SuccessRuleError::Form(_) => String::new(),
-        SuccessRuleError::NoReward { reward: wrong, known }
-        | SuccessRuleError::NoComponent { component: wrong, known, .. }
-        | SuccessRuleError::NoFact { fact: wrong, known, .. } => did_you_mean(wrong, known.iter().map(String::as_str)),
-    };
-    CliError::mistake(format!("{error}{near}"))
 }
 
 /// Puts into the run's folder what the run is made of, or what of it is missing: a run may have died in the midst of

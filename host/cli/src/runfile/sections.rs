@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gymkhana_rollout::Hopeless;
+use gymkhana_rollout::{Hopeless, Schedule};
 use gymkhana_trainer::TinyModel;
 use serde::{Deserialize, Serialize};
 
@@ -77,25 +77,40 @@ pub struct EnvironmentSection {
     pub held_out: String,
     /// What the sum of the environment's own rewards counts.
     pub weight: f64,
+    /// How the weight changes from there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
+    /// A condition without which they count nothing, such as `answer-match.correct >= 0.5`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
     /// The plugin's options.
     pub options: Options,
 }
 
 impl Default for EnvironmentSection {
     fn default() -> Self {
-        Self { train: "train".to_owned(), held_out: "test".to_owned(), weight: 1.0, options: Options::new() }
+        Self {
+            train: "train".to_owned(),
+            held_out: "test".to_owned(),
+            weight: 1.0,
+            schedule: None,
+            gate: None,
+            options: Options::new(),
+        }
     }
 }
 
 impl EnvironmentSection {
     pub(super) fn check(&self) -> Result<(), RunFileError> {
-        check_weight("environment.weight", self.weight)
+        check_weight("environment", self.weight, self.schedule)
     }
 }
 
 /// Refuses a weight that would make sums of rewards infinite, or no numbers at all.
-fn check_weight(key: &str, weight: f64) -> Result<(), RunFileError> {
-    check_range(key, weight, -1e6..=1e6, "a number from -1000000 to 1000000")
+fn check_weight(section: &str, weight: f64, schedule: Option<Schedule>) -> Result<(), RunFileError> {
+    check_range(&format!("{section}.weight"), weight, -1e6..=1e6, "a number from -1000000 to 1000000")?;
+    let checked = schedule.map_or(Ok(()), |schedule| schedule.check());
+    checked.map_err(|error| RunFileError::Contradiction(format!("{section}.schedule.{error}")))
 }
 
 /// A tool's options.
@@ -112,19 +127,25 @@ pub struct ToolSection {
 pub struct RewardSection {
     /// Its total is multiplied by this before it is added.
     pub weight: f64,
+    /// How the weight changes from there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
+    /// A condition without which it counts nothing, such as `answer-match.correct >= 0.5`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
     /// The plugin's options.
     pub options: Options,
 }
 
 impl Default for RewardSection {
     fn default() -> Self {
-        Self { weight: 1.0, options: Options::new() }
+        Self { weight: 1.0, schedule: None, gate: None, options: Options::new() }
     }
 }
 
 impl RewardSection {
     pub(super) fn check(&self, reward: &str) -> Result<(), RunFileError> {
-        check_weight(&format!("rewards.{reward}.weight"), self.weight)
+        check_weight(&format!("rewards.{reward}"), self.weight, self.schedule)
     }
 }
 

@@ -91,6 +91,7 @@ pub fn episode(group: u32, member: u32, segment: Segment, reward: f64) -> Episod
         hint: None,
         scores: Vec::new(),
         rewards: vec![reward],
+        turn_rewards: Vec::new(),
         success: reward > 0.0,
         selected: true,
         failures: Vec::new(),

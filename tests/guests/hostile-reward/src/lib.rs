@@ -2,11 +2,12 @@
 
 use std::hint::black_box;
 
-use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, each_seat};
+use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, Turn, each_seat};
 use gymkhana_sdk::{Error, OptionInfo, Options, plugin};
 
-const BEHAVIOURS: [&str; 12] = [
+const BEHAVIOURS: [&str; 13] = [
     "good",
+    "turns",
     "nan",
     "infinite",
     "out-of-range",
@@ -20,7 +21,7 @@ const BEHAVIOURS: [&str; 12] = [
     "loop",
 ];
 
-/// Gives everyone 1 when it is good.
+/// Gives everyone 1 when it is good, and with `turns` an eighth, two, three … for each message beside it.
 pub struct HostileReward;
 
 impl Reward for HostileReward {
@@ -38,6 +39,12 @@ impl Reward for HostileReward {
             Ok(scores)
         };
         match options.text("behaviour") {
+            "turns" => each_seat(group, |trajectory, seat| {
+                let of_seat = |turn: &&Turn| matches!(turn, Turn::Message(message) if message.seat == seat);
+                let turns =
+                    (1..).zip(trajectory.turns.iter().filter(of_seat)).map(|(number, _)| f64::from(number) / 8.0);
+                Ok(Score { turns: turns.collect(), ..Score::new(seat, 1.0).component("whole", 1.0) })
+            }),
             "nan" => give(f64::NAN),
             "infinite" => give(f64::INFINITY),
             "out-of-range" => give(1e9),

@@ -1,0 +1,143 @@
+//! Weights of rewards, and how they change with the training step.
+
+use serde::{Deserialize, Serialize};
+
+/// What a reward's numbers are multiplied by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weight {
+    /// In the first step.
+    pub start: f64,
+    /// How it changes, if it does.
+    pub schedule: Option<Schedule>,
+}
+
+/// How a weight goes from where it starts to where it stays.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schedule {
+    /// On which way.
+    pub shape: Shape,
+    /// Where it ends.
+    pub to: f64,
+    /// It begins to change behind this training step, counted from 0 within the stage.
+    #[serde(default)]
+    pub begin: u64,
+    /// It changes for so many training steps.
+    pub over: u64,
+    /// The steps of `steps`, in training steps; of no other shape.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<u64>,
+}
+
+/// The way from one weight to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// On a straight line.
+    Linear,
+    /// Along half a period of the cosine: slowly, fast, slowly.
+    Cosine,
+    /// On a straight line's stairs: the weight changes once in `every` training steps.
+    Steps,
+}
+
+/// A schedule that says nothing. The key is below that of the schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{key} must be {allowed}")]
+pub struct ScheduleError {
+    /// The key.
+    pub key: &'static str,
+    /// What it may be.
+    pub allowed: &'static str,
+}
+
+impl From<f64> for Weight {
+    fn from(start: f64) -> Self {
+        Self { start, schedule: None }
+    }
+}
+
+impl Weight {
+    /// The weight in a training step.
+    #[must_use]
+    pub fn at(self, step: u64) -> f64 {
+        let Some(schedule) = self.schedule else { return self.start };
+        self.start + (schedule.to - self.start) * schedule.done(step)
+    }
+}
+
+impl Schedule {
+    /// Refuses what would do nothing.
+    ///
+    /// # Errors
+    /// Names the first such key.
+    pub fn check(&self) -> Result<(), ScheduleError> {
+        let require = |holds, key, allowed| if holds { Ok(()) } else { Err(ScheduleError { key, allowed }) };
+        require(self.to.abs() <= 1e6, "to", "a number from -1000000 to 1000000")?;
+        require(self.over >= 1, "over", "at least 1")?;
+        match (self.shape, self.every) {
+            (Shape::Steps, every) => {
+                require(every.is_some_and(|every| every >= 1), "every", "at least 1 when `shape` is steps")
+            }
+            (_, every) => require(every.is_none(), "every", "left out unless `shape` is steps: nothing uses it"),
+        }
+    }
+
+    /// How much of the way lies behind, from 0 to 1.
+    fn done(self, step: u64) -> f64 {
+        let passed = step.saturating_sub(self.begin).min(self.over);
+        let share = |passed: u64| passed as f64 / self.over as f64;
+        match self.shape {
+            Shape::Linear => share(passed),
+            Shape::Cosine => (1.0 - (std::f64::consts::PI * share(passed)).cos()) / 2.0,
+            Shape::Steps if passed == self.over => 1.0,
+            Shape::Steps => share(passed - passed % self.every.unwrap_or(1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weight(shape: Shape, begin: u64, every: Option<u64>) -> Weight {
+        Weight { start: 2.0, schedule: Some(Schedule { shape, to: 0.0, begin, over: 8, every }) }
+    }
+
+    fn near(weight: Weight, expected: &[(u64, f64)]) {
+        for (step, expected) in expected {
+            let found = weight.at(*step);
+            assert!((found - expected).abs() < 1e-12, "{found} is not {expected} in step {step}");
+        }
+    }
+
+    /// A way of 8 steps from 2 to 0. A quarter of half a period is 45 degrees: 1 + cos(45°) = 1.7071.
+    #[test]
+    fn by_hand() {
+        near(Weight::from(0.5), &[(0, 0.5), (1000, 0.5)]);
+        near(weight(Shape::Linear, 0, None), &[(0, 2.0), (2, 1.5), (4, 1.0), (8, 0.0), (100, 0.0)]);
+        near(weight(Shape::Linear, 10, None), &[(0, 2.0), (10, 2.0), (12, 1.5), (18, 0.0)]);
+        let eighth = 1.0 + std::f64::consts::FRAC_1_SQRT_2;
+        near(weight(Shape::Cosine, 0, None), &[(0, 2.0), (2, eighth), (4, 1.0), (6, 2.0 - eighth), (9, 0.0)]);
+        near(weight(Shape::Steps, 0, Some(4)), &[(0, 2.0), (3, 2.0), (4, 1.0), (7, 1.0), (8, 0.0)]);
+        // The last stair may be shorter.
+        near(weight(Shape::Steps, 0, Some(3)), &[(2, 2.0), (3, 1.25), (6, 0.5), (7, 0.5), (8, 0.0)]);
+    }
+
+    #[test]
+    fn schedules_that_say_nothing_are_refused() {
+        let schedule = |shape, every| Schedule { shape, to: 0.0, begin: 0, over: 8, every };
+        for (wrong, key) in [
+            (Schedule { over: 0, ..schedule(Shape::Linear, None) }, "over"),
+            (Schedule { to: f64::NAN, ..schedule(Shape::Linear, None) }, "to"),
+            (schedule(Shape::Steps, None), "every"),
+            (schedule(Shape::Steps, Some(0)), "every"),
+            (schedule(Shape::Cosine, Some(2)), "every"),
+        ] {
+            assert_eq!(wrong.check().expect_err(key).key, key);
+        }
+        for sound in [schedule(Shape::Linear, None), schedule(Shape::Cosine, None), schedule(Shape::Steps, Some(3))] {
+            sound.check().expect("a sound schedule");
+        }
+    }
+}

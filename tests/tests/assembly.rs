@@ -1,0 +1,55 @@
+//! Rewards put together from real components: gates by other rewards' numbers, turn by turn, and again on a replay.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod common;
+
+use common::{Table, play, play_by, rollout};
+use gymkhana_episode::{EpisodeRecord, Value};
+use gymkhana_rollout::{Difference, Gate, Rollout, RuleError, Share, Speaker};
+
+/// A reward that gives everyone 1, and an eighth, two, three … for the messages.
+fn table(gate: &str) -> Table {
+    let share = Share { weight: 0.5.into(), gate: Some(Gate::parse("guest-hostile-reward", gate).unwrap()) };
+    let turns = [("behaviour", Value::Text("turns".to_owned()))];
+    Table::new().reward("answer-match", &[]).reward_sharing("guest-hostile-reward", &turns, share)
+}
+
+async fn again(rollout: &Rollout, record: &EpisodeRecord) {
+    let replayed = rollout.replay_group(std::slice::from_ref(record)).await.unwrap();
+    assert_eq!(Difference::between(record, &replayed[0]), None);
+}
+
+#[tokio::test]
+async fn a_dense_reward_counts_only_behind_the_outcome() {
+    let rollout = rollout(&table("answer-match.correct >= 0.5"), common::limits()).await;
+    rollout.check_rules().unwrap();
+    let right = play_by(&rollout, Speaker::Oracle).await;
+    let wrong = play(&rollout, &["no number"]).await;
+    assert_eq!((&right.rewards[..], &wrong.rewards[..]), (&[1.5][..], &[0.0][..]));
+    assert_eq!((&right.turn_rewards[..], &wrong.turn_rewards[..]), (&[vec![0.0625]][..], &[vec![0.0]][..]));
+    again(&rollout, &right).await;
+    again(&rollout, &wrong).await;
+}
+
+#[tokio::test]
+async fn gates_that_can_never_open_are_refused() {
+    let refused = async |gate: &str| rollout(&table(gate), common::limits()).await.check_rules().unwrap_err();
+    assert!(matches!(refused("answer-mach.correct > 0").await, RuleError::NoReward { .. }));
+    assert!(matches!(refused("answer-match.right > 0").await, RuleError::NoComponent { .. }));
+    let circle = refused("guest-hostile-reward.whole > 0").await;
+    assert_eq!(
+        circle.to_string(),
+        "no gate of `guest-hostile-reward` can ever open, as they wait for each other; take one of them out"
+    );
+    // What an environment tells is known when it has ended an episode.
+    let facts = async |gate: &str| {
+        let honest = [("behaviour", Value::Text("honest".to_owned()))];
+        let rollout = rollout(&table(gate).environment("guest-hostile-environment", &honest), common::limits()).await;
+        rollout.check_rules().unwrap();
+        rollout.check_facts(&play(&rollout, &["yes"]).await)
+    };
+    assert_eq!(facts("environment.success > 0").await, Ok(()));
+    let error = facts("environment.speed > 0").await.unwrap_err();
+    assert!(error.to_string().starts_with("rewards.guest-hostile-reward.gate names the fact `speed`, but"), "{error}");
+}
