@@ -44,6 +44,10 @@ impl<F: Fn(&str, u64) -> (String, f32) + Send + Sync> Policy for Unsure<'_, F> {
         Box::pin(async { Err(PolicyError::CannotScore) })
     }
 
+    fn can_score(&self) -> bool {
+        false
+    }
+
     fn release(&self, _conversation: Conversation) {}
 
     fn context(&self) -> usize {

@@ -47,7 +47,7 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
         let assembly = assembly::assembly(&file, &set)?;
         let chat = ChatFormat::new(&read_chat_files(&args.dir)?).users()?;
         let rollout = Rollout::new(set, chat, (&file.limits).into(), assembly, file.policy.system.clone(), 0);
-        let rollout = rollout.with_context(file.context.clone()).users()?;
+        let rollout = rollout.with_context(file.context.clone()).users()?.with_probe(file.probe.clone()).users()?;
         compare(&rollout, &run, args, printer).await
     })?;
     printer.result(format!("{} episodes replayed, every byte equal: {}", tally.equal + tally.different, tally.equal));

@@ -166,6 +166,9 @@ fn run_files() {
         ("a window that keeps more than it holds", "context={ strategy = \"window\", most = 2, keep = 3 }"),
         ("a window that never moves", "context={ strategy = \"window\", tokens = 5000 }"),
         ("summaries that an oracle cannot write", "context={ strategy = \"summary\", tokens = 200 }"),
+        ("an unknown kind of probe", "probe={ kind = \"anser\" }"),
+        ("a setting of another kind of probe", "probe={ kind = \"answer\", mask = \"-\" }"),
+        ("a probe of no finite weight", "probe={ kind = \"feedback\", weight = inf }"),
         ("--set without a value", "limits.turns"),
         ("--set of a stage that is not there", "stages.warm.steps=1"),
     ] {
@@ -198,6 +201,7 @@ fn run_files_against_plugins() {
         ("a gate on an unknown reward", "rewards.answer-match.gate=answer-mach.correct > 0"),
         ("a gate on an unknown component", "environment.gate=answer-match.corect >= 0.5"),
         ("a gate that waits for itself", "rewards.answer-match.gate=answer-match.correct >= 0.5"),
+        ("a probe of what no view has", "probe={ kind = \"answer\", field = \"anser\" }"),
         ("a schedule of no steps", "environment.schedule={ shape = \"linear\", to = 0.0, over = 0 }"),
         ("stairs of no length", "rewards.answer-match.schedule={ shape = \"steps\", to = 0.0, over = 9 }"),
         ("a schedule of an unknown shape", "environment.schedule={ shape = \"cosin\", to = 0.0, over = 9 }"),

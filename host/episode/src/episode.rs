@@ -107,7 +107,8 @@ pub struct EpisodeRecord {
     /// Each seat's reward as the run assembled it: what is trained on.
     pub rewards: Vec<f64>,
     /// For each seat a reward of each of its turns: what of the rewards belongs to single turns, weighted and gated as
-    /// the whole is. It is a part of the whole, told once more with its place.
+    /// the whole is. It is a part of the whole, told once more with its place; what the run's probe found that a turn
+    /// gained is added here alone.
     pub turn_rewards: Vec<Vec<f64>>,
     /// Whether the run's success rule holds.
     pub success: bool,

@@ -24,7 +24,7 @@ pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunct
 pub use failure::{Boundary, Failure, FailureKind};
 pub use fork::Fork;
 pub use id::{EpisodeId, ParseEpisodeIdError, Phase};
-pub use policy_turn::PolicyTurn;
+pub use policy_turn::{PolicyTurn, Reading};
 pub use score::{Component, Evidence, Score};
 pub use seed::{Seed, Stream};
 pub use segment::{Sampled, Segment, SegmentError};

@@ -2,6 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+/// How probable a policy found given text: natural logarithms of probabilities, means over the text's tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// The right answer's before the turn, or the turn's own reply's.
+    pub log_prob: f64,
+    /// The reply's where what was heard since the reply before it is hidden; none of an answer.
+    pub without: Option<f64>,
+}
+
 /// One reply of a seat's policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicyTurn {
@@ -13,6 +22,8 @@ pub struct PolicyTurn {
     pub transcript: u32,
     /// How many steps the environment had made before it.
     pub steps: u32,
+    /// What the run's probe found in this turn.
+    pub reading: Option<Reading>,
     /// What the policy wrote for itself when its context was to begin anew. Such a reply is no action: it stands in no
     /// transcript, and rewards do not see it.
     pub note: Option<String>,

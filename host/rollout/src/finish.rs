@@ -73,7 +73,8 @@ impl Play<'_> {
 pub(crate) fn so_far(play: &Play<'_>) -> EpisodeRecord {
     let segments = play.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
     let forks = play.forks.clone();
-    EpisodeRecord { segments, forks, ..ended(&play.plan, Ending::Dropped, play.failures.clone()) }
+    let policy_turns = play.policy_turns.clone();
+    EpisodeRecord { segments, forks, policy_turns, ..ended(&play.plan, Ending::Dropped, play.failures.clone()) }
 }
 
 /// The record of an episode whose environment did not start.

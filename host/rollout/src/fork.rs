@@ -98,6 +98,7 @@ impl<'a> Play<'a> {
             results: self.results.clone(),
             reseeds: self.reseeds.clone(),
             seen: self.seen.clone(),
+            answer: self.answer.clone(),
         });
         fork.name_conversations();
         Ok(fork)

@@ -109,6 +109,9 @@ impl Rollout {
         let kept = records.iter_mut().zip(failed).filter(|(record, _)| record.ending != Ending::Dropped);
         for (record, failed) in kept {
             self.assembly.assemble(record, &shares, self.plugins.seats(), failed);
+            if !failed {
+                self.add_gains(record);
+            }
         }
     }
 

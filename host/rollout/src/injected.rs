@@ -1,10 +1,10 @@
 //! What a replay injects: failures and endings that the machine's clock decided when the episode was recorded, and
 //! failures of an oracle, which nobody asks again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use gymkhana_episode::{Boundary, Ending, EpisodeRecord, Failure};
+use gymkhana_episode::{Boundary, Ending, EpisodeRecord, Failure, Reading};
 
 /// During which call an oracle failed.
 pub(crate) const ADVISE: &str = "advise";
@@ -17,6 +17,8 @@ pub struct Injected {
     turns: Option<u32>,
     /// The recorded episode ran out of time.
     out_of_time: bool,
+    /// What the probe found in it, by seat and turn.
+    readings: HashMap<(u32, u32), Reading>,
 }
 
 impl Injected {
@@ -25,7 +27,13 @@ impl Injected {
     pub fn of(record: &EpisodeRecord) -> Self {
         let injected = |failure: &&Failure| failure.kind.depends_on_time() || failure.during == ADVISE;
         let failures = record.failures.iter().filter(injected).cloned().collect();
-        Self { failures, turns: Some(turns_taken(record)), out_of_time: record.ending == Ending::TimeLimit }
+        let readings = record.policy_turns.iter().filter_map(|turn| Some(((turn.seat, turn.turn), turn.reading?)));
+        Self {
+            failures,
+            turns: Some(turns_taken(record)),
+            out_of_time: record.ending == Ending::TimeLimit,
+            readings: readings.collect(),
+        }
     }
 
     /// Nothing.
@@ -41,6 +49,16 @@ impl Injected {
     /// The failure with which the oracle ended the recorded episode after so many turns.
     pub(crate) fn advice_failure(&self, at: &Boundary, taken: u32) -> Option<Failure> {
         self.failure(at, ADVISE).filter(|_| self.turns == Some(taken))
+    }
+
+    /// Whether a recorded episode is played again.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.turns.is_some()
+    }
+
+    /// What the probe found in this turn of the recorded episode.
+    pub(crate) fn reading(&self, seat: u32, turn: u32) -> Option<Reading> {
+        self.readings.get(&(seat, turn)).copied()
     }
 
     /// After how many turns the recorded episode ran out of time, if ever; none when the clock decides.

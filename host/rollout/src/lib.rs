@@ -16,6 +16,7 @@ mod plans;
 mod play;
 mod plugins;
 mod policy;
+mod probe;
 mod replay;
 mod scripted;
 mod speak;
@@ -42,6 +43,7 @@ pub use plugins::{Bound, BoundReward, PluginSet, SetError};
 pub use policy::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest, Stop,
 };
+pub use probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
 pub use replay::Difference;
 pub use scripted::{ReplayedPolicy, ScriptedPolicy};
 pub use tool_call::{Reply, WrittenCall, parse_reply};
@@ -63,6 +65,7 @@ pub struct Rollout {
     pub(crate) chat: ChatFormat,
     pub(crate) limits: Limits,
     pub(crate) context: Arc<ContextStrategy>,
+    pub(crate) probe: Option<TurnProbe>,
     pub(crate) assembly: Assembly,
     pub(crate) system: Option<String>,
     pub(crate) stop: Arc<[u32]>,
@@ -90,6 +93,7 @@ impl Rollout {
             chat,
             limits,
             context: Arc::default(),
+            probe: None,
             assembly,
             system,
             stop,

@@ -21,6 +21,7 @@ use crate::hopeless::Seen;
 use crate::injected::Injected;
 use crate::limits::{Limits, Used};
 use crate::policy::{Conversation, Policy, Sampling};
+use crate::probe::Answer;
 use crate::speak::{self, Utterance};
 use crate::tools::Toolbox;
 use crate::{Rollout, RolloutError};
@@ -84,6 +85,8 @@ pub(crate) struct Play<'a> {
     /// Seeds to come: after how many turns of all seats, and which.
     pub(crate) reseeds: VecDeque<(u32, Seed)>,
     pub(crate) seen: Seen,
+    /// What the run's probe scores.
+    pub(crate) answer: Option<Answer>,
 }
 
 /// How an episode began.
@@ -151,9 +154,14 @@ impl<'a> Play<'a> {
             forks: vec![],
             reseeds: VecDeque::new(),
             seen: Seen::default(),
+            answer: None,
         };
         play.pay("start".to_owned());
-        match play.open() {
+        let opened = match play.open() {
+            Ok(()) => play.find_answer().await?,
+            Err(failure) => Err(failure),
+        };
+        match opened {
             Ok(()) => Ok(Begun::Playing(Box::new(play))),
             Err(failure) => {
                 play.failures.push(failure);
@@ -260,11 +268,11 @@ impl<'a> Play<'a> {
 
     /// Does what was said; gives the ending if the episode ends with it.
     pub(crate) async fn act(&mut self, utterance: Utterance) -> Result<Option<Ending>, RolloutError> {
-        let (sampled, stopped) = match utterance {
-            Utterance::Said { sampled, stopped } => (sampled, stopped),
+        let said = match utterance {
+            Utterance::Said(said) => said,
             Utterance::Ended(ending) => return Ok(Some(ending)),
         };
-        if let Some(ending) = self.take_turn(&sampled, stopped).await? {
+        if let Some(ending) = self.take_turn(&said).await? {
             return Ok(Some(ending));
         }
         if self.failures.iter().any(|failure| failure.kind.is_hosts()) {

@@ -111,6 +111,9 @@ pub trait Policy: Send + Sync {
     /// Scores a continuation under the current weights: log-probability and entropy of each of its tokens.
     fn score(&self, request: ScoreRequest) -> PolicyFuture<'_, Sampled>;
 
+    /// Whether [`Policy::score`] is more than a refusal.
+    fn can_score(&self) -> bool;
+
     /// Forgets what was kept for a conversation that is over.
     fn release(&self, conversation: Conversation);
 

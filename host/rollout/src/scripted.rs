@@ -42,6 +42,10 @@ where
         Box::pin(async { Err(PolicyError::CannotScore) })
     }
 
+    fn can_score(&self) -> bool {
+        false
+    }
+
     fn release(&self, _conversation: Conversation) {}
 
     fn context(&self) -> usize {
@@ -141,6 +145,10 @@ impl Policy for ReplayedPolicy {
 
     fn score(&self, _request: ScoreRequest) -> PolicyFuture<'_, Sampled> {
         Box::pin(async { Err(PolicyError::CannotScore) })
+    }
+
+    fn can_score(&self) -> bool {
+        false
     }
 
     fn release(&self, _conversation: Conversation) {}

@@ -1,6 +1,9 @@
 //! A seat's turn as tokens: sampled by the policy, or written by the oracle in the policy's own format.
 
-use gymkhana_episode::{Boundary, Ending, Failure, FailureKind, Sampled};
+use std::sync::Arc;
+
+use futures::future::try_join;
+use gymkhana_episode::{Boundary, Ending, Failure, FailureKind, Reading, Sampled};
 use gymkhana_sandbox::{Advice, CallError};
 
 use crate::RolloutError;
@@ -8,20 +11,26 @@ use crate::chat::ReplyPiece;
 use crate::injected::ADVISE;
 use crate::play::{Play, Speaker, shared};
 use crate::policy::{GenerateRequest, Policy, PolicyError, Stop};
+use crate::probe::{self, TurnProbe};
 use crate::scripted::certain;
 use crate::tool_call::{CLOSE, OPEN};
 
 /// What came of a turn.
 pub(crate) enum Utterance {
     /// These tokens.
-    Said {
-        /// With what is known of each.
-        sampled: Sampled,
-        /// The last token is a stop token.
-        stopped: bool,
-    },
+    Said(Said),
     /// Nothing: the episode is over.
     Ended(Ending),
+}
+
+/// What a seat said.
+pub(crate) struct Said {
+    /// The tokens, with what is known of each.
+    pub(crate) sampled: Sampled,
+    /// The last one is a stop token.
+    pub(crate) stopped: bool,
+    /// What the run's probe found.
+    pub(crate) reading: Option<Reading>,
 }
 
 /// Lets the seat speak.
@@ -33,7 +42,8 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'
     };
     let taken = play.taken();
     let context = &mut play.contexts[seat as usize];
-    let Some(segment) = context.prompt(&rollout.chat, context_limit)? else {
+    let mask = rollout.probe.as_ref().and_then(TurnProbe::mask);
+    let Some(segment) = context.prompt(&rollout.chat, context_limit, mask)? else {
         return Ok(Utterance::Ended(Ending::ContextLimit));
     };
     let tokens = shared(&segment.tokens);
@@ -59,8 +69,8 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'
         sampling: play.plan.sampling,
         seed: play.plan.seed.child("policy").child(seat).child(context.turns),
     };
-    Ok(match generate(policy, request).await {
-        Ok((sampled, stopped)) => Utterance::Said { sampled, stopped },
+    Ok(match generate(policy, request, play).await {
+        Ok(said) => Utterance::Said(said),
         Err(PolicyError::ContextFull { .. }) => Utterance::Ended(Ending::ContextLimit),
         Err(error) => {
             let during = format!("turn {}", play.contexts[seat as usize].turns);
@@ -71,9 +81,26 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'
     })
 }
 
-async fn generate(policy: &dyn Policy, request: GenerateRequest) -> Result<(Sampled, bool), PolicyError> {
-    let generated = policy.generate(request).await?;
-    Ok((generated.sampled, generated.stop == Stop::Token))
+/// Has the reply sampled and, where the run has a probe, scored what it asks: the answer while the reply is sampled, the
+/// reply behind the feedback when it is known. A replay takes over what was found. A note is no step towards an answer.
+async fn generate(policy: &dyn Policy, request: GenerateRequest, play: &Play<'_>) -> Result<Said, PolicyError> {
+    let context = &play.contexts[play.seat as usize];
+    let tokens = Arc::clone(&request.tokens);
+    let asks = play.rollout.probe.is_some() && !play.injected.is_replay() && !context.asks_for_note();
+    let answer = async {
+        match &play.answer {
+            Some(answer) if asks => probe::read_answer(policy, &tokens, answer).await,
+            _ => Ok(None),
+        }
+    };
+    let (generated, mut reading) = try_join(policy.generate(request), answer).await?;
+    if let Some(masked) = context.masked().filter(|_| asks) {
+        reading = probe::read_feedback(policy, &tokens, masked, &generated.sampled).await?;
+    }
+    if play.injected.is_replay() {
+        reading = play.injected.reading(play.seat, context.turns);
+    }
+    Ok(Said { sampled: generated.sampled, stopped: generated.stop == Stop::Token, reading })
 }
 
 /// Asks the environment's oracle and writes its advice as the policy would.
@@ -110,5 +137,5 @@ async fn advise(play: &mut Play<'_>) -> Result<Utterance, RolloutError> {
         }
     }
     let tokens = play.rollout.chat.encode_reply(&pieces)?;
-    Ok(Utterance::Said { sampled: certain(tokens), stopped: true })
+    Ok(Utterance::Said(Said { sampled: certain(tokens), stopped: true, reading: None }))
 }

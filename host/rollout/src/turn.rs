@@ -2,26 +2,29 @@
 
 use std::time::Instant;
 
-use gymkhana_episode::{Call, Ending, Part, PolicyTurn, Sampled, Turn, text_of};
+use gymkhana_episode::{Call, Ending, Part, PolicyTurn, Turn, text_of};
 use gymkhana_sandbox::{Deed, Stepped};
 
 use crate::RolloutError;
 use crate::assembly::sum;
 use crate::chat::Role;
 use crate::play::{Play, milliseconds};
+use crate::speak::Said;
 use crate::tool_call::{WrittenCall, parse_reply};
 use crate::tools::ToolAnswer;
 
 impl Play<'_> {
     /// Does what the seat to move said; gives the ending if the episode ends with it.
-    pub(crate) async fn take_turn(&mut self, sampled: &Sampled, stopped: bool) -> Result<Option<Ending>, RolloutError> {
+    pub(crate) async fn take_turn(&mut self, said: &Said) -> Result<Option<Ending>, RolloutError> {
+        let Said { sampled, stopped, reading } = said;
         let seat = self.seat;
         let text = self.rollout.chat.decode_reply(&sampled.tokens)?;
         let context = &mut self.contexts[seat as usize];
         let (turn, is_note) = (context.turns, context.asks_for_note());
-        context.speak(&text, sampled, stopped)?;
+        context.speak(&text, sampled, *stopped)?;
         let note = is_note.then(|| text.clone());
-        self.policy_turns.push(PolicyTurn { seat, turn, transcript: self.turns.len() as u32, steps: self.steps, note });
+        let (transcript, steps) = (self.turns.len() as u32, self.steps);
+        self.policy_turns.push(PolicyTurn { seat, turn, transcript, steps, reading: *reading, note });
         if is_note {
             return Ok(None);
         }

@@ -343,6 +343,10 @@ impl Policy for Trainer {
         })
     }
 
+    fn can_score(&self) -> bool {
+        true
+    }
+
     fn release(&self, conversation: Conversation) {
         // When the thread is gone there is nothing to be released.
         let _ = self.thread.messages.send(Message::Release(conversation));

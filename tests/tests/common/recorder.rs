@@ -50,6 +50,10 @@ impl<F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync> Policy for Recorder<F> {
         Box::pin(async { Err(PolicyError::CannotScore) })
     }
 
+    fn can_score(&self) -> bool {
+        false
+    }
+
     fn release(&self, _conversation: Conversation) {}
 
     fn context(&self) -> usize {

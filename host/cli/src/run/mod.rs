@@ -10,9 +10,9 @@ mod tasks;
 
 use std::time::Instant;
 
-use gymkhana_episode::{EpisodeId, Phase, Seed};
+use gymkhana_episode::{EpisodeId, Phase, Seed, TaskRef};
 use gymkhana_registry::{LOCK_FILE, Lock};
-use gymkhana_rollout::{Policy, Rollout};
+use gymkhana_rollout::{Policy, ProbeError, Rollout};
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
 use gymkhana_trainer::{Settings, Trainer};
 
@@ -21,7 +21,7 @@ use crate::assembly;
 use crate::error::{Blame, CliError, CliResult};
 use crate::plugins;
 use crate::printer::Printer;
-use crate::runfile::{RunFile, Stage};
+use crate::runfile::{RunFile, Stage, did_you_mean};
 use state::{Progress, State};
 
 pub use chat::{read_chat_files, write_chat_files};
@@ -72,7 +72,9 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         let chat = chat::chat_format(&trainer)?;
         let limits = (&file.limits).into();
         let rollout = Rollout::new(set, chat, limits, assembly, file.policy.system.clone(), file.failures.retries);
-        let rollout = rollout.with_context(file.context.clone()).users()?;
+        let rollout = rollout.with_context(file.context.clone()).users()?.with_probe(file.probe.clone()).users()?;
+        rollout.check_policy("local", &trainer).users()?;
+        check_answer(&file, &rollout).await?;
         let rollout = match lanes {
             Some(lanes) => rollout.in_lanes(lanes),
             None => rollout,
@@ -85,6 +87,18 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         fill(&folder, &files, &lock, &trainer)?;
         let mut session = Session::new(file, printer, folder, rollout, trainer, state, places)?;
         session.stages().await
+    })
+}
+
+/// Looks whether the first task to be trained on has what the run's probe scores.
+async fn check_answer(file: &RunFile, rollout: &Rollout) -> CliResult<()> {
+    let task = TaskRef { split: file.environment.train.clone(), index: 0 };
+    rollout.check_answer(&task, Seed(file.seed)).await.map_err(|error| {
+        let near = match &error {
+            ProbeError::NoField { field, known, .. } => did_you_mean(field, known.iter().map(String::as_str)),
+            ProbeError::CannotScore { .. } | ProbeError::NoView { .. } => String::new(),
+        };
+        CliError::mistake(format!("{error}{near}"))
     })
 }
 

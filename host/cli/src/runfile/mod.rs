@@ -11,7 +11,7 @@ mod stages;
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_rollout::ContextStrategy;
+use gymkhana_rollout::{ContextStrategy, TurnProbe};
 use serde::{Deserialize, Serialize};
 
 pub use hint::did_you_mean;
@@ -97,6 +97,9 @@ pub struct RunFile {
     /// What a seat's context goes on with once it grows long.
     #[serde(default, skip_serializing_if = "sections::is_default")]
     pub context: ContextStrategy,
+    /// What the policy is asked to score in each turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<TurnProbe>,
     /// What bounds a plugin's call.
     #[serde(default)]
     pub sandbox: SandboxSection,
@@ -181,6 +184,8 @@ impl RunFile {
         self.limits.check()?;
         let context = self.context.check(self.limits.context_tokens.unwrap_or(usize::MAX));
         context.map_err(|error| RunFileError::Contradiction(error.to_string()))?;
+        let weight = self.probe.as_ref().map_or(0.0, TurnProbe::weight);
+        sections::check_range("probe.weight", weight, -1e6..=1e6, "a number from -1000000 to 1000000")?;
         self.sandbox.check()?;
         self.plugins.iter().try_for_each(|(name, plugin)| plugin.check(name, &self.sandbox))?;
         self.failures.check()?;

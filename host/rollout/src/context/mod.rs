@@ -56,6 +56,8 @@ pub(crate) struct Context {
     /// Everything heard is in tokens: the policy may speak.
     prompted: bool,
     asked: Asked,
+    /// What the policy would see, were what the last turn brought hidden.
+    masked: Option<Vec<u32>>,
     /// How many turns the policy has taken, notes to itself included.
     pub(crate) turns: u32,
 }
@@ -90,6 +92,7 @@ impl Context {
             sampled_stop: false,
             prompted: false,
             asked: Asked::Action,
+            masked: None,
             turns: 0,
         }
     }
@@ -106,24 +109,34 @@ impl Context {
 
     /// Lets the strategy decide how the context goes on, puts it into tokens up to where the policy may speak, and
     /// gives the whole segment; none when less than one token of `limit` would be left to say. Then the policy sees
-    /// nothing of it, and nor does the segment.
-    pub(crate) fn prompt(&mut self, chat: &ChatFormat, limit: usize) -> Result<Option<&Segment>, ChatError> {
+    /// nothing of it, and nor does the segment. With a `mask`, what it would be is kept as well where the mask stands in
+    /// the place of all that was heard since the last reply.
+    pub(crate) fn prompt(
+        &mut self,
+        chat: &ChatFormat,
+        limit: usize,
+        mask: Option<&str>,
+    ) -> Result<Option<&Segment>, ChatError> {
         if self.prompted {
             return Ok(self.segments.last());
         }
-        let mut growth = self.growth(chat)?;
+        let mut growth = self.growth(chat, &self.entries)?;
         match self.strategy.next(&self.entries, growth.total) {
             Next::Append => {}
             Next::Begin(entries) => {
                 self.begin_with(entries);
-                growth = self.growth(chat)?;
+                growth = self.growth(chat, &self.entries)?;
             }
             Next::Ask(instruction) => {
                 self.asked = Asked::Note;
                 self.hear(Role::User, &instruction);
-                growth = self.growth(chat)?;
+                growth = self.growth(chat, &self.entries)?;
             }
         }
+        self.masked = match mask {
+            Some(mask) => self.behind(chat, mask)?,
+            None => None,
+        };
         if growth.total >= limit {
             return Ok(None);
         }
@@ -137,8 +150,26 @@ impl Context {
         Ok(Some(&self.segments[last]))
     }
 
-    fn growth(&self, chat: &ChatFormat) -> Result<Growth, ChatError> {
-        let messages = self.entries.iter().map(|entry| &entry.message);
+    /// The whole context with a mask in the place of all that was heard since the last reply; none where nothing was.
+    fn behind(&self, chat: &ChatFormat, mask: &str) -> Result<Option<Vec<u32>>, ChatError> {
+        let last = self.entries.iter().rposition(Entry::is_reply);
+        let Some(heard) = last.map(|last| last + 1).filter(|heard| *heard < self.entries.len()) else {
+            return Ok(None);
+        };
+        let mut entries = self.entries.clone();
+        entries[heard..].iter_mut().for_each(|entry| mask.clone_into(&mut entry.message.text));
+        let growth = self.growth(chat, &entries)?;
+        let standing = self.segments.last().filter(|_| !growth.fresh).map(|segment| segment.tokens.clone());
+        Ok(Some([standing.unwrap_or_default(), growth.tokens].concat()))
+    }
+
+    /// What the policy would see, were what the last turn brought hidden; none where it brought nothing.
+    pub(crate) fn masked(&self) -> Option<&[u32]> {
+        self.masked.as_deref()
+    }
+
+    fn growth(&self, chat: &ChatFormat, entries: &[Entry]) -> Result<Growth, ChatError> {
+        let messages = entries.iter().map(|entry| &entry.message);
         let (extension, rendered) = chat.extend(&self.rendered, messages, &self.functions, self.sampled_stop)?;
         let (tokens, fresh) = match extension {
             Extension::Append(tokens) => (tokens, self.segments.is_empty()),

@@ -201,7 +201,7 @@ impl Rollout {
         loop {
             let utterance = path.play.utter(speaker).await?;
             let branch = match &utterance {
-                Utterance::Said { sampled, .. } => self.branch(group, rule, &mut path, sampled).await?,
+                Utterance::Said(said) => self.branch(group, rule, &mut path, &said.sampled).await?,
                 Utterance::Ended(_) => None,
             };
             let ending = path.play.act(utterance).await?;

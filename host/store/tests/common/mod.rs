@@ -3,7 +3,7 @@
 
 use gymkhana_episode::{
     Boundary, Call, CallCost, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Evidence,
-    Failure, FailureKind, Function, Media, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, Score,
+    Failure, FailureKind, Function, Media, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, Reading, Score,
     SeatFunctions, SeatRewards, Seed, Segment, Stream, TaskRef, Timing, Turn, Value,
 };
 
@@ -125,8 +125,10 @@ fn turn(random: &mut Stream) -> Turn {
 
 fn policy_turn(random: &mut Stream) -> PolicyTurn {
     let note = (random.below(2) == 0).then(|| words(random));
+    let without = (random.below(2) == 0).then(|| double(random));
+    let reading = (random.below(2) == 0).then(|| Reading { log_prob: double(random), without });
     let mut number = || random.bits() as u32;
-    PolicyTurn { seat: number(), turn: number(), transcript: number(), steps: number(), note }
+    PolicyTurn { seat: number(), turn: number(), transcript: number(), steps: number(), reading, note }
 }
 
 fn segment(random: &mut Stream) -> Segment {

@@ -1,0 +1,329 @@
+//! What a turn is worth by the policy's own word: given text is scored in mid-episode, turn by turn.
+//!
+//! Two methods ask that of a policy. IGPO asks how probable the right answer is before each turn: what a turn adds to it
+//! is the turn's gain. InfoPO asks how much likelier the next reply is for what the last turn brought. The numbers stand
+//! with the policy's turns in the record; a replay takes them over, as it has no weights to ask.
+
+use std::sync::Arc;
+
+use futures::future::try_join;
+use gymkhana_episode::{
+    EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, Reading, Sampled, Seed, TaskRef, Value,
+};
+use gymkhana_sandbox::{CallError, EnvironmentEpisode, Optional};
+use serde::{Deserialize, Serialize};
+
+use crate::chat::ChatError;
+use crate::play::Play;
+use crate::plugins::listed;
+use crate::policy::{Policy, PolicyError, ScoreRequest};
+use crate::{Rollout, RolloutError};
+
+/// During which call the privileged view is looked at.
+const LOOK: &str = "probe";
+
+/// What is scored in each turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum TurnProbe {
+    /// The right answer, before the turn (IGPO). A turn's gain is the difference of its probability, the geometric mean
+    /// over its tokens, before the next turn and before this one; the last turn has none.
+    Answer(AnswerProbe),
+    /// The reply, with and without what the turn before it brought (InfoPO). A turn's gain is the difference of the
+    /// mean log-probability of the next reply; the last turn has none.
+    Feedback(FeedbackProbe),
+}
+
+/// Where the right answer stands and how it is said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AnswerProbe {
+    /// The field of the environment's privileged view at the beginning of the episode.
+    pub field: String,
+    /// What the policy would say before the answer; it is not scored.
+    pub lead: String,
+    /// What gains count as rewards of turns.
+    pub weight: f64,
+}
+
+/// What hides what a turn brought.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FeedbackProbe {
+    /// It stands in the place of each thing that was heard since the last reply.
+    pub mask: String,
+    /// What gains count as rewards of turns.
+    pub weight: f64,
+}
+
+impl Default for AnswerProbe {
+    fn default() -> Self {
+        Self { field: "answer".to_owned(), lead: String::new(), weight: 1.0 }
+    }
+}
+
+impl Default for FeedbackProbe {
+    fn default() -> Self {
+        Self { mask: "(hidden)".to_owned(), weight: 1.0 }
+    }
+}
+
+/// A probe that cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    /// The policy only generates.
+    #[error("[probe] has text scored, but policy `{policy}` cannot score; choose another policy or leave [probe] out")]
+    CannotScore {
+        /// The policy's name.
+        policy: String,
+    },
+    /// There is nothing to read the answer from.
+    #[error(
+        "[probe] scores a field of the privileged view, but environment `{environment}` has none; choose kind = \
+         \"feedback\" or leave [probe] out"
+    )]
+    NoView {
+        /// The environment.
+        environment: String,
+    },
+    /// The view has no such field.
+    #[error(
+        "[probe] scores the field `{field}`, but the privileged view of environment `{environment}` has no such text or \
+         number; its fields are {}",
+        listed(known)
+    )]
+    NoField {
+        /// The environment.
+        environment: String,
+        /// The field.
+        field: String,
+        /// What the view has.
+        known: Vec<String>,
+    },
+}
+
+impl TurnProbe {
+    /// What gains count as rewards of turns.
+    #[must_use]
+    pub fn weight(&self) -> f64 {
+        match self {
+            Self::Answer(probe) => probe.weight,
+            Self::Feedback(probe) => probe.weight,
+        }
+    }
+
+    /// What hides what the last turn brought, if anything is to.
+    pub(crate) fn mask(&self) -> Option<&str> {
+        match self {
+            Self::Answer(_) => None,
+            Self::Feedback(probe) => Some(&probe.mask),
+        }
+    }
+}
+
+/// The right answer in tokens.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    lead: Vec<u32>,
+    tokens: Arc<[u32]>,
+}
+
+/// The policy's mean log-probability of a text; none where it does not fit the policy's context behind the prefix, or is
+/// impossible to a policy that says so.
+async fn score(policy: &dyn Policy, prefix: Vec<u32>, text: &[u32]) -> Result<Option<f64>, PolicyError> {
+    if text.is_empty() || prefix.len() + text.len() > policy.context() {
+        return Ok(None);
+    }
+    let scored = policy.score(ScoreRequest { prefix: prefix.into(), continuation: text.into() }).await?;
+    let sum: f64 = scored.log_probs.iter().map(|log_prob| f64::from(*log_prob)).sum();
+    // Of no number at all the mean is none, and a record holds finite numbers only.
+    Ok(Some(sum / scored.log_probs.len() as f64).filter(|mean| mean.is_finite()))
+}
+
+/// How probable the answer is here.
+pub(crate) async fn read_answer(
+    policy: &dyn Policy,
+    context: &[u32],
+    answer: &Answer,
+) -> Result<Option<Reading>, PolicyError> {
+    let log_prob = score(policy, [context, &answer.lead].concat(), &answer.tokens).await?;
+    Ok(log_prob.map(|log_prob| Reading { log_prob, without: None }))
+}
+
+/// How probable the reply is behind the context, and behind the one in which the feedback is hidden. Both are scored
+/// side by side, at the same temperature.
+pub(crate) async fn read_feedback(
+    policy: &dyn Policy,
+    context: &[u32],
+    masked: &[u32],
+    reply: &Sampled,
+) -> Result<Option<Reading>, PolicyError> {
+    let with = score(policy, context.to_vec(), &reply.tokens);
+    let without = score(policy, masked.to_vec(), &reply.tokens);
+    let both = try_join(with, without).await?;
+    Ok(match both {
+        (Some(log_prob), Some(without)) => Some(Reading { log_prob, without: Some(without) }),
+        _ => None,
+    })
+}
+
+impl Play<'_> {
+    /// Reads the right answer, where the run's probe scores it; none where the view has no such field.
+    pub(crate) async fn find_answer(&mut self) -> Result<Result<(), Failure>, RolloutError> {
+        let Some(TurnProbe::Answer(probe)) = &self.rollout.probe else { return Ok(Ok(())) };
+        let viewed = match self.injected.failure(&self.rollout.environment_boundary(), LOOK) {
+            Some(failure) => Err(failure),
+            None => {
+                let viewed = EnvironmentEpisode::privileged(&mut self.environment).await;
+                self.pay(LOOK.to_owned());
+                viewed.map_err(|error| self.rollout.environment_failure(LOOK, error))
+            }
+        };
+        let fields = match viewed {
+            Ok(fields) => fields,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        self.answer = self.rollout.answer(probe, &fields)?;
+        if self.answer.is_none() {
+            let message = self.rollout.no_field(probe, &fields).to_string();
+            let error = CallError { kind: FailureKind::Malformed, message };
+            return Ok(Err(self.rollout.environment_failure(LOOK, error)));
+        }
+        Ok(Ok(()))
+    }
+}
+
+impl Rollout {
+    /// Has this scored in each turn.
+    ///
+    /// # Errors
+    /// If the environment has no view to read an answer from.
+    pub fn with_probe(mut self, probe: Option<TurnProbe>) -> Result<Self, ProbeError> {
+        let environment = &self.plugins.environment.plugin;
+        if matches!(probe, Some(TurnProbe::Answer(_))) && !environment.offers(Optional::Privileged) {
+            return Err(ProbeError::NoView { environment: environment.name().to_owned() });
+        }
+        self.probe = probe;
+        Ok(self)
+    }
+
+    /// Checks that a policy can do what the run asks of it.
+    ///
+    /// # Errors
+    /// If it cannot score, and text is to be scored.
+    pub fn check_policy(&self, name: &str, policy: &dyn Policy) -> Result<(), ProbeError> {
+        if self.probe.is_none() || policy.can_score() {
+            return Ok(());
+        }
+        Err(ProbeError::CannotScore { policy: name.to_owned() })
+    }
+
+    /// Checks that the field to be scored is there when an episode of this task begins. An environment that fails is for
+    /// the episodes to meet.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub async fn check_answer(&self, task: &TaskRef, seed: Seed) -> Result<(), ProbeError> {
+        let Some(TurnProbe::Answer(probe)) = &self.probe else { return Ok(()) };
+        let bound = &self.plugins.environment;
+        let started = EnvironmentEpisode::start(&bound.plugin, task, &bound.options, seed).await;
+        let Ok((mut environment, _)) = started else { return Ok(()) };
+        let Ok(fields) = environment.privileged().await else { return Ok(()) };
+        match self.answer(probe, &fields) {
+            Ok(None) => Err(self.no_field(probe, &fields)),
+            Ok(Some(_)) | Err(_) => Ok(()),
+        }
+    }
+
+    fn no_field(&self, probe: &AnswerProbe, fields: &[NamedValue]) -> ProbeError {
+        ProbeError::NoField {
+            environment: self.plugins.environment.plugin.name().to_owned(),
+            field: probe.field.clone(),
+            known: fields.iter().map(|field| field.name.clone()).collect(),
+        }
+    }
+
+    fn answer(&self, probe: &AnswerProbe, fields: &[NamedValue]) -> Result<Option<Answer>, ChatError> {
+        let field = fields.iter().find(|field| field.name == probe.field);
+        let text = match field.map(|field| &field.value) {
+            Some(Value::Text(text)) => text.clone(),
+            Some(Value::Integer(number)) => number.to_string(),
+            Some(Value::Number(number)) => number.to_string(),
+            _ => return Ok(None),
+        };
+        let tokens = self.chat.encode_plain(&text)?;
+        let lead = self.chat.encode_plain(&probe.lead)?;
+        Ok((!tokens.is_empty()).then(|| Answer { lead, tokens: tokens.into() }))
+    }
+
+    /// Adds to the rewards of turns what the probe found that they gained.
+    pub(crate) fn add_gains(&self, record: &mut EpisodeRecord) {
+        let Some(probe) = &self.probe else { return };
+        for (seat, rewards) in (0..).zip(&mut record.turn_rewards) {
+            for (turn, gain) in gains(record.policy_turns.iter().filter(|turn| turn.seat == seat)) {
+                if let Some(reward) = rewards.get_mut(turn as usize) {
+                    *reward += probe.weight() * gain;
+                }
+            }
+        }
+    }
+}
+
+/// What each turn of a seat gained, by the readings of this turn and the next one that has any.
+fn gains<'a>(turns: impl Iterator<Item = &'a PolicyTurn>) -> Vec<(u32, f64)> {
+    let mut gains = Vec::new();
+    let mut before: Option<&PolicyTurn> = None;
+    for turn in turns.filter(|turn| turn.note.is_none()) {
+        let Some(now) = turn.reading else {
+            // The first turn is behind no feedback, yet the second one's is its gain.
+            before = Some(turn);
+            continue;
+        };
+        let gain = match (before.map(|before| (before.turn, before.reading)), now.without) {
+            (Some((turn, _)), Some(without)) => Some((turn, now.log_prob - without)),
+            (Some((turn, Some(earlier))), None) => Some((turn, now.log_prob.exp() - earlier.log_prob.exp())),
+            _ => None,
+        };
+        gains.extend(gain);
+        before = Some(turn);
+    }
+    gains
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(number: u32, reading: Option<(f64, Option<f64>)>, note: bool) -> PolicyTurn {
+        let reading = reading.map(|(log_prob, without)| Reading { log_prob, without });
+        let note = note.then(|| "a note".to_owned());
+        PolicyTurn { seat: 0, turn: number, transcript: 0, steps: 0, reading, note }
+    }
+
+    fn near(turns: &[PolicyTurn], expected: &[(u32, f64)]) {
+        let found = gains(turns.iter());
+        let equal = |((turn, gain), (other, expected)): (&(u32, f64), &(u32, f64))| {
+            turn == other && (gain - expected).abs() < 1e-12
+        };
+        assert!(found.len() == expected.len() && found.iter().zip(expected).all(equal), "{found:?}");
+    }
+
+    /// Probabilities 0.2, 0.5, 0.4: gains 0.3 and -0.1, and none of the last turn.
+    #[test]
+    fn gains_of_the_answer_by_hand() {
+        let at = |number: u32, probability: f64| turn(number, Some((probability.ln(), None)), false);
+        near(&[at(0, 0.2), at(1, 0.5), at(2, 0.4)], &[(0, 0.3), (1, -0.1)]);
+        near(&[at(0, 0.2)], &[]);
+        // A note asks nothing: what the turn before it gained shows behind it.
+        near(&[at(0, 0.2), turn(1, None, true), at(2, 0.4)], &[(0, 0.2)]);
+        // Where the answer did not fit nothing is known of the turns around.
+        near(&[at(0, 0.2), turn(1, None, false), at(2, 0.4), at(3, 0.5)], &[(2, 0.1)]);
+    }
+
+    /// Mean log-probabilities of the next reply with and without the feedback.
+    #[test]
+    fn gains_of_feedback_by_hand() {
+        let at = |number: u32, with: f64, without: f64| turn(number, Some((with, Some(without))), false);
+        near(&[turn(0, None, false), at(1, -0.5, -2.0), at(2, -1.0, -0.75)], &[(0, 1.5), (1, -0.25)]);
+    }
+}
