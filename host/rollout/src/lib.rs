@@ -12,17 +12,20 @@ mod group;
 mod hopeless;
 mod injected;
 mod limits;
+mod panel;
 mod plans;
 mod play;
 mod plugins;
 mod policy;
 mod replay;
+mod reward_tools;
 mod scripted;
 mod speak;
 mod template;
 mod tool_call;
 mod tools;
 mod turn;
+mod witness;
 
 use std::sync::Arc;
 

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gymkhana_episode::{
-    Boundary, CallCost, Content, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Fork, Function, NamedValue,
-    Opening, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
+    Boundary, CallCost, Content, Ending, EpisodeId, EpisodeRecord, Exchange, Failure, FailureKind, Fork, Function,
+    NamedValue, Opening, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
 };
 use gymkhana_sandbox::{CallError, EnvironmentEpisode};
 
@@ -22,7 +22,8 @@ use crate::injected::Injected;
 use crate::limits::{Limits, Used};
 use crate::policy::{Conversation, Policy, Sampling};
 use crate::speak::{self, Utterance};
-use crate::tools::Toolbox;
+use crate::tools::{Toolbox, witnessed};
+use crate::witness::Witness;
 use crate::{Rollout, RolloutError};
 
 /// What one episode is to be.
@@ -62,6 +63,8 @@ pub(crate) struct Play<'a> {
     pub(crate) plan: EpisodePlan,
     pub(crate) injected: Arc<Injected>,
     pub(crate) environment: EnvironmentEpisode,
+    /// Between the environment and the world, if it may ask anything.
+    pub(crate) witness: Option<Arc<Witness>>,
     pub(crate) opening: Opening,
     pub(crate) toolbox: Toolbox<'a>,
     pub(crate) contexts: Vec<Context>,
@@ -70,6 +73,7 @@ pub(crate) struct Play<'a> {
     pub(crate) extras: Vec<NamedValue>,
     pub(crate) failures: Vec<Failure>,
     pub(crate) costs: Vec<CallCost>,
+    pub(crate) exchanges: Vec<Exchange>,
     pub(crate) timing: Timing,
     pub(crate) begun: Instant,
     /// Whose turn it is.
@@ -114,22 +118,27 @@ impl<'a> Play<'a> {
     ) -> Result<Begun<'a>, RolloutError> {
         let begun = Instant::now();
         let bound = &rollout.plugins.environment;
-        let started = match injected.failure(&rollout.environment_boundary(), "start") {
+        let at = rollout.environment_boundary();
+        let witness = Witness::of(&bound.plugin, injected.exchanges(&at));
+        let plugin = witnessed(&bound.plugin, witness.as_ref());
+        let started = match injected.failure(&at, "start") {
             Some(failure) => Err(failure),
-            None => {
-                EnvironmentEpisode::start(&bound.plugin, &plan.task, &bound.options, plan.seed.child("environment"))
-                    .await
-                    .map_err(|error| rollout.environment_failure("start", error))
-            }
+            None => EnvironmentEpisode::start(&plugin, &plan.task, &bound.options, plan.seed.child("environment"))
+                .await
+                .map_err(|error| rollout.environment_failure("start", error)),
         };
         let (environment, started) = match started {
             Ok(started) => started,
-            Err(failure) => return Ok(Begun::Over(Box::new(never_started(&plan, failure, begun)))),
+            Err(failure) => {
+                let heard = witness.map(|witness| witness.take(&at, "start")).unwrap_or_default();
+                return Ok(Begun::Over(Box::new(never_started(&plan, failure, heard, begun))));
+            }
         };
         let injected = Arc::new(injected);
         let mut play = Self {
             rollout,
             environment,
+            witness,
             toolbox: Toolbox::new(rollout, &injected, plan.seed, &started.opening.setup),
             injected,
             plan,
@@ -139,6 +148,7 @@ impl<'a> Play<'a> {
             extras: vec![],
             failures: vec![],
             costs: vec![],
+            exchanges: vec![],
             timing: Timing::default(),
             begun,
             seat: started.seat,
@@ -195,10 +205,18 @@ impl<'a> Play<'a> {
         self.turns.push(Turn::Observation { seat, content });
     }
 
-    /// Writes down what the environment's last call used.
+    /// Writes down what the environment's last call used and what it asked the world.
     pub(crate) fn pay(&mut self, during: String) {
         let at = self.rollout.environment_boundary();
+        self.hear_environment(&during);
         self.costs.push(CallCost { at, during, cost: self.environment.cost() });
+    }
+
+    /// Writes down what the environment asked the world in its last call.
+    pub(crate) fn hear_environment(&mut self, during: &str) {
+        if let Some(witness) = &self.witness {
+            self.exchanges.extend(witness.take(&self.rollout.environment_boundary(), during));
+        }
     }
 
     fn seats(&self) -> u32 {

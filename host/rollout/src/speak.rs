@@ -74,7 +74,9 @@ async fn generate(policy: &dyn Policy, request: GenerateRequest) -> Result<(Samp
 /// Asks the environment's oracle and writes its advice as the policy would.
 async fn advise(play: &mut Play<'_>) -> Result<Utterance, RolloutError> {
     let names = play.rollout.plugins.function_names();
-    let advice = match play.environment.advise(&names, &play.results).await {
+    let advice = play.environment.advise(&names, &play.results).await;
+    play.hear_environment(ADVISE);
+    let advice = match advice {
         Ok(advice) => advice,
         Err(error) => {
             play.failures.push(play.rollout.environment_failure(ADVISE, error));

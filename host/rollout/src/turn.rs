@@ -65,6 +65,7 @@ impl Play<'_> {
             };
             self.failures.extend(answer.failure);
             self.costs.extend(answer.cost);
+            self.exchanges.extend(answer.exchanges);
             let text = text_of(&answer.content);
             self.contexts[seat as usize].hear(Role::Tool, text.clone());
             self.results.push(text);

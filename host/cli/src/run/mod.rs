@@ -8,6 +8,7 @@ mod sft;
 mod state;
 mod tasks;
 
+use std::path::Path;
 use std::time::Instant;
 
 use gymkhana_episode::{EpisodeId, Phase, Seed};
@@ -21,6 +22,7 @@ use crate::error::{Blame, CliError, CliResult};
 use crate::plugins;
 use crate::printer::Printer;
 use crate::runfile::{RunFile, Stage, did_you_mean};
+use crate::world::{Asking, AssetFiles};
 use state::{Progress, State};
 
 pub use chat::{read_chat_files, write_chat_files};
@@ -48,10 +50,12 @@ struct Session<'a> {
 pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
     let mut file = RunFile::read(&args.run_file, &args.set).users()?;
     let (files, lock) = plugins::read_files(&args.plugins)?;
+    let beside = args.run_file.parent().unwrap_or(Path::new(""));
+    let assets = AssetFiles::pin(&mut file, beside)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
     runtime.block_on(async {
         let sandbox = plugins::sandbox(&file, printer)?;
-        let set = plugins::assemble(&file, &sandbox, &files).await?;
+        let set = plugins::assemble(&file, &sandbox, &files, &assets, Asking::Live).await?;
         let success = parse_success(&file, &set)?;
         tasks::check_splits(&file, &set).await?;
         let places = sandbox.counters().places;
@@ -82,6 +86,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             None => RunFolder::create(&args.out, &file.resolved().ours()?)?,
         };
         fill(&folder, &files, &lock, &trainer)?;
+        assets.keep(&folder)?;
         let mut session = Session::new(file, printer, folder, rollout, trainer, state, places)?;
         session.stages().await
     })

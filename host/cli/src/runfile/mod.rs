@@ -3,6 +3,7 @@
 //! Reading has three stages: text to a TOML table with `--set` laid over it, the table to typed sections that
 //! refuse every key they do not know, and a check of ranges and of what the sections say of each other.
 
+mod grants;
 mod hint;
 mod overlay;
 mod sandbox;
@@ -13,8 +14,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use grants::{HttpSection, ModelSection, PluginSection};
 pub use hint::did_you_mean;
-pub use sandbox::{PluginSection, SandboxSection};
+pub use sandbox::SandboxSection;
 pub use sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, Options, PolicySection, RewardSection,
     ToolSection,
@@ -96,9 +98,12 @@ pub struct RunFile {
     /// What bounds a plugin's call.
     #[serde(default)]
     pub sandbox: SandboxSection,
-    /// How far plugins are trusted, by name.
+    /// How far plugins are trusted and what they are granted, by name.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub plugins: std::collections::BTreeMap<String, PluginSection>,
+    /// The models that plugins may ask, by the name that the run file gives them.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub models: std::collections::BTreeMap<String, ModelSection>,
     /// What failures cost and how many are too many.
     #[serde(default)]
     pub failures: FailuresSection,
@@ -172,7 +177,8 @@ impl RunFile {
         self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
         self.limits.check()?;
         self.sandbox.check()?;
-        self.plugins.iter().try_for_each(|(name, plugin)| plugin.check(name, &self.sandbox))?;
+        self.plugins.iter().try_for_each(|(name, plugin)| plugin.check(name, &self.sandbox, &self.models))?;
+        self.models.iter().try_for_each(|(name, model)| model.check(name, &self.plugins))?;
         self.failures.check()?;
         self.evaluation.check()?;
         for (index, stage) in self.stages.iter().enumerate() {

@@ -63,6 +63,15 @@ impl Outcome {
         assert_eq!(self.code, Some(0), "{self:?}");
         self.results
     }
+
+    /// What a user's mistake was told, under a title: one message on standard error and nothing else.
+    pub fn mistake(&self, title: &str) -> String {
+        assert_eq!(self.code, Some(2), "{title}: {self:?}");
+        assert_eq!(self.results, "", "{title}: a mistake has no result");
+        assert_eq!(self.talk.matches("error: ").count(), 1, "{title}: {}", self.talk);
+        assert!(!self.talk.contains("panicked"), "{title}: {}", self.talk);
+        format!("--- {title}\n{}\n", self.talk.trim_end())
+    }
 }
 
 /// A folder in which commands run; `plugins` in it holds the components.
