@@ -3,7 +3,8 @@
 //! What is promised here:
 //! - whole games end as their rules say, whoever plays which seat, and a replay gives the same bytes;
 //! - what a seat's policy sees never holds what belongs to the other seat, over many seeds and tasks;
-//! - a seat is spoken for by its own voice, and oracle and policy share an episode;
+//! - a seat is spoken for by its own voice, oracle and policy share an episode, and each expert hears the answers to its
+//!   own calls;
 //! - games are forked by snapshot in front of every turn, and each fork comes to the recorded end;
 //! - a strategy is read off recorded hands of Kuhn poker.
 
@@ -114,6 +115,36 @@ async fn zero_sum_games_pay_what_they_take() {
             assert_replayed(&rollout, &both).await;
         }
     }
+}
+
+/// What an expert is told of its calls is what its own seat's last turn was answered, and nothing of the other seat's or of
+/// turns before.
+#[tokio::test]
+async fn each_seats_expert_hears_the_answers_to_its_own_calls() {
+    let table = Table::new().environment("guest-experts", &[]).tool("calculator", &[]);
+    let rollout = rollout(&table, limits()).await;
+    let said = |record: &EpisodeRecord| -> Vec<(u32, String)> {
+        let message = |turn: &Turn| match turn {
+            Turn::Message { seat, content } => Some((*seat, text_of(content))),
+            _ => None,
+        };
+        record.turns.iter().filter_map(message).collect()
+    };
+    let told = |seat: u32, number: &str| (seat, format!("told {number}"));
+    let record = play(&rollout, 0, 0, Speaker::Oracle).await;
+    assert_eq!(said(&record), [told(0, "10"), told(1, "20"), told(0, "30"), told(1, "40")]);
+    assert_replayed(&rollout, &record).await;
+    // A policy's calls are not the expert's.
+    let policy = ScriptedPolicy::new(usize::MAX, |request| {
+        let text = rollout.chat().decode(&request.tokens).unwrap();
+        let asked = text.matches("<|im_start|>a").count() % 2 == 0;
+        let call = common::call("calculate", r#"{"expression": "77"}"#);
+        rollout.chat().encode_reply(&[ReplyPiece::Frame(if asked { "thanks" } else { &call })]).unwrap()
+    });
+    let record = play(&rollout, 0, 0, Speaker::Seats(&[Voice::Policy(&policy), Voice::Oracle])).await;
+    let thanks = (0, "thanks".to_owned());
+    assert_eq!(said(&record), [thanks.clone(), told(1, "20"), thanks, told(1, "40")]);
+    assert_replayed(&rollout, &record).await;
 }
 
 /// The voices' marks are in what was sampled: scripts put a tag before each move, the oracle none.

@@ -88,6 +88,9 @@ fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
             assert_eq!(values["o/loss"].is_number(), values["o/tokens"].is_number());
         }
     }
+    let summary = common::json(&desk.path("out/summary.json"));
+    let said = (0..4).map(|step| [0, 1].map(|seat| sampled(&segments(&records, Phase::Train, step, seat))));
+    assert_eq!(summary["stages"][1]["tokens"], said.map(|own| own[0] + own[1]).sum::<usize>());
     // Each has versions of its own, which grow as its own weights move.
     let imitated = metrics(&desk, 0).iter().filter(|values| values["o/loss"].is_number()).count() as u32;
     assert!((15..=30).contains(&imitated), "{imitated}");
@@ -99,6 +102,10 @@ fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
         }
         assert!(version > begun, "seat {seat} has learnt");
     }
+    let both = |record: &&EpisodeRecord| record.id.phase == Phase::Train && record.segments.len() == 2;
+    let id = records.iter().find(both).expect("a game in which both move").id.to_string();
+    let shown = desk.host(&["show", "out", "--episode", &id]).succeeded();
+    assert!(shown.contains("by weight version 30 (seat 0), ") && shown.contains(" (seat 1)"), "{shown}");
 }
 
 #[test]
@@ -136,6 +143,12 @@ fn the_oracle_takes_a_seat_and_nobody_learns_its_tokens() {
         assert!(values["o/reward"].as_f64().is_some_and(|reward| reward > -0.5), "{values}");
         assert!(values["reward"] == values["x/reward"], "the reward is that of the policy's own seats");
     }
+    let own = (0..4).map(|step| sampled(&segments(&records, Phase::Train, step, 0))).sum::<usize>();
+    assert_eq!(
+        common::json(&desk.path("out/summary.json"))["stages"][1]["tokens"],
+        own,
+        "what was learnt, and no more"
+    );
     for (step, values) in (0..).zip(metrics(&desk, 0)) {
         assert_eq!(values["tokens"], sampled(&segments(&records, Phase::Demonstration, step, 0)) as f64);
     }

@@ -12,7 +12,7 @@ use crate::error::{Blame, CliError, CliResult};
 use crate::runfile::{RunFile, SeatPolicy, SeatSection, did_you_mean};
 
 /// A seat with its binding.
-struct Bound<'a> {
+struct Binding<'a> {
     /// Its place in the environment's list.
     seat: u32,
     name: &'a str,
@@ -109,17 +109,17 @@ pub(super) fn check(file: &RunFile, plugins: &PluginSet) -> CliResult<()> {
             seats.join("`, `")
         )));
     }
-    let bound = bound(&file.seats, seats);
-    if !bound.iter().any(|bound| bound.section.policy == SeatPolicy::Shared) {
+    let bindings = bindings(&file.seats, seats);
+    if !bindings.iter().any(|binding| binding.section.policy == SeatPolicy::Shared) {
         return Err(CliError::mistake(format!(
             "[seats] leaves the run's policy no seat of environment `{name}` to play, so that nothing would be trained; \
              set the policy of one of `{}` to \"shared\"",
             seats.join("`, `")
         )));
     }
-    let expert = bound.iter().find(|bound| bound.section.policy == SeatPolicy::Oracle);
+    let expert = bindings.iter().find(|binding| binding.section.policy == SeatPolicy::Oracle);
     match expert.filter(|_| !environment.offers(Optional::Oracle)) {
-        Some(Bound { name: seat, .. }) => Err(CliError::mistake(format!(
+        Some(Binding { name: seat, .. }) => Err(CliError::mistake(format!(
             "seats.{seat}.policy is \"oracle\", but environment `{name}` has no oracle; set it to \"shared\", \"frozen\" \
              or \"separate\""
         ))),
@@ -128,9 +128,9 @@ pub(super) fn check(file: &RunFile, plugins: &PluginSet) -> CliResult<()> {
 }
 
 /// Every seat with its binding; those that the run file does not name share the run's policy.
-fn bound<'a>(sections: &BTreeMap<String, SeatSection>, seats: &'a [String]) -> Vec<Bound<'a>> {
+fn bindings<'a>(sections: &BTreeMap<String, SeatSection>, seats: &'a [String]) -> Vec<Binding<'a>> {
     let section = |name| sections.get(name).cloned().unwrap_or_default();
-    (0..).zip(seats).map(|(seat, name)| Bound { seat, name, section: section(name) }).collect()
+    (0..).zip(seats).map(|(seat, name)| Binding { seat, name, section: section(name) }).collect()
 }
 
 /// Starts the models: where the run left off, in the folder of checkpoints by the last one's name, else as the run file
@@ -148,15 +148,15 @@ pub(super) fn start(
         seed: Seed(file.seed).child("trainer"),
         ..Settings::default()
     };
-    let bound = bound(&file.seats, plugins.seat_names());
-    let shared = bound.iter().filter(|bound| bound.section.policy == SeatPolicy::Shared);
-    let seats = shared.map(|bound| bound.seat).collect();
+    let bindings = bindings(&file.seats, plugins.seat_names());
+    let shared = bindings.iter().filter(|binding| binding.section.policy == SeatPolicy::Shared);
+    let seats = shared.map(|binding| binding.seat).collect();
     let trainer = match left_off {
         Some((folder, checkpoint)) => reopen(&folder.join(checkpoint), &settings)?,
         None => first_weights(file, &settings)?,
     };
     let mut models = vec![Model { own: None, trainer, trained: true, seats }];
-    for Bound { seat, name, section } in bound {
+    for Binding { seat, name, section } in bindings {
         let trained = match section.policy {
             SeatPolicy::Shared | SeatPolicy::Oracle => continue,
             SeatPolicy::Frozen => false,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gymkhana_episode::{Ending, EpisodeRecord, Phase};
+use gymkhana_episode::{Ending, EpisodeRecord, Phase, Segment};
 use gymkhana_rollout::Sampling;
 use gymkhana_trainer::{RlSettings, StepMetrics};
 
@@ -30,7 +30,7 @@ impl Session<'_> {
             let since = Instant::now();
             let mut measured = self.learn(&groups, &settings).await?;
             let trained = since.elapsed().as_secs_f64();
-            self.count_step(figures.episodes, figures.tokens);
+            self.count_step(figures.episodes, self.learnt_tokens(&groups));
             let more = [
                 ("reward", figures.reward),
                 ("success", figures.success),
@@ -65,6 +65,19 @@ impl Session<'_> {
         Ok(measured)
     }
 
+    /// How many tokens models that are trained have sampled.
+    fn learnt_tokens(&self, groups: &[Vec<EpisodeRecord>]) -> usize {
+        let seats = self.trained_seats();
+        let segments = groups.iter().flatten().flat_map(|record| &record.segments);
+        let learnt = segments.filter(|segment| segment.seat().is_some_and(|seat| seats.contains(&seat)));
+        learnt.map(Segment::sampled_len).sum()
+    }
+
+    /// The seats of models that are trained.
+    fn trained_seats(&self) -> Vec<u32> {
+        self.cast.trained().flat_map(|model| model.seats.iter().copied()).collect()
+    }
+
     /// Plays a step's groups; those whose rewards do not differ are replaced by groups of other tasks, as often as the
     /// stage allows. Gives what is trained on.
     async fn play_step(
@@ -96,7 +109,7 @@ impl Session<'_> {
             for group in &mut groups {
                 group.retain(|record| record.ending != Ending::Dropped && record.selected);
             }
-            let seats: Vec<u32> = self.cast.trained().flat_map(|model| model.seats.iter().copied()).collect();
+            let seats = self.trained_seats();
             kept.extend(groups.into_iter().filter(|group| stage.refills == 0 || rewards_differ(group, &seats)));
             if kept.len() as u32 == stage.groups {
                 break;
