@@ -156,3 +156,23 @@ fn the_oracle_takes_a_seat_and_nobody_learns_its_tokens() {
     let certain = |segment: &Segment| segment.log_probs.iter().all(|log_prob| *log_prob == 0.0);
     assert!(!expert.is_empty() && expert.iter().all(certain));
 }
+
+/// Each as a run file would have it; forks in front of every turn come to the recorded end.
+#[test]
+fn every_game_is_trained_on_and_replayed() {
+    for (game, environment) in [
+        ("tic-tac-toe", "{ options = { opening = 3, first = \"alternate\" } }"),
+        ("kuhn-poker", "{ held_out = \"train\", options = { alpha = 0.1 } }"),
+        ("negotiation", "{ options = { turns = 4 } }"),
+    ] {
+        let desk = Desk::with_run_file(SMALL_GAME);
+        let plugins = format!("plugins/{game}.wasm");
+        let environment = format!("environment={environment}");
+        let sets = [environment.as_str(), "limits.reply_tokens=16", "stages.sft.steps=4", "stages.rl.steps=1"];
+        desk.run(&plugins, &sets.map(|set| ["--set", set]).concat()).succeeded();
+        let replayed = desk.host(&["replay", "out", "--forks"]).succeeded();
+        let all = desk.episodes().len();
+        let told = format!("every byte equal: {all}\nforks that came to the recorded end: those of {all}\n");
+        assert!(replayed.ends_with(&told), "{game}: {replayed}");
+    }
+}

@@ -94,23 +94,22 @@ impl Situation {
             && (0..KINDS).any(|kind| to_whom(kind) == 2)
     }
 
-    /// The same situation with its kinds sorted and the seat with the smaller values first.
-    pub fn canonical(&self) -> Self {
-        let ordered = |seats: [usize; 2]| {
-            let mut kinds: [(u64, u64, u64); KINDS] = std::array::from_fn(|kind| {
-                (self.counts[kind], self.values[seats[0]][kind], self.values[seats[1]][kind])
-            });
+    /// One code for all situations that are this one with its kinds in another order or its seats exchanged.
+    pub fn class(&self) -> PerKind {
+        let [first, second] = self.values;
+        let code = |one: PerKind, other: PerKind| {
+            let mut kinds: PerKind =
+                std::array::from_fn(|kind| (self.counts[kind] * 16 + one[kind]) * 16 + other[kind]);
             kinds.sort_unstable();
-            Self { counts: kinds.map(|kind| kind.0), values: [kinds.map(|kind| kind.1), kinds.map(|kind| kind.2)] }
+            kinds
         };
-        ordered([0, 1]).min(ordered([1, 0]))
+        code(first, second).min(code(second, first))
     }
 
     /// Where it belongs.
     fn split(&self) -> Split {
-        let Self { counts, values: [first, second] } = self.canonical();
-        let bytes: Vec<u8> = [counts, first, second].concat().into_iter().map(|number| number as u8).collect();
-        if hash(&bytes).is_multiple_of(HELD_OUT) { Split::Test } else { Split::Train }
+        let [a, b, c] = self.class().map(|kind| (kind as u16).to_le_bytes());
+        if hash([a, b, c].as_flattened()).is_multiple_of(HELD_OUT) { Split::Test } else { Split::Train }
     }
 
     /// All shares that a seat may have.

@@ -146,10 +146,7 @@ fn splits_hold_every_situation_once_and_share_none_in_any_order() {
     let [train, test] = [situations(&splits[0]), situations(&splits[1])];
     assert_eq!((splits.len(), train.len() + test.len()), (2, 5793));
     assert!(test.len() > 500 && train.len() > 4 * test.len(), "{} held out", test.len());
-    let classes = |of: &[Situation]| {
-        let key = |situation: &Situation| format!("{:?}", situation.canonical());
-        of.iter().map(key).collect::<HashSet<_>>()
-    };
+    let classes = |of: &[Situation]| of.iter().map(Situation::class).collect::<HashSet<_>>();
     let (train_classes, test_classes) = (classes(&train), classes(&test));
     assert!(train_classes.is_disjoint(&test_classes));
     assert_eq!(train_classes.len() + test_classes.len(), 519);
