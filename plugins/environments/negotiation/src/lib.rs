@@ -2,8 +2,8 @@
 //!
 //! Each sees what there is and what it is worth to itself alone. In its turn a seat says `offer 1 2 0` (what it would
 //! keep of each kind), `accept` or `reject`, or just talks, which the other hears word for word; `<move>offer 1 2
-//! 0</move>` among words is both. A deal pays each seat a tenth of its points. Without one, when the turns are used up
-//! or a seat has no tries left for moves that are none, both get nothing.
+//! 0</move>` among words is both. An offer stands for the other's next turn alone. A deal pays each seat a tenth of its
+//! points. Without one, when the turns are used up or a seat has no tries left for moves that are none, both get nothing.
 
 mod message;
 mod situation;
@@ -56,12 +56,12 @@ impl Negotiation {
     /// What a seat is told first: nothing of the other's values.
     fn introduction(&self, seat: usize) -> String {
         let kind = |((value, names), count): ((u64, [&str; 2]), u64)| {
-            format!("{count} {} worth {value} to you", names[usize::from(count != 1)])
+            format!("{count} {} ({value} points each)", names[usize::from(count != 1)])
         };
         let values = self.situation.values[seat].into_iter().zip(NAMES).zip(self.situation.counts);
         format!(
             "To share: {}. Say offer and what you keep, accept or reject, or talk.",
-            values.map(kind).collect::<Vec<_>>().join("; ")
+            values.map(kind).collect::<Vec<_>>().join(", ")
         )
     }
 

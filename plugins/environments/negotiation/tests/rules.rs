@@ -49,7 +49,7 @@ fn numbers(stepped: &Stepped) -> [Value; 2] {
 #[test]
 fn a_deal_pays_what_the_shares_are_worth_to_each() {
     let mut talk = known();
-    let introduced = "To share: 3 books worth 2 to you; 1 hat worth 4 to you; 2 balls worth 0 to you. Say offer and what \
+    let introduced = "To share: 3 books (2 points each), 1 hat (4 points each), 2 balls (0 points each). Say offer and what \
                       you keep, accept or reject, or talk.";
     let offered = "The other offers you 2 books, 0 hats, 0 balls and keeps 1 book, 1 hat, 2 balls.";
     let heard = say(&mut talk, 0, "offer 1 1 2");
