@@ -38,7 +38,7 @@ pub use hopeless::Hopeless;
 pub use injected::Injected;
 pub use limits::Limits;
 pub use plans::{Branch, GroupPlan, Guided, Keep, Oversample, PlanError, Prefixes, Probe, SamplingPlan};
-pub use play::{EpisodePlan, Speaker};
+pub use play::{EpisodePlan, Speaker, Voice};
 pub use plugins::{Bound, BoundReward, PluginSet, SetError};
 pub use policy::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest, Stop,

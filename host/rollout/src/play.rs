@@ -45,13 +45,36 @@ pub struct EpisodePlan {
     pub guidance: Option<Content>,
 }
 
+/// Who speaks for one seat.
+#[derive(Clone, Copy)]
+pub enum Voice<'a> {
+    /// A policy.
+    Policy(&'a dyn Policy),
+    /// The environment's oracle.
+    Oracle,
+}
+
 /// Who speaks for the seats.
 #[derive(Clone, Copy)]
 pub enum Speaker<'a> {
     /// A policy, for every seat.
     Policy(&'a dyn Policy),
-    /// The environment's oracle.
+    /// The environment's oracle, for every seat.
     Oracle,
+    /// A voice for each seat, in their order.
+    Seats(&'a [Voice<'a>]),
+}
+
+impl<'a> Speaker<'a> {
+    /// Who speaks for this seat; a seat without a voice of its own has the last one's.
+    #[must_use]
+    pub fn voice(self, seat: u32) -> Voice<'a> {
+        match self {
+            Self::Policy(policy) => Voice::Policy(policy),
+            Self::Oracle => Voice::Oracle,
+            Self::Seats(voices) => voices.get(seat as usize).or(voices.last()).copied().unwrap_or(Voice::Oracle),
+        }
+    }
 }
 
 /// Conversations are numbered through, so that no two of a process share a cache.
@@ -80,8 +103,8 @@ pub(crate) struct Play<'a> {
     pub(crate) seat: u32,
     pub(crate) steps: u32,
     pub(crate) calls: u32,
-    /// What the last turn's calls were answered, for the oracle.
-    pub(crate) results: Vec<String>,
+    /// What the calls of each seat's last turn were answered, for the oracle.
+    pub(crate) results: Vec<Vec<String>>,
     /// Where the episode left others' paths.
     pub(crate) forks: Vec<Fork>,
     /// Seeds to come: after how many turns of all seats, and which.
@@ -187,6 +210,7 @@ impl<'a> Play<'a> {
             self.contexts.push(Context::new(seat, conversation, functions.clone(), self.rollout.system.as_deref()));
             offered.push(SeatFunctions { seat, functions });
             self.rewards.push(SeatRewards { seat, rewards: vec![] });
+            self.results.push(vec![]);
         }
         self.opening.functions = offered;
         let observations = self.opening.observations.clone();
@@ -245,10 +269,10 @@ impl<'a> Play<'a> {
         self.finish(ending).await
     }
 
-    /// Tells the policy that the episode's conversations are over.
+    /// Tells the policies that the episode's conversations are over.
     pub(crate) fn release(&self, speaker: Speaker<'_>) {
-        if let Speaker::Policy(policy) = speaker {
-            for context in &self.contexts {
+        for (seat, context) in (0..).zip(&self.contexts) {
+            if let Voice::Policy(policy) = speaker.voice(seat) {
                 policy.release(context.conversation);
             }
         }

@@ -136,6 +136,12 @@ impl PluginSet {
         self.environment_info.seats.len()
     }
 
+    /// The seats' names, in their order.
+    #[must_use]
+    pub fn seat_names(&self) -> &[String] {
+        &self.environment_info.seats
+    }
+
     /// How many of the sandbox's places one episode takes at most: those of its environment, its tools and a reward
     /// with the tools that it may call.
     #[must_use]

@@ -6,7 +6,7 @@ use gymkhana_sandbox::Advice;
 use crate::RolloutError;
 use crate::chat::ReplyPiece;
 use crate::injected::ADVISE;
-use crate::play::{Play, Speaker, shared};
+use crate::play::{Play, Speaker, Voice, shared};
 use crate::policy::{GenerateRequest, Policy, PolicyError, Stop};
 use crate::scripted::certain;
 use crate::tool_call::{CLOSE, OPEN};
@@ -27,9 +27,10 @@ pub(crate) enum Utterance {
 /// Lets the seat speak.
 pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'_>) -> Result<Utterance, RolloutError> {
     let rollout = play.rollout;
-    let context_limit = match speaker {
-        Speaker::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
-        Speaker::Oracle => rollout.limits.context_tokens,
+    let voice = speaker.voice(seat);
+    let context_limit = match voice {
+        Voice::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
+        Voice::Oracle => rollout.limits.context_tokens,
     };
     let taken = play.taken();
     let context = &mut play.contexts[seat as usize];
@@ -41,9 +42,9 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'
         play.failures.push(failure);
         return Ok(Utterance::Ended(Ending::EnvironmentFailed));
     }
-    let policy = match speaker {
-        Speaker::Policy(policy) => policy,
-        Speaker::Oracle => return advise(play).await,
+    let policy = match voice {
+        Voice::Policy(policy) => policy,
+        Voice::Oracle => return advise(play, seat).await,
     };
     let room = context_limit - tokens.len();
     let request = GenerateRequest {
@@ -72,9 +73,9 @@ async fn generate(policy: &dyn Policy, request: GenerateRequest) -> Result<(Samp
 }
 
 /// Asks the environment's oracle and writes its advice as the policy would.
-async fn advise(play: &mut Play<'_>) -> Result<Utterance, RolloutError> {
+async fn advise(play: &mut Play<'_>, seat: u32) -> Result<Utterance, RolloutError> {
     let names = play.rollout.plugins.function_names();
-    let advice = play.environment.advise(&names, &play.results).await;
+    let advice = play.environment.advise(&names, &play.results[seat as usize]).await;
     play.hear_environment(ADVISE);
     let advice = match advice {
         Ok(advice) => advice,

@@ -18,6 +18,7 @@ impl Play<'_> {
         let seat = self.seat;
         let text = self.rollout.chat.decode_reply(&sampled.tokens)?;
         self.contexts[seat as usize].speak(text.clone(), sampled, stopped)?;
+        self.results[seat as usize].clear();
         let reply = parse_reply(&text);
         let says = |text: String| Turn::Message { seat, content: vec![Part::Text(text)] };
         if reply.calls.is_empty() {
@@ -44,7 +45,6 @@ impl Play<'_> {
         let since = Instant::now();
         let answers = self.toolbox.answer(&calls).await;
         self.timing.tool_ms += milliseconds(since);
-        self.results.clear();
         let mut ending = None;
         for ((call, malformed), answer) in calls.iter().zip(answers) {
             let answer = match (malformed, answer) {
@@ -68,7 +68,7 @@ impl Play<'_> {
             self.exchanges.extend(answer.exchanges);
             let text = text_of(&answer.content);
             self.contexts[seat as usize].hear(Role::Tool, text.clone());
-            self.results.push(text);
+            self.results[seat as usize].push(text);
             self.turns.push(Turn::Answer { seat, id: call.id.clone(), content: answer.content, failed: answer.failed });
         }
         Ok(ending)
@@ -138,7 +138,7 @@ impl Play<'_> {
             match call.take_if(|_| seat == mover) {
                 Some(call) => {
                     self.contexts[seat as usize].hear(Role::Tool, text.clone());
-                    self.results.push(text);
+                    self.results[seat as usize].push(text);
                     self.turns.push(Turn::Answer { seat, id: call.id.clone(), content, failed: false });
                 }
                 None => self.show(seat, content),

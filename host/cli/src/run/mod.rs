@@ -1,6 +1,7 @@
 //! `host run`: stages of training over plugins, recorded so that they can be resumed and replayed.
 
 mod batch;
+mod cast;
 mod chat;
 mod evaluate;
 mod rl;
@@ -13,9 +14,9 @@ use std::time::Instant;
 
 use gymkhana_episode::{EpisodeId, Phase, Seed};
 use gymkhana_registry::{LOCK_FILE, Lock};
-use gymkhana_rollout::{Assembly, Policy, Rollout, SuccessRuleError};
+use gymkhana_rollout::{Assembly, Rollout, SuccessRuleError};
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
-use gymkhana_trainer::{Settings, Trainer};
+use gymkhana_trainer::Trainer;
 
 use crate::args::RunArgs;
 use crate::error::{Blame, CliError, CliResult};
@@ -23,6 +24,7 @@ use crate::plugins;
 use crate::printer::Printer;
 use crate::runfile::{RunFile, Stage, did_you_mean};
 use crate::world::{Asking, AssetFiles};
+use cast::Cast;
 use state::{Progress, State};
 
 pub use chat::{read_chat_files, write_chat_files};
@@ -33,7 +35,7 @@ struct Session<'a> {
     printer: &'a Printer,
     folder: RunFolder,
     rollout: Rollout,
-    trainer: Trainer,
+    cast: Cast,
     episodes: EpisodeStore,
     metrics: Metrics,
     seed: Seed,
@@ -57,21 +59,24 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         let sandbox = plugins::sandbox(&file, printer)?;
         let set = plugins::assemble(&file, &sandbox, &files, &assets, Asking::Live).await?;
         let success = parse_success(&file, &set)?;
+        cast::check(&file, &set)?;
         tasks::check_splits(&file, &set).await?;
         let places = sandbox.counters().places;
         batch::check_places(&file, &set, places)?;
         let lanes = batch::lanes(&file, &set)?;
         let slots = lanes.map_or(file.policy.slots, |lanes| lanes * set.seats());
         let (folder, state) = if args.resume { reopen(args, &lock)? } else { (None, None) };
-        let trainer = start_trainer(&file, slots, folder.as_ref(), state.as_ref())?;
-        file.limits.fit_model(trainer.context()).users()?;
+        let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
+        let last = state.as_ref().and_then(|state| state.checkpoint.as_deref());
+        let cast = cast::start(&file, &set, slots, checkpoints.as_deref().zip(last))?;
+        file.limits.fit_model(cast.context()).users()?;
         if let Some(folder) = &folder {
             same_run_file(folder, &file)?;
             if let Some(problem) = state.as_ref().and_then(|state| state.check(&file.stages).err()) {
                 return Err(lost_state(folder, &format!("does not fit the run: {problem}")));
             }
         }
-        let chat = chat::chat_format(&trainer)?;
+        let chat = chat::chat_format(cast.policy())?;
         let assembly =
             Assembly { environment_weight: file.environment.weight, failure_reward: file.failures.reward, success };
         let limits = (&file.limits).into();
@@ -85,9 +90,9 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             Some(folder) => folder,
             None => RunFolder::create(&args.out, &file.resolved().ours()?)?,
         };
-        fill(&folder, &files, &lock, &trainer)?;
+        fill(&folder, &files, &lock, cast.policy())?;
         assets.keep(&folder)?;
-        let mut session = Session::new(file, printer, folder, rollout, trainer, state, places)?;
+        let mut session = Session::new(file, printer, folder, rollout, cast, state, places)?;
         session.stages().await
     })
 }
@@ -142,7 +147,8 @@ fn died_early(folder: &RunFolder) -> CliResult<bool> {
     let first = |id: &EpisodeId| id.stage == 0 && matches!(id.phase, Phase::Before | Phase::BeforeSampled);
     let checkpoints = state::checkpoints(&folder.reader().checkpoints_path())?;
     let named = checkpoints.iter().filter(|name| !name.starts_with('.'));
-    Ok(folder.reader().episodes()?.ids().iter().all(first) && named.into_iter().all(|name| *name == state::name(0, 0)))
+    Ok(folder.reader().episodes()?.ids().iter().all(first)
+        && named.into_iter().all(|name| cast::is_part_of(name, &state::name(0, 0))))
 }
 
 fn lost_state(folder: &RunFolder, problem: &str) -> CliError {
@@ -165,40 +171,13 @@ fn same_run_file(folder: &RunFolder, file: &RunFile) -> CliResult<()> {
     )))
 }
 
-/// The model: where the run left off, else as the run file says.
-fn start_trainer(
-    file: &RunFile,
-    slots: usize,
-    folder: Option<&RunFolder>,
-    state: Option<&State>,
-) -> CliResult<Trainer> {
-    let settings = Settings {
-        threads: file.threads,
-        slots,
-        deterministic: file.deterministic,
-        seed: Seed(file.seed).child("trainer"),
-        ..Settings::default()
-    };
-    let checkpoint = state.and_then(|state| state.checkpoint.as_deref());
-    if let (Some(folder), Some(checkpoint)) = (folder, checkpoint) {
-        let path = folder.reader().checkpoints_path().join(checkpoint);
-        let damaged = format!("`{}` cannot be used; restore it, or start a new run in another --out", path.display());
-        return Trainer::open(&path, &settings).users_as(damaged);
-    }
-    if let Some(checkpoint) = &file.policy.checkpoint {
-        return Trainer::open(checkpoint, &settings).users();
-    }
-    let tiny = file.policy.tiny.clone().unwrap_or_default();
-    Trainer::create(&tiny, &settings).users()
-}
-
 impl<'a> Session<'a> {
     fn new(
         file: RunFile,
         printer: &'a Printer,
         folder: RunFolder,
         rollout: Rollout,
-        trainer: Trainer,
+        cast: Cast,
         state: Option<State>,
         places: u32,
     ) -> CliResult<Self> {
@@ -212,20 +191,7 @@ impl<'a> Session<'a> {
         progress.rewind(&mut episodes, &mut metrics)?;
         let begun = progress.begun_before(Instant::now());
         let seed = Seed(file.seed);
-        Ok(Self {
-            file,
-            printer,
-            folder,
-            rollout,
-            trainer,
-            episodes,
-            metrics,
-            seed,
-            progress,
-            checkpoint,
-            places,
-            begun,
-        })
+        Ok(Self { file, printer, folder, rollout, cast, episodes, metrics, seed, progress, checkpoint, places, begun })
     }
 
     async fn stages(&mut self) -> CliResult<()> {
@@ -247,7 +213,9 @@ impl<'a> Session<'a> {
                 Stage::Sft(_) => false,
                 Stage::Rl(stage) => stage.settings().users()?.algorithm.kl_beta > 0.0,
             };
-            self.trainer.begin_stage(keeps_reference).await.ours()?;
+            for model in self.cast.trained() {
+                model.trainer.begin_stage(keeps_reference).await.ours()?;
+            }
             self.progress.begin(stage.name(), before);
             self.checkpoint().await?;
         }

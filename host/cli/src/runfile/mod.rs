@@ -7,6 +7,7 @@ mod grants;
 mod hint;
 mod overlay;
 mod sandbox;
+mod seats;
 mod sections;
 mod stages;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use grants::{HttpSection, ModelSection, PluginSection};
 pub use hint::did_you_mean;
 pub use sandbox::SandboxSection;
+pub use seats::{SeatPolicy, SeatSection};
 pub use sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, Options, PolicySection, RewardSection,
     ToolSection,
@@ -83,6 +85,9 @@ pub struct RunFile {
     /// The model.
     #[serde(default)]
     pub policy: PolicySection,
+    /// Who plays the environment's seats, by their names; those that are left out share the policy.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub seats: std::collections::BTreeMap<String, SeatSection>,
     /// The environment's options and splits.
     #[serde(default)]
     pub environment: EnvironmentSection,
@@ -173,6 +178,7 @@ impl RunFile {
             return Err(RunFileError::Contradiction("the run has no stage: add one [[stages]] section".to_owned()));
         }
         self.policy.check()?;
+        self.seats.iter().try_for_each(|(name, seat)| seat.check(name, &self.policy))?;
         self.environment.check()?;
         self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
         self.limits.check()?;
