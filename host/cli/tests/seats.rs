@@ -102,6 +102,12 @@ fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
         }
         assert!(version > begun, "seat {seat} has learnt");
     }
+    // Who was bound otherwise has nothing to go on from.
+    let other =
+        desk.run(TIC_TAC_TOE, &["--resume", "--set", "seats.x.policy=separate", "--set", "seats.o.policy=shared"]);
+    assert_eq!(other.code, Some(2));
+    assert!(other.talk.contains("was started with another run file"), "{}", other.talk);
+    desk.run(TIC_TAC_TOE, &["--resume"]).succeeded();
     let both = |record: &&EpisodeRecord| record.id.phase == Phase::Train && record.segments.len() == 2;
     let id = records.iter().find(both).expect("a game in which both move").id.to_string();
     let shown = desk.host(&["show", "out", "--episode", &id]).succeeded();
