@@ -102,6 +102,12 @@ fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
         }
         assert!(version > begun, "seat {seat} has learnt");
     }
+    // Who was bound otherwise has nothing to go on from.
+    let other =
+        desk.run(TIC_TAC_TOE, &["--resume", "--set", "seats.x.policy=separate", "--set", "seats.o.policy=shared"]);
+    assert_eq!(other.code, Some(2));
+    assert!(other.talk.contains("was started with another run file"), "{}", other.talk);
+    desk.run(TIC_TAC_TOE, &["--resume"]).succeeded();
     let both = |record: &&EpisodeRecord| record.id.phase == Phase::Train && record.segments.len() == 2;
     let id = records.iter().find(both).expect("a game in which both move").id.to_string();
     let shown = desk.host(&["show", "out", "--episode", &id]).succeeded();
@@ -175,4 +181,26 @@ fn every_game_is_trained_on_and_replayed() {
         let told = format!("every byte equal: {all}\nforks that came to the recorded end: those of {all}\n");
         assert!(replayed.ends_with(&told), "{game}: {replayed}");
     }
+}
+
+/// `examples/tic-tac-toe.toml` is only smaller here.
+#[test]
+fn the_example_of_a_game_is_a_sound_run_file() {
+    let example = fs::read_to_string(gymkhana_tests::root().join("examples/tic-tac-toe.toml")).expect("an example");
+    let desk = Desk::with_run_file(&example);
+    let smaller = [
+        "policy.tiny={ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 512 }",
+        "policy.slots=8",
+        "evaluation.tasks=4",
+        "stages.sft.steps=2",
+        "stages.rl.steps=1",
+        "stages.rl.groups=2",
+        "stages.rl.group_size=2",
+    ];
+    let sets: Vec<&str> = smaller.into_iter().flat_map(|set| ["--set", set]).collect();
+    desk.run(TIC_TAC_TOE, &sets).succeeded();
+    let records = desk.episodes();
+    let moved = segments(&records, Phase::Demonstration, 0, 1);
+    assert!(!moved.is_empty(), "the oracle plays both sides of a demonstration");
+    assert!(metrics(&desk, 0)[0].get("o/loss").is_none(), "and only X's is imitated");
 }

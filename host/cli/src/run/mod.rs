@@ -67,6 +67,9 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         let lanes = batch::lanes(&file, &set)?;
         let slots = lanes.map_or(file.policy.slots, |lanes| lanes * set.seats());
         let (folder, state) = if args.resume { reopen(args, &lock)? } else { (None, None) };
+        if let Some(folder) = &folder {
+            same_seats(folder, &file)?;
+        }
         let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
         let last = state.as_ref().and_then(|state| state.checkpoint.as_deref());
         let cast = cast::start(&file, &set, slots, checkpoints.as_deref().zip(last))?;
@@ -167,11 +170,23 @@ fn same_run_file(folder: &RunFolder, file: &RunFile) -> CliResult<()> {
     if folder.reader().run_text()? == file.resolved().ours()? {
         return Ok(());
     }
+    Err(another_run_file(folder))
+}
+
+/// Seats that are bound otherwise have no checkpoint to go on from: that is said before one is missed.
+fn same_seats(folder: &RunFolder, file: &RunFile) -> CliResult<()> {
+    match RunFile::parse(&folder.reader().run_text()?, "run.toml", &[]) {
+        Ok(begun) if begun.seats != file.seats => Err(another_run_file(folder)),
+        _ => Ok(()),
+    }
+}
+
+fn another_run_file(folder: &RunFolder) -> CliError {
     let out = folder.reader().path().display();
-    Err(CliError::mistake(format!(
+    CliError::mistake(format!(
         "the run in `{out}` was started with another run file or other --set values; resume it with those of \
          `{out}/run.toml`, or start a new run in another --out"
-    )))
+    ))
 }
 
 impl<'a> Session<'a> {

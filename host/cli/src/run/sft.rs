@@ -93,8 +93,8 @@ impl Session<'_> {
                 let (measured, tokens) = self.imitate(&groups, &settings).await?;
                 self.count_step(solved, tokens);
                 self.record_step(step, &measured, &[("demonstrations", solved as f64)])?;
-                let loss = measured.iter().find(|(name, _)| name == "loss").map_or(f64::NAN, |(_, loss)| *loss);
-                format!("loss {loss:.3}")
+                let loss = measured.iter().find(|(name, _)| name == "loss");
+                loss.map_or_else(|| "nothing to imitate".to_owned(), |(_, loss)| format!("loss {loss:.3}"))
             };
             progress.at(step + 1, &message);
             if (step + 1) % stage.checkpoint_every == 0 || self.next_step(stage.steps).is_none() {

@@ -2,8 +2,8 @@
 //!
 //! There are five to seven items of three kinds, one of each at least. To either seat all items together are worth ten
 //! points, each kind a whole number of them. No kind is worthless to both seats, and some kind is worth something to
-//! both, so that not both can have all they want. Each situation is one task. Its split is decided by the hash of what it is, however its
-//! kinds and seats are ordered, so that splits never share one.
+//! both, so that not both can have all they want. Each situation is one task. The hash of what it is, however its kinds
+//! and seats are ordered, decides its split, so that splits never share one.
 
 use std::sync::OnceLock;
 
@@ -47,12 +47,13 @@ pub fn points(share: PerKind, values: PerKind) -> u64 {
     share.iter().zip(values).map(|(items, value)| items * value).sum()
 }
 
-/// All situations that the rules allow, by split, each in a fixed order that has no order.
+/// All situations that the rules allow, by split, each split shuffled once and for all.
 fn all() -> &'static [Vec<Situation>; 2] {
     static ALL: OnceLock<[Vec<Situation>; 2]> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut splits = [vec![], vec![]];
-        for counts in shares_of([ITEMS.1; KINDS]).filter(|counts| counts.iter().all(|count| *count > 0)) {
+        let enough = |counts: &PerKind| (ITEMS.0..=ITEMS.1).contains(&counts.iter().sum());
+        for counts in shares_of([ITEMS.1; KINDS]).filter(|counts| !counts.contains(&0) && enough(counts)) {
             let values = values_of(counts);
             let pairs = values.iter().flat_map(|first| values.iter().map(|second| [*first, *second]));
             for situation in pairs.map(|values| Situation { counts, values }).filter(Situation::keeps_the_rules) {
