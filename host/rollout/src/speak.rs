@@ -84,12 +84,13 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'
 
 /// Has the reply sampled and, where the run has a probe, scored what it asks: the answer while the reply is sampled, the
 /// reply behind the feedback when it is known. A replay takes over what was found. A note is no step towards an answer.
-async fn generate(policy: &dyn Policy, request: GenerateRequest, play: &Play<'_>) -> Result<Said, PolicyError> {
-    let context = &play.contexts[play.seat as usize];
+async fn generate(policy: &dyn Policy, request: GenerateRequest, play: &mut Play<'_>) -> Result<Said, PolicyError> {
+    // Parts of the play: the whole, with its live plugins, could not be looked at from two threads.
+    let (context, answer, injected) = (&play.contexts[play.seat as usize], &play.answer, &play.injected);
     let tokens = Arc::clone(&request.tokens);
-    let asks = play.rollout.probe.is_some() && !play.injected.is_replay() && !context.asks_for_note();
+    let asks = play.rollout.probe.is_some() && !injected.is_replay() && !context.asks_for_note();
     let answer = async {
-        match &play.answer {
+        match answer {
             Some(answer) if asks => probe::read_answer(policy, &tokens, answer).await,
             _ => Ok(None),
         }
@@ -98,8 +99,8 @@ async fn generate(policy: &dyn Policy, request: GenerateRequest, play: &Play<'_>
     if let Some(masked) = context.masked().filter(|_| asks) {
         reading = probe::read_feedback(policy, &tokens, masked, &generated.sampled).await?;
     }
-    if play.injected.is_replay() {
-        reading = play.injected.reading(play.seat, context.turns);
+    if injected.is_replay() {
+        reading = injected.reading(play.seat, context.turns);
     }
     Ok(Said { sampled: generated.sampled, stopped: generated.stop == Stop::Token, reading })
 }

@@ -45,7 +45,7 @@ pub(crate) struct FinalViews {
 impl ToolAnswer {
     /// The call worked, and this is what came of it.
     pub(crate) fn said(text: String) -> Self {
-        Self { content: vec![Part::Text(text)], failed: false, failure: None, cost: None }
+        Self { content: vec![Part::Text(text)], failed: false, failure: None, cost: None, exchanges: vec![] }
     }
 
     /// The call did not work, for this reason.

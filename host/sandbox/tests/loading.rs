@@ -51,14 +51,14 @@ fn bad_files_are_refused_by_name_and_never_compiled() {
 }
 
 #[test]
-fn a_plugin_that_asks_for_what_is_not_offered_is_refused_before_it_is_compiled() {
+fn a_plugin_that_asks_for_what_it_is_not_granted_is_refused_before_it_is_compiled() {
     let sandbox = sandbox();
     let good = fs::read(component("guest-echo")).expect("built");
     // Six bytes more than the empty list, taken from the description so that the section keeps its length.
     let asking = replaced(&good, b"\"capabilities\":[]", b"\"capabilities\":[\"http\"]");
     let asking = replaced(&asking, b"\"description\":\"Answers", b"\"description\":\"A");
     let told = refusal(&sandbox, &asking);
-    assert!(told.contains("`http`") && told.contains("does not offer"), "{told}");
+    assert!(told.contains("`http`") && told.contains("does not grant"), "{told}");
     let importing = replaced(&good, b"wasi:cli/exit@", b"wasi:cla/exit@");
     let told = refusal(&sandbox, &importing);
     assert!(told.contains("`wasi:cla/exit@"), "{told}");

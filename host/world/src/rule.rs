@@ -66,7 +66,8 @@ impl Rule {
         let (Some(host), Some(port)) = (url.host().map(|host| host.to_owned()), url.port_or_known_default()) else {
             return Err(wrong());
         };
-        if !bare || !nobody || !matches!(url.scheme(), "http" | "https") {
+        let any = matches!(&host, Host::Domain(name) if name.contains('*'));
+        if !bare || !nobody || any || !matches!(url.scheme(), "http" | "https") {
             return Err(wrong());
         }
         Ok(Self {

@@ -1,15 +1,15 @@
 //! Plays many groups side by side and stores each as soon as it is finished.
 
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
+use std::sync::Arc;
+
+use gymkhana_episode::EpisodeRecord;
+use gymkhana_rollout::{FailedForks, PluginSet};
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use gymkhana_episode::{EpisodeId, EpisodeRecord, Phase, TaskRef};
-use gymkhana_rollout::{FailedForks, GroupPlan, PluginSet, Sampling, SamplingPlan, Speaker};
-use serde::{Deserialize, Serialize};
-
 use super::Session;
-use crate::error::{Blame, CliError, CliResult};
+use super::flights::{Arrival, Batch, Flights, Player};
+use crate::error::{CliError, CliResult};
 use crate::printer::Progress;
 use crate::runfile::{RunFile, Stage};
 
@@ -24,37 +24,19 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    fn count(&mut self, record: &EpisodeRecord) {
+    pub fn count(&mut self, record: &EpisodeRecord) {
         self.failed += u64::from(!record.failures.is_empty());
         self.played += 1;
+    }
+
+    fn add(&mut self, more: Self) {
+        self.failed += more.failed;
+        self.played += more.played;
     }
 
     /// Whether these are more than this share, of enough episodes to say so.
     fn exceed(self, limit: f64) -> bool {
         self.played >= ENOUGH && self.failed as f64 > limit * self.played as f64
-    }
-}
-
-/// What is played in one go.
-pub(super) struct Batch {
-    pub phase: Phase,
-    pub step: u64,
-    /// One group for each.
-    pub tasks: Vec<TaskRef>,
-    /// The first group's number.
-    pub first_group: u32,
-    pub group_size: u32,
-    pub sampling: Sampling,
-    pub plan: SamplingPlan,
-    /// The most turns of one seat, where it differs from the run's.
-    pub turns: Option<u32>,
-}
-
-impl Batch {
-    /// Groups of one episode each, as the run file has it.
-    pub fn of_single_episodes(phase: Phase, step: u64, tasks: Vec<TaskRef>, sampling: Sampling) -> Self {
-        let plan = SamplingPlan::default();
-        Self { phase, step, tasks, first_group: 0, group_size: 1, sampling, plan, turns: None }
     }
 }
 
@@ -65,64 +47,51 @@ impl Session<'_> {
         batch: &Batch,
         progress: Option<&Progress>,
     ) -> CliResult<Vec<Vec<EpisodeRecord>>> {
-        let stage = self.progress.stage as u32;
-        let members = batch.plan.members(batch.group_size);
-        let room = Semaphore::new(self.in_flight(members));
-        let cast = self.cast.clone();
-        let voices = cast.voices();
-        let speaker = match batch.phase {
-            Phase::Demonstration => Speaker::Oracle,
-            _ => Speaker::Seats(&voices),
-        };
-        let (rollout, room) = (&self.rollout, &room);
-        let mut playing: FuturesUnordered<_> = (0_u32..)
-            .zip(&batch.tasks)
-            .map(|(group, task)| {
-                let plan = GroupPlan {
-                    id: EpisodeId {
-                        stage,
-                        phase: batch.phase,
-                        step: batch.step,
-                        group: batch.first_group + group,
-                        member: 0,
-                        attempt: 0,
-                    },
-                    task: task.clone(),
-                    seeds: self.episode_seeds(),
-                    sampling: batch.sampling,
-                    place: group * members,
-                    size: batch.group_size,
-                    turns: batch.turns,
-                };
-                async move {
-                    let _room = room.acquire_many(members).await;
-                    (group as usize, rollout.run_plan(&plan, &batch.plan, speaker).await)
-                }
-            })
-            .collect();
-        let mut groups: Vec<Vec<EpisodeRecord>> = batch.tasks.iter().map(|_| vec![]).collect();
+        let mut flights = self.flights(batch.plan.members(batch.group_size));
+        let mut flight = flights.start(batch);
         let (mut done, mut solved) = (0, 0);
         let mut failures = Failures::default();
-        while let Some((group, records)) = playing.next().await {
-            let records = records.ours()?;
+        while let Some(arrival) = flights.next().await {
+            let Arrival { place, records, .. } = arrival?;
             for record in &records {
-                self.episodes.append(record)?;
-                self.rollout.check_facts(record).map_err(|error| crate::assembly::with_nearest_name(&error))?;
+                self.keep(record)?;
                 done += 1;
                 solved += u64::from(record.success);
                 failures.count(record);
-                self.progress.failures.count(record);
             }
             if let Some(progress) = progress {
                 progress.at(done, &format!("success {:.1} %", 100.0 * solved as f64 / done as f64));
             }
-            groups[group] = records;
+            flight.arrive(place, records);
         }
-        drop(playing);
+        let groups = flight.into_groups();
+        self.close_batch(failures, &groups)?;
+        Ok(groups)
+    }
+
+    /// A place for groups in flight, with room for as many episodes as this stage may have.
+    pub(super) fn flights(&self, members: u32) -> Flights {
+        Flights::new(Player {
+            rollout: Arc::clone(&self.rollout),
+            cast: self.cast.clone(),
+            seeds: self.episode_seeds(),
+            stage: self.progress.stage as u32,
+            room: Arc::new(Semaphore::new(self.in_flight(members))),
+        })
+    }
+
+    /// Stores an episode as soon as it is finished.
+    pub(super) fn keep(&mut self, record: &EpisodeRecord) -> CliResult<()> {
+        self.episodes.append(record)?;
+        self.rollout.check_facts(record).map_err(|error| crate::assembly::with_nearest_name(&error))
+    }
+
+    /// What is done when the last group of a batch has arrived.
+    pub(super) fn close_batch(&mut self, failures: Failures, groups: &[Vec<EpisodeRecord>]) -> CliResult<()> {
+        self.progress.failures.add(failures);
         self.episodes.sync()?;
         self.tell_failed_forks();
-        self.judge_failures(failures, &groups)?;
-        Ok(groups)
+        self.judge_failures(failures, groups)
     }
 
     /// How many episodes are in flight at once: as many as the policy generates side by side, and no more than can

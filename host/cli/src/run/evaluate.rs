@@ -5,7 +5,7 @@ use gymkhana_rollout::Sampling;
 use serde::{Deserialize, Serialize};
 
 use super::Session;
-use super::batch::Batch;
+use super::flights::Batch;
 use crate::error::CliResult;
 
 /// When success is measured.

@@ -1,15 +1,18 @@
 //! `host run`: stages of training over plugins, recorded so that they can be resumed and replayed.
 
+mod ahead;
 mod batch;
 mod cast;
 mod chat;
 mod evaluate;
+mod flights;
 mod rl;
 mod sft;
 mod state;
 mod tasks;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use gymkhana_episode::{EpisodeId, Phase, Seed, TaskRef};
@@ -35,7 +38,7 @@ struct Session<'a> {
     file: RunFile,
     printer: &'a Printer,
     folder: RunFolder,
-    rollout: Rollout,
+    rollout: Arc<Rollout>,
     cast: Cast,
     episodes: EpisodeStore,
     metrics: Metrics,
@@ -209,6 +212,7 @@ impl<'a> Session<'a> {
         progress.rewind(&mut episodes, &mut metrics)?;
         let begun = progress.begun_before(Instant::now());
         let seed = Seed(file.seed);
+        let rollout = Arc::new(rollout);
         Ok(Self { file, printer, folder, rollout, cast, episodes, metrics, seed, progress, checkpoint, places, begun })
     }
 

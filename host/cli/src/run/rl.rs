@@ -2,25 +2,25 @@
 
 use std::time::Instant;
 
-use gymkhana_episode::{Ending, EpisodeRecord, Phase, Segment};
-use gymkhana_rollout::Sampling;
+use gymkhana_episode::{EpisodeRecord, Segment};
 use gymkhana_trainer::{RlSettings, StepMetrics};
 
 use super::Session;
-use super::batch::Batch;
-use super::tasks::Tasks;
+use super::ahead::{Ahead, Lag};
+use super::cast::Cast;
 use crate::error::{Blame, CliResult};
 use crate::runfile::{RlStage, Stage};
 
 impl Session<'_> {
     pub(super) async fn rl(&mut self, stage: &RlStage) -> CliResult<()> {
         let settings = stage.settings().users()?;
-        let mut tasks = self.tasks(&self.file.environment.train).await?;
-        let seen = self.tasks_seen_before();
+        let tasks = self.tasks(&self.file.environment.train).await?;
+        let mut ahead = Ahead::new(self, stage, tasks, self.tasks_seen_before());
         let progress = self.printer.progress(&stage.name, self.steps_done(), stage.steps);
         while let Some(step) = self.next_step(stage.steps) {
             let since = Instant::now();
-            let mut groups = self.play_step(stage, step, seen, &mut tasks).await?;
+            ahead.begin(step);
+            let mut groups = self.await_step(&mut ahead, step).await?;
             let played = since.elapsed().as_secs_f64();
             let figures = Figures::of(&groups, self.cast.own_seats());
             let rewards = seat_rewards(&groups, &self.cast.seats);
@@ -28,7 +28,13 @@ impl Session<'_> {
                 self.shuffle_rewards(step, &mut groups);
             }
             let since = Instant::now();
-            let mut measured = self.learn(&groups, &settings).await?;
+            let lag = Lag::of(&groups, &self.cast);
+            if lag.most > stage.lag {
+                let message = format!("step {step} holds tokens that are {} steps old, more than lag allows", lag.most);
+                return Err(anyhow::anyhow!(message)).ours();
+            }
+            let cast = self.cast.clone();
+            let mut measured = self.meanwhile(&mut ahead, learn(&cast, &groups, &settings)).await??;
             let trained = since.elapsed().as_secs_f64();
             self.count_step(figures.episodes, self.learnt_tokens(&groups));
             let more = [
@@ -38,6 +44,8 @@ impl Session<'_> {
                 ("sampled_tokens", figures.tokens as f64),
                 ("calls", figures.calls),
                 ("failures", figures.failures as f64),
+                ("lag_max", f64::from(lag.most)),
+                ("lag_mean", lag.mean),
                 ("seconds_play", played),
                 ("seconds_train", trained),
             ];
@@ -55,16 +63,6 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Lets every model that is trained learn from what its seats did; gives what was measured.
-    async fn learn(&self, groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> CliResult<StepMetrics> {
-        let mut measured = vec![];
-        for model in self.cast.trained() {
-            let settings = RlSettings { seats: Some(model.seats.clone()), ..settings.clone() };
-            measured.extend(model.named(model.trainer.rl_step(groups, &settings).await.ours()?));
-        }
-        Ok(measured)
-    }
-
     /// How many tokens models that are trained have sampled.
     fn learnt_tokens(&self, groups: &[Vec<EpisodeRecord>]) -> usize {
         let seats = self.trained_seats();
@@ -76,46 +74,6 @@ impl Session<'_> {
     /// The seats of models that are trained.
     fn trained_seats(&self) -> Vec<u32> {
         self.cast.trained().flat_map(|model| model.seats.iter().copied()).collect()
-    }
-
-    /// Plays a step's groups; those whose rewards do not differ are replaced by groups of other tasks, as often as the
-    /// stage allows. Gives what is trained on.
-    async fn play_step(
-        &mut self,
-        stage: &RlStage,
-        step: u64,
-        seen: u64,
-        tasks: &mut Tasks,
-    ) -> CliResult<Vec<Vec<EpisodeRecord>>> {
-        // Each step has tasks of its own, whether it needs all of them or not.
-        let mut position = seen + step * stage.tasks_of_step();
-        let most = self.file.limits.turns;
-        let (mut kept, mut first_group) = (Vec::new(), 0);
-        for _round in 0..=stage.refills {
-            let missing = stage.groups - kept.len() as u32;
-            let batch = Batch {
-                phase: Phase::Train,
-                step,
-                tasks: tasks.take(position, u64::from(missing)),
-                first_group,
-                group_size: stage.group_size,
-                sampling: Sampling::Temperature(stage.temperature),
-                plan: stage.plan.clone(),
-                turns: stage.turns.map(|schedule| schedule.at(step, most)),
-            };
-            position += u64::from(missing);
-            first_group += missing;
-            let mut groups = self.play(&batch, None).await?;
-            for group in &mut groups {
-                group.retain(|record| record.ending != Ending::Dropped && record.selected);
-            }
-            let seats = self.trained_seats();
-            kept.extend(groups.into_iter().filter(|group| stage.refills == 0 || rewards_differ(group, &seats)));
-            if kept.len() as u32 == stage.groups {
-                break;
-            }
-        }
-        Ok(kept)
     }
 
     /// How many tasks of the training split the stages before this one have used.
@@ -138,8 +96,18 @@ impl Session<'_> {
     }
 }
 
+/// Lets every model that is trained learn from what its seats did; gives what was measured.
+async fn learn(cast: &Cast, groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> CliResult<StepMetrics> {
+    let mut measured = vec![];
+    for model in cast.trained() {
+        let settings = RlSettings { seats: Some(model.seats.clone()), ..settings.clone() };
+        measured.extend(model.named(model.trainer.rl_step(groups, &settings).await.ours()?));
+    }
+    Ok(measured)
+}
+
 /// Whether a group's rewards of a seat differ that is trained, so that something can be learnt from them.
-fn rewards_differ(group: &[EpisodeRecord], trained: &[u32]) -> bool {
+pub(super) fn rewards_differ(group: &[EpisodeRecord], trained: &[u32]) -> bool {
     trained.iter().any(|seat| group.iter().any(|record| reward_of(record, *seat) != reward_of(&group[0], *seat)))
 }
 

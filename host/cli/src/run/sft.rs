@@ -7,7 +7,7 @@ use gymkhana_rollout::Sampling;
 use gymkhana_trainer::{SftSettings, StepMetrics};
 
 use super::Session;
-use super::batch::Batch;
+use super::flights::Batch;
 use crate::error::{Blame, CliError, CliResult};
 use crate::runfile::SftStage;
 

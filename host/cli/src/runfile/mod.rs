@@ -207,7 +207,7 @@ impl RunFile {
                 let message = format!("two stages are named `{}`: give one of them another `name`", stage.name());
                 return Err(RunFileError::Contradiction(message));
             }
-            stage.check()?;
+            stage.check(self.deterministic)?;
         }
         self.check_notes()
     }

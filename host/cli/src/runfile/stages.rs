@@ -101,6 +101,13 @@ pub struct RlStage {
     /// How often a step plays other tasks in the place of groups whose rewards do not differ (DAPO's dynamic sampling).
     #[serde(skip_serializing_if = "is_default")]
     pub refills: u32,
+    /// How many training steps the weights may have moved between a token's sampling and its training. 0 plays and
+    /// trains in turn; 1 plays a step while the one before is trained on, and more overlap further.
+    #[serde(skip_serializing_if = "is_default")]
+    pub lag: u32,
+    /// How many groups more are begun in a step than are needed; the last to finish are given up.
+    #[serde(skip_serializing_if = "is_default")]
+    pub spare_groups: u32,
     /// The turns that an episode may take, where they grow from step to step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<TurnSchedule>,
@@ -125,6 +132,8 @@ impl Default for RlStage {
             group_size: 8,
             plan: SamplingPlan::default(),
             refills: 0,
+            lag: 0,
+            spare_groups: 0,
             turns: None,
             temperature: 1.0,
             checkpoint_every: 1,
@@ -138,7 +147,26 @@ impl RlStage {
     /// How many tasks a step may need.
     #[must_use]
     pub fn tasks_of_step(&self) -> u64 {
-        u64::from(self.groups) * (u64::from(self.refills) + 1)
+        u64::from(self.groups) * (u64::from(self.refills) + 1) + u64::from(self.spare_groups)
+    }
+
+    /// Refuses settings under which it would depend on the clock what is trained on.
+    fn check_order(&self, deterministic: bool) -> Result<(), RunFileError> {
+        let contradiction = |why: &str| Err(RunFileError::Contradiction(format!("stage `{}`: {why}", self.name)));
+        match (self.lag, self.spare_groups, self.refills) {
+            (1.., _, _) if deterministic => contradiction(
+                "lag must be 0 under deterministic = true: when new weights come in the midst of an episode depends on \
+                 the clock",
+            ),
+            (_, 1.., _) if deterministic => contradiction(
+                "spare_groups must be 0 under deterministic = true: which groups finish first depends on the clock",
+            ),
+            (_, 1.., 1..) => contradiction(
+                "spare_groups and refills cannot both be set: one gives up groups and the other asks for more; leave one \
+                 of them out",
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// The trainer's settings: the preset with this stage's flags laid over it.
@@ -181,7 +209,7 @@ impl Stage {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), RunFileError> {
+    pub(super) fn check(&self, deterministic: bool) -> Result<(), RunFileError> {
         let key = |key: &str| format!("stage `{}`: {key}", self.name());
         check_range(&key("steps"), self.steps(), 1..=100_000_000, "a number from 1 to 100000000")?;
         match self {
@@ -197,6 +225,9 @@ impl Stage {
                 check_range(&key("temperature"), stage.temperature, 0.01..=100.0, "from 0.01 to 100")?;
                 check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
                 check_range(&key("refills"), stage.refills, 0..=100, "a number from 0 to 100")?;
+                check_range(&key("lag"), stage.lag, 0..=64, "a number from 0 to 64")?;
+                check_range(&key("spare_groups"), stage.spare_groups, 0..=65_536, "a number from 0 to 65536")?;
+                stage.check_order(deterministic)?;
                 let plan = stage.plan.check(stage.group_size);
                 plan.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", stage.name)))?;
                 if let Some(schedule) = stage.turns {

@@ -1,6 +1,8 @@
 //! Runs the binary `host` as a user does: in a folder of its own, looking at exit code, outputs and files alone.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod killed;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

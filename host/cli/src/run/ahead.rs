@@ -1,0 +1,211 @@
+//! The steps of a stage that are played ahead of the one that is trained on, as far as the lag allows.
+//!
+//! Step `s` begins once the weights have taken at least `s - lag` training steps, and is trained on when they have
+//! taken `s`: no token is ever older than `lag` steps, in whatever order groups finish and wherever a run is resumed.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+
+use gymkhana_episode::{Ending, EpisodeRecord, Phase, Segment};
+use gymkhana_rollout::Sampling;
+
+use super::Session;
+use super::batch::Failures;
+use super::cast::Cast;
+use super::flights::{Arrival, Batch, Flight, Flights};
+use super::rl::rewards_differ;
+use super::tasks::Tasks;
+use crate::error::{CliError, CliResult};
+use crate::runfile::RlStage;
+
+/// One step's groups.
+struct Step {
+    flight: Flight,
+    /// Those of earlier rounds from which something can be learnt.
+    kept: Vec<Vec<EpisodeRecord>>,
+    failures: Failures,
+    /// How many tasks were taken for it.
+    taken: u64,
+    rounds: u32,
+}
+
+/// The steps under way.
+pub(super) struct Ahead<'a> {
+    stage: &'a RlStage,
+    tasks: Tasks,
+    /// How many tasks the stages before have used.
+    seen: u64,
+    most_turns: u32,
+    /// Seats from which something is learnt.
+    trained: Vec<u32>,
+    flights: Flights,
+    /// The next step to begin.
+    next: u64,
+    steps: BTreeMap<u64, Step>,
+}
+
+impl<'a> Ahead<'a> {
+    pub fn new(session: &Session<'_>, stage: &'a RlStage, tasks: Tasks, seen: u64) -> Self {
+        Self {
+            stage,
+            tasks,
+            seen,
+            most_turns: session.file.limits.turns,
+            trained: session.cast.trained().flat_map(|model| model.seats.iter().copied()).collect(),
+            flights: session.flights(stage.plan.members(stage.group_size)),
+            next: session.steps_done(),
+            steps: BTreeMap::new(),
+        }
+    }
+
+    /// Begins what may be begun once the weights have taken `done` steps.
+    pub fn begin(&mut self, done: u64) {
+        while self.next <= done + u64::from(self.stage.lag) && self.next < self.stage.steps {
+            let flight = self.start(self.next, 0, 0, self.stage.groups);
+            let taken = u64::from(self.stage.groups + self.stage.spare_groups);
+            let step = Step { flight, kept: vec![], failures: Failures::default(), taken, rounds: 0 };
+            self.steps.insert(self.next, step);
+            self.next += 1;
+        }
+    }
+
+    /// Begins groups of a step, with tasks that it has not had.
+    fn start(&mut self, step: u64, taken: u64, first_group: u32, groups: u32) -> Flight {
+        let position = self.seen + step * self.stage.tasks_of_step() + taken;
+        let spare = self.stage.spare_groups;
+        let batch = Batch {
+            phase: Phase::Train,
+            step,
+            tasks: self.tasks.take(position, u64::from(groups + spare)),
+            first_group,
+            group_size: self.stage.group_size,
+            sampling: Sampling::Temperature(self.stage.temperature),
+            plan: self.stage.plan.clone(),
+            turns: self.stage.turns.map(|schedule| schedule.at(step, self.most_turns)),
+            spare,
+        };
+        self.flights.start(&batch)
+    }
+
+    /// Whether a group's step still needs it.
+    fn awaits(&self, arrival: &Arrival) -> bool {
+        self.steps.get(&arrival.step).is_some_and(|step| step.flight.missing() > 0)
+    }
+
+    /// Takes a finished group in. When it is the last of its round, groups whose rewards do not differ are replaced by
+    /// groups of other tasks, as often as the stage allows.
+    fn arrive(&mut self, arrival: Arrival) {
+        let Some(step) = self.steps.get_mut(&arrival.step) else { return };
+        for record in &arrival.records {
+            step.failures.count(record);
+        }
+        step.flight.arrive(arrival.place, arrival.records);
+        if step.flight.missing() > 0 || step.rounds >= self.stage.refills {
+            return;
+        }
+        let nothing = Flight::empty();
+        let groups = std::mem::replace(&mut step.flight, nothing).into_groups();
+        step.kept.extend(usable(groups).filter(|group| rewards_differ(group, &self.trained)));
+        step.rounds += 1;
+        let (taken, missing) = (step.taken, self.stage.groups.saturating_sub(step.kept.len() as u32));
+        step.taken += u64::from(missing);
+        if missing > 0 {
+            let first_group = u32::try_from(taken).unwrap_or(u32::MAX);
+            let flight = self.start(arrival.step, taken, first_group, missing);
+            if let Some(step) = self.steps.get_mut(&arrival.step) {
+                step.flight = flight;
+            }
+        }
+    }
+
+    /// A step that has arrived: what is trained on, and how many episodes met a failure.
+    fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, Failures)> {
+        if self.steps.get(&step)?.flight.missing() > 0 {
+            return None;
+        }
+        let Step { flight, mut kept, failures, .. } = self.steps.remove(&step)?;
+        let differ = |group: &Vec<EpisodeRecord>| self.stage.refills == 0 || rewards_differ(group, &self.trained);
+        kept.extend(usable(flight.into_groups()).filter(differ));
+        Some((kept, failures))
+    }
+}
+
+/// Groups without what the host or the plan has dropped.
+fn usable(groups: Vec<Vec<EpisodeRecord>>) -> impl Iterator<Item = Vec<EpisodeRecord>> {
+    groups.into_iter().map(|mut group| {
+        group.retain(|record| record.ending != Ending::Dropped && record.selected);
+        group
+    })
+}
+
+impl Session<'_> {
+    /// Waits until a step has arrived, and stores what arrives meanwhile, of whichever step.
+    pub(super) async fn await_step(&mut self, ahead: &mut Ahead<'_>, step: u64) -> CliResult<Vec<Vec<EpisodeRecord>>> {
+        loop {
+            if let Some((groups, failures)) = ahead.take(step) {
+                self.close_batch(failures, &groups)?;
+                return Ok(groups);
+            }
+            match ahead.flights.next().await {
+                Some(arrival) => self.welcome(ahead, arrival?)?,
+                None => return Err(CliError::mistake(format!("step {step} was never begun"))),
+            }
+        }
+    }
+
+    /// Stores what arrives while something else is done.
+    pub(super) async fn meanwhile<T>(&mut self, ahead: &mut Ahead<'_>, work: impl Future<Output = T>) -> CliResult<T> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return Ok(done),
+                Some(arrival) = ahead.flights.next() => self.welcome(ahead, arrival?)?,
+            }
+        }
+    }
+
+    /// Stores a group and takes it in, unless it is a spare one that came too late: that is recorded as not chosen.
+    fn welcome(&mut self, ahead: &mut Ahead<'_>, mut arrival: Arrival) -> CliResult<()> {
+        let awaited = ahead.awaits(&arrival);
+        for record in &mut arrival.records {
+            record.selected &= awaited;
+            self.keep(record)?;
+        }
+        if awaited {
+            ahead.arrive(arrival);
+        }
+        Ok(())
+    }
+}
+
+/// How many training steps old what is trained on is: the oldest token, and the mean over all sampled ones.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Lag {
+    pub most: u32,
+    pub mean: f64,
+}
+
+impl Lag {
+    /// Of the tokens of every model that is trained, by its own count of versions.
+    pub fn of(groups: &[Vec<EpisodeRecord>], cast: &Cast) -> Self {
+        let (mut most, mut sum, mut count) = (0, 0.0, 0.0);
+        for model in cast.trained() {
+            let now = model.trainer.weight_version();
+            let segments = groups.iter().flatten().flat_map(|record| &record.segments);
+            for segment in segments.filter(|segment| segment.seat().is_some_and(|seat| model.seats.contains(&seat))) {
+                for version in sampled_versions(segment) {
+                    let lag = now.saturating_sub(version);
+                    most = most.max(lag);
+                    sum += f64::from(lag);
+                    count += 1.0;
+                }
+            }
+        }
+        Self { most, mean: sum / f64::max(count, 1.0) }
+    }
+}
+
+fn sampled_versions(segment: &Segment) -> impl Iterator<Item = u32> {
+    segment.versions.iter().zip(&segment.sampled).filter(|(_, sampled)| **sampled).map(|(version, _)| *version)
+}

@@ -1,0 +1,163 @@
+//! Groups in flight, of one step or of several: begun in order, handed over as soon as each is finished.
+
+use std::sync::Arc;
+
+use gymkhana_episode::{EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
+use gymkhana_rollout::{ForkError, GroupPlan, Rollout, Sampling, SamplingPlan, Speaker};
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::cast::Cast;
+use crate::error::{Blame, CliResult};
+
+/// What is played in one go.
+pub(super) struct Batch {
+    pub phase: Phase,
+    pub step: u64,
+    /// One group for each.
+    pub tasks: Vec<TaskRef>,
+    /// The first group's number.
+    pub first_group: u32,
+    pub group_size: u32,
+    pub sampling: Sampling,
+    pub plan: SamplingPlan,
+    /// The most turns of one seat, where it differs from the run's.
+    pub turns: Option<u32>,
+    /// How many groups are begun and given up once the others are finished.
+    pub spare: u32,
+}
+
+impl Batch {
+    /// Groups of one episode each, as the run file has it.
+    pub fn of_single_episodes(phase: Phase, step: u64, tasks: Vec<TaskRef>, sampling: Sampling) -> Self {
+        let plan = SamplingPlan::default();
+        Self { phase, step, tasks, first_group: 0, group_size: 1, sampling, plan, turns: None, spare: 0 }
+    }
+}
+
+/// What every group in flight needs.
+#[derive(Clone)]
+pub(super) struct Player {
+    pub rollout: Arc<Rollout>,
+    pub cast: Cast,
+    pub seeds: Seed,
+    pub stage: u32,
+    /// Room for episodes in flight, whichever step they belong to: the earlier are begun first.
+    pub room: Arc<Semaphore>,
+}
+
+/// A group that is finished.
+pub(super) struct Arrival {
+    pub step: u64,
+    /// Its place in its batch.
+    pub place: usize,
+    pub records: Vec<EpisodeRecord>,
+}
+
+/// The groups that are under way. Dropping this gives them up.
+pub(super) struct Flights {
+    player: Player,
+    playing: JoinSet<(u64, usize, Result<Vec<EpisodeRecord>, ForkError>)>,
+}
+
+/// A batch under way: its groups arrive one by one.
+pub(super) struct Flight {
+    /// The groups that have arrived, at the places of their tasks.
+    groups: Vec<Option<Vec<EpisodeRecord>>>,
+    /// How many must arrive.
+    awaited: usize,
+    handles: Vec<AbortHandle>,
+}
+
+impl Flights {
+    pub fn new(player: Player) -> Self {
+        Self { player, playing: JoinSet::new() }
+    }
+
+    /// Begins a batch.
+    pub fn start(&mut self, batch: &Batch) -> Flight {
+        let members = batch.plan.members(batch.group_size);
+        let handles = (0_u32..).zip(&batch.tasks).map(|(place, task)| {
+            let id = EpisodeId {
+                stage: self.player.stage,
+                phase: batch.phase,
+                step: batch.step,
+                group: batch.first_group + place,
+                member: 0,
+                attempt: 0,
+            };
+            let group = GroupPlan {
+                id,
+                task: task.clone(),
+                seeds: self.player.seeds,
+                sampling: batch.sampling,
+                place: place * members,
+                size: batch.group_size,
+                turns: batch.turns,
+            };
+            let (player, plan) = (self.player.clone(), batch.plan.clone());
+            self.playing.spawn(async move {
+                let records = player.play(&group, &plan, members).await;
+                (id.step, place as usize, records)
+            })
+        });
+        let handles: Vec<AbortHandle> = handles.collect();
+        let awaited = handles.len().saturating_sub(batch.spare as usize);
+        Flight { groups: handles.iter().map(|_| None).collect(), awaited, handles }
+    }
+
+    /// The next group that is finished; none when nothing is under way. Whoever stops waiting for it misses nothing.
+    pub async fn next(&mut self) -> Option<CliResult<Arrival>> {
+        loop {
+            match self.playing.join_next().await? {
+                Ok((step, place, records)) => {
+                    return Some(records.ours().map(|records| Arrival { step, place, records }));
+                }
+                Err(given_up) if given_up.is_cancelled() => {}
+                Err(panicked) => return Some(Err(panicked).ours()),
+            }
+        }
+    }
+}
+
+impl Player {
+    async fn play(
+        &self,
+        group: &GroupPlan,
+        plan: &SamplingPlan,
+        members: u32,
+    ) -> Result<Vec<EpisodeRecord>, ForkError> {
+        let _room = self.room.acquire_many(members).await;
+        let voices = self.cast.voices();
+        let speaker = match group.id.phase {
+            Phase::Demonstration => Speaker::Oracle,
+            _ => Speaker::Seats(&voices),
+        };
+        self.rollout.run_plan(group, plan, speaker).await
+    }
+}
+
+impl Flight {
+    /// One in which nothing is under way.
+    pub fn empty() -> Self {
+        Self { groups: vec![], awaited: 0, handles: vec![] }
+    }
+
+    /// Takes a group in. With the last that is awaited, those that are still under way are given up.
+    pub fn arrive(&mut self, place: usize, records: Vec<EpisodeRecord>) {
+        self.groups[place] = Some(records);
+        if self.missing() == 0 {
+            self.handles.iter().for_each(AbortHandle::abort);
+        }
+    }
+
+    /// How many groups have not arrived that must.
+    pub fn missing(&self) -> usize {
+        self.awaited.saturating_sub(self.groups.iter().flatten().count())
+    }
+
+    /// Its groups, in the order of their tasks.
+    pub fn into_groups(self) -> Vec<Vec<EpisodeRecord>> {
+        self.groups.into_iter().flatten().collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! Steps that are played while earlier ones are trained on: how old a token may be is bounded, in every order of events
+//! and after every kill.
+
+mod common;
+
+use std::fs;
+use std::time::Duration;
+
+use common::killed::{assert_each_stored_once, resume, start};
+use common::{Desk, WORD_PROBLEMS};
+use gymkhana_episode::{Phase, Seed};
+use serde_json::Value;
+
+/// Six steps of reinforcement learning from random weights. Calls cost points, so that rewards differ.
+fn desk(settings: &str) -> Desk {
+    Desk::with_run_file(&format!(
+        r#"
+seed = 3
+success = "answer-match.correct"
+
+[policy]
+slots = 12
+tiny = {{ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }}
+
+[rewards.answer-match]
+options = {{ per-call-cost = 0.5 }}
+
+[limits]
+turns = 2
+reply_tokens = 24
+
+[evaluation]
+tasks = 0
+
+[[stages]]
+kind = "rl"
+steps = 6
+groups = 3
+group_size = 4
+{settings}
+"#
+    ))
+}
+
+/// A figure of every step.
+fn figures(desk: &Desk, name: &str) -> Vec<f64> {
+    let text = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
+    let value = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["values"][name].as_f64();
+    text.lines().map(|line| value(line).unwrap_or_else(|| panic!("no {name} in {line}"))).collect()
+}
+
+/// Every step's groups are there once, and trained on with tokens that are old enough to show an overlap, and no older
+/// than the bound.
+fn assert_whole(desk: &Desk, lag: f64) {
+    let lags = figures(desk, "lag_max");
+    assert_eq!(lags.len(), 6);
+    assert!(lags.iter().all(|most| *most <= lag), "{lags:?}");
+    assert_eq!(figures(desk, "episodes"), [12.0; 6]);
+    let trained = desk.episodes().iter().filter(|record| record.id.phase == Phase::Train).count();
+    assert_eq!(trained, 72, "three groups of four in each of six steps");
+    assert_each_stored_once(&desk.path("out"));
+    assert!(desk.host(&["replay", "out"]).succeeded().contains("every byte equal: 72"));
+}
+
+#[test]
+fn no_token_is_older_than_the_lag_allows() {
+    for lag in [0, 1, 3] {
+        let desk = desk(&format!("lag = {lag}"));
+        desk.run(WORD_PROBLEMS, &[]).succeeded();
+        assert_whole(&desk, f64::from(lag));
+        let oldest = figures(&desk, "lag_max").into_iter().fold(0.0, f64::max);
+        assert_eq!(oldest > 0.0, lag > 0, "steps overlap where they may, and only there");
+    }
+}
+
+#[test]
+fn a_run_ahead_of_itself_that_was_killed_keeps_its_bound_and_its_episodes() {
+    let desk = desk("lag = 2");
+    let mut moments = Seed(77).child("kills").stream();
+    let mut kills = 0;
+    for _ in 0..6 {
+        let (changes, pause) = (3 + moments.below(20), Duration::from_micros(moments.below(20_000)));
+        kills += u32::from(start(&desk, WORD_PROBLEMS).killed_after(changes, pause, &desk.path("out")));
+    }
+    assert!(kills >= 2, "only {kills} kills came before the end");
+    resume(&desk, WORD_PROBLEMS).succeeded();
+    assert_whole(&desk, 2.0);
+}
+
+#[test]
+fn spare_groups_are_given_up() {
+    let desk = desk("spare_groups = 3\nlag = 1");
+    desk.run(WORD_PROBLEMS, &[]).succeeded();
+    assert_eq!(figures(&desk, "episodes"), [12.0; 6], "no more is trained on than without spares");
+    let episodes = desk.episodes();
+    let chosen = episodes.iter().filter(|record| record.selected).count();
+    assert_eq!(chosen, 72);
+    assert!(episodes.len() < 144, "some of the spare groups never finished");
+    assert!(episodes.iter().any(|record| record.id.group >= 3), "a spare group was faster than another");
+}
+
+#[test]
+fn what_depends_on_the_clock_is_refused_where_nothing_may() {
+    for (settings, set, told) in [
+        ("lag = 1", "deterministic=true", "lag must be 0 under deterministic = true"),
+        ("spare_groups = 1", "deterministic=true", "spare_groups must be 0 under deterministic = true"),
+        ("spare_groups = 1\nrefills = 1", "seed=1", "leave one of them out"),
+        ("lag = 65", "seed=1", "a number from 0 to 64"),
+    ] {
+        let refused = desk(settings).run(WORD_PROBLEMS, &["--set", set]);
+        assert!(refused.mistake(settings).contains(told), "{refused:?}");
+    }
+    desk("lag = 0").run(WORD_PROBLEMS, &["--set", "deterministic=true"]).succeeded();
+}
