@@ -12,6 +12,8 @@
 
 mod common;
 
+use std::collections::HashMap;
+
 use common::{Table, limits, rollout};
 use gymkhana_episode::{
     Ending, EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Turn, Value, text_of,
@@ -191,8 +193,8 @@ async fn a_seat_of_kuhn_poker_never_sees_the_others_card() {
     }
 }
 
-/// Values are numbers, which turn up everywhere: a seat's tokens are compared with those of other situations that differ
-/// in the other's values alone.
+/// Values are numbers, which turn up everywhere: a seat's tokens are compared with those of other situations with the
+/// same items that are worth the same to it, whatever they are worth to the other.
 #[tokio::test]
 async fn a_seat_of_a_negotiation_never_sees_the_others_values() {
     let rollout = rollout(&Table::new().environment("negotiation", &[]), limits()).await;
@@ -200,16 +202,18 @@ async fn a_seat_of_a_negotiation_never_sees_the_others_values() {
         let turn = text.matches("<|im_start|>a").count();
         ["offer 1 0 0", "let us see", "reject", "offer 0 1 0", "no"][turn % 5].to_owned()
     });
-    let mut seen: std::collections::HashMap<(u32, String), (String, Vec<u32>)> = std::collections::HashMap::new();
+    let mut seen: HashMap<(u32, String, String), (String, Vec<u32>)> = HashMap::new();
     let mut compared = 0;
     for index in 0..250 {
         let record = play(&rollout, index, index, Speaker::Policy(&policy)).await;
         let values = ["first-values", "second-values"].map(|name| fact_text(&record.privileged, name));
         for segment in &record.segments {
             let seat = segment.seat().unwrap();
+            // The items stand outside the brackets, and what they are worth inside.
             let introduced = told(&record, seat)[0].lines().next().unwrap_or_default().to_owned();
-            let other = values[1 - seat as usize].clone();
-            let (others, tokens) = seen.entry((seat, introduced)).or_insert((other.clone(), segment.tokens.clone()));
+            let items: String = introduced.split(['(', ')']).step_by(2).collect();
+            let (own, other) = (values[seat as usize].clone(), values[1 - seat as usize].clone());
+            let (others, tokens) = seen.entry((seat, items, own)).or_insert((other.clone(), segment.tokens.clone()));
             assert_eq!(*tokens, segment.tokens, "seat {seat} of task {index}");
             compared += usize::from(*others != other);
         }

@@ -41,9 +41,13 @@ fn sampled(segments: &[Segment]) -> usize {
     segments.iter().map(Segment::sampled_len).sum()
 }
 
-/// The weight versions that sampled a seat's tokens in a step.
+/// The weight versions that sampled a seat's tokens in a training step.
 fn versions(records: &[EpisodeRecord], step: u64, seat: u32) -> BTreeSet<u32> {
-    let segments = segments(records, Phase::Train, step, seat);
+    versions_of(&segments(records, Phase::Train, step, seat))
+}
+
+/// The weight versions that sampled these tokens.
+fn versions_of(segments: &[Segment]) -> BTreeSet<u32> {
     let tokens = segments.iter().flat_map(|segment| segment.versions.iter().zip(&segment.sampled));
     tokens.filter(|(_, sampled)| **sampled).map(|(version, _)| *version).collect()
 }
@@ -137,6 +141,11 @@ fn frozen_seats_keep_the_weights_that_they_were_given() {
     let desk = Desk::with_run_file(&format!("{from}\n[seats.o]\npolicy = \"frozen\"\n"));
     desk.run(TIC_TAC_TOE, &[]).succeeded();
     assert_eq!(versions(&desk.episodes(), 3, 1), frozen);
+    // A separate seat begins with the same weights, and learns.
+    let separate = given.replace("seats.o", "seats.x").replace("frozen", "separate");
+    let records = played(&separate).episodes();
+    assert_eq!(versions_of(&segments(&records, Phase::Before, 0, 0)), frozen);
+    assert!(versions(&records, 3, 0).first() > frozen.last());
 }
 
 #[test]
