@@ -12,6 +12,7 @@ mod replay;
 mod run;
 mod runfile;
 mod show;
+mod world;
 
 use std::process::ExitCode;
 

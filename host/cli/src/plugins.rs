@@ -5,18 +5,21 @@ use std::path::PathBuf;
 
 use gymkhana_registry::{Kind, Lock, LockEntry, read_manifest, read_plugin_file};
 use gymkhana_rollout::{Bound, BoundReward, PluginSet, SetError};
-use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig, SandboxError};
+use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig, SandboxError};
 use gymkhana_store::RunReader;
 
 use crate::error::{Blame, CliError, CliResult};
 use crate::options::named_values;
 use crate::printer::Printer;
 use crate::runfile::{RunFile, did_you_mean};
+use crate::world::{self, Asking, AssetFiles};
 
 /// A plugin's file: where it came from and its bytes.
 pub struct PluginFile {
     /// Names it in messages.
     pub origin: String,
+    /// Its name in run files.
+    pub name: String,
     /// The component.
     pub bytes: Vec<u8>,
 }
@@ -28,7 +31,9 @@ pub fn read_files(paths: &[PathBuf]) -> CliResult<(Vec<PluginFile>, Lock)> {
     for path in paths {
         let origin = path.display().to_string();
         let bytes = read_plugin_file(path).users()?;
-        read.push((entry(&origin, &bytes)?, PluginFile { origin, bytes }));
+        let entry = entry(&origin, &bytes)?;
+        let name = entry.name.name().to_owned();
+        read.push((entry, PluginFile { origin, name, bytes }));
     }
     read.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
     let (entries, files) = read.into_iter().unzip();
@@ -65,7 +70,10 @@ pub fn recorded_files(run: &RunReader) -> CliResult<Vec<PluginFile>> {
     let lock = run.lock()?;
     lock.entries()
         .iter()
-        .map(|entry| Ok(PluginFile { origin: entry.name.to_string(), bytes: run.plugin(&entry.digest)? }))
+        .map(|entry| {
+            let (origin, name) = (entry.name.to_string(), entry.name.name().to_owned());
+            Ok(PluginFile { origin, name, bytes: run.plugin(&entry.digest)? })
+        })
         .collect()
 }
 
@@ -94,13 +102,23 @@ fn compiled_plugins() -> Option<PathBuf> {
 }
 
 /// Compiles the plugins and puts them together as the run file says.
-pub async fn assemble(file: &RunFile, sandbox: &Sandbox, files: &[PluginFile]) -> CliResult<PluginSet> {
+pub async fn assemble(
+    file: &RunFile,
+    sandbox: &Sandbox,
+    files: &[PluginFile],
+    assets: &AssetFiles,
+    asking: Asking,
+) -> CliResult<PluginSet> {
     let mut sorted: BTreeMap<Kind, Vec<Plugin>> = BTreeMap::new();
     let mut plugins = Vec::new();
-    for PluginFile { origin, bytes } in files {
-        plugins.push(share(file, Plugin::from_bytes(sandbox, origin, bytes, &Grants::default()).users()?)?);
+    for PluginFile { origin, name, bytes } in files {
+        let grants = file.plugins.get(name).map(world::grants).unwrap_or_default();
+        plugins.push(Plugin::from_bytes(sandbox, origin, bytes, &grants).users()?);
     }
     sections_have_plugins("plugins", file.plugins.keys(), &plugins)?;
+    for plugin in &mut plugins {
+        *plugin = share(file, world::grant(file, assets, asking, plugin)?)?;
+    }
     for plugin in plugins {
         for kind in &plugin.manifest().kinds {
             sorted.entry(*kind).or_default().push(plugin.clone());

@@ -14,6 +14,7 @@ use crate::plugins;
 use crate::printer::Printer;
 use crate::run::read_chat_files;
 use crate::runfile::RunFile;
+use crate::world::{Asking, AssetFiles};
 
 /// So many groups are replayed side by side.
 const SIDE_BY_SIDE: usize = 16;
@@ -40,10 +41,11 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     (file.sandbox.budget_seconds, file.sandbox.wall_seconds) = (PATIENCE, PATIENCE);
     file.sandbox.episode_budget_seconds = PATIENCE;
     let files = plugins::recorded_files(&run)?;
+    let assets = AssetFiles::recorded(&file, &run)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
     let tally = runtime.block_on(async {
         let sandbox = plugins::sandbox(&file, printer)?;
-        let set = plugins::assemble(&file, &sandbox, &files).await?;
+        let set = plugins::assemble(&file, &sandbox, &files, &assets, Asking::Recorded).await?;
         let assembly = assembly::assembly(&file, &set)?;
         let chat = ChatFormat::new(&read_chat_files(&args.dir)?).users()?;
         let rollout = Rollout::new(set, chat, (&file.limits).into(), assembly, file.policy.system.clone(), 0);

@@ -1,8 +1,8 @@
 //! `host show`: a run at a glance, or one episode as a person wants to read it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Turn, Value, text_of};
+use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Segment, Turn, Value, text_of};
 use gymkhana_store::{EpisodeReader, RunReader};
 
 use crate::args::ShowArgs;
@@ -90,15 +90,10 @@ fn show_episode(record: &EpisodeRecord, printer: &Printer) {
     for failure in &record.failures {
         printer.result(line("failure", &failure.to_string()));
     }
-    let tokens: usize = record.segments.iter().map(gymkhana_episode::Segment::len).sum();
-    let versions: Vec<u32> = record.segments.iter().flat_map(|segment| segment.versions.iter().copied()).collect();
+    let tokens: usize = record.segments.iter().map(Segment::len).sum();
     printer.result(line(
         "tokens",
-        &format!(
-            "{tokens}, {} sampled, by weight version {}",
-            record.sampled_tokens(),
-            versions.iter().max().copied().unwrap_or(0)
-        ),
+        &format!("{tokens}, {} sampled, by weight version {}", record.sampled_tokens(), versions(record)),
     ));
 }
 
@@ -109,6 +104,22 @@ fn show_notes(record: &EpisodeRecord, place: usize, printer: &Printer) {
             printer.result(line(&format!("seat {} notes", turn.seat), note));
         }
     }
+}
+
+/// The newest weight version that sampled; for each seat, where there are several.
+fn versions(record: &EpisodeRecord) -> String {
+    let newest = |segments: &mut dyn Iterator<Item = &Segment>| {
+        segments.flat_map(|segment| segment.versions.iter().copied()).max().unwrap_or(0)
+    };
+    let seats: BTreeSet<u32> = record.segments.iter().filter_map(Segment::seat).collect();
+    if seats.len() < 2 {
+        return newest(&mut record.segments.iter()).to_string();
+    }
+    let of_seat = |seat: u32| {
+        let version = newest(&mut record.segments.iter().filter(|segment| segment.seat() == Some(seat)));
+        format!("{version} (seat {seat})")
+    };
+    seats.into_iter().map(of_seat).collect::<Vec<_>>().join(", ")
 }
 
 /// One labelled line; text of several lines is indented below its label.

@@ -3,13 +3,15 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use common::{Desk, Outcome, SMALL_RUN, WORD_PROBLEMS, episodes, files_below, finish, run_arguments};
+use common::{
+    Desk, Outcome, SMALL_GAME, SMALL_RUN, TIC_TAC_TOE, WORD_PROBLEMS, episodes, files_below, finish, run_arguments,
+};
 use gymkhana_episode::{EpisodeId, EpisodeRecord, Seed};
 use gymkhana_rollout::Difference;
 use serde_json::Value;
@@ -57,14 +59,17 @@ impl Essence {
             assert_eq!(Difference::between(one, other), None, "{}", one.id);
         }
         assert_eq!(self.metrics, other.metrics);
-        let names = |essence: &Self| essence.weights.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(names(self), names(other));
-        let files =
-            ["0-000004", "1-000004"].map(|step| ["model", "trainer"].map(|file| format!("{step}/{file}.safetensors")));
-        assert_eq!(names(self), files.concat());
+        assert!(self.weights.keys().eq(other.weights.keys()));
         for (name, bytes) in &self.weights {
             assert!(*bytes == other.weights[name], "{name} differs");
         }
+    }
+
+    /// Checks that there are these checkpoints and no other.
+    fn assert_checkpoints(&self, expected: &[&str]) {
+        let files = expected.iter().map(|step| ["model", "trainer"].map(|file| format!("{step}/{file}.safetensors")));
+        let files: BTreeSet<String> = files.flatten().collect();
+        assert!(self.weights.keys().eq(&files), "{:?}", self.weights.keys());
     }
 
     /// How often the weights moved in the second stage: without that the tests here would say little.
@@ -86,6 +91,7 @@ fn the_number_of_workers_changes_nothing_and_the_seed_everything() {
         Essence::of(&desk)
     });
     one.assert_same(&four);
+    one.assert_checkpoints(&["0-000004", "1-000004"]);
     assert!(one.updates() >= 2.0, "{}", one.updates());
     let name = "1-000004/model.safetensors";
     assert!(one.weights[name] != other.weights[name]);
@@ -128,8 +134,22 @@ fn episodes_of_several_seats_share_slots_without_waiting_for_each_other() {
 /// making of its folder, episodes, parts, metrics, checkpoints, evaluations.
 #[test]
 fn a_run_that_was_killed_again_and_again_ends_as_if_nothing_had_been() {
+    assert_survives_kills(desk, WORD_PROBLEMS, &["0-000004", "1-000004"]);
+}
+
+/// The same with two models that learn side by side: neither may be ahead of the other after a resume.
+#[test]
+fn a_run_of_two_models_that_was_killed_again_and_again_ends_as_if_nothing_had_been() {
+    let game = || {
+        let often = SMALL_GAME.replace("checkpoint_every = 10", "checkpoint_every = 4");
+        Desk::with_run_file(&format!("deterministic = true\n{often}\n[seats.o]\npolicy = \"separate\"\n"))
+    };
+    assert_survives_kills(game, TIC_TAC_TOE, &["0-000030", "0-000030-seat1", "1-000004", "1-000004-seat1"]);
+}
+
+fn assert_survives_kills(desk: impl Fn() -> Desk, plugins: &'static str, checkpoints: &[&str]) {
     let undisturbed = desk();
-    undisturbed.run(WORD_PROBLEMS, &[]).succeeded();
+    undisturbed.run(plugins, &[]).succeeded();
     let disturbed = desk();
     let mut moments = Seed(20_260).child("kills").stream();
     let mut kills = 0;
@@ -137,14 +157,17 @@ fn a_run_that_was_killed_again_and_again_ends_as_if_nothing_had_been() {
     for most in [2, 8].into_iter().chain([40; 8]) {
         let changes = 1 + moments.below(most);
         let pause = Duration::from_micros(moments.below(3_000));
-        if !start(&disturbed).killed_after(changes, pause, &disturbed.path("out")) {
+        if !start(&disturbed, plugins).killed_after(changes, pause, &disturbed.path("out")) {
             break;
         }
         kills += 1;
     }
     assert!(kills >= 4, "only {kills} kills came before the end");
-    resume(&disturbed).succeeded();
-    Essence::of(&undisturbed).assert_same(&Essence::of(&disturbed));
+    resume(&disturbed, plugins).succeeded();
+    let essence = Essence::of(&undisturbed);
+    essence.assert_same(&Essence::of(&disturbed));
+    essence.assert_checkpoints(checkpoints);
+    assert!(essence.updates() >= 2.0, "{}", essence.updates());
     assert_each_stored_once(&disturbed.path("out"));
     let partial = files_below(&disturbed.path("out/checkpoints")).into_iter().find(|(path, _)| path.starts_with('.'));
     assert_eq!(partial, None, "a half checkpoint was left");
@@ -179,19 +202,19 @@ fn assert_each_stored_once(out: &Path) {
 
 struct Running(Child);
 
-fn start(desk: &Desk) -> Running {
-    let mut command = desk.command(&again(desk));
+fn start(desk: &Desk, plugins: &'static str) -> Running {
+    let mut command = desk.command(&again(desk, plugins));
     Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the host can be started"))
 }
 
-fn resume(desk: &Desk) -> Outcome {
-    desk.host(&again(desk))
+fn resume(desk: &Desk, plugins: &'static str) -> Outcome {
+    desk.host(&again(desk, plugins))
 }
 
 /// The arguments that begin the run, or take it up if it has begun.
-fn again(desk: &Desk) -> Vec<&'static str> {
+fn again(desk: &Desk, plugins: &'static str) -> Vec<&'static str> {
     let begun = desk.path("out/run.toml").exists();
-    run_arguments(WORD_PROBLEMS, if begun { &["--resume"] } else { &[] })
+    run_arguments(plugins, if begun { &["--resume"] } else { &[] })
 }
 
 impl Running {

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Boundary, CallCost, Content, Ending, EpisodeId, Failure, Fork, Function, NamedValue, PolicyTurn, Score, Seed,
-    Segment, TaskRef, Turn,
+    Boundary, CallCost, Content, Ending, EpisodeId, Exchange, Failure, Fork, Function, NamedValue, PolicyTurn, Score,
+    Seed, Segment, TaskRef, Turn,
 };
 
 /// The number of this record's shape. It grows with every change that an older reader would misread.
-pub const EPISODE_SCHEMA: u32 = 3;
+pub const EPISODE_SCHEMA: u32 = 4;
 
 /// The functions that one seat may call, of the environment and of the tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -116,6 +116,9 @@ pub struct EpisodeRecord {
     pub selected: bool,
     /// All that failed, in order.
     pub failures: Vec<Failure>,
+    /// What plugins asked the world outside, in their order. What a reward asked for its whole group stands with the
+    /// first episode that it scored.
+    pub exchanges: Vec<Exchange>,
     /// What the calls of plugins used, in their order.
     pub costs: Vec<CallCost>,
     /// Where the time went.
@@ -136,6 +139,7 @@ impl EpisodeRecord {
         self.turn_rewards.clear();
         self.success = false;
         self.failures.retain(|failure| !matches!(failure.at, Boundary::Reward(_)));
+        self.exchanges.retain(|exchange| !matches!(exchange.at, Boundary::Reward(_)));
         self.timing.reward_ms = 0.0;
     }
 

@@ -8,6 +8,7 @@ mod content;
 mod cost;
 mod ending;
 mod episode;
+mod exchange;
 mod failure;
 mod fork;
 mod id;
@@ -21,6 +22,10 @@ pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Val
 pub use cost::{CallCost, Cost};
 pub use ending::Ending;
 pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
+pub use exchange::{
+    Exchange, HttpRequest, HttpResponse, ModelMessage, ModelReply, ModelRequest, Question, Refused, Reply, Speaks,
+    ToolReply,
+};
 pub use failure::{Boundary, Failure, FailureKind};
 pub use fork::Fork;
 pub use id::{EpisodeId, ParseEpisodeIdError, Phase};

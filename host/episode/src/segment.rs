@@ -127,6 +127,12 @@ impl Segment {
         self
     }
 
+    /// Whose context it is; none while it is empty.
+    #[must_use]
+    pub fn seat(&self) -> Option<u32> {
+        self.seats.first().copied()
+    }
+
     /// How many tokens there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gymkhana_episode::{EPISODE_SCHEMA, Ending, EpisodeRecord, Failure, Opening, Timing};
+use gymkhana_episode::{EPISODE_SCHEMA, Ending, EpisodeRecord, Exchange, Failure, Opening, Timing};
 use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, Optional};
 
 use crate::RolloutError;
@@ -24,9 +24,10 @@ impl Play<'_> {
             privileged = self.look(Optional::Privileged, "privileged", EnvironmentEpisode::privileged).await;
             hint = self.look(Optional::Guidance, "guidance", EnvironmentEpisode::guidance).await;
         }
-        let FinalViews { views, failures, costs } = self.toolbox.final_views().await;
+        let FinalViews { views, failures, costs, exchanges } = self.toolbox.final_views().await;
         self.failures.extend(failures);
         self.costs.extend(costs);
+        self.exchanges.extend(exchanges);
         self.timing.total_ms = milliseconds(self.begun);
         let turn_limit = self.turn_limit();
         Ok(EpisodeRecord {
@@ -39,6 +40,7 @@ impl Play<'_> {
             privileged: privileged.unwrap_or_default(),
             views,
             costs: self.costs,
+            exchanges: self.exchanges,
             timing: self.timing,
             forks: self.forks,
             hint,
@@ -73,14 +75,20 @@ impl Play<'_> {
 pub(crate) fn so_far(play: &Play<'_>) -> EpisodeRecord {
     let segments = play.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
     let forks = play.forks.clone();
-    let policy_turns = play.policy_turns.clone();
-    EpisodeRecord { segments, forks, policy_turns, ..ended(&play.plan, Ending::Dropped, play.failures.clone()) }
+    let (policy_turns, exchanges) = (play.policy_turns.clone(), play.exchanges.clone());
+    let record = ended(&play.plan, Ending::Dropped, play.failures.clone());
+    EpisodeRecord { segments, forks, policy_turns, exchanges, ..record }
 }
 
 /// The record of an episode whose environment did not start.
-pub(crate) fn never_started(plan: &EpisodePlan, failure: Failure, begun: Instant) -> EpisodeRecord {
+pub(crate) fn never_started(
+    plan: &EpisodePlan,
+    failure: Failure,
+    exchanges: Vec<Exchange>,
+    begun: Instant,
+) -> EpisodeRecord {
     let timing = Timing { total_ms: milliseconds(begun), ..Timing::default() };
-    EpisodeRecord { timing, ..ended(plan, Ending::EnvironmentFailed, vec![failure]) }
+    EpisodeRecord { timing, exchanges, ..ended(plan, Ending::EnvironmentFailed, vec![failure]) }
 }
 
 /// The record of an episode that ended so, with nothing in it yet; one that met a fault of the host is dropped,
@@ -113,6 +121,7 @@ fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeR
         turn_rewards: vec![],
         success: false,
         failures,
+        exchanges: vec![],
         costs: vec![],
         timing: Timing::default(),
     }

@@ -14,6 +14,8 @@ use crate::finish::so_far;
 use crate::injected::{Injected, turns_taken};
 use crate::play::{Begun, EpisodePlan, Play, Speaker};
 use crate::scripted::ReplayedPolicy;
+use crate::tools::witnessed;
+use crate::witness::Witness;
 use crate::{Difference, Rollout, RolloutError, Sampling};
 
 /// Why an episode could not be forked.
@@ -68,7 +70,8 @@ impl<'a> Play<'a> {
     /// Forks by snapshots.
     pub(crate) async fn fork_by_copy(&mut self, plan: EpisodePlan) -> Result<Box<Play<'a>>, ForkError> {
         let seed = plan.seed.child("environment");
-        let plugin = &self.rollout.plugins.environment.plugin;
+        let witness = self.witness.as_deref().map(Witness::copy);
+        let plugin = &witnessed(&self.rollout.plugins.environment.plugin, witness.as_ref());
         let copied = match self.environment.snapshot().await {
             Ok(snapshot) => EnvironmentEpisode::restore(plugin, &snapshot, seed).await,
             Err(error) => Err(error),
@@ -81,6 +84,7 @@ impl<'a> Play<'a> {
             plan,
             injected: Arc::clone(&self.injected),
             environment,
+            witness,
             opening: self.opening.clone(),
             toolbox,
             contexts: self.contexts.clone(),
@@ -90,6 +94,7 @@ impl<'a> Play<'a> {
             extras: self.extras.clone(),
             failures: self.failures.clone(),
             costs: self.costs.clone(),
+            exchanges: self.exchanges.clone(),
             timing: self.timing,
             begun: self.begun,
             seat: self.seat,
@@ -133,9 +138,13 @@ impl<'a> Play<'a> {
         }
     }
 
+    /// From here on this is injected, and the world is asked.
     fn inject(&mut self, injected: Arc<Injected>) {
         self.toolbox.inject(&injected);
         self.injected = injected;
+        if let Some(witness) = &self.witness {
+            witness.ask_the_world();
+        }
     }
 }
 

@@ -2,17 +2,15 @@
 
 use futures::future::join_all;
 
-use gymkhana_episode::{Boundary, Ending, EpisodeRecord, Failure, PluginScore, Score};
-use gymkhana_sandbox::{CallError, Trajectory, score};
+use gymkhana_episode::{Ending, EpisodeRecord, Failure, PluginScore, Score};
+use gymkhana_sandbox::CallError;
 
 use crate::injected::Injected;
+use crate::panel::{HostsFault, Panel, boundary};
 use crate::play::{Begun, EpisodePlan, Speaker, milliseconds, play};
 use crate::plugins::Reward;
 use crate::scripted::ReplayedPolicy;
 use crate::{Rollout, RolloutError};
-
-/// The host could not run a reward, however often it tried: nothing is known of whom it was to score.
-struct HostsFault(CallError);
 
 impl Rollout {
     /// Plays a group's episodes, each at its own pace, and scores them together. A member that meets a fault of
@@ -79,7 +77,12 @@ impl Rollout {
         let mut failed: Vec<bool> = records.iter().map(|record| !playable(record)).collect();
         for reward in &self.plugins.rewards {
             let since = std::time::Instant::now();
-            let scores = match self.ask(reward, records, &present, recorded).await {
+            let mut panel = Panel::new(self, reward, recorded);
+            let asked = self.ask(&mut panel, records, &present, recorded).await;
+            if let Some(&first) = present.first() {
+                records[first].exchanges.extend(panel.into_exchanges());
+            }
+            let scores = match asked {
                 Ok(scores) => scores,
                 Err(HostsFault(error)) => {
                     for &index in &present {
@@ -119,7 +122,7 @@ impl Rollout {
     /// fails alone pay, and the others are scored without them.
     async fn ask(
         &self,
-        reward: &Reward,
+        panel: &mut Panel<'_>,
         records: &[EpisodeRecord],
         present: &[usize],
         recorded: &[EpisodeRecord],
@@ -127,52 +130,30 @@ impl Rollout {
         let mut sound: Vec<usize> = Vec::new();
         let mut answers: Vec<Option<Result<Vec<Score>, CallError>>> = present.iter().map(|_| None).collect();
         for (place, &index) in present.iter().enumerate() {
-            match recorded.get(index).and_then(|record| injected_failure(reward, record)) {
+            match recorded.get(index).and_then(|record| injected_failure(panel.reward, record)) {
                 Some(error) => answers[place] = Some(Err(error)),
                 None => sound.push(place),
             }
         }
         let of = |places: &[usize]| places.iter().map(|&place| present[place]).collect::<Vec<_>>();
-        let mut error = match self.score_members(reward, records, &of(&sound)).await? {
+        let mut error = match panel.score(records, &of(&sound)).await? {
             Ok(scores) => return Ok(fill(answers, &sound, scores)),
             Err(error) => error,
         };
         let mut rest = Vec::new();
         for &place in &sound {
-            match self.score_members(reward, records, &of(&[place])).await? {
+            match panel.score(records, &of(&[place])).await? {
                 Ok(_) => rest.push(place),
                 Err(alone) => answers[place] = Some(Err(alone)),
             }
         }
         if rest.len() < sound.len() {
-            match self.score_members(reward, records, &of(&rest)).await? {
+            match panel.score(records, &of(&rest)).await? {
                 Ok(scores) => return Ok(fill(answers, &rest, scores)),
                 Err(again) => error = again,
             }
         }
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(error.clone()))).collect())
-    }
-
-    /// Scores some members together; tries again after a fault of the host.
-    async fn score_members(
-        &self,
-        reward: &Reward,
-        records: &[EpisodeRecord],
-        members: &[usize],
-    ) -> Result<Result<Vec<Vec<Score>>, CallError>, HostsFault> {
-        let Some(first) = members.first().map(|&index| &records[index]) else { return Ok(Ok(vec![])) };
-        let group: Vec<Trajectory<'_>> = members.iter().map(|&index| Trajectory::of(&records[index])).collect();
-        let bound = &reward.bound;
-        let seed = first.seed.child("reward").child(bound.plugin.name());
-        let mut attempt = 0;
-        loop {
-            match score(&bound.plugin, &group, &bound.options, first.training_step, seed).await {
-                Err(error) if !error.kind.is_hosts() => return Ok(Err(error)),
-                Err(error) if attempt >= self.retries => return Err(HostsFault(error)),
-                Err(_) => attempt += 1,
-                Ok(scores) => return Ok(Ok(scores)),
-            }
-        }
     }
 }
 
@@ -189,13 +170,11 @@ fn fill(
 }
 
 fn reward_failure(reward: &Reward, error: CallError) -> Failure {
-    let at = Boundary::Reward(reward.bound.plugin.name().to_owned());
-    Failure { at, kind: error.kind, during: "score".to_owned(), message: error.message }
+    Failure { at: boundary(reward), kind: error.kind, during: "score".to_owned(), message: error.message }
 }
 
 /// What the clock decided about this reward when the episode was recorded.
 fn injected_failure(reward: &Reward, recorded: &EpisodeRecord) -> Option<CallError> {
-    let at = Boundary::Reward(reward.bound.plugin.name().to_owned());
-    let failure = Injected::of(recorded).failure(&at, "score")?;
+    let failure = Injected::of(recorded).failure(&boundary(reward), "score")?;
     Some(CallError { kind: failure.kind, message: failure.message })
 }

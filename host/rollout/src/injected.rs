@@ -1,10 +1,10 @@
-//! What a replay injects: failures and endings that the machine's clock decided when the episode was recorded, and
-//! failures of an oracle, which nobody asks again.
+//! What a replay injects: what the world answered, failures and endings that the machine's clock decided when the
+//! episode was recorded, and failures of an oracle, which nobody asks again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use gymkhana_episode::{Boundary, Ending, EpisodeRecord, Failure, Reading};
+use gymkhana_episode::{Boundary, Ending, EpisodeRecord, Exchange, Failure, Reading};
 
 /// During which call an oracle failed.
 pub(crate) const ADVISE: &str = "advise";
@@ -13,6 +13,8 @@ pub(crate) const ADVISE: &str = "advise";
 #[derive(Debug, Clone, Default)]
 pub struct Injected {
     failures: Vec<Failure>,
+    /// What plugins were answered in calls that are made again.
+    exchanges: Vec<Exchange>,
     /// How many turns were taken in the recorded episode; none for one that is played.
     turns: Option<u32>,
     /// The recorded episode ran out of time.
@@ -26,10 +28,16 @@ impl Injected {
     #[must_use]
     pub fn of(record: &EpisodeRecord) -> Self {
         let injected = |failure: &&Failure| failure.kind.depends_on_time() || failure.during == ADVISE;
-        let failures = record.failures.iter().filter(injected).cloned().collect();
+        let failures: Vec<Failure> = record.failures.iter().filter(injected).cloned().collect();
+        let again = |exchange: &&Exchange| {
+            let skipped = |failure: &Failure| failure.at == exchange.at && failure.during == exchange.during;
+            exchange.during != ADVISE && !failures.iter().any(skipped)
+        };
+        let exchanges = record.exchanges.iter().filter(again).cloned().collect();
         let readings = record.policy_turns.iter().filter_map(|turn| Some(((turn.seat, turn.turn), turn.reading?)));
         Self {
             failures,
+            exchanges,
             turns: Some(turns_taken(record)),
             out_of_time: record.ending == Ending::TimeLimit,
             readings: readings.collect(),
@@ -44,6 +52,11 @@ impl Injected {
     /// The failure that was recorded here, if it is to be injected.
     pub(crate) fn failure(&self, at: &Boundary, during: &str) -> Option<Failure> {
         self.failures.iter().find(|failure| failure.at == *at && failure.during == during).cloned()
+    }
+
+    /// What this plugin is answered, in order; none where the world itself is asked.
+    pub(crate) fn exchanges(&self, at: &Boundary) -> Option<VecDeque<Exchange>> {
+        self.turns.map(|_| self.exchanges.iter().filter(|exchange| exchange.at == *at).cloned().collect())
     }
 
     /// The failure with which the oracle ended the recorded episode after so many turns.

@@ -12,18 +12,21 @@ mod group;
 mod hopeless;
 mod injected;
 mod limits;
+mod panel;
 mod plans;
 mod play;
 mod plugins;
 mod policy;
 mod probe;
 mod replay;
+mod reward_tools;
 mod scripted;
 mod speak;
 mod template;
 mod tool_call;
 mod tools;
 mod turn;
+mod witness;
 
 use std::sync::Arc;
 
@@ -38,7 +41,7 @@ pub use hopeless::Hopeless;
 pub use injected::Injected;
 pub use limits::Limits;
 pub use plans::{Branch, GroupPlan, Guided, Keep, Oversample, PlanError, Prefixes, Probe, SamplingPlan};
-pub use play::{EpisodePlan, Speaker};
+pub use play::{EpisodePlan, Speaker, Voice};
 pub use plugins::{Bound, BoundReward, PluginSet, SetError};
 pub use policy::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest, Stop,

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gymkhana_episode::{
-    Boundary, CallCost, Content, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, Fork, Function, NamedValue,
-    Opening, PolicyTurn, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
+    Boundary, CallCost, Content, Ending, EpisodeId, EpisodeRecord, Exchange, Failure, FailureKind, Fork, Function,
+    NamedValue, Opening, PolicyTurn, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
 };
 use gymkhana_sandbox::{CallError, EnvironmentEpisode};
 
@@ -23,7 +23,8 @@ use crate::limits::{Limits, Used};
 use crate::policy::{Conversation, Policy, Sampling};
 use crate::probe::Answer;
 use crate::speak::{self, Utterance};
-use crate::tools::Toolbox;
+use crate::tools::{Toolbox, witnessed};
+use crate::witness::Witness;
 use crate::{Rollout, RolloutError};
 
 /// What one episode is to be.
@@ -45,13 +46,36 @@ pub struct EpisodePlan {
     pub guidance: Option<Content>,
 }
 
+/// Who speaks for one seat.
+#[derive(Clone, Copy)]
+pub enum Voice<'a> {
+    /// A policy.
+    Policy(&'a dyn Policy),
+    /// The environment's oracle.
+    Oracle,
+}
+
 /// Who speaks for the seats.
 #[derive(Clone, Copy)]
 pub enum Speaker<'a> {
     /// A policy, for every seat.
     Policy(&'a dyn Policy),
-    /// The environment's oracle.
+    /// The environment's oracle, for every seat.
     Oracle,
+    /// A voice for each seat, in their order.
+    Seats(&'a [Voice<'a>]),
+}
+
+impl<'a> Speaker<'a> {
+    /// Who speaks for this seat; a seat without a voice of its own has the last one's.
+    #[must_use]
+    pub fn voice(self, seat: u32) -> Voice<'a> {
+        match self {
+            Self::Policy(policy) => Voice::Policy(policy),
+            Self::Oracle => Voice::Oracle,
+            Self::Seats(voices) => voices.get(seat as usize).or(voices.last()).copied().unwrap_or(Voice::Oracle),
+        }
+    }
 }
 
 /// Conversations are numbered through, so that no two of a process share a cache.
@@ -63,6 +87,8 @@ pub(crate) struct Play<'a> {
     pub(crate) plan: EpisodePlan,
     pub(crate) injected: Arc<Injected>,
     pub(crate) environment: EnvironmentEpisode,
+    /// Between the environment and the world, if it may ask anything.
+    pub(crate) witness: Option<Arc<Witness>>,
     pub(crate) opening: Opening,
     pub(crate) toolbox: Toolbox<'a>,
     pub(crate) contexts: Vec<Context>,
@@ -72,14 +98,15 @@ pub(crate) struct Play<'a> {
     pub(crate) extras: Vec<NamedValue>,
     pub(crate) failures: Vec<Failure>,
     pub(crate) costs: Vec<CallCost>,
+    pub(crate) exchanges: Vec<Exchange>,
     pub(crate) timing: Timing,
     pub(crate) begun: Instant,
     /// Whose turn it is.
     pub(crate) seat: u32,
     pub(crate) steps: u32,
     pub(crate) calls: u32,
-    /// What the last turn's calls were answered, for the oracle.
-    pub(crate) results: Vec<String>,
+    /// What the calls of each seat's last turn were answered, for the oracle.
+    pub(crate) results: Vec<Vec<String>>,
     /// Where the episode left others' paths.
     pub(crate) forks: Vec<Fork>,
     /// Seeds to come: after how many turns of all seats, and which.
@@ -118,22 +145,27 @@ impl<'a> Play<'a> {
     ) -> Result<Begun<'a>, RolloutError> {
         let begun = Instant::now();
         let bound = &rollout.plugins.environment;
-        let started = match injected.failure(&rollout.environment_boundary(), "start") {
+        let at = rollout.environment_boundary();
+        let witness = Witness::of(&bound.plugin, injected.exchanges(&at));
+        let plugin = witnessed(&bound.plugin, witness.as_ref());
+        let started = match injected.failure(&at, "start") {
             Some(failure) => Err(failure),
-            None => {
-                EnvironmentEpisode::start(&bound.plugin, &plan.task, &bound.options, plan.seed.child("environment"))
-                    .await
-                    .map_err(|error| rollout.environment_failure("start", error))
-            }
+            None => EnvironmentEpisode::start(&plugin, &plan.task, &bound.options, plan.seed.child("environment"))
+                .await
+                .map_err(|error| rollout.environment_failure("start", error)),
         };
         let (environment, started) = match started {
             Ok(started) => started,
-            Err(failure) => return Ok(Begun::Over(Box::new(never_started(&plan, failure, begun)))),
+            Err(failure) => {
+                let heard = witness.map(|witness| witness.take(&at, "start")).unwrap_or_default();
+                return Ok(Begun::Over(Box::new(never_started(&plan, failure, heard, begun))));
+            }
         };
         let injected = Arc::new(injected);
         let mut play = Self {
             rollout,
             environment,
+            witness,
             toolbox: Toolbox::new(rollout, &injected, plan.seed, &started.opening.setup),
             injected,
             plan,
@@ -144,6 +176,7 @@ impl<'a> Play<'a> {
             extras: vec![],
             failures: vec![],
             costs: vec![],
+            exchanges: vec![],
             timing: Timing::default(),
             begun,
             seat: started.seat,
@@ -189,6 +222,7 @@ impl<'a> Play<'a> {
             self.contexts.push(Context::new(seat, conversation, functions.clone(), system, strategy));
             offered.push(SeatFunctions { seat, functions });
             self.rewards.push(SeatRewards { seat, rewards: vec![] });
+            self.results.push(vec![]);
         }
         self.opening.functions = offered;
         let observations = self.opening.observations.clone();
@@ -207,10 +241,18 @@ impl<'a> Play<'a> {
         self.turns.push(Turn::Observation { seat, content });
     }
 
-    /// Writes down what the environment's last call used.
+    /// Writes down what the environment's last call used and what it asked the world.
     pub(crate) fn pay(&mut self, during: String) {
         let at = self.rollout.environment_boundary();
+        self.hear_environment(&during);
         self.costs.push(CallCost { at, during, cost: self.environment.cost() });
+    }
+
+    /// Writes down what the environment asked the world in its last call.
+    pub(crate) fn hear_environment(&mut self, during: &str) {
+        if let Some(witness) = &self.witness {
+            self.exchanges.extend(witness.take(&self.rollout.environment_boundary(), during));
+        }
     }
 
     fn seats(&self) -> u32 {
@@ -239,10 +281,10 @@ impl<'a> Play<'a> {
         self.finish(ending).await
     }
 
-    /// Tells the policy that the episode's conversations are over.
+    /// Tells the policies that the episode's conversations are over.
     pub(crate) fn release(&self, speaker: Speaker<'_>) {
-        if let Speaker::Policy(policy) = speaker {
-            for context in &self.contexts {
+        for (seat, context) in (0..).zip(&self.contexts) {
+            if let Voice::Policy(policy) = speaker.voice(seat) {
                 policy.release(context.conversation);
             }
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use gymkhana_episode::{FailureKind, Function, NamedValue, Seed};
+use gymkhana_registry::Capability;
 use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
 
 use crate::assembly::Share;
@@ -95,7 +96,7 @@ pub enum SetError {
 pub struct PluginSet {
     pub(crate) environment: Bound,
     pub(crate) environment_info: Arc<EnvironmentInfo>,
-    pub(crate) tools: Vec<Tool>,
+    pub(crate) tools: Vec<Arc<Tool>>,
     pub(crate) rewards: Vec<Reward>,
     /// Which tool offers a function.
     pub(crate) directory: HashMap<String, usize>,
@@ -130,7 +131,7 @@ impl PluginSet {
     fn add_tool(&mut self, tool: Tool) -> Result<(), SetError> {
         for function in &tool.functions {
             if let Some(first) = self.directory.insert(function.name.clone(), self.tools.len()) {
-                let first = self.tools.get(first).unwrap_or(&tool);
+                let first = self.tools.get(first).map_or(&tool, AsRef::as_ref);
                 return Err(SetError::SameFunction {
                     function: function.name.clone(),
                     first: first.bound.plugin.name().to_owned(),
@@ -138,7 +139,7 @@ impl PluginSet {
                 });
             }
         }
-        self.tools.push(tool);
+        self.tools.push(Arc::new(tool));
         Ok(())
     }
 
@@ -148,11 +149,24 @@ impl PluginSet {
         self.environment_info.seats.len()
     }
 
-    /// How many of the sandbox's places one episode takes at most: those of its environment, its tools and a reward.
+    /// The seats' names, in their order.
+    #[must_use]
+    pub fn seat_names(&self) -> &[String] {
+        &self.environment_info.seats
+    }
+
+    /// How many of the sandbox's places one episode takes at most: those of its environment, its tools and a reward
+    /// with the tools that it may call.
     #[must_use]
     pub fn places(&self) -> usize {
         let tools = self.tools.iter().map(|tool| tool.bound.plugin.places());
-        let reward = self.rewards.iter().map(|reward| reward.bound.plugin.places()).max();
+        let of_tools: u32 = self.tools.iter().map(|tool| tool.bound.plugin.places()).sum();
+        let of_reward = |reward: &Reward| {
+            let plugin = &reward.bound.plugin;
+            let calls_tools = plugin.manifest().capabilities.contains(&Capability::Tools);
+            plugin.places() + if calls_tools { of_tools } else { 0 }
+        };
+        let reward = self.rewards.iter().map(of_reward).max();
         let all = std::iter::once(self.environment.plugin.places()).chain(tools).chain(reward);
         all.map(|places| places as usize).sum()
     }

@@ -17,6 +17,8 @@ use crate::chat::ChatError;
 use crate::play::Play;
 use crate::plugins::listed;
 use crate::policy::{Policy, PolicyError, ScoreRequest};
+use crate::tools::witnessed;
+use crate::witness::Witness;
 use crate::{Rollout, RolloutError};
 
 /// During which call the privileged view is looked at.
@@ -226,7 +228,9 @@ impl Rollout {
     pub async fn check_answer(&self, task: &TaskRef, seed: Seed) -> Result<(), ProbeError> {
         let Some(TurnProbe::Answer(probe)) = &self.probe else { return Ok(()) };
         let bound = &self.plugins.environment;
-        let started = EnvironmentEpisode::start(&bound.plugin, task, &bound.options, seed).await;
+        let witness = Witness::of(&bound.plugin, None);
+        let plugin = witnessed(&bound.plugin, witness.as_ref());
+        let started = EnvironmentEpisode::start(&plugin, task, &bound.options, seed).await;
         let Ok((mut environment, _)) = started else { return Ok(()) };
         let Ok(fields) = environment.privileged().await else { return Ok(()) };
         match self.answer(probe, &fields) {

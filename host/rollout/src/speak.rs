@@ -9,7 +9,7 @@ use gymkhana_sandbox::{Advice, CallError};
 use crate::RolloutError;
 use crate::chat::ReplyPiece;
 use crate::injected::ADVISE;
-use crate::play::{Play, Speaker, shared};
+use crate::play::{Play, Speaker, Voice, shared};
 use crate::policy::{GenerateRequest, Policy, PolicyError, Stop};
 use crate::probe::{self, TurnProbe};
 use crate::scripted::certain;
@@ -36,9 +36,10 @@ pub(crate) struct Said {
 /// Lets the seat speak.
 pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'_>) -> Result<Utterance, RolloutError> {
     let rollout = play.rollout;
-    let context_limit = match speaker {
-        Speaker::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
-        Speaker::Oracle => rollout.limits.context_tokens,
+    let voice = speaker.voice(seat);
+    let context_limit = match voice {
+        Voice::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
+        Voice::Oracle => rollout.limits.context_tokens,
     };
     let taken = play.taken();
     let context = &mut play.contexts[seat as usize];
@@ -51,14 +52,14 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'
         play.failures.push(failure);
         return Ok(Utterance::Ended(Ending::EnvironmentFailed));
     }
-    let policy = match speaker {
-        Speaker::Policy(policy) => policy,
-        Speaker::Oracle if context.asks_for_note() => {
+    let policy = match voice {
+        Voice::Policy(policy) => policy,
+        Voice::Oracle if context.asks_for_note() => {
             let error = CallError { kind: FailureKind::Refused, message: "an oracle writes no summaries".to_owned() };
             play.failures.push(rollout.environment_failure(ADVISE, error));
             return Ok(Utterance::Ended(Ending::EnvironmentFailed));
         }
-        Speaker::Oracle => return advise(play).await,
+        Voice::Oracle => return advise(play, seat).await,
     };
     let room = context_limit - tokens.len();
     let request = GenerateRequest {
@@ -104,9 +105,11 @@ async fn generate(policy: &dyn Policy, request: GenerateRequest, play: &Play<'_>
 }
 
 /// Asks the environment's oracle and writes its advice as the policy would.
-async fn advise(play: &mut Play<'_>) -> Result<Utterance, RolloutError> {
+async fn advise(play: &mut Play<'_>, seat: u32) -> Result<Utterance, RolloutError> {
     let names = play.rollout.plugins.function_names();
-    let advice = match play.environment.advise(&names, &play.results).await {
+    let advice = play.environment.advise(&names, &play.results[seat as usize]).await;
+    play.hear_environment(ADVISE);
+    let advice = match advice {
         Ok(advice) => advice,
         Err(error) => {
             play.failures.push(play.rollout.environment_failure(ADVISE, error));

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use gymkhana_episode::{
-    Boundary, Call, CallCost, Content, Cost, Failure, FailureKind, Function, NamedValue, Part, Seed,
+    Boundary, Call, CallCost, Content, Cost, Exchange, Failure, FailureKind, Function, NamedValue, Part, Seed,
 };
-use gymkhana_sandbox::{CallError, Optional, Spent, ToolSession};
+use gymkhana_sandbox::{CallError, Optional, Plugin, Spent, ToolSession, World};
 
 use crate::Rollout;
 use crate::injected::Injected;
 use crate::plugins::Tool;
+use crate::witness::Witness;
 
 /// During which call a final view failed.
 const FINAL_VIEW: &str = "final view";
@@ -27,6 +28,8 @@ pub(crate) struct ToolAnswer {
     pub(crate) failure: Option<Failure>,
     /// What the call used; none if nothing was called.
     pub(crate) cost: Option<CallCost>,
+    /// What the tool asked the world.
+    pub(crate) exchanges: Vec<Exchange>,
 }
 
 /// What the tools show at the end.
@@ -36,28 +39,32 @@ pub(crate) struct FinalViews {
     pub(crate) views: Vec<NamedValue>,
     pub(crate) failures: Vec<Failure>,
     pub(crate) costs: Vec<CallCost>,
+    pub(crate) exchanges: Vec<Exchange>,
 }
 
 impl ToolAnswer {
     /// The call worked, and this is what came of it.
     pub(crate) fn said(text: String) -> Self {
-        Self { content: vec![Part::Text(text)], failed: false, failure: None, cost: None }
+        Self { content: vec![Part::Text(text)], failed: false, failure: None, cost: None, exchanges: vec![] }
     }
 
     /// The call did not work, for this reason.
     pub(crate) fn failed(reason: String) -> Self {
-        Self { content: vec![Part::Text(reason)], failed: true, failure: None, cost: None }
+        Self { content: vec![Part::Text(reason)], failed: true, failure: None, cost: None, exchanges: vec![] }
     }
 }
 
 /// The tools of one episode.
 pub(crate) struct Toolbox<'a> {
     rollout: &'a Rollout,
-    sessions: Vec<Session<'a>>,
+    sessions: Vec<Session>,
 }
 
-struct Session<'a> {
-    tool: &'a Tool,
+/// One tool's session in one episode.
+pub(crate) struct Session {
+    tool: Arc<Tool>,
+    /// Between the tool and the world, if it may ask anything.
+    witness: Option<Arc<Witness>>,
     injected: Arc<Injected>,
     setup: Option<Vec<u8>>,
     seed: Seed,
@@ -70,13 +77,7 @@ struct Session<'a> {
 
 impl<'a> Toolbox<'a> {
     pub(crate) fn new(rollout: &'a Rollout, injected: &Arc<Injected>, seed: Seed, setup: &[(String, Vec<u8>)]) -> Self {
-        let sessions = rollout.plugins.tools.iter().map(|tool| {
-            let name = tool.bound.plugin.name();
-            let setup = setup.iter().find(|(tool, _)| tool == name).map(|(_, bytes)| bytes.clone());
-            let seed = tool_seed(seed, name);
-            let injected = Arc::clone(injected);
-            Session { tool, injected, setup, seed, live: None, restarts: 0, spent: Spent::default() }
-        });
+        let sessions = rollout.plugins.tools.iter().map(|tool| Session::new(tool, injected, seed, setup));
         Self { rollout, sessions: sessions.collect() }
     }
 
@@ -90,16 +91,19 @@ impl<'a> Toolbox<'a> {
         }
     }
 
-    /// From here on this is injected.
+    /// From here on this is injected, and the world is asked.
     pub(crate) fn inject(&mut self, injected: &Arc<Injected>) {
         for session in &mut self.sessions {
             session.injected = Arc::clone(injected);
+            if let Some(witness) = &session.witness {
+                witness.ask_the_world();
+            }
         }
     }
 
     /// Whether every session that is open can be copied.
     pub(crate) fn can_be_copied(&self) -> bool {
-        let copied = |session: &Session<'_>| session.tool.bound.plugin.offers(Optional::ToolSnapshot);
+        let copied = |session: &Session| session.tool.bound.plugin.offers(Optional::ToolSnapshot);
         self.sessions.iter().filter(|session| session.live.is_some()).all(copied)
     }
 
@@ -155,6 +159,7 @@ impl<'a> Toolbox<'a> {
                     let viewed = live.final_view().await;
                     let cost = live.cost();
                     seen.costs.push(session.cost(FINAL_VIEW, cost));
+                    seen.exchanges.extend(session.heard(FINAL_VIEW));
                     viewed.map_err(|error| session.failure(FINAL_VIEW, error))
                 }
             };
@@ -172,13 +177,41 @@ impl<'a> Toolbox<'a> {
     }
 }
 
+fn boundary(plugin: &Plugin) -> Boundary {
+    Boundary::Tool(plugin.name().to_owned())
+}
+
+/// The plugin as it asks the world through its witness, if it has one.
+pub(crate) fn witnessed(plugin: &Plugin, witness: Option<&Arc<Witness>>) -> Plugin {
+    match witness {
+        Some(witness) => plugin.asking(Arc::clone(witness) as Arc<dyn World>),
+        None => plugin.clone(),
+    }
+}
+
 fn tool_seed(seed: Seed, tool: &str) -> Seed {
     seed.child("tool").child(tool)
 }
 
-impl<'a> Session<'a> {
-    async fn copy(&mut self, seed: Seed) -> Result<Session<'a>, Failure> {
-        let plugin = &self.tool.bound.plugin;
+impl Session {
+    pub(crate) fn new(tool: &Arc<Tool>, injected: &Arc<Injected>, seed: Seed, setup: &[(String, Vec<u8>)]) -> Self {
+        let plugin = &tool.bound.plugin;
+        let setup = setup.iter().find(|(tool, _)| tool == plugin.name()).map(|(_, bytes)| bytes.clone());
+        Self {
+            witness: Witness::of(plugin, injected.exchanges(&boundary(plugin))),
+            seed: tool_seed(seed, plugin.name()),
+            injected: Arc::clone(injected),
+            setup,
+            live: None,
+            restarts: 0,
+            spent: Spent::default(),
+            tool: Arc::clone(tool),
+        }
+    }
+
+    async fn copy(&mut self, seed: Seed) -> Result<Self, Failure> {
+        let witness = self.witness.as_deref().map(Witness::copy);
+        let plugin = &witnessed(&self.tool.bound.plugin, witness.as_ref());
         let seed = tool_seed(seed, plugin.name());
         let copied = match &mut self.live {
             None => Ok(None),
@@ -190,14 +223,16 @@ impl<'a> Session<'a> {
         let live = copied.map_err(|error| self.failure("fork", error))?;
         let (injected, setup) = (Arc::clone(&self.injected), self.setup.clone());
         let (restarts, spent) = (self.restarts, self.spent);
-        Ok(Session { tool: self.tool, injected, setup, seed, live, restarts, spent })
+        Ok(Self { tool: Arc::clone(&self.tool), witness, injected, setup, seed, live, restarts, spent })
     }
 
-    async fn answer(&mut self, call: &Call) -> ToolAnswer {
+    /// Answers one call; what goes wrong at it is in the answer.
+    pub(crate) async fn answer(&mut self, call: &Call) -> ToolAnswer {
         let (answer, cost) = self.try_call(call).await;
         let cost = cost.map(|cost| self.cost(&call.id, cost));
+        let exchanges = self.heard(&call.id);
         let error = match answer {
-            Ok(answer) => return ToolAnswer { cost, ..answer },
+            Ok(answer) => return ToolAnswer { cost, exchanges, ..answer },
             Err(error) => error,
         };
         let lost = error.kind != FailureKind::Refused;
@@ -220,7 +255,7 @@ impl<'a> Session<'a> {
         };
         let loss = if lost { "; its state is lost" } else { "" };
         let failed = ToolAnswer::failed(format!("the tool failed: {reason}{loss}"));
-        ToolAnswer { failure: Some(self.failure(&call.id, error)), cost, ..failed }
+        ToolAnswer { failure: Some(self.failure(&call.id, error)), cost, exchanges, ..failed }
     }
 
     /// Calls, in a session that is opened if need be; with what that used, if anything was called.
@@ -233,7 +268,8 @@ impl<'a> Session<'a> {
             None => {
                 let bound = &self.tool.bound;
                 let seed = self.seed.child(self.restarts);
-                match ToolSession::open(&bound.plugin, self.setup.as_deref(), &bound.options, seed).await {
+                let plugin = witnessed(&bound.plugin, self.witness.as_ref());
+                match ToolSession::open(&plugin, self.setup.as_deref(), &bound.options, seed).await {
                     Ok(mut opened) => {
                         opened.charge(self.spent);
                         let cost = opened.cost();
@@ -250,6 +286,7 @@ impl<'a> Session<'a> {
             failed: answer.failed,
             failure: None,
             cost: None,
+            exchanges: vec![],
         });
         (answer, Some(cost))
     }
@@ -258,8 +295,13 @@ impl<'a> Session<'a> {
         CallCost { at: self.boundary(), during: during.to_owned(), cost }
     }
 
+    /// What the tool asked the world in a call that is over.
+    fn heard(&self, during: &str) -> Vec<Exchange> {
+        self.witness.as_ref().map(|witness| witness.take(&self.boundary(), during)).unwrap_or_default()
+    }
+
     fn boundary(&self) -> Boundary {
-        Boundary::Tool(self.tool.bound.plugin.name().to_owned())
+        boundary(&self.tool.bound.plugin)
     }
 
     fn failure(&self, during: &str, error: CallError) -> Failure {

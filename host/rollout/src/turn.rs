@@ -28,6 +28,7 @@ impl Play<'_> {
         if is_note {
             return Ok(None);
         }
+        self.results[seat as usize].clear();
         let reply = parse_reply(&text);
         let says = |text: String| Turn::Message { seat, content: vec![Part::Text(text)] };
         if reply.calls.is_empty() {
@@ -54,7 +55,6 @@ impl Play<'_> {
         let since = Instant::now();
         let answers = self.toolbox.answer(&calls).await;
         self.timing.tool_ms += milliseconds(since);
-        self.results.clear();
         let mut ending = None;
         for ((call, malformed), answer) in calls.iter().zip(answers) {
             let answer = match (malformed, answer) {
@@ -81,9 +81,10 @@ impl Play<'_> {
             };
             self.failures.extend(answer.failure);
             self.costs.extend(answer.cost);
+            self.exchanges.extend(answer.exchanges);
             let text = text_of(&answer.content);
             self.contexts[seat as usize].hear(Role::Tool, &text);
-            self.results.push(text);
+            self.results[seat as usize].push(text);
             self.turns.push(Turn::Answer { seat, id: call.id.clone(), content: answer.content, failed: answer.failed });
         }
         Ok(ending)
@@ -153,7 +154,7 @@ impl Play<'_> {
             match call.take_if(|_| seat == mover) {
                 Some(call) => {
                     self.contexts[seat as usize].hear(Role::Tool, &text);
-                    self.results.push(text);
+                    self.results[seat as usize].push(text);
                     self.turns.push(Turn::Answer { seat, id: call.id.clone(), content, failed: false });
                 }
                 None => self.show(seat, content),

@@ -13,6 +13,10 @@ wasmtime::component::bindgen!({
             import gymkhana:plugin/log@0.1.0;
             import gymkhana:plugin/random@0.1.0;
             import gymkhana:plugin/clock@0.1.0;
+            import gymkhana:plugin/assets@0.1.0;
+            import gymkhana:plugin/model@0.1.0;
+            import gymkhana:plugin/tools@0.1.0;
+            import gymkhana:plugin/http@0.1.0;
             export gymkhana:plugin/environment@0.1.0;
             export gymkhana:plugin/environment-snapshot@0.1.0;
             export gymkhana:plugin/environment-state-key@0.1.0;
@@ -27,6 +31,11 @@ wasmtime::component::bindgen!({
         }
     ",
     ownership: Borrowing { duplicate_if_necessary: true },
-    imports: { default: trappable },
+    imports: {
+        "gymkhana:plugin/model": async | trappable,
+        "gymkhana:plugin/tools": async | trappable,
+        "gymkhana:plugin/http": async | trappable,
+        default: trappable,
+    },
     exports: { default: async },
 });

@@ -7,11 +7,11 @@ use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::I32Exit;
 
-use crate::Limits;
 use crate::bindings::gymkhana::plugin::types::Error as PluginError;
 use crate::meter::BudgetSpent;
 use crate::spending::Allowance;
-use crate::state::TooManyRandomBytes;
+use crate::state::TooManyBytes;
+use crate::{Limits, WorldFault};
 
 /// A call of a plugin under way. Boxed, so that the engine's generic code is compiled in this crate, where it is
 /// inlined well, and not once more in each crate that awaits a call: that makes a step a fifth faster.
@@ -82,6 +82,8 @@ impl CallError {
             )
         } else if error.is::<PoolConcurrencyLimitError>() {
             (FailureKind::Capacity, format!("the pool of live plugins is full: {error}"))
+        } else if let Some(WorldFault(why)) = error.downcast_ref() {
+            return Self::new(FailureKind::Fault, format!("what the plugin asked outside failed: {why}"));
         } else if let Some(trap) = error.downcast_ref::<Trap>() {
             (FailureKind::Trap, format!("the plugin trapped: {trap}"))
         } else if let Some(I32Exit(status)) = error.downcast_ref() {
@@ -105,5 +107,5 @@ impl CallError {
 
 fn is_copy_limit(error: &wasmtime::Error) -> bool {
     // The engine's own error has no public type.
-    error.is::<TooManyRandomBytes>() || error.root_cause().to_string().contains("fuel allocated for hostcalls")
+    error.is::<TooManyBytes>() || error.root_cause().to_string().contains("fuel allocated for hostcalls")
 }

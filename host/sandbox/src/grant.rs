@@ -1,18 +1,15 @@
 //! The one place that decides which host interfaces a plugin may import.
 //!
-//! A capability needs three things: the plugin's manifest asks for it, the run grants it, and this host offers it.
+//! A capability needs two things: the plugin's manifest asks for it, and the run grants it.
 //! Only `log`, `random` and `clock` come without asking.
 
 use std::collections::BTreeSet;
 
-use gymkhana_registry::Capability;
+use gymkhana_registry::{Capability, Kind, Manifest};
 
 /// What a run grants to a plugin, beyond the capabilities that every plugin has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grants(pub BTreeSet<Capability>);
-
-/// The capabilities that this version of the host can give, beyond those that every plugin has.
-const OFFERED: [Capability; 0] = [];
 
 /// Interfaces of WASI that are linked in their virtual form: language runtimes need them, and they lead nowhere.
 const VIRTUAL_WASI: [&str; 6] =
@@ -21,12 +18,23 @@ const VIRTUAL_WASI: [&str; 6] =
 /// Why a plugin is not let in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It asks for what this host cannot give.
-    #[error("it asks for the capability `{0}`, which this version of the host does not offer; use a newer host")]
-    NotOffered(Capability),
     /// It asks for what the run does not grant.
-    #[error("it asks for the capability `{0}`, which the run does not grant; add `{0}` to this plugin's grants")]
-    NotGranted(Capability),
+    #[error(
+        "it asks for the capability `{capability}`, which the run does not grant; to grant it, add {} to the run file",
+        grant_line(*.capability, plugin)
+    )]
+    NotGranted {
+        /// What it asks for.
+        capability: Capability,
+        /// Its name in run files.
+        plugin: String,
+    },
+    /// Only rewards may call tools.
+    #[error(
+        "it asks for the capability `tools`, which is for plugins that are rewards and nothing else: what calls a tool \
+         must not be a tool, nor what an agent acts in"
+    )]
+    ToolsAreForRewards,
     /// It imports what its manifest does not ask for.
     #[error(
         "it imports `{0}` although its manifest does not ask for that capability; add \"{0}\" to `capabilities` in \
@@ -38,23 +46,37 @@ pub enum Refusal {
     UnknownImport(String),
 }
 
-/// Decides whether a plugin with these requests and imports may run with these grants.
-pub(crate) fn decide(requested: &BTreeSet<Capability>, imports: &[String], grants: &Grants) -> Result<(), Refusal> {
-    decide_among(&OFFERED, requested, imports, grants)
+/// What stands in a run file that grants a capability.
+fn grant_line(capability: Capability, plugin: &str) -> String {
+    let line = match capability {
+        Capability::Assets => "`assets = { \"NAME\" = \"FILE\" }`",
+        Capability::Model => "`model = \"NAME\"`, with a section `[models.NAME]`,",
+        Capability::Tools => "`tools = true`",
+        Capability::Http => "`http = [{ allow = \"https://HOST\" }]`",
+        Capability::Log | Capability::Random | Capability::Clock => "nothing",
+    };
+    format!("{line} under `[plugins.{plugin}]`")
 }
 
-fn decide_among(
-    offered: &[Capability],
+/// Decides whether a plugin with this manifest and these imports may run with these grants.
+pub(crate) fn decide(manifest: &Manifest, imports: &[String], grants: &Grants) -> Result<(), Refusal> {
+    let only_reward = manifest.kinds.iter().all(|kind| *kind == Kind::Reward);
+    decide_on(manifest.name.name(), only_reward, &manifest.capabilities, imports, grants)
+}
+
+fn decide_on(
+    plugin: &str,
+    only_reward: bool,
     requested: &BTreeSet<Capability>,
     imports: &[String],
     grants: &Grants,
 ) -> Result<(), Refusal> {
-    for capability in requested.iter().filter(|capability| !capability.is_free()) {
-        if !offered.contains(capability) {
-            return Err(Refusal::NotOffered(*capability));
+    for capability in requested.iter().copied().filter(|capability| !capability.is_free()) {
+        if capability == Capability::Tools && !only_reward {
+            return Err(Refusal::ToolsAreForRewards);
         }
-        if !grants.0.contains(capability) {
-            return Err(Refusal::NotGranted(*capability));
+        if !grants.0.contains(&capability) {
+            return Err(Refusal::NotGranted { capability, plugin: plugin.to_owned() });
         }
     }
     for import in imports {
@@ -94,6 +116,8 @@ fn meaning(import: &str) -> Meaning {
 
 #[cfg(test)]
 mod tests {
+    use Capability::{Assets, Http, Tools};
+
     use super::*;
 
     fn set(capabilities: &[Capability]) -> BTreeSet<Capability> {
@@ -108,28 +132,35 @@ mod tests {
     fn free_capabilities_and_virtual_wasi_need_nothing() {
         let mut names = imports(&["types", "log", "random", "clock"]);
         names.push("wasi:sockets/tcp@0.2.6".to_owned());
-        assert_eq!(decide(&set(&[]), &names, &Grants::default()), Ok(()));
+        assert_eq!(decide_on("any", false, &set(&[]), &names, &Grants::default()), Ok(()));
     }
 
     #[test]
-    fn a_capability_needs_request_grant_and_offer() {
-        use Capability::{Assets, Http};
+    fn a_capability_needs_request_and_grant() {
         let names = imports(&["assets"]);
         let granted = Grants(set(&[Assets]));
-        assert_eq!(decide_among(&[Assets], &set(&[Assets]), &names, &granted), Ok(()));
-        assert_eq!(decide_among(&[Assets], &set(&[]), &names, &granted), Err(Refusal::NotRequested(Assets)));
-        assert_eq!(
-            decide_among(&[Assets], &set(&[Assets]), &names, &Grants::default()),
-            Err(Refusal::NotGranted(Assets))
-        );
-        assert_eq!(decide_among(&[Http], &set(&[Assets]), &names, &granted), Err(Refusal::NotOffered(Assets)));
-        assert_eq!(decide(&set(&[Assets]), &names, &granted), Err(Refusal::NotOffered(Assets)));
+        let decide =
+            |requested: &[Capability], grants: &Grants| decide_on("any", false, &set(requested), &names, grants);
+        assert_eq!(decide(&[Assets], &granted), Ok(()));
+        assert_eq!(decide(&[], &granted), Err(Refusal::NotRequested(Assets)));
+        let refused = decide(&[Assets, Http], &granted).expect_err("http is not granted");
+        assert_eq!(refused, Refusal::NotGranted { capability: Http, plugin: "any".to_owned() });
+        let line = "add `http = [{ allow = \"https://HOST\" }]` under `[plugins.any]` to the run file";
+        assert!(refused.to_string().ends_with(line), "{refused}");
+    }
+
+    #[test]
+    fn tools_are_called_by_rewards_alone() {
+        let granted = Grants(set(&[Tools]));
+        let decide = |only_reward| decide_on("any", only_reward, &set(&[Tools]), &imports(&["tools"]), &granted);
+        assert_eq!(decide(true), Ok(()));
+        assert_eq!(decide(false), Err(Refusal::ToolsAreForRewards));
     }
 
     #[test]
     fn an_interface_of_nobody_is_refused_by_name() {
         for name in ["wasi:http/outgoing-handler@0.2.0", "gymkhana:plugin/shell@0.1.0", "env"] {
-            let refused = decide(&set(&[]), &[name.to_owned()], &Grants::default());
+            let refused = decide_on("any", false, &set(&[]), &[name.to_owned()], &Grants::default());
             assert_eq!(refused, Err(Refusal::UnknownImport(name.to_owned())));
         }
     }

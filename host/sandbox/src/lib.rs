@@ -10,6 +10,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod assets;
 mod bindings;
 mod cache;
 mod capacity;
@@ -18,6 +19,7 @@ mod convert;
 mod environment;
 mod error;
 mod grant;
+mod imports;
 mod info;
 mod live;
 mod log;
@@ -31,7 +33,9 @@ mod state;
 mod ticker;
 mod tool;
 mod wasi;
+mod world;
 
+pub use assets::Assets;
 pub use cache::CacheError;
 pub use capacity::places_for;
 pub use config::{Limits, SandboxConfig};
@@ -45,3 +49,4 @@ pub use reward::{Scorer, Trajectory, score};
 pub use sandbox::{Counters, Sandbox, SandboxError};
 pub use spending::Spent;
 pub use tool::{Answer, ToolSession};
+pub use world::{Quota, World, WorldFault, WorldFuture};

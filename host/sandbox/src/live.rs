@@ -95,7 +95,7 @@ impl<G> Live<G> {
         let limits = *sandbox.limits();
         let place = sandbox.places().take(plugin.places()).await?;
         let meter = Arc::new(Meter::new());
-        let mut store = Store::new(sandbox.engine(), State::new(&limits, seed.child(plugin.name())));
+        let mut store = Store::new(sandbox.engine(), State::new(plugin, &limits, seed, &meter));
         store.limiter(|state| &mut state.account);
         store.set_hostcall_fuel(limits.result_bytes);
         store.epoch_deadline_callback({
@@ -171,8 +171,8 @@ impl<G> Slot<G> {
         seed: Seed,
         functions: impl Functions<G>,
     ) -> Result<Self, CallError> {
-        let room = rooms.join(Live::open(plugin, Seed(0).child("shared"), functions)).await?;
-        let visit = Box::new(Visit::new(plugin.sandbox().limits(), seed.child(plugin.name())));
+        let room = rooms.join(Live::open(&plugin.of_nobody(), Seed(0).child("shared"), functions)).await?;
+        let visit = Box::new(Visit::new(plugin, seed));
         Ok(Self::with(Home::Shared { room, visit }, plugin, seed))
     }
 

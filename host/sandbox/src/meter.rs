@@ -13,8 +13,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use tokio::time::Instant;
 
 use crate::ticker::TICK;
+
+/// How soon the wall cap looks again at a guest that waits for the world, in nanoseconds.
+const LOOK_AGAIN: u64 = 10_000_000;
 
 /// `since` while no slice is measured by the processor's time.
 const NOT_RUNNING: u64 = u64::MAX;
@@ -37,12 +41,23 @@ pub(crate) struct Meter {
     begun: AtomicU64,
     /// The processor's time when the slice began, once it is measured by that.
     since: AtomicU64,
+    /// The wall clock when the guest began to wait for the world, while it does.
+    waits_since: AtomicU64,
+    /// How long it waited, as far as the wall cap was not put off for it yet.
+    waited: AtomicU64,
 }
 
 impl Meter {
     pub fn new() -> Self {
         let zero = || AtomicU64::new(0);
-        Self { allowed: zero(), used: zero(), begun: zero(), since: AtomicU64::new(NOT_RUNNING) }
+        Self {
+            allowed: zero(),
+            used: zero(),
+            begun: zero(),
+            since: AtomicU64::new(NOT_RUNNING),
+            waits_since: AtomicU64::new(NOT_RUNNING),
+            waited: zero(),
+        }
     }
 
     /// Says how long the guest may run in the next call.
@@ -60,6 +75,8 @@ impl Meter {
     pub async fn run<F: Future>(&self, wall: Duration, mut call: Pin<&mut F>) -> Result<F::Output, DeadlinePassed> {
         self.used.store(0, Ordering::Relaxed);
         self.since.store(NOT_RUNNING, Ordering::Relaxed);
+        self.waits_since.store(NOT_RUNNING, Ordering::Relaxed);
+        self.waited.store(0, Ordering::Relaxed);
         let mut timer = None;
         poll_fn(move |context| {
             if timer.is_some() {
@@ -73,9 +90,37 @@ impl Meter {
                 return Poll::Ready(Ok(output));
             }
             let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(wall)));
-            timer.as_mut().poll(context).map(|()| Err(DeadlinePassed))
+            while timer.as_mut().poll(context).is_ready() {
+                let waited = self.take_waited();
+                if waited.is_zero() {
+                    return Poll::Ready(Err(DeadlinePassed));
+                }
+                timer.as_mut().reset(Instant::now() + waited);
+            }
+            Poll::Pending
         })
         .await
+    }
+
+    /// Waits for the world on behalf of the guest, whose wall cap is put off by as much.
+    pub async fn waiting<F: Future>(&self, answer: F) -> F::Output {
+        self.waits_since.store(wall_time(), Ordering::Relaxed);
+        let answer = answer.await;
+        let since = self.waits_since.swap(NOT_RUNNING, Ordering::Relaxed);
+        self.waited.fetch_add(wall_time().saturating_sub(since), Ordering::Relaxed);
+        answer
+    }
+
+    /// How long the guest waited since this was last asked; while it waits, a little more than nothing.
+    fn take_waited(&self) -> Duration {
+        let mut waited = self.waited.swap(0, Ordering::Relaxed);
+        let since = self.waits_since.load(Ordering::Relaxed);
+        if since != NOT_RUNNING {
+            let now = wall_time();
+            self.waits_since.store(now, Ordering::Relaxed);
+            waited += now.saturating_sub(since).max(LOOK_AGAIN);
+        }
+        Duration::from_nanos(waited)
     }
 
     /// At a tick: whether the guest has used up what it may run.
@@ -162,6 +207,28 @@ mod tests {
         meter.allow(1_000_000_000);
         let waited = meter.run(Duration::from_millis(20), pin!(std::future::pending::<()>())).await;
         assert!(waited.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_wait_for_the_world_puts_the_wall_cap_off() {
+        let wait = Duration::from_millis(60);
+        for (answered, in_time) in [(true, true), (false, false)] {
+            let meter = Meter::new();
+            meter.allow(1_000_000_000);
+            let call = async {
+                if answered { meter.waiting(tokio::time::sleep(wait)).await } else { tokio::time::sleep(wait).await }
+            };
+            assert_eq!(meter.run(Duration::from_millis(20), pin!(call)).await.is_ok(), in_time);
+        }
+        let meter = Meter::new();
+        let call = async {
+            meter.waiting(tokio::time::sleep(wait)).await;
+            std::future::pending::<()>().await;
+        };
+        assert!(
+            meter.run(Duration::from_millis(20), pin!(call)).await.is_err(),
+            "what follows the wait is not put off"
+        );
     }
 
     #[tokio::test]

@@ -17,7 +17,9 @@ use crate::grant::{self, Refusal};
 use crate::room::Rooms;
 use crate::sandbox::{CompileError, TABLES_PER_PLACE};
 use crate::state::State;
-use crate::{CacheError, CallError, EnvironmentInfo, Grants, RewardInfo, Sandbox, ToolInfo, environment, tool};
+use crate::{
+    Assets, CacheError, CallError, EnvironmentInfo, Grants, RewardInfo, Sandbox, ToolInfo, World, environment, tool,
+};
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -102,6 +104,9 @@ pub enum Optional {
 pub struct Plugin {
     shared: Arc<Shared>,
     rooms: Option<Arc<AllRooms>>,
+    assets: Assets,
+    granted: Option<Arc<dyn World>>,
+    world: Option<Arc<dyn World>>,
 }
 
 /// The instances of a plugin that many episodes share, by kind. Rewards never share one.
@@ -177,7 +182,7 @@ impl Plugin {
             tool_info: OnceCell::new(),
             reward_info: OnceCell::new(),
         };
-        Ok(Self { shared: Arc::new(shared), rooms: None })
+        Ok(Self { shared: Arc::new(shared), rooms: None, assets: Assets::default(), granted: None, world: None })
     }
 
     /// The same plugin, trusted so far that up to `episodes` of its environment's episodes or its tool's sessions
@@ -189,7 +194,44 @@ impl Plugin {
             environments: Rooms::new(episodes.get(), environment::close),
             tools: Rooms::new(episodes.get(), tool::close),
         };
-        Self { shared: Arc::clone(&self.shared), rooms: Some(Arc::new(rooms)) }
+        Self { rooms: Some(Arc::new(rooms)), ..self.clone() }
+    }
+
+    /// The same plugin with these files mounted.
+    #[must_use]
+    pub fn with_assets(&self, assets: Assets) -> Self {
+        Self { assets, ..self.clone() }
+    }
+
+    /// The same plugin with the world that a run grants it. It asks nobody yet: see [`Plugin::asking`].
+    #[must_use]
+    pub fn granting(&self, world: Arc<dyn World>) -> Self {
+        Self { granted: Some(world), ..self.clone() }
+    }
+
+    /// The world that the run grants it.
+    #[must_use]
+    pub fn granted(&self) -> Option<&Arc<dyn World>> {
+        self.granted.as_ref()
+    }
+
+    /// The same plugin for one episode, session or scoring, in which it asks this world.
+    #[must_use]
+    pub fn asking(&self, world: Arc<dyn World>) -> Self {
+        Self { world: Some(world), ..self.clone() }
+    }
+
+    /// The same plugin with nobody to ask.
+    pub(crate) fn of_nobody(&self) -> Self {
+        Self { world: None, ..self.clone() }
+    }
+
+    pub(crate) fn world(&self) -> Option<&Arc<dyn World>> {
+        self.world.as_ref()
+    }
+
+    pub(crate) fn assets(&self) -> &Assets {
+        &self.assets
     }
 
     pub(crate) fn rooms(&self) -> Option<&AllRooms> {
@@ -268,8 +310,7 @@ fn checked_manifest(origin: &str, bytes: &[u8], grants: &Grants) -> Result<Manif
     manifest.check_contract().map_err(|source| LoadError::Contract { origin: origin(), source })?;
     let imports = imports(bytes)
         .map_err(|source| LoadError::Manifest { origin: origin(), source: ManifestError::Component(source) })?;
-    grant::decide(&manifest.capabilities, &imports, grants)
-        .map_err(|source| LoadError::Refused { origin: origin(), source })?;
+    grant::decide(&manifest, &imports, grants).map_err(|source| LoadError::Refused { origin: origin(), source })?;
     Ok(manifest)
 }
 

@@ -16,7 +16,7 @@ use wasmtime::{Result as EngineResult, Store};
 use crate::live::Live;
 use crate::log::Log;
 use crate::state::{Clock, RandomSource, State};
-use crate::{CallError, Limits};
+use crate::{CallError, Limits, Plugin, World};
 
 /// A guest is being told that one of its episodes ends.
 pub(crate) type Closing<'a> = Pin<Box<dyn Future<Output = EngineResult<()>> + Send + 'a>>;
@@ -145,11 +145,17 @@ pub(crate) struct Visit {
     pub clock: Clock,
     pub random: RandomSource,
     pub log: Log,
+    pub world: Option<Arc<dyn World>>,
 }
 
 impl Visit {
-    pub fn new(limits: &Limits, seed: Seed) -> Self {
-        Self { clock: Clock::default(), random: RandomSource::new(seed), log: Log::new(limits.log_bytes) }
+    pub fn new(plugin: &Plugin, seed: Seed) -> Self {
+        Self {
+            clock: Clock::default(),
+            random: RandomSource::new(seed.child(plugin.name())),
+            log: Log::new(plugin.sandbox().limits().log_bytes),
+            world: plugin.world().cloned(),
+        }
     }
 
     /// Puts the episode's own things into the store, or takes them out again.
@@ -157,5 +163,6 @@ impl Visit {
         std::mem::swap(&mut self.clock, &mut state.clock);
         std::mem::swap(&mut self.random, &mut state.random);
         std::mem::swap(&mut self.log, &mut state.log);
+        std::mem::swap(&mut self.world, &mut state.world);
     }
 }

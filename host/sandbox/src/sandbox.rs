@@ -12,7 +12,7 @@ use crate::cache::CodeCache;
 use crate::capacity::{Places, max_map_count, places_for};
 use crate::state::{self, State};
 use crate::ticker::Ticker;
-use crate::{CacheError, Limits, SandboxConfig, wasi};
+use crate::{CacheError, Limits, SandboxConfig, imports, wasi};
 
 /// Tables that one place of the pool holds. A Rust guest has two.
 pub(crate) const TABLES_PER_PLACE: u32 = 4;
@@ -100,7 +100,10 @@ impl Sandbox {
         let refused = |error: wasmtime::Error| SandboxError::Engine(error.into_boxed_dyn_error());
         let engine = Engine::new(&engine_config(&config.limits, places)).map_err(refused)?;
         let mut linker = Linker::new(&engine);
-        wasi::link(&mut linker).and_then(|()| state::link(&mut linker)).map_err(refused)?;
+        wasi::link(&mut linker)
+            .and_then(|()| state::link(&mut linker))
+            .and_then(|()| imports::link(&mut linker))
+            .map_err(refused)?;
         let cache = config.cache.as_deref().map(|folder| CodeCache::open(folder, &engine)).transpose()?;
         Ok(Self {
             shared: Arc::new(Shared {

@@ -1,5 +1,7 @@
 //! What the host keeps for one live plugin: its memory account, its log, its random streams and its clock.
 
+use std::sync::Arc;
+
 use gymkhana_episode::{Seed, Stream};
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
 use wasmtime::{ResourceLimiter, Result};
@@ -7,8 +9,9 @@ use wasmtime_wasi::WasiCtx;
 
 use crate::bindings::gymkhana::plugin::{clock, log, random, types};
 use crate::log::{Log, LogLevel};
+use crate::meter::Meter;
 use crate::wasi::Console;
-use crate::{Limits, LogLine};
+use crate::{Assets, Limits, LogLine, Plugin, World};
 
 /// Handles of streams and pollables that one plugin may hold at once; their host side costs memory.
 const HANDLES: usize = 1_000;
@@ -16,7 +19,7 @@ const HANDLES: usize = 1_000;
 /// What reading the clock takes. A guest that waits for the clock by reading it gets on.
 const READING: u64 = 1_000;
 
-/// Links the contract's imports.
+/// Links the contract's imports that come without asking.
 pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
     types::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
     log::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
@@ -37,22 +40,29 @@ pub(crate) struct State {
     pub wasi: Option<WasiCtx>,
     pub result_bytes: usize,
     pub log_bytes: usize,
+    pub meter: Arc<Meter>,
+    pub assets: Assets,
+    /// Whom the plugin may ask; none outside of episodes, and between the visits of a shared instance.
+    pub world: Option<Arc<dyn World>>,
 }
 
 impl State {
-    pub fn new(limits: &Limits, seed: Seed) -> Self {
+    pub fn new(plugin: &Plugin, limits: &Limits, seed: Seed, meter: &Arc<Meter>) -> Self {
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(HANDLES);
         Self {
             account: Account::new(limits),
             log: Log::new(limits.log_bytes),
             clock: Clock::default(),
-            random: RandomSource::new(seed),
+            random: RandomSource::new(seed.child(plugin.name())),
             handles,
             console: None,
             wasi: None,
             result_bytes: limits.result_bytes,
             log_bytes: limits.log_bytes,
+            meter: Arc::clone(meter),
+            assets: plugin.assets().clone(),
+            world: plugin.world().cloned(),
         }
     }
 
@@ -196,15 +206,15 @@ impl RandomSource {
     }
 }
 
-/// The guest asked for more random bytes at once than it may be given.
+/// The guest asked for more bytes at once than it may be given.
 #[derive(Debug, thiserror::Error)]
-#[error("the guest asked for {0} random bytes at once")]
-pub(crate) struct TooManyRandomBytes(u64);
+#[error("the guest asked for {0} bytes at once")]
+pub(crate) struct TooManyBytes(pub u64);
 
 impl State {
     pub fn random_bytes(&mut self, length: u64) -> Result<Vec<u8>> {
         let fits = usize::try_from(length).ok().filter(|length| *length <= self.result_bytes);
-        let mut bytes = vec![0; fits.ok_or_else(|| wasmtime::Error::new(TooManyRandomBytes(length)))?];
+        let mut bytes = vec![0; fits.ok_or_else(|| wasmtime::Error::new(TooManyBytes(length)))?];
         self.random.stream().fill(&mut bytes);
         Ok(bytes)
     }

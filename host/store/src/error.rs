@@ -91,6 +91,9 @@ pub enum StoreError {
     /// A plugin of the run is not there.
     #[error("the run's plugin `{0}` is missing; copy the plugin file there whose sha256 is its name")]
     NoPlugin(PathBuf),
+    /// An asset of the run is not there.
+    #[error("the run's asset `{0}` is missing; copy the file there whose sha256 is its name")]
+    NoAsset(PathBuf),
     /// A plugin file cannot be read.
     #[error(transparent)]
     Plugin(#[from] PluginFileError),

@@ -1,7 +1,7 @@
 //! The run's folder: who may use it, and where its files are.
 //!
 //! `run.toml` (the resolved run file; its presence makes the folder a run), `gymkhana.lock` and
-//! `plugins/<digest>.wasm`, `episodes/`, `metrics.jsonl` and `tensorboard/`, `checkpoints/`, `state.json` (where the
+//! `plugins/<digest>.wasm`, `assets/<digest>`, `episodes/`, `metrics.jsonl` and `tensorboard/`, `checkpoints/`, `state.json` (where the
 //! run is) and `summary.json`.
 
 use std::fs::{self, File, TryLockError};
@@ -82,6 +82,24 @@ impl RunReader {
         })?;
         let found = Digest::of(&bytes);
         if found == *digest { Ok(bytes) } else { Err(StoreError::WrongDigest { path, found }) }
+    }
+
+    /// The bytes of an asset of the run, which are those that its digest names.
+    ///
+    /// # Errors
+    /// If the asset cannot be read or has other bytes.
+    pub fn asset(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        let path = self.asset_path(digest);
+        let bytes = fs::read(&path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => StoreError::NoAsset(path.clone()),
+            _ => StoreError::io(&path, source),
+        })?;
+        let found = Digest::of(&bytes);
+        if found == *digest { Ok(bytes) } else { Err(StoreError::WrongDigest { path, found }) }
+    }
+
+    fn asset_path(&self, digest: &Digest) -> PathBuf {
+        self.path.join("assets").join(digest.to_string())
     }
 
     fn plugin_path(&self, digest: &Digest) -> PathBuf {
@@ -182,7 +200,7 @@ impl RunFolder {
 
     fn held(path: &Path, lock: File) -> Result<Self, StoreError> {
         let reader = RunReader { path: path.to_owned() };
-        for folder in [reader.episodes_path(), reader.checkpoints_path(), path.join("plugins")] {
+        for folder in [reader.episodes_path(), reader.checkpoints_path(), path.join("plugins"), path.join("assets")] {
             fs::create_dir_all(&folder).map_err(|source| StoreError::io(&folder, source))?;
             remove_temporary_files(&folder)?;
         }
@@ -203,6 +221,19 @@ impl RunFolder {
     pub fn add_plugin(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
         let digest = Digest::of(bytes);
         let path = self.reader.plugin_path(&digest);
+        if !path.exists() {
+            write(&path, bytes)?;
+        }
+        Ok(digest)
+    }
+
+    /// Keeps an asset's bytes, under their digest.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn add_asset(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
+        let digest = Digest::of(bytes);
+        let path = self.reader.asset_path(&digest);
         if !path.exists() {
             write(&path, bytes)?;
         }

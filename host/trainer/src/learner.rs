@@ -365,12 +365,14 @@ pub(crate) fn demonstration_sequences(
 }
 
 /// Lays out groups of episodes with each token's advantage. Weights are set later, for each minibatch.
-pub(crate) fn train_episodes(groups: &[Vec<EpisodeRecord>], flags: &Algorithm) -> Vec<TrainEpisode> {
+pub(crate) fn train_episodes(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> Vec<TrainEpisode> {
+    let flags = &settings.algorithm;
     let mut episodes = Vec::new();
     for group in groups {
         let compared = group_advantages(group, flags.baseline, flags.scale);
         episodes.extend(compared.iter().map(|(record, _)| {
-            let laid_out = record.segments.iter().filter_map(|segment| episode_sequence(segment, record, &compared));
+            let learnt = record.segments.iter().filter(|segment| settings.learns_from(segment));
+            let laid_out = learnt.filter_map(|segment| episode_sequence(segment, record, &compared));
             let sequences: Vec<Sequence> = laid_out.collect();
             let tokens = sequences.iter().map(|sequence| sequence.targets.len()).sum();
             TrainEpisode { sequences, tokens }

@@ -1,6 +1,6 @@
 //! What a run file may set of the trainer, checked before anything is computed.
 
-use gymkhana_episode::Seed;
+use gymkhana_episode::{Seed, Segment};
 use serde::{Deserialize, Serialize};
 
 use crate::error::require;
@@ -187,6 +187,8 @@ pub struct RlSettings {
     /// The temperature at which the episodes were sampled; above 0. Ratios, divergences and entropies are those of
     /// the distribution at this temperature, as it is the policy that acts.
     pub temperature: f64,
+    /// The seats from whose tokens is learnt; all if none is said. What other seats sampled is another policy's.
+    pub seats: Option<Vec<u32>>,
     /// Tokens, filling included, of one forward pass; at least 1. Changes memory and speed, not the result.
     pub micro_tokens: usize,
 }
@@ -194,11 +196,16 @@ pub struct RlSettings {
 impl Default for RlSettings {
     fn default() -> Self {
         let optimizer = Optimizer { learning_rate: 1e-4, ..Optimizer::default() };
-        Self { optimizer, algorithm: Algorithm::default(), temperature: 1.0, micro_tokens: MICRO_TOKENS }
+        Self { optimizer, algorithm: Algorithm::default(), temperature: 1.0, seats: None, micro_tokens: MICRO_TOKENS }
     }
 }
 
 impl RlSettings {
+    /// Whether this segment's sampled tokens are learnt from.
+    pub(crate) fn learns_from(&self, segment: &Segment) -> bool {
+        self.seats.as_ref().is_none_or(|seats| segment.seat().is_some_and(|seat| seats.contains(&seat)))
+    }
+
     /// Refuses values out of range.
     ///
     /// # Errors

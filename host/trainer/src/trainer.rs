@@ -204,7 +204,8 @@ impl Trainer {
         .await
     }
 
-    /// Learns from groups of episodes by the algorithm's flags. Dropped episodes are left out.
+    /// Learns from groups of episodes by the algorithm's flags. Dropped episodes and the settings' other seats are left
+    /// out.
     ///
     /// Reports `loss`, `gradient_norm`, `learning_rate`, `updates`, `clip_fraction`, `behaviour_divergence` and
     /// `reference_divergence` (k3 estimates in nats a token), `entropy` (of the behaviour policy, in nats a token),
@@ -220,12 +221,12 @@ impl Trainer {
     ) -> Result<StepMetrics, TrainerError> {
         settings.check()?;
         for episode in groups.iter().flatten() {
-            for segment in &episode.segments {
+            for segment in episode.segments.iter().filter(|segment| settings.learns_from(segment)) {
                 self.check_segment(segment, || format!("episode {}", episode.id))?;
             }
         }
-        let episodes = train_episodes(groups, &settings.algorithm);
-        let entropy = mean_entropy(groups);
+        let episodes = train_episodes(groups, settings);
+        let entropy = mean_entropy(groups, settings);
         let settings = settings.clone();
         let metrics = self.run(move |worker| {
             if settings.algorithm.kl_beta > 0.0 && worker.learner.reference.is_none() {
@@ -413,10 +414,10 @@ impl Worker {
     }
 }
 
-fn mean_entropy(groups: &[Vec<EpisodeRecord>]) -> f64 {
+fn mean_entropy(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> f64 {
     let segments = groups.iter().flatten().flat_map(|episode| &episode.segments);
     let (mut sum, mut count) = (0.0, 0_usize);
-    for segment in segments {
+    for segment in segments.filter(|segment| settings.learns_from(segment)) {
         // Tokens that were not sampled have 0.
         sum += segment.entropies.iter().map(|entropy| f64::from(*entropy)).sum::<f64>();
         count += segment.sampled_len();

@@ -3,15 +3,16 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef, Turn, Value, text_of};
+use gymkhana_registry::Capability;
 use gymkhana_rollout::{
     Assembly, Bound, BoundReward, ChatFiles, ChatFormat, ContextStrategy, EpisodePlan, Hopeless, Limits, PluginSet,
     ReplyPiece, Rollout, Sampling, ScriptedPolicy, Share, Speaker,
 };
-use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
+use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig, World};
 use gymkhana_tests::component;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
@@ -25,6 +26,7 @@ pub struct Table {
     environment: (String, Options),
     tools: Vec<(String, Options)>,
     rewards: Vec<(String, Options, Share)>,
+    worlds: HashMap<String, Arc<dyn World>>,
 }
 
 fn options(options: &[(&str, Value)]) -> Options {
@@ -34,7 +36,12 @@ fn options(options: &[(&str, Value)]) -> Options {
 impl Table {
     /// Word problems and nothing else.
     pub fn new() -> Self {
-        Self { environment: ("word-problems".to_owned(), vec![]), tools: vec![], rewards: vec![] }
+        Self {
+            environment: ("word-problems".to_owned(), vec![]),
+            tools: vec![],
+            rewards: vec![],
+            worlds: HashMap::new(),
+        }
     }
 
     /// Another environment.
@@ -46,6 +53,12 @@ impl Table {
     /// One more tool.
     pub fn tool(mut self, name: &str, with: &[(&str, Value)]) -> Self {
         self.tools.push((name.to_owned(), options(with)));
+        self
+    }
+
+    /// Whom a plugin may ask.
+    pub fn granting(mut self, plugin: &str, world: Arc<dyn World>) -> Self {
+        self.worlds.insert(plugin.to_owned(), world);
         self
     }
 
@@ -106,9 +119,11 @@ pub async fn rollout(table: &Table, limits: Limits) -> Rollout {
 
 /// A rollout over the table's plugins in a sandbox of its own, with so many retries after a fault of the host.
 pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retries: u32) -> Rollout {
-    let bound = |name: &str, options: &Options| Bound {
-        plugin: Plugin::load(sandbox, &component(name), &Grants::default()).expect("a sound plugin"),
-        options: options.clone(),
+    let all = Grants([Capability::Assets, Capability::Model, Capability::Http, Capability::Tools].into());
+    let bound = |name: &str, options: &Options| {
+        let plugin = Plugin::load(sandbox, &component(name), &all).expect("a sound plugin");
+        let plugin = table.worlds.get(name).map(|world| plugin.granting(Arc::clone(world))).unwrap_or(plugin);
+        Bound { plugin, options: options.clone() }
     };
     let bind = |(name, options): &(String, Options)| bound(name, options);
     let tools = table.tools.iter().map(bind).collect();

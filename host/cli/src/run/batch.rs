@@ -68,10 +68,11 @@ impl Session<'_> {
         let stage = self.progress.stage as u32;
         let members = batch.plan.members(batch.group_size);
         let room = Semaphore::new(self.in_flight(members));
-        let policy = self.trainer.clone();
+        let cast = self.cast.clone();
+        let voices = cast.voices();
         let speaker = match batch.phase {
             Phase::Demonstration => Speaker::Oracle,
-            _ => Speaker::Policy(&policy),
+            _ => Speaker::Seats(&voices),
         };
         let (rollout, room) = (&self.rollout, &room);
         let mut playing: FuturesUnordered<_> = (0_u32..)

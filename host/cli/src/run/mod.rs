@@ -1,6 +1,7 @@
 //! `host run`: stages of training over plugins, recorded so that they can be resumed and replayed.
 
 mod batch;
+mod cast;
 mod chat;
 mod evaluate;
 mod rl;
@@ -8,13 +9,14 @@ mod sft;
 mod state;
 mod tasks;
 
+use std::path::Path;
 use std::time::Instant;
 
 use gymkhana_episode::{EpisodeId, Phase, Seed, TaskRef};
 use gymkhana_registry::{LOCK_FILE, Lock};
-use gymkhana_rollout::{Policy, ProbeError, Rollout};
+use gymkhana_rollout::{ProbeError, Rollout, Voice};
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
-use gymkhana_trainer::{Settings, Trainer};
+use gymkhana_trainer::Trainer;
 
 use crate::args::RunArgs;
 use crate::assembly;
@@ -22,6 +24,8 @@ use crate::error::{Blame, CliError, CliResult};
 use crate::plugins;
 use crate::printer::Printer;
 use crate::runfile::{RunFile, Stage, did_you_mean};
+use crate::world::{Asking, AssetFiles};
+use cast::Cast;
 use state::{Progress, State};
 
 pub use chat::{read_chat_files, write_chat_files};
@@ -32,7 +36,7 @@ struct Session<'a> {
     printer: &'a Printer,
     folder: RunFolder,
     rollout: Rollout,
-    trainer: Trainer,
+    cast: Cast,
     episodes: EpisodeStore,
     metrics: Metrics,
     seed: Seed,
@@ -49,19 +53,24 @@ struct Session<'a> {
 pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
     let mut file = RunFile::read(&args.run_file, &args.set).users()?;
     let (files, lock) = plugins::read_files(&args.plugins)?;
+    let beside = args.run_file.parent().unwrap_or(Path::new(""));
+    let assets = AssetFiles::pin(&mut file, beside)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
     runtime.block_on(async {
         let sandbox = plugins::sandbox(&file, printer)?;
-        let set = plugins::assemble(&file, &sandbox, &files).await?;
+        let set = plugins::assemble(&file, &sandbox, &files, &assets, Asking::Live).await?;
         let assembly = assembly::assembly(&file, &set)?;
+        cast::check(&file, &set)?;
         tasks::check_splits(&file, &set).await?;
         let places = sandbox.counters().places;
         batch::check_places(&file, &set, places)?;
         let lanes = batch::lanes(&file, &set)?;
         let slots = lanes.map_or(file.policy.slots, |lanes| lanes * set.seats());
         let (folder, state) = if args.resume { reopen(args, &lock)? } else { (None, None) };
-        let trainer = start_trainer(&file, slots, folder.as_ref(), state.as_ref())?;
-        file.limits.fit_model(trainer.context()).users()?;
+        let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
+        let last = state.as_ref().and_then(|state| state.checkpoint.as_deref());
+        let cast = cast::start(&file, &set, slots, checkpoints.as_deref().zip(last))?;
+        file.limits.fit_model(cast.context()).users()?;
         file.check().users()?;
         if let Some(folder) = &folder {
             same_run_file(folder, &file)?;
@@ -69,12 +78,11 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
                 return Err(lost_state(folder, &format!("does not fit the run: {problem}")));
             }
         }
-        let chat = chat::chat_format(&trainer)?;
+        let chat = chat::chat_format(cast.policy())?;
         let limits = (&file.limits).into();
         let rollout = Rollout::new(set, chat, limits, assembly, file.policy.system.clone(), file.failures.retries);
         let rollout = rollout.with_context(file.context.clone()).users()?.with_probe(file.probe.clone()).users()?;
-        rollout.check_policy("local", &trainer).users()?;
-        check_answer(&file, &rollout).await?;
+        check_probe(&file, &rollout, &cast).await?;
         let rollout = match lanes {
             Some(lanes) => rollout.in_lanes(lanes),
             None => rollout,
@@ -84,14 +92,21 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             Some(folder) => folder,
             None => RunFolder::create(&args.out, &file.resolved().ours()?)?,
         };
-        fill(&folder, &files, &lock, &trainer)?;
-        let mut session = Session::new(file, printer, folder, rollout, trainer, state, places)?;
+        fill(&folder, &files, &lock, cast.policy())?;
+        assets.keep(&folder)?;
+        let mut session = Session::new(file, printer, folder, rollout, cast, state, places)?;
         session.stages().await
     })
 }
 
-/// Looks whether the first task to be trained on has what the run's probe scores.
-async fn check_answer(file: &RunFile, rollout: &Rollout) -> CliResult<()> {
+/// Looks whether every seat's policy can do what the run's probe asks of it, and whether the first task to be trained on
+/// has what it scores.
+async fn check_probe(file: &RunFile, rollout: &Rollout, cast: &Cast) -> CliResult<()> {
+    for (seat, voice) in cast.seats.iter().zip(cast.voices()) {
+        if let Voice::Policy(policy) = voice {
+            rollout.check_policy(seat, policy).users()?;
+        }
+    }
     let task = TaskRef { split: file.environment.train.clone(), index: 0 };
     rollout.check_answer(&task, Seed(file.seed)).await.map_err(|error| {
         let near = match &error {
@@ -135,7 +150,8 @@ fn died_early(folder: &RunFolder) -> CliResult<bool> {
     let first = |id: &EpisodeId| id.stage == 0 && matches!(id.phase, Phase::Before | Phase::BeforeSampled);
     let checkpoints = state::checkpoints(&folder.reader().checkpoints_path())?;
     let named = checkpoints.iter().filter(|name| !name.starts_with('.'));
-    Ok(folder.reader().episodes()?.ids().iter().all(first) && named.into_iter().all(|name| *name == state::name(0, 0)))
+    Ok(folder.reader().episodes()?.ids().iter().all(first)
+        && named.into_iter().all(|name| cast::is_part_of(name, &state::name(0, 0))))
 }
 
 fn lost_state(folder: &RunFolder, problem: &str) -> CliError {
@@ -158,40 +174,13 @@ fn same_run_file(folder: &RunFolder, file: &RunFile) -> CliResult<()> {
     )))
 }
 
-/// The model: where the run left off, else as the run file says.
-fn start_trainer(
-    file: &RunFile,
-    slots: usize,
-    folder: Option<&RunFolder>,
-    state: Option<&State>,
-) -> CliResult<Trainer> {
-    let settings = Settings {
-        threads: file.threads,
-        slots,
-        deterministic: file.deterministic,
-        seed: Seed(file.seed).child("trainer"),
-        ..Settings::default()
-    };
-    let checkpoint = state.and_then(|state| state.checkpoint.as_deref());
-    if let (Some(folder), Some(checkpoint)) = (folder, checkpoint) {
-        let path = folder.reader().checkpoints_path().join(checkpoint);
-        let damaged = format!("`{}` cannot be used; restore it, or start a new run in another --out", path.display());
-        return Trainer::open(&path, &settings).users_as(damaged);
-    }
-    if let Some(checkpoint) = &file.policy.checkpoint {
-        return Trainer::open(checkpoint, &settings).users();
-    }
-    let tiny = file.policy.tiny.clone().unwrap_or_default();
-    Trainer::create(&tiny, &settings).users()
-}
-
 impl<'a> Session<'a> {
     fn new(
         file: RunFile,
         printer: &'a Printer,
         folder: RunFolder,
         rollout: Rollout,
-        trainer: Trainer,
+        cast: Cast,
         state: Option<State>,
         places: u32,
     ) -> CliResult<Self> {
@@ -205,20 +194,7 @@ impl<'a> Session<'a> {
         progress.rewind(&mut episodes, &mut metrics)?;
         let begun = progress.begun_before(Instant::now());
         let seed = Seed(file.seed);
-        Ok(Self {
-            file,
-            printer,
-            folder,
-            rollout,
-            trainer,
-            episodes,
-            metrics,
-            seed,
-            progress,
-            checkpoint,
-            places,
-            begun,
-        })
+        Ok(Self { file, printer, folder, rollout, cast, episodes, metrics, seed, progress, checkpoint, places, begun })
     }
 
     async fn stages(&mut self) -> CliResult<()> {
@@ -240,7 +216,9 @@ impl<'a> Session<'a> {
                 Stage::Sft(_) => false,
                 Stage::Rl(stage) => stage.settings().users()?.algorithm.kl_beta > 0.0,
             };
-            self.trainer.begin_stage(keeps_reference).await.ours()?;
+            for model in self.cast.trained() {
+                model.trainer.begin_stage(keeps_reference).await.ours()?;
+            }
             self.progress.begin(stage.name(), before);
             self.checkpoint().await?;
         }

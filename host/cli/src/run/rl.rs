@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use gymkhana_episode::{Ending, EpisodeRecord, Phase};
+use gymkhana_episode::{Ending, EpisodeRecord, Phase, Segment};
 use gymkhana_rollout::Sampling;
+use gymkhana_trainer::{RlSettings, StepMetrics};
 
 use super::Session;
 use super::batch::Batch;
@@ -21,14 +22,15 @@ impl Session<'_> {
             let since = Instant::now();
             let mut groups = self.play_step(stage, step, seen, &mut tasks).await?;
             let played = since.elapsed().as_secs_f64();
-            let figures = Figures::of(&groups);
+            let figures = Figures::of(&groups, self.cast.own_seats());
+            let rewards = seat_rewards(&groups, &self.cast.seats);
             if stage.shuffle_rewards {
                 self.shuffle_rewards(step, &mut groups);
             }
             let since = Instant::now();
-            let measured = self.trainer.rl_step(&groups, &settings).await.ours()?;
+            let mut measured = self.learn(&groups, &settings).await?;
             let trained = since.elapsed().as_secs_f64();
-            self.count_step(figures.episodes, figures.tokens);
+            self.count_step(figures.episodes, self.learnt_tokens(&groups));
             let more = [
                 ("reward", figures.reward),
                 ("success", figures.success),
@@ -39,6 +41,7 @@ impl Session<'_> {
                 ("seconds_play", played),
                 ("seconds_train", trained),
             ];
+            measured.extend(rewards);
             self.record_step(step, &measured, &more)?;
             let rate = figures.tokens as f64 / played;
             progress.at(
@@ -50,6 +53,29 @@ impl Session<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Lets every model that is trained learn from what its seats did; gives what was measured.
+    async fn learn(&self, groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> CliResult<StepMetrics> {
+        let mut measured = vec![];
+        for model in self.cast.trained() {
+            let settings = RlSettings { seats: Some(model.seats.clone()), ..settings.clone() };
+            measured.extend(model.named(model.trainer.rl_step(groups, &settings).await.ours()?));
+        }
+        Ok(measured)
+    }
+
+    /// How many tokens models that are trained have sampled.
+    fn learnt_tokens(&self, groups: &[Vec<EpisodeRecord>]) -> usize {
+        let seats = self.trained_seats();
+        let segments = groups.iter().flatten().flat_map(|record| &record.segments);
+        let learnt = segments.filter(|segment| segment.seat().is_some_and(|seat| seats.contains(&seat)));
+        learnt.map(Segment::sampled_len).sum()
+    }
+
+    /// The seats of models that are trained.
+    fn trained_seats(&self) -> Vec<u32> {
+        self.cast.trained().flat_map(|model| model.seats.iter().copied()).collect()
     }
 
     /// Plays a step's groups; those whose rewards do not differ are replaced by groups of other tasks, as often as the
@@ -83,7 +109,8 @@ impl Session<'_> {
             for group in &mut groups {
                 group.retain(|record| record.ending != Ending::Dropped && record.selected);
             }
-            kept.extend(groups.into_iter().filter(|group| stage.refills == 0 || rewards_differ(group)));
+            let seats = self.trained_seats();
+            kept.extend(groups.into_iter().filter(|group| stage.refills == 0 || rewards_differ(group, &seats)));
             if kept.len() as u32 == stage.groups {
                 break;
             }
@@ -111,9 +138,29 @@ impl Session<'_> {
     }
 }
 
-/// Whether a group's rewards differ, so that something can be learnt from them.
-fn rewards_differ(group: &[EpisodeRecord]) -> bool {
-    group.iter().any(|record| record.rewards != group[0].rewards)
+/// Whether a group's rewards of a seat differ that is trained, so that something can be learnt from them.
+fn rewards_differ(group: &[EpisodeRecord], trained: &[u32]) -> bool {
+    trained.iter().any(|seat| group.iter().any(|record| reward_of(record, *seat) != reward_of(&group[0], *seat)))
+}
+
+/// A seat's reward; 0 in an episode that has none.
+fn reward_of(record: &EpisodeRecord, seat: u32) -> f64 {
+    record.rewards.get(seat as usize).copied().unwrap_or(0.0)
+}
+
+/// The mean reward of each seat, where there are several.
+fn seat_rewards(groups: &[Vec<EpisodeRecord>], seats: &[String]) -> StepMetrics {
+    if seats.len() < 2 {
+        return vec![];
+    }
+    let mean = |seat: u32| mean(groups, |record| reward_of(record, seat));
+    (0..).zip(seats).map(|(seat, name)| (format!("{name}/reward"), mean(seat))).collect()
+}
+
+/// A mean over a step's episodes.
+fn mean(groups: &[Vec<EpisodeRecord>], value: impl Fn(&EpisodeRecord) -> f64) -> f64 {
+    let values: Vec<f64> = groups.iter().flatten().map(value).collect();
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// What a step's episodes look like.
@@ -121,24 +168,23 @@ struct Figures {
     episodes: usize,
     tokens: usize,
     failures: usize,
-    /// Means over the episodes.
+    /// Means over the episodes, of the reward over the policy's own seats too.
     reward: f64,
     success: f64,
     calls: f64,
 }
 
 impl Figures {
-    fn of(groups: &[Vec<EpisodeRecord>]) -> Self {
+    fn of(groups: &[Vec<EpisodeRecord>], own_seats: &[u32]) -> Self {
         let records = || groups.iter().flatten();
-        let episodes = records().count();
-        let mean = |value: fn(&EpisodeRecord) -> f64| records().map(value).sum::<f64>() / episodes.max(1) as f64;
+        let own_reward = |record: &EpisodeRecord| own_seats.iter().map(|seat| reward_of(record, *seat)).sum::<f64>();
         Self {
-            episodes,
+            episodes: records().count(),
             tokens: records().map(EpisodeRecord::sampled_tokens).sum(),
             failures: records().filter(|record| !record.failures.is_empty()).count(),
-            reward: mean(|record| record.rewards.first().copied().unwrap_or(0.0)),
-            success: mean(|record| f64::from(u8::from(record.success))),
-            calls: mean(|record| record.calls() as f64),
+            reward: mean(groups, own_reward) / own_seats.len().max(1) as f64,
+            success: mean(groups, |record| f64::from(u8::from(record.success))),
+            calls: mean(groups, |record| record.calls() as f64),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use gymkhana_episode::{Ending, EpisodeRecord, Failure, Phase, Segment};
 use gymkhana_rollout::Sampling;
+use gymkhana_trainer::{SftSettings, StepMetrics};
 
 use super::Session;
 use super::batch::Batch;
@@ -59,10 +60,11 @@ impl Barren {
     }
 }
 
-/// What is imitated: the segments of the episodes that the oracle solved.
-fn demonstrations(groups: &[Vec<EpisodeRecord>]) -> Vec<Segment> {
+/// What is imitated: what these seats said in the episodes that the oracle solved.
+fn demonstrations(groups: &[Vec<EpisodeRecord>], seats: &[u32]) -> Vec<Segment> {
     let solved = groups.iter().flatten().filter(|record| record.success);
-    solved.flat_map(|record| record.segments.clone()).collect()
+    let segments = solved.flat_map(|record| &record.segments);
+    segments.filter(|segment| segment.seat().is_some_and(|seat| seats.contains(&seat))).cloned().collect()
 }
 
 impl Session<'_> {
@@ -75,9 +77,8 @@ impl Session<'_> {
             let tasks = tasks.take(step * u64::from(stage.batch), u64::from(stage.batch));
             let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::Greedy);
             let groups = self.play(&batch, None).await?;
-            let demonstrations = demonstrations(&groups);
-            let tokens = demonstrations.iter().map(Segment::sampled_len).sum();
-            let message = if demonstrations.is_empty() {
+            let solved = groups.iter().flatten().filter(|record| record.success).count();
+            let message = if solved == 0 {
                 barren.add(&groups);
                 let at_last =
                     step + 1 == stage.steps && self.progress.current.as_ref().is_none_or(|it| it.episodes == 0);
@@ -89,9 +90,9 @@ impl Session<'_> {
                 "nothing to imitate".to_owned()
             } else {
                 barren = Barren::default();
-                let measured = self.trainer.sft_step(&demonstrations, &settings).await.ours()?;
-                self.count_step(demonstrations.len(), tokens);
-                self.record_step(step, &measured, &[("demonstrations", demonstrations.len() as f64)])?;
+                let (measured, tokens) = self.imitate(&groups, &settings).await?;
+                self.count_step(solved, tokens);
+                self.record_step(step, &measured, &[("demonstrations", solved as f64)])?;
                 let loss = measured.iter().find(|(name, _)| name == "loss").map_or(f64::NAN, |(_, loss)| *loss);
                 format!("loss {loss:.3}")
             };
@@ -101,6 +102,21 @@ impl Session<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Lets every model that is trained imitate what its seats did; gives what was measured, and how many tokens there
+    /// were to imitate.
+    async fn imitate(&self, groups: &[Vec<EpisodeRecord>], settings: &SftSettings) -> CliResult<(StepMetrics, usize)> {
+        let (mut measured, mut tokens) = (vec![], 0);
+        for model in self.cast.trained() {
+            let segments = demonstrations(groups, &model.seats);
+            let own: usize = segments.iter().map(Segment::sampled_len).sum();
+            if own > 0 {
+                tokens += own;
+                measured.extend(model.named(model.trainer.sft_step(&segments, settings).await.ours()?));
+            }
+        }
+        Ok((measured, tokens))
     }
 
     /// How many training steps the stage has taken.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Session;
 use super::batch::Failures;
+use super::cast::is_part_of;
 use super::evaluate::Success;
 use crate::error::{Blame, CliResult};
 use crate::runfile::Stage;
@@ -145,14 +146,17 @@ impl Session<'_> {
         let stage = self.progress.stage;
         let name = name(stage, step);
         let folder = self.folder.reader().checkpoints_path();
-        let path = folder.join(&name);
-        if path.exists() {
-            // A run that died between the checkpoint and its mention comes here again.
-            std::fs::remove_dir_all(&path).ours()?;
-        }
         let position = serde_json::json!({ "stage": stage, "step": step });
-        let full = format!("cannot write the checkpoint `{}`; free space and run again with --resume", path.display());
-        self.trainer.save(&path, &position).await.users_as(full)?;
+        for model in self.cast.trained() {
+            let path = folder.join(model.checkpoint(&name));
+            if path.exists() {
+                // A run that died between the checkpoint and its mention comes here again.
+                std::fs::remove_dir_all(&path).ours()?;
+            }
+            let full =
+                format!("cannot write the checkpoint `{}`; free space and run again with --resume", path.display());
+            model.trainer.save(&path, &position).await.users_as(full)?;
+        }
         self.episodes.commit()?;
         self.checkpoint = Some(name.clone());
         self.write_state()?;
@@ -181,7 +185,7 @@ pub(super) fn checkpoints(folder: &Path) -> CliResult<Vec<String>> {
 pub(super) fn forget_checkpoints(folder: &Path, stage: usize, keep: Option<&str>) -> CliResult<()> {
     for name in checkpoints(folder)? {
         let of_stage = name.trim_start_matches('.').starts_with(&format!("{stage}-"));
-        if of_stage && Some(name.as_str()) != keep {
+        if of_stage && !keep.is_some_and(|keep| is_part_of(&name, keep)) {
             std::fs::remove_dir_all(folder.join(name)).ours()?;
         }
     }

@@ -3,9 +3,11 @@
 //! Reading has three stages: text to a TOML table with `--set` laid over it, the table to typed sections that
 //! refuse every key they do not know, and a check of ranges and of what the sections say of each other.
 
+mod grants;
 mod hint;
 mod overlay;
 mod sandbox;
+mod seats;
 mod sections;
 mod stages;
 
@@ -14,8 +16,10 @@ use std::path::{Path, PathBuf};
 use gymkhana_rollout::{ContextStrategy, TurnProbe};
 use serde::{Deserialize, Serialize};
 
+pub use grants::{HttpSection, ModelSection, PluginSection};
 pub use hint::did_you_mean;
-pub use sandbox::{PluginSection, SandboxSection};
+pub use sandbox::SandboxSection;
+pub use seats::{SeatPolicy, SeatSection};
 pub use sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, Options, PolicySection, RewardSection,
     ToolSection,
@@ -82,6 +86,9 @@ pub struct RunFile {
     /// The model.
     #[serde(default)]
     pub policy: PolicySection,
+    /// Who plays the environment's seats, by their names; those that are left out share the policy.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub seats: std::collections::BTreeMap<String, SeatSection>,
     /// The environment's options and splits.
     #[serde(default)]
     pub environment: EnvironmentSection,
@@ -103,9 +110,12 @@ pub struct RunFile {
     /// What bounds a plugin's call.
     #[serde(default)]
     pub sandbox: SandboxSection,
-    /// How far plugins are trusted, by name.
+    /// How far plugins are trusted and what they are granted, by name.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub plugins: std::collections::BTreeMap<String, PluginSection>,
+    /// The models that plugins may ask, by the name that the run file gives them.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub models: std::collections::BTreeMap<String, ModelSection>,
     /// What failures cost and how many are too many.
     #[serde(default)]
     pub failures: FailuresSection,
@@ -179,6 +189,7 @@ impl RunFile {
             return Err(RunFileError::Contradiction("the run has no stage: add one [[stages]] section".to_owned()));
         }
         self.policy.check()?;
+        self.seats.iter().try_for_each(|(name, seat)| seat.check(name, &self.policy))?;
         self.environment.check()?;
         self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
         self.limits.check()?;
@@ -187,7 +198,8 @@ impl RunFile {
         let weight = self.probe.as_ref().map_or(0.0, TurnProbe::weight);
         sections::check_range("probe.weight", weight, -1e6..=1e6, "a number from -1000000 to 1000000")?;
         self.sandbox.check()?;
-        self.plugins.iter().try_for_each(|(name, plugin)| plugin.check(name, &self.sandbox))?;
+        self.plugins.iter().try_for_each(|(name, plugin)| plugin.check(name, &self.sandbox, &self.models))?;
+        self.models.iter().try_for_each(|(name, model)| model.check(name, &self.plugins))?;
         self.failures.check()?;
         self.evaluation.check()?;
         for (index, stage) in self.stages.iter().enumerate() {
@@ -196,16 +208,25 @@ impl RunFile {
                 return Err(RunFileError::Contradiction(message));
             }
             stage.check()?;
-            if matches!(stage, Stage::Sft(_)) && self.context.asks_for_notes() {
-                let message = format!(
-                    "stage `{}` learns from an oracle, which writes no summaries: choose another context.strategy, or \
-                     leave the stage out",
-                    stage.name()
-                );
-                return Err(RunFileError::Contradiction(message));
-            }
         }
-        Ok(())
+        self.check_notes()
+    }
+
+    /// Refuses oracles where policies are asked for notes, as they write none.
+    fn check_notes(&self) -> Result<(), RunFileError> {
+        if !self.context.asks_for_notes() {
+            return Ok(());
+        }
+        let stage = self.stages.iter().find(|stage| matches!(stage, Stage::Sft(_)));
+        let stage = stage.map(|stage| format!("stage `{}` learns from", stage.name()));
+        let seat = self.seats.iter().find(|(_, section)| section.policy == SeatPolicy::Oracle);
+        let seat = seat.map(|(name, _)| format!("seats.{name} is played by"));
+        match stage.or(seat) {
+            Some(who) => Err(RunFileError::Contradiction(format!(
+                "{who} an oracle, which writes no summaries: choose another context.strategy, or do without the oracle"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The file as it was understood, every default written out.

@@ -1,4 +1,4 @@
-//! The sections of a run file that say what plugins may use and which of them share an instance.
+//! The section of a run file that says what every plugin may use.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -85,26 +85,5 @@ impl From<&SandboxSection> for gymkhana_sandbox::Limits {
             log_bytes: section.log_kib << 10,
             ..Self::default()
         }
-    }
-}
-
-/// How far a plugin is trusted.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PluginSection {
-    /// Whether many episodes share one instance of it; `sandbox.shared_episodes` says how many.
-    pub shared: bool,
-}
-
-impl PluginSection {
-    /// Refuses what contradicts itself: what a call costs in a shared instance depends on the others in it.
-    pub(super) fn check(&self, plugin: &str, sandbox: &SandboxSection) -> Result<(), RunFileError> {
-        if !self.shared || (sandbox.fuel_per_call, sandbox.fuel_per_episode) == (None, None) {
-            return Ok(());
-        }
-        Err(RunFileError::Contradiction(format!(
-            "plugins.{plugin}.shared and [sandbox] fuel cannot both be set: what a call costs in a shared instance \
-             depends on the other episodes in it; leave one of them out"
-        )))
     }
 }

@@ -46,6 +46,37 @@ group_size = 4
 optimizer = { learning_rate = 1e-2 }
 "#;
 
+/// A game of two seats as a component.
+pub const TIC_TAC_TOE: &str = "plugins/tic-tac-toe.wasm";
+
+/// The smallest run of a game. Half of the squares are taken, and the model learns no more of the expert than that a
+/// move is a digit: most moves are forbidden ones, and rewards differ.
+pub const SMALL_GAME: &str = r#"
+seed = 1
+success = "environment.success"
+limits = { turns = 8, reply_tokens = 2 }
+evaluation = { tasks = 2, sampled = false }
+environment = { options = { opening = 4 } }
+
+[policy]
+slots = 8
+tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 512 }
+
+[[stages]]
+kind = "sft"
+steps = 30
+batch = 4
+checkpoint_every = 10
+optimizer = { learning_rate = 2e-2 }
+
+[[stages]]
+kind = "rl"
+steps = 4
+groups = 4
+group_size = 4
+optimizer = { learning_rate = 1e-2 }
+"#;
+
 /// What a command came to.
 #[derive(Debug)]
 pub struct Outcome {
@@ -62,6 +93,15 @@ impl Outcome {
     pub fn succeeded(self) -> String {
         assert_eq!(self.code, Some(0), "{self:?}");
         self.results
+    }
+
+    /// What a user's mistake was told, under a title: one message on standard error and nothing else.
+    pub fn mistake(&self, title: &str) -> String {
+        assert_eq!(self.code, Some(2), "{title}: {self:?}");
+        assert_eq!(self.results, "", "{title}: a mistake has no result");
+        assert_eq!(self.talk.matches("error: ").count(), 1, "{title}: {}", self.talk);
+        assert!(!self.talk.contains("panicked"), "{title}: {}", self.talk);
+        format!("--- {title}\n{}\n", self.talk.trim_end())
     }
 }
 

@@ -3,8 +3,9 @@
 
 use gymkhana_episode::{
     Boundary, Call, CallCost, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Evidence,
-    Failure, FailureKind, Function, Media, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, Reading, Score,
-    SeatFunctions, SeatRewards, Seed, Segment, Stream, TaskRef, Timing, Turn, Value,
+    Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, Media, ModelMessage, ModelReply, ModelRequest,
+    NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, Question, Reading, Refused, Reply, Score, SeatFunctions,
+    SeatRewards, Seed, Segment, Speaks, Stream, TaskRef, Timing, Turn, Value,
 };
 
 /// The `number`-th episode of a run: eight members a group, four groups a step.
@@ -55,6 +56,7 @@ pub fn record(number: u64) -> EpisodeRecord {
         turn_rewards: several(random, |random| several(random, double)),
         success: random.below(2) == 0,
         failures: several(random, failure),
+        exchanges: several(random, exchange),
         costs: several(random, cost),
         timing: Timing { total_ms: double(random), policy_ms: double(random), ..Timing::default() },
     }
@@ -65,6 +67,40 @@ fn cost(random: &mut Stream) -> CallCost {
     let fuel = (random.below(2) == 0).then(|| random.bits());
     let memory_bytes = (random.below(2) == 0).then(|| random.bits());
     CallCost { at, during: words(random), cost: Cost { running_us: double(random), fuel, memory_bytes } }
+}
+
+fn exchange(random: &mut Stream) -> Exchange {
+    let (question, reply) = match random.below(3) {
+        0 => (
+            Question::Http(HttpRequest {
+                method: words(random),
+                url: words(random),
+                headers: several(random, |random| (words(random), words(random))),
+                body: bytes(random),
+                timeout_ms: random.bits() as u32,
+            }),
+            Reply::Http(HttpResponse { status: random.bits() as u16, headers: vec![], body: bytes(random) }),
+        ),
+        1 => (
+            Question::Model(ModelRequest {
+                messages: several(random, |random| ModelMessage { role: Speaks::User, content: content(random) }),
+                max_tokens: random.bits() as u32,
+                temperature: single(random),
+                stop: several(random, words),
+            }),
+            Reply::Model(ModelReply {
+                text: words(random),
+                cut: random.below(2) == 0,
+                prompt_tokens: random.bits() as u32,
+                completion_tokens: random.bits() as u32,
+            }),
+        ),
+        _ => (
+            Question::Tool(Call { id: words(random), name: words(random), arguments: words(random) }),
+            Reply::Refused(Refused::Failed(words(random))),
+        ),
+    };
+    Exchange { at: failure(random).at, during: words(random), question, reply }
 }
 
 fn several<T>(random: &mut Stream, of: impl Fn(&mut Stream) -> T) -> Vec<T> {

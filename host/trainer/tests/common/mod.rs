@@ -95,6 +95,7 @@ pub fn episode(group: u32, member: u32, segment: Segment, reward: f64) -> Episod
         success: reward > 0.0,
         selected: true,
         failures: Vec::new(),
+        exchanges: vec![],
         costs: vec![],
         timing: Timing::default(),
     }

@@ -1,0 +1,221 @@
+//! Who plays which seat: the run's policy, models beside it, or the environment's oracle.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gymkhana_episode::Seed;
+use gymkhana_rollout::{PluginSet, Policy, Voice};
+use gymkhana_sandbox::Optional;
+use gymkhana_trainer::{Settings, StepMetrics, Trainer};
+
+use crate::error::{Blame, CliError, CliResult};
+use crate::runfile::{RunFile, SeatPolicy, SeatSection, did_you_mean};
+
+/// A seat with its binding.
+struct Binding<'a> {
+    /// Its place in the environment's list.
+    seat: u32,
+    name: &'a str,
+    section: SeatSection,
+}
+
+/// A model and the seats that it plays.
+#[derive(Clone)]
+pub(super) struct Model {
+    /// The seat whose own it is, with its name; none for the run's policy.
+    own: Option<(u32, String)>,
+    /// Generates, and learns if it is trained.
+    pub trainer: Trainer,
+    /// Whether its weights move.
+    trained: bool,
+    /// The seats that it plays.
+    pub seats: Vec<u32>,
+}
+
+impl Model {
+    /// What was measured of it, under names that no other model's figures have.
+    pub fn named(&self, measured: StepMetrics) -> StepMetrics {
+        match &self.own {
+            Some((_, name)) => measured.into_iter().map(|(key, value)| (format!("{name}/{key}"), value)).collect(),
+            None => measured,
+        }
+    }
+
+    /// The name of its part of a checkpoint.
+    pub fn checkpoint(&self, checkpoint: &str) -> String {
+        self.own.as_ref().map_or_else(|| checkpoint.to_owned(), |(seat, _)| part(checkpoint, *seat))
+    }
+}
+
+/// Stands between a checkpoint's name and the seat whose part it is.
+const SEAT: &str = "-seat";
+
+/// The name of a separate seat's part; it has the seat's number, since its name could be no file's.
+fn part(checkpoint: &str, seat: u32) -> String {
+    format!("{checkpoint}{SEAT}{seat}")
+}
+
+/// Whether a folder of this name is a part of a checkpoint.
+pub(super) fn is_part_of(name: &str, checkpoint: &str) -> bool {
+    name.strip_prefix(checkpoint).is_some_and(|rest| rest.is_empty() || rest.starts_with(SEAT))
+}
+
+/// Who plays.
+#[derive(Clone)]
+pub(super) struct Cast {
+    /// The run's policy, then the models of single seats.
+    models: Vec<Model>,
+    /// The seats' names.
+    pub seats: Vec<String>,
+}
+
+impl Cast {
+    /// The run's policy.
+    pub fn policy(&self) -> &Trainer {
+        &self.models[0].trainer
+    }
+
+    /// The seats that the run's policy plays.
+    pub fn own_seats(&self) -> &[u32] {
+        &self.models[0].seats
+    }
+
+    /// The models whose weights move, the run's policy first.
+    pub fn trained(&self) -> impl Iterator<Item = &Model> {
+        self.models.iter().filter(|model| model.trained)
+    }
+
+    /// The most tokens that every model's context has room for.
+    pub fn context(&self) -> usize {
+        self.models.iter().map(|model| model.trainer.context()).min().unwrap_or(0)
+    }
+
+    /// Who speaks for each seat.
+    pub fn voices(&self) -> Vec<Voice<'_>> {
+        let model = |seat| self.models.iter().find(|model| model.seats.contains(&seat));
+        let voice = |seat| model(seat).map_or(Voice::Oracle, |model| Voice::Policy(&model.trainer));
+        (0..self.seats.len() as u32).map(voice).collect()
+    }
+}
+
+/// Checks the run file's seats against the environment's.
+pub(super) fn check(file: &RunFile, plugins: &PluginSet) -> CliResult<()> {
+    let environment = &plugins.environment().plugin;
+    let (name, seats) = (environment.name(), plugins.seat_names());
+    if let Some(wrong) = file.seats.keys().find(|seat| !seats.contains(seat)) {
+        let near = did_you_mean(wrong, seats.iter().map(String::as_str));
+        return Err(CliError::mistake(format!(
+            "the run file has [seats.{wrong}], but environment `{name}` has no such seat; its seats are `{}`{near}",
+            seats.join("`, `")
+        )));
+    }
+    let bindings = bindings(&file.seats, seats);
+    if !bindings.iter().any(|binding| binding.section.policy == SeatPolicy::Shared) {
+        return Err(CliError::mistake(format!(
+            "[seats] leaves the run's policy no seat of environment `{name}` to play, so that nothing would be trained; \
+             set the policy of one of `{}` to \"shared\"",
+            seats.join("`, `")
+        )));
+    }
+    let expert = bindings.iter().find(|binding| binding.section.policy == SeatPolicy::Oracle);
+    match expert.filter(|_| !environment.offers(Optional::Oracle)) {
+        Some(Binding { name: seat, .. }) => Err(CliError::mistake(format!(
+            "seats.{seat}.policy is \"oracle\", but environment `{name}` has no oracle; set it to \"shared\", \"frozen\" \
+             or \"separate\""
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Every seat with its binding; those that the run file does not name share the run's policy.
+fn bindings<'a>(sections: &BTreeMap<String, SeatSection>, seats: &'a [String]) -> Vec<Binding<'a>> {
+    let section = |name| sections.get(name).cloned().unwrap_or_default();
+    (0..).zip(seats).map(|(seat, name)| Binding { seat, name, section: section(name) }).collect()
+}
+
+/// Starts the models: where the run left off, in the folder of checkpoints by the last one's name, else as the run file
+/// says. `slots` is how many conversations each generates side by side.
+pub(super) fn start(
+    file: &RunFile,
+    plugins: &PluginSet,
+    slots: usize,
+    left_off: Option<(&Path, &str)>,
+) -> CliResult<Cast> {
+    let settings = Settings {
+        threads: file.threads,
+        slots,
+        deterministic: file.deterministic,
+        seed: Seed(file.seed).child("trainer"),
+        ..Settings::default()
+    };
+    let bindings = bindings(&file.seats, plugins.seat_names());
+    let shared = bindings.iter().filter(|binding| binding.section.policy == SeatPolicy::Shared);
+    let seats = shared.map(|binding| binding.seat).collect();
+    let trainer = match left_off {
+        Some((folder, checkpoint)) => reopen(&folder.join(checkpoint), &settings)?,
+        None => first_weights(file, &settings)?,
+    };
+    let mut models = vec![Model { own: None, trainer, trained: true, seats }];
+    for Binding { seat, name, section } in bindings {
+        let trained = match section.policy {
+            SeatPolicy::Shared | SeatPolicy::Oracle => continue,
+            SeatPolicy::Frozen => false,
+            SeatPolicy::Separate => true,
+        };
+        let settings = Settings { seed: settings.seed.child("seat").child(seat), ..settings.clone() };
+        let trainer = match (left_off.filter(|_| trained), &section.checkpoint) {
+            (Some((folder, checkpoint)), _) => reopen(&folder.join(part(checkpoint, seat)), &settings)?,
+            (None, Some(folder)) => Trainer::open(folder, &settings)
+                .users_as(format!("seats.{name}.checkpoint cannot be used; name the folder of a model"))?,
+            (None, None) => first_weights(file, &settings)?,
+        };
+        same_format(&models[0].trainer, &trainer, name)?;
+        models.push(Model { own: Some((seat, name.to_owned())), trainer, trained, seats: vec![seat] });
+    }
+    Ok(Cast { models, seats: plugins.seat_names().to_vec() })
+}
+
+/// A model where the run left off.
+fn reopen(path: &Path, settings: &Settings) -> CliResult<Trainer> {
+    let damaged = format!("`{}` cannot be used; restore it, or start a new run in another --out", path.display());
+    Trainer::open(path, settings).users_as(damaged)
+}
+
+/// The weights with which the run's policy begins.
+fn first_weights(file: &RunFile, settings: &Settings) -> CliResult<Trainer> {
+    if let Some(checkpoint) = &file.policy.checkpoint {
+        return Trainer::open(checkpoint, settings).users();
+    }
+    let tiny = file.policy.tiny.clone().unwrap_or_default();
+    Trainer::create(&tiny, settings).users()
+}
+
+/// All seats of an episode are played in one chat format.
+fn same_format(policy: &Trainer, other: &Trainer, seat: &str) -> CliResult<()> {
+    let text = |trainer: &Trainer, wanted: &str| {
+        trainer.files().iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned())
+    };
+    let differs = |name: &&str| text(policy, name) != text(other, name);
+    match ["tokenizer.json", "chat_template.jinja"].into_iter().find(differs) {
+        Some(name) => Err(CliError::mistake(format!(
+            "the model of seats.{seat} has another {name} than the run's policy, and all seats of a run share one chat \
+             format; give it a model of the same family"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_checkpoint_are_told_from_others() {
+        for part in ["0-000010", "0-000010-seat1", "0-000010-seat12"] {
+            assert!(is_part_of(part, "0-000010"), "{part}");
+        }
+        for other in ["0-0000101", "0-000010-old", "1-000010", "0-00001"] {
+            assert!(!is_part_of(other, "0-000010"), "{other}");
+        }
+    }
+}

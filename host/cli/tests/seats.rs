@@ -1,0 +1,178 @@
+//! Games whose seats are played by the run's policy, by another model, by weights that stay, and by the oracle.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use common::{Desk, SMALL_GAME, TIC_TAC_TOE, files_below};
+use gymkhana_episode::{EpisodeRecord, Phase, Segment};
+use serde_json::Value;
+
+/// A desk on which the small game ended, with these bindings.
+fn played(bindings: &str) -> Desk {
+    let desk = Desk::with_run_file(&format!("{SMALL_GAME}\n{bindings}"));
+    desk.run(TIC_TAC_TOE, &[]).succeeded();
+    let episodes = desk.episodes().len();
+    let replayed = desk.host(&["replay", "out"]).succeeded();
+    assert_eq!(replayed, format!("{episodes} episodes replayed, every byte equal: {episodes}\n"));
+    desk
+}
+
+/// What was measured in the steps of a stage.
+fn metrics(desk: &Desk, stage: u64) -> Vec<Value> {
+    let text = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.filter(|line| line["stage"] == stage).map(|line| line["values"].clone()).collect()
+}
+
+fn checkpoints(desk: &Desk) -> BTreeSet<String> {
+    let files = files_below(&desk.path("out/checkpoints"));
+    files.into_iter().filter_map(|(path, _)| Some(path.split_once('/')?.0.to_owned())).collect()
+}
+
+/// What a seat was given and said in the training episodes of a step.
+fn segments(records: &[EpisodeRecord], phase: Phase, step: u64, seat: u32) -> Vec<Segment> {
+    let of_step = records.iter().filter(|record| (record.id.phase, record.id.step) == (phase, step));
+    of_step.flat_map(|record| record.segments.clone()).filter(|segment| segment.seat() == Some(seat)).collect()
+}
+
+fn sampled(segments: &[Segment]) -> usize {
+    segments.iter().map(Segment::sampled_len).sum()
+}
+
+/// The weight versions that sampled a seat's tokens in a step.
+fn versions(records: &[EpisodeRecord], step: u64, seat: u32) -> BTreeSet<u32> {
+    let segments = segments(records, Phase::Train, step, seat);
+    let tokens = segments.iter().flat_map(|segment| segment.versions.iter().zip(&segment.sampled));
+    tokens.filter(|(_, sampled)| **sampled).map(|(version, _)| *version).collect()
+}
+
+#[test]
+fn seats_share_the_policy_unless_the_run_file_says_otherwise() {
+    let desk = played("");
+    assert_eq!(checkpoints(&desk), ["0-000030", "1-000004"].map(str::to_owned).into());
+    let records = desk.episodes();
+    let mut moved = 0.0;
+    for (step, values) in (0..).zip(metrics(&desk, 1)) {
+        let own = [0, 1].map(|seat| sampled(&segments(&records, Phase::Train, step, seat)));
+        assert_eq!(values["tokens"], (own[0] + own[1]) as f64);
+        moved += values["updates"].as_f64().expect("a number");
+        // A game that takes what it pays.
+        let [x, o] = ["x/reward", "o/reward"].map(|name| values[name].as_f64().expect("a number"));
+        assert!((x + o).abs() < 1e-12 && values["reward"].as_f64().expect("a number").abs() < 1e-12, "{values}");
+    }
+    assert!(moved >= 2.0, "rewards differ, and the weights move");
+    assert!(metrics(&desk, 1)[0].get("o/loss").is_none());
+}
+
+#[test]
+fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
+    let desk = played("[seats.o]\npolicy = \"separate\"\n");
+    let names = ["0-000030", "0-000030-seat1", "1-000004", "1-000004-seat1"];
+    assert_eq!(checkpoints(&desk), names.map(str::to_owned).into());
+    let weights =
+        |name: &str| fs::read(desk.path(&format!("out/checkpoints/{name}/model.safetensors"))).expect("weights");
+    assert_ne!(weights("1-000004"), weights("1-000004-seat1"));
+    let records = desk.episodes();
+    for (stage, phase, steps) in [(0, Phase::Demonstration, 30), (1, Phase::Train, 4)] {
+        let lines = metrics(&desk, stage);
+        assert_eq!(lines.len(), steps);
+        for (step, values) in (0..).zip(lines) {
+            for (seat, name) in [(0, "tokens"), (1, "o/tokens")] {
+                let own = sampled(&segments(&records, phase, step, seat));
+                // Where X won at once, O has nothing to show.
+                let learnt = values[name].as_f64().unwrap_or(0.0);
+                assert_eq!(learnt, own as f64, "stage {stage}, step {step}, seat {seat}");
+            }
+            assert_eq!(values["o/loss"].is_number(), values["o/tokens"].is_number());
+        }
+    }
+    let summary = common::json(&desk.path("out/summary.json"));
+    let said = (0..4).map(|step| [0, 1].map(|seat| sampled(&segments(&records, Phase::Train, step, seat))));
+    assert_eq!(summary["stages"][1]["tokens"], said.map(|own| own[0] + own[1]).sum::<usize>());
+    // Each has versions of its own, which grow as its own weights move.
+    let imitated = metrics(&desk, 0).iter().filter(|values| values["o/loss"].is_number()).count() as u32;
+    assert!((15..=30).contains(&imitated), "{imitated}");
+    for (seat, updates, begun) in [(0, "updates", 30), (1, "o/updates", imitated)] {
+        let mut version = begun;
+        for (step, values) in (0..).zip(metrics(&desk, 1)) {
+            assert_eq!(versions(&records, step, seat), [version].into(), "seat {seat} in step {step}");
+            version += values[updates].as_f64().expect("a number") as u32;
+        }
+        assert!(version > begun, "seat {seat} has learnt");
+    }
+    let both = |record: &&EpisodeRecord| record.id.phase == Phase::Train && record.segments.len() == 2;
+    let id = records.iter().find(both).expect("a game in which both move").id.to_string();
+    let shown = desk.host(&["show", "out", "--episode", &id]).succeeded();
+    assert!(shown.contains("by weight version 30 (seat 0), ") && shown.contains(" (seat 1)"), "{shown}");
+}
+
+#[test]
+fn frozen_seats_keep_the_weights_that_they_were_given() {
+    let first = Desk::with_run_file(SMALL_GAME);
+    first.run(TIC_TAC_TOE, &["--set", "stages.rl.steps=1"]).succeeded();
+    let trained = first.path("out/checkpoints/1-000001");
+    let given = format!("[seats.o]\npolicy = \"frozen\"\ncheckpoint = \"{}\"\n", trained.display());
+    let desk = played(&given);
+    assert_eq!(checkpoints(&desk), ["0-000030", "1-000004"].map(str::to_owned).into());
+    let records = desk.episodes();
+    let frozen = versions(&records, 0, 1);
+    assert_eq!(frozen.len(), 1);
+    let lines = metrics(&desk, 1);
+    for (step, values) in (0..).zip(&lines) {
+        assert_eq!(versions(&records, step, 1), frozen);
+        assert_eq!(values["tokens"], sampled(&segments(&records, Phase::Train, step, 0)) as f64);
+        assert!(values.get("o/loss").is_none() && values["o/reward"].is_number());
+    }
+    assert_ne!(versions(&records, 3, 0), versions(&records, 0, 0), "the policy itself has learnt");
+    // The weights that the run began with are there when it began with a checkpoint.
+    let from = SMALL_GAME.replace("tiny = {", &format!("checkpoint = \"{}\" # {{", trained.display()));
+    let desk = Desk::with_run_file(&format!("{from}\n[seats.o]\npolicy = \"frozen\"\n"));
+    desk.run(TIC_TAC_TOE, &[]).succeeded();
+    assert_eq!(versions(&desk.episodes(), 3, 1), frozen);
+}
+
+#[test]
+fn the_oracle_takes_a_seat_and_nobody_learns_its_tokens() {
+    let desk = played("[seats.o]\npolicy = \"oracle\"\n");
+    let records = desk.episodes();
+    for (step, values) in (0..).zip(metrics(&desk, 1)) {
+        assert_eq!(values["tokens"], sampled(&segments(&records, Phase::Train, step, 0)) as f64);
+        // Who plays perfectly loses only where the opening has lost already.
+        assert!(values["o/reward"].as_f64().is_some_and(|reward| reward > -0.5), "{values}");
+        assert!(values["reward"] == values["x/reward"], "the reward is that of the policy's own seats");
+    }
+    let own = (0..4).map(|step| sampled(&segments(&records, Phase::Train, step, 0))).sum::<usize>();
+    assert_eq!(
+        common::json(&desk.path("out/summary.json"))["stages"][1]["tokens"],
+        own,
+        "what was learnt, and no more"
+    );
+    for (step, values) in (0..).zip(metrics(&desk, 0)) {
+        assert_eq!(values["tokens"], sampled(&segments(&records, Phase::Demonstration, step, 0)) as f64);
+    }
+    let expert = segments(&records, Phase::Train, 0, 1);
+    let certain = |segment: &Segment| segment.log_probs.iter().all(|log_prob| *log_prob == 0.0);
+    assert!(!expert.is_empty() && expert.iter().all(certain));
+}
+
+/// Each as a run file would have it; forks in front of every turn come to the recorded end.
+#[test]
+fn every_game_is_trained_on_and_replayed() {
+    for (game, environment) in [
+        ("tic-tac-toe", "{ options = { opening = 3, first = \"alternate\" } }"),
+        ("kuhn-poker", "{ held_out = \"train\", options = { alpha = 0.1 } }"),
+        ("negotiation", "{ options = { turns = 4 } }"),
+    ] {
+        let desk = Desk::with_run_file(SMALL_GAME);
+        let plugins = format!("plugins/{game}.wasm");
+        let environment = format!("environment={environment}");
+        let sets = [environment.as_str(), "limits.reply_tokens=16", "stages.sft.steps=4", "stages.rl.steps=1"];
+        desk.run(&plugins, &sets.map(|set| ["--set", set]).concat()).succeeded();
+        let replayed = desk.host(&["replay", "out", "--forks"]).succeeded();
+        let all = desk.episodes().len();
+        let told = format!("every byte equal: {all}\nforks that came to the recorded end: those of {all}\n");
+        assert!(replayed.ends_with(&told), "{game}: {replayed}");
+    }
+}

@@ -1,0 +1,141 @@
+//! What plugins asked the world outside and what they were answered: with this, a replay needs no network.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Boundary, Call, Content};
+
+/// Who says a message to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Speaks {
+    /// The instruction before the conversation.
+    System,
+    /// Whoever the model answers.
+    User,
+    /// The model itself, earlier.
+    Assistant,
+}
+
+/// One message to a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelMessage {
+    /// Who says it.
+    pub role: Speaks,
+    /// What it says.
+    pub content: Content,
+}
+
+/// Asks a model for a completion.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelRequest {
+    /// The conversation so far.
+    pub messages: Vec<ModelMessage>,
+    /// The most tokens of the reply.
+    pub max_tokens: u32,
+    /// A finite number.
+    pub temperature: f32,
+    /// The reply ends before one of these texts.
+    pub stop: Vec<String>,
+}
+
+/// What a model said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelReply {
+    /// The reply.
+    pub text: String,
+    /// It was cut at `max_tokens`.
+    pub cut: bool,
+    /// How many tokens the question had, as the model counts them.
+    pub prompt_tokens: u32,
+    /// How many tokens the reply had.
+    pub completion_tokens: u32,
+}
+
+/// One request over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpRequest {
+    /// `GET`, `POST` and so on.
+    pub method: String,
+    /// Where to.
+    pub url: String,
+    /// Names and values, as the plugin gave them; secrets are added later and stand nowhere.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// How long the plugin wants to wait, in milliseconds.
+    pub timeout_ms: u32,
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpResponse {
+    /// The status code.
+    pub status: u16,
+    /// Names and values.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// What a tool answers to a reward.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolReply {
+    /// The answer.
+    pub content: Content,
+    /// The call did not work; the content says why.
+    pub failed: bool,
+}
+
+/// What a plugin asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Question {
+    /// A model.
+    Model(ModelRequest),
+    /// A server.
+    Http(HttpRequest),
+    /// A tool, as only rewards may.
+    Tool(Call),
+}
+
+/// What it is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// By a model.
+    Model(ModelReply),
+    /// By a server.
+    Http(HttpResponse),
+    /// By a tool.
+    Tool(ToolReply),
+    /// By nobody.
+    Refused(Refused),
+}
+
+/// Why a question was not answered, in words for the plugin's author.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Refused {
+    /// The run does not allow it.
+    Denied(String),
+    /// The question makes no sense.
+    Invalid(String),
+    /// There is no such thing.
+    NotFound(String),
+    /// What was asked did not answer.
+    Failed(String),
+}
+
+/// One question of a plugin and its answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// Whose question it was.
+    #[serde(flatten)]
+    pub at: Boundary,
+    /// The call during which it was asked, such as `step 3` or the id of a tool call.
+    pub during: String,
+    /// What was asked.
+    pub question: Question,
+    /// What was answered.
+    pub reply: Reply,
+}

@@ -1,0 +1,85 @@
+//! One reward's scorings of one group, with what it asks the world meanwhile.
+
+use std::collections::VecDeque;
+
+use gymkhana_episode::{Boundary, EpisodeRecord, Exchange, Score};
+use gymkhana_sandbox::{CallError, Trajectory, score};
+
+use crate::Rollout;
+use crate::injected::Injected;
+use crate::plugins::Reward;
+use crate::reward_tools::RewardTools;
+use crate::tools::witnessed;
+use crate::witness::Witness;
+
+/// The host could not run a reward, however often it tried: nothing is known of whom it was to score.
+pub(crate) struct HostsFault(pub(crate) CallError);
+
+/// A reward that is asked for one group, perhaps several times.
+pub(crate) struct Panel<'a> {
+    rollout: &'a Rollout,
+    pub(crate) reward: &'a Reward,
+    /// What a replay answers from; none where the world itself is asked.
+    recorded: Option<VecDeque<Exchange>>,
+    heard: Vec<Exchange>,
+    scorings: u32,
+}
+
+impl<'a> Panel<'a> {
+    /// `recorded` holds the group's episodes if they are replayed. Where the clock decided that the reward failed on
+    /// some, only its last scoring, without them, is made again.
+    pub(crate) fn new(rollout: &'a Rollout, reward: &'a Reward, recorded: &[EpisodeRecord]) -> Self {
+        let at = boundary(reward);
+        let exchanges = recorded.iter().flat_map(|record| &record.exchanges).filter(|exchange| exchange.at == at);
+        let mut exchanges: VecDeque<Exchange> = exchanges.cloned().collect();
+        if recorded.iter().any(|record| Injected::of(record).failure(&at, "score").is_some()) {
+            let last = exchanges.back().map(|exchange| exchange.during.clone());
+            exchanges.retain(|exchange| Some(&exchange.during) == last.as_ref());
+        }
+        let recorded = (!recorded.is_empty()).then_some(exchanges);
+        Self { rollout, reward, recorded, heard: vec![], scorings: 0 }
+    }
+
+    /// What the reward asked, in the scorings that count.
+    pub(crate) fn into_exchanges(self) -> Vec<Exchange> {
+        self.heard
+    }
+
+    /// Scores some members together; tries again after a fault of the host.
+    pub(crate) async fn score(
+        &mut self,
+        records: &[EpisodeRecord],
+        members: &[usize],
+    ) -> Result<Result<Vec<Vec<Score>>, CallError>, HostsFault> {
+        let Some(first) = members.first().map(|&index| &records[index]) else { return Ok(Ok(vec![])) };
+        let group: Vec<Trajectory<'_>> = members.iter().map(|&index| Trajectory::of(&records[index])).collect();
+        let bound = &self.reward.bound;
+        let seed = first.seed.child("reward").child(bound.plugin.name());
+        let mut attempt = 0;
+        loop {
+            let tools = || RewardTools::new(self.rollout, seed, &first.opening.setup);
+            let witness = Witness::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
+            let plugin = witnessed(&bound.plugin, witness.as_ref());
+            let scored = score(&plugin, &group, &bound.options, first.training_step, seed).await;
+            let faulty = scored.as_ref().err().filter(|error| error.kind.is_hosts());
+            if let Some(witness) = witness {
+                self.recorded = witness.left();
+                if faulty.is_none() {
+                    self.heard.extend(witness.take(&boundary(self.reward), &format!("scoring {}", self.scorings)));
+                }
+            }
+            match faulty {
+                None => {
+                    self.scorings += 1;
+                    return Ok(scored);
+                }
+                Some(error) if attempt >= self.rollout.retries => return Err(HostsFault(error.clone())),
+                Some(_) => attempt += 1,
+            }
+        }
+    }
+}
+
+pub(crate) fn boundary(reward: &Reward) -> Boundary {
+    Boundary::Reward(reward.bound.plugin.name().to_owned())
+}

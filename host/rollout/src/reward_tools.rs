@@ -1,0 +1,57 @@
+//! The run's tools for a reward that checks an answer by calling one: sessions of its own, under the same limits.
+
+use std::collections::HashMap;
+
+use futures::lock::Mutex;
+
+use gymkhana_episode::{Call, Function, Refused, Reply, Seed, ToolReply};
+use gymkhana_sandbox::WorldFault;
+
+use crate::Rollout;
+use crate::injected::Injected;
+use crate::tools::Session;
+
+/// Sessions that open when they are first called.
+pub(crate) struct RewardTools {
+    sessions: Mutex<Vec<Session>>,
+    functions: Vec<Function>,
+    directory: HashMap<String, usize>,
+    most_calls: u32,
+}
+
+impl RewardTools {
+    /// Tools for scoring attempts at a task for which the environment prepared `setup`.
+    pub(crate) fn new(rollout: &Rollout, seed: Seed, setup: &[(String, Vec<u8>)]) -> Self {
+        let tools = &rollout.plugins.tools;
+        let injected = Injected::nothing();
+        Self {
+            sessions: Mutex::new(tools.iter().map(|tool| Session::new(tool, &injected, seed, setup)).collect()),
+            functions: tools.iter().flat_map(|tool| tool.functions.clone()).collect(),
+            directory: rollout.plugins.directory.clone(),
+            most_calls: rollout.limits.calls,
+        }
+    }
+
+    /// How many calls a reward may make for each member of a group: as many as an agent.
+    pub(crate) fn most_calls(&self) -> u32 {
+        self.most_calls
+    }
+
+    /// What can be called.
+    pub(crate) fn functions(&self) -> Vec<Function> {
+        self.functions.clone()
+    }
+
+    /// Calls a function. A tool that fails is answered as an agent is answered.
+    pub(crate) async fn call(&self, call: &Call) -> Result<Reply, WorldFault> {
+        let Some(&tool) = self.directory.get(&call.name) else {
+            let why = format!("no tool of the run offers a function `{}`", call.name);
+            return Ok(Reply::Refused(Refused::NotFound(why)));
+        };
+        let answer = self.sessions.lock().await[tool].answer(call).await;
+        match answer.failure {
+            Some(failure) if failure.kind.is_hosts() => Err(WorldFault(failure.to_string())),
+            _ => Ok(Reply::Tool(ToolReply { content: answer.content, failed: answer.failed })),
+        }
+    }
+}

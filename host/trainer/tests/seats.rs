@@ -1,0 +1,79 @@
+//! Several seats in one episode: each is compared with itself, and a model learns from its own seats alone.
+
+mod common;
+
+use common::{episode, figure, segment, smallest, written};
+use gymkhana_episode::{EpisodeRecord, Segment};
+use gymkhana_trainer::advantage::group_advantages;
+use gymkhana_trainer::{Baseline, RlSettings, Scale, Settings, StepMetrics, Trainer};
+
+/// What the second seat saw and said.
+fn second(reply: &[u32]) -> Segment {
+    let mut segment = Segment::default();
+    segment.append_given(&[257, 90], 1, 0);
+    segment.append_sampled(&written(reply), 1, 0).expect("equal columns");
+    segment
+}
+
+/// Two seats that say two and three tokens, with these rewards.
+fn group(rewards: &[[f64; 2]]) -> Vec<EpisodeRecord> {
+    let member = |(member, rewards): (u32, &[f64; 2])| EpisodeRecord {
+        rewards: rewards.to_vec(),
+        segments: vec![segment(&[257, 65], &written(&[70 + member, 258])), second(&[80 + member, 81, 258])],
+        ..episode(0, member, Segment::default(), 0.0)
+    };
+    (0..).zip(rewards).map(member).collect()
+}
+
+const REWARDS: [[f64; 2]; 3] = [[1.0, 10.0], [0.0, 40.0], [-1.0, 40.0]];
+
+/// By hand. The first seat's rewards 1, 0, -1 have the mean 0, and those of the others are -1/2, 0, 1/2; the second's 10,
+/// 40, 40 have the mean 30, and those of the others are 40, 25, 25.
+#[test]
+fn a_seat_is_compared_with_the_same_seat_of_the_others() {
+    let group = group(&REWARDS);
+    let table = |baseline| -> Vec<Vec<f64>> {
+        group_advantages(&group, baseline, Scale::None).into_iter().map(|(_, advantages)| advantages).collect()
+    };
+    assert_eq!(table(Baseline::GroupMean), [[1.0, -20.0], [0.0, 10.0], [-1.0, 10.0]]);
+    assert_eq!(table(Baseline::LeaveOneOut), [[1.5, -30.0], [0.0, 15.0], [-1.5, 15.0]]);
+}
+
+async fn step(groups: &[Vec<EpisodeRecord>], seats: Option<Vec<u32>>) -> StepMetrics {
+    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    trainer.rl_step(groups, &RlSettings { seats, ..RlSettings::default() }).await.expect("a step")
+}
+
+#[tokio::test]
+async fn a_model_learns_from_its_own_seats_alone() {
+    let whole = group(&REWARDS);
+    let only = |seat: u32| {
+        let mut group = whole.clone();
+        group.iter_mut().for_each(|record| record.segments.retain(|segment| segment.seat() == Some(seat)));
+        group
+    };
+    let mut losses = vec![];
+    for (seat, tokens) in [(0, 6.0), (1, 9.0)] {
+        let metrics = step(std::slice::from_ref(&whole), Some(vec![seat])).await;
+        assert_eq!(figure(&metrics, "tokens"), tokens);
+        assert_eq!(metrics, step(&[only(seat)], None).await, "seat {seat}: as if there were no other");
+        losses.push(figure(&metrics, "loss"));
+    }
+    assert_ne!(losses[0], losses[1]);
+    let both = step(std::slice::from_ref(&whole), Some(vec![0, 1])).await;
+    assert_eq!((figure(&both, "tokens"), &both), (15.0, &step(std::slice::from_ref(&whole), None).await));
+    assert_eq!(figure(&step(&[whole], Some(vec![2])).await, "updates"), 0.0);
+}
+
+/// What other policies sampled need not be tokens of this one.
+#[tokio::test]
+async fn the_tokens_of_other_policies_are_not_looked_at() {
+    let mut foreign = group(&REWARDS);
+    foreign[0].segments[1] = second(&[100_000, 258]);
+    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let learn = |seats| RlSettings { seats, ..RlSettings::default() };
+    let own = trainer.rl_step(std::slice::from_ref(&foreign), &learn(Some(vec![0]))).await.expect("a step");
+    assert_eq!(figure(&own, "tokens"), 6.0);
+    let error = trainer.rl_step(&[foreign], &learn(None)).await.expect_err("a foreign token");
+    assert!(error.to_string().contains("100000"), "{error}");
+}

@@ -1,0 +1,121 @@
+//! Which addresses lie in the open Internet, which in somebody's own network, and which nobody may be sent to.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Where an address lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// In the open Internet.
+    Public,
+    /// On this machine or in a network of its owner: only by an explicit grant.
+    Private,
+    /// Link-local, where cloud machines keep their credentials, multicast, reserved: never.
+    Never,
+}
+
+use Reach::{Never, Private, Public};
+
+/// IPv4 networks that are not public, from IANA's special-purpose registry: network, length of the prefix, reach.
+const V4: [(Ipv4Addr, u32, Reach); 16] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8, Never),
+    (Ipv4Addr::new(10, 0, 0, 0), 8, Private),
+    (Ipv4Addr::new(100, 64, 0, 0), 10, Private),
+    (Ipv4Addr::new(127, 0, 0, 0), 8, Private),
+    (Ipv4Addr::new(169, 254, 0, 0), 16, Never),
+    (Ipv4Addr::new(172, 16, 0, 0), 12, Private),
+    (Ipv4Addr::new(192, 0, 0, 0), 24, Never),
+    (Ipv4Addr::new(192, 0, 2, 0), 24, Never),
+    (Ipv4Addr::new(192, 31, 196, 0), 24, Never),
+    (Ipv4Addr::new(192, 88, 99, 0), 24, Never),
+    (Ipv4Addr::new(192, 168, 0, 0), 16, Private),
+    (Ipv4Addr::new(198, 18, 0, 0), 15, Never),
+    (Ipv4Addr::new(198, 51, 100, 0), 24, Never),
+    (Ipv4Addr::new(203, 0, 113, 0), 24, Never),
+    (Ipv4Addr::new(224, 0, 0, 0), 4, Never),
+    (Ipv4Addr::new(240, 0, 0, 0), 4, Never),
+];
+
+/// IPv6 networks, the first match counts; what none of them holds is reserved.
+const V6: [(Ipv6Addr, u32, Reach); 8] = [
+    (Ipv6Addr::LOCALHOST, 128, Private),
+    (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, Private),
+    // Protocol assignments, Teredo among them, which holds addresses that cannot be checked.
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, Never),
+    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, Never),
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, Never),
+    (Ipv6Addr::new(0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0), 48, Never),
+    (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3, Public),
+    (Ipv6Addr::UNSPECIFIED, 0, Never),
+];
+
+/// IPv6 networks whose addresses hold an IPv4 address: network, length of the prefix, and at which bit it begins.
+const HOLDING_V4: [(Ipv6Addr, u32, u32); 4] = [
+    (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, 96),
+    (Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0), 96, 96),
+    (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96, 96),
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, 16),
+];
+
+/// Where an address lies; one that holds another lies where that one does.
+#[must_use]
+pub fn reach(address: IpAddr) -> Reach {
+    match address {
+        IpAddr::V4(address) => reach_v4(address),
+        IpAddr::V6(address) => reach_v6(address),
+    }
+}
+
+fn reach_v4(address: Ipv4Addr) -> Reach {
+    let bits = address.to_bits();
+    let inside = |(network, length, _): &&(Ipv4Addr, u32, Reach)| (bits ^ network.to_bits()) >> (32 - length) == 0;
+    V4.iter().find(inside).map_or(Public, |(_, _, reach)| *reach)
+}
+
+fn reach_v6(address: Ipv6Addr) -> Reach {
+    let bits = address.to_bits();
+    let inside =
+        |network: Ipv6Addr, length: u32| (bits ^ network.to_bits()).checked_shr(128 - length).unwrap_or(0) == 0;
+    let plain = address == Ipv6Addr::LOCALHOST || address == Ipv6Addr::UNSPECIFIED;
+    let holding = HOLDING_V4.iter().find(|(network, length, _)| !plain && inside(*network, *length));
+    if let Some((_, _, begins)) = holding {
+        return reach_v4(Ipv4Addr::from_bits((bits >> (96 - begins)) as u32));
+    }
+    V6.iter().find(|(network, length, _)| inside(*network, *length)).map_or(Never, |(_, _, reach)| *reach)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_lie_where_the_registries_say() {
+        for (reached, addresses) in [
+            (
+                Public,
+                "1.1.1.1 8.8.8.8 100.63.255.255 100.128.0.1 172.15.255.255 172.32.0.1 223.255.255.255 2606:4700::1111",
+            ),
+            (Public, "::ffff:1.1.1.1 64:ff9b::808:808 2002:808:808::1 2001:4860:4860::8888"),
+            (
+                Private,
+                "127.0.0.1 127.255.255.255 10.1.2.3 172.16.0.1 172.31.255.255 192.168.0.1 100.64.0.1 100.127.255.255",
+            ),
+            (
+                Private,
+                "::1 fc00::1 fdff::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::192.168.0.1 64:ff9b::7f00:1 2002:a00:1::1",
+            ),
+            (
+                Never,
+                "0.0.0.0 0.1.2.3 169.254.169.254 192.0.0.1 192.0.2.1 198.18.0.1 198.19.255.255 224.0.0.1 239.1.1.1",
+            ),
+            (
+                Never,
+                "240.0.0.1 255.255.255.255 :: fe80::1 ff02::1 fec0::1 2001:db8::1 2001::1 3fff::1 64:ff9b:1::1 100::1",
+            ),
+            (Never, "::ffff:169.254.169.254 64:ff9b::a9fe:a9fe 2002:a9fe:a9fe::1 5f00::1 4000::1"),
+        ] {
+            for address in addresses.split(' ') {
+                assert_eq!(reach(address.parse().unwrap()), reached, "{address}");
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The HTTP client: no proxies, no redirects of its own, and only addresses that were looked at.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::{Client, ClientBuilder, redirect};
+
+use crate::address::{Reach, reach};
+
+/// How long a connection may take to be made.
+const CONNECTING: Duration = Duration::from_secs(10);
+
+/// The client cannot be set up: the machine's certificates cannot be read, for instance.
+#[derive(Debug, thiserror::Error)]
+#[error("no HTTP client can be set up; install the system's package of root certificates, such as ca-certificates")]
+pub struct ClientError(#[from] reqwest::Error);
+
+/// What every client has in common.
+fn builder() -> ClientBuilder {
+    // Fails if a provider is there already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECTING)
+}
+
+/// A client for a server that the run itself names: its address may lie anywhere.
+pub(crate) fn trusted() -> Result<Client, ClientError> {
+    Ok(builder().build()?)
+}
+
+/// A client for what guests ask: it connects only to addresses that were checked, and to no others.
+pub(crate) fn checked(private: bool) -> Result<Client, ClientError> {
+    Ok(builder().dns_resolver(Checked { private }).build()?)
+}
+
+/// An address that nobody, or nobody without a grant, may be sent to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Forbidden {
+    #[error("`{0}` lies on this machine or in a private network; to allow it, set `private = true` in its rule")]
+    Private(String),
+    #[error("`{0}` lies where no plugin may be sent: it is link-local, multicast, reserved or none at all")]
+    Never(String),
+}
+
+/// Whether a guest may be sent to an address; `host` is what it is called.
+pub(crate) fn check(address: std::net::IpAddr, private: bool, host: &str) -> Result<(), Forbidden> {
+    match reach(address) {
+        Reach::Public => Ok(()),
+        Reach::Private if private => Ok(()),
+        Reach::Private => Err(Forbidden::Private(host.to_owned())),
+        Reach::Never => Err(Forbidden::Never(host.to_owned())),
+    }
+}
+
+/// Resolves a name once and looks at every address; the client connects to these and asks nobody again.
+struct Checked {
+    private: bool,
+}
+
+impl Resolve for Checked {
+    fn resolve(&self, name: Name) -> Resolving {
+        let private = self.private;
+        Box::pin(async move {
+            let addresses: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            for address in &addresses {
+                check(address.ip(), private, name.as_str())?;
+            }
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
+    }
+}

@@ -1,0 +1,292 @@
+//! Deal or No Deal (Lewis et al. 2017): two seats, `first` and `second`, agree on how to share a few items.
+//!
+//! Each sees what there is and what it is worth to itself alone. In its turn a seat says `offer 1 2 0` (what it would
+//! keep of each kind), `accept` or `reject`, or just talks, which the other hears word for word; `<move>offer 1 2
+//! 0</move>` among words is both. An offer stands for the other's next turn alone. A deal pays each seat a tenth of its
+//! points. Without one, when the turns are used up or a seat has no tries left for moves that are none, both get nothing.
+
+mod message;
+mod situation;
+
+use gymkhana_sdk::environment::{
+    Action, Advice, Environment, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started, StateKey, Stepped,
+};
+use gymkhana_sdk::snapshot::{Reader, Writer};
+use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Task, named, plugin, text};
+
+use message::Move;
+use situation::{KINDS, PerKind, WORTH};
+
+pub use situation::Situation;
+
+/// What the items are called, one and several.
+const NAMES: [[&str; 2]; KINDS] = [["book", "books"], ["hat", "hats"], ["ball", "balls"]];
+
+/// A negotiation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Negotiation {
+    situation: Situation,
+    /// The seat to move.
+    seat: usize,
+    /// The share that the other seat, not the one to move, has asked for itself.
+    offer: Option<PerKind>,
+    /// Turns taken, and how many there may be.
+    turns: u64,
+    turn_limit: u64,
+    /// Moves that were none so far, by seat, and how many of a seat end it.
+    mistakes: [u64; 2],
+    tries: u64,
+}
+
+/// How it ended.
+enum Outcome {
+    /// The first seat gets this.
+    Deal(PerKind),
+    OutOfTurns,
+    Forfeited,
+}
+
+/// Items in words, such as `1 book, 2 hats, 0 balls`.
+fn items(share: PerKind) -> String {
+    let kind = |(count, names): (u64, [&str; 2])| format!("{count} {}", names[usize::from(count != 1)]);
+    share.into_iter().zip(NAMES).map(kind).collect::<Vec<_>>().join(", ")
+}
+
+impl Negotiation {
+    /// What a seat is told first: nothing of the other's values.
+    fn introduction(&self, seat: usize) -> String {
+        let kind = |((value, names), count): ((u64, [&str; 2]), u64)| {
+            format!("{count} {} ({value} points each)", names[usize::from(count != 1)])
+        };
+        let values = self.situation.values[seat].into_iter().zip(NAMES).zip(self.situation.counts);
+        format!(
+            "To share: {}. Say offer and what you keep, accept or reject, or talk.",
+            values.map(kind).collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    /// Whether an offer asks for no more than there is.
+    fn is_possible(&self, share: PerKind) -> bool {
+        share.iter().zip(self.situation.counts).all(|(asked, count)| *asked <= count)
+    }
+
+    /// The message's effect, and what the other seat hears of it; or why it can have none.
+    fn make(&mut self, made: &Move) -> Result<(Option<Outcome>, String), &'static str> {
+        match made {
+            Move::Offer(share) if self.is_possible(*share) => {
+                self.offer = Some(*share);
+                let left = self.situation.rest(*share);
+                Ok((None, format!("The other offers you {} and keeps {}.", items(left), items(*share))))
+            }
+            Move::Offer(_) => Err("You cannot keep more than there is"),
+            Move::Malformed => Err("An offer is a number for each kind, such as offer 1 0 1"),
+            Move::Accept | Move::Reject if self.offer.is_none() => Err("There is no offer to answer"),
+            Move::Accept => {
+                let share = self.offer.take().unwrap_or_default();
+                let first = if self.seat == 0 { self.situation.rest(share) } else { share };
+                Ok((Some(Outcome::Deal(first)), String::new()))
+            }
+            Move::Reject => {
+                self.offer = None;
+                Ok((None, "The other rejects your offer.".to_owned()))
+            }
+            Move::Talk => {
+                // Talk leaves no offer on the table: what is accepted is always what was just offered.
+                self.offer = None;
+                Ok((None, String::new()))
+            }
+        }
+    }
+
+    fn refuse(&mut self, why: &str) -> Stepped {
+        self.mistakes[self.seat] += 1;
+        let left = self.tries.saturating_sub(self.mistakes[self.seat]);
+        if left == 0 {
+            return self.end(&Outcome::Forfeited);
+        }
+        let tries = if left == 1 { "1 try".to_owned() } else { format!("{left} tries") };
+        let seat = self.seat as u32;
+        Stepped::new().show(seat, text(format!("{why}; {tries} left."))).turn_of(seat)
+    }
+
+    /// Hands the turn over, with what the other seat hears.
+    fn hand_over(&mut self, heard: String) -> Stepped {
+        self.turns += 1;
+        if self.turns >= self.turn_limit {
+            return self.end(&Outcome::OutOfTurns);
+        }
+        self.seat = 1 - self.seat;
+        // A seat that has taken no turn yet has been told nothing.
+        let heard = if self.turns == 1 { format!("{}\n{heard}", self.introduction(self.seat)) } else { heard };
+        Stepped::new().show(self.seat as u32, text(heard)).turn_of(self.seat as u32)
+    }
+
+    fn end(&self, outcome: &Outcome) -> Stepped {
+        let (shares, words) = match outcome {
+            Outcome::Deal(first) => (Some([*first, self.situation.rest(*first)]), "A deal"),
+            Outcome::OutOfTurns => (None, "No deal: the turns are used up"),
+            Outcome::Forfeited => (None, "No deal: a seat has no tries left"),
+        };
+        let points = shares.map_or([0; 2], |[first, _]| self.situation.outcome(first));
+        let mut stepped = Stepped::new();
+        for seat in [0, 1] {
+            let got = shares.map(|shares| format!(": you get {}", items(shares[seat]))).unwrap_or_default();
+            let told = format!("{words}{got}. That is {} points.", points[seat]);
+            let reward = points[seat] as f64 / WORTH as f64;
+            stepped = stepped.show(seat as u32, text(told)).reward_to(seat as u32, reward);
+        }
+        let efficient = shares.is_some_and(|[first, _]| self.situation.is_efficient(first));
+        let stepped = stepped.extra("success", shares.is_some()).extra("efficient", efficient);
+        let [first, second] = points.map(|points| points as i64);
+        let stepped = stepped.extra("first-points", first).extra("second-points", second);
+        match outcome {
+            Outcome::Deal(_) | Outcome::Forfeited => stepped.end(),
+            Outcome::OutOfTurns => stepped.cut_off(),
+        }
+    }
+}
+
+impl Environment for Negotiation {
+    fn info() -> Info {
+        let turns = "Messages of both seats together; without a deal nobody gets anything then";
+        let tries = "Moves of a seat that are none, the last of which ends it without a deal";
+        let summary = "Two seats share books, hats and balls that each values in its own way; say offer 1 0 2, accept or \
+                       reject, or talk";
+        Info::new(summary, ["first", "second"])
+            .option(OptionInfo::new("turns", turns, 10).within(2.0, 1000.0))
+            .option(OptionInfo::new("tries", tries, 3).within(1.0, 100.0))
+            .rewards(0.0, 1.0)
+    }
+
+    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+        let tasks = |split| Situation::of_split(split).len() as u64;
+        let [train, test] = situation::Split::NAMES;
+        let [train_tasks, test_tasks] = [situation::Split::Train, situation::Split::Test].map(tasks);
+        Ok(vec![Split::of(train, train_tasks), Split::of(test, test_tasks)])
+    }
+
+    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+        let split = match task.split.as_str() {
+            "train" => situation::Split::Train,
+            "test" => situation::Split::Test,
+            _ => return Err(Error::no_split(task, &situation::Split::NAMES)),
+        };
+        let situations = Situation::of_split(split);
+        let found = usize::try_from(task.index).ok().and_then(|index| situations.get(index));
+        let situation = *found.ok_or_else(|| {
+            let (Task { split, index }, count) = (task, situations.len());
+            Error::not_found(format!("split `{split}` has {count} situations, and no {split}/{index}"))
+        })?;
+        let (turn_limit, tries) = (options.integer("turns") as u64, options.integer("tries") as u64);
+        let negotiation = Self { situation, seat: 0, offer: None, turns: 0, turn_limit, mistakes: [0; 2], tries };
+        let started = Started::observe(negotiation.introduction(0));
+        Ok((negotiation, started))
+    }
+
+    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+        let (made, words) = message::read(&action.text());
+        Ok(match self.make(&made) {
+            Err(why) => self.refuse(why),
+            Ok((Some(outcome), _)) => self.end(&outcome),
+            Ok((None, told)) => {
+                let said = if words.is_empty() { words } else { format!("The other says: {words}") };
+                let heard: Vec<String> = [said, told].into_iter().filter(|part| !part.is_empty()).collect();
+                let heard = if heard.is_empty() { "The other says nothing.".to_owned() } else { heard.join("\n") };
+                self.hand_over(heard)
+            }
+        })
+    }
+}
+
+fn write_kinds(writer: Writer, numbers: PerKind) -> Writer {
+    numbers.into_iter().fold(writer, Writer::integer)
+}
+
+fn read_kinds(reader: &mut Reader<'_>) -> Result<PerKind, Error> {
+    Ok([reader.integer()?, reader.integer()?, reader.integer()?])
+}
+
+impl Snapshot for Negotiation {
+    fn snapshot(&self) -> Vec<u8> {
+        let Situation { counts, values } = self.situation;
+        let writer = [counts, values[0], values[1]].into_iter().fold(Writer::new(), write_kinds);
+        let writer =
+            write_kinds(writer.flag(self.seat == 1).flag(self.offer.is_some()), self.offer.unwrap_or_default());
+        let writer = writer.integer(self.turns).integer(self.turn_limit);
+        writer.integer(self.mistakes[0]).integer(self.mistakes[1]).integer(self.tries).finish()
+    }
+
+    fn restore(snapshot: &[u8]) -> Result<Self, Error> {
+        let mut reader = Reader::new(snapshot);
+        let counts = read_kinds(&mut reader)?;
+        let values = [read_kinds(&mut reader)?, read_kinds(&mut reader)?];
+        // Larger numbers are no situation's, and sums of them might overflow.
+        let small = [counts, values[0], values[1]].as_flattened().iter().all(|number| *number <= WORTH);
+        let situation = Some(Situation { counts, values }).filter(|found| small && found.keeps_the_rules());
+        let situation = situation.ok_or_else(|| Error::bad_snapshot("the snapshot's situation breaks the rules"))?;
+        let seat = usize::from(reader.flag()?);
+        let (offered, share) = (reader.flag()?, read_kinds(&mut reader)?);
+        let (turns, turn_limit) = (reader.integer()?, reader.integer()?);
+        let (mistakes, tries) = ([reader.integer()?, reader.integer()?], reader.integer()?);
+        reader.end()?;
+        let offer = offered.then_some(share);
+        let negotiation = Self { situation, seat, offer, turns, turn_limit, mistakes, tries };
+        if !negotiation.is_possible(share) || turns > turn_limit || mistakes.iter().any(|count| *count > tries) {
+            return Err(Error::bad_snapshot("the snapshot's offer, turns or tries are more than there are"));
+        }
+        Ok(negotiation)
+    }
+}
+
+impl StateKey for Negotiation {
+    /// Situation, seat and offer. Turns and tries are left out: states are equal when the same view meets the same
+    /// choices.
+    fn state_key(&self) -> Vec<u8> {
+        let Situation { counts, values } = self.situation;
+        let writer = [counts, values[0], values[1]].into_iter().fold(Writer::new(), write_kinds);
+        write_kinds(writer.flag(self.seat == 1).flag(self.offer.is_some()), self.offer.unwrap_or_default()).finish()
+    }
+}
+
+impl Privileged for Negotiation {
+    /// Both seats' values, and what Nash's bargaining solution gives to each, in points.
+    fn privileged(&self) -> Vec<NamedValue> {
+        let values = |seat: usize| self.situation.values[seat].map(|value| value.to_string()).join(" ");
+        let [first, second] = self.situation.outcome(self.situation.fair_share()).map(|points| points as i64);
+        vec![
+            named("first-values", values(0)),
+            named("second-values", values(1)),
+            named("fair-first", first),
+            named("fair-second", second),
+        ]
+    }
+}
+
+impl Oracle for Negotiation {
+    /// Knows both seats' values: offers Nash's bargaining solution, and accepts what gives it no less.
+    fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
+        let first = self.situation.fair_share();
+        let fair = if self.seat == 0 { first } else { self.situation.rest(first) };
+        let worth = |share: PerKind| situation::points(share, self.situation.values[self.seat]);
+        let good = self.offer.is_some_and(|offer| worth(self.situation.rest(offer)) >= worth(fair));
+        let offer = || format!("offer {}", fair.map(|count| count.to_string()).join(" "));
+        Ok(Advice::Message(if good { "accept".to_owned() } else { offer() }))
+    }
+}
+
+impl Render for Negotiation {
+    fn render(&self) -> Picture {
+        let mut lines = vec![format!("to share: {}", items(self.situation.counts))];
+        for (name, values) in ["first", "second"].into_iter().zip(self.situation.values) {
+            let worth = values.into_iter().zip(NAMES).map(|(value, [item, _])| format!("a {item} {value}"));
+            lines.push(format!("worth to {name}: {}", worth.collect::<Vec<_>>().join(", ")));
+        }
+        lines.push(match self.offer {
+            Some(offer) => format!("{} would keep {}", ["first", "second"][1 - self.seat], items(offer)),
+            None => "no offer".to_owned(),
+        });
+        Picture::Text(lines.join("\n"))
+    }
+}
+
+plugin! { environment: Negotiation { snapshot, state_key, privileged, oracle, render } }

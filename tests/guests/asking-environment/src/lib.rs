@@ -1,0 +1,47 @@
+//! A conversation with a user whom a model plays: what the agent says goes to the model, and its reply comes back.
+
+use gymkhana_sdk::environment::{Action, Environment, Info, Split, Started, Stepped};
+use gymkhana_sdk::model::{self, Message, Role};
+use gymkhana_sdk::{Error, Options, Task, plugin, text};
+
+/// What was said so far, as the model knows it: for it, the agent is the user.
+pub struct AskingEnvironment {
+    messages: Vec<Message>,
+}
+
+impl AskingEnvironment {
+    /// Lets the simulated user speak.
+    fn user_says(&mut self) -> Result<String, Error> {
+        let messages = self.messages.clone();
+        let reply = model::complete(&model::Request { messages, max_tokens: 50, temperature: 0.0, stop: vec![] })?;
+        self.messages.push(Message { role: Role::Assistant, content: text(reply.text.clone()) });
+        Ok(reply.text)
+    }
+}
+
+impl Environment for AskingEnvironment {
+    fn info() -> Info {
+        Info::new("A conversation with a simulated user", ["agent"]).rewards(0.0, 1.0)
+    }
+
+    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+        Ok(vec![Split::endless("train"), Split::of("test", 8)])
+    }
+
+    fn start(task: &Task, _options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+        let wish = format!("You want a table for {}. Say `thanks` once you have it.", task.index + 2);
+        let mut started = Self { messages: vec![Message { role: Role::System, content: text(wish) }] };
+        let words = started.user_says()?;
+        Ok((started, Started::default().show(0, text(words)).turn_of(0)))
+    }
+
+    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+        self.messages.push(Message { role: Role::User, content: text(action.text()) });
+        let words = self.user_says()?;
+        let served = words.contains("thanks");
+        let stepped = Stepped::new().show(0, text(words)).turn_of(0);
+        Ok(if served { stepped.reward_to(0, 1.0).extra("success", true).end() } else { stepped })
+    }
+}
+
+plugin! { environment: AskingEnvironment }

@@ -1,0 +1,46 @@
+//! Two seats that take turns, whose expert asks a calculator in each turn and then says what it was told.
+
+use gymkhana_sdk::environment::{Action, Advice, Environment, Info, Oracle, Split, Started, Stepped};
+use gymkhana_sdk::{Call, Error, Options, Task, plugin, text};
+
+/// So many messages make an episode.
+const MESSAGES: u32 = 4;
+
+/// Counts the messages.
+pub struct Experts {
+    messages: u32,
+}
+
+impl Environment for Experts {
+    fn info() -> Info {
+        Info::new("Two seats with an expert who asks", ["left", "right"])
+    }
+
+    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+        Ok(vec![Split::endless("train")])
+    }
+
+    fn start(_task: &Task, _options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+        Ok((Self { messages: 0 }, Started::observe("Begin.")))
+    }
+
+    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+        self.messages += 1;
+        let other = 1 - action.seat;
+        let stepped = Stepped::new().show(other, text("Your turn.")).turn_of(other);
+        Ok(if self.messages == MESSAGES { stepped.extra("success", true).end() } else { stepped })
+    }
+}
+
+impl Oracle for Experts {
+    /// Only the answers to its own last turn's calls are news; whoever gave it others would see them said.
+    fn advise(&self, _tools: &[String], results: &[String]) -> Result<Advice, Error> {
+        if !results.is_empty() {
+            return Ok(Advice::Message(format!("told {}", results.join(" "))));
+        }
+        let arguments = format!("{{\"expression\": \"{}*10\"}}", self.messages + 1);
+        Ok(Advice::Calls(vec![Call::advised("calculate", arguments)]))
+    }
+}
+
+plugin! { environment: Experts { oracle } }

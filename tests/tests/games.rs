@@ -1,0 +1,277 @@
+//! The first-party games, as components, with scripts and oracles in their seats.
+//!
+//! What is promised here:
+//! - whole games end as their rules say, whoever plays which seat, and a replay gives the same bytes;
+//! - what a seat's policy sees never holds what belongs to the other seat, over many seeds and tasks;
+//! - a seat is spoken for by its own voice, oracle and policy share an episode, and each expert hears the answers to its
+//!   own calls;
+//! - games are forked by snapshot in front of every turn, and each fork comes to the recorded end;
+//! - a strategy is read off recorded hands of Kuhn poker.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod common;
+
+use common::{Table, limits, rollout};
+use gymkhana_episode::{
+    Ending, EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Turn, Value, text_of,
+};
+use gymkhana_rollout::{
+    Difference, EpisodePlan, GenerateRequest, ReplyPiece, Rollout, Sampling, ScriptedPolicy, Speaker, Voice,
+};
+use kuhn_poker::strategy::{Strategy, observed};
+
+const GAMES: [&str; 3] = ["tic-tac-toe", "kuhn-poker", "negotiation"];
+
+/// A policy that answers what it reads: the whole conversation, as text.
+fn by_text<'a>(
+    rollout: &'a Rollout,
+    answer: impl Fn(&str, &GenerateRequest) -> String + Send + Sync + 'a,
+) -> ScriptedPolicy<impl Fn(&GenerateRequest) -> Vec<u32> + Send + Sync + 'a> {
+    ScriptedPolicy::new(usize::MAX, move |request| {
+        let text = rollout.chat().decode(&request.tokens).unwrap();
+        rollout.chat().encode_reply(&[ReplyPiece::Plain(&answer(&text, request))]).unwrap()
+    })
+}
+
+fn plan(index: u64, seed: u64) -> EpisodePlan {
+    EpisodePlan {
+        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: index as u32, member: 0, attempt: 0 },
+        task: TaskRef { split: "train".to_owned(), index },
+        seed: Seed(seed),
+        sampling: Sampling::Greedy,
+        place: 0,
+        turns: None,
+        guidance: None,
+    }
+}
+
+async fn play(rollout: &Rollout, index: u64, seed: u64, speaker: Speaker<'_>) -> EpisodeRecord {
+    let record = rollout.run_group(vec![plan(index, seed)], speaker).await.unwrap().remove(0);
+    assert_eq!(record.failures, []);
+    record
+}
+
+async fn assert_replayed(rollout: &Rollout, record: &EpisodeRecord) {
+    let replayed = rollout.replay_group(std::slice::from_ref(record)).await.unwrap();
+    assert_eq!(Difference::between(record, &replayed[0]), None);
+}
+
+fn fact(facts: &[NamedValue], name: &str) -> Value {
+    facts.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone()).expect("a fact")
+}
+
+fn fact_text(facts: &[NamedValue], name: &str) -> String {
+    match fact(facts, name) {
+        Value::Text(text) => text,
+        other => panic!("{name} is no text: {other:?}"),
+    }
+}
+
+/// All that a seat's policy saw and said.
+fn seen_by(rollout: &Rollout, record: &EpisodeRecord, seat: u32) -> String {
+    let own = record.segments.iter().filter(|segment| segment.seat() == Some(seat));
+    own.map(|segment| rollout.chat().decode(&segment.tokens).unwrap()).collect()
+}
+
+/// Everything that the environment said to a seat before it last spoke.
+fn told(record: &EpisodeRecord, seat: u32) -> Vec<String> {
+    let last = record.turns.iter().rposition(|turn| matches!(turn, Turn::Message { seat: by, .. } if *by == seat));
+    let heard = record.turns[..last.map_or(0, |last| last + 1)].iter().filter_map(|turn| match turn {
+        Turn::Observation { seat: to, content } if *to == seat => Some(text_of(content)),
+        _ => None,
+    });
+    heard.collect()
+}
+
+#[tokio::test]
+async fn oracles_play_every_game_to_its_end_and_so_does_every_fork() {
+    for game in GAMES {
+        let rollout = rollout(&Table::new().environment(game, &[]), limits()).await;
+        for index in 0..6 {
+            let record = play(&rollout, index, 100 + index, Speaker::Oracle).await;
+            assert_eq!((record.ending, record.success), (Ending::Terminated, true), "{game}");
+            assert_eq!(record.rewards.len(), 2);
+            let seats: Vec<u32> = record.segments.iter().filter_map(Segment::seat).collect();
+            assert_eq!(seats, [0, 1], "{game}: a context for each seat");
+            assert_replayed(&rollout, &record).await;
+            assert_eq!(rollout.check_forks(&record).await.unwrap(), None, "{game}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn zero_sum_games_pay_what_they_take() {
+    for game in ["tic-tac-toe", "kuhn-poker"] {
+        let rollout = rollout(&Table::new().environment(game, &[]), limits()).await;
+        // Forfeits, in the end, of a seat that has nothing sensible to say.
+        let silent = by_text(&rollout, |_, _| "pardon".to_owned());
+        for index in 0..6 {
+            let lost = play(&rollout, index, index, Speaker::Policy(&silent)).await;
+            assert_eq!((lost.ending, lost.success), (Ending::Terminated, false), "{game}");
+            assert!(lost.rewards[0] != 0.0 && lost.rewards[0] + lost.rewards[1] == 0.0, "{:?}", lost.rewards);
+            let both = play(&rollout, index, index, Speaker::Seats(&[Voice::Policy(&silent), Voice::Oracle])).await;
+            assert!(both.rewards[1] > 0.0 && both.rewards[0] + both.rewards[1] == 0.0, "{:?}", both.rewards);
+            assert_replayed(&rollout, &both).await;
+        }
+    }
+}
+
+/// What an expert is told of its calls is what its own seat's last turn was answered, and nothing of the other seat's or of
+/// turns before.
+#[tokio::test]
+async fn each_seats_expert_hears_the_answers_to_its_own_calls() {
+    let table = Table::new().environment("guest-experts", &[]).tool("calculator", &[]);
+    let rollout = rollout(&table, limits()).await;
+    let said = |record: &EpisodeRecord| -> Vec<(u32, String)> {
+        let message = |turn: &Turn| match turn {
+            Turn::Message { seat, content } => Some((*seat, text_of(content))),
+            _ => None,
+        };
+        record.turns.iter().filter_map(message).collect()
+    };
+    let told = |seat: u32, number: &str| (seat, format!("told {number}"));
+    let record = play(&rollout, 0, 0, Speaker::Oracle).await;
+    assert_eq!(said(&record), [told(0, "10"), told(1, "20"), told(0, "30"), told(1, "40")]);
+    assert_replayed(&rollout, &record).await;
+    // A policy's calls are not the expert's.
+    let policy = ScriptedPolicy::new(usize::MAX, |request| {
+        let text = rollout.chat().decode(&request.tokens).unwrap();
+        let asked = text.matches("<|im_start|>a").count() % 2 == 0;
+        let call = common::call("calculate", r#"{"expression": "77"}"#);
+        rollout.chat().encode_reply(&[ReplyPiece::Frame(if asked { "thanks" } else { &call })]).unwrap()
+    });
+    let record = play(&rollout, 0, 0, Speaker::Seats(&[Voice::Policy(&policy), Voice::Oracle])).await;
+    let thanks = (0, "thanks".to_owned());
+    assert_eq!(said(&record), [thanks.clone(), told(1, "20"), thanks, told(1, "40")]);
+    assert_replayed(&rollout, &record).await;
+}
+
+/// The voices' marks are in what was sampled: scripts put a tag before each move, the oracle none.
+#[tokio::test]
+async fn each_seat_is_spoken_for_by_its_own_voice() {
+    let rollout = rollout(&Table::new().environment("negotiation", &[]), limits()).await;
+    let left = by_text(&rollout, |_, _| "left <move>offer 0 0 0</move>".to_owned());
+    let right = by_text(&rollout, |_, _| "right <move>accept</move>".to_owned());
+    let voices = [Voice::Policy(&left), Voice::Policy(&right), Voice::Oracle];
+    let said = |record: &EpisodeRecord, seat: u32| {
+        let own = record.turns.iter().filter_map(move |turn| match turn {
+            Turn::Message { seat: by, content } if *by == seat => Some(text_of(content)),
+            _ => None,
+        });
+        own.collect::<Vec<_>>().join("|")
+    };
+    for (first, second) in [(0, 1), (0, 2), (2, 1), (2, 2)] {
+        let record = play(&rollout, 7, 7, Speaker::Seats(&[voices[first], voices[second]])).await;
+        assert_eq!((record.ending, record.success), (Ending::Terminated, true), "{first} and {second}");
+        let words = [said(&record, 0), said(&record, 1)];
+        assert_eq!([words[0].contains("left"), words[1].contains("right")], [first == 0, second == 1], "{words:?}");
+        assert_replayed(&rollout, &record).await;
+    }
+    // The last voice speaks for the seats that have none of their own.
+    let record = play(&rollout, 7, 7, Speaker::Seats(&[Voice::Oracle])).await;
+    assert!(record.success);
+}
+
+#[tokio::test]
+async fn a_seat_of_kuhn_poker_never_sees_the_others_card() {
+    let rollout = rollout(&Table::new().environment("kuhn-poker", &[]), limits()).await;
+    let words = ["check", "bet", "call", "fold", "what?"];
+    for seed in 0..120 {
+        let policy = by_text(&rollout, |_, request| {
+            words[request.seed.child("word").stream().below(words.len() as u64) as usize].to_owned()
+        });
+        let record = play(&rollout, seed % 6, seed, Speaker::Policy(&policy)).await;
+        let cards = ["first-card", "second-card"].map(|name| fact_text(&record.privileged, name));
+        for seat in [0, 1] {
+            let seen = seen_by(&rollout, &record, seat as u32);
+            assert!(seen.is_empty() || seen.contains(&cards[seat]), "{seen}");
+            assert!(!seen.contains(&cards[1 - seat]), "seat {seat} holds the {}: {seen}", cards[seat]);
+        }
+    }
+}
+
+/// Values are numbers, which turn up everywhere: a seat's tokens are compared with those of other situations that differ
+/// in the other's values alone.
+#[tokio::test]
+async fn a_seat_of_a_negotiation_never_sees_the_others_values() {
+    let rollout = rollout(&Table::new().environment("negotiation", &[]), limits()).await;
+    let policy = by_text(&rollout, |text, _| {
+        let turn = text.matches("<|im_start|>a").count();
+        ["offer 1 0 0", "let us see", "reject", "offer 0 1 0", "no"][turn % 5].to_owned()
+    });
+    let mut seen: std::collections::HashMap<(u32, String), (String, Vec<u32>)> = std::collections::HashMap::new();
+    let mut compared = 0;
+    for index in 0..250 {
+        let record = play(&rollout, index, index, Speaker::Policy(&policy)).await;
+        let values = ["first-values", "second-values"].map(|name| fact_text(&record.privileged, name));
+        for segment in &record.segments {
+            let seat = segment.seat().unwrap();
+            let introduced = told(&record, seat)[0].lines().next().unwrap_or_default().to_owned();
+            let other = values[1 - seat as usize].clone();
+            let (others, tokens) = seen.entry((seat, introduced)).or_insert((other.clone(), segment.tokens.clone()));
+            assert_eq!(*tokens, segment.tokens, "seat {seat} of task {index}");
+            compared += usize::from(*others != other);
+        }
+    }
+    assert!(compared > 30, "{compared} situations that differ in the other's values alone");
+}
+
+#[tokio::test]
+async fn a_seat_of_tic_tac_toe_sees_the_same_board_as_the_other() {
+    let options = [("opening", Value::Integer(0)), ("slips", Value::Integer(100))];
+    let rollout = rollout(&Table::new().environment("tic-tac-toe", &options), limits()).await;
+    for seed in 0..20 {
+        let record = play(&rollout, 0, seed, Speaker::Oracle).await;
+        let boards: Vec<Vec<String>> = [0, 1].map(|seat| told(&record, seat)).into();
+        for (seat, letter) in ["X", "O"].into_iter().enumerate() {
+            assert!(boards[seat].iter().all(|board| board.starts_with(&format!("You are {letter}.\n"))));
+        }
+        // X sees an even number of marks, O one more.
+        let marks = |board: &String| board.split_once('\n').unwrap().1.matches(['X', 'O']).count();
+        assert!(boards[0].iter().map(marks).eq((0..boards[0].len()).map(|turn| 2 * turn)));
+        assert!(boards[1].iter().map(marks).eq((0..boards[1].len()).map(|turn| 2 * turn + 1)));
+    }
+}
+
+#[tokio::test]
+async fn a_strategy_is_read_off_recorded_hands() {
+    let options = [("alpha", Value::Number(0.0))];
+    let rollout = rollout(&Table::new().environment("kuhn-poker", &options), limits()).await;
+    let bold = by_text(&rollout, |text, _| {
+        if text.ends_with("call.<|im_end|>\n<|im_start|>assistant\n") { "call" } else { "bet" }.to_owned()
+    });
+    let voices = [Voice::Oracle, Voice::Policy(&bold)];
+    let mut hands = Vec::new();
+    for index in 0..60 {
+        let record = play(&rollout, index % 6, index, Speaker::Seats(&voices)).await;
+        assert!(record.success, "{record:?}");
+        hands.push(fact_text(&record.extras, "decisions"));
+    }
+    let strategy = observed(hands.iter().map(String::as_str), 0.0).unwrap();
+    let bets = |set: &str| hands.iter().any(|hand| hand.split(' ').any(|decision| decision == format!("{set}:b")));
+    // With alpha 0 the expert never bets first, and calls with a King alone for sure.
+    assert!(["J", "Q", "K", "Jpb"].iter().all(|set| !bets(set)) && bets("Kpb") && bets("Jp"));
+    // Who always bets and calls loses more than an equilibrium would.
+    assert!(strategy.value() > Strategy::equilibrium(0.0).value());
+    assert!(strategy.exploitability() > 0.1, "{}", strategy.exploitability());
+}
+
+/// The expert's choices follow the seed with which the game began, which is a part of its state.
+#[tokio::test]
+async fn forks_of_a_game_keep_what_its_expert_draws_from() {
+    let options = [("opening", Value::Integer(0)), ("slips", Value::Integer(100))];
+    let rollout = rollout(&Table::new().environment("tic-tac-toe", &options), limits()).await;
+    let first = play(&rollout, 0, 1, Speaker::Oracle).await;
+    let forks: Vec<EpisodePlan> =
+        (1..9).map(|member| EpisodePlan { id: EpisodeId { member, ..first.id }, ..plan(0, member.into()) }).collect();
+    let forks = rollout.fork_recorded(&first, 3, forks, Speaker::Oracle).await.unwrap();
+    for fork in &forks {
+        assert_eq!(fork.forks[0].turns, [2, 1]);
+        assert_eq!((&fork.turns, &fork.segments), (&first.turns, &first.segments));
+    }
+    let replayed = rollout.replay_group(&forks).await.unwrap();
+    for (fork, replayed) in forks.iter().zip(&replayed) {
+        assert_eq!(Difference::between(fork, replayed), None);
+    }
+}
