@@ -34,6 +34,7 @@ fn record() -> EpisodeRecord {
         success: false,
         selected: true,
         failures: vec![],
+        exchanges: vec![],
         costs: vec![],
         timing: Timing::default(),
     }
