@@ -18,10 +18,13 @@ Usage: cargo xtask COMMAND
 const COMMANDS: [&str; 6] = ["setup", "plugins", "demo", "test", "bench", "help"];
 
 /// What can be measured, and in which example program.
-pub const BENCHES: [(&str, &str); 8] = [
+pub const BENCHES: [(&str, &str); 11] = [
     ("sandbox", "bench_costs"),
     ("density", "bench_density"),
     ("hung", "bench_hung"),
+    ("rollouts", "bench_rollouts"),
+    ("async", "bench_async"),
+    ("replay", "bench_replay"),
     ("step", "bench_sandbox"),
     ("instantiate", "bench_sandbox"),
     ("reward", "bench_sandbox"),

@@ -74,7 +74,13 @@ impl Plugin {
                 let mut slot = open(self, Seed(0)).await?;
                 let mut live = slot.enter(Entry::Look("describe")).await?;
                 let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_describe(&mut live.store))).await;
-                slot.leave_plain(live, outcome, info::reward).map(Arc::new)
+                let info = slot.leave_plain(live, outcome, info::reward)?;
+                let said = self.manifest().reward_range.map(|said| (said.low, said.high));
+                if said.is_some_and(|said| said != (info.range.low, info.range.high)) {
+                    let lie = format!("it describes the range {}, and its manifest another one", info.range);
+                    return Err(CallError::malformed(lie));
+                }
+                Ok(Arc::new(info))
             };
             self.reward_cell().get_or_try_init(describe).await.cloned()
         })

@@ -201,7 +201,7 @@ impl From<CacheError> for CompileError {
 
 /// Everything that would make a plugin's results depend on the machine, or that plugins do not need, is off. Garbage
 /// collection, threads and exceptions are not even compiled into this host.
-fn engine_config(limits: &Limits, places: u32) -> Config {
+pub(crate) fn engine_config(limits: &Limits, places: u32) -> Config {
     let mut config = Config::new();
     config
         .concurrency_support(false)

@@ -250,3 +250,36 @@ impl clock::Host for State {
         Ok(self.clock.read())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::{Engine, Instance, Module, Store};
+
+    use super::*;
+    use crate::sandbox::engine_config;
+
+    #[test]
+    fn tables_and_memories_grow_to_their_limits_and_no_further() {
+        let limits = Limits { table_elements: 1000, memory_bytes: 4 << 16, ..Limits::default() };
+        let engine = Engine::new(&engine_config(&limits, 4)).unwrap();
+        let bomb = wat::parse_str(
+            r#"(module (table 10 funcref) (memory 1)
+                (func (export "table") (param i32) (result i32) (table.grow (ref.null func) (local.get 0)))
+                (func (export "memory") (param i32) (result i32) (memory.grow (local.get 0))))"#,
+        );
+        let module = Module::new(&engine, bomb.unwrap()).unwrap();
+        // What the guest is answered: the size before, or -1 for no.
+        for (grows, steps) in [("table", [(900, 10), (90, 910), (1, -1)]), ("memory", [(2, 1), (1, 3), (1, -1)])] {
+            let mut store = Store::new(&engine, Account::new(&limits));
+            store.limiter(|account| account);
+            store.set_epoch_deadline(1_000_000);
+            let instance = Instance::new(&mut store, &module, &[]).unwrap();
+            let grow = instance.get_typed_func::<i32, i32>(&mut store, grows).unwrap();
+            for (more, answered) in steps {
+                assert!(!store.data().was_refused(), "{grows} by {more}");
+                assert_eq!(grow.call(&mut store, more).unwrap(), answered, "{grows} by {more}");
+            }
+            assert!(store.data().was_refused());
+        }
+    }
+}

@@ -2,9 +2,11 @@
 
 mod common;
 
-use common::{option, plugin, text, train};
+use std::fs;
+
+use common::{component, option, plugin, sandbox, text, train};
 use gymkhana_episode::{Ending, FailureKind, NamedValue, Part, Score, Seed, TaskRef, Turn};
-use gymkhana_sandbox::{CallError, Deed, EnvironmentEpisode, Stepped, Trajectory, score};
+use gymkhana_sandbox::{CallError, Deed, EnvironmentEpisode, Grants, Plugin, Stepped, Trajectory, score};
 
 async fn start(behaviour: &str) -> Result<EnvironmentEpisode, CallError> {
     let plugin = plugin("guest-hostile-environment");
@@ -170,4 +172,19 @@ async fn scores_that_break_the_contract_are_refused() {
         let error = score_with(behaviour, &[]).await.expect_err(behaviour);
         assert_eq!(error.kind, kind, "{behaviour}: {error}");
     }
+}
+
+/// What a reward promises in its manifest, where people read it, is what it says when it is asked.
+#[tokio::test]
+async fn a_reward_whose_manifest_promises_another_range_is_refused() {
+    let honest = fs::read(component("guest-hostile-reward")).expect("built");
+    let (said, forged) = (b"\"reward-range\":[-1.0,1.0]", b"\"reward-range\":[-1.0,9.0]");
+    let place = honest.windows(said.len()).position(|window| window == said).expect("the manifest says it");
+    let mut lying = honest.clone();
+    lying[place..place + forged.len()].copy_from_slice(forged);
+    let sandbox = sandbox();
+    let load = |bytes| Plugin::from_bytes(&sandbox, "a reward", bytes, &Grants::default()).expect("loaded");
+    let error = load(&lying).reward_info().await.expect_err("it lies");
+    assert!(error.kind == FailureKind::Malformed && error.message.contains("its manifest another one"), "{error}");
+    assert!(load(&honest).reward_info().await.is_ok());
 }

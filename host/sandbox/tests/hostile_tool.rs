@@ -6,7 +6,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{call, config, load, plugin, sandbox, text_of};
-use gymkhana_episode::{FailureKind, Seed};
+use gymkhana_episode::{FailureKind, NamedValue, Seed, Value};
 use gymkhana_sandbox::{CallError, Limits, LogLevel, Sandbox, SandboxConfig, ToolSession};
 
 async fn session() -> ToolSession {
@@ -75,6 +75,23 @@ async fn a_result_above_the_cap_is_refused_and_one_below_is_not() {
     let mut session = session().await;
     let answer = session.call(&call("huge", r#"{"size": 8000000}"#)).await.expect("below 8 MiB");
     assert_eq!(text_of(&answer).len(), 8_000_000);
+}
+
+/// A text that says of itself that it is four gigabytes long, of which the guest has none.
+#[tokio::test]
+async fn a_result_that_claims_to_be_huge_is_not_believed() {
+    let error = failure("claim", "{}").await;
+    assert!(matches!(error.kind, FailureKind::ResultSize | FailureKind::Malformed | FailureKind::Trap), "{error}");
+}
+
+#[tokio::test]
+async fn functions_whose_schema_is_no_json_are_refused() {
+    let tool = plugin("guest-hostile-tool");
+    let with = |flag| vec![NamedValue { name: "bad-schema".to_owned(), value: Value::Flag(flag) }];
+    let error = tool.functions(&with(true)).await.expect_err("no JSON");
+    assert_eq!(error.kind, FailureKind::Malformed);
+    assert!(error.message.contains("`echo` are not the JSON text of an object"), "{error}");
+    assert!(tool.functions(&with(false)).await.is_ok());
 }
 
 #[tokio::test]

@@ -65,6 +65,20 @@ fn a_plugin_that_asks_for_what_it_is_not_granted_is_refused_before_it_is_compile
     assert_eq!(sandbox.counters().compiled, 0);
 }
 
+/// A manifest that says what its plugin is not is found out before a byte is compiled.
+#[test]
+fn a_manifest_that_lies_about_its_kinds_is_refused() {
+    let sandbox = sandbox();
+    let tool = fs::read(component("guest-hostile-tool")).expect("built");
+    // Two bytes more, taken from the description so that the section keeps its length.
+    let lying = replaced(&tool, b"\"kinds\":[\"tool\"]", b"\"kinds\":[\"reward\"]");
+    let lying = replaced(&lying, b"\"description\":\"Does ", b"\"description\":\"Do ");
+    let told = refusal(&sandbox, &lying);
+    assert!(told.contains("exports `tool`, but") || told.contains("exports no `reward`"), "{told}");
+    assert_eq!(sandbox.counters().compiled, 0);
+    assert!(Plugin::from_bytes(&sandbox, "honest", &tool, &Grants::default()).is_ok());
+}
+
 fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut result = Vec::with_capacity(bytes.len());
     let (mut rest, mut found) = (bytes, false);

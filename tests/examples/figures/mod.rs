@@ -4,20 +4,31 @@
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
 pub mod native;
+pub mod rollouts;
 
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use gymkhana_episode::{Call, Part, TaskRef};
+use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Grants, Plugin, Sandbox};
 use gymkhana_tests::root;
 
 /// A first-party plugin or a guest.
 pub fn load(sandbox: &Sandbox, name: &str) -> Result<Plugin> {
+    load_with(sandbox, name, &Grants::default())
+}
+
+/// A guest that may ask for whatever a run can grant.
+pub fn load_granted(sandbox: &Sandbox, name: &str) -> Result<Plugin> {
+    load_with(sandbox, name, &Grants([Capability::Assets, Capability::Model, Capability::Http].into()))
+}
+
+fn load_with(sandbox: &Sandbox, name: &str, grants: &Grants) -> Result<Plugin> {
     let target = root().join("target");
     let built = target.join(format!("wasm32-wasip2/release/{}.wasm", name.replace('-', "_")));
     let path = Some(target.join(format!("plugins/{name}.wasm"))).filter(|path| path.exists()).unwrap_or(built);
-    Plugin::load(sandbox, &path, &Grants::default()).with_context(|| format!("run `cargo xtask plugins` for `{name}`"))
+    Plugin::load(sandbox, &path, grants).with_context(|| format!("run `cargo xtask plugins` for `{name}`"))
 }
 
 /// The first training task.

@@ -33,6 +33,13 @@ pub fn recurse(depth: u64) -> u64 {
     black_box(recurse(frame[0] + 1)) + frame[63]
 }
 
+/// A text that says that it is as long as all memory could be.
+pub fn claim() -> String {
+    let mut honest = std::mem::ManuallyDrop::new(String::from("honest"));
+    // SAFETY: none, on purpose: the text is never read here, and what the host makes of it is the question.
+    unsafe { String::from_raw_parts(honest.as_mut_ptr(), usize::MAX - 15, usize::MAX - 15) }
+}
+
 /// Which environment variables there are.
 pub fn environment_variables() -> String {
     let names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
