@@ -87,6 +87,19 @@ fn settings_that_contradict_each_other_are_refused() {
     assert!(refused.contains("Did you mean `shared`"), "{refused}");
 }
 
+/// Whoever speaks must be able to write what the strategy asks for.
+#[test]
+fn no_oracle_is_asked_for_a_summary() {
+    let summed_up = format!("{SMALLEST}[context]\nstrategy = \"summary\"\ntokens = 500\n");
+    RunFile::parse(&summed_up, "run.toml", &[]).expect("a policy writes summaries");
+    let refused = message(&summed_up, &["seats.o.policy=oracle"]);
+    assert!(refused.starts_with("seats.o is played by an oracle, which writes no summaries"), "{refused}");
+    let refused = message(&summed_up, &["stages.0.kind=sft"]);
+    assert!(refused.starts_with("stage `sft` learns from an oracle, which writes no summaries"), "{refused}");
+    let appended = summed_up.replace("summary", "state").replace("tokens = 500\n", "");
+    RunFile::parse(&appended, "run.toml", &["seats.o.policy=oracle".to_owned()]).expect("an oracle needs no summary");
+}
+
 #[test]
 fn a_stage_learns_at_the_temperature_at_which_it_plays() {
     for (set, temperature) in [("stages.0.steps=7", 1.0), ("stages.0.temperature=0.5", 0.5)] {
