@@ -2,7 +2,7 @@
 //!
 //! Replies take a slot of a simulated policy for as long as their tokens last; tools are real components whose answer
 //! takes as long as the world outside lets them wait. Both are drawn from a seed with heavy tails. The same draws are
-//! played without a barrier, with one in front of each turn, and, as arithmetic, by an ideal host that serves requests
+//! played without a barrier, with one in front of and behind all generation of each turn, and, as arithmetic, by an ideal host that serves requests
 //! as they come. Time runs faster than the figures of the draws say. One JSON line a figure.
 
 mod figures;
@@ -114,11 +114,13 @@ fn lognormal(seed: Seed, median: f64, sigma: f64) -> f64 {
 /// Plays all episodes side by side; gives the seconds that it took.
 async fn play(draws: &Arc<Draws>, barrier: bool) -> Result<f64> {
     let sandbox = Sandbox::new(&SandboxConfig::default())?;
-    let tool = load_granted(&sandbox, "guest-asking-tool")?.granting(Arc::new(Latency(Arc::clone(draws))));
+    let barriers = barrier.then(|| Arc::new(Barriers::new(draws.turns)));
+    let latency = Latency { draws: Arc::clone(draws), barriers: barriers.clone() };
+    let tool = load_granted(&sandbox, "guest-asking-tool")?.granting(Arc::new(latency));
     let environment = load(&sandbox, "word-problems")?;
     let turns = u32::try_from(draws.turns)?;
     let rollout = Arc::new(rollout(&environment, &[&tool], &[], turns, "environment.success").await?);
-    let policy = Arc::new(Slots::new(&rollout, Arc::clone(draws), barrier)?);
+    let policy = Arc::new(Slots::new(&rollout, Arc::clone(draws), barriers)?);
     let since = Instant::now();
     let episodes = (0..EPISODES as u64).map(|number| {
         let (rollout, policy) = (Arc::clone(&rollout), Arc::clone(&policy));
@@ -139,26 +141,18 @@ struct Slots {
     replies: Vec<Vec<u32>>,
     /// How many turns each episode has begun.
     turns: Mutex<Vec<usize>>,
-    /// In front of each turn: how many have come, and what opens when all have.
-    barriers: Option<Vec<(AtomicUsize, Semaphore)>>,
+    barriers: Option<Arc<Barriers>>,
 }
 
 impl Slots {
-    fn new(rollout: &Rollout, draws: Arc<Draws>, barrier: bool) -> Result<Self> {
+    fn new(rollout: &Rollout, draws: Arc<Draws>, barriers: Option<Arc<Barriers>>) -> Result<Self> {
         let call = |episode: usize| {
             format!(
                 "<tool_call>\n{{\"name\": \"complete\", \"arguments\": {{\"words\": \"{episode}\"}}}}\n</tool_call>"
             )
         };
         let replies = (0..EPISODES).map(|episode| reply(rollout, &call(episode))).collect::<Result<_>>()?;
-        let gates = (0..draws.turns).map(|_| (AtomicUsize::new(0), Semaphore::new(0))).collect();
-        Ok(Self {
-            draws,
-            slots: Semaphore::new(SLOTS),
-            replies,
-            turns: Mutex::new(vec![0; EPISODES]),
-            barriers: barrier.then_some(gates),
-        })
+        Ok(Self { draws, slots: Semaphore::new(SLOTS), replies, turns: Mutex::new(vec![0; EPISODES]), barriers })
     }
 
     fn next_turn(&self, episode: usize) -> usize {
@@ -173,11 +167,8 @@ impl Policy for Slots {
         Box::pin(async move {
             let episode = request.conversation.place as usize;
             let turn = self.next_turn(episode);
-            if let Some((arrived, open)) = self.barriers.as_ref().map(|barriers| &barriers[turn]) {
-                if arrived.fetch_add(1, Ordering::SeqCst) + 1 == EPISODES {
-                    open.add_permits(Semaphore::MAX_PERMITS / 2);
-                }
-                drop(open.acquire().await);
+            if let Some(barriers) = &self.barriers {
+                barriers.wait_for_all(2 * turn).await;
             }
             let _slot = self.slots.acquire().await;
             tokio::time::sleep(Duration::from_secs_f64(self.draws.replies[self.draws.at(episode, turn)])).await;
@@ -200,8 +191,28 @@ impl Policy for Slots {
     }
 }
 
+/// Where all episodes wait for each other: in front of each turn, and between its generation and its tools.
+struct Barriers(Vec<(AtomicUsize, Semaphore)>);
+
+impl Barriers {
+    fn new(turns: usize) -> Self {
+        Self((0..2 * turns).map(|_| (AtomicUsize::new(0), Semaphore::new(0))).collect())
+    }
+
+    async fn wait_for_all(&self, barrier: usize) {
+        let (arrived, open) = &self.0[barrier];
+        if arrived.fetch_add(1, Ordering::SeqCst) + 1 == EPISODES {
+            open.add_permits(Semaphore::MAX_PERMITS / 2);
+        }
+        drop(open.acquire().await);
+    }
+}
+
 /// A world that lets the tool of each episode wait as long as was drawn for it.
-struct Latency(Arc<Draws>);
+struct Latency {
+    draws: Arc<Draws>,
+    barriers: Option<Arc<Barriers>>,
+}
 
 impl World for Latency {
     fn quota(&self) -> Quota {
@@ -214,7 +225,10 @@ impl World for Latency {
             let Question::Model(request) = question else { return Err(fault()) };
             let text = request.messages.first().map(|message| text_of(&message.content));
             let episode: usize = text.and_then(|text| text.parse().ok()).ok_or_else(fault)?;
-            let latency = self.0.tools[self.0.at(episode, earlier as usize)];
+            if let Some(barriers) = &self.barriers {
+                barriers.wait_for_all(2 * earlier as usize + 1).await;
+            }
+            let latency = self.draws.tools[self.draws.at(episode, earlier as usize)];
             tokio::time::sleep(Duration::from_secs_f64(latency)).await;
             let text = "done".to_owned();
             Ok(Reply::Model(ModelReply { text, cut: false, prompt_tokens: 1, completion_tokens: 1 }))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gymkhana_episode::FailureKind;
 use gymkhana_registry::{
-    ContractError, Digest, Kind, Manifest, ManifestError, PluginFileError, contract, exports, imports, read_manifest,
+    ContractError, Digest, Manifest, ManifestError, PluginFileError, contract, exports, imports, read_manifest,
     read_plugin_file,
 };
 use tokio::sync::OnceCell;
@@ -52,14 +52,6 @@ pub enum LoadError {
         origin: String,
         /// Why.
         source: Refusal,
-    },
-    /// Its manifest says of it what it is not.
-    #[error("plugin `{origin}` cannot be used: {lie}; build it again with gymkhana-sdk")]
-    Lie {
-        /// Where it came from.
-        origin: String,
-        /// What does not agree.
-        lie: String,
     },
     /// The engine does not accept its code, or its imports and exports are not of the contract's types.
     #[error("plugin `{origin}` does not fit the engine; build it again for `wasm32-wasip2` with gymkhana-sdk")]
@@ -157,11 +149,6 @@ impl Plugin {
     /// As [`Plugin::load`].
     pub fn from_bytes(sandbox: &Sandbox, origin: &str, bytes: &[u8], grants: &Grants) -> Result<Self, LoadError> {
         let manifest = checked_manifest(origin, bytes, grants)?;
-        let exports = exports(bytes).map_err(|error| LoadError::Manifest {
-            origin: origin.to_owned(),
-            source: ManifestError::Component(error),
-        })?;
-        check_kinds(&manifest, &exports).map_err(|lie| LoadError::Lie { origin: origin.to_owned(), lie })?;
         let digest = Digest::of(bytes);
         let misfit = |error: wasmtime::Error| LoadError::Engine {
             origin: origin.to_owned(),
@@ -179,6 +166,10 @@ impl Plugin {
             return Err(LoadError::TooBig { origin: origin.to_owned(), needed, places });
         }
         let linked = sandbox.link(&component).map_err(misfit)?;
+        let exports = exports(bytes).map_err(|error| LoadError::Manifest {
+            origin: origin.to_owned(),
+            source: ManifestError::Component(error),
+        })?;
         let indices = Indices::find(&linked, &exports).map_err(misfit)?;
         let shared = Shared {
             sandbox: sandbox.clone(),
@@ -323,25 +314,6 @@ fn checked_manifest(origin: &str, bytes: &[u8], grants: &Grants) -> Result<Manif
     Ok(manifest)
 }
 
-/// Whether a plugin is of the kinds that its manifest says, and of no other.
-fn check_kinds(manifest: &Manifest, exports: &[String]) -> Result<(), String> {
-    for kind in [Kind::Environment, Kind::Tool, Kind::Reward] {
-        let (said, is) = (manifest.kinds.contains(&kind), exports.contains(&full_name(&kind.to_string())));
-        if said && !is {
-            return Err(format!("its manifest says that it has the kind `{kind}`, but it exports no `{kind}`"));
-        }
-        if is && !said {
-            return Err(format!("it exports `{kind}`, but its manifest does not say that it has that kind"));
-        }
-    }
-    Ok(())
-}
-
-/// An interface of the contract as components name it.
-fn full_name(interface: &str) -> String {
-    format!("{}/{interface}@{}", contract::PACKAGE, contract::VERSION)
-}
-
 /// Where a component's functions are, found once and not at each call.
 pub(crate) struct Indices {
     pub environment: Option<interfaces::environment::GuestIndices>,
@@ -389,7 +361,8 @@ impl Find<'_> {
         name: &str,
         indices: impl FnOnce(&InstancePre<State>) -> wasmtime::Result<I>,
     ) -> wasmtime::Result<Option<I>> {
-        self.exports.contains(&full_name(name)).then(|| indices(self.linked)).transpose()
+        let full = format!("{}/{name}@{}", contract::PACKAGE, contract::VERSION);
+        self.exports.contains(&full).then(|| indices(self.linked)).transpose()
     }
 }
 

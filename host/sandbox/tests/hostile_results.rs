@@ -179,9 +179,10 @@ async fn scores_that_break_the_contract_are_refused() {
 async fn a_reward_whose_manifest_promises_another_range_is_refused() {
     let honest = fs::read(component("guest-hostile-reward")).expect("built");
     let (said, forged) = (b"\"reward-range\":[-1.0,1.0]", b"\"reward-range\":[-1.0,9.0]");
-    let place = honest.windows(said.len()).position(|window| window == said).expect("the manifest says it");
     let mut lying = honest.clone();
-    lying[place..place + forged.len()].copy_from_slice(forged);
+    let places: Vec<usize> = (0..honest.len()).filter(|&place| honest[place..].starts_with(said)).collect();
+    assert!(!places.is_empty(), "the manifest says it");
+    places.iter().for_each(|&place| lying[place..place + forged.len()].copy_from_slice(forged));
     let sandbox = sandbox();
     let load = |bytes| Plugin::from_bytes(&sandbox, "a reward", bytes, &Grants::default()).expect("loaded");
     let error = load(&lying).reward_info().await.expect_err("it lies");

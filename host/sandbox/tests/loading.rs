@@ -74,7 +74,7 @@ fn a_manifest_that_lies_about_its_kinds_is_refused() {
     let lying = replaced(&tool, b"\"kinds\":[\"tool\"]", b"\"kinds\":[\"reward\"]");
     let lying = replaced(&lying, b"\"description\":\"Does ", b"\"description\":\"Do ");
     let told = refusal(&sandbox, &lying);
-    assert!(told.contains("exports `tool`, but") || told.contains("exports no `reward`"), "{told}");
+    assert!(told.contains("disagree on whether this plugin is of kind `tool`"), "{told}");
     assert_eq!(sandbox.counters().compiled, 0);
     assert!(Plugin::from_bytes(&sandbox, "honest", &tool, &Grants::default()).is_ok());
 }
