@@ -70,6 +70,22 @@ async fn fuel_and_memory_are_compared_and_times_are_not() {
 }
 
 #[tokio::test]
+async fn rewards_and_oracles_are_paid_for_as_well() {
+    let table = Table::new().tool("calculator", &[]).reward("answer-match", &[]);
+    let rollout = rollout_in(&sandbox(Limits::default()), &table, limits(), 0).await;
+    let record = common::play_by(&rollout, gymkhana_rollout::Speaker::Oracle).await;
+    let during = |at: &Boundary| {
+        let calls = record.costs.iter().filter(|call| call.at == *at && call.cost.running_us > 0.0);
+        calls.map(|call| call.during.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(during(&Boundary::Reward("answer-match".to_owned())), ["scoring 0"]);
+    let environment = during(&Boundary::Environment("word-problems".to_owned()));
+    assert!(environment.contains(&"advise") && environment.contains(&"start"), "{environment:?}");
+    let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap().remove(0);
+    assert_eq!(Difference::between(&record, &replayed), None);
+}
+
+#[tokio::test]
 async fn a_call_that_the_clock_ended_is_not_compared() {
     let budget = Limits { budget: std::time::Duration::from_millis(100), ..Limits::default() };
     let rollout = rollout(budget).await;

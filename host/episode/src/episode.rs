@@ -119,7 +119,8 @@ pub struct EpisodeRecord {
     /// What plugins asked the world outside, in their order. What a reward asked for its whole group stands with the
     /// first episode that it scored.
     pub exchanges: Vec<Exchange>,
-    /// What the calls of plugins used, in their order.
+    /// What the calls of plugins used, in their order; what a reward used for its whole group stands here as its
+    /// questions do.
     pub costs: Vec<CallCost>,
     /// Where the time went.
     pub timing: Timing,
@@ -140,6 +141,7 @@ impl EpisodeRecord {
         self.success = false;
         self.failures.retain(|failure| !matches!(failure.at, Boundary::Reward(_)));
         self.exchanges.retain(|exchange| !matches!(exchange.at, Boundary::Reward(_)));
+        self.costs.retain(|call| !matches!(call.at, Boundary::Reward(_)));
         self.timing.reward_ms = 0.0;
     }
 

@@ -80,7 +80,9 @@ impl Rollout {
             let mut panel = Panel::new(self, reward, recorded);
             let asked = self.ask(&mut panel, records, &present, recorded).await;
             if let Some(&first) = present.first() {
-                records[first].exchanges.extend(panel.into_exchanges());
+                let (exchanges, costs) = panel.into_account();
+                records[first].exchanges.extend(exchanges);
+                records[first].costs.extend(costs);
             }
             let scores = match asked {
                 Ok(scores) => scores,

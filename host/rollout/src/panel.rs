@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use gymkhana_episode::{Boundary, EpisodeRecord, Exchange, Score};
-use gymkhana_sandbox::{CallError, Trajectory, score};
+use gymkhana_episode::{Boundary, CallCost, EpisodeRecord, Exchange, Score};
+use gymkhana_sandbox::{CallError, Scorer, Trajectory};
 
 use crate::Rollout;
 use crate::injected::Injected;
@@ -22,6 +22,7 @@ pub(crate) struct Panel<'a> {
     /// What a replay answers from; none where the world itself is asked.
     recorded: Option<VecDeque<Exchange>>,
     heard: Vec<Exchange>,
+    costs: Vec<CallCost>,
     scorings: u32,
 }
 
@@ -37,12 +38,12 @@ impl<'a> Panel<'a> {
             exchanges.retain(|exchange| Some(&exchange.during) == last.as_ref());
         }
         let recorded = (!recorded.is_empty()).then_some(exchanges);
-        Self { rollout, reward, recorded, heard: vec![], scorings: 0 }
+        Self { rollout, reward, recorded, heard: vec![], costs: vec![], scorings: 0 }
     }
 
-    /// What the reward asked, in the scorings that count.
-    pub(crate) fn into_exchanges(self) -> Vec<Exchange> {
-        self.heard
+    /// What the reward asked and what it used, in the scorings that count.
+    pub(crate) fn into_account(self) -> (Vec<Exchange>, Vec<CallCost>) {
+        (self.heard, self.costs)
     }
 
     /// Scores some members together; tries again after a fault of the host.
@@ -60,16 +61,24 @@ impl<'a> Panel<'a> {
             let tools = || RewardTools::new(self.rollout, seed, &first.opening.setup);
             let witness = Witness::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
             let plugin = witnessed(&bound.plugin, witness.as_ref());
-            let scored = score(&plugin, &group, &bound.options, first.training_step, seed).await;
-            let faulty = scored.as_ref().err().filter(|error| error.kind.is_hosts());
-            if let Some(witness) = witness {
-                self.recorded = witness.left();
-                if faulty.is_none() {
-                    self.heard.extend(witness.take(&boundary(self.reward), &format!("scoring {}", self.scorings)));
+            let mut cost = None;
+            let scored = match Scorer::open(&plugin, seed).await {
+                Ok(mut scorer) => {
+                    let scored = scorer.score(&group, &bound.options, first.training_step).await;
+                    cost = Some(scorer.cost());
+                    scored
                 }
+                Err(error) => Err(error),
+            };
+            let faulty = scored.as_ref().err().filter(|error| error.kind.is_hosts());
+            if let Some(witness) = &witness {
+                self.recorded = witness.left();
             }
             match faulty {
                 None => {
+                    let (at, during) = (boundary(self.reward), format!("scoring {}", self.scorings));
+                    self.heard.extend(witness.into_iter().flat_map(|witness| witness.take(&at, &during)));
+                    self.costs.extend(cost.map(|cost| CallCost { at, during, cost }));
                     self.scorings += 1;
                     return Ok(scored);
                 }

@@ -1,7 +1,9 @@
 //! Compares a replayed episode with its record, byte by byte of what plugins produced.
 
-use gymkhana_episode::{CallCost, EpisodeRecord, Failure, Timing};
+use gymkhana_episode::{Boundary, CallCost, EpisodeRecord, Failure, Timing};
 use serde::Serialize;
+
+use crate::injected::ADVISE;
 
 /// Where a replay says something else than the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,9 +17,10 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// The first difference between a record and its replay; none when every byte is equal. Times are not compared,
-    /// nor is what a call used that ended by the machine's clock: a replay does not make it again. What a fork's calls used
-    /// is not compared either: a copied instance began in the midst of things, and a replayed one at the start.
+    /// The first difference between a record and its replay; none when every byte is equal. Times are not compared, nor is
+    /// what a call used that a replay does not make again: one that ended by the machine's clock, one that asked an
+    /// oracle, and one of a reward, which is asked less often where the clock decided on whom it failed. What a fork's
+    /// calls used is not compared either: a copied instance began in the midst of things, and a replayed one at the start.
     #[must_use]
     pub fn between(recorded: &EpisodeRecord, replayed: &EpisodeRecord) -> Option<Self> {
         let (left, right) = (timeless(recorded), timeless(replayed));
@@ -29,7 +32,8 @@ impl Difference {
 fn timeless(record: &EpisodeRecord) -> EpisodeRecord {
     let again = |cost: &&CallCost| {
         let failed = |failure: &Failure| failure.at == cost.at && failure.during == cost.during;
-        !record.failures.iter().any(|failure| failed(failure) && failure.kind.depends_on_time())
+        let once = cost.during == ADVISE || matches!(cost.at, Boundary::Reward(_));
+        !once && !record.failures.iter().any(|failure| failed(failure) && failure.kind.depends_on_time())
     };
     let whole = record.forks.is_empty();
     let mut costs: Vec<CallCost> = record.costs.iter().filter(again).filter(|_| whole).cloned().collect();

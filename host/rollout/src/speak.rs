@@ -109,7 +109,7 @@ async fn generate(policy: &dyn Policy, request: GenerateRequest, play: &mut Play
 async fn advise(play: &mut Play<'_>, seat: u32) -> Result<Utterance, RolloutError> {
     let names = play.rollout.plugins.function_names();
     let advice = play.environment.advise(&names, &play.results[seat as usize]).await;
-    play.hear_environment(ADVISE);
+    play.pay(ADVISE.to_owned());
     let advice = match advice {
         Ok(advice) => advice,
         Err(error) => {

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use gymkhana_episode::{
-    Component, Ending, EpisodeRecord, Evidence, NamedValue, Score, SeatRewards, Seed, TaskRef, Turn,
+    Component, Cost, Ending, EpisodeRecord, Evidence, NamedValue, Score, SeatRewards, Seed, TaskRef, Turn,
 };
 
 use crate::bindings::exports::gymkhana::plugin::reward;
@@ -108,7 +108,8 @@ pub fn score<'a>(
     Box::pin(async move { Scorer::open(plugin, seed).await?.score(group, options, training_step).await })
 }
 
-/// A live reward that may score more than once. Only for measuring what a fresh store costs: training uses [`score`].
+/// A live reward. It may score more than once, which is only for measuring what a fresh store costs: training opens one
+/// for every scoring.
 pub struct Scorer {
     info: Arc<RewardInfo>,
     slot: Slot<reward::Guest>,
@@ -121,6 +122,12 @@ impl Scorer {
     /// As [`score`].
     pub fn open(plugin: &Plugin, seed: Seed) -> CallFuture<'_, Self> {
         Box::pin(async move { Ok(Self { info: plugin.reward_info().await?, slot: open(plugin, seed).await? }) })
+    }
+
+    /// What the last call used; the first pays for the start.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.slot.cost()
     }
 
     /// Scores one group.
