@@ -11,12 +11,12 @@ use gymkhana_episode::{Ending, EpisodeRecord, Phase, Segment};
 use gymkhana_rollout::Sampling;
 
 use super::Session;
-use super::batch::Failures;
+use super::batch::{Failures, LastFailure, last_failure};
 use super::cast::Cast;
 use super::flights::{Arrival, Batch, Flight, Flights};
 use super::rl::rewards_differ;
 use super::tasks::Tasks;
-use crate::error::{CliError, CliResult};
+use crate::error::{Blame, CliResult};
 use crate::runfile::RlStage;
 
 /// One step's groups.
@@ -25,6 +25,7 @@ struct Step {
     /// Those of earlier rounds from which something can be learnt.
     kept: Vec<Vec<EpisodeRecord>>,
     failures: Failures,
+    last_failure: Option<LastFailure>,
     /// How many tasks were taken for it.
     taken: u64,
     rounds: u32,
@@ -64,7 +65,8 @@ impl<'a> Ahead<'a> {
         while self.next <= done + u64::from(self.stage.lag) && self.next < self.stage.steps {
             let flight = self.start(self.next, 0, 0, self.stage.groups);
             let taken = u64::from(self.stage.groups + self.stage.spare_groups);
-            let step = Step { flight, kept: vec![], failures: Failures::default(), taken, rounds: 0 };
+            let step =
+                Step { flight, kept: vec![], failures: Failures::default(), last_failure: None, taken, rounds: 0 };
             self.steps.insert(self.next, step);
             self.next += 1;
         }
@@ -99,6 +101,7 @@ impl<'a> Ahead<'a> {
         let Some(step) = self.steps.get_mut(&arrival.step) else { return };
         for record in &arrival.records {
             step.failures.count(record);
+            step.last_failure = last_failure(record).or(step.last_failure.take());
         }
         step.flight.arrive(arrival.place, arrival.records);
         if step.flight.missing() > 0 || step.rounds >= self.stage.refills {
@@ -119,15 +122,15 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// A step that has arrived: what is trained on, and how many episodes met a failure.
-    fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, Failures)> {
+    /// A step that has arrived: what is trained on, how many episodes met a failure, and the last of these.
+    fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, Failures, Option<LastFailure>)> {
         if self.steps.get(&step)?.flight.missing() > 0 {
             return None;
         }
-        let Step { flight, mut kept, failures, .. } = self.steps.remove(&step)?;
+        let Step { flight, mut kept, failures, last_failure, .. } = self.steps.remove(&step)?;
         let differ = |group: &Vec<EpisodeRecord>| self.stage.refills == 0 || rewards_differ(group, &self.trained);
         kept.extend(usable(flight.into_groups()).filter(differ));
-        Some((kept, failures))
+        Some((kept, failures, last_failure))
     }
 }
 
@@ -143,13 +146,13 @@ impl Session<'_> {
     /// Waits until a step has arrived, and stores what arrives meanwhile, of whichever step.
     pub(super) async fn await_step(&mut self, ahead: &mut Ahead<'_>, step: u64) -> CliResult<Vec<Vec<EpisodeRecord>>> {
         loop {
-            if let Some((groups, failures)) = ahead.take(step) {
-                self.close_batch(failures, &groups)?;
+            if let Some((groups, failures, last)) = ahead.take(step) {
+                self.close_batch(failures, last)?;
                 return Ok(groups);
             }
             match ahead.flights.next().await {
                 Some(arrival) => self.welcome(ahead, arrival?)?,
-                None => return Err(CliError::mistake(format!("step {step} was never begun"))),
+                None => return Err(anyhow::anyhow!("step {step} was never begun")).ours(),
             }
         }
     }

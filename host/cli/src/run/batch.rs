@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_episode::EpisodeRecord;
+use gymkhana_episode::{EpisodeId, EpisodeRecord, Failure};
 use gymkhana_rollout::{FailedForks, PluginSet};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -40,6 +40,14 @@ impl Failures {
     }
 }
 
+/// A failure and the episode that met it.
+pub(super) type LastFailure = (EpisodeId, Failure);
+
+/// The last failure that an episode met, if any.
+pub(super) fn last_failure(record: &EpisodeRecord) -> Option<LastFailure> {
+    Some((record.id, record.failures.last()?.clone()))
+}
+
 impl Session<'_> {
     /// Plays a batch; its groups come back in the order of its tasks.
     pub(super) async fn play(
@@ -50,7 +58,7 @@ impl Session<'_> {
         let mut flights = self.flights(batch.plan.members(batch.group_size));
         let mut flight = flights.start(batch);
         let (mut done, mut solved) = (0, 0);
-        let mut failures = Failures::default();
+        let (mut failures, mut last) = (Failures::default(), None);
         while let Some(arrival) = flights.next().await {
             let Arrival { place, records, .. } = arrival?;
             for record in &records {
@@ -58,15 +66,15 @@ impl Session<'_> {
                 done += 1;
                 solved += u64::from(record.success);
                 failures.count(record);
+                last = last_failure(record).or(last);
             }
             if let Some(progress) = progress {
                 progress.at(done, &format!("success {:.1} %", 100.0 * solved as f64 / done as f64));
             }
             flight.arrive(place, records);
         }
-        let groups = flight.into_groups();
-        self.close_batch(failures, &groups)?;
-        Ok(groups)
+        self.close_batch(failures, last)?;
+        Ok(flight.into_groups())
     }
 
     /// A place for groups in flight, with room for as many episodes as this stage may have.
@@ -87,11 +95,11 @@ impl Session<'_> {
     }
 
     /// What is done when the last group of a batch has arrived.
-    pub(super) fn close_batch(&mut self, failures: Failures, groups: &[Vec<EpisodeRecord>]) -> CliResult<()> {
+    pub(super) fn close_batch(&mut self, failures: Failures, last: Option<LastFailure>) -> CliResult<()> {
         self.progress.failures.add(failures);
         self.episodes.sync()?;
         self.tell_failed_forks();
-        self.judge_failures(failures, groups)
+        self.judge_failures(failures, last)
     }
 
     /// How many episodes are in flight at once: as many as the policy generates side by side, and no more than can
@@ -111,13 +119,12 @@ impl Session<'_> {
     }
 
     /// Ends the run when too many episodes met a failure.
-    fn judge_failures(&self, batch: Failures, groups: &[Vec<EpisodeRecord>]) -> CliResult<()> {
+    fn judge_failures(&self, batch: Failures, last: Option<LastFailure>) -> CliResult<()> {
         let limit = self.file.failures.limit;
         let Some((Failures { failed, played }, of)) = too_many(self.progress.failures, batch, limit) else {
             return Ok(());
         };
-        let last = groups.iter().flatten().flat_map(|record| record.failures.iter().map(move |each| (record.id, each)));
-        let last = last.last().map(|(id, failure)| format!("; the last, in episode {id}: {failure}"));
+        let last = last.map(|(id, failure)| format!("; the last, in episode {id}: {failure}"));
         Err(CliError::mistake(format!(
             "{failed} of {played} {of} met a failure, more than failures.limit = {limit} allows{}",
             last.unwrap_or_default()
