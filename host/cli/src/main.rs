@@ -5,6 +5,7 @@ mod assembly;
 mod error;
 mod harmless;
 mod inspect;
+mod metrics;
 mod options;
 mod plugins;
 mod printer;

@@ -10,6 +10,7 @@ use crate::panel::{HostsFault, Panel, boundary};
 use crate::play::{Begun, EpisodePlan, Speaker, milliseconds, play};
 use crate::plugins::Reward;
 use crate::scripted::ReplayedPolicy;
+use crate::watch::Wait;
 use crate::{Rollout, RolloutError};
 
 impl Rollout {
@@ -37,7 +38,10 @@ impl Rollout {
     ) -> Result<EpisodeRecord, RolloutError> {
         let _lane = match self.lanes.len() {
             0 => None,
-            lanes => Some(self.lanes[plan.place as usize % lanes].lock().await),
+            lanes => {
+                let _timer = self.watch.time(Wait::Queue);
+                Some(self.lanes[plan.place as usize % lanes].lock().await)
+            }
         };
         loop {
             let record = play(self, plan.clone(), speaker).await?;

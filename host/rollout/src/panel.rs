@@ -10,6 +10,7 @@ use crate::injected::Injected;
 use crate::plugins::Reward;
 use crate::reward_tools::RewardTools;
 use crate::tools::witnessed;
+use crate::watch::Wait;
 use crate::witness::Witness;
 
 /// The host could not run a reward, however often it tried: nothing is known of whom it was to score.
@@ -60,7 +61,9 @@ impl<'a> Panel<'a> {
             let tools = || RewardTools::new(self.rollout, seed, &first.opening.setup);
             let witness = Witness::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
             let plugin = witnessed(&bound.plugin, witness.as_ref());
+            let timer = self.rollout.watch.time(Wait::Reward);
             let scored = score(&plugin, &group, &bound.options, first.training_step, seed).await;
+            drop(timer);
             let faulty = scored.as_ref().err().filter(|error| error.kind.is_hosts());
             if let Some(witness) = witness {
                 self.recorded = witness.left();

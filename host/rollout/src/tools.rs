@@ -16,6 +16,7 @@ use gymkhana_sandbox::{CallError, Optional, Plugin, Spent, ToolSession, World};
 use crate::Rollout;
 use crate::injected::Injected;
 use crate::plugins::Tool;
+use crate::watch::Wait;
 use crate::witness::Witness;
 
 /// During which call a final view failed.
@@ -123,7 +124,7 @@ impl<'a> Toolbox<'a> {
     /// Answers a turn's calls, in their order; none where no tool offers the function. Tools run side by side, the
     /// calls of one tool one after the other, since they share its state.
     pub(crate) async fn answer(&mut self, calls: &[(Call, Option<String>)]) -> Vec<Option<ToolAnswer>> {
-        let directory = &self.rollout.plugins.directory;
+        let (directory, watch) = (&self.rollout.plugins.directory, &self.rollout.watch);
         let works = self.sessions.iter_mut().enumerate().map(|(tool, session)| {
             let mine: Vec<(usize, &Call)> = calls
                 .iter()
@@ -134,6 +135,7 @@ impl<'a> Toolbox<'a> {
             async move {
                 let mut answers = Vec::with_capacity(mine.len());
                 for (place, call) in mine {
+                    let _timer = watch.time(Wait::Tool);
                     answers.push((place, session.answer(call).await));
                 }
                 answers

@@ -12,6 +12,7 @@ use crate::play::{Play, milliseconds};
 use crate::speak::Said;
 use crate::tool_call::{WrittenCall, parse_reply};
 use crate::tools::ToolAnswer;
+use crate::watch::Wait;
 
 impl Play<'_> {
     /// Does what the seat to move said; gives the ending if the episode ends with it.
@@ -124,7 +125,9 @@ impl Play<'_> {
         let stepped = match self.injected.failure(&self.rollout.environment_boundary(), &during) {
             Some(failure) => Err(failure),
             None => {
+                let timer = self.rollout.watch.time(Wait::Environment);
                 let stepped = self.environment.step(seat, deed).await;
+                drop(timer);
                 let stepped = stepped.map_err(|error| self.rollout.environment_failure(&during, error));
                 self.pay(during);
                 stepped

@@ -1,8 +1,10 @@
 //! A stage of reinforcement learning: play groups, compare within each, update.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use gymkhana_episode::{EpisodeRecord, Segment};
+use gymkhana_rollout::Wait;
 use gymkhana_trainer::{RlSettings, StepMetrics};
 
 use super::Session;
@@ -29,12 +31,17 @@ impl Session<'_> {
             }
             let since = Instant::now();
             let lag = Lag::of(&groups, &self.cast);
-            if lag.most > stage.lag {
-                let message = format!("step {step} holds tokens that are {} steps old, more than lag allows", lag.most);
+            lag.report(self.rollout.watch());
+            let most = lag.most();
+            if most > stage.lag {
+                let message = format!("step {step} holds tokens that are {most} steps old, more than lag allows");
                 return Err(anyhow::anyhow!(message)).ours();
             }
             let cast = self.cast.clone();
+            let rollout = Arc::clone(&self.rollout);
+            let timer = rollout.watch().time(Wait::Train);
             let mut measured = self.meanwhile(&mut ahead, learn(&cast, &groups, &settings)).await??;
+            drop(timer);
             let trained = since.elapsed().as_secs_f64();
             self.count_step(figures.episodes, self.learnt_tokens(&groups));
             let more = [
@@ -44,8 +51,8 @@ impl Session<'_> {
                 ("sampled_tokens", figures.tokens as f64),
                 ("calls", figures.calls),
                 ("failures", figures.failures as f64),
-                ("lag_max", f64::from(lag.most)),
-                ("lag_mean", lag.mean),
+                ("lag_max", f64::from(most)),
+                ("lag_mean", lag.mean()),
                 ("seconds_play", played),
                 ("seconds_train", trained),
             ];
