@@ -49,6 +49,9 @@ pub struct RunArgs {
     /// Serve the run's counters for Prometheus at this address, such as `127.0.0.1:9464`
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub metrics: Option<SocketAddr>,
+    /// Append a line of JSON to FILE for every episode, reply, tool call, step, scoring and training step
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 /// `host replay`.

@@ -13,6 +13,7 @@ mod replay;
 mod run;
 mod runfile;
 mod show;
+mod trace;
 mod world;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@ use futures::future::join_all;
 
 use gymkhana_episode::{Ending, EpisodeRecord, Failure, PluginScore, Score};
 use gymkhana_sandbox::CallError;
+use tracing::{Instrument, info_span};
 
 use crate::injected::Injected;
 use crate::panel::{HostsFault, Panel, boundary};
@@ -44,7 +45,8 @@ impl Rollout {
             }
         };
         loop {
-            let record = play(self, plan.clone(), speaker).await?;
+            let span = info_span!("episode", id = %plan.id);
+            let record = play(self, plan.clone(), speaker).instrument(span).await?;
             if record.ending != Ending::Dropped || plan.id.attempt >= self.retries {
                 return Ok(record);
             }

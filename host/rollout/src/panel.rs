@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use gymkhana_episode::{Boundary, EpisodeRecord, Exchange, Score};
 use gymkhana_sandbox::{CallError, Trajectory, score};
+use tracing::{Instrument, info_span};
 
 use crate::Rollout;
 use crate::injected::Injected;
@@ -62,7 +63,9 @@ impl<'a> Panel<'a> {
             let witness = Witness::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
             let plugin = witnessed(&bound.plugin, witness.as_ref());
             let timer = self.rollout.watch.time(Wait::Reward);
-            let scored = score(&plugin, &group, &bound.options, first.training_step, seed).await;
+            let span = info_span!("reward", plugin = plugin.name(), first = %first.id, episodes = members.len());
+            let scoring = score(&plugin, &group, &bound.options, first.training_step, seed);
+            let scored = scoring.instrument(span).await;
             drop(timer);
             let faulty = scored.as_ref().err().filter(|error| error.kind.is_hosts());
             if let Some(witness) = witness {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::future::try_join;
 use gymkhana_episode::{Boundary, Ending, Failure, FailureKind, Reading, Sampled};
 use gymkhana_sandbox::{Advice, CallError};
+use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
 use crate::chat::ReplyPiece;
@@ -71,7 +72,8 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'
         sampling: play.plan.sampling,
         seed: play.plan.seed.child("policy").child(seat).child(context.turns),
     };
-    Ok(match generate(policy, request, play).await {
+    let span = info_span!("generate", seat, turn = context.turns, context_tokens = request.tokens.len());
+    Ok(match generate(policy, request, play).instrument(span).await {
         Ok(said) => Utterance::Said(said),
         Err(PolicyError::ContextFull { .. }) => Utterance::Ended(Ending::ContextLimit),
         Err(error) => {

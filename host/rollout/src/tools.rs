@@ -12,6 +12,7 @@ use gymkhana_episode::{
     Boundary, Call, CallCost, Content, Cost, Exchange, Failure, FailureKind, Function, NamedValue, Part, Seed,
 };
 use gymkhana_sandbox::{CallError, Optional, Plugin, Spent, ToolSession, World};
+use tracing::{Instrument, info_span};
 
 use crate::Rollout;
 use crate::injected::Injected;
@@ -136,7 +137,9 @@ impl<'a> Toolbox<'a> {
                 let mut answers = Vec::with_capacity(mine.len());
                 for (place, call) in mine {
                     let _timer = watch.time(Wait::Tool);
-                    answers.push((place, session.answer(call).await));
+                    let tool = &session.tool.bound.plugin;
+                    let span = info_span!("tool_call", tool = tool.name(), function = call.name, call = call.id);
+                    answers.push((place, session.answer(call).instrument(span).await));
                 }
                 answers
             }

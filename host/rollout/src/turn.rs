@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use gymkhana_episode::{Call, Ending, Part, PolicyTurn, Turn, text_of};
 use gymkhana_sandbox::{Deed, Stepped};
+use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
 use crate::assembly::sum;
@@ -126,7 +127,8 @@ impl Play<'_> {
             Some(failure) => Err(failure),
             None => {
                 let timer = self.rollout.watch.time(Wait::Environment);
-                let stepped = self.environment.step(seat, deed).await;
+                let span = info_span!("step", number = self.steps - 1, seat);
+                let stepped = self.environment.step(seat, deed).instrument(span).await;
                 drop(timer);
                 let stepped = stepped.map_err(|error| self.rollout.environment_failure(&during, error));
                 self.pay(during);

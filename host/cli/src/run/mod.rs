@@ -31,6 +31,7 @@ use crate::metrics::{Listener, Page, exposition};
 use crate::plugins;
 use crate::printer::Printer;
 use crate::runfile::{RunFile, Stage, did_you_mean};
+use crate::trace::Trace;
 use crate::world::{Asking, AssetFiles};
 use cast::Cast;
 use state::{Progress, State};
@@ -105,6 +106,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             None => rollout,
         };
         // Nothing is written before all that the user can have got wrong has been looked at.
+        let trace = args.trace.as_deref().map(Trace::start).transpose()?;
         let folder = match folder {
             Some(folder) => folder,
             None => RunFolder::create(&args.out, &file.resolved().ours()?)?,
@@ -116,9 +118,10 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         // Dropped, and given up, at the end of the run.
         let _served = listener.map(|listener| serve(listener, &session, sandbox.clone()));
         tokio::select! {
-            done = session.stages() => done,
+            done = session.stages() => done?,
             never = glance::tell(&watch, &sandbox, printer) => match never {},
         }
+        trace.map_or(Ok(()), |trace| trace.all_written())
     })
 }
 

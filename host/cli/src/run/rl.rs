@@ -6,6 +6,7 @@ use std::time::Instant;
 use gymkhana_episode::{EpisodeRecord, Segment};
 use gymkhana_rollout::Wait;
 use gymkhana_trainer::{RlSettings, StepMetrics};
+use tracing::{Instrument, info_span};
 
 use super::Session;
 use super::ahead::{Ahead, Lag};
@@ -40,7 +41,9 @@ impl Session<'_> {
             let cast = self.cast.clone();
             let rollout = Arc::clone(&self.rollout);
             let timer = rollout.watch().time(Wait::Train);
-            let mut measured = self.meanwhile(&mut ahead, learn(&cast, &groups, &settings)).await??;
+            let span = info_span!("train", stage = stage.name, step);
+            let learning = learn(&cast, &groups, &settings).instrument(span);
+            let mut measured = self.meanwhile(&mut ahead, learning).await??;
             drop(timer);
             let trained = since.elapsed().as_secs_f64();
             self.count_step(figures.episodes, self.learnt_tokens(&groups));

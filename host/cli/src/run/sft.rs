@@ -6,6 +6,7 @@ use std::time::Instant;
 use gymkhana_episode::{Ending, EpisodeRecord, Failure, Phase, Segment};
 use gymkhana_rollout::{Sampling, Wait};
 use gymkhana_trainer::{SftSettings, StepMetrics};
+use tracing::{Instrument, info_span};
 
 use super::Session;
 use super::flights::Batch;
@@ -93,7 +94,8 @@ impl Session<'_> {
                 "nothing to imitate".to_owned()
             } else {
                 barren = Barren::default();
-                let (measured, tokens) = self.imitate(&groups, &settings).await?;
+                let span = info_span!("train", stage = stage.name, step);
+                let (measured, tokens) = self.imitate(&groups, &settings).instrument(span).await?;
                 self.count_step(solved, tokens);
                 self.record_step(step, &measured, &[("demonstrations", solved as f64)])?;
                 let loss = measured.iter().find(|(name, _)| name == "loss");
