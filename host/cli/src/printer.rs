@@ -17,14 +17,15 @@ use crate::harmless::harmless;
 /// Between two plain lines of one piece of work.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Prints.
+/// Prints. Copies share the terminal.
+#[derive(Clone)]
 pub struct Printer {
     terminal: bool,
     /// The bar that was shown last; until it is finished it makes room for lines.
-    bar: Mutex<Option<ProgressBar>>,
+    bar: Arc<Mutex<Option<ProgressBar>>>,
     waits: Waits,
     /// Why a result could not be printed, if one could not.
-    unprinted: Mutex<Option<Error>>,
+    unprinted: Arc<Mutex<Option<Error>>>,
 }
 
 impl Printer {
@@ -32,9 +33,9 @@ impl Printer {
     pub fn new() -> Self {
         Self {
             terminal: stderr().is_terminal(),
-            bar: Mutex::new(None),
+            bar: Arc::default(),
             waits: Waits::default(),
-            unprinted: Mutex::new(None),
+            unprinted: Arc::default(),
         }
     }
 

@@ -1,15 +1,19 @@
 //! What the run waits for, at one glance: where the time of the last seconds went.
 //!
-//! Several times a second it is looked at what goes on. While the trainer learns, the run waits for that alone; else it
-//! waits for the episodes in flight, each of which counts the same. Episodes that wait for room wait for those, so room
-//! counts only where nothing else goes on.
+//! Several times a second a thread looks at what goes on; a task would only get to look when others have nothing to do.
+//! While the trainer learns, the run waits for that alone; else it waits for the episodes in flight, each of which
+//! counts the same. Episodes that wait for room wait for those, so room counts only where nothing else goes on. Where
+//! nothing at all does, the host itself is at work: it stores episodes, or writes a checkpoint.
 
-use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use gymkhana_rollout::{Wait, Watch};
 use gymkhana_sandbox::{Counters, Sandbox};
 
+use crate::error::{Blame, CliResult};
 use crate::printer::Printer;
 
 /// How often it is looked at.
@@ -47,11 +51,13 @@ impl Shares {
 
     /// The longest waits in words; nothing where there are none.
     fn told(&self) -> String {
-        let percent = |wait: &Wait| (100.0 * self.waits[*wait as usize] / self.total.max(1.0)).round();
-        let mut waits = Wait::ALL;
-        waits.sort_by(|one, other| percent(other).total_cmp(&percent(one)));
-        let told = waits.iter().filter(|wait| percent(wait) >= 1.0).take(TOLD);
-        let told: Vec<String> = told.map(|wait| format!("{} {} %", word(*wait), percent(wait))).collect();
+        let percent = |share: f64| (100.0 * share / self.total.max(1.0)).round();
+        let host = self.total - self.waits.iter().sum::<f64>();
+        let waits = Wait::ALL.map(|wait| (word(wait), percent(self.waits[wait as usize])));
+        let mut waits: Vec<(&str, f64)> = waits.into_iter().chain([("host", percent(host))]).collect();
+        waits.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        let told = waits.iter().filter(|(_, percent)| *percent >= 1.0).take(TOLD);
+        let told: Vec<String> = told.map(|(word, percent)| format!("{word} {percent} %")).collect();
         if told.is_empty() { String::new() } else { format!("waits for: {}", told.join(", ")) }
     }
 }
@@ -77,13 +83,39 @@ fn starts(counters: &Counters) -> String {
     }
 }
 
-/// Keeps the printer's word on what the run waits for true.
-pub(super) async fn tell(watch: &Watch, sandbox: &Sandbox, printer: &Printer) -> Infallible {
+/// The thread that looks; it ends when this is dropped.
+pub(super) struct Glance {
+    /// None once it is being dropped.
+    looks_on: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Glance {
+    /// From now on the printer's word on what the run waits for is kept true.
+    pub fn start(watch: Arc<Watch>, sandbox: Sandbox, printer: Printer) -> CliResult<Self> {
+        let (looks_on, ended) = channel();
+        let thread = Builder::new().name("glance".to_owned());
+        let thread = thread.spawn(move || look_on(&ended, &watch, &sandbox, &printer)).ours()?;
+        Ok(Self { looks_on: Some(looks_on), thread: Some(thread) })
+    }
+}
+
+impl Drop for Glance {
+    /// Waits until nothing more is said.
+    fn drop(&mut self) {
+        self.looks_on = None;
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Looks until the other end is dropped.
+fn look_on(ended: &Receiver<()>, watch: &Watch, sandbox: &Sandbox, printer: &Printer) {
     let mut shares = Shares::default();
     let mut has_told = false;
-    let mut looks = tokio::time::interval(EVERY);
-    loop {
-        looks.tick().await;
+    while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
         shares.look(Wait::ALL.map(|wait| watch.running(wait)));
         let starts = starts(&sandbox.counters());
         if !starts.is_empty() && !has_told {
@@ -136,10 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_own_work_is_no_wait() {
+    fn what_is_left_is_the_hosts_own_work() {
         assert_eq!(told(&[]), "");
-        assert_eq!(told(&[[0; 6]]), "");
-        assert_eq!(told(&[[0, 1, 0, 0, 0, 0], [0; 6]]), "waits for: generate 49 %");
+        assert_eq!(told(&[[0; 6]]), "waits for: host 100 %");
+        assert_eq!(told(&[[0, 1, 0, 0, 0, 0], [0; 6]]), "waits for: host 51 %, generate 49 %");
     }
 
     #[test]

@@ -34,6 +34,7 @@ use crate::runfile::{RunFile, Stage, did_you_mean};
 use crate::trace::Trace;
 use crate::world::{Asking, AssetFiles};
 use cast::Cast;
+use glance::Glance;
 use state::{Progress, State};
 
 pub use chat::{read_chat_files, write_chat_files};
@@ -114,13 +115,10 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         fill(&folder, &files, &lock, cast.policy())?;
         assets.keep(&folder)?;
         let mut session = Session::new(file, printer, folder, rollout, cast, state, places)?;
-        let watch = Arc::clone(session.rollout.watch());
-        // Dropped, and given up, at the end of the run.
+        // Both end when they are dropped.
         let _served = listener.map(|listener| serve(listener, &session, sandbox.clone()));
-        tokio::select! {
-            done = session.stages() => done?,
-            never = glance::tell(&watch, &sandbox, printer) => match never {},
-        }
+        let _glance = Glance::start(Arc::clone(session.rollout.watch()), sandbox, printer.clone())?;
+        session.stages().await?;
         trace.map_or(Ok(()), |trace| trace.all_written())
     })
 }
