@@ -10,7 +10,11 @@ use crate::step::{Missing, cargo, execute, output_of, step};
 use crate::workspace::Workspace;
 
 /// What the Python programs need, pinned.
-const REQUIREMENTS: [&str; 2] = ["tests/peers/requirements.txt", "host/store/tests/peers_requirements.txt"];
+const REQUIREMENTS: [&str; 3] = [
+    "tests/peers/requirements.txt",
+    "host/store/tests/peers_requirements.txt",
+    "host/cli/tests/peers_requirements.txt",
+];
 
 /// The Python programs of `tests/peers`, all called by this one.
 const PROGRAM: &str = "tests/peers/run.py";

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -45,6 +46,12 @@ pub struct RunArgs {
     /// Go on with the run that DIR holds
     #[arg(long)]
     pub resume: bool,
+    /// Serve the run's counters for Prometheus at this address, such as `127.0.0.1:9464`
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub metrics: Option<SocketAddr>,
+    /// Append a line of JSON to FILE for every episode, reply, tool call, step, scoring and training step
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 /// `host replay`.
@@ -81,4 +88,9 @@ pub enum PluginCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// An address to listen on.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "give an IP address and a port, such as 127.0.0.1:9464".to_owned())
 }

@@ -5,6 +5,7 @@ mod assembly;
 mod error;
 mod harmless;
 mod inspect;
+mod metrics;
 mod options;
 mod plugins;
 mod printer;
@@ -12,6 +13,7 @@ mod replay;
 mod run;
 mod runfile;
 mod show;
+mod trace;
 mod world;
 
 use std::process::ExitCode;

@@ -6,10 +6,10 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module is where the program prints")]
 
 use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdout};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::error::{Blame, CliError, CliResult};
 use crate::harmless::harmless;
@@ -17,19 +17,26 @@ use crate::harmless::harmless;
 /// Between two plain lines of one piece of work.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Prints.
+/// Prints. Copies share the terminal.
+#[derive(Clone)]
 pub struct Printer {
     terminal: bool,
     /// The bar that was shown last; until it is finished it makes room for lines.
-    bar: Mutex<Option<ProgressBar>>,
+    bar: Arc<Mutex<Option<ProgressBar>>>,
+    waits: Waits,
     /// Why a result could not be printed, if one could not.
-    unprinted: Mutex<Option<Error>>,
+    unprinted: Arc<Mutex<Option<Error>>>,
 }
 
 impl Printer {
     /// A printer for this process.
     pub fn new() -> Self {
-        Self { terminal: stderr().is_terminal(), bar: Mutex::new(None), unprinted: Mutex::new(None) }
+        Self {
+            terminal: stderr().is_terminal(),
+            bar: Arc::default(),
+            waits: Waits::default(),
+            unprinted: Arc::default(),
+        }
     }
 
     /// Prints a result.
@@ -68,19 +75,42 @@ impl Printer {
         self.talk(error);
     }
 
+    /// Says beside every piece of work what is waited for.
+    pub fn waits(&self, text: String) {
+        *self.waits.0.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
     /// Shows a piece of work of `length` steps, of which some are `done`.
     pub fn progress(&self, name: &str, done: u64, length: u64) -> Progress {
         let bar = self.terminal.then(|| {
             let bar = ProgressBar::new(length).with_position(done);
-            let style = ProgressStyle::with_template("{prefix:>10} [{bar:30}] {pos}/{len} {elapsed} (eta {eta}) {msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            let line = "{prefix:>10} [{bar:30}] {pos}/{len} {elapsed} (eta {eta}) {msg}{waits}";
+            let style = ProgressStyle::with_template(line).unwrap_or_else(|_| ProgressStyle::default_bar());
+            let waits = self.waits.clone();
+            bar.set_style(style.with_key("waits", move |_: &ProgressState, line: &mut dyn std::fmt::Write| {
+                // A bar that cannot be drawn is drawn again soon.
+                let _ = line.write_str(&waits.behind());
+            }));
             bar.set_prefix(name.to_owned());
             bar.enable_steady_tick(Duration::from_millis(250));
             *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
             bar
         });
         let last = Mutex::new((done, None));
-        Progress { bar, name: name.to_owned(), length, begun: Instant::now(), first: done, last }
+        let waits = self.waits.clone();
+        Progress { bar, name: name.to_owned(), length, begun: Instant::now(), first: done, last, waits }
+    }
+}
+
+/// What is waited for, in words.
+#[derive(Clone, Default)]
+struct Waits(Arc<Mutex<String>>);
+
+impl Waits {
+    /// As it stands behind a message.
+    fn behind(&self) -> String {
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if text.is_empty() { String::new() } else { format!("; {text}") }
     }
 }
 
@@ -94,6 +124,7 @@ pub struct Progress {
     first: u64,
     /// How far it was at the last plain line, and when that was.
     last: Mutex<(u64, Option<Instant>)>,
+    waits: Waits,
 }
 
 impl Progress {
@@ -111,7 +142,8 @@ impl Progress {
         let due = last.1.is_none_or(|when| when.elapsed() >= PAUSE) || done >= self.length;
         if due && done > last.0 {
             *last = (done, Some(Instant::now()));
-            let _gone = writeln!(stderr(), "{} {done}/{} {seconds:.0} s {message}", self.name, self.length);
+            let waits = self.waits.behind();
+            let _gone = writeln!(stderr(), "{} {done}/{} {seconds:.0} s {message}{waits}", self.name, self.length);
         }
     }
 }

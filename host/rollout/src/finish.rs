@@ -9,6 +9,7 @@ use crate::RolloutError;
 use crate::context::Context;
 use crate::play::{EpisodePlan, Play, milliseconds};
 use crate::tools::FinalViews;
+use crate::watch::Wait;
 
 impl Play<'_> {
     /// Looks once more at everything and writes the record.
@@ -62,7 +63,9 @@ impl Play<'_> {
         let seen = match self.injected.failure(&self.rollout.environment_boundary(), during) {
             Some(failure) => Err(failure),
             None => {
+                let timer = self.rollout.watch.time(Wait::Environment);
                 let seen = look(&mut self.environment).await;
+                drop(timer);
                 self.pay(during.to_owned());
                 seen.map_err(|error| self.rollout.environment_failure(during, error))
             }

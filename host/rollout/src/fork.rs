@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord, Failure, Fork};
 use gymkhana_sandbox::{EnvironmentEpisode, Optional};
+use tracing::{Instrument, info_span};
 
 use crate::context::Context;
 use crate::finish::so_far;
@@ -234,7 +235,10 @@ impl Rollout {
             forks.push(base.fork(plan).await?);
         }
         drop(base);
-        let ends = forks.into_iter().map(|fork| fork.to_end(speaker));
+        let ends = forks.into_iter().map(|fork| {
+            let span = info_span!("episode", id = %fork.plan.id);
+            fork.to_end(speaker).instrument(span)
+        });
         Ok(futures::future::try_join_all(ends).await?)
     }
 

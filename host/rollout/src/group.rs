@@ -4,12 +4,14 @@ use futures::future::join_all;
 
 use gymkhana_episode::{Ending, EpisodeRecord, Failure, PluginScore, Score};
 use gymkhana_sandbox::CallError;
+use tracing::{Instrument, info_span};
 
 use crate::injected::Injected;
 use crate::panel::{HostsFault, Panel, boundary};
 use crate::play::{Begun, EpisodePlan, Speaker, milliseconds, play};
 use crate::plugins::Reward;
 use crate::scripted::ReplayedPolicy;
+use crate::watch::Wait;
 use crate::{Rollout, RolloutError};
 
 impl Rollout {
@@ -37,10 +39,14 @@ impl Rollout {
     ) -> Result<EpisodeRecord, RolloutError> {
         let _lane = match self.lanes.len() {
             0 => None,
-            lanes => Some(self.lanes[plan.place as usize % lanes].lock().await),
+            lanes => {
+                let _timer = self.watch.time(Wait::Queue);
+                Some(self.lanes[plan.place as usize % lanes].lock().await)
+            }
         };
         loop {
-            let record = play(self, plan.clone(), speaker).await?;
+            let span = info_span!("episode", id = %plan.id);
+            let record = play(self, plan.clone(), speaker).instrument(span).await?;
             if record.ending != Ending::Dropped || plan.id.attempt >= self.retries {
                 return Ok(record);
             }

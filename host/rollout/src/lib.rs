@@ -26,6 +26,7 @@ mod template;
 mod tool_call;
 mod tools;
 mod turn;
+mod watch;
 mod witness;
 
 use std::sync::Arc;
@@ -50,6 +51,7 @@ pub use probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
 pub use replay::Difference;
 pub use scripted::{ReplayedPolicy, ScriptedPolicy};
 pub use tool_call::{Reply, WrittenCall, parse_reply};
+pub use watch::{Buckets, Histogram, Timer, Wait, Watch};
 
 /// A fault of the host that no episode can carry in its record.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +78,7 @@ pub struct Rollout {
     /// Held by the episode that plays; none where the policy needs no such order.
     pub(crate) lanes: Vec<Mutex<()>>,
     pub(crate) failed_forks: std::sync::Mutex<FailedForks>,
+    pub(crate) watch: Arc<Watch>,
 }
 
 impl Rollout {
@@ -103,6 +106,7 @@ impl Rollout {
             retries,
             lanes: vec![],
             failed_forks: std::sync::Mutex::default(),
+            watch: Arc::default(),
         }
     }
 
@@ -129,6 +133,12 @@ impl Rollout {
     pub fn in_lanes(mut self, lanes: usize) -> Self {
         self.lanes = std::iter::repeat_with(Mutex::default).take(lanes).collect();
         self
+    }
+
+    /// Where all that is played here reports how long it takes.
+    #[must_use]
+    pub fn watch(&self) -> &Arc<Watch> {
+        &self.watch
     }
 
     /// The plugins.

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 
 use gymkhana_episode::{Boundary, CallCost, EpisodeRecord, Exchange, Score};
 use gymkhana_sandbox::{CallError, Scorer, Trajectory};
+use tracing::{Instrument, info_span};
 
 use crate::Rollout;
 use crate::injected::Injected;
 use crate::plugins::Reward;
 use crate::reward_tools::RewardTools;
 use crate::tools::witnessed;
+use crate::watch::Wait;
 use crate::witness::Witness;
 
 /// The host could not run a reward, however often it tried: nothing is known of whom it was to score.
@@ -61,15 +63,18 @@ impl<'a> Panel<'a> {
             let tools = || RewardTools::new(self.rollout, seed, &first.opening.setup);
             let witness = Witness::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
             let plugin = witnessed(&bound.plugin, witness.as_ref());
-            let mut cost = None;
-            let scored = match Scorer::open(&plugin, seed).await {
-                Ok(mut scorer) => {
-                    let scored = scorer.score(&group, &bound.options, first.training_step).await;
-                    cost = Some(scorer.cost());
-                    scored
-                }
-                Err(error) => Err(error),
+            let timer = self.rollout.watch.time(Wait::Reward);
+            let span = info_span!("reward", plugin = plugin.name(), first = %first.id, episodes = members.len());
+            let scoring = async {
+                let mut scorer = Scorer::open(&plugin, seed).await?;
+                let scored = scorer.score(&group, &bound.options, first.training_step).await;
+                Ok((scored, scorer.cost()))
             };
+            let (scored, cost) = match scoring.instrument(span).await {
+                Ok((scored, cost)) => (scored, Some(cost)),
+                Err(error) => (Err(error), None),
+            };
+            drop(timer);
             let faulty = scored.as_ref().err().filter(|error| error.kind.is_hosts());
             if let Some(witness) = &witness {
                 self.recorded = witness.left();

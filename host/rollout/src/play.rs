@@ -24,6 +24,7 @@ use crate::policy::{Conversation, Policy, Sampling};
 use crate::probe::Answer;
 use crate::speak::{self, Utterance};
 use crate::tools::{Toolbox, witnessed};
+use crate::watch::Wait;
 use crate::witness::Witness;
 use crate::{Rollout, RolloutError};
 
@@ -150,9 +151,12 @@ impl<'a> Play<'a> {
         let plugin = witnessed(&bound.plugin, witness.as_ref());
         let started = match injected.failure(&at, "start") {
             Some(failure) => Err(failure),
-            None => EnvironmentEpisode::start(&plugin, &plan.task, &bound.options, plan.seed.child("environment"))
-                .await
-                .map_err(|error| rollout.environment_failure("start", error)),
+            None => {
+                let _timer = rollout.watch.time(Wait::Environment);
+                EnvironmentEpisode::start(&plugin, &plan.task, &bound.options, plan.seed.child("environment"))
+                    .await
+                    .map_err(|error| rollout.environment_failure("start", error))
+            }
         };
         let (environment, started) = match started {
             Ok(started) => started,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::future::try_join;
 use gymkhana_episode::{Boundary, Ending, Failure, FailureKind, Reading, Sampled};
 use gymkhana_sandbox::{Advice, CallError};
+use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
 use crate::chat::ReplyPiece;
@@ -14,6 +15,7 @@ use crate::policy::{GenerateRequest, Policy, PolicyError, Stop};
 use crate::probe::{self, TurnProbe};
 use crate::scripted::certain;
 use crate::tool_call::{CLOSE, OPEN};
+use crate::watch::Wait;
 
 /// What came of a turn.
 pub(crate) enum Utterance {
@@ -70,7 +72,8 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'
         sampling: play.plan.sampling,
         seed: play.plan.seed.child("policy").child(seat).child(context.turns),
     };
-    Ok(match generate(policy, request, play).await {
+    let span = info_span!("generate", seat, turn = context.turns, context_tokens = request.tokens.len());
+    Ok(match generate(policy, request, play).instrument(span).await {
         Ok(said) => Utterance::Said(said),
         Err(PolicyError::ContextFull { .. }) => Utterance::Ended(Ending::ContextLimit),
         Err(error) => {
@@ -86,6 +89,7 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'
 /// reply behind the feedback when it is known. A replay takes over what was found. A note is no step towards an answer.
 async fn generate(policy: &dyn Policy, request: GenerateRequest, play: &mut Play<'_>) -> Result<Said, PolicyError> {
     // Parts of the play: the whole, with its live plugins, could not be looked at from two threads.
+    let _timer = play.rollout.watch.time(Wait::Generate);
     let (context, answer, injected) = (&play.contexts[play.seat as usize], &play.answer, &play.injected);
     let tokens = Arc::clone(&request.tokens);
     let asks = play.rollout.probe.is_some() && !injected.is_replay() && !context.asks_for_note();
@@ -108,7 +112,9 @@ async fn generate(policy: &dyn Policy, request: GenerateRequest, play: &mut Play
 /// Asks the environment's oracle and writes its advice as the policy would.
 async fn advise(play: &mut Play<'_>, seat: u32) -> Result<Utterance, RolloutError> {
     let names = play.rollout.plugins.function_names();
+    let timer = play.rollout.watch.time(Wait::Environment);
     let advice = play.environment.advise(&names, &play.results[seat as usize]).await;
+    drop(timer);
     play.pay(ADVISE.to_owned());
     let advice = match advice {
         Ok(advice) => advice,

@@ -12,10 +12,12 @@ use gymkhana_episode::{
     Boundary, Call, CallCost, Content, Cost, Exchange, Failure, FailureKind, Function, NamedValue, Part, Seed,
 };
 use gymkhana_sandbox::{CallError, Optional, Plugin, Spent, ToolSession, World};
+use tracing::{Instrument, info_span};
 
 use crate::Rollout;
 use crate::injected::Injected;
 use crate::plugins::Tool;
+use crate::watch::Wait;
 use crate::witness::Witness;
 
 /// During which call a final view failed.
@@ -123,7 +125,7 @@ impl<'a> Toolbox<'a> {
     /// Answers a turn's calls, in their order; none where no tool offers the function. Tools run side by side, the
     /// calls of one tool one after the other, since they share its state.
     pub(crate) async fn answer(&mut self, calls: &[(Call, Option<String>)]) -> Vec<Option<ToolAnswer>> {
-        let directory = &self.rollout.plugins.directory;
+        let (directory, watch) = (&self.rollout.plugins.directory, &self.rollout.watch);
         let works = self.sessions.iter_mut().enumerate().map(|(tool, session)| {
             let mine: Vec<(usize, &Call)> = calls
                 .iter()
@@ -134,7 +136,10 @@ impl<'a> Toolbox<'a> {
             async move {
                 let mut answers = Vec::with_capacity(mine.len());
                 for (place, call) in mine {
-                    answers.push((place, session.answer(call).await));
+                    let _timer = watch.time(Wait::Tool);
+                    let tool = &session.tool.bound.plugin;
+                    let span = info_span!("tool_call", tool = tool.name(), function = call.name, call = call.id);
+                    answers.push((place, session.answer(call).instrument(span).await));
                 }
                 answers
             }

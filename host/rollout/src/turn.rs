@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use gymkhana_episode::{Call, Ending, Part, PolicyTurn, Turn, text_of};
 use gymkhana_sandbox::{Deed, Stepped};
+use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
 use crate::assembly::sum;
@@ -12,6 +13,7 @@ use crate::play::{Play, milliseconds};
 use crate::speak::Said;
 use crate::tool_call::{WrittenCall, parse_reply};
 use crate::tools::ToolAnswer;
+use crate::watch::Wait;
 
 impl Play<'_> {
     /// Does what the seat to move said; gives the ending if the episode ends with it.
@@ -124,7 +126,10 @@ impl Play<'_> {
         let stepped = match self.injected.failure(&self.rollout.environment_boundary(), &during) {
             Some(failure) => Err(failure),
             None => {
-                let stepped = self.environment.step(seat, deed).await;
+                let timer = self.rollout.watch.time(Wait::Environment);
+                let span = info_span!("step", number = self.steps - 1, seat);
+                let stepped = self.environment.step(seat, deed).instrument(span).await;
+                drop(timer);
                 let stepped = stepped.map_err(|error| self.rollout.environment_failure(&during, error));
                 self.pay(during);
                 stepped

@@ -4,8 +4,8 @@
 //! computed from that number, and whoever wants one more instance than fits waits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use gymkhana_episode::FailureKind;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -48,6 +48,9 @@ pub(crate) struct Places {
     free: Arc<Semaphore>,
     patience: Duration,
     waits: AtomicU64,
+    waiting: AtomicU32,
+    /// In nanoseconds, of those that wait no more.
+    waited: AtomicU64,
 }
 
 /// A live instance's right to exist; given back when dropped.
@@ -58,7 +61,9 @@ pub(crate) struct Place {
 
 impl Places {
     pub fn new(total: u32, patience: Duration) -> Self {
-        Self { total, free: Arc::new(Semaphore::new(total as usize)), patience, waits: AtomicU64::new(0) }
+        let free = Arc::new(Semaphore::new(total as usize));
+        let (waits, waiting, waited) = (AtomicU64::new(0), AtomicU32::new(0), AtomicU64::new(0));
+        Self { total, free, patience, waits, waiting, waited }
     }
 
     pub fn total(&self) -> u32 {
@@ -74,12 +79,28 @@ impl Places {
         self.waits.load(Ordering::Relaxed)
     }
 
+    /// How many wait now.
+    pub fn waiting(&self) -> u32 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// How long all that wait no more have waited.
+    pub fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited.load(Ordering::Relaxed))
+    }
+
+    fn wait(&self) -> Waiting<'_> {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting { places: self, since: Instant::now() }
+    }
+
     /// Takes `count` places, and waits for them if need be.
     pub async fn take(&self, count: u32) -> Result<Place, CallError> {
         if let Ok(permit) = Arc::clone(&self.free).try_acquire_many_owned(count) {
             return Ok(Place { _permit: permit });
         }
-        self.waits.fetch_add(1, Ordering::Relaxed);
+        let _waiting = self.wait();
         match tokio::time::timeout(self.patience, Arc::clone(&self.free).acquire_many_owned(count)).await {
             Ok(Ok(permit)) => Ok(Place { _permit: permit }),
             Ok(Err(_)) | Err(_) => Err(CallError::new(
@@ -92,6 +113,20 @@ impl Places {
                 ),
             )),
         }
+    }
+}
+
+/// Somebody who waits for a place, until it is dropped.
+struct Waiting<'a> {
+    places: &'a Places,
+    since: Instant,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let waited = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.places.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.places.waited.fetch_add(waited, Ordering::Relaxed);
     }
 }
 
@@ -119,8 +154,10 @@ mod tests {
             async move { places.take(1).await.map(|_| ()) }
         });
         tokio::task::yield_now().await;
+        assert_eq!(places.waiting(), 1);
         drop(first);
         waiting.await.expect("no panic").expect("a place became free");
-        assert_eq!((places.free(), places.waits()), (2, 2));
+        assert_eq!((places.free(), places.waits(), places.waiting()), (2, 2, 0));
+        assert!(places.waited() >= Duration::from_millis(50), "the first one's patience at least");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use gymkhana_registry::Digest;
 use wasmtime::component::{Component, InstancePre, Linker};
@@ -59,6 +60,10 @@ pub struct Counters {
     pub free_places: u32,
     /// How often the start of a plugin had to wait for a place.
     pub waits: u64,
+    /// How many starts of plugins wait for a place now.
+    pub waiting: u32,
+    /// How long the starts that wait no more have waited for a place, in sum.
+    pub waited: Duration,
 }
 
 /// Loads plugins and holds what they share. Cheap to clone; one for a process is enough.
@@ -130,6 +135,8 @@ impl Sandbox {
             places: places.total(),
             free_places: places.free(),
             waits: places.waits(),
+            waiting: places.waiting(),
+            waited: places.waited(),
         }
     }
 

@@ -6,9 +6,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use gymkhana_episode::{EpisodeRecord, Sampled, Segment};
 use gymkhana_rollout::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
@@ -40,6 +41,8 @@ struct Worker {
     engine: Engine,
     files: Arc<ModelFiles>,
     version: Arc<AtomicU32>,
+    /// For how long there was nothing to do, in nanoseconds.
+    idle: Arc<AtomicU64>,
     settings: Settings,
 }
 
@@ -51,6 +54,7 @@ pub struct Trainer {
     queue: Arc<Semaphore>,
     gone: Arc<OnceLock<String>>,
     version: Arc<AtomicU32>,
+    idle: Arc<AtomicU64>,
     config: Arc<ModelConfig>,
     files: Arc<ModelFiles>,
     position: Arc<Option<serde_json::Value>>,
@@ -113,6 +117,7 @@ impl Trainer {
         let context = model.positions() as usize;
         let (messages, receiver) = unbounded_channel();
         let (files, version) = (Arc::new(files), Arc::new(AtomicU32::new(weight_version)));
+        let idle = Arc::new(AtomicU64::new(0));
         let (gone, config) = (Arc::new(OnceLock::new()), Arc::new(model.config().clone()));
         let worker = Worker {
             engine: Engine::new(&model, settings, context, weight_version)?,
@@ -120,6 +125,7 @@ impl Trainer {
             learner,
             files: Arc::clone(&files),
             version: Arc::clone(&version),
+            idle: Arc::clone(&idle),
             settings: settings.clone(),
         };
         let handle = std::thread::Builder::new()
@@ -134,6 +140,7 @@ impl Trainer {
             queue: Arc::new(Semaphore::new(settings.queue)),
             gone,
             version,
+            idle,
             config,
             files,
             position: Arc::new(position),
@@ -163,6 +170,12 @@ impl Trainer {
     #[must_use]
     pub fn weight_version(&self) -> u32 {
         self.version.load(Ordering::Acquire)
+    }
+
+    /// For how long there was nothing to generate, to score or to learn, up to the last thing that came.
+    #[must_use]
+    pub fn idle(&self) -> Duration {
+        Duration::from_nanos(self.idle.load(Ordering::Relaxed))
     }
 
     /// Forgets the optimiser's state. With `keep_reference` the present weights are kept as what `kl_beta` measures
@@ -378,7 +391,11 @@ impl Worker {
     fn serve(&mut self, receiver: &mut UnboundedReceiver<Message>) -> Result<(), TchError> {
         loop {
             if !self.engine.has_work() {
-                match receiver.blocking_recv() {
+                let since = Instant::now();
+                let message = receiver.blocking_recv();
+                let idle = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                self.idle.fetch_add(idle, Ordering::Relaxed);
+                match message {
                     Some(message) => self.take(message),
                     None => return Ok(()),
                 }

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
+use std::time::Instant;
 
 use gymkhana_episode::{Ending, EpisodeRecord, Phase, Segment};
-use gymkhana_rollout::Sampling;
+use gymkhana_rollout::{Sampling, Watch};
 
 use super::Session;
 use super::batch::{Failures, LastFailure, last_failure};
@@ -150,7 +151,10 @@ impl Session<'_> {
                 self.close_batch(failures, last)?;
                 return Ok(groups);
             }
-            match ahead.flights.next().await {
+            let since = Instant::now();
+            let arrival = ahead.flights.next().await;
+            self.rollout.watch().trainer_waited(since.elapsed());
+            match arrival {
                 Some(arrival) => self.welcome(ahead, arrival?)?,
                 None => return Err(anyhow::anyhow!("step {step} was never begun")).ours(),
             }
@@ -182,30 +186,42 @@ impl Session<'_> {
     }
 }
 
-/// How many training steps old what is trained on is: the oldest token, and the mean over all sampled ones.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Lag {
-    pub most: u32,
-    pub mean: f64,
-}
+/// How many sampled tokens of what is trained on are how many training steps old.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Lag(BTreeMap<u32, u64>);
 
 impl Lag {
     /// Of the tokens of every model that is trained, by its own count of versions.
     pub fn of(groups: &[Vec<EpisodeRecord>], cast: &Cast) -> Self {
-        let (mut most, mut sum, mut count) = (0, 0.0, 0.0);
+        let mut tokens = BTreeMap::new();
         for model in cast.trained() {
             let now = model.trainer.weight_version();
             let segments = groups.iter().flatten().flat_map(|record| &record.segments);
             for segment in segments.filter(|segment| segment.seat().is_some_and(|seat| model.seats.contains(&seat))) {
                 for version in sampled_versions(segment) {
-                    let lag = now.saturating_sub(version);
-                    most = most.max(lag);
-                    sum += f64::from(lag);
-                    count += 1.0;
+                    *tokens.entry(now.saturating_sub(version)).or_default() += 1;
                 }
             }
         }
-        Self { most, mean: sum / f64::max(count, 1.0) }
+        Self(tokens)
+    }
+
+    /// That of the oldest token.
+    pub fn most(&self) -> u32 {
+        self.0.keys().next_back().copied().unwrap_or(0)
+    }
+
+    /// The mean over all sampled tokens.
+    pub fn mean(&self) -> f64 {
+        let sum: f64 = self.0.iter().map(|(steps, tokens)| f64::from(*steps) * *tokens as f64).sum();
+        sum / self.0.values().sum::<u64>().max(1) as f64
+    }
+
+    /// Reports every token's.
+    pub fn report(&self, watch: &Watch) {
+        for (steps, tokens) in &self.0 {
+            watch.lagged(*steps, *tokens);
+        }
     }
 }
 

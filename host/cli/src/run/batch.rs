@@ -91,6 +91,7 @@ impl Session<'_> {
     /// Stores an episode as soon as it is finished.
     pub(super) fn keep(&mut self, record: &EpisodeRecord) -> CliResult<()> {
         self.episodes.append(record)?;
+        self.rollout.watch().finished(record.failures.iter().map(|failure| &failure.at));
         self.rollout.check_facts(record).map_err(|error| crate::assembly::with_nearest_name(&error))
     }
 
@@ -105,7 +106,7 @@ impl Session<'_> {
     /// How many episodes are in flight at once: as many as the policy generates side by side, and no more than can
     /// have all their plugins alive, since episodes that wait for each other's places would wait for ever.
     fn in_flight(&self, group_size: u32) -> usize {
-        let most = self.places as usize / self.rollout.plugins().places();
+        let most = most_in_flight(self.rollout.plugins(), self.places);
         self.file.policy.slots.max(group_size as usize).min(most)
     }
 
@@ -154,6 +155,22 @@ pub(super) fn lanes(file: &RunFile, plugins: &PluginSet) -> CliResult<Option<usi
 fn too_many(stage: Failures, batch: Failures, limit: f64) -> Option<(Failures, &'static str)> {
     let judged = [(stage, "episodes of this stage"), (batch, "episodes that were played last")];
     judged.into_iter().find(|(failures, _)| failures.exceed(limit))
+}
+
+/// How many episodes can have all their plugins alive in so many places of the sandbox.
+fn most_in_flight(plugins: &PluginSet, places: u32) -> usize {
+    places as usize / plugins.places()
+}
+
+/// Says that the sandbox holds fewer episodes than the policy could generate for; others wait for room.
+pub(super) fn fewer_in_flight(file: &RunFile, plugins: &PluginSet, places: u32) -> Option<String> {
+    let (most, slots) = (most_in_flight(plugins, places), file.policy.slots);
+    (most < slots).then(|| {
+        format!(
+            "policy.slots asks for {slots} episodes in flight, but the sandbox's {places} places hold the plugins of \
+             {most}; the others wait for room: raise sandbox.instances or vm.max_map_count"
+        )
+    })
 }
 
 /// Refuses a stage whose groups cannot have all their plugins alive: `places` is how many the sandbox has.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use gymkhana_episode::Seed;
 use gymkhana_rollout::{PluginSet, Policy, Voice};
@@ -88,6 +89,12 @@ impl Cast {
     /// The most tokens that every model's context has room for.
     pub fn context(&self) -> usize {
         self.models.iter().map(|model| model.trainer.context()).min().unwrap_or(0)
+    }
+
+    /// For how long each model had nothing to do, by its seat's name or as `policy`.
+    pub fn idle(&self) -> Vec<(String, Duration)> {
+        let name = |model: &Model| model.own.as_ref().map_or("policy", |(_, seat)| seat).to_owned();
+        self.models.iter().map(|model| (name(model), model.trainer.idle())).collect()
     }
 
     /// Who speaks for each seat.

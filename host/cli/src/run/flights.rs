@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
-use gymkhana_rollout::{ForkError, GroupPlan, Rollout, Sampling, SamplingPlan, Speaker};
+use gymkhana_rollout::{ForkError, GroupPlan, Rollout, Sampling, SamplingPlan, Speaker, Wait};
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -127,7 +127,9 @@ impl Player {
         plan: &SamplingPlan,
         members: u32,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
+        let timer = self.rollout.watch().time(Wait::Queue);
         let _room = self.room.acquire_many(members).await;
+        drop(timer);
         let voices = self.cast.voices();
         let speaker = match group.id.phase {
             Phase::Demonstration => Speaker::Oracle,

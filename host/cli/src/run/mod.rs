@@ -6,6 +6,7 @@ mod cast;
 mod chat;
 mod evaluate;
 mod flights;
+mod glance;
 mod rl;
 mod sft;
 mod state;
@@ -18,17 +19,22 @@ use std::time::Instant;
 use gymkhana_episode::{EpisodeId, Phase, Seed, TaskRef};
 use gymkhana_registry::{LOCK_FILE, Lock};
 use gymkhana_rollout::{ProbeError, Rollout, Voice};
+use gymkhana_sandbox::Sandbox;
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
 use gymkhana_trainer::Trainer;
+use tokio::task::JoinSet;
 
 use crate::args::RunArgs;
 use crate::assembly;
 use crate::error::{Blame, CliError, CliResult};
+use crate::metrics::{Listener, Page, exposition};
 use crate::plugins;
 use crate::printer::Printer;
 use crate::runfile::{RunFile, Stage, did_you_mean};
+use crate::trace::Trace;
 use crate::world::{Asking, AssetFiles};
 use cast::Cast;
+use glance::Glance;
 use state::{Progress, State};
 
 pub use chat::{read_chat_files, write_chat_files};
@@ -60,6 +66,10 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
     let assets = AssetFiles::pin(&mut file, beside)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
     runtime.block_on(async {
+        let listener = match args.metrics {
+            Some(address) => Some(Listener::bind(address).await?),
+            None => None,
+        };
         let sandbox = plugins::sandbox(&file, printer)?;
         let set = plugins::assemble(&file, &sandbox, &files, &assets, Asking::Live).await?;
         let assembly = assembly::assembly(&file, &set)?;
@@ -67,6 +77,9 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         tasks::check_splits(&file, &set).await?;
         let places = sandbox.counters().places;
         batch::check_places(&file, &set, places)?;
+        if let Some(fewer) = batch::fewer_in_flight(&file, &set, places) {
+            printer.talk(fewer);
+        }
         let lanes = batch::lanes(&file, &set)?;
         let slots = lanes.map_or(file.policy.slots, |lanes| lanes * set.seats());
         let (folder, state) = if args.resume { reopen(args, &lock)? } else { (None, None) };
@@ -94,6 +107,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             None => rollout,
         };
         // Nothing is written before all that the user can have got wrong has been looked at.
+        let trace = args.trace.as_deref().map(Trace::start).transpose()?;
         let folder = match folder {
             Some(folder) => folder,
             None => RunFolder::create(&args.out, &file.resolved().ours()?)?,
@@ -101,8 +115,22 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         fill(&folder, &files, &lock, cast.policy())?;
         assets.keep(&folder)?;
         let mut session = Session::new(file, printer, folder, rollout, cast, state, places)?;
-        session.stages().await
+        // Both end when they are dropped.
+        let _served = listener.map(|listener| serve(listener, &session, sandbox.clone()));
+        let _glance = Glance::start(Arc::clone(session.rollout.watch()), sandbox, printer.clone())?;
+        session.stages().await?;
+        trace.map_or(Ok(()), |trace| trace.all_written())
     })
+}
+
+/// Serves the run's figures until what this gives is dropped.
+fn serve(listener: Listener, session: &Session<'_>, sandbox: Sandbox) -> JoinSet<()> {
+    session.printer.talk(format!("metrics at {}", listener.url()));
+    let (watch, cast) = (Arc::clone(session.rollout.watch()), session.cast.clone());
+    let page: Page = Arc::new(move || exposition(&watch, &sandbox.counters(), &cast.idle()));
+    let mut served = JoinSet::new();
+    served.spawn(listener.serve(page));
+    served
 }
 
 /// Looks whether every seat's policy can do what the run's probe asks of it, and whether the first task to be trained on

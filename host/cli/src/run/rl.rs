@@ -1,9 +1,12 @@
 //! A stage of reinforcement learning: play groups, compare within each, update.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use gymkhana_episode::{EpisodeRecord, Segment};
+use gymkhana_rollout::Wait;
 use gymkhana_trainer::{RlSettings, StepMetrics};
+use tracing::{Instrument, info_span};
 
 use super::Session;
 use super::ahead::{Ahead, Lag};
@@ -29,12 +32,19 @@ impl Session<'_> {
             }
             let since = Instant::now();
             let lag = Lag::of(&groups, &self.cast);
-            if lag.most > stage.lag {
-                let message = format!("step {step} holds tokens that are {} steps old, more than lag allows", lag.most);
+            lag.report(self.rollout.watch());
+            let most = lag.most();
+            if most > stage.lag {
+                let message = format!("step {step} holds tokens that are {most} steps old, more than lag allows");
                 return Err(anyhow::anyhow!(message)).ours();
             }
             let cast = self.cast.clone();
-            let mut measured = self.meanwhile(&mut ahead, learn(&cast, &groups, &settings)).await??;
+            let rollout = Arc::clone(&self.rollout);
+            let timer = rollout.watch().time(Wait::Train);
+            let span = info_span!("train", stage = stage.name, step);
+            let learning = learn(&cast, &groups, &settings).instrument(span);
+            let mut measured = self.meanwhile(&mut ahead, learning).await??;
+            drop(timer);
             let trained = since.elapsed().as_secs_f64();
             self.count_step(figures.episodes, self.learnt_tokens(&groups));
             let more = [
@@ -44,8 +54,8 @@ impl Session<'_> {
                 ("sampled_tokens", figures.tokens as f64),
                 ("calls", figures.calls),
                 ("failures", figures.failures as f64),
-                ("lag_max", f64::from(lag.most)),
-                ("lag_mean", lag.mean),
+                ("lag_max", f64::from(most)),
+                ("lag_mean", lag.mean()),
                 ("seconds_play", played),
                 ("seconds_train", trained),
             ];

@@ -1,10 +1,12 @@
 //! A stage of supervised fine-tuning: the oracle plays, the model imitates.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use gymkhana_episode::{Ending, EpisodeRecord, Failure, Phase, Segment};
-use gymkhana_rollout::Sampling;
+use gymkhana_rollout::{Sampling, Wait};
 use gymkhana_trainer::{SftSettings, StepMetrics};
+use tracing::{Instrument, info_span};
 
 use super::Session;
 use super::flights::Batch;
@@ -76,7 +78,9 @@ impl Session<'_> {
         while let Some(step) = self.next_step(stage.steps) {
             let tasks = tasks.take(step * u64::from(stage.batch), u64::from(stage.batch));
             let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::Greedy);
+            let since = Instant::now();
             let groups = self.play(&batch, None).await?;
+            self.rollout.watch().trainer_waited(since.elapsed());
             let solved = groups.iter().flatten().filter(|record| record.success).count();
             let message = if solved == 0 {
                 barren.add(&groups);
@@ -90,7 +94,8 @@ impl Session<'_> {
                 "nothing to imitate".to_owned()
             } else {
                 barren = Barren::default();
-                let (measured, tokens) = self.imitate(&groups, &settings).await?;
+                let span = info_span!("train", stage = stage.name, step);
+                let (measured, tokens) = self.imitate(&groups, &settings).instrument(span).await?;
                 self.count_step(solved, tokens);
                 self.record_step(step, &measured, &[("demonstrations", solved as f64)])?;
                 let loss = measured.iter().find(|(name, _)| name == "loss");
@@ -107,6 +112,7 @@ impl Session<'_> {
     /// Lets every model that is trained imitate what its seats did; gives what was measured, and how many tokens there
     /// were to imitate.
     async fn imitate(&self, groups: &[Vec<EpisodeRecord>], settings: &SftSettings) -> CliResult<(StepMetrics, usize)> {
+        let _timer = self.rollout.watch().time(Wait::Train);
         let (mut measured, mut tokens) = (vec![], 0);
         for model in self.cast.trained() {
             let segments = demonstrations(groups, &model.seats);

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod killed;
+pub mod served;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,6 +6,7 @@ use futures::future::try_join_all;
 use futures::stream::FuturesUnordered;
 use gymkhana_episode::{EpisodeRecord, Sampled, Turn};
 use serde::{Deserialize, Serialize};
+use tracing::{Instrument, info_span};
 
 use super::{GroupPlan, PlanError, require};
 use crate::play::{Begun, Play, Speaker};
@@ -166,8 +167,8 @@ impl Rollout {
     }
 
     /// Plays one episode from the start with all its branches; gives the records, and the members that were not used.
-    async fn run_tree(
-        &self,
+    async fn run_tree<'a>(
+        &'a self,
         group: &GroupPlan,
         rule: &Branch,
         root: u32,
@@ -179,13 +180,17 @@ impl Rollout {
             Begun::Over(record) => return Ok((vec![*record], budget)),
         };
         let (mut records, mut unused) = (Vec::new(), Vec::new());
+        let follow = |path: Path<'a>| {
+            let span = info_span!("episode", id = %path.play.plan.id);
+            self.follow(group, rule, path, speaker).instrument(span)
+        };
         let mut following = FuturesUnordered::new();
-        following.push(self.follow(group, rule, Path { play, budget, first: None, parted: 0, fresh: false }, speaker));
+        following.push(follow(Path { play, budget, first: None, parted: 0, fresh: false }));
         while let Some(followed) = following.next().await {
             let followed = followed?;
             records.extend(followed.ended);
             unused.extend(followed.unused);
-            following.extend(followed.open.into_iter().map(|path| self.follow(group, rule, path, speaker)));
+            following.extend(followed.open.into_iter().map(follow));
         }
         Ok((records, unused))
     }

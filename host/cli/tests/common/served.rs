@@ -1,0 +1,55 @@
+//! Runs that serve their figures, and a client that reads them.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Stdio};
+
+use super::{Desk, WORD_PROBLEMS, run_arguments};
+
+/// A run that serves its figures.
+pub struct Served {
+    child: Child,
+    url: String,
+    talk: BufReader<ChildStderr>,
+}
+
+pub fn serve(desk: &Desk) -> Served {
+    let mut command = desk.command(&run_arguments(WORD_PROBLEMS, &["--metrics", "127.0.0.1:0"]));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the host can be started");
+    let mut talk = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    while !line.starts_with("metrics at ") {
+        line.clear();
+        assert!(talk.read_line(&mut line).expect("it is text") > 0, "the run ended and said no address");
+    }
+    Served { child, url: line["metrics at ".len()..].trim().to_owned(), talk }
+}
+
+impl Served {
+    /// Every page that the run serves until its end, which must be a good one.
+    pub fn pages(mut self) -> Vec<String> {
+        let pages = pages(&self.url);
+        let mut rest = String::new();
+        self.talk.read_to_string(&mut rest).expect("it is text");
+        assert!(self.child.wait().expect("it ends").success(), "{rest}");
+        pages
+    }
+}
+
+/// Every page that the run serves, until it serves none.
+fn pages(url: &str) -> Vec<String> {
+    // Fails if a provider is there already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut pages = vec![];
+    runtime.block_on(async {
+        while let Ok(response) = client.get(url).send().await {
+            assert_eq!(response.status(), 200);
+            match response.text().await {
+                Ok(page) => pages.push(page),
+                Err(_) => break,
+            }
+        }
+    });
+    pages
+}

@@ -1,0 +1,31 @@
+//! What others read of a run: `cargo xtask test --peers` runs this with a Python that has `prometheus_client`.
+
+mod common;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::served::serve;
+use common::{Desk, SMALL_RUN};
+
+#[test]
+#[ignore = "needs prometheus_client: `cargo xtask test --peers` runs it"]
+fn prometheus_reads_the_figures() {
+    let python = std::env::var_os("GYMKHANA_PEERS_PYTHON").expect("GYMKHANA_PEERS_PYTHON names a Python");
+    let pages = serve(&Desk::with_run_file(SMALL_RUN)).pages();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers_read.py");
+    let mut reader = Command::new(python);
+    let mut reader = reader.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
+    let page = pages.last().expect("at least one page");
+    reader.stdin.take().expect("it is piped").write_all(page.as_bytes()).expect("it reads");
+    let output = reader.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    let read: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(read["gymkhana_wait_seconds"], "histogram");
+    assert_eq!(read["gymkhana_waiting"], "gauge");
+    assert_eq!(read["gymkhana_token_lag_steps"], "histogram");
+    // The parser takes the suffix of a counter as a part of its kind.
+    assert_eq!(read["gymkhana_episodes"], "counter");
+    assert_eq!(read.as_object().expect("an object").values().filter(|kind| **kind == "unknown").count(), 0);
+}
