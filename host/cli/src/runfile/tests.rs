@@ -136,3 +136,18 @@ fn a_wrong_value_is_blamed_on_whoever_gave_it() {
     let refused = message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]);
     assert!(refused.starts_with("run.toml: ") && refused.contains("missing field `success`"), "{refused}");
 }
+
+/// Each block of the documentation is a run file, or sections of one that are laid over the first.
+#[test]
+fn what_the_documentation_shows_is_understood() {
+    let text = include_str!("../../../../docs/run-file.md");
+    let blocks: Vec<&str> = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 10, "{} blocks", blocks.len());
+    let whole: toml::Table = toml::from_str(blocks[0]).expect("the first block is TOML");
+    RunFile::parse(blocks[0], "docs/run-file.md", &[]).expect("the first block is a run file");
+    for block in &blocks[1..] {
+        let mut table = whole.clone();
+        table.extend(toml::from_str::<toml::Table>(block).expect("TOML"));
+        RunFile::parse(&table.to_string(), block, &[]).unwrap_or_else(|error| panic!("{block}\n{error}"));
+    }
+}
