@@ -92,6 +92,7 @@ impl Printer {
                 let _ = line.write_str(&waits.behind());
             }));
             bar.set_prefix(name.to_owned());
+            bar.set_message("begun");
             bar.enable_steady_tick(Duration::from_millis(250));
             *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
             bar

@@ -51,7 +51,7 @@ pub use probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
 pub use replay::Difference;
 pub use scripted::{ReplayedPolicy, ScriptedPolicy};
 pub use tool_call::{Reply, WrittenCall, parse_reply};
-pub use watch::{Buckets, Histogram, Timer, Wait, Watch};
+pub use watch::{Buckets, Timer, Wait, Watch};
 
 /// A fault of the host that no episode can carry in its record.
 #[derive(Debug, thiserror::Error)]

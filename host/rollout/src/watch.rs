@@ -68,7 +68,7 @@ impl Wait {
 
 /// How often values fell into each bucket.
 #[derive(Debug)]
-pub struct Histogram {
+struct Histogram {
     bounds: &'static [u64],
     /// One for each bound, and one for what lies beyond the last.
     counts: Box<[AtomicU64]>,
@@ -100,8 +100,7 @@ impl Histogram {
     }
 
     /// Its present state.
-    #[must_use]
-    pub fn read(&self) -> Buckets {
+    fn read(&self) -> Buckets {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         Buckets { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
     }

@@ -1,0 +1,75 @@
+//! What a rollout reports of itself while it plays: every call once, at its boundary, and those that go on.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod common;
+
+use common::{Table, call, limits, play, rollout};
+use gymkhana_episode::{Boundary, EpisodeRecord};
+use gymkhana_rollout::{Rollout, Wait};
+
+/// How many waits of each kind are over: queue, generate, tool, environment, reward, train.
+fn counts(rollout: &Rollout) -> [usize; 6] {
+    Wait::ALL.map(|wait| rollout.watch().times(wait).counts.iter().sum::<u64>() as usize)
+}
+
+fn calls(record: &EpisodeRecord, at: impl Fn(&Boundary) -> bool) -> usize {
+    record.costs.iter().filter(|cost| at(&cost.at)).count()
+}
+
+#[tokio::test]
+async fn every_call_is_counted_once_at_its_boundary() {
+    let table = Table::new().tool("calculator", &[]).reward("answer-match", &[]);
+    let rollout = rollout(&table, limits()).await;
+    assert_eq!(counts(&rollout), [0; 6], "what is asked before a run is no wait of it");
+    let sum = |text: &str| call("calculate", &format!(r#"{{"expression": "{text}"}}"#));
+    let record = play(&rollout, &[&format!("{}{}", sum("1+1"), sum("2+2")), &sum("3+3"), "7"]).await;
+    let environment = calls(&record, |at| matches!(at, Boundary::Environment(_)));
+    assert!(environment >= 2, "a start and a step: {:?}", record.costs);
+    assert_eq!(counts(&rollout), [0, 3, 3, environment, 1, 0]);
+    assert!(Wait::ALL.iter().all(|wait| rollout.watch().running(*wait) == 0));
+    let slept: u64 = Wait::ALL.iter().map(|wait| rollout.watch().times(*wait).sum).sum();
+    assert!(slept > 0, "times are counted in nanoseconds");
+}
+
+#[tokio::test]
+async fn a_call_that_has_not_ended_is_seen() {
+    let rollout = rollout(&Table::new().tool("guest-hostile-tool", &[]), limits()).await;
+    let replies = [call("loop", "{}"), "7".to_owned()];
+    let replies = replies.each_ref().map(String::as_str);
+    let mut playing = std::pin::pin!(play(&rollout, &replies));
+    let seen = async {
+        while rollout.watch().running(Wait::Tool) == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        record = &mut playing => panic!("it ended unseen: {:?}", record.failures),
+        () = seen => {}
+    }
+    assert_eq!(counts(&rollout)[Wait::Tool as usize], 0, "it goes on");
+    let record = playing.await;
+    assert_eq!(record.failures.len(), 1, "the loop was ended");
+    assert_eq!(rollout.watch().running(Wait::Tool), 0);
+    assert_eq!(counts(&rollout)[Wait::Tool as usize], 1);
+}
+
+#[tokio::test]
+async fn an_episode_that_is_given_up_waits_for_nothing_more() {
+    let rollout = rollout(&Table::new().tool("guest-hostile-tool", &[]), limits()).await;
+    let replies = [call("loop", "{}")];
+    let replies = replies.each_ref().map(String::as_str);
+    {
+        let playing = play(&rollout, &replies);
+        let seen = async {
+            while rollout.watch().running(Wait::Tool) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            record = playing => panic!("it ended unseen: {:?}", record.failures),
+            () = seen => {}
+        }
+    }
+    assert!(Wait::ALL.iter().all(|wait| rollout.watch().running(*wait) == 0));
+}
