@@ -141,6 +141,32 @@ async fn a_meter_that_is_used_up_refuses_and_refuses_again_on_a_replay() {
     }
 }
 
+/// What a call asked that the clock ended is not asked again, but it has used up a part of the meter.
+#[tokio::test]
+async fn a_call_that_the_clock_ended_stays_paid_for_on_a_replay() {
+    let table = || Table::new().tool("guest-asking-tool", &[]);
+    let quota = Quota { model_calls: 2, ..QUOTA };
+    let live = rollout(&table().granting("guest-asking-tool", script(&["one", "two"], quota)), limits()).await;
+    let (hang, ask) = (call("ask-and-hang", r#"{"words": "?"}"#), call("complete", r#"{"words": "?"}"#));
+    let record = play(&live, &[&hang, &ask, &ask, "done"]).await;
+    assert_eq!(record.failures.iter().map(|failure| failure.kind).collect::<Vec<_>>(), [FailureKind::Budget]);
+    let told: Vec<String> = answers(&record).into_iter().map(|(text, _)| text).collect();
+    assert!(told[1].starts_with("two") && told[2].contains("used up its 2 completions"), "{told:?}");
+    let again = replayed_offline(table(), &["guest-asking-tool"], quota, &record).await;
+    assert_eq!(Difference::between(&record, &again), None);
+}
+
+#[tokio::test]
+async fn an_oracle_that_asks_is_not_asked_again() {
+    let table = || Table::new().environment("guest-asking-environment", &[]);
+    let words = ["A table, please.", "a butler", "At eight.", "a waiter", "thanks"];
+    let live = rollout(&table().granting("guest-asking-environment", script(&words, QUOTA)), limits()).await;
+    let record = common::play_by(&live, Speaker::Oracle).await;
+    assert_eq!((record.ending, record.exchanges.len()), (Ending::Terminated, 5), "{:?}", record.failures);
+    let again = replayed_offline(table(), &["guest-asking-environment"], QUOTA, &record).await;
+    assert_eq!(Difference::between(&record, &again), None);
+}
+
 /// Fails the first questions, then answers.
 struct Shaky {
     failures: AtomicU32,

@@ -6,6 +6,7 @@ use futures::stream;
 use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord};
 use gymkhana_rollout::{ChatFormat, Difference, Rollout};
 use gymkhana_store::{RunReader, StoreError};
+use tokio::sync::Semaphore;
 
 use crate::args::ReplayArgs;
 use crate::assembly;
@@ -50,7 +51,7 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
         let chat = ChatFormat::new(&read_chat_files(&args.dir)?).users()?;
         let rollout = Rollout::new(set, chat, (&file.limits).into(), assembly, file.policy.system.clone(), 0);
         let rollout = rollout.with_context(file.context.clone()).users()?.with_probe(file.probe.clone()).users()?;
-        compare(&rollout, &run, args, printer).await
+        compare(&rollout, sandbox.counters().places, &run, args, printer).await
     })?;
     printer.result(format!("{} episodes replayed, every byte equal: {}", tally.equal + tally.different, tally.equal));
     if tally.dropped > 0 {
@@ -74,7 +75,13 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     Ok(())
 }
 
-async fn compare(rollout: &Rollout, run: &RunReader, args: &ReplayArgs, printer: &Printer) -> CliResult<Tally> {
+async fn compare(
+    rollout: &Rollout,
+    places: u32,
+    run: &RunReader,
+    args: &ReplayArgs,
+    printer: &Printer,
+) -> CliResult<Tally> {
     let only = args.episode;
     let episodes = run.episodes()?;
     if let Some(id) = only.filter(|id| !episodes.contains(*id)) {
@@ -83,6 +90,8 @@ async fn compare(rollout: &Rollout, run: &RunReader, args: &ReplayArgs, printer:
     let length = if only.is_some() { 1 } else { episodes.len() };
     let progress = printer.progress("replay", 0, length as u64);
     let mut tally = Tally::default();
+    let most = (places as usize / rollout.plugins().places()).max(1);
+    let room = &Semaphore::new(most);
     let mut replays = stream::iter(groups(episodes.read_all()))
         .filter(|group| {
             let wanted = match (group, only) {
@@ -92,6 +101,8 @@ async fn compare(rollout: &Rollout, run: &RunReader, args: &ReplayArgs, printer:
             std::future::ready(wanted)
         })
         .map(|group| async move {
+            // As in the run: episodes that wait for each other's places would wait for ever.
+            let _room = room.acquire_many(group.as_ref().map_or(1, |group| group.len().min(most) as u32)).await;
             let (recorded, dropped): (Vec<_>, Vec<_>) =
                 group?.into_iter().partition(|record| record.ending != Ending::Dropped);
             let replayed = rollout.replay_group(&recorded).await.ours()?;

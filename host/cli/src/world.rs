@@ -22,14 +22,23 @@ pub struct AssetFiles(BTreeMap<Digest, Arc<[u8]>>);
 
 impl AssetFiles {
     /// Reads the files that the run file names, relative to its folder, and writes their digests in place of the
-    /// paths.
-    pub fn pin(file: &mut RunFile, folder: &Path) -> CliResult<Self> {
+    /// paths. Where a run is taken up again, a file that is not there any more comes from that run's folder.
+    pub fn pin(file: &mut RunFile, folder: &Path, resumed: Option<&RunReader>) -> CliResult<Self> {
+        let begun = resumed.and_then(|run| RunFile::parse(&run.run_text().ok()?, "run.toml", &[]).ok());
         let mut files = Self::default();
         for (plugin, section) in &mut file.plugins {
             for (name, path) in &mut section.assets {
                 let found = folder.join(&*path);
                 let wrong = format!("plugins.{plugin}.assets: `{name}` is `{}`, which cannot be read", found.display());
-                let bytes: Arc<[u8]> = std::fs::read(&found).users_as(wrong)?.into();
+                let pinned = begun.as_ref().and_then(|begun| begun.plugins.get(plugin)?.assets.get(name));
+                let kept = || Some(resumed?.asset(&digest(pinned?).ok()?));
+                let bytes: Arc<[u8]> = match std::fs::read(&found) {
+                    Ok(bytes) => bytes.into(),
+                    Err(error) => match kept() {
+                        Some(kept) => kept?.into(),
+                        None => return Err(error).users_as(wrong),
+                    },
+                };
                 let digest = Digest::of(&bytes);
                 *path = format!("{PINNED}{digest}");
                 files.0.insert(digest, bytes);

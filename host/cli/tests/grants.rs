@@ -82,6 +82,7 @@ fn assets_are_pinned_by_their_content() {
     // The run has its own copy.
     fs::remove_dir_all(desk.path("data")).expect("removed");
     desk.host(&["replay", "out"]).succeeded();
+    desk.run(ASKING, &["--resume"]).succeeded();
     fs::create_dir(desk.path("data")).expect("a folder");
     desk.write("data/words.txt", "one two four");
     let refused = desk.run(ASKING, &["--resume"]);

@@ -99,6 +99,15 @@ fn spare_groups_are_given_up() {
     assert!(episodes.iter().any(|record| record.id.group >= 3), "a spare group was faster than another");
 }
 
+/// A plan plays more than a group's size: all of them must find a place, or none would ever begin.
+#[test]
+fn a_plan_that_needs_more_places_than_there_are_is_refused() {
+    let desk = desk("plan = { kind = \"oversample\", factor = 8 }");
+    let refused = desk.run(WORD_PROBLEMS, &["--set", "sandbox.instances=48"]);
+    assert!(refused.mistake("too few places").contains("a group of 32 episodes"), "{refused:?}");
+    desk.run(WORD_PROBLEMS, &["--set", "sandbox.instances=96", "--set", "stages.rl.steps=1"]).succeeded();
+}
+
 #[test]
 fn what_depends_on_the_clock_is_refused_where_nothing_may() {
     for (settings, set, told) in [

@@ -249,6 +249,8 @@ fn episodes_do_not_wait_for_each_other_when_places_are_few() {
     let records = desk.episodes();
     assert_eq!(records.len(), EPISODES);
     assert!(records.iter().all(|record| record.failures.is_empty()));
+    let replayed = desk.host(&["replay", "out"]).succeeded();
+    assert!(replayed.contains(&format!("every byte equal: {EPISODES}")), "{replayed}");
 }
 
 /// `examples/frozen-lake.toml` is only smaller here: no line of the host knows the environment.

@@ -73,10 +73,13 @@ impl<'a> Play<'a> {
         let seed = plan.seed.child("environment");
         let witness = self.witness.as_deref().map(Witness::copy);
         let plugin = &witnessed(&self.rollout.plugins.environment.plugin, witness.as_ref());
+        let mute = |muted| [&self.witness, &witness].into_iter().flatten().for_each(|witness| witness.mute(muted));
+        mute(true);
         let copied = match self.environment.snapshot().await {
             Ok(snapshot) => EnvironmentEpisode::restore(plugin, &snapshot, seed).await,
             Err(error) => Err(error),
         };
+        mute(false);
         let environment = copied.map_err(|error| ForkError::Failed(self.rollout.environment_failure("fork", error)))?;
         let toolbox = self.toolbox.copy(plan.seed).await.map_err(ForkError::Failed)?;
         let mut fork = Box::new(Play {

@@ -43,6 +43,7 @@ impl Play<'_> {
             return Err(failure);
         }
         let key = self.environment.state_key().await;
+        self.hear_environment(&during);
         let key = key.map_err(|error| self.rollout.environment_failure(&during, error))?;
         let times = self.seen.states.entry(key).or_default();
         *times += 1;

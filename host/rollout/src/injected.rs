@@ -13,8 +13,8 @@ pub(crate) const ADVISE: &str = "advise";
 #[derive(Debug, Clone, Default)]
 pub struct Injected {
     failures: Vec<Failure>,
-    /// What plugins were answered in calls that are made again.
-    exchanges: Vec<Exchange>,
+    /// What plugins were answered, and whether in a call that is not made again.
+    exchanges: Vec<(Exchange, bool)>,
     /// How many turns were taken in the recorded episode; none for one that is played.
     turns: Option<u32>,
     /// The recorded episode ran out of time.
@@ -29,11 +29,11 @@ impl Injected {
     pub fn of(record: &EpisodeRecord) -> Self {
         let injected = |failure: &&Failure| failure.kind.depends_on_time() || failure.during == ADVISE;
         let failures: Vec<Failure> = record.failures.iter().filter(injected).cloned().collect();
-        let again = |exchange: &&Exchange| {
-            let skipped = |failure: &Failure| failure.at == exchange.at && failure.during == exchange.during;
-            exchange.during != ADVISE && !failures.iter().any(skipped)
+        let skipped = |exchange: &Exchange| {
+            let here = |failure: &Failure| failure.at == exchange.at && failure.during == exchange.during;
+            exchange.during == ADVISE || failures.iter().any(here)
         };
-        let exchanges = record.exchanges.iter().filter(again).cloned().collect();
+        let exchanges = record.exchanges.iter().map(|exchange| (exchange.clone(), skipped(exchange))).collect();
         let readings = record.policy_turns.iter().filter_map(|turn| Some(((turn.seat, turn.turn), turn.reading?)));
         Self {
             failures,
@@ -54,9 +54,10 @@ impl Injected {
         self.failures.iter().find(|failure| failure.at == *at && failure.during == during).cloned()
     }
 
-    /// What this plugin is answered, in order; none where the world itself is asked.
-    pub(crate) fn exchanges(&self, at: &Boundary) -> Option<VecDeque<Exchange>> {
-        self.turns.map(|_| self.exchanges.iter().filter(|exchange| exchange.at == *at).cloned().collect())
+    /// What this plugin is answered, in order; none where the world itself is asked. What stands beside an exchange says
+    /// whether it belongs to a call that is not made again.
+    pub(crate) fn exchanges(&self, at: &Boundary) -> Option<VecDeque<(Exchange, bool)>> {
+        self.turns.map(|_| self.exchanges.iter().filter(|(exchange, _)| exchange.at == *at).cloned().collect())
     }
 
     /// The failure with which the oracle ended the recorded episode after so many turns.

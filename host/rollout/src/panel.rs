@@ -12,7 +12,7 @@ use crate::plugins::Reward;
 use crate::reward_tools::RewardTools;
 use crate::tools::witnessed;
 use crate::watch::Wait;
-use crate::witness::Witness;
+use crate::witness::{Recorded, Witness};
 
 /// The host could not run a reward, however often it tried: nothing is known of whom it was to score.
 pub(crate) struct HostsFault(pub(crate) CallError);
@@ -22,7 +22,7 @@ pub(crate) struct Panel<'a> {
     rollout: &'a Rollout,
     pub(crate) reward: &'a Reward,
     /// What a replay answers from; none where the world itself is asked.
-    recorded: Option<VecDeque<Exchange>>,
+    recorded: Option<Recorded>,
     heard: Vec<Exchange>,
     costs: Vec<CallCost>,
     scorings: u32,
@@ -39,6 +39,7 @@ impl<'a> Panel<'a> {
             let last = exchanges.back().map(|exchange| exchange.during.clone());
             exchanges.retain(|exchange| Some(&exchange.during) == last.as_ref());
         }
+        let exchanges = exchanges.into_iter().map(|exchange| (exchange, false)).collect();
         let recorded = (!recorded.is_empty()).then_some(exchanges);
         Self { rollout, reward, recorded, heard: vec![], costs: vec![], scorings: 0 }
     }

@@ -1,6 +1,6 @@
 //! Compares a replayed episode with its record, byte by byte of what plugins produced.
 
-use gymkhana_episode::{Boundary, CallCost, EpisodeRecord, Failure, Timing};
+use gymkhana_episode::{Boundary, CallCost, EpisodeRecord, Exchange, Failure, Timing};
 use serde::Serialize;
 
 use crate::injected::ADVISE;
@@ -18,7 +18,7 @@ pub struct Difference {
 
 impl Difference {
     /// The first difference between a record and its replay; none when every byte is equal. Times are not compared, nor is
-    /// what a call used that a replay does not make again: one that ended by the machine's clock, one that asked an
+    /// what a call used, or asked the world, that a replay does not make again: one that ended by the machine's clock, one that asked an
     /// oracle, and one of a reward, which is asked less often where the clock decided on whom it failed. What a fork's
     /// calls used is not compared either: a copied instance began in the midst of things, and a replayed one at the start.
     #[must_use]
@@ -35,10 +35,16 @@ fn timeless(record: &EpisodeRecord) -> EpisodeRecord {
         let once = cost.during == ADVISE || matches!(cost.at, Boundary::Reward(_));
         !once && !record.failures.iter().any(|failure| failed(failure) && failure.kind.depends_on_time())
     };
+    let clock = |at: &Boundary, during: &str| {
+        let there = |failure: &Failure| failure.during == during || matches!(at, Boundary::Reward(_));
+        record.failures.iter().any(|failure| failure.kind.depends_on_time() && failure.at == *at && there(failure))
+    };
+    let asked_again = |exchange: &&Exchange| exchange.during != ADVISE && !clock(&exchange.at, &exchange.during);
+    let exchanges = record.exchanges.iter().filter(asked_again).cloned().collect();
     let whole = record.forks.is_empty();
     let mut costs: Vec<CallCost> = record.costs.iter().filter(again).filter(|_| whole).cloned().collect();
     costs.iter_mut().for_each(|call| call.cost.running_us = 0.0);
-    EpisodeRecord { costs, timing: Timing::default(), ..record.clone() }
+    EpisodeRecord { costs, exchanges, timing: Timing::default(), ..record.clone() }
 }
 
 fn as_json(record: &impl Serialize) -> serde_json::Value {

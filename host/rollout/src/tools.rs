@@ -218,6 +218,8 @@ impl Session {
         let witness = self.witness.as_deref().map(Witness::copy);
         let plugin = &witnessed(&self.tool.bound.plugin, witness.as_ref());
         let seed = tool_seed(seed, plugin.name());
+        let mute = |muted| [&self.witness, &witness].into_iter().flatten().for_each(|witness| witness.mute(muted));
+        mute(true);
         let copied = match &mut self.live {
             None => Ok(None),
             Some(live) => match live.snapshot().await {
@@ -225,6 +227,7 @@ impl Session {
                 Err(error) => Err(error),
             },
         };
+        mute(false);
         let live = copied.map_err(|error| self.failure("fork", error))?;
         let (injected, setup) = (Arc::clone(&self.injected), self.setup.clone());
         let (restarts, spent) = (self.restarts, self.spent);

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gymkhana_episode::{Boundary, Exchange, Function, Question, Refused, Reply};
+use gymkhana_episode::{Boundary, Exchange, Function, Part, Question, Refused, Reply};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Plugin, Quota, World, WorldFault, WorldFuture};
 
@@ -21,12 +21,23 @@ pub(crate) struct Witness {
 
 #[derive(Clone, Default)]
 struct Known {
-    /// What a replay answers from, the next first; none where the world itself is asked.
-    recorded: Option<VecDeque<Exchange>>,
+    /// What a replay answers from, the next first, with what belongs to calls that are not made again; none where the
+    /// world itself is asked.
+    recorded: Option<Recorded>,
     /// What was asked and answered since this was last taken.
     heard: Vec<(Question, Reply)>,
     used: Quota,
+    /// Bytes of questions and replies so far.
+    bytes: usize,
+    /// The plugin's state is being copied: whatever it asks meanwhile is no part of its episode.
+    muted: bool,
 }
+
+/// Exchanges, and whether each belongs to a call that is not made again.
+pub(crate) type Recorded = VecDeque<(Exchange, bool)>;
+
+/// The most that one plugin may ask and be answered in one episode, in bytes: it is all kept in the record.
+const MOST_BYTES: usize = 32 << 20;
 
 /// Whether a plugin may ask anything that must be written down.
 fn asks(plugin: &Plugin) -> bool {
@@ -36,14 +47,14 @@ fn asks(plugin: &Plugin) -> bool {
 
 impl Witness {
     /// A witness for a plugin that may ask something; `recorded` is what a replay answers from.
-    pub(crate) fn of(plugin: &Plugin, recorded: Option<VecDeque<Exchange>>) -> Option<Arc<Self>> {
+    pub(crate) fn of(plugin: &Plugin, recorded: Option<Recorded>) -> Option<Arc<Self>> {
         asks(plugin).then(|| Arc::new(Self::new(plugin, recorded, None, 1)))
     }
 
     /// A witness for a reward that scores so many members and may call these tools.
     pub(crate) fn of_reward(
         plugin: &Plugin,
-        recorded: Option<VecDeque<Exchange>>,
+        recorded: Option<Recorded>,
         members: usize,
         tools: impl FnOnce() -> RewardTools,
     ) -> Option<Arc<Self>> {
@@ -51,7 +62,7 @@ impl Witness {
         asks(plugin).then(|| Arc::new(Self::new(plugin, recorded, tools, members)))
     }
 
-    fn new(plugin: &Plugin, recorded: Option<VecDeque<Exchange>>, tools: Option<RewardTools>, members: usize) -> Self {
+    fn new(plugin: &Plugin, recorded: Option<Recorded>, tools: Option<RewardTools>, members: usize) -> Self {
         let world = plugin.granted().cloned();
         let granted = world.as_ref().map(|world| world.quota()).unwrap_or_default();
         let members = u32::try_from(members).unwrap_or(u32::MAX);
@@ -70,6 +81,11 @@ impl Witness {
         Arc::new(Self { world: self.world.clone(), tools: None, quota: self.quota, known: Mutex::new(known) })
     }
 
+    /// While a state is copied nothing can be asked, since a replay does not copy it again.
+    pub(crate) fn mute(&self, muted: bool) {
+        self.known().muted = muted;
+    }
+
     /// From here on the world itself is asked.
     pub(crate) fn ask_the_world(&self) {
         self.known().recorded = None;
@@ -83,7 +99,7 @@ impl Witness {
     }
 
     /// What a replay has not come to yet.
-    pub(crate) fn left(&self) -> Option<VecDeque<Exchange>> {
+    pub(crate) fn left(&self) -> Option<Recorded> {
         self.known().recorded.clone()
     }
 
@@ -95,7 +111,7 @@ impl Witness {
     async fn answer(&self, question: &Question, earlier: u32) -> Result<Reply, WorldFault> {
         let recorded = self.known().recorded.as_mut().map(VecDeque::pop_front);
         match recorded {
-            Some(Some(exchange)) => Ok(exchange.reply),
+            Some(Some((exchange, _))) => Ok(exchange.reply),
             Some(None) => Err(WorldFault("the plugin asks more than it asked when this was recorded".to_owned())),
             None => match (question, &self.tools, &self.world) {
                 (Question::Tool(call), Some(tools), _) => tools.call(call).await,
@@ -114,16 +130,16 @@ impl World for Witness {
     fn ask<'a>(&'a self, question: &'a Question, _earlier: u32) -> WorldFuture<'a, Reply> {
         Box::pin(async move {
             // What a meter refuses it refuses again on a replay: nothing is written down, however often it is asked.
-            let permitted = self.known().used.permit(question, &self.quota);
+            let permitted = self.known().permit(question, &self.quota);
             let (question, earlier) = match permitted {
                 Ok(permitted) => permitted,
                 Err(refused) => return Ok(Reply::Refused(refused)),
             };
             let reply = self.answer(&question, earlier).await?;
             let mut known = self.known();
-            if let Reply::Model(reply) = &reply {
-                known.used.model_tokens += u64::from(reply.prompt_tokens) + u64::from(reply.completion_tokens);
-            }
+            let reply =
+                if known.bytes + size_of_reply(&reply) > MOST_BYTES { Reply::Refused(too_much()) } else { reply };
+            known.charge(&reply);
             known.heard.push((question, reply.clone()));
             Ok(reply)
         })
@@ -132,6 +148,72 @@ impl World for Witness {
     fn functions(&self) -> Vec<Function> {
         self.tools.as_ref().map(RewardTools::functions).unwrap_or_default()
     }
+}
+
+impl Known {
+    /// Counts a question against the quota, after those of calls that are not made again.
+    fn permit(&mut self, question: &Question, quota: &Quota) -> Result<(Question, u32), Refused> {
+        if self.muted {
+            return Err(Refused::Denied("nothing can be asked while a state is copied".to_owned()));
+        }
+        while let Some((skipped, _)) = self.recorded.as_mut().and_then(|left| left.pop_front_if(|(_, gone)| *gone)) {
+            self.bytes += size_of_question(&skipped.question);
+            // It was permitted then, so there is nothing to be said about it.
+            let _ = self.used.permit(&skipped.question, &Quota { model_tokens: u64::MAX, ..*quota });
+            self.charge(&skipped.reply);
+        }
+        let bytes = self.bytes + size_of_question(question);
+        if bytes > MOST_BYTES {
+            return Err(too_much());
+        }
+        let permitted = self.used.permit(question, quota)?;
+        self.bytes = bytes;
+        Ok(permitted)
+    }
+
+    /// Counts what an answer used.
+    fn charge(&mut self, reply: &Reply) {
+        self.bytes += size_of_reply(reply);
+        if let Reply::Model(reply) = reply {
+            self.used.model_tokens += u64::from(reply.prompt_tokens) + u64::from(reply.completion_tokens);
+        }
+    }
+}
+
+fn size_of_question(question: &Question) -> usize {
+    match question {
+        Question::Model(request) => {
+            let contents = request.messages.iter().map(|message| size_of_content(&message.content)).sum::<usize>();
+            contents + request.stop.iter().map(String::len).sum::<usize>()
+        }
+        Question::Http(request) => request.url.len() + size_of_headers(&request.headers) + request.body.len(),
+        Question::Tool(call) => call.name.len() + call.arguments.len(),
+    }
+}
+
+fn size_of_reply(reply: &Reply) -> usize {
+    match reply {
+        Reply::Model(reply) => reply.text.len(),
+        Reply::Http(response) => size_of_headers(&response.headers) + response.body.len(),
+        Reply::Tool(reply) => size_of_content(&reply.content),
+        Reply::Refused(_) => 0,
+    }
+}
+
+fn size_of_headers(headers: &[(String, String)]) -> usize {
+    headers.iter().map(|(name, value)| name.len() + value.len()).sum()
+}
+
+fn size_of_content(content: &[Part]) -> usize {
+    let part = |part: &Part| match part {
+        Part::Text(text) => text.len(),
+        Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::Other(media) => media.bytes.len(),
+    };
+    content.iter().map(part).sum()
+}
+
+fn too_much() -> Refused {
+    Refused::Denied(format!("this episode has used up its {MOST_BYTES} bytes of questions and answers"))
 }
 
 /// Counting what was used against a quota.

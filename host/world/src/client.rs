@@ -1,10 +1,11 @@
 //! The HTTP client: no proxies, no redirects of its own, and only addresses that were looked at.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, ClientBuilder, redirect};
+use url::{Host, Url};
 
 use crate::address::{Reach, reach};
 
@@ -23,14 +24,18 @@ fn builder() -> ClientBuilder {
     Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECTING)
 }
 
-/// A client for a server that the run itself names: its address may lie anywhere.
-pub(crate) fn trusted() -> Result<Client, ClientError> {
-    Ok(builder().build()?)
+/// A client that connects only to addresses that were checked, and to no others.
+pub(crate) fn checked(reachable: Reachable) -> Result<Client, ClientError> {
+    Ok(builder().dns_resolver(Checked(reachable)).build()?)
 }
 
-/// A client for what guests ask: it connects only to addresses that were checked, and to no others.
-pub(crate) fn checked(private: bool) -> Result<Client, ClientError> {
-    Ok(builder().dns_resolver(Checked { private }).build()?)
+/// Where a request may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reachable {
+    /// Into the open Internet.
+    pub public: bool,
+    /// To this machine and private networks.
+    pub private: bool,
 }
 
 /// An address that nobody, or nobody without a grant, may be sent to.
@@ -38,32 +43,43 @@ pub(crate) fn checked(private: bool) -> Result<Client, ClientError> {
 pub(crate) enum Forbidden {
     #[error("`{0}` lies on this machine or in a private network; to allow it, set `private = true` in its rule")]
     Private(String),
+    #[error("`{0}` lies in the open Internet, where a secret must not be sent unencrypted; use https")]
+    Public(String),
     #[error("`{0}` lies where no plugin may be sent: it is link-local, multicast, reserved or none at all")]
     Never(String),
 }
 
-/// Whether a guest may be sent to an address; `host` is what it is called.
-pub(crate) fn check(address: std::net::IpAddr, private: bool, host: &str) -> Result<(), Forbidden> {
+/// Whether a request may be sent to an address; `host` is what it is called.
+pub(crate) fn check(address: IpAddr, reachable: Reachable, host: &str) -> Result<(), Forbidden> {
     match reach(address) {
-        Reach::Public => Ok(()),
-        Reach::Private if private => Ok(()),
+        Reach::Public if reachable.public => Ok(()),
+        Reach::Private if reachable.private => Ok(()),
+        Reach::Public => Err(Forbidden::Public(host.to_owned())),
         Reach::Private => Err(Forbidden::Private(host.to_owned())),
         Reach::Never => Err(Forbidden::Never(host.to_owned())),
     }
 }
 
-/// Resolves a name once and looks at every address; the client connects to these and asks nobody again.
-struct Checked {
-    private: bool,
+/// The same for an address that stands in a URL itself: that is never resolved.
+pub(crate) fn check_literal(url: &Url, reachable: Reachable) -> Result<(), Forbidden> {
+    let address: IpAddr = match url.host() {
+        Some(Host::Ipv4(address)) => address.into(),
+        Some(Host::Ipv6(address)) => address.into(),
+        Some(Host::Domain(_)) | None => return Ok(()),
+    };
+    check(address, reachable, &address.to_string())
 }
+
+/// Resolves a name once and looks at every address; the client connects to these and asks nobody again.
+struct Checked(Reachable);
 
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {
-        let private = self.private;
+        let reachable = self.0;
         Box::pin(async move {
             let addresses: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             for address in &addresses {
-                check(address.ip(), private, name.as_str())?;
+                check(address.ip(), reachable, name.as_str())?;
             }
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })

@@ -1,12 +1,11 @@
 //! Outgoing HTTP of plugins, inside a run's allow-list.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use gymkhana_episode::{HttpRequest, HttpResponse, Refused, Reply};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode};
-use url::{Host, Url};
+use url::Url;
 
 use crate::client::{self, ClientError, Forbidden};
 use crate::rule::Rule;
@@ -15,16 +14,20 @@ use crate::rule::Rule;
 const REDIRECTS: usize = 5;
 
 /// Headers that belong to one connection, or that the host itself writes.
-const NOT_FOR_GUESTS: [&str; 13] = [
+const NOT_FOR_GUESTS: [&str; 16] = [
+    // A body that is packed or cut could hold a secret that is not found in it.
+    "accept-encoding",
     "connection",
     "content-length",
     "expect",
     "host",
     "http2-settings",
+    "if-range",
     "keep-alive",
     "proxy-authenticate",
     "proxy-authorization",
     "proxy-connection",
+    "range",
     "te",
     "trailer",
     "transfer-encoding",
@@ -53,7 +56,7 @@ impl HttpGrant {
     /// # Errors
     /// If no client can be set up.
     pub fn new(rules: Vec<Rule>) -> Result<Self, ClientError> {
-        let rules = rules.into_iter().map(|rule| Ok((client::checked(rule.private)?, rule)));
+        let rules = rules.into_iter().map(|rule| Ok((client::checked(rule.reachable())?, rule)));
         let rules = rules.map(|rule| rule.map(|(client, rule)| (rule, client)));
         Ok(Self { rules: rules.collect::<Result<_, ClientError>>()? })
     }
@@ -81,14 +84,47 @@ impl HttpGrant {
     async fn follow(&self, mut sending: Sending) -> Result<HttpResponse, Refused> {
         for _ in 0..=REDIRECTS {
             let (rule, client) = self.rule(&sending.url, &sending.method)?;
-            check_literal(&sending.url, rule)?;
+            client::check_literal(&sending.url, rule.reachable())
+                .map_err(|forbidden| Refused::Denied(forbidden.to_string()))?;
             let response = sending.send(rule, client).await?;
             match sending.redirected(&response)? {
+                Some(next) if self.hides(&next.url) => {
+                    return Err(Refused::Failed("the server sent the request on with a secret in the URL".to_owned()));
+                }
                 Some(next) => sending = next,
-                None => return receive(response, rule).await,
+                None => return self.receive(response, rule).await,
             }
         }
         Err(Refused::Failed(format!("the server sent the request on more than {REDIRECTS} times")))
+    }
+
+    /// Takes a response in, no more of it than the rule allows, without secrets.
+    async fn receive(&self, mut response: Response, rule: &Rule) -> Result<HttpResponse, Refused> {
+        let too_large = || Refused::Failed(format!("the response is larger than the {} bytes allowed", rule.max_bytes));
+        if response.content_length().is_some_and(|length| length > rule.max_bytes as u64) {
+            return Err(too_large());
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
+            if body.len() + chunk.len() > rule.max_bytes {
+                return Err(too_large());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let text = |value: &HeaderValue| String::from_utf8_lossy(&self.hide(value.as_bytes().to_vec())).into_owned();
+        let headers = response.headers().iter().map(|(name, value)| (name.to_string(), text(value)));
+        Ok(HttpResponse { status: response.status().as_u16(), headers: headers.collect(), body: self.hide(body) })
+    }
+
+    /// Takes every rule's secret out of what came back.
+    fn hide(&self, bytes: Vec<u8>) -> Vec<u8> {
+        let secrets = self.rules.iter().filter_map(|(rule, _)| rule.secret.as_ref());
+        secrets.fold(bytes, |bytes, secret| secret.value.hide_in(bytes))
+    }
+
+    /// Whether a URL holds a secret.
+    fn hides(&self, url: &Url) -> bool {
+        self.hide(url.as_str().as_bytes().to_vec()) != url.as_str().as_bytes()
     }
 
     /// The rule for a server; a refusal names the line that would allow it.
@@ -130,6 +166,7 @@ impl Sending {
 
     async fn send(&self, rule: &Rule, client: &Client) -> Result<Response, Refused> {
         let mut headers = self.headers.clone();
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Some(secret) = &rule.secret {
             // The rule has looked at the value.
             if let Ok(mut value) = HeaderValue::from_str(secret.value.reveal()) {
@@ -163,39 +200,6 @@ impl Sending {
         }
         Ok(Some(next))
     }
-}
-
-/// An address in the URL itself is never resolved, so it is looked at here.
-fn check_literal(url: &Url, rule: &Rule) -> Result<(), Refused> {
-    let address: IpAddr = match url.host() {
-        Some(Host::Ipv4(address)) => address.into(),
-        Some(Host::Ipv6(address)) => address.into(),
-        Some(Host::Domain(_)) | None => return Ok(()),
-    };
-    client::check(address, rule.private, &address.to_string())
-        .map_err(|forbidden| Refused::Denied(forbidden.to_string()))
-}
-
-/// Takes a response in, no more of it than the rule allows, without the rule's secret.
-async fn receive(mut response: Response, rule: &Rule) -> Result<HttpResponse, Refused> {
-    let too_large = || Refused::Failed(format!("the response is larger than the {} bytes allowed", rule.max_bytes));
-    if response.content_length().is_some_and(|length| length > rule.max_bytes as u64) {
-        return Err(too_large());
-    }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
-        if body.len() + chunk.len() > rule.max_bytes {
-            return Err(too_large());
-        }
-        body.extend_from_slice(&chunk);
-    }
-    let hide = |bytes: Vec<u8>| match &rule.secret {
-        Some(secret) => secret.value.hide_in(bytes),
-        None => bytes,
-    };
-    let text = |value: &HeaderValue| String::from_utf8_lossy(&hide(value.as_bytes().to_vec())).into_owned();
-    let headers = response.headers().iter().map(|(name, value)| (name.to_string(), text(value)));
-    Ok(HttpResponse { status: response.status().as_u16(), headers: headers.collect(), body: hide(body) })
 }
 
 /// What a request that failed means for the guest.

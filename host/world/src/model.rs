@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::client::{self, ClientError};
+use crate::client::{self, ClientError, Forbidden, Reachable};
 use crate::secret::Secret;
 
 /// The most that is read of one answer, in bytes.
@@ -20,6 +20,11 @@ const LARGEST_ANSWER: usize = 8 << 20;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause, also where a server asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// What a server says of a question that it will never answer, such as one that is too long. That is an answer, and no
+/// fault of the host: whoever wrote the question must live with it.
+const OF_THE_QUESTION: [StatusCode; 3] =
+    [StatusCode::BAD_REQUEST, StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNPROCESSABLE_ENTITY];
 
 /// Who completes.
 pub enum Model {
@@ -83,12 +88,18 @@ impl ModelServer {
     /// A server that is asked three times more if it fails, for a minute each time.
     ///
     /// # Errors
-    /// If no client can be set up.
+    /// If no client can be set up. A key is sent unencrypted only to this machine and private networks.
     pub fn new(url: Url, name: String, key: Option<Secret>) -> Result<Self, ClientError> {
-        Ok(Self { url, name, key, time: Duration::from_secs(60), retries: 3, client: client::trusted()? })
+        let time = Duration::from_secs(60);
+        let public = key.is_none() || url.scheme() == "https";
+        let client = client::checked(Reachable { public, private: true })?;
+        Ok(Self { url, name, key, time, retries: 3, client })
     }
 
     async fn complete(&self, request: &ModelRequest) -> Result<Reply, WorldFault> {
+        if let Err(forbidden) = self.client_may_go_there() {
+            return Err(WorldFault(format!("model `{}`: {forbidden}", self.name)));
+        }
         let body = match self.body(request) {
             Ok(body) => body.to_string(),
             Err(why) => return Ok(Reply::Refused(Refused::Invalid(why))),
@@ -96,7 +107,7 @@ impl ModelServer {
         let mut pause = FIRST_PAUSE;
         for attempt in 0.. {
             let failed = match tokio::time::timeout(self.time, self.attempt(body.clone())).await {
-                Ok(Ok(reply)) => return Ok(Reply::Model(reply)),
+                Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(failed)) => failed,
                 Err(_) => Failed::for_now(format!("it did not answer within {} s", self.time.as_secs_f64())),
             };
@@ -106,9 +117,18 @@ impl ModelServer {
                 return Err(WorldFault(why));
             }
             tokio::time::sleep(failed.pause.unwrap_or(pause).min(LONGEST_PAUSE)).await;
-            pause *= 2;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
         Err(WorldFault("the model was never asked".to_owned()))
+    }
+
+    /// An address in the URL itself is never resolved, so it is looked at here.
+    fn client_may_go_there(&self) -> Result<(), Forbidden> {
+        client::check_literal(&self.url, self.reachable())
+    }
+
+    fn reachable(&self) -> Reachable {
+        Reachable { public: self.key.is_none() || self.url.scheme() == "https", private: true }
     }
 
     /// The request as the protocol wants it.
@@ -134,7 +154,7 @@ impl ModelServer {
         Ok(body)
     }
 
-    async fn attempt(&self, body: String) -> Result<ModelReply, Failed> {
+    async fn attempt(&self, body: String) -> Result<Reply, Failed> {
         let url = format!("{}/chat/completions", self.url.as_str().trim_end_matches('/'));
         let mut request = self.client.post(url).header("content-type", "application/json").body(body);
         if let Some(key) = &self.key {
@@ -150,13 +170,18 @@ impl ModelServer {
                 return Err(Failed::for_good(format!("its answer is larger than {LARGEST_ANSWER} bytes")));
             }
         }
+        if let Some(key) = &self.key {
+            bytes = key.hide_in(bytes);
+        }
         if !status.is_success() {
             let again = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
-            let said = self.key.as_ref().map_or_else(|| bytes.clone(), |key| key.hide_in(bytes.clone()));
-            let why = format!("it answered {status}: {:.200}", String::from_utf8_lossy(&said));
+            let why = format!("it answered {status}: {:.200}", String::from_utf8_lossy(&bytes));
+            if OF_THE_QUESTION.contains(&status) {
+                return Ok(Reply::Refused(Refused::Invalid(format!("the model refuses the question: {why}"))));
+            }
             return Err(Failed { why, again, pause: pause.map(Duration::from_secs) });
         }
-        read(&bytes).map_err(Failed::for_now)
+        read(&bytes).map(Reply::Model).map_err(Failed::for_now)
     }
 }
 

@@ -7,6 +7,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 use url::{Host, Url};
 
 use crate::Secret;
+use crate::client::Reachable;
 
 /// A header that the host adds, whose value no guest sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +115,12 @@ impl Rule {
         host && url.scheme() == self.scheme && url.port_or_known_default() == Some(self.port)
     }
 
+    /// Where its requests may go: a secret never leaves this machine and its private networks unencrypted.
+    pub(crate) fn reachable(&self) -> Reachable {
+        let public = self.scheme == "https" || self.secret.is_none();
+        Reachable { public, private: self.private }
+    }
+
     /// The server as a run file writes it.
     pub(crate) fn server(&self) -> String {
         format!("{}://{}:{}", self.scheme, self.host, self.port)
@@ -144,6 +151,18 @@ mod tests {
         {
             assert_eq!(Rule::parse(wrong).err(), Some(RuleError::Allow(wrong.to_owned())), "{wrong}");
         }
+    }
+
+    #[test]
+    fn with_a_secret_and_without_encryption_only_private_networks_are_reached() {
+        let rule = |allow, secret: Option<&str>| {
+            let rule = Rule { private: true, ..Rule::parse(allow).unwrap() };
+            let rule = secret.map_or(Ok(rule.clone()), |secret| rule.with_secret("x-key", Secret::new(secret)));
+            rule.unwrap().reachable()
+        };
+        assert_eq!(rule("http://a.b", Some("key")), Reachable { public: false, private: true });
+        assert_eq!(rule("http://a.b", None), Reachable { public: true, private: true });
+        assert_eq!(rule("https://a.b", Some("key")), Reachable { public: true, private: true });
     }
 
     #[test]

@@ -9,6 +9,9 @@ pub struct Secret(String);
 /// What stands where a secret stood.
 const HIDDEN: &str = "[secret]";
 
+/// A shorter word behind a space is too common to be taken out by itself.
+const SHORTEST_TOKEN: usize = 6;
+
 impl Secret {
     /// Keeps a secret, without white space around it.
     #[must_use]
@@ -20,22 +23,29 @@ impl Secret {
         &self.0
     }
 
-    /// Takes the secret out of what a server sent back, such as a page that shows the request's headers.
+    /// Takes the secret out of what a server sent back, such as a page that shows the request's headers; a token also
+    /// without the word before it, as in `Bearer TOKEN`.
     pub(crate) fn hide_in(&self, bytes: Vec<u8>) -> Vec<u8> {
-        let secret = self.0.as_bytes();
-        if secret.is_empty() || secret.len() > bytes.len() {
-            return bytes;
-        }
-        let mut hidden = Vec::with_capacity(bytes.len());
-        let mut rest = bytes.as_slice();
-        while let Some(place) = rest.windows(secret.len()).position(|window| window == secret) {
-            hidden.extend_from_slice(&rest[..place]);
-            hidden.extend_from_slice(HIDDEN.as_bytes());
-            rest = &rest[place + secret.len()..];
-        }
-        hidden.extend_from_slice(rest);
-        hidden
+        let token = self.0.rsplit(' ').next().unwrap_or_default();
+        let bytes = without(self.0.as_bytes(), bytes);
+        if token.len() >= SHORTEST_TOKEN { without(token.as_bytes(), bytes) } else { bytes }
     }
+}
+
+/// The bytes with something else in the place of a secret.
+fn without(secret: &[u8], bytes: Vec<u8>) -> Vec<u8> {
+    if secret.is_empty() || secret.len() > bytes.len() {
+        return bytes;
+    }
+    let mut hidden = Vec::with_capacity(bytes.len());
+    let mut rest = bytes.as_slice();
+    while let Some(place) = rest.windows(secret.len()).position(|window| window == secret) {
+        hidden.extend_from_slice(&rest[..place]);
+        hidden.extend_from_slice(HIDDEN.as_bytes());
+        rest = &rest[place + secret.len()..];
+    }
+    hidden.extend_from_slice(rest);
+    hidden
 }
 
 impl fmt::Debug for Secret {
@@ -54,6 +64,8 @@ mod tests {
         assert_eq!(format!("{secret:?}"), "[secret]");
         assert_eq!(secret.hide_in(b"abcxabab abc".to_vec()), b"[secret]xabab [secret]");
         assert_eq!(secret.hide_in(b"ab".to_vec()), b"ab");
+        let token = Secret::new("Bearer s3cret");
+        assert_eq!(token.hide_in(b"s3cret, Bearer s3cret".to_vec()), b"[secret], [secret]");
         assert_eq!(Secret::new("").hide_in(b"ab".to_vec()), b"ab");
     }
 }

@@ -151,6 +151,15 @@ async fn secrets_reach_their_server_and_nobody_else() {
     let shown = format!("{answer:?} {}", body(&answer));
     assert!(!shown.contains("s3cret") && shown.contains("[secret]"), "an echo tells the guest nothing: {shown}");
 
+    let told = Server::start(vec![response("200 OK", "x-token: s3cret\r\n", "your token is s3cret")]).await;
+    let mut rule_of_told = private(&told);
+    rule_of_told.time = Duration::from_secs(5);
+    let answer = ask(vec![rule(), rule_of_told], get(&told.url("/"))).await.expect("allowed");
+    assert!(!format!("{answer:?} {}", body(&answer)).contains("s3cret"), "nor does a server that was never sent it");
+    let leaks = Server::start(vec![response("302 Found", "location: /?t=s3cret\r\n", "")]).await;
+    let rule = private(&leaks).with_secret("authorization", Secret::new(secret)).expect("a header");
+    assert!(failed(ask(vec![rule], get(&leaks.url("/"))).await).contains("with a secret in the URL"));
+
     let other = Server::start(vec![Says::Echo]).await;
     let sends_on =
         Server::start(vec![response("307 Temporary Redirect", &format!("location: {}\r\n", other.url("/")), "")]).await;
@@ -162,7 +171,9 @@ async fn secrets_reach_their_server_and_nobody_else() {
 #[tokio::test]
 async fn headers_of_the_connection_are_not_the_guests() {
     let server = Server::start(vec![response("200 OK", "", "")]).await;
-    for name in ["Host", "content-length", "Transfer-Encoding", "connection", "proxy-authorization"] {
+    for name in
+        ["Host", "Accept-Encoding", "Range", "content-length", "Transfer-Encoding", "connection", "proxy-authorization"]
+    {
         let answer = ask(vec![private(&server)], with_header(get(&server.url("/")), name, "evil.example")).await;
         assert!(matches!(&answer, Err(Refused::Invalid(why)) if why.contains(name)), "{name}: {answer:?}");
     }

@@ -118,6 +118,7 @@ async fn a_server_that_stays_broken_is_a_fault_of_the_host() {
         (response("200 OK", "", "no JSON"), "no chat completion", 2),
         (response("200 OK", "", r#"{"choices": [], "usage": {"prompt_tokens": 1}}"#), "no choice", 2),
         (response("200 OK", "", &no_usage), "usage", 2),
+        (response("200 OK", "", "no JSON but key-1"), "`no JSON but [secret]`", 2),
         (Says::Nothing, "did not answer within 0.5 s", 2),
         // A wrong key stays wrong.
         (response("401 Unauthorized", "", "who is key-1?"), "401 Unauthorized: who is [secret]?", 1),
@@ -129,6 +130,29 @@ async fn a_server_that_stays_broken_is_a_fault_of_the_host() {
         assert!(!fault.contains("key-1"), "{fault}");
         assert_eq!(server.heard().len(), asked);
     }
+}
+
+/// Whoever wrote a question that no server will answer must live with it: the host is not at fault.
+#[tokio::test]
+async fn a_question_that_is_refused_for_good_is_answered_with_that() {
+    for status in ["400 Bad Request", "413 Payload Too Large", "422 Unprocessable Entity"] {
+        let server = Server::start(vec![response(status, "", "the prompt is too long")]).await;
+        let reply = ask(&server, None, 5.0, request()).await.expect("no fault of the host");
+        assert!(matches!(&reply, Reply::Refused(Refused::Invalid(why)) if why.contains("too long")), "{reply:?}");
+        assert_eq!(server.heard().len(), 1);
+    }
+}
+
+/// No key leaves this machine and its networks in the clear; the twin is every other test here.
+#[tokio::test]
+async fn a_key_is_not_sent_unencrypted_into_the_open_internet() {
+    // An address of documentation would never answer; this one is public, and is not reached either.
+    let model = |key| ModelServer::new("http://1.1.1.1/v1".parse().expect("a URL"), "x".to_owned(), key);
+    let mut model = model(Some(Secret::new("key-1"))).expect("a client");
+    model.retries = 0;
+    let outlet = Outlet { model: Some(Model::Server(model).into()), http: None, quota: Quota::default() };
+    let WorldFault(fault) = outlet.ask(&Question::Model(request()), 0).await.expect_err("it is not sent");
+    assert!(fault.contains("must not be sent unencrypted"), "{fault}");
 }
 
 #[tokio::test]

@@ -179,13 +179,13 @@ pub(super) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> 
     for stage in &file.stages {
         let group = match stage {
             Stage::Sft(_) => 1,
-            Stage::Rl(stage) => stage.group_size as usize,
+            Stage::Rl(stage) => stage.plan.members(stage.group_size) as usize,
         };
         let needed = group * taken;
         if needed > places as usize {
             return Err(CliError::mistake(format!(
                 "stage `{}`: a group of {group} episodes, each with plugins that take {taken} places of the sandbox, \
-                 needs {needed} of them, but there are only {places}; lower group_size, or raise sandbox.instances or \
+                 needs {needed} of them, but there are only {places}; lower group_size or what its plan adds, or raise sandbox.instances or \
                  vm.max_map_count",
                 stage.name()
             )));

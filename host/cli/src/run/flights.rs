@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_episode::{EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
+use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
 use gymkhana_rollout::{ForkError, GroupPlan, Rollout, Sampling, SamplingPlan, Speaker, Wait};
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
@@ -153,9 +153,12 @@ impl Flight {
         }
     }
 
-    /// How many groups have not arrived that must.
+    /// How many groups have not arrived that must. One of which the host has dropped everything uses up a spare one.
     pub fn missing(&self) -> usize {
-        self.awaited.saturating_sub(self.groups.iter().flatten().count())
+        let usable = |group: &&Vec<EpisodeRecord>| group.iter().any(|record| record.ending != Ending::Dropped);
+        let arrived = self.groups.iter().flatten();
+        let under_way = self.groups.len() - arrived.clone().count();
+        self.awaited.saturating_sub(arrived.filter(usable).count()).min(under_way)
     }
 
     /// Its groups, in the order of their tasks.

@@ -20,7 +20,7 @@ use gymkhana_episode::{EpisodeId, Phase, Seed, TaskRef};
 use gymkhana_registry::{LOCK_FILE, Lock};
 use gymkhana_rollout::{ProbeError, Rollout, Voice};
 use gymkhana_sandbox::Sandbox;
-use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
+use gymkhana_store::{EpisodeStore, Metrics, RunFolder, RunReader, StageSummary, Summary};
 use gymkhana_trainer::Trainer;
 use tokio::task::JoinSet;
 
@@ -63,7 +63,8 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
     let mut file = RunFile::read(&args.run_file, &args.set).users()?;
     let (files, lock) = plugins::read_files(&args.plugins)?;
     let beside = args.run_file.parent().unwrap_or(Path::new(""));
-    let assets = AssetFiles::pin(&mut file, beside)?;
+    let resumed = args.resume.then(|| RunReader::open(&args.out).ok()).flatten();
+    let assets = AssetFiles::pin(&mut file, beside, resumed.as_ref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
     runtime.block_on(async {
         let listener = match args.metrics {

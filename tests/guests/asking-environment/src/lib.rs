@@ -1,6 +1,6 @@
 //! A conversation with a user whom a model plays: what the agent says goes to the model, and its reply comes back.
 
-use gymkhana_sdk::environment::{Action, Environment, Info, Split, Started, Stepped};
+use gymkhana_sdk::environment::{Action, Advice, Environment, Info, Oracle, Split, Started, Stepped};
 use gymkhana_sdk::model::{self, Message, Role};
 use gymkhana_sdk::{Error, Options, Task, plugin, text};
 
@@ -44,4 +44,13 @@ impl Environment for AskingEnvironment {
     }
 }
 
-plugin! { environment: AskingEnvironment }
+/// The expert asks the model as well.
+impl Oracle for AskingEnvironment {
+    fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
+        let messages = self.messages.clone();
+        let request = model::Request { messages, max_tokens: 5, temperature: 0.0, stop: vec![] };
+        Ok(Advice::Message(format!("as {} would", model::complete(&request)?.text)))
+    }
+}
+
+plugin! { environment: AskingEnvironment { oracle } }

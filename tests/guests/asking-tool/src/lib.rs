@@ -40,6 +40,7 @@ impl Tool for AskingTool {
                     .text("header", "name: value")
                     .optional(),
             ),
+            Function::new("ask-and-hang", "Asks the model, then computes without end.", text("words", "what")),
             Function::new("chance", "Draws a number and tells the time.", Parameters::new()),
         ])
     }
@@ -54,6 +55,10 @@ impl Tool for AskingTool {
             "assets" => Ok(assets::names().iter().map(describe).collect::<Vec<_>>().join(" ")),
             "read" => read(call),
             "complete" => complete(call),
+            "ask-and-hang" => {
+                complete(call)?;
+                hang()
+            }
             "send" => send(call),
             "chance" => Ok(format!("call {}: {} at {}", self.calls, random::next(), clock::now())),
             _ => return Ok(Answer::no_function(call)),
@@ -62,6 +67,13 @@ impl Tool for AskingTool {
             Ok(text) => Answer::text(text),
             Err(error) => Answer::failed(format!("{error:?}")),
         })
+    }
+}
+
+fn hang() -> ! {
+    let mut count = 0_u64;
+    loop {
+        count = std::hint::black_box(count.wrapping_add(1));
     }
 }
 
