@@ -151,7 +151,7 @@ fn run_files() {
         ("an unknown kind of stage", "stages.rl.kind=lr"),
         ("an unknown algorithm", "stages.rl.algorithm=gpro"),
         ("an unknown flag of the algorithm", "stages.rl.settings={ clip = 0.1 }"),
-        ("a flag out of range", "stages.rl.settings={ clip_low = 2.0 }"),
+        ("a flag out of range", "stages.rl.settings={ surrogate = { low = 2.0 } }"),
         ("a flag that nothing uses", "stages.rl.settings={ constant_tokens = 9 }"),
         ("a setting that nothing uses", "stages.sft.optimizer={ total_steps = 9 }"),
         ("settings that contradict each other", "policy.checkpoint=somewhere"),

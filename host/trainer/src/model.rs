@@ -84,8 +84,18 @@ impl Model {
     /// # Errors
     /// If libtorch cannot allocate it.
     pub fn zeros(config: ModelConfig, positions: i64, device: Device) -> Result<Self, TrainerError> {
+        Self::zeros_with(config, positions, device, &[])
+    }
+
+    /// A model with tensors beside those of its config, all zero.
+    pub(crate) fn zeros_with(
+        config: ModelConfig,
+        positions: i64,
+        device: Device,
+        more: &[(String, Vec<i64>)],
+    ) -> Result<Self, TrainerError> {
         let torch = || TrainerError::torch("allocated a model");
-        let parameters = Parameters::zeros(&shapes(&config), device).map_err(torch())?;
+        let parameters = Parameters::zeros(&[&shapes(&config), more].concat(), device).map_err(torch())?;
         let positions = positions.min(config.max_position_embeddings);
         let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
         Ok(Self { config, parameters, rotary })

@@ -203,7 +203,12 @@ impl Default for RlSettings {
 impl RlSettings {
     /// Whether this segment's sampled tokens are learnt from.
     pub(crate) fn learns_from(&self, segment: &Segment) -> bool {
-        self.seats.as_ref().is_none_or(|seats| segment.seat().is_some_and(|seat| seats.contains(&seat)))
+        segment.seat().is_some_and(|seat| self.learns(seat))
+    }
+
+    /// Whether this seat's tokens are learnt from.
+    pub(crate) fn learns(&self, seat: u32) -> bool {
+        self.seats.as_ref().is_none_or(|seats| seats.contains(&seat))
     }
 
     /// Refuses values out of range.

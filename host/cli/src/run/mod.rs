@@ -21,7 +21,7 @@ use gymkhana_registry::{LOCK_FILE, Lock};
 use gymkhana_rollout::{ProbeError, Rollout, Voice};
 use gymkhana_sandbox::Sandbox;
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, RunReader, StageSummary, Summary};
-use gymkhana_trainer::Trainer;
+use gymkhana_trainer::{Keeps, Trainer};
 use tokio::task::JoinSet;
 
 use crate::args::RunArgs;
@@ -260,12 +260,12 @@ impl<'a> Session<'a> {
                 Some(last) => evaluate::Success { greedy: last.success_after, sampled: last.success_after_sampled },
                 None => self.evaluate(evaluate::When::Before).await?,
             };
-            let keeps_reference = match stage {
-                Stage::Sft(_) => false,
-                Stage::Rl(stage) => stage.settings().users()?.algorithm.kl_beta > 0.0,
+            let keeps = match stage {
+                Stage::Sft(_) => Keeps::default(),
+                Stage::Rl(stage) => stage.settings().users()?.algorithm.keeps(),
             };
             for model in self.cast.trained() {
-                model.trainer.begin_stage(keeps_reference).await.ours()?;
+                model.trainer.begin_stage(keeps).await.ours()?;
             }
             self.progress.begin(stage.name(), before);
             self.checkpoint().await?;
