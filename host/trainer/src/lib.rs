@@ -21,13 +21,15 @@ pub mod loss;
 pub mod measure;
 pub mod model;
 pub mod parameters;
+pub mod rope;
 mod settings;
 mod tensor_file;
 mod tiny;
 mod trainer;
+mod weight_files;
 
 pub use algorithm::{Aggregation, Algorithm, Baseline, Scale};
-pub use config::ModelConfig;
+pub use config::{Biases, Family, ModelConfig};
 pub use error::TrainerError;
 pub use files::ModelFiles;
 pub use learner::StepMetrics;
