@@ -26,7 +26,7 @@ mod settings;
 mod tensor_file;
 mod tiny;
 mod trainer;
-mod weight_files;
+pub mod weight_files;
 
 pub use algorithm::{Aggregation, Algorithm, Baseline, Scale};
 pub use config::{Biases, Family, ModelConfig};

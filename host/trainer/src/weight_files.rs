@@ -9,9 +9,9 @@ use crate::model::Model;
 use crate::{TrainerError, tensor_file};
 
 /// The name of a single file.
-pub(crate) const SINGLE: &str = "model.safetensors";
+pub const SINGLE: &str = "model.safetensors";
 /// The name of the index of several.
-pub(crate) const INDEX: &str = "model.safetensors.index.json";
+pub const INDEX: &str = "model.safetensors.index.json";
 
 #[derive(Deserialize)]
 struct Index {
@@ -33,7 +33,10 @@ pub(crate) fn names(folder: &Path) -> Result<Option<Vec<String>>, TrainerError> 
 }
 
 /// The files that an index names. They lie beside it: a name that leads elsewhere is refused.
-pub(crate) fn shards(text: &str, path: &Path) -> Result<Vec<String>, TrainerError> {
+///
+/// # Errors
+/// If the text is no index, or names what does not lie beside it; `path` is for messages.
+pub fn shards(text: &str, path: &Path) -> Result<Vec<String>, TrainerError> {
     let index: Index =
         serde_json::from_str(text).map_err(|source| TrainerError::Json { path: path.to_owned(), source })?;
     let names: BTreeSet<String> = index.weight_map.into_values().collect();
