@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Loads a checkpoint of ours in transformers: no key missing or left over, the same logits, a tokenizer of bytes.
+"""Loads a checkpoint of ours in transformers: no key missing or left over, the same logits; of the tiny model also its
+tokenizer of bytes and its chat template.
 
-check_checkpoint.py FOLDER [LOGITS.safetensors with `tokens` and `logits`]"""
+check_checkpoint.py FOLDER LOGITS.safetensors [tiny], the second with `tokens` and `logits`"""
 import sys
 
 import torch
@@ -18,11 +19,7 @@ RENDERED = ('<|im_start|>u2+2?<|im_end|><|im_start|>a<tool_call>\n{"name": "calc
             '{"expression": "2+2"}}\n</tool_call><|im_end|><|im_start|>t4<|im_end|><|im_start|>a')
 
 
-def check(folder, logits_file=None):
-    model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
-    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
-        assert not info[kind], f"{kind}: {info[kind]}"
-    assert model.dtype == torch.float32, model.dtype
+def check_texts(folder):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     text = "Ann has 37 boxes. \x00\n\u00e9\u4e2d <|im_end|>"
     tokens = tokenizer(text)["input_ids"]
@@ -30,13 +27,20 @@ def check(folder, logits_file=None):
     assert tokenizer.decode(tokens) == text
     rendered = tokenizer.apply_chat_template(CONVERSATION, tokenize=False, add_generation_prompt=True)
     assert rendered == RENDERED, rendered
-    difference = 0.0
-    if logits_file:
-        expected = load_file(logits_file)
-        with torch.no_grad():
-            logits = model(expected["tokens"].long().unsqueeze(0)).logits[0]
-        difference = (logits - expected["logits"]).abs().max().item()
-        assert difference <= 2e-5, f"largest difference of logits: {difference}"
+
+
+def check(folder, logits_file, kind=None):
+    model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+    for keys in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        assert not info[keys], f"{keys}: {info[keys]}"
+    assert model.dtype == torch.float32, model.dtype
+    if kind == "tiny":
+        check_texts(folder)
+    expected = load_file(logits_file)
+    with torch.no_grad():
+        logits = model(expected["tokens"].long().unsqueeze(0)).logits[0]
+    difference = (logits - expected["logits"]).abs().max().item()
+    assert difference <= 2e-5, f"largest difference of logits: {difference}"
     print(f"{folder}: loads in transformers; largest difference of logits {difference:.1e}")
 
 

@@ -6,6 +6,7 @@ mod error;
 mod harmless;
 mod inspect;
 mod metrics;
+mod models;
 mod options;
 mod plugins;
 mod printer;

@@ -16,12 +16,12 @@ use tch::{Device, Tensor, no_grad_guard};
 use crate::files::ModelFiles;
 use crate::learner::{Carried, Keeps, Learner};
 use crate::model::Model;
-use crate::{ModelConfig, TrainerError, tensor_file};
+use crate::{ModelConfig, TrainerError, tensor_file, weight_files};
 
 /// The number of `trainer.json`'s shape; grows when an older reader would misread it.
 const SCHEMA: u32 = 2;
 const CONFIG: &str = "config.json";
-const WEIGHTS: &str = "model.safetensors";
+const WEIGHTS: &str = weight_files::SINGLE;
 const STATE_TENSORS: &str = "trainer.safetensors";
 const STATE: &str = "trainer.json";
 
@@ -130,19 +130,20 @@ fn digest(path: &Path) -> Result<String, TrainerError> {
 /// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training.
 pub(crate) fn open(folder: &Path, context: Option<usize>, device: Device) -> Result<Opened, TrainerError> {
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
-    for name in [CONFIG, WEIGHTS] {
-        if !folder.join(name).is_file() {
-            return Err(incomplete(format!(
-                "`{name}` is missing; name a folder with a {CONFIG}, a single {WEIGHTS} and a tokenizer"
-            )));
-        }
+    let has_config = folder.join(CONFIG).is_file();
+    if !has_config || weight_files::names(folder)?.is_none() {
+        let name = if has_config { WEIGHTS } else { CONFIG };
+        return Err(incomplete(format!(
+            "`{name}` is missing; name a folder with a {CONFIG}, a {WEIGHTS} or a {}, and a tokenizer",
+            weight_files::INDEX
+        )));
     }
     let state = read_state(folder)?;
     let config = ModelConfig::read(&folder.join(CONFIG))?;
     let files = ModelFiles::read(folder)?;
-    let positions = context.map_or(config.max_position_embeddings, |context| context as i64);
+    let positions = context.map_or(config.positions(), |context| context as i64);
     let model = Model::zeros(config, positions, device)?;
-    read_weights(&folder.join(WEIGHTS), &model)?;
+    weight_files::fill(folder, &model)?;
     let keeps = state.as_ref().map_or_else(Keeps::default, |state| state.keeps);
     let mut learner = Learner::new(&model, keeps)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
@@ -184,18 +185,6 @@ fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
         }
     }
     Ok(Some(state))
-}
-
-fn read_weights(path: &Path, model: &Model) -> Result<(), TrainerError> {
-    let mut tensors = tensor_file::read(path)?;
-    // Some tools write the output layer though it is the embedding.
-    if model.config().tie_word_embeddings {
-        tensors.remove("lm_head.weight");
-    }
-    for (name, own) in model.parameters().named() {
-        model.parameters().set(name, &take(&mut tensors, name, own, path)?).map_err(torch())?;
-    }
-    nothing_left(&tensors, path)
 }
 
 fn read_learner(path: &Path, model: &Model, learner: &Learner) -> Result<(), TrainerError> {

@@ -6,10 +6,67 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::TrainerError;
+use crate::rope::Rope;
 
-/// The shape of a Qwen2-style model, in the words of its `config.json`.
+/// The kinds of models that this trainer runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// Qwen2 and Qwen2.5: biases where queries, keys and values are made.
+    Qwen2,
+    /// Qwen3: each head's query and key is normed.
+    Qwen3,
+    /// Llama and what is built like it.
+    Llama,
+}
+
+impl Family {
+    const ALL: [Self; 3] = [Self::Qwen2, Self::Qwen3, Self::Llama];
+
+    /// `model_type` in `config.json`.
+    #[must_use]
+    pub fn model_type(self) -> &'static str {
+        match self {
+            Self::Qwen2 => "qwen2",
+            Self::Qwen3 => "qwen3",
+            Self::Llama => "llama",
+        }
+    }
+
+    /// The one of `architectures` that is a language model.
+    #[must_use]
+    pub fn architecture(self) -> &'static str {
+        match self {
+            Self::Qwen2 => "Qwen2ForCausalLM",
+            Self::Qwen3 => "Qwen3ForCausalLM",
+            Self::Llama => "LlamaForCausalLM",
+        }
+    }
+
+    /// Positions of a model whose file does not say.
+    fn default_positions(self) -> i64 {
+        match self {
+            Self::Qwen2 | Self::Qwen3 => 32_768,
+            Self::Llama => 2048,
+        }
+    }
+}
+
+/// Which matrices have a bias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Biases {
+    /// Those of queries, keys and values.
+    pub query_key_value: bool,
+    /// The one behind attention.
+    pub output: bool,
+    /// Those of the feed-forward layers.
+    pub mlp: bool,
+}
+
+/// The shape of a model, in the words of its `config.json`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
+    /// What kind of model it is.
+    pub family: Family,
     /// Width of the residual stream.
     pub hidden_size: i64,
     /// Width of the feed-forward layers.
@@ -20,10 +77,16 @@ pub struct ModelConfig {
     pub num_attention_heads: i64,
     /// Heads of keys and values.
     pub num_key_value_heads: i64,
+    /// Width of a head.
+    pub head_dim: i64,
+    /// Which matrices have a bias.
+    pub biases: Biases,
+    /// Whether each head's query and key is normed.
+    pub query_key_norm: bool,
     /// Added to the mean square before its root is taken.
     pub rms_norm_eps: f64,
-    /// The base of the rotary frequencies.
-    pub rope_theta: f64,
+    /// How positions turn.
+    pub rope: Rope,
     /// Whether the output layer is the embedding.
     pub tie_word_embeddings: bool,
     /// One more than the largest token.
@@ -38,7 +101,7 @@ pub struct ModelConfig {
     source: Map<String, Value>,
 }
 
-/// The keys that are read, with the defaults of transformers' `Qwen2Config`.
+/// The keys that are read, with the defaults of transformers' configurations.
 #[derive(Deserialize)]
 struct Fields {
     hidden_size: i64,
@@ -46,22 +109,17 @@ struct Fields {
     num_hidden_layers: i64,
     num_attention_heads: i64,
     num_key_value_heads: Option<i64>,
+    head_dim: Option<i64>,
+    attention_bias: Option<bool>,
+    mlp_bias: Option<bool>,
     #[serde(default = "default_epsilon")]
     rms_norm_eps: f64,
-    rope_theta: Option<f64>,
-    rope_parameters: Option<RopeParameters>,
     #[serde(default)]
     tie_word_embeddings: bool,
     vocab_size: i64,
-    #[serde(default = "default_positions")]
-    max_position_embeddings: i64,
+    max_position_embeddings: Option<i64>,
     eos_token_id: Option<OneOrMany>,
     pad_token_id: Option<u32>,
-}
-
-#[derive(Deserialize)]
-struct RopeParameters {
-    rope_theta: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -75,16 +133,33 @@ fn default_epsilon() -> f64 {
     1e-6
 }
 
-fn default_positions() -> i64 {
-    32_768
+impl Fields {
+    fn head_dim(&self, family: Family) -> i64 {
+        match (self.head_dim, family) {
+            (Some(width), _) => width,
+            (None, Family::Qwen3) => 128,
+            (None, Family::Qwen2 | Family::Llama) => self.hidden_size / self.num_attention_heads.max(1),
+        }
+    }
+
+    fn biases(&self, family: Family) -> Biases {
+        let attention = self.attention_bias.unwrap_or(false);
+        match family {
+            Family::Qwen2 => Biases { query_key_value: true, output: false, mlp: false },
+            Family::Qwen3 => Biases { query_key_value: attention, output: attention, mlp: false },
+            Family::Llama => {
+                Biases { query_key_value: attention, output: attention, mlp: self.mlp_bias.unwrap_or(false) }
+            }
+        }
+    }
 }
 
 impl ModelConfig {
     /// Reads a `config.json`.
     ///
     /// # Errors
-    /// If the file cannot be read, is no JSON of a model, or describes another architecture than Qwen2 or one of
-    /// its variants that change the computation (scaled rotary positions, sliding windows).
+    /// If the file cannot be read, is no JSON of a model, or describes another architecture than Qwen2's, Qwen3's or
+    /// Llama's or one of their variants that this trainer does not compute (sliding windows, quantised weights).
     pub fn read(path: &Path) -> Result<Self, TrainerError> {
         let text = std::fs::read_to_string(path).map_err(TrainerError::file("read", path))?;
         let json = |source| TrainerError::Json { path: path.to_owned(), source };
@@ -95,6 +170,7 @@ impl ModelConfig {
     /// Makes sense of the keys; `path` is for messages.
     pub(crate) fn from_source(source: Map<String, Value>, path: &Path) -> Result<Self, TrainerError> {
         let unsupported = |what: String| TrainerError::UnsupportedModel { path: path.to_owned(), what };
+        let family = family(&source).map_err(unsupported)?;
         if let Some(what) = unsupported_feature(&source) {
             return Err(unsupported(what));
         }
@@ -102,29 +178,39 @@ impl ModelConfig {
             .map_err(|source| TrainerError::Json { path: path.to_owned(), source })?;
         let heads = fields.num_attention_heads;
         let kv_heads = fields.num_key_value_heads.unwrap_or(heads);
+        let (head_dim, biases) = (fields.head_dim(family), fields.biases(family));
+        let positions = fields.max_position_embeddings.unwrap_or(family.default_positions());
         let sizes = [fields.hidden_size, fields.intermediate_size, fields.num_hidden_layers, fields.vocab_size];
-        if sizes.iter().any(|size| *size < 1) || heads < 1 || kv_heads < 1 || fields.max_position_embeddings < 1 {
+        if sizes.iter().any(|size| *size < 1) || heads < 1 || kv_heads < 1 || positions < 1 {
             return Err(unsupported("a size below 1".to_owned()));
         }
-        if fields.hidden_size % heads != 0 || heads % kv_heads != 0 || (fields.hidden_size / heads) % 2 != 0 {
+        if heads % kv_heads != 0 || head_dim < 2 || head_dim % 2 != 0 {
             return Err(unsupported(format!(
-                "hidden_size {}, num_attention_heads {heads} and num_key_value_heads {kv_heads}, which do not divide \
-                 into heads of an even width",
+                "num_attention_heads {heads}, num_key_value_heads {kv_heads} and heads of width {head_dim}; the second \
+                 divides the first, and the width is even"
+            )));
+        }
+        if fields.head_dim.is_none() && fields.hidden_size % heads != 0 && family != Family::Qwen3 {
+            return Err(unsupported(format!(
+                "hidden_size {}, which num_attention_heads {heads} does not divide, and no head_dim",
                 fields.hidden_size
             )));
         }
-        let theta = fields.rope_parameters.and_then(|rope| rope.rope_theta).or(fields.rope_theta);
         Ok(Self {
+            family,
             hidden_size: fields.hidden_size,
             intermediate_size: fields.intermediate_size,
             num_hidden_layers: fields.num_hidden_layers,
             num_attention_heads: heads,
             num_key_value_heads: kv_heads,
+            head_dim,
+            biases,
+            query_key_norm: family == Family::Qwen3,
             rms_norm_eps: fields.rms_norm_eps,
-            rope_theta: theta.unwrap_or(10_000.0),
+            rope: Rope::read(&source, positions).map_err(unsupported)?,
             tie_word_embeddings: fields.tie_word_embeddings,
             vocab_size: fields.vocab_size,
-            max_position_embeddings: fields.max_position_embeddings,
+            max_position_embeddings: positions,
             eos_token_ids: match fields.eos_token_id {
                 None => Vec::new(),
                 Some(OneOrMany::One(token)) => vec![token],
@@ -138,48 +224,50 @@ impl ModelConfig {
     /// Width of one head.
     #[must_use]
     pub fn head_size(&self) -> i64 {
-        self.hidden_size / self.num_attention_heads
+        self.head_dim
     }
 
-    /// The file's text. Older transformers read `rope_theta` and `torch_dtype`, newer ones `rope_parameters` and
-    /// `dtype`; both stand there.
+    /// The most tokens of a sequence, where positions are stretched for longer ones too.
+    #[must_use]
+    pub fn positions(&self) -> i64 {
+        self.rope.positions(self.max_position_embeddings)
+    }
+
+    /// The file's text. Older transformers read `rope_theta`, `rope_scaling` and `torch_dtype`, newer ones
+    /// `rope_parameters` and `dtype`; all stand there.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut source = self.source.clone();
-        source.insert("architectures".into(), json!(["Qwen2ForCausalLM"]));
-        source.insert("rope_theta".into(), json!(self.rope_theta));
-        source.insert("rope_parameters".into(), json!({ "rope_theta": self.rope_theta, "rope_type": "default" }));
+        source.insert("architectures".into(), json!([self.family.architecture()]));
+        self.rope.write(&mut source);
         source.insert("torch_dtype".into(), json!("float32"));
         source.insert("dtype".into(), json!("float32"));
         format!("{:#}\n", Value::Object(source))
     }
 }
 
+/// The family of a file, or the key that says another one.
+fn family(source: &Map<String, Value>) -> Result<Family, String> {
+    let Some(kind) = source.get("model_type") else { return Err("no model_type".to_owned()) };
+    let known = Family::ALL.into_iter().find(|family| kind == family.model_type());
+    let family = known.ok_or_else(|| format!("model_type = {kind}"))?;
+    match source.get("architectures").filter(|names| !names.is_null()) {
+        Some(names) if *names != json!([family.architecture()]) => Err(format!("architectures = {names}")),
+        _ => Ok(family),
+    }
+}
+
 /// The first key whose value would change the computation in a way that `model` does not follow.
 fn unsupported_feature(source: &Map<String, Value>) -> Option<String> {
     let named = |key: &str, value: &Value| Some(format!("{key} = {value}"));
-    match source.get("model_type") {
-        Some(kind) if kind == "qwen2" => {}
-        Some(kind) => return named("model_type", kind),
-        None => return Some("no model_type".to_owned()),
-    }
-    if let Some(names) = source.get("architectures").filter(|names| !names.is_null())
-        && *names != json!(["Qwen2ForCausalLM"])
-    {
-        return named("architectures", names);
-    }
+    let said = |key: &str| source.get(key).filter(|value| !value.is_null());
     for (key, plain) in [("hidden_act", json!("silu")), ("use_sliding_window", json!(false))] {
-        if let Some(value) = source.get(key).filter(|value| !value.is_null() && **value != plain) {
+        if let Some(value) = said(key).filter(|value| **value != plain) {
             return named(key, value);
         }
     }
-    if let Some(scaling) = source.get("rope_scaling").filter(|scaling| !scaling.is_null()) {
-        return named("rope_scaling", scaling);
-    }
-    if let Some(kind) = source.get("rope_parameters").and_then(|rope| rope.get("rope_type"))
-        && kind != "default"
-    {
-        return named("rope_parameters.rope_type", kind);
+    if let Some(value) = said("quantization_config") {
+        return named("quantization_config", value);
     }
     let layers = source.get("layer_types").and_then(Value::as_array);
     layers.into_iter().flatten().find(|kind| **kind != "full_attention").and_then(|kind| named("layer_types", kind))
@@ -206,12 +294,12 @@ mod tests {
     #[test]
     fn what_is_written_reads_the_same_and_loses_no_key() {
         let config = read(qwen2()).expect("a plain model");
-        assert_eq!((config.head_size(), config.rope_theta, &config.eos_token_ids[..]), (8, 5000.0, &[258][..]));
+        assert_eq!((config.head_size(), config.rope.theta, &config.eos_token_ids[..]), (8, 5000.0, &[258][..]));
         let text = config.to_json();
         let again: Map<String, Value> = serde_json::from_str(&text).expect("JSON");
         assert_eq!(again["of_tomorrow"], json!([1, 2]));
         assert_eq!(again["rope_parameters"]["rope_theta"], 5000.0);
-        assert_eq!(read(again).expect("our own file").rope_theta, 5000.0);
+        assert_eq!(read(again).expect("our own file").rope.theta, 5000.0);
     }
 
     #[test]
@@ -219,16 +307,41 @@ mod tests {
         let mut source = qwen2();
         source.remove("rope_theta");
         source.insert("rope_parameters".into(), json!({ "rope_type": "default", "rope_theta": 1e6 }));
-        assert_eq!(read(source).expect("a plain model").rope_theta, 1e6);
+        assert_eq!(read(source).expect("a plain model").rope.theta, 1e6);
+    }
+
+    #[test]
+    fn stretched_positions_are_written_for_old_programs_and_for_new_ones() {
+        let yarn = json!({ "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16 });
+        let mut source = qwen2();
+        source.insert("rope_scaling".into(), yarn);
+        source.insert("max_position_embeddings".into(), json!(16));
+        let config = read(source).expect("a stretched model");
+        assert_eq!(config.positions(), 64);
+        let again: Map<String, Value> = serde_json::from_str(&config.to_json()).expect("JSON");
+        let [old, new] = ["rope_scaling", "rope_parameters"].map(|section| again[section].clone());
+        assert_eq!(
+            (&old["rope_type"], &new["rope_type"], &new["rope_theta"]),
+            (&"yarn".into(), &"yarn".into(), &5000.0.into())
+        );
+        for without in ["rope_scaling", "rope_parameters"] {
+            let mut half = again.clone();
+            half.remove(without);
+            assert_eq!(read(half).expect("half of it").rope, config.rope, "{without}");
+        }
     }
 
     #[test]
     fn every_other_computation_is_refused_by_name() {
         for (key, value) in [
-            ("model_type", json!("llama")),
+            ("model_type", json!("mistral")),
             ("architectures", json!(["Qwen2ForSequenceClassification"])),
-            ("rope_scaling", json!({ "type": "yarn", "factor": 4.0 })),
-            ("rope_parameters", json!({ "rope_type": "yarn" })),
+            ("rope_scaling", json!({ "type": "longrope", "factor": 4.0 })),
+            ("rope_scaling", json!({ "type": "linear" })),
+            ("rope_parameters", json!({ "rope_type": "llama3", "factor": 8.0 })),
+            ("rope_parameters", json!({ "rope_type": "default", "mrope_section": [1, 1, 2] })),
+            ("partial_rotary_factor", json!(0.5)),
+            ("quantization_config", json!({ "quant_method": "fp8" })),
             ("use_sliding_window", json!(true)),
             ("hidden_act", json!("gelu")),
             ("layer_types", json!(["full_attention", "sliding_attention"])),
@@ -238,8 +351,10 @@ mod tests {
             let message = read(source).expect_err(key).to_string();
             assert!(message.contains(key), "{message}");
         }
-        let mut odd = qwen2();
-        odd.insert("num_key_value_heads".into(), json!(3));
-        assert!(read(odd).is_err());
+        for (key, value) in [("num_key_value_heads", 3), ("head_dim", 7), ("num_attention_heads", 5)] {
+            let mut odd = qwen2();
+            odd.insert(key.into(), json!(value));
+            assert!(read(odd).is_err(), "{key}");
+        }
     }
 }

@@ -61,7 +61,7 @@ pub enum TrainerError {
         source: serde_json::Error,
     },
     /// A model folder asks for what this trainer does not do.
-    #[error("`{}` describes a model with {what}; this trainer runs Qwen2ForCausalLM with plain rotary positions and full attention", path.display())]
+    #[error("`{}` describes a model with {what}; this trainer runs the Qwen2, Qwen3 and Llama models for causal language modelling, with full attention, SiLU and plain weights, at default, linear, dynamic, yarn or llama3 rotary positions", path.display())]
     UnsupportedModel {
         /// The `config.json`.
         path: PathBuf,

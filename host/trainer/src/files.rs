@@ -9,18 +9,6 @@ const TOKENIZER: &str = "tokenizer.json";
 const CHAT_TEMPLATE: &str = "chat_template.jinja";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 
-/// Those that are kept and written again with every checkpoint. Only the first must be there.
-const KEPT: [&str; 8] = [
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    CHAT_TEMPLATE,
-    "generation_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-];
-
 /// A model's text files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFiles {
@@ -28,6 +16,18 @@ pub struct ModelFiles {
 }
 
 impl ModelFiles {
+    /// Those that are kept and written again with every checkpoint. Only the first must be there.
+    pub const NAMES: [&str; 8] = [
+        TOKENIZER,
+        TOKENIZER_CONFIG,
+        CHAT_TEMPLATE,
+        "generation_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.json",
+        "merges.txt",
+    ];
+
     pub(crate) fn from_texts<const COUNT: usize>(texts: [(&str, String); COUNT]) -> Self {
         Self { texts: texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect() }
     }
@@ -38,7 +38,7 @@ impl ModelFiles {
     /// If there is no tokenizer, or a file cannot be read.
     pub fn read(folder: &Path) -> Result<Self, TrainerError> {
         let mut texts = BTreeMap::new();
-        for name in KEPT {
+        for name in Self::NAMES {
             let path = folder.join(name);
             match std::fs::read_to_string(&path) {
                 Ok(text) => drop(texts.insert(name.to_owned(), text)),

@@ -21,16 +21,18 @@ pub mod loss;
 pub mod measure;
 pub mod model;
 pub mod parameters;
+pub mod rope;
 mod settings;
 mod tensor_file;
 mod tiny;
 mod trainer;
+pub mod weight_files;
 
 pub use algorithm::{
     Aggregation, Algorithm, BandMode, Baseline, Beyond, CapLevel, Compare, CovarianceClip, Credit, Critic, EntropyBand,
     Estimator, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, Whiten,
 };
-pub use config::ModelConfig;
+pub use config::{Biases, Family, ModelConfig};
 pub use error::TrainerError;
 pub use files::ModelFiles;
 pub use learner::{Keeps, StepMetrics};

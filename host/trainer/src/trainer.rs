@@ -95,7 +95,7 @@ impl Trainer {
     pub fn create(tiny: &TinyModel, settings: &Settings) -> Result<Self, TrainerError> {
         settings.check()?;
         let config = tiny.config()?;
-        let positions = settings.context.map_or(config.max_position_embeddings, |context| context as i64);
+        let positions = settings.context.map_or(config.positions(), |context| context as i64);
         let model = Model::zeros(config, positions, Device::Cpu)?;
         model.randomise(settings.seed.child("weights"))?;
         let learner = Learner::new(&model, Keeps::default())?;
@@ -103,7 +103,7 @@ impl Trainer {
     }
 
     /// A model from a checkpoint of ours, with everything that training goes on from, or from a plain Hugging Face
-    /// folder with a Qwen2 model.
+    /// folder with a model of one of the [families](crate::Family).
     ///
     /// # Errors
     /// If the folder is not whole or not of this program, the model is of another kind, or a setting is out of range.

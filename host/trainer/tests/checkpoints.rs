@@ -86,12 +86,40 @@ async fn foreign_models_are_refused_by_what_is_foreign() {
     assert_eq!((plain.position(), plain.weight_version()), (None, 0));
     let config = folder.join("config.json");
     edit(&config, "\"intermediate_size\": 48", "\"intermediate_size\": 64");
-    assert!(refusal(&folder).contains("mlp.gate_proj.weight"));
+    assert!(refusal(&folder).contains("mlp.down_proj.weight"));
     edit(&config, "\"intermediate_size\": 64", "\"intermediate_size\": 48");
     edit(&config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1");
     assert!(refusal(&folder).contains("nothing uses `model.layers.1."));
-    edit(&config, "\"model_type\": \"qwen2\"", "\"model_type\": \"llama\"");
-    assert!(refusal(&folder).contains("llama"));
+    edit(&config, "\"model_type\": \"qwen2\"", "\"model_type\": \"mistral\"");
+    assert!(refusal(&folder).contains("model_type = \"mistral\""));
+}
+
+/// A model in several files is whole, or refused by the file that is not.
+#[test]
+fn sharded_weights_are_whole_or_refused() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/qwen3-tied");
+    let root = tempfile::tempdir().expect("a folder");
+    let folder = root.path();
+    for entry in std::fs::read_dir(golden).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        std::fs::copy(&path, folder.join(path.file_name().expect("a name"))).expect("copied");
+    }
+    assert!(Trainer::open(folder, &Settings::default()).is_ok());
+    let [first, second] = ["model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors"];
+    let bytes = std::fs::read(folder.join(second)).expect("weights");
+    std::fs::write(folder.join(second), &bytes[..bytes.len() - 4]).expect("written");
+    assert!(refusal(folder).contains(&format!("{second}` is not a whole safetensors file")));
+    std::fs::copy(folder.join(first), folder.join(second)).expect("copied");
+    let message = refusal(folder);
+    assert!(message.contains(second) && message.contains("is in another file too"), "{message}");
+    std::fs::remove_file(folder.join(second)).expect("removed");
+    assert!(refusal(folder).contains(second));
+    let index = folder.join("model.safetensors.index.json");
+    edit(&index, second, first);
+    let message = refusal(folder);
+    assert!(message.contains("model.safetensors.index.json") && message.contains("is missing"), "{message}");
+    edit(&index, first, "../elsewhere.safetensors");
+    assert!(refusal(folder).contains("`../elsewhere.safetensors`"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Against transformers, PyTorch and NumPy: `tests/peers` made the numbers, `tests/golden` keeps them.
 #![allow(non_snake_case)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gymkhana_episode::Seed;
@@ -10,11 +10,13 @@ use gymkhana_trainer::adamw::AdamW;
 use gymkhana_trainer::advantage::Comparison;
 use gymkhana_trainer::model::Model;
 use gymkhana_trainer::parameters::Parameters;
+use gymkhana_trainer::rope::Rope;
 use gymkhana_trainer::{Baseline, Beyond, Optimizer, Scale, Settings, Surrogate, Trainer, loss};
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
-const MODELS: [&str; 2] = ["qwen2-tied", "qwen2-untied"];
+/// Each family tied and untied; among them sharded files, bfloat16 and float16, and every kind of rotary positions.
+const MODELS: [&str; 6] = ["qwen2-tied", "qwen2-untied", "qwen3-tied", "qwen3-untied", "llama-tied", "llama-untied"];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
@@ -41,26 +43,84 @@ fn largest_difference(left: &Tensor, right: &Tensor) -> f64 {
     (left - right).abs().max().double_value(&[])
 }
 
+/// The largest difference between the logits of the model in `folder` and transformers' of the golden model `name`.
+fn difference_of_logits(folder: &Path, name: &str) -> f64 {
+    let model = Model::open(folder, Device::Cpu).expect("a model");
+    let prompts = json(&format!("{name}/golden.json"))["prompts"].clone();
+    let logits = Tensor::read_safetensors(golden(name).join("golden.safetensors")).expect("logits");
+    let of_prompt = |(index, prompt): (usize, &Value)| {
+        let key = format!("logits.{index}");
+        let (_, expected) = logits.iter().find(|(found, _)| *found == key).expect("a prompt's logits");
+        largest_difference(&model.logits(&tokens(prompt)).expect("logits"), expected)
+    };
+    prompts.as_array().expect("a list").iter().enumerate().map(of_prompt).fold(0.0, f64::max)
+}
+
 #[test]
 fn logits_are_those_of_transformers() {
     for name in MODELS {
-        let model = Model::open(&golden(name), Device::Cpu).expect("a model");
-        let prompts = json(&format!("{name}/golden.json"))["prompts"].clone();
-        let logits = Tensor::read_safetensors(golden(name).join("golden.safetensors")).expect("logits");
-        for (index, prompt) in prompts.as_array().expect("a list").iter().enumerate() {
-            let key = format!("logits.{index}");
-            let (_, expected) = logits.iter().find(|(found, _)| *found == key).expect("a prompt's logits");
-            let found = model.logits(&tokens(prompt)).expect("logits");
-            let difference = largest_difference(&found, expected);
-            assert!(difference <= 2e-5, "{name}, prompt {index}: {difference}");
+        let difference = difference_of_logits(&golden(name), name);
+        assert!(difference <= 2e-5, "{name}: {difference}");
+    }
+}
+
+/// What this trainer writes, from whatever file and kind of number it began, is the same model.
+#[tokio::test]
+async fn checkpoints_hold_the_same_model() {
+    let root = tempfile::tempdir().expect("a folder");
+    for name in MODELS {
+        let folder = root.path().join(name);
+        let trainer = Trainer::open(&golden(name), &Settings::default()).expect("a model");
+        trainer.save(&folder, &Value::Null).await.expect("saved");
+        let difference = difference_of_logits(&folder, name);
+        assert!(difference <= 2e-5, "{name}: {difference}");
+    }
+}
+
+/// Files of older transformers have `rope_theta` and `rope_scaling` with a `type`.
+#[test]
+fn older_files_turn_positions_alike() {
+    for name in MODELS {
+        let folder = tempfile::tempdir().expect("a folder");
+        for entry in std::fs::read_dir(golden(name)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            std::fs::copy(&path, folder.path().join(path.file_name().expect("a name"))).expect("copied");
         }
+        let mut config = json(&format!("{name}/config.json"));
+        let mut rope = config.as_object_mut().expect("an object").remove("rope_parameters").expect("positions");
+        let rope = rope.as_object_mut().expect("an object");
+        config["rope_theta"] = rope.remove("rope_theta").expect("a base");
+        let kind = rope.remove("rope_type").expect("a kind");
+        if kind != "default" {
+            rope.insert("type".to_owned(), kind);
+            config["rope_scaling"] = Value::Object(rope.clone());
+        }
+        std::fs::write(folder.path().join("config.json"), config.to_string()).expect("written");
+        let difference = difference_of_logits(folder.path(), name);
+        assert!(difference <= 2e-5, "{name}: {difference}");
+    }
+}
+
+#[test]
+fn frequencies_of_positions_are_those_of_transformers() {
+    for case in json("rope.json").as_array().expect("cases") {
+        let config = case["config"].as_object().expect("an object");
+        let number = |key: &str| config[key].as_i64().expect("a number");
+        let rope = Rope::read(config, number("max_position_embeddings")).expect("known positions");
+        let expected = numbers(&case["frequencies"]);
+        let found = rope.frequencies(number("head_dim")).expect("frequencies");
+        assert_eq!(found.len(), expected.len(), "{case}");
+        for (found, expected) in found.into_iter().zip(expected) {
+            assert!((f64::from(found) - expected).abs() <= 2e-7 * expected, "{case}: {found} is not {expected}");
+        }
+        assert!((rope.attention() - case["attention"].as_f64().expect("a number")).abs() < 1e-12, "{case}");
     }
 }
 
 /// All prompts at once, in two turns each, so that prefill, cache and batch take part.
 #[tokio::test]
 async fn greedy_continuations_through_the_cache_are_those_of_transformers() {
-    for (name, deterministic) in [(MODELS[0], false), (MODELS[1], false), (MODELS[1], true)] {
+    for (name, deterministic) in MODELS.into_iter().flat_map(|name| [(name, false), (name, true)]) {
         let settings = Settings { slots: 4, deterministic, ..Settings::default() };
         let trainer = Trainer::open(&golden(name), &settings).expect("a model");
         let golden = json(&format!("{name}/golden.json"));

@@ -1,4 +1,4 @@
-//! The HTTP client: no proxies, no redirects of its own, and only addresses that were looked at.
+//! HTTP clients, without redirects of their own: for guests without proxies and only to addresses that were looked at.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -11,6 +11,8 @@ use crate::address::{Reach, reach};
 
 /// How long a connection may take to be made.
 const CONNECTING: Duration = Duration::from_secs(10);
+/// How long a file that is fetched may stand still.
+const READING: Duration = Duration::from_secs(60);
 
 /// The client cannot be set up: the machine's certificates cannot be read, for instance.
 #[derive(Debug, thiserror::Error)]
@@ -21,12 +23,18 @@ pub struct ClientError(#[from] reqwest::Error);
 fn builder() -> ClientBuilder {
     // Fails if a provider is there already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECTING)
+    Client::builder().redirect(redirect::Policy::none()).connect_timeout(CONNECTING)
+}
+
+/// A client for what the user asks for: through the proxies that the environment names, but not to this machine.
+pub(crate) fn fetching(here: bool) -> Result<Client, ClientError> {
+    let builder = builder().read_timeout(READING);
+    Ok(if here { builder.no_proxy() } else { builder }.build()?)
 }
 
 /// A client that connects only to addresses that were checked, and to no others.
 pub(crate) fn checked(reachable: Reachable) -> Result<Client, ClientError> {
-    Ok(builder().dns_resolver(Checked(reachable)).build()?)
+    Ok(builder().no_proxy().dns_resolver(Checked(reachable)).build()?)
 }
 
 /// Where a request may go.
@@ -84,4 +92,13 @@ impl Resolve for Checked {
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }
+}
+
+/// What went wrong at the bottom of it.
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    if error.is_timeout() { "it took too long".to_owned() } else { cause.to_string() }
 }

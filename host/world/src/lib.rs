@@ -1,4 +1,4 @@
-//! What plugins may ask of the world outside: models and servers, each by its rules.
+//! Whom a run asks outside: models and servers for its plugins, each by its rules, and the hub for its own models.
 //!
 //! A run grants; this crate answers. Whether a plugin may ask at all is decided in the sandbox, how much it may ask is
 //! metered in the rollout, and what it was answered is recorded there. Secrets are added here and are seen by nobody
@@ -9,6 +9,7 @@
 mod address;
 mod client;
 mod http;
+mod hub;
 mod model;
 mod rule;
 mod secret;
@@ -19,6 +20,7 @@ use gymkhana_sandbox::{Quota, World, WorldFault, WorldFuture};
 pub use address::{Reach, reach};
 pub use client::ClientError;
 pub use http::HttpGrant;
+pub use hub::{Commit, Hub, HubError, NameError, Progress, Repository, Revision};
 pub use model::{Model, ModelServer};
 pub use rule::{Rule, RuleError, SecretHeader};
 pub use secret::Secret;

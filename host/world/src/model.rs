@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::client::{self, ClientError, Forbidden, Reachable};
+use crate::client::{self, ClientError, Forbidden, Reachable, root_cause};
 use crate::secret::Secret;
 
 /// The most that is read of one answer, in bytes.
@@ -241,13 +241,4 @@ fn read(bytes: &[u8]) -> Result<ModelReply, String> {
 
 fn excerpt(bytes: &[u8]) -> String {
     format!("`{:.100}`", String::from_utf8_lossy(bytes))
-}
-
-/// What went wrong at the bottom of it.
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    if error.is_timeout() { "it took too long".to_owned() } else { cause.to_string() }
 }

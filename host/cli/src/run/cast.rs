@@ -10,6 +10,7 @@ use gymkhana_sandbox::Optional;
 use gymkhana_trainer::{Settings, StepMetrics, Trainer};
 
 use crate::error::{Blame, CliError, CliResult};
+use crate::models::Models;
 use crate::runfile::{RunFile, SeatPolicy, SeatSection, did_you_mean};
 
 /// A seat with its binding.
@@ -141,9 +142,10 @@ fn bindings<'a>(sections: &BTreeMap<String, SeatSection>, seats: &'a [String]) -
 }
 
 /// Starts the models: where the run left off, in the folder of checkpoints by the last one's name, else as the run file
-/// says. `slots` is how many conversations each generates side by side.
+/// says, `given` being where the models lie that it names. `slots` is how many conversations each generates side by side.
 pub(super) fn start(
     file: &RunFile,
+    given: &Models,
     plugins: &PluginSet,
     slots: usize,
     left_off: Option<(&Path, &str)>,
@@ -160,7 +162,7 @@ pub(super) fn start(
     let seats = shared.map(|binding| binding.seat).collect();
     let trainer = match left_off {
         Some((folder, checkpoint)) => reopen(&folder.join(checkpoint), &settings)?,
-        None => first_weights(file, &settings)?,
+        None => first_weights(file, given, &settings)?,
     };
     let mut models = vec![Model { own: None, trainer, trained: true, seats }];
     for Binding { seat, name, section } in bindings {
@@ -172,9 +174,9 @@ pub(super) fn start(
         let settings = Settings { seed: settings.seed.child("seat").child(seat), ..settings.clone() };
         let trainer = match (left_off.filter(|_| trained), &section.checkpoint) {
             (Some((folder, checkpoint)), _) => reopen(&folder.join(part(checkpoint, seat)), &settings)?,
-            (None, Some(folder)) => Trainer::open(folder, &settings)
+            (None, Some(checkpoint)) => Trainer::open(&given.folder(checkpoint), &settings)
                 .users_as(format!("seats.{name}.checkpoint cannot be used; name the folder of a model"))?,
-            (None, None) => first_weights(file, &settings)?,
+            (None, None) => first_weights(file, given, &settings)?,
         };
         same_format(&models[0].trainer, &trainer, name)?;
         models.push(Model { own: Some((seat, name.to_owned())), trainer, trained, seats: vec![seat] });
@@ -189,9 +191,9 @@ fn reopen(path: &Path, settings: &Settings) -> CliResult<Trainer> {
 }
 
 /// The weights with which the run's policy begins.
-fn first_weights(file: &RunFile, settings: &Settings) -> CliResult<Trainer> {
+fn first_weights(file: &RunFile, models: &Models, settings: &Settings) -> CliResult<Trainer> {
     if let Some(checkpoint) = &file.policy.checkpoint {
-        return Trainer::open(checkpoint, settings).users();
+        return Trainer::open(&models.folder(checkpoint), settings).users();
     }
     let tiny = file.policy.tiny.clone().unwrap_or_default();
     Trainer::create(&tiny, settings).users()

@@ -28,6 +28,7 @@ use crate::args::RunArgs;
 use crate::assembly;
 use crate::error::{Blame, CliError, CliResult};
 use crate::metrics::{Listener, Page, exposition};
+use crate::models::Models;
 use crate::plugins;
 use crate::printer::Printer;
 use crate::runfile::{RunFile, Stage, did_you_mean};
@@ -84,12 +85,14 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         let lanes = batch::lanes(&file, &set)?;
         let slots = lanes.map_or(file.policy.slots, |lanes| lanes * set.seats());
         let (folder, state) = if args.resume { reopen(args, &lock)? } else { (None, None) };
-        if let Some(folder) = &folder {
-            same_seats(folder, &file)?;
+        let begun = folder.as_ref().and_then(begun_as);
+        let last = state.as_ref().and_then(|state| state.checkpoint.as_deref());
+        let models = Models::pin(&mut file, begun.as_ref(), last.is_some(), printer).await?;
+        if let Some((folder, begun)) = folder.as_ref().zip(begun) {
+            same_seats(folder, &begun, &file)?;
         }
         let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
-        let last = state.as_ref().and_then(|state| state.checkpoint.as_deref());
-        let cast = cast::start(&file, &set, slots, checkpoints.as_deref().zip(last))?;
+        let cast = cast::start(&file, &models, &set, slots, checkpoints.as_deref().zip(last))?;
         file.limits.fit_model(cast.context()).users()?;
         file.check().users()?;
         if let Some(folder) = &folder {
@@ -206,11 +209,13 @@ fn same_run_file(folder: &RunFolder, file: &RunFile) -> CliResult<()> {
 }
 
 /// Seats that are bound otherwise have no checkpoint to go on from: that is said before one is missed.
-fn same_seats(folder: &RunFolder, file: &RunFile) -> CliResult<()> {
-    match RunFile::parse(&folder.reader().run_text()?, "run.toml", &[]) {
-        Ok(begun) if begun.seats != file.seats => Err(another_run_file(folder)),
-        _ => Ok(()),
-    }
+fn same_seats(folder: &RunFolder, begun: &RunFile, file: &RunFile) -> CliResult<()> {
+    if begun.seats == file.seats { Ok(()) } else { Err(another_run_file(folder)) }
+}
+
+/// The run file with which a run began, if its folder still tells.
+fn begun_as(folder: &RunFolder) -> Option<RunFile> {
+    RunFile::parse(&folder.reader().run_text().ok()?, "run.toml", &[]).ok()
 }
 
 fn another_run_file(folder: &RunFolder) -> CliError {

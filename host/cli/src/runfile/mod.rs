@@ -3,6 +3,7 @@
 //! Reading has three stages: text to a TOML table with `--set` laid over it, the table to typed sections that
 //! refuse every key they do not know, and a check of ranges and of what the sections say of each other.
 
+mod checkpoint;
 mod grants;
 mod hint;
 mod overlay;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use gymkhana_rollout::{ContextStrategy, TurnProbe};
 use serde::{Deserialize, Serialize};
 
+pub use checkpoint::{Checkpoint, HubModel};
 pub use grants::{HttpSection, ModelSection, PluginSection};
 pub use hint::did_you_mean;
 pub use sandbox::SandboxSection;

@@ -1,10 +1,8 @@
 //! `[seats.NAME]`: who plays a seat of the environment.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
-use super::{PolicySection, RunFileError};
+use super::{Checkpoint, PolicySection, RunFileError};
 
 /// Who plays a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -39,10 +37,10 @@ impl SeatPolicy {
 pub struct SeatSection {
     /// Who plays it.
     pub policy: SeatPolicy,
-    /// The folder of the weights with which a frozen or a separate seat begins; by default it begins as the run's policy
+    /// The weights with which a frozen or a separate seat begins; by default it begins as the run's policy
     /// does, a separate one from random weights of its own if that does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<Checkpoint>,
 }
 
 impl SeatSection {
@@ -57,7 +55,8 @@ impl SeatSection {
                 "seats.{seat} is frozen, but there is nothing to freeze: the run begins with random weights; give the \
                  folder of a trained model as seats.{seat}.checkpoint or policy.checkpoint"
             ),
-            _ => return Ok(()),
+            (_, Some(checkpoint)) => return checkpoint.check(&format!("seats.{seat}.checkpoint")),
+            (_, None) => return Ok(()),
         };
         Err(RunFileError::Contradiction(message))
     }

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use gymkhana_rollout::{Hopeless, Schedule};
 use gymkhana_trainer::TinyModel;
 use serde::{Deserialize, Serialize};
 
-use super::RunFileError;
+use super::{Checkpoint, RunFileError};
 
 /// Refuses a value out of range by its key.
 pub(super) fn check_range<T: PartialOrd + Display + Copy>(
@@ -29,9 +28,9 @@ pub(super) fn check_range<T: PartialOrd + Display + Copy>(
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicySection {
-    /// A folder in the Hugging Face layout.
+    /// A folder in the Hugging Face layout, or a model on a hub.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub checkpoint: Option<PathBuf>,
+    pub checkpoint: Option<Checkpoint>,
     /// The size of a byte-level model from random weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiny: Option<TinyModel>,
@@ -56,10 +55,11 @@ impl PolicySection {
                 let message = "policy has both `checkpoint` and `tiny`; keep one: a checkpoint has its own size";
                 Err(RunFileError::Contradiction(message.to_owned()))
             }
+            (Some(checkpoint), None) => checkpoint.check("policy.checkpoint"),
             (None, Some(tiny)) => {
                 tiny.check().map_err(|error| RunFileError::Contradiction(format!("policy.tiny: {error}")))
             }
-            _ => Ok(()),
+            (None, None) => Ok(()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Runs the binary `host` as a user does: in a folder of its own, looking at exit code, outputs and files alone.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod hub;
 pub mod killed;
 pub mod served;
 

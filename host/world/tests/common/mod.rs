@@ -48,6 +48,27 @@ impl Server {
         server
     }
 
+    /// A server that decides what to say by the request.
+    pub async fn deciding(decide: impl Fn(&str) -> Says + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("it has one").port();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let server = Self { port, heard: Arc::clone(&heard) };
+        let decide = Arc::new(decide);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (decide, heard) = (Arc::clone(&decide), Arc::clone(&heard));
+                tokio::spawn(async move {
+                    let request = read_request(&mut stream).await;
+                    let says = decide(&request);
+                    heard.lock().expect("no test panics here").push(request.clone());
+                    say(stream, says, &request).await;
+                });
+            }
+        });
+        server
+    }
+
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
@@ -65,6 +86,10 @@ impl Server {
 async fn serve(mut stream: TcpStream, says: Says, heard: Arc<Mutex<Vec<String>>>) {
     let request = read_request(&mut stream).await;
     heard.lock().expect("no test panics here").push(request.clone());
+    say(stream, says, &request).await;
+}
+
+async fn say(mut stream: TcpStream, says: Says, request: &str) {
     let sent = match says {
         Says::Bytes(bytes) => stream.write_all(&bytes).await,
         Says::Echo => {

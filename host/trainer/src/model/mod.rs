@@ -1,17 +1,25 @@
-//! The Qwen2-style transformer: RMSNorm, rotary positions, grouped-query attention with biases, SwiGLU.
+//! The transformer of Qwen2, Qwen3 and Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. The families
+//! differ in their biases, in whether each head of queries and keys is normed, and in how positions turn.
 //!
 //! One computation serves training and generation; they differ only in how queries meet keys and values, which the
 //! caller hands in as `attend`. Suffixes of names are axes: B sequences, S positions, N chosen positions, C width of
 //! the residual stream, H query heads, K key and value heads, D width of a head, V vocabulary, T cached positions.
 #![allow(non_snake_case)]
 
+mod rotary;
+mod weights;
+
 use std::path::Path;
 
 use gymkhana_episode::Seed;
-use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
+use tch::{Device, Tensor, no_grad_guard};
 
 use crate::parameters::Parameters;
 use crate::{ModelConfig, TrainerError, checkpoint};
+use rotary::{Rotary, rotate};
+
+pub(crate) use rotary::Angles;
+pub use weights::Weights;
 
 /// A model: its shape, its weights and its rotary tables.
 #[derive(Debug)]
@@ -19,63 +27,6 @@ pub struct Model {
     config: ModelConfig,
     parameters: Parameters,
     rotary: Rotary,
-}
-
-/// The weights as a forward pass wants them: what multiplies the same input is one matrix.
-#[derive(Debug)]
-pub struct Weights {
-    embedding_VC: Tensor,
-    layers: Vec<LayerWeights>,
-    norm_C: Tensor,
-    /// The output layer, `[V, C]`.
-    pub(crate) head_VC: Tensor,
-}
-
-#[derive(Debug)]
-struct LayerWeights {
-    input_norm_C: Tensor,
-    query_key_value: Tensor,
-    query_key_value_bias: Tensor,
-    output: Tensor,
-    post_norm_C: Tensor,
-    gate_up: Tensor,
-    down: Tensor,
-}
-
-/// Cosines and sines of some positions, broadcast over sequences and heads: `[1 or B, S, 1, D]`.
-#[derive(Debug)]
-pub(crate) struct Angles {
-    cos: Tensor,
-    /// The first half negated, so that `rotate_half(x) · sin` is `roll(x) · signed_sin`.
-    signed_sin: Tensor,
-}
-
-/// Cosines and sines of all positions, `[T, D]`.
-#[derive(Debug)]
-struct Rotary {
-    cos_TD: Tensor,
-    signed_sin_TD: Tensor,
-}
-
-impl Rotary {
-    /// Computed in float32 as transformers does, so that logits agree.
-    fn new(config: &ModelConfig, positions: i64, device: Device) -> Result<Self, TchError> {
-        let half = config.head_size() / 2;
-        let exponents = Tensor::f_arange(half, (Kind::Float, Device::Cpu))?.f_mul_scalar(2.0)?;
-        let exponents = exponents.f_div_scalar(config.head_size() as f64)?;
-        let frequencies = Tensor::f_from_slice(&[config.rope_theta as f32])?.f_pow(&exponents)?.f_reciprocal()?;
-        let angles = Tensor::f_arange(positions, (Kind::Float, Device::Cpu))?.f_outer(&frequencies)?;
-        let (cos, sin) = (angles.f_cos()?, angles.f_sin()?);
-        let negated = sin.f_neg()?;
-        Ok(Self {
-            cos_TD: Tensor::f_cat(&[&cos, &cos], 1)?.f_to_device(device)?,
-            signed_sin_TD: Tensor::f_cat(&[&negated, &sin], 1)?.f_to_device(device)?,
-        })
-    }
-}
-
-fn rotate(heads_BSHD: &Tensor, angles: &Angles, head_size: i64) -> Tensor {
-    heads_BSHD * &angles.cos + heads_BSHD.roll([head_size / 2], [-1]) * &angles.signed_sin
 }
 
 impl Model {
@@ -95,8 +46,8 @@ impl Model {
         more: &[(String, Vec<i64>)],
     ) -> Result<Self, TrainerError> {
         let torch = || TrainerError::torch("allocated a model");
-        let parameters = Parameters::zeros(&[&shapes(&config), more].concat(), device).map_err(torch())?;
-        let positions = positions.min(config.max_position_embeddings);
+        let parameters = Parameters::zeros(&[&weights::shapes(&config), more].concat(), device).map_err(torch())?;
+        let positions = positions.min(config.positions());
         let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
         Ok(Self { config, parameters, rotary })
     }
@@ -109,8 +60,7 @@ impl Model {
         Ok(checkpoint::open(folder, None, device)?.model)
     }
 
-    /// Draws weights as transformers initialises Qwen2: matrices from a normal distribution with a standard deviation
-    /// of 0.02, biases 0, norms 1. The numbers depend on `seed` alone.
+    /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend on `seed` alone.
     ///
     /// # Errors
     /// If libtorch refuses a copy.
@@ -162,46 +112,19 @@ impl Model {
     /// The most tokens of a sequence.
     #[must_use]
     pub fn positions(&self) -> i64 {
-        self.rotary.cos_TD.size()[0]
+        self.rotary.positions()
     }
 
     /// Where the weights live.
     #[must_use]
     pub fn device(&self) -> Device {
-        self.rotary.cos_TD.device()
+        self.rotary.device()
     }
 
     /// The weights of a forward pass, from these or from a frozen copy's parameters. With gradients on they lead
     /// back to the parameters.
     pub(crate) fn weights_of(&self, parameters: &Parameters) -> Weights {
-        // Every name was made by `shapes`.
-        let get = |name: &str| parameters.get(name).map_or_else(Tensor::new, Tensor::shallow_clone);
-        let cat = |layer: &str, parts: &[&str]| {
-            let parts: Vec<Tensor> = parts.iter().map(|part| get(&format!("{layer}.{part}"))).collect();
-            Tensor::cat(&parts, 0)
-        };
-        let layers = (0..self.config.num_hidden_layers).map(|index| {
-            let layer = format!("model.layers.{index}");
-            LayerWeights {
-                input_norm_C: get(&format!("{layer}.input_layernorm.weight")),
-                query_key_value: cat(
-                    &layer,
-                    &["self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"],
-                ),
-                query_key_value_bias: cat(
-                    &layer,
-                    &["self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"],
-                ),
-                output: get(&format!("{layer}.self_attn.o_proj.weight")),
-                post_norm_C: get(&format!("{layer}.post_attention_layernorm.weight")),
-                gate_up: cat(&layer, &["mlp.gate_proj.weight", "mlp.up_proj.weight"]),
-                down: get(&format!("{layer}.mlp.down_proj.weight")),
-            }
-        });
-        let embedding_VC = get("model.embed_tokens.weight");
-        let head_VC =
-            if self.config.tie_word_embeddings { embedding_VC.shallow_clone() } else { get("lm_head.weight") };
-        Weights { layers: layers.collect(), norm_C: get("model.norm.weight"), embedding_VC, head_VC }
+        Weights::of(&self.config, parameters)
     }
 
     /// The weights of a forward pass.
@@ -210,24 +133,9 @@ impl Model {
         self.weights_of(&self.parameters)
     }
 
-    /// The angles of the positions 0 to `length`, for every sequence alike.
-    pub(crate) fn first_angles(&self, length: i64) -> Angles {
-        let shape = [1, length, 1, self.config.head_size()];
-        Angles {
-            cos: self.rotary.cos_TD.narrow(0, 0, length).view(shape),
-            signed_sin: self.rotary.signed_sin_TD.narrow(0, 0, length).view(shape),
-        }
-    }
-
     /// The angles of the given positions.
     pub(crate) fn angles_at(&self, positions_BS: &Tensor) -> Angles {
-        let size = positions_BS.size();
-        let shape = [size[0], size[1], 1, self.config.head_size()];
-        let flat = positions_BS.view([-1]);
-        Angles {
-            cos: self.rotary.cos_TD.index_select(0, &flat).view(shape),
-            signed_sin: self.rotary.signed_sin_TD.index_select(0, &flat).view(shape),
-        }
+        self.rotary.at(positions_BS)
     }
 
     /// The normed residual stream after the last layer, `[B, S, C]`. `attend` is given the layer's index, queries
@@ -247,16 +155,20 @@ impl Model {
         let mut x_BSC = Tensor::embedding(&weights.embedding_VC, tokens_BS, -1, false, false);
         for (index, layer) in weights.layers.iter().enumerate() {
             let heads = norm(&x_BSC, &layer.input_norm_C)
-                .linear(&layer.query_key_value, Some(&layer.query_key_value_bias))
+                .linear(&layer.query_key_value, layer.query_key_value_bias.as_ref())
                 .view([B, S, H + 2 * K, D]);
             let parts = heads.split_with_sizes([H + K, K], 2);
-            let rotated = rotate(&parts[0], angles, D).split_with_sizes([H, K], 2);
+            let query_key = match &layer.query_key_norm_HD {
+                Some(norm_HD) => parts[0].rms_norm::<&Tensor>([D], None, config.rms_norm_eps) * norm_HD,
+                None => parts[0].shallow_clone(),
+            };
+            let rotated = rotate(&query_key, angles, D).split_with_sizes([H, K], 2);
             let attended_BSHD = attend(index, &rotated[0], &rotated[1], &parts[1]);
             // Not in place: the norm before needs its input for its gradient.
-            x_BSC = &x_BSC + attended_BSHD.reshape([B, S, H * D]).linear::<&Tensor>(&layer.output, None);
-            let wide = norm(&x_BSC, &layer.post_norm_C).linear::<&Tensor>(&layer.gate_up, None);
+            x_BSC = &x_BSC + attended_BSHD.reshape([B, S, H * D]).linear(&layer.output, layer.output_bias.as_ref());
+            let wide = norm(&x_BSC, &layer.post_norm_C).linear(&layer.gate_up, layer.gate_up_bias.as_ref());
             let wide = wide.split(config.intermediate_size, -1);
-            x_BSC = &x_BSC + (wide[0].silu() * &wide[1]).linear::<&Tensor>(&layer.down, None);
+            x_BSC = &x_BSC + (wide[0].silu() * &wide[1]).linear(&layer.down, layer.down_bias.as_ref());
         }
         norm(&x_BSC, &weights.norm_C)
     }
@@ -264,7 +176,7 @@ impl Model {
     /// The residual stream of whole sequences, each position seeing itself and what comes before. Sequences shorter
     /// than S are filled at their end, where nothing sees the filling.
     pub(crate) fn causal_hidden(&self, weights: &Weights, tokens_BS: &Tensor) -> Tensor {
-        let angles = self.first_angles(tokens_BS.size()[1]);
+        let angles = self.rotary.first(tokens_BS.size()[1]);
         let grouped = self.config.num_attention_heads != self.config.num_key_value_heads;
         self.hidden(weights, tokens_BS, &angles, |_, query, key, value| {
             let [query, key, value] = [query, key, value].map(|heads| heads.transpose(1, 2));
@@ -306,36 +218,6 @@ impl Model {
 pub(crate) fn token_tensor(tokens: &[u32]) -> Tensor {
     let tokens: Vec<i64> = tokens.iter().map(|token| i64::from(*token)).collect();
     Tensor::from_slice(&tokens)
-}
-
-/// The names and shapes of the checkpoint's tensors.
-fn shapes(config: &ModelConfig) -> Vec<(String, Vec<i64>)> {
-    let (C, F, V) = (config.hidden_size, config.intermediate_size, config.vocab_size);
-    let (Q, KV) = (C, config.num_key_value_heads * config.head_size());
-    let mut shapes = vec![("model.embed_tokens.weight".to_owned(), vec![V, C])];
-    for index in 0..config.num_hidden_layers {
-        for (part, shape) in [
-            ("self_attn.q_proj.weight", vec![Q, C]),
-            ("self_attn.q_proj.bias", vec![Q]),
-            ("self_attn.k_proj.weight", vec![KV, C]),
-            ("self_attn.k_proj.bias", vec![KV]),
-            ("self_attn.v_proj.weight", vec![KV, C]),
-            ("self_attn.v_proj.bias", vec![KV]),
-            ("self_attn.o_proj.weight", vec![C, Q]),
-            ("mlp.gate_proj.weight", vec![F, C]),
-            ("mlp.up_proj.weight", vec![F, C]),
-            ("mlp.down_proj.weight", vec![C, F]),
-            ("input_layernorm.weight", vec![C]),
-            ("post_attention_layernorm.weight", vec![C]),
-        ] {
-            shapes.push((format!("model.layers.{index}.{part}"), shape));
-        }
-    }
-    shapes.push(("model.norm.weight".to_owned(), vec![C]));
-    if !config.tie_word_embeddings {
-        shapes.push(("lm_head.weight".to_owned(), vec![V, C]));
-    }
-    shapes
 }
 
 /// Normally distributed numbers (Box and Muller).
