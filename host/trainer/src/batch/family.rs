@@ -6,12 +6,14 @@ use super::{Family, Sequence};
 const LEAST_SHARED: usize = 8;
 
 /// Sorts sequences into families. A family is a run of the sorted sequences; one joins as long as that saves positions.
-pub(super) fn families(sequences: &[Sequence]) -> Vec<Family<'_>> {
+/// Without `share` all are alone.
+pub(super) fn families(sequences: &[Sequence], share: bool) -> Vec<Family<'_>> {
     let mut sorted: Vec<(usize, &Sequence)> = sequences.iter().enumerate().collect();
     sorted.sort_by(|(_, one), (_, other)| one.inputs().cmp(other.inputs()));
     let mut families: Vec<Family<'_>> = Vec::new();
     for (place, sequence) in sorted {
-        if let Some(family) = families.last_mut()
+        if share
+            && let Some(family) = families.last_mut()
             && let Some(shared) = shared_with(family, sequence)
         {
             family.shared = shared;
@@ -53,14 +55,14 @@ mod tests {
         let begins = |first: u32, last: &[u32]| sequence(&[&[first; 10][..], last].concat());
         let sequences =
             [begins(2, &[5, 6, 7]), begins(1, &[9, 9]), begins(2, &[5, 8, 9]), begins(2, &[4, 4]), sequence(&[2; 4])];
-        let found: Vec<(usize, Vec<usize>)> = families(&sequences)
+        let found: Vec<(usize, Vec<usize>)> = families(&sequences, true)
             .iter()
             .map(|family| (family.shared, family.members.iter().map(|(place, _)| *place).collect()))
             .collect();
         assert_eq!(found, [(0, vec![1]), (0, vec![4]), (10, vec![3, 0, 2])]);
         // Equal sequences keep a position each; the last token is no input.
         let twins = [sequence(&[3; 12]), sequence(&[3; 12])];
-        let families = families(&twins);
+        let families = families(&twins, true);
         assert_eq!((families[0].shared, families[0].positions()), (10, 12));
     }
 }

@@ -69,11 +69,12 @@ impl Family<'_> {
     }
 }
 
-/// Cuts sequences into parts of at most `micro_tokens` computed positions; a longer sequence is a part of its own.
-pub(crate) fn parts<'a>(sequences: &'a [Sequence], micro_tokens: usize) -> Vec<Vec<Family<'a>>> {
-    let mut parts: Vec<Vec<Family<'a>>> = Vec::new();
+/// Cuts sequences into parts of at most `micro_tokens` computed positions; a longer sequence is a part of its own. With
+/// `share` common beginnings are computed once.
+pub(crate) fn parts(sequences: &[Sequence], micro_tokens: usize, share: bool) -> Vec<Vec<Family<'_>>> {
+    let mut parts: Vec<Vec<Family<'_>>> = Vec::new();
     let mut room = 0;
-    for family in families(sequences).into_iter().flat_map(|family| split(family, micro_tokens)) {
+    for family in families(sequences, share).into_iter().flat_map(|family| split(family, micro_tokens)) {
         let positions = family.positions();
         match parts.last_mut() {
             Some(part) if positions <= room => {
@@ -130,7 +131,7 @@ mod tests {
         let sequences: Vec<Sequence> =
             (2..60).map(|length| sequence(&vec![length as u32 % 3; length], &[length - 1])).collect();
         for most in [1, 64, 100_000] {
-            let parts = parts(&sequences, most);
+            let parts = parts(&sequences, most, true);
             let alone = |part: &Vec<Family<'_>>| part.len() == 1 && part[0].members.len() == 1;
             assert!(parts.iter().all(|part| alone(part) || positions(std::slice::from_ref(part)) <= most));
             let mut places: Vec<usize> =

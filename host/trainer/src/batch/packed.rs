@@ -320,7 +320,7 @@ mod tests {
         ];
         let sequences: Vec<Sequence> =
             tokens.iter().map(|tokens| sequence(tokens, &(1..tokens.len()).collect::<Vec<_>>())).collect();
-        let parts = parts(&sequences, 10_000);
+        let parts = parts(&sequences, 10_000, true);
         let packed = Packed::new(&parts[0], Device::Cpu);
         let (H, K, D) = (4, 2, 6);
         let table = |heads: i64| Tensor::randn([16, 40, heads, D], (Kind::Float, Device::Cpu));

@@ -59,7 +59,7 @@ impl Critic {
         let settings = Optimizer { schedule: crate::Schedule::Constant, warmup_steps: 0, ..settings };
         let mut sum = 0.0;
         self.model.parameters_mut().zero_gradients();
-        for part in parts(sequences, micro_tokens) {
+        for part in parts(sequences, micro_tokens, true) {
             let packed = Packed::new(&part, self.model.device());
             let [before_N, targets_N] = [0, 1].map(|index| packed.column(|target| target.value[index]));
             let losses_N = value_loss(&self.values(&packed), &before_N, &targets_N, flags.clip);

@@ -114,7 +114,7 @@ pub(super) fn tell(
 ) -> Vec<Vec<f32>> {
     let _guard = no_grad_guard();
     let mut told: Vec<Vec<f32>> = sequences.iter().map(|sequence| vec![0.0; sequence.targets.len()]).collect();
-    for part in parts(sequences, micro_tokens) {
+    for part in parts(sequences, micro_tokens, true) {
         let packed = Packed::new(&part, model.device());
         // A flat tensor of numbers is always one.
         let numbers = Vec::<f32>::try_from(tell(&packed)).unwrap_or_default();

@@ -11,6 +11,7 @@ use crate::advantage::{self, Memory, Token, Trajectory, TurnPart};
 use crate::algorithm::Algorithm;
 use crate::batch::{Packed, Target, parts};
 use crate::loss::{objective, value_loss};
+use crate::settings::RlSettings;
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../../../../tests/golden/algorithms.json")).expect("JSON")
@@ -145,8 +146,8 @@ fn check(case: &Value, fixture: &Value) {
         }
     }
     let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
-    let sequences = weigh(&batch, &episodes, &flags, 1.0);
-    let parts = parts(&sequences, 1 << 20);
+    let sequences = weigh(&batch, &episodes, &RlSettings { algorithm: flags.clone(), ..RlSettings::default() }, 1.0);
+    let parts = parts(&sequences, 1 << 20, true);
     let packed = Packed::new(&parts[0], Device::Cpu);
     let current = column(&packed.targets, &tokens, "current");
     let entropies = column(&packed.targets, &tokens, "entropy");
@@ -174,7 +175,7 @@ fn check(case: &Value, fixture: &Value) {
 fn check_values(case: &Value, batch: &Batch, flags: &Algorithm, tokens: &[Value], name: &str) {
     let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
     let sequences = expected(batch, &episodes);
-    let packed = Packed::new(&parts(&sequences, 1 << 20)[0], Device::Cpu);
+    let packed = Packed::new(&parts(&sequences, 1 << 20, true)[0], Device::Cpu);
     let now = column(&packed.targets, tokens, "value_now");
     let [before, goals] = [0, 1].map(|index| packed.column(|target| target.value[index]));
     let clip = flags.critic.expect("a critic").clip;

@@ -2,18 +2,19 @@
 
 use super::layout::Batch;
 use crate::advantage::{Token, Trajectory};
-use crate::algorithm::{Aggregation, Algorithm, KlPlace};
+use crate::algorithm::{Aggregation, KlPlace};
 use crate::batch::{Sequence, Target};
+use crate::settings::RlSettings;
 
 /// The sequences of some of a batch's episodes, with each token's share of the loss, times `factor`. Sequences from
-/// which nothing can be learnt, as their advantages are 0 and nothing else pulls, count in the shares but are not
-/// computed.
-pub(super) fn weigh(batch: &Batch, episodes: &[usize], flags: &Algorithm, factor: f64) -> Vec<Sequence> {
+/// which nothing can be learnt, as their advantages are 0 and nothing else pulls, count in the shares but are left out.
+pub(super) fn weigh(batch: &Batch, episodes: &[usize], settings: &RlSettings, factor: f64) -> Vec<Sequence> {
+    let flags = &settings.algorithm;
     let learnt = learnt_by_episode(batch);
     let counted: Vec<usize> = episodes.iter().copied().filter(|episode| learnt[*episode] > 0).collect();
     let tokens: usize = counted.iter().map(|episode| learnt[*episode]).sum();
     let kl = flags.penalty_in(KlPlace::Loss);
-    let only_surrogate = kl.is_none() && flags.entropy_bonus == 0.0;
+    let only_surrogate = settings.skip_idle && kl.is_none() && flags.entropy_bonus == 0.0;
     let mut weighed = Vec::new();
     for episode in &counted {
         let share = match flags.aggregation {

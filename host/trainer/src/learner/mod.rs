@@ -84,7 +84,7 @@ impl Learner {
         settings: &SftSettings,
     ) -> Result<StepMetrics, TrainerError> {
         let pass = Pass { temperature: 1.0, entropies: false, micro_tokens: settings.micro_tokens };
-        let parts = parts(sequences, settings.micro_tokens);
+        let parts = parts(sequences, settings.micro_tokens, true);
         model.parameters_mut().zero_gradients();
         let mut sums = [0.0; 2];
         for part in &parts {

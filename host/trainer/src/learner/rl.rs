@@ -52,7 +52,7 @@ impl Learner {
                     batch.set(&told, |token, log_prob| token.proximal = log_prob);
                     regress(&mut batch, &minibatch, eta);
                 }
-                let mut weighed = weigh(&batch, &minibatch, flags, 1.0);
+                let mut weighed = weigh(&batch, &minibatch, settings, 1.0);
                 weighed.append(&mut again);
                 self.minibatch(model, &weighed, settings, &mut report)?;
             }
@@ -101,7 +101,7 @@ impl Learner {
         report.replayed = Some(again.episodes.len() as f64);
         self.tell(model, &mut again, settings);
         let episodes: Vec<usize> = (0..again.episodes.len()).collect();
-        if factor > 0.0 { weigh(&again, &episodes, flags, factor) } else { Vec::new() }
+        if factor > 0.0 { weigh(&again, &episodes, settings, factor) } else { Vec::new() }
     }
 
     fn critic_step(
@@ -133,7 +133,7 @@ impl Learner {
         }
         let flags = &settings.algorithm;
         let separable = matches!(flags.ratio, Some(Ratio::Token) | None);
-        let parts = parts(sequences, settings.micro_tokens);
+        let parts = parts(sequences, settings.micro_tokens, settings.share_beginnings);
         model.parameters_mut().zero_gradients();
         for part in &parts {
             let packed = Packed::new(part, model.device());
