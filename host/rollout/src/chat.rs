@@ -218,6 +218,11 @@ impl ChatFormat {
         self.control.decode(tokens, false).map_err(|error| ChatError::Tokenize(error.to_string()))
     }
 
+    /// A tokenizer of its own for whoever looks at tokens as they are sampled.
+    pub(crate) fn decoder(&self) -> Tokenizer {
+        self.control.clone()
+    }
+
     /// How many tokens there are.
     #[must_use]
     pub fn vocabulary(&self) -> usize {
