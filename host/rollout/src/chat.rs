@@ -246,6 +246,15 @@ impl ChatFormat {
         Ok(tokens)
     }
 
+    /// Tokens of a text that is meant with its control tokens, and with those that the tokenizer puts around a text.
+    ///
+    /// # Errors
+    /// If the tokenizer refuses the text.
+    pub fn encode_raw(&self, text: &str) -> Result<Vec<u32>, ChatError> {
+        let encoding = self.control.encode_fast(text, true).map_err(|error| ChatError::Tokenize(error.to_string()))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
     /// Tokens of a text that can never become a control token.
     ///
     /// # Errors

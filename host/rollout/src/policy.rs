@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use gymkhana_episode::{Sampled, Seed};
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::sampling::Sampling;
 use crate::stop_texts::StopTexts;
@@ -40,6 +41,8 @@ pub struct GenerateRequest {
     pub sampling: Sampling,
     /// The random stream of this request: token `i` uses the stream's number `i`.
     pub seed: Seed,
+    /// Who is sent each token as soon as it is sampled, if anybody; policies that have none at once send none.
+    pub heard_by: Option<UnboundedSender<u32>>,
 }
 
 /// Why a reply ended.

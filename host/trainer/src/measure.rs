@@ -56,6 +56,7 @@ async fn converse(trainer: &Trainer, id: usize) -> Result<usize, PolicyError> {
             stop_texts: None,
             sampling: Sampling::at(1.0),
             seed: seed.child(turn),
+            heard_by: None,
         };
         let generated = trainer.generate(request).await?;
         sampled += generated.sampled.tokens.len();

@@ -38,7 +38,7 @@ use cast::Cast;
 use glance::Glance;
 use state::{Progress, State};
 
-pub use chat::{read_chat_files, write_chat_files};
+pub use chat::{chat_files, read_chat_files, write_chat_files};
 
 /// Everything that a run works with.
 struct Session<'a> {

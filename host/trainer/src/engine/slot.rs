@@ -90,6 +90,10 @@ impl Slot {
         running.sampled.entropies.push(chosen.entropy);
         running.sampled.versions.push(version);
         let request = &running.waiting.request;
+        if let Some(listener) = &request.heard_by {
+            // Who has stopped listening still gets the reply.
+            let _ = listener.send(chosen.token);
+        }
         let stop = if request.stop.contains(&chosen.token) {
             Stop::Token
         } else if request.stop_texts.as_ref().is_some_and(|texts| texts.end(&running.sampled.tokens)) {

@@ -34,6 +34,7 @@ fn submit(engine: &mut Engine, place: u32, tokens: &[u32]) -> Answer {
         stop_texts: None,
         sampling: Sampling::at(1.0),
         seed: Seed(3).child(place),
+        heard_by: None,
     };
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("a place");
     engine.submit(Waiting { request, reply, _permit: permit });

@@ -33,6 +33,7 @@ pub fn request(place: u32, tokens: &[u32], most: usize, seed: Seed) -> GenerateR
         stop_texts: None,
         sampling: Sampling::at(1.0),
         seed,
+        heard_by: None,
     }
 }
 
