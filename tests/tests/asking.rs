@@ -243,7 +243,7 @@ async fn forks_share_what_was_asked_before_and_ask_for_themselves_after() {
         id: gymkhana_episode::EpisodeId { member, ..record.id },
         task: record.task.clone(),
         seed: Seed(11).child(member),
-        sampling: Sampling::Greedy,
+        sampling: Sampling::GREEDY,
         place: member,
         turns: None,
         guidance: None,

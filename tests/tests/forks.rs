@@ -36,7 +36,7 @@ fn plan(record: &EpisodeRecord, member: u32, seed: u64) -> EpisodePlan {
         id: EpisodeId { member, ..record.id },
         task: record.task.clone(),
         seed: Seed(seed),
-        sampling: Sampling::Greedy,
+        sampling: Sampling::GREEDY,
         place: member,
         turns: None,
         guidance: None,

@@ -41,7 +41,7 @@ fn plan(index: u64, seed: u64) -> EpisodePlan {
         id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: index as u32, member: 0, attempt: 0 },
         task: TaskRef { split: "train".to_owned(), index },
         seed: Seed(seed),
-        sampling: Sampling::Greedy,
+        sampling: Sampling::GREEDY,
         place: 0,
         turns: None,
         guidance: None,

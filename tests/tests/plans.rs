@@ -60,7 +60,7 @@ fn group(size: u32) -> GroupPlan {
         id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
         task: TaskRef { split: "train".to_owned(), index: 3 },
         seeds: Seed(11),
-        sampling: Sampling::Temperature(1.0),
+        sampling: Sampling::at(1.0),
         place: 0,
         size,
         turns: None,

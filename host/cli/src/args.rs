@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use gymkhana_episode::EpisodeId;
+use gymkhana_rollout::Sampling;
+
+use crate::error::{CliError, CliResult};
 
 /// Trains language-model agents by reinforcement learning inside WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -20,6 +23,8 @@ pub struct Cli {
 pub enum Command {
     /// Train a model on an environment, as a run file says
     Run(RunArgs),
+    /// Print what a model says to a prompt
+    Generate(GenerateArgs),
     /// Run recorded episodes again from their tokens and compare every byte that plugins produced
     Replay(ReplayArgs),
     /// Print a run, or one of its episodes as a person wants to read it
@@ -52,6 +57,77 @@ pub struct RunArgs {
     /// Append a line of JSON to FILE for every episode, reply, tool call, step, scoring and training step
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+/// `host generate`.
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    /// The model: its folder, such as a run's checkpoint, or its name on a hub, such as `Qwen/Qwen3-0.6B`
+    pub model: PathBuf,
+    /// The user's message; without it, what stands on standard input
+    pub prompt: Option<String>,
+    /// The hub's branch, tag or commit
+    #[arg(long, value_name = "REVISION")]
+    pub revision: Option<String>,
+    /// The prompt is a whole conversation: a JSON list of messages with `role` and `content`
+    #[arg(long, conflicts_with = "raw")]
+    pub messages: bool,
+    /// Go on with the prompt as it stands, without the model's chat template; control tokens in it count
+    #[arg(long)]
+    pub raw: bool,
+    /// An instruction before the conversation
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    pub system: Option<String>,
+    /// The most tokens of the reply
+    #[arg(long, value_name = "COUNT", default_value_t = 512, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
+    pub max_tokens: usize,
+    /// End the reply with this text; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    pub stop: Vec<String>,
+    /// How tokens are chosen
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
+    /// The seed of random choices
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub seed: u64,
+    /// Threads of libtorch
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=256))]
+    pub threads: usize,
+    /// Print one line of JSON: the text, its tokens and their log-probabilities, and why it ended
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How tokens are chosen.
+#[derive(Debug, Args)]
+pub struct SamplingArgs {
+    /// What logits are divided by; 0 takes the most probable token
+    #[arg(long, value_name = "NUMBER", default_value_t = 1.0)]
+    pub temperature: f32,
+    /// Choose among so many of the most probable tokens; 0 among all
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub top_k: u32,
+    /// Choose among the most probable tokens that make up this share
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    pub top_p: f32,
+    /// Choose among tokens at least so probable beside the most probable
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub min_p: f32,
+}
+
+impl SamplingArgs {
+    /// What they mean.
+    pub fn sampling(&self) -> CliResult<Sampling> {
+        let Self { temperature, top_k, top_p, min_p } = *self;
+        Sampling { temperature, top_k, top_p, min_p }.check().map_err(|error| {
+            CliError::mistake(format!(
+                "--{} is {}; it must be {}",
+                error.key.replace('_', "-"),
+                error.value,
+                error.expected
+            ))
+        })
+    }
 }
 
 /// `host replay`.

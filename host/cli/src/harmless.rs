@@ -19,6 +19,23 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The same for a text in JSON, whose own notation it keeps to: such characters stand in strings alone.
+pub fn harmless_json(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_harmful(character) {
+            let mut units = [0; 2];
+            shown.extend(character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
+}
+
 fn is_harmful(character: char) -> bool {
     let directs = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     directs || (character.is_control() && !matches!(character, '\n' | '\t'))
@@ -32,6 +49,14 @@ mod tests {
     fn what_a_terminal_would_obey_is_written_out() {
         assert_eq!(harmless("\x1b[2J\x1b]0;owned\x07"), "\\u{1b}[2J\\u{1b}]0;owned\\u{7}");
         assert_eq!(harmless("over\rwritten \u{9b}31m \u{202e}txt"), "over\\rwritten \\u{9b}31m \\u{202e}txt");
+    }
+
+    #[test]
+    fn json_stays_json() {
+        let value = serde_json::json!({ "text": "\x1b[2J\x7f\u{9b}31m \u{202e}txt 🙂\n" });
+        let shown = harmless_json(&value.to_string()).into_owned();
+        assert!(!shown.chars().any(is_harmful), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).expect("JSON"), value);
     }
 
     #[test]

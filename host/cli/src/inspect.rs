@@ -29,7 +29,7 @@ pub fn inspect(file: &Path, as_json: bool, printer: &Printer) -> CliResult<()> {
             "imports": imported,
             "runs_here": contract.is_ok(),
         });
-        printer.result(format!("{text:#}"));
+        printer.json(format!("{text:#}"));
         return Ok(());
     }
     let list = |items: &mut dyn Iterator<Item = String>| {

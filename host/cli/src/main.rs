@@ -1,8 +1,9 @@
-//! The host: runs, replays, shows and inspects.
+//! The host: runs, generates, evaluates, replays, shows and inspects.
 
 mod args;
 mod assembly;
 mod error;
+mod generate;
 mod harmless;
 mod inspect;
 mod metrics;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command, printer: &Printer) -> CliResult<()> {
     match command {
         Command::Run(args) => run::run(&args, printer),
+        Command::Generate(args) => generate::generate(&args, printer),
         Command::Replay(args) => replay::replay(&args, printer),
         Command::Show(args) => show::show(&args, printer),
         Command::Plugin(PluginCommand::Inspect { file, json }) => inspect::inspect(&file, json, printer),

@@ -1,11 +1,11 @@
-//! The models that a run file names: folders as they are, models on a hub through its cache.
+//! The models that a run file or a command names: folders as they are, models on a hub through its cache.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use gymkhana_trainer::{ModelConfig, ModelFiles, weight_files};
-use gymkhana_world::{Commit, Hub, Repository};
+use gymkhana_world::{Commit, Hub, Repository, Revision};
 
 use crate::error::{Blame, CliError, CliResult};
 use crate::printer::{Printer, Progress};
@@ -55,6 +55,15 @@ impl Models {
         Ok(models)
     }
 
+    /// A single model, as a command names it.
+    pub async fn of(mut checkpoint: Checkpoint, printer: &Printer) -> CliResult<PathBuf> {
+        let mut models = Self::default();
+        if let Checkpoint::Hub(model) = &mut checkpoint {
+            models.add(model, true, printer).await?;
+        }
+        Ok(models.folder(&checkpoint))
+    }
+
     async fn add(&mut self, model: &mut HubModel, needed: bool, printer: &Printer) -> CliResult<()> {
         let (repository, revision, commit) = model.names().map_err(CliError::mistake)?;
         if commit.is_some() && !needed {
@@ -79,6 +88,27 @@ impl Models {
             Checkpoint::Folder(folder) => folder.clone(),
             Checkpoint::Hub(model) => self.0.get(model).cloned().unwrap_or_default(),
         }
+    }
+}
+
+/// What a command calls a model: a folder that is there, else a name on a hub.
+pub fn named(name: &Path, revision: Option<&str>) -> CliResult<Checkpoint> {
+    let text = name.to_string_lossy();
+    let hub = || {
+        let revision = revision.unwrap_or("main").to_owned();
+        Repository::parse(&text).users()?;
+        Revision::parse(&revision).users()?;
+        Ok(Checkpoint::Hub(HubModel { hub: text.to_string(), revision, commit: None }))
+    };
+    match (name.is_dir(), revision) {
+        (true, None) => Ok(Checkpoint::Folder(name.to_owned())),
+        (true, Some(_)) => {
+            Err(CliError::mistake(format!("`{text}` is a folder, which has no revisions; leave --revision out")))
+        }
+        (false, _) if Repository::parse(&text).is_ok() && text.contains('/') && !name.exists() => hub(),
+        (false, _) => Err(CliError::mistake(format!(
+            "`{text}` is neither a folder nor the name of a model on a hub; give a model's folder, or OWNER/NAME"
+        ))),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::error::{Blame, CliError, CliResult};
-use crate::harmless::harmless;
+use crate::harmless::{harmless, harmless_json};
 
 /// Between two plain lines of one piece of work.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -42,12 +42,29 @@ impl Printer {
     /// Prints a result.
     pub fn result(&self, text: impl std::fmt::Display) {
         let text = text.to_string();
-        if let Err(error) = self.beside_bar(|| writeln!(stdout(), "{}", harmless(&text))) {
-            // A reader that went away, such as `head`, is no error.
-            if error.kind() != ErrorKind::BrokenPipe {
-                self.unprinted.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-            }
+        self.keep_unprinted(self.beside_bar(|| writeln!(stdout(), "{}", harmless(&text))));
+    }
+
+    /// Prints a result in JSON.
+    pub fn json(&self, text: impl std::fmt::Display) {
+        let text = text.to_string();
+        self.keep_unprinted(self.beside_bar(|| writeln!(stdout(), "{}", harmless_json(&text))));
+    }
+
+    fn keep_unprinted(&self, printed: Result<(), Error>) {
+        // A reader that went away, such as `head`, is no error.
+        if let Some(error) = printed.err().filter(|error| error.kind() != ErrorKind::BrokenPipe) {
+            self.unprinted.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
+    }
+
+    /// Prints a piece of a result at once, without a line end.
+    pub fn piece(&self, text: &str) {
+        let write = || {
+            let mut out = stdout().lock();
+            write!(out, "{}", harmless(text)).and_then(|()| out.flush())
+        };
+        self.keep_unprinted(self.beside_bar(write));
     }
 
     /// Whether all results were printed.

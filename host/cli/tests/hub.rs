@@ -2,22 +2,9 @@
 
 mod common;
 
-use std::path::Path;
-
 use common::hub::{FakeHub, MODEL};
+use common::models::write_model;
 use common::{Desk, SMALL_RUN, WORD_PROBLEMS, finish, run_arguments};
-use gymkhana_episode::Seed;
-use gymkhana_trainer::{Settings, TinyModel, Trainer};
-
-/// Writes the model that another seed draws.
-fn model(seed: u64, folder: &Path) {
-    let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(async {
-        let trainer = Trainer::create(&tiny, &Settings { seed: Seed(seed), ..Settings::default() }).expect("a model");
-        trainer.save(folder, &serde_json::Value::Null).await.expect("saved");
-    });
-}
 
 /// A run that begins with the hub's model.
 fn desk(checkpoint: &str) -> Desk {
@@ -29,8 +16,8 @@ fn a_run_stays_with_the_commit_that_it_began_with() {
     let (first, second) = ("1".repeat(40), "2".repeat(40));
     let desk = desk(&format!("{{ hub = \"{MODEL}\", revision = \"trial\" }}"));
     let [one, two, cache] = ["one", "two", "cache"].map(|name| desk.path(name));
-    model(1, &one);
-    model(2, &two);
+    write_model(1, &one);
+    write_model(2, &two);
     let hub = FakeHub::start();
     hub.push("trial", &first, &one);
     finish(hub.used_by(&mut desk.command(&run_arguments(WORD_PROBLEMS, &[])), &cache)).succeeded();

@@ -218,6 +218,11 @@ impl ChatFormat {
         self.control.decode(tokens, false).map_err(|error| ChatError::Tokenize(error.to_string()))
     }
 
+    /// A tokenizer of its own for whoever looks at tokens as they are sampled.
+    pub(crate) fn decoder(&self) -> Tokenizer {
+        self.control.clone()
+    }
+
     /// How many tokens there are.
     #[must_use]
     pub fn vocabulary(&self) -> usize {
@@ -239,6 +244,15 @@ impl ChatFormat {
         }
         tokens.extend(self.stop.first());
         Ok(tokens)
+    }
+
+    /// Tokens of a text that is meant with its control tokens, and with those that the tokenizer puts around a text.
+    ///
+    /// # Errors
+    /// If the tokenizer refuses the text.
+    pub fn encode_raw(&self, text: &str) -> Result<Vec<u32>, ChatError> {
+        let encoding = self.control.encode_fast(text, true).map_err(|error| ChatError::Tokenize(error.to_string()))?;
+        Ok(encoding.get_ids().to_vec())
     }
 
     /// Tokens of a text that can never become a control token.

@@ -180,7 +180,7 @@ impl Rollout {
             id: record.id,
             task: record.task.clone(),
             seed,
-            sampling: Sampling::Greedy,
+            sampling: Sampling::GREEDY,
             place: 0,
             turns: Some(record.turn_limit),
             guidance: record.guidance.clone(),

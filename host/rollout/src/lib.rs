@@ -20,8 +20,10 @@ mod policy;
 mod probe;
 mod replay;
 mod reward_tools;
+mod sampling;
 mod scripted;
 mod speak;
+mod stop_texts;
 mod template;
 mod tool_call;
 mod tools;
@@ -44,12 +46,12 @@ pub use limits::Limits;
 pub use plans::{Branch, GroupPlan, Guided, Keep, Oversample, PlanError, Prefixes, Probe, SamplingPlan};
 pub use play::{EpisodePlan, Speaker, Voice};
 pub use plugins::{Bound, BoundReward, PluginSet, SetError};
-pub use policy::{
-    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest, Stop,
-};
+pub use policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop};
 pub use probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
 pub use replay::Difference;
+pub use sampling::{Sampling, SamplingError};
 pub use scripted::{ReplayedPolicy, ScriptedPolicy};
+pub use stop_texts::StopTexts;
 pub use tool_call::{Reply, WrittenCall, parse_reply};
 pub use watch::{Buckets, Timer, Wait, Watch};
 
@@ -74,6 +76,7 @@ pub struct Rollout {
     pub(crate) assembly: Assembly,
     pub(crate) system: Option<String>,
     pub(crate) stop: Arc<[u32]>,
+    pub(crate) stop_texts: Option<Arc<StopTexts>>,
     pub(crate) retries: u32,
     /// Held by the episode that plays; none where the policy needs no such order.
     pub(crate) lanes: Vec<Mutex<()>>,
@@ -103,6 +106,7 @@ impl Rollout {
             assembly,
             system,
             stop,
+            stop_texts: None,
             retries,
             lanes: vec![],
             failed_forks: std::sync::Mutex::default(),
@@ -124,6 +128,13 @@ impl Rollout {
         }
         self.context = Arc::new(strategy);
         Ok(self)
+    }
+
+    /// Has replies end with these texts too, wherever the policy says one. The text is part of the reply.
+    #[must_use]
+    pub fn with_stop_texts(mut self, texts: &[String]) -> Self {
+        self.stop_texts = StopTexts::new(texts, &self.chat).map(Arc::new);
+        self
     }
 
     /// Plays the episodes whose places are equal modulo `lanes` one after the other. That is for a policy that gives

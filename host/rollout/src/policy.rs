@@ -5,18 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use gymkhana_episode::{Sampled, Seed};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::sampling::Sampling;
+use crate::stop_texts::StopTexts;
 
 /// A future that may cross threads, as trait objects need it.
 pub type PolicyFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PolicyError>> + Send + 'a>>;
-
-/// How the next token is chosen.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Sampling {
-    /// The most probable token; the smallest id of equals.
-    Greedy,
-    /// A draw from the softmax of the logits over the temperature, which is above 0.
-    Temperature(f32),
-}
 
 /// Names a token sequence that grows, so that a policy can keep what it computed for it between turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,10 +35,14 @@ pub struct GenerateRequest {
     pub max_tokens: usize,
     /// Sampling ends after one of these tokens, which is part of the reply.
     pub stop: Arc<[u32]>,
+    /// It also ends with the token that completes one of these texts.
+    pub stop_texts: Option<Arc<StopTexts>>,
     /// How tokens are chosen.
     pub sampling: Sampling,
     /// The random stream of this request: token `i` uses the stream's number `i`.
     pub seed: Seed,
+    /// Who is sent each token as soon as it is sampled, if anybody; policies that have none at once send none.
+    pub heard_by: Option<UnboundedSender<u32>>,
 }
 
 /// Why a reply ended.
@@ -51,6 +50,8 @@ pub struct GenerateRequest {
 pub enum Stop {
     /// With a stop token, which is its last token.
     Token,
+    /// With the token that completed a stop text.
+    Text,
     /// At `max_tokens` or at the end of the policy's context.
     Length,
 }

@@ -69,8 +69,10 @@ pub(crate) async fn utterance(play: &mut Play<'_>, seat: u32, speaker: Speaker<'
         tokens,
         max_tokens: rollout.limits.reply_tokens.min(room),
         stop: rollout.stop.clone(),
+        stop_texts: rollout.stop_texts.clone(),
         sampling: play.plan.sampling,
         seed: play.plan.seed.child("policy").child(seat).child(context.turns),
+        heard_by: None,
     };
     let span = info_span!("generate", seat, turn = context.turns, context_tokens = request.tokens.len());
     Ok(match generate(policy, request, play).instrument(span).await {

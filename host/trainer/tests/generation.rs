@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{conversation, converse, near, noise, request, score, segment, smallest, written};
 use futures::future::join_all;
 use gymkhana_episode::{Sampled, Seed};
-use gymkhana_rollout::{Policy, PolicyError, Sampling, Stop};
+use gymkhana_rollout::{ChatFiles, ChatFormat, Policy, PolicyError, Sampling, Stop, StopTexts};
 use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer};
 
 fn trainer(settings: &Settings) -> Trainer {
@@ -43,6 +43,47 @@ async fn deterministic_tokens_depend_on_the_request_alone() {
     for (place, replies) in &expected {
         let alone = in_order(&deterministic(8), &[*place]).await;
         assert_eq!(alone[0].1, *replies, "conversation {place} alone");
+    }
+}
+
+/// Neighbours of every kind: some have the same prompt or its beginning, some sample otherwise, and all come and go as
+/// they like.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_neighbours_change_no_bit() {
+    let prompt = noise(Seed(20), 45);
+    let cut = Sampling { top_k: 40, top_p: 0.9, min_p: 0.01, ..Sampling::at(0.8) };
+    let ours = |place: u32| {
+        let mut request = request(place, &prompt, 25, Seed(21).child(place));
+        request.sampling = [Sampling::at(1.0), cut][place as usize % 2];
+        request
+    };
+    let mut expected = Vec::new();
+    for place in 0..4 {
+        expected.push(deterministic(8).generate(ours(place)).await.expect("a reply"));
+    }
+    for round in 0..6 {
+        let trainer = deterministic(8);
+        let neighbour = |place: u32| {
+            let (mut stream, trainer, prompt) = (Seed(22).child(round).child(place).stream(), &trainer, &prompt);
+            async move {
+                for turn in 0..3 {
+                    tokio::time::sleep(Duration::from_micros(stream.below(3000))).await;
+                    let tokens = match stream.below(3) {
+                        0 => prompt.clone(),
+                        1 => prompt[..=stream.below(40) as usize].to_vec(),
+                        _ => noise(Seed(stream.below(1 << 40)), 1 + stream.below(60) as usize),
+                    };
+                    let mut request = request(place, &tokens, 1 + stream.below(20) as usize, Seed(turn));
+                    request.sampling = [Sampling::GREEDY, Sampling::at(1.5), cut][stream.below(3) as usize];
+                    trainer.generate(request).await.expect("a reply");
+                    trainer.release(conversation(place));
+                }
+            }
+        };
+        let ours = join_all((0..4).map(|place| trainer.generate(ours(place))));
+        let (found, _) = futures::future::join(ours, join_all((4..8).map(neighbour))).await;
+        let found: Vec<_> = found.into_iter().map(|reply| reply.expect("a reply")).collect();
+        assert_eq!(found, expected, "round {round}");
     }
 }
 
@@ -141,7 +182,7 @@ async fn replies_end_at_stop_tokens_and_at_the_context() {
     assert_eq!(trainer.context(), 40);
     let given = noise(Seed(4), 30);
     let mut asked = request(0, &given, 100, Seed(4));
-    asked.sampling = Sampling::Greedy;
+    asked.sampling = Sampling::GREEDY;
     asked.stop = Arc::from([]);
     let reply = trainer.generate(asked.clone()).await.expect("a reply");
     assert_eq!((reply.sampled.tokens.len(), reply.stop), (10, Stop::Length));
@@ -151,6 +192,43 @@ async fn replies_end_at_stop_tokens_and_at_the_context() {
     let first = reply.sampled.tokens.iter().position(|token| *token == third).expect("it is there");
     assert_eq!(stopped.sampled.tokens, reply.sampled.tokens[..=first]);
     assert_eq!(stopped.stop, Stop::Token);
+}
+
+/// A text may lie in several tokens, and a reply ends with the one that completes it.
+#[tokio::test]
+async fn replies_end_with_the_token_that_completes_a_text() {
+    let trainer = trainer(&Settings::default());
+    let text = |name: &str| trainer.files().iter().find(|(found, _)| *found == name).map(|(_, text)| text.to_owned());
+    let chat = ChatFormat::new(&ChatFiles {
+        tokenizer: text("tokenizer.json").expect("a tokenizer"),
+        config: text("tokenizer_config.json").expect("its configuration"),
+        template: text("chat_template.jinja"),
+    });
+    let chat = chat.expect("the tiny model's own files");
+    let mut asked = request(0, &noise(Seed(4), 30), 90, Seed(4));
+    asked.stop = Arc::from([]);
+    let whole = trainer.generate(asked.clone()).await.expect("a reply").sampled.tokens;
+    // Printable neighbours in a random reply, at its first place that has two of them.
+    let printable = |tokens: &[u32]| tokens.iter().all(|token| (33..127).contains(token));
+    let place = whole.windows(2).position(printable).expect("two printable bytes in a row");
+    let wanted = chat.decode(&whole[place..place + 2]).expect("text");
+    for (texts, end, stop) in [
+        (vec![wanted.clone()], place + 2, Stop::Text),
+        (vec!["never said".to_owned(), wanted.clone()], place + 2, Stop::Text),
+        (vec!["never said".to_owned()], whole.len(), Stop::Length),
+        (vec![String::new()], whole.len(), Stop::Length),
+    ] {
+        asked.stop_texts = StopTexts::new(&texts, &chat).map(Arc::new);
+        let reply = trainer.generate(asked.clone()).await.expect("a reply");
+        assert_eq!((reply.sampled.tokens.as_slice(), reply.stop), (&whole[..end], stop), "{texts:?}");
+    }
+    // What stands in the prompt ends nothing, nor does half of a text.
+    let texts = StopTexts::new(&["ab".to_owned(), "c".to_owned()], &chat).expect("texts");
+    assert!(!texts.end(&[97]) && !texts.end(&[98]) && texts.end(&[97, 98]) && texts.end(&[120, 99]));
+    assert!(StopTexts::new(&[], &chat).is_none());
+    // A token that is text and more: control tokens have a text of several letters.
+    let control = StopTexts::new(&["<|im_end".to_owned()], &chat).expect("texts");
+    assert!(control.end(&[97, 258]));
 }
 
 #[tokio::test]

@@ -139,8 +139,10 @@ async fn greedy_continuations_through_the_cache_are_those_of_transformers() {
                         tokens: Arc::from(&all[..]),
                         max_tokens: most,
                         stop: Arc::from([]),
-                        sampling: Sampling::Greedy,
+                        stop_texts: None,
+                        sampling: Sampling::GREEDY,
                         seed: Seed(0),
+                        heard_by: None,
                     };
                     all.extend(trainer.generate(request).await.expect("a reply").sampled.tokens);
                 }

@@ -42,7 +42,7 @@ async fn demonstrations_are_learnt() {
     assert_eq!(trainer.weight_version(), 80);
     for byte in [65, 72, 80] {
         let mut asked = request(byte, &[257, byte, 257], 5, Seed(0));
-        asked.sampling = Sampling::Greedy;
+        asked.sampling = Sampling::GREEDY;
         let reply = trainer.generate(asked).await.expect("a reply");
         assert_eq!(reply.sampled.tokens, [byte, byte, 258]);
     }

@@ -45,11 +45,9 @@ async fn by_formula(trainer: &Trainer, prefix: &[u32], token: u32, temperature: 
 #[tokio::test]
 async fn replies_are_recorded_under_the_distribution_that_they_were_drawn_from() {
     let trainer = trainer().await;
-    for (sampling, temperature) in [
-        (Sampling::Temperature(TEMPERATURE), f64::from(TEMPERATURE)),
-        (Sampling::Temperature(1.0), 1.0),
-        (Sampling::Greedy, 1.0),
-    ] {
+    for (sampling, temperature) in
+        [(Sampling::at(TEMPERATURE), f64::from(TEMPERATURE)), (Sampling::at(1.0), 1.0), (Sampling::GREEDY, 1.0)]
+    {
         let reply = reply(&trainer, 0, sampling).await;
         let mut prefix = PROMPT.to_vec();
         for (index, token) in reply.tokens.iter().enumerate() {
@@ -69,7 +67,7 @@ async fn ratios_divergences_and_entropies_are_those_at_the_stages_temperature() 
     let mut group: Vec<EpisodeRecord> = Vec::new();
     let (mut entropies, mut divergences) = (Vec::new(), Vec::new());
     for member in 0..8 {
-        let reply = reply(&on_policy, member, Sampling::Temperature(TEMPERATURE)).await;
+        let reply = reply(&on_policy, member, Sampling::at(TEMPERATURE)).await;
         let at_1 = score(&on_policy, &PROMPT, &reply.tokens).await;
         for (old, own) in reply.log_probs.iter().zip(&at_1.log_probs) {
             let difference = f64::from(old - own);

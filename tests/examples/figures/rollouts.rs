@@ -70,7 +70,7 @@ pub fn plan(number: u64, size: u64) -> EpisodePlan {
         },
         task: TaskRef { split: "train".to_owned(), index: group },
         seed: Seed(0).child(number),
-        sampling: Sampling::Greedy,
+        sampling: Sampling::GREEDY,
         place: number as u32,
         turns: None,
         guidance: None,

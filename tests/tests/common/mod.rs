@@ -152,7 +152,7 @@ pub fn plan(member: u32, seed: u64) -> EpisodePlan {
         id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member, attempt: 0 },
         task: TaskRef { split: "train".to_owned(), index: 0 },
         seed: Seed(seed),
-        sampling: Sampling::Greedy,
+        sampling: Sampling::GREEDY,
         place: member,
         turns: None,
         guidance: None,

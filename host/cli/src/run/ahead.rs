@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::time::Instant;
 
 use gymkhana_episode::{Ending, EpisodeRecord, Phase, Segment};
-use gymkhana_rollout::{Sampling, Watch};
+use gymkhana_rollout::Watch;
 
 use super::Session;
 use super::batch::{Failures, LastFailure, last_failure};
@@ -83,7 +83,7 @@ impl<'a> Ahead<'a> {
             tasks: self.tasks.take(position, u64::from(groups + spare)),
             first_group,
             group_size: self.stage.group_size,
-            sampling: Sampling::Temperature(self.stage.temperature),
+            sampling: self.stage.sampling(),
             plan: self.stage.plan.clone(),
             turns: self.stage.turns.map(|schedule| schedule.at(step, self.most_turns)),
             spare,

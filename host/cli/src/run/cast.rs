@@ -153,6 +153,8 @@ pub(super) fn start(
     let settings = Settings {
         threads: file.threads,
         slots,
+        // What no episode can reach needs no room.
+        context: file.limits.context_tokens,
         deterministic: file.deterministic,
         seed: Seed(file.seed).child("trainer"),
         ..Settings::default()

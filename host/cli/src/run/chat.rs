@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gymkhana_rollout::{ChatFiles, ChatFormat};
-use gymkhana_trainer::Trainer;
+use gymkhana_trainer::{ModelFiles, Trainer};
 
 use crate::error::{Blame, CliError, CliResult};
 
@@ -14,11 +14,12 @@ const TEMPLATE: &str = "chat_template.jinja";
 
 /// The chat format of the trainer's model.
 pub(super) fn chat_format(trainer: &Trainer) -> CliResult<ChatFormat> {
-    ChatFormat::new(&chat_files(trainer)).users()
+    ChatFormat::new(&chat_files(trainer.files())).users()
 }
 
-fn chat_files(trainer: &Trainer) -> ChatFiles {
-    let text = |wanted: &str| trainer.files().iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned());
+/// The texts of a model from which its chat format is built.
+pub fn chat_files(files: &ModelFiles) -> ChatFiles {
+    let text = |wanted: &str| files.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned());
     ChatFiles {
         tokenizer: text(TOKENIZER).unwrap_or_default(),
         config: text(CONFIG).unwrap_or_else(|| "{}".to_owned()),
@@ -28,7 +29,7 @@ fn chat_files(trainer: &Trainer) -> ChatFiles {
 
 /// Keeps the texts from which the chat format is built.
 pub fn write_chat_files(run: &Path, trainer: &Trainer) -> CliResult<()> {
-    let files = chat_files(trainer);
+    let files = chat_files(trainer.files());
     let folder = run.join(FOLDER);
     let full = |path: &Path| format!("cannot write `{}`; free space and run again with --resume", path.display());
     std::fs::create_dir_all(&folder).users_as(full(&folder))?;

@@ -34,9 +34,9 @@ impl Session<'_> {
         if self.file.evaluation.tasks == 0 {
             return Ok(Success::default());
         }
-        let greedy = Some(self.held_out(greedy, Sampling::Greedy).await?);
+        let greedy = Some(self.held_out(greedy, Sampling::GREEDY).await?);
         let sampled = match self.file.evaluation.sampled {
-            true => Some(self.held_out(sampled, Sampling::Temperature(1.0)).await?),
+            true => Some(self.held_out(sampled, Sampling::at(1.0)).await?),
             false => None,
         };
         Ok(Success { greedy, sampled })
@@ -48,7 +48,7 @@ impl Session<'_> {
         let count = tasks.count().map_or(self.file.evaluation.tasks, |count| count.min(self.file.evaluation.tasks));
         // Always the same tasks, each once, so that figures can be compared.
         let tasks = (0..count).map(|index| gymkhana_episode::TaskRef { split: split.clone(), index }).collect();
-        let progress = self.printer.progress(if sampling == Sampling::Greedy { "greedy" } else { "sampled" }, 0, count);
+        let progress = self.printer.progress(if sampling == Sampling::GREEDY { "greedy" } else { "sampled" }, 0, count);
         let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
         let groups = self.play(&batch, Some(&progress)).await?;
         let solved = groups.iter().flatten().filter(|record: &&EpisodeRecord| record.success).count();

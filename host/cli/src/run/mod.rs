@@ -38,7 +38,7 @@ use cast::Cast;
 use glance::Glance;
 use state::{Progress, State};
 
-pub use chat::{read_chat_files, write_chat_files};
+pub use chat::{chat_files, read_chat_files, write_chat_files};
 
 /// Everything that a run works with.
 struct Session<'a> {
@@ -104,6 +104,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         let chat = chat::chat_format(cast.policy())?;
         let limits = (&file.limits).into();
         let rollout = Rollout::new(set, chat, limits, assembly, file.policy.system.clone(), file.failures.retries);
+        let rollout = rollout.with_stop_texts(&file.limits.stop);
         let rollout = rollout.with_context(file.context.clone()).users()?.with_probe(file.probe.clone()).users()?;
         check_probe(&file, &rollout, &cast).await?;
         let rollout = match lanes {

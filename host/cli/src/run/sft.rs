@@ -77,7 +77,7 @@ impl Session<'_> {
         let progress = self.printer.progress(&stage.name, self.steps_done(), stage.steps);
         while let Some(step) = self.next_step(stage.steps) {
             let tasks = tasks.take(step * u64::from(stage.batch), u64::from(stage.batch));
-            let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::Greedy);
+            let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::GREEDY);
             let since = Instant::now();
             let groups = self.play(&batch, None).await?;
             self.rollout.watch().trainer_waited(since.elapsed());

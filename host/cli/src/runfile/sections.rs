@@ -167,6 +167,9 @@ pub struct LimitsSection {
     /// When an episode is given up early.
     #[serde(skip_serializing_if = "is_default")]
     pub hopeless: Hopeless,
+    /// Texts with which a reply ends, wherever the policy says one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
 }
 
 /// Whether a value is what stands for it when nothing is written.
@@ -183,6 +186,7 @@ impl Default for LimitsSection {
             calls: 32,
             seconds: 600.0,
             hopeless: Hopeless::default(),
+            stop: vec![],
         }
     }
 }
@@ -197,7 +201,12 @@ impl LimitsSection {
         check_range("limits.seconds", self.seconds, 0.001..=1e6, "from 0.001 to 1000000 seconds")?;
         let Hopeless { repeats, failed_calls } = self.hopeless;
         check_range("limits.hopeless.repeats", repeats.unwrap_or(1), 1..=u32::MAX, "at least 1")?;
-        check_range("limits.hopeless.failed_calls", failed_calls.unwrap_or(1), 1..=u32::MAX, "at least 1")
+        check_range("limits.hopeless.failed_calls", failed_calls.unwrap_or(1), 1..=u32::MAX, "at least 1")?;
+        if self.stop.iter().any(String::is_empty) {
+            let message = "limits.stop has an empty text, with which every reply would end at once; leave it out";
+            return Err(RunFileError::Contradiction(message.to_owned()));
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The stages of a run file: what is trained, how long and on what.
 
-use gymkhana_rollout::SamplingPlan;
+use gymkhana_rollout::{Sampling, SamplingPlan};
 use gymkhana_trainer::{Algorithm, Optimizer, RlSettings, SftSettings};
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +113,16 @@ pub struct RlStage {
     pub turns: Option<TurnSchedule>,
     /// The temperature at which episodes are sampled, and of the distribution that learns.
     pub temperature: f32,
+    /// Of how many of the most probable tokens one is sampled; 0 for all. Like the next two it cuts off what is sampled
+    /// and not what is learnt from.
+    #[serde(skip_serializing_if = "is_default")]
+    pub top_k: u32,
+    /// Of the most probable tokens with which share of the probability one is sampled.
+    #[serde(skip_serializing_if = "is_one")]
+    pub top_p: f32,
+    /// How probable a token must be to be sampled, as a share of the most probable.
+    #[serde(skip_serializing_if = "is_default")]
+    pub min_p: f32,
     /// A checkpoint is written after so many steps, and at the end.
     pub checkpoint_every: u64,
     /// A control: rewards are shuffled within the batch, so that nothing can be learnt from them.
@@ -136,6 +146,9 @@ impl Default for RlStage {
             spare_groups: 0,
             turns: None,
             temperature: 1.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
             checkpoint_every: 1,
             shuffle_rewards: false,
             optimizer: RlSettings::default().optimizer,
@@ -143,7 +156,19 @@ impl Default for RlStage {
     }
 }
 
+/// Whether a share is the whole.
+fn is_one(share: &f32) -> bool {
+    *share == 1.0
+}
+
 impl RlStage {
+    /// How its episodes' tokens are chosen.
+    #[must_use]
+    pub fn sampling(&self) -> Sampling {
+        let Self { temperature, top_k, top_p, min_p, .. } = *self;
+        Sampling { temperature, top_k, top_p, min_p }
+    }
+
     /// How many tasks a step may need.
     #[must_use]
     pub fn tasks_of_step(&self) -> u64 {
@@ -223,6 +248,8 @@ impl Stage {
                 check_range(&key("groups"), stage.groups, 1..=65_536, "a number from 1 to 65536")?;
                 check_range(&key("group_size"), stage.group_size, 1..=65_536, "a number from 1 to 65536")?;
                 check_range(&key("temperature"), stage.temperature, 0.01..=100.0, "from 0.01 to 100")?;
+                let sampling = stage.sampling().check();
+                sampling.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", stage.name)))?;
                 check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
                 check_range(&key("refills"), stage.refills, 0..=100, "a number from 0 to 100")?;
                 check_range(&key("lag"), stage.lag, 0..=64, "a number from 0 to 64")?;

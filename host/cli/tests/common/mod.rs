@@ -3,6 +3,7 @@
 
 pub mod hub;
 pub mod killed;
+pub mod models;
 pub mod served;
 
 use std::fs;

@@ -20,7 +20,7 @@ pub use prefixes::Prefixes;
 pub use select::{Keep, Oversample};
 
 use crate::play::{EpisodePlan, Speaker};
-use crate::policy::Sampling;
+use crate::sampling::Sampling;
 use crate::{ForkError, Rollout, RolloutError};
 
 /// How the episodes of one group come about.

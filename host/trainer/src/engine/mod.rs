@@ -6,7 +6,8 @@
 //!
 //! **Deterministic** engines give each conversation the slot of its place, prefill it alone, decode all slots whether
 //! they mean anything or not, and let attention look at the whole cache. Each row of such a batch is computed by the
-//! same operations in the same order whatever stands in the others.
+//! same operations in the same order whatever stands in the others. Prefills leave the last token to be decoded: then it
+//! makes no difference whether the tokens before it were computed here, or copied from a slot that computed just these.
 #![allow(non_snake_case)]
 
 mod cache;
@@ -16,7 +17,7 @@ mod slot;
 use std::collections::VecDeque;
 
 use gymkhana_episode::Sampled;
-use gymkhana_rollout::{Conversation, ScoreRequest};
+use gymkhana_rollout::{Conversation, Sampling, ScoreRequest};
 use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
 use crate::loss::token_log_probs;
@@ -76,7 +77,7 @@ impl Engine {
         self.weights = model.weights();
         self.version = version;
         for slot in &mut self.slots {
-            slot.cached = 0;
+            (slot.cached, slot.opening) = (0, 0);
         }
     }
 
@@ -147,15 +148,15 @@ impl Engine {
     /// The rows of the next prefill: of similar length, and none whose beginning another of them is about to cache.
     fn next_prefill(&mut self) -> Option<Vec<Row>> {
         let mut lacking: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].pending() > 1).collect();
-        if self.deterministic {
-            lacking.truncate(1);
-        } else {
-            for slot in &lacking {
-                self.borrow_prefix(*slot);
-            }
-            lacking.retain(|slot| self.slots[*slot].pending() > 1);
-            lacking.sort_by_key(|slot| std::cmp::Reverse(self.slots[*slot].pending()));
+        for slot in &lacking {
+            if self.deterministic { self.borrow_opening(*slot) } else { self.borrow_prefix(*slot) }
         }
+        lacking.retain(|slot| self.slots[*slot].pending() > 1);
+        if self.deterministic {
+            let row = |slot: usize| Row { slot, first: self.slots[slot].cached, count: self.slots[slot].pending() - 1 };
+            return lacking.first().map(|slot| vec![row(*slot)]);
+        }
+        lacking.sort_by_key(|slot| std::cmp::Reverse(self.slots[*slot].pending()));
         let longest = self.slots[*lacking.first()?].pending();
         let mut chosen: Vec<usize> = Vec::new();
         for index in lacking {
@@ -190,10 +191,31 @@ impl Engine {
         }
     }
 
+    /// Copies what another slot computed in one go, if that is all that this one lacks but for its last token: the very
+    /// numbers that it would compute. So members of a group share their prompt.
+    fn borrow_opening(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        let wanted = &slot.tokens[..slot.tokens.len() - 1];
+        let lends = |lender: &Slot| lender.opening == wanted.len() && lender.tokens.starts_with(wanted);
+        if slot.cached > 0 {
+            return;
+        }
+        let Some(lender) = self.slots.iter().position(lends) else { return };
+        let count = wanted.len();
+        if lender != index {
+            self.cache.copy_prefix(lender, index, count);
+        }
+        self.slots[index].fill(count);
+    }
+
     fn prefill(&mut self, model: &Model, rows: &[Row]) -> Result<(), TchError> {
         let slots: Vec<i64> = rows.iter().map(|row| row.slot as i64).collect();
         let slots = Rows::These(Tensor::f_from_slice(&slots)?.f_to_device(self.device)?);
         let hidden_RSC = self.feed(model, rows, &slots)?;
+        if self.deterministic {
+            rows.iter().for_each(|row| self.slots[row.slot].fill(row.count));
+            return Ok(());
+        }
         let S = hidden_RSC.size()[1];
         let lasts: Vec<i64> = rows.iter().enumerate().map(|(r, row)| r as i64 * S + row.count as i64 - 1).collect();
         let lasts_R = Tensor::f_from_slice(&lasts)?.f_to_device(self.device)?;
@@ -261,7 +283,7 @@ impl Engine {
     /// Chooses the next token of each row that was fed.
     fn choose(&mut self, hidden_RC: &Tensor, rows: &[Row]) -> Result<(), TchError> {
         let logits_RV = hidden_RC.linear::<&Tensor>(&self.weights.head_VC, None);
-        let nothing = sampler::Choice { sampling: gymkhana_rollout::Sampling::Greedy, uniform: 0.0 };
+        let nothing = sampler::Choice { sampling: Sampling::GREEDY, uniform: 0.0 };
         let choices: Vec<sampler::Choice> = rows
             .iter()
             .map(|row| if row.count > 0 { self.slots[row.slot].next_choice().unwrap_or(nothing) } else { nothing })
@@ -322,3 +344,6 @@ fn attend(query_RSHD: &Tensor, key: &Tensor, value: &Tensor, mask_R1ST: &Tensor,
 fn sdpa(query: &Tensor, key: &Tensor, value: &Tensor, mask: &Tensor, grouped: bool) -> Tensor {
     Tensor::scaled_dot_product_attention(query, key, value, Some(mask), 0.0, false, None, grouped)
 }
+
+#[cfg(test)]
+mod tests;

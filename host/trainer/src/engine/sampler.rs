@@ -32,9 +32,9 @@ pub(super) fn choose(logits_RV: &Tensor, choices: &[Choice]) -> Result<Vec<Chose
     let logits_RV = &tempered(logits_RV, choices)?;
     let log_probs_RV = logits_RV.f_log_softmax(-1, Kind::Float)?;
     let mut tokens_R = log_probs_RV.f_argmax(-1, false)?;
-    if choices.iter().any(|choice| choice.sampling != Sampling::Greedy) {
+    if choices.iter().any(|choice| !choice.sampling.is_greedy()) {
         let drawn_R = draw(logits_RV, choices)?;
-        let greedy: Vec<bool> = choices.iter().map(|choice| choice.sampling == Sampling::Greedy).collect();
+        let greedy: Vec<bool> = choices.iter().map(|choice| choice.sampling.is_greedy()).collect();
         let greedy_R = Tensor::f_from_slice(&greedy)?.f_to_device(logits_RV.device())?;
         tokens_R = tokens_R.f_where_self(&greedy_R, &drawn_R)?;
     }
@@ -59,10 +59,7 @@ pub(super) fn choose(logits_RV: &Tensor, choices: &[Choice]) -> Result<Vec<Chose
 fn tempered(logits_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> {
     let temperatures: Vec<f32> = choices
         .iter()
-        .map(|choice| match choice.sampling {
-            Sampling::Greedy => 1.0,
-            Sampling::Temperature(temperature) => temperature,
-        })
+        .map(|choice| if choice.sampling.is_greedy() { 1.0 } else { choice.sampling.temperature })
         .collect();
     if temperatures.iter().all(|temperature| *temperature == 1.0) {
         return Ok(logits_RV.shallow_clone());
@@ -74,13 +71,71 @@ fn tempered(logits_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> 
 fn draw(logits_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> {
     let uniforms: Vec<f64> = choices.iter().map(|choice| choice.uniform).collect();
     let uniforms_R1 = Tensor::f_from_slice(&uniforms)?.f_unsqueeze(-1)?.f_to_device(logits_RV.device())?;
-    let probabilities_RV = logits_RV.f_softmax(-1, Kind::Float)?;
+    let mut probabilities_RV = logits_RV.f_softmax(-1, Kind::Float)?;
+    if choices.iter().any(|choice| choice.sampling.cuts()) {
+        let least_R1 = least_kept(&probabilities_RV, choices)?;
+        let cut_RV = probabilities_RV.f_less_tensor(&least_R1)?;
+        probabilities_RV = probabilities_RV.f_masked_fill(&cut_RV, 0.0)?;
+    }
     let summed_RV = probabilities_RV.f_cumsum(-1, Kind::Double)?;
     // The sum is 1 but for rounding; the last token is never passed by.
     let vocabulary = logits_RV.size()[1];
     let goals_R1 = uniforms_R1.f_mul(&summed_RV.f_narrow(1, vocabulary - 1, 1)?)?;
     let drawn_R1 = goals_R1.f_searchsorted::<&Tensor>(&summed_RV, false, true, "right", None)?;
     drawn_R1.f_clamp_max(vocabulary - 1)?.f_squeeze_dim(-1)
+}
+
+/// The most probable tokens that are looked at first: a share of the probability seldom takes more, and to sort a whole
+/// vocabulary takes longer than to compute its logits.
+const CANDIDATES: i64 = 1024;
+
+/// The least probability that each row keeps, `[R, 1]`; 0 where it keeps all. A number, and not a set of tokens, so that
+/// equal probabilities are treated alike whatever the order of sorting, and a row is cut the same in any batch.
+fn least_kept(probabilities_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> {
+    let vocabulary = probabilities_RV.size()[1];
+    let device = probabilities_RV.device();
+    let column = |value: &dyn Fn(Sampling) -> f64| {
+        let values: Vec<f64> = choices.iter().map(|choice| value(choice.sampling)).collect();
+        Tensor::f_from_slice(&values)?.f_unsqueeze(-1)?.f_to_device(device)
+    };
+    let kept = |sampling: Sampling| match i64::from(sampling.top_k) {
+        most if sampling.cuts() && most > 0 => most.min(vocabulary),
+        _ => vocabulary,
+    };
+    let kept_R1 = column(&|sampling| kept(sampling) as f64)?;
+    let share_R1 = column(&|sampling| if sampling.cuts() { f64::from(sampling.top_p) } else { 1.0 })?;
+    let beside_R1 = column(&|sampling| if sampling.cuts() { f64::from(sampling.min_p) } else { 0.0 })?;
+    let all_R1 = probabilities_RV.f_sum_dim_intlist(-1, true, Kind::Double)?;
+    let widest = choices.iter().map(|choice| kept(choice.sampling)).filter(|most| *most < vocabulary).max();
+    let mut looked_at = widest.unwrap_or(1).max(CANDIDATES).min(vocabulary);
+    loop {
+        let (sorted_RK, _) = probabilities_RV.f_topk(looked_at, -1, true, true)?;
+        let sorted_RK = sorted_RK.f_to_kind(Kind::Double)?;
+        let rank_K = Tensor::f_arange(looked_at, (Kind::Double, device))?;
+        let outside_RK = rank_K.f_ge_tensor(&kept_R1)?;
+        let summed_RK = sorted_RK.f_masked_fill(&outside_RK, 0.0)?.f_cumsum(-1, Kind::Double)?;
+        let last_R1 = summed_RK.f_narrow(1, looked_at - 1, 1)?;
+        let limited_R1 = kept_R1.f_less(vocabulary as f64)?;
+        let goal_R1 = last_R1.f_where_self(&limited_R1, &all_R1)?.f_mul(&share_R1)?;
+        let cuts_share_R1 = share_R1.f_less(1.0)?;
+        let short_R1 = last_R1.f_less_tensor(&goal_R1)?.f_logical_and(&cuts_share_R1)?;
+        if looked_at < vocabulary && bool::try_from(short_R1.f_any()?)? {
+            looked_at = vocabulary;
+            continue;
+        }
+        // The place of the last token kept: that with which the share is reached, else the last of the most probable.
+        let reached_R1 = summed_RK.f_less_tensor(&goal_R1)?.f_sum_dim_intlist(-1, true, Kind::Double)?;
+        let of_share_R1 = reached_R1.f_where_self(&cuts_share_R1, &kept_R1.f_sub_scalar(1.0)?)?;
+        let place_R1 = of_share_R1.f_minimum(&kept_R1.f_sub_scalar(1.0)?)?;
+        let beyond_R1 = place_R1.f_ge(looked_at as f64)?;
+        let place_R1 = place_R1.f_clamp_max(looked_at - 1)?.f_to_kind(Kind::Int64)?;
+        let least_R1 = sorted_RK.f_gather(-1, &place_R1, false)?.f_masked_fill(&beyond_R1, 0.0)?;
+        // A row that keeps all keeps what is as good as impossible too.
+        let whole_R1 = limited_R1.f_logical_or(&cuts_share_R1)?.f_logical_not()?;
+        let least_R1 = least_R1.f_masked_fill(&whole_R1, 0.0)?;
+        let largest_R1 = sorted_RK.f_narrow(1, 0, 1)?;
+        return least_R1.f_maximum(&largest_R1.f_mul(&beside_R1)?)?.f_to_kind(Kind::Float);
+    }
 }
 
 #[cfg(test)]
@@ -93,7 +148,7 @@ mod tests {
     }
 
     fn at(uniform: f64, temperature: f32) -> [Choice; 1] {
-        [Choice { sampling: Sampling::Temperature(temperature), uniform }]
+        [Choice { sampling: Sampling::at(temperature), uniform }]
     }
 
     #[test]
@@ -112,7 +167,7 @@ mod tests {
         let recorded = choose(&logits, &at(0.0, 0.5)).expect("a row")[0];
         assert!((recorded.log_prob - (4.0_f32 / 6.0).ln()).abs() < 1e-6);
         assert!((recorded.entropy - (6.0_f32.ln() - 4.0 / 6.0 * 4.0_f32.ln())).abs() < 1e-6);
-        let greedy = Choice { sampling: Sampling::Greedy, uniform: 0.0 };
+        let greedy = Choice { sampling: Sampling::GREEDY, uniform: 0.0 };
         let beside = choose(&Tensor::cat(&[&logits, &logits], 0), &[at(0.0, 0.5)[0], greedy]).expect("two rows");
         assert_eq!(beside[0], recorded);
         assert!((beside[1].log_prob - 0.5_f32.ln()).abs() < 1e-6, "greedy choices are recorded at temperature 1");
@@ -127,7 +182,7 @@ mod tests {
     #[test]
     fn greedy_takes_the_smallest_of_equals_beside_draws() {
         let logits = Tensor::cat(&[row(&[0.1, 0.4, 0.4, 0.1]), row(&[0.1, 0.4, 0.4, 0.1])], 0);
-        let choices = [Choice { sampling: Sampling::Greedy, uniform: 0.0 }, at(0.95, 1.0)[0]];
+        let choices = [Choice { sampling: Sampling::GREEDY, uniform: 0.0 }, at(0.95, 1.0)[0]];
         let tokens: Vec<u32> = choose(&logits, &choices).expect("two rows").iter().map(|row| row.token).collect();
         assert_eq!(tokens, [1, 3]);
     }
@@ -142,5 +197,88 @@ mod tests {
         for (count, expected) in counts.into_iter().zip([1000_i64, 1500, 2500]) {
             assert!((i64::from(count) - expected).abs() < 177, "{counts:?}");
         }
+    }
+
+    /// Which of the probabilities' tokens are ever drawn.
+    fn drawn(probabilities: &[f32], sampling: Sampling) -> Vec<u32> {
+        let logits = row(probabilities);
+        let at = |step: u32| [Choice { sampling, uniform: f64::from(step) / 1000.0 }];
+        let all = (0..1000).map(|step| choose(&logits, &at(step)).expect("a row")[0].token);
+        all.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    }
+
+    #[test]
+    fn what_is_cut_off_is_never_drawn() {
+        let probabilities = [0.05, 0.4, 0.1, 0.25, 0.2];
+        let whole = Sampling::at(1.0);
+        for (sampling, tokens) in [
+            (whole, &[0, 1, 2, 3, 4][..]),
+            (Sampling { top_k: 1, ..whole }, &[1]),
+            (Sampling { top_k: 3, ..whole }, &[1, 3, 4]),
+            (Sampling { top_k: 9, ..whole }, &[0, 1, 2, 3, 4]),
+            (Sampling { top_p: 0.3, ..whole }, &[1]),
+            (Sampling { top_p: 0.6, ..whole }, &[1, 3]),
+            (Sampling { top_p: 0.7, ..whole }, &[1, 3, 4]),
+            // Of the three most probable, 0.65 of 0.85 is more than the first two's share by 0.0025.
+            (Sampling { top_k: 3, top_p: 0.76, ..whole }, &[1, 3]),
+            (Sampling { top_k: 3, top_p: 0.77, ..whole }, &[1, 3, 4]),
+            (Sampling { min_p: 0.45, ..whole }, &[1, 3, 4]),
+            (Sampling { min_p: 0.55, ..whole }, &[1, 3]),
+            (Sampling { min_p: 1.0, ..whole }, &[1]),
+            (Sampling { top_k: 4, top_p: 0.99, min_p: 0.55, ..whole }, &[1, 3]),
+            // At temperature 1/2 the squares count: 0.16, 0.0625, 0.04 ... of 0.275.
+            (Sampling { top_p: 0.75, temperature: 0.5, ..whole }, &[1, 3]),
+            (Sampling { top_k: 2, temperature: 0.0, ..whole }, &[1]),
+        ] {
+            assert_eq!(drawn(&probabilities, sampling), tokens, "{sampling:?}");
+        }
+        // Equals are kept together.
+        assert_eq!(drawn(&[0.25; 4], Sampling { top_k: 2, ..whole }), [0, 1, 2, 3]);
+    }
+
+    /// The share of a flat distribution over a large vocabulary takes more tokens than are looked at first.
+    #[test]
+    fn rows_are_cut_alike_in_any_batch() {
+        let vocabulary = 5000;
+        let mut stream = Seed(5).stream();
+        let mut logits = |width: f64| {
+            let values: Vec<f32> = (0..vocabulary).map(|_| (stream.unit() * width) as f32).collect();
+            Tensor::from_slice(&values).unsqueeze(0)
+        };
+        let rows: Vec<Tensor> = [0.1, 4.0, 12.0, 30.0].into_iter().map(&mut logits).collect();
+        let samplings = [
+            Sampling { top_p: 0.9, ..Sampling::at(1.0) },
+            Sampling { top_k: 1500, top_p: 0.5, ..Sampling::at(0.7) },
+            Sampling { min_p: 0.2, ..Sampling::at(1.3) },
+            Sampling::at(1.0),
+            Sampling::GREEDY,
+        ];
+        for (turn, sampling) in samplings.into_iter().enumerate() {
+            for uniform in [0.0, 0.3, 0.99] {
+                let choices: Vec<Choice> = (0..rows.len())
+                    .map(|index| Choice { sampling: samplings[(turn + index) % samplings.len()], uniform })
+                    .collect();
+                assert_eq!(choices[0].sampling, sampling);
+                let together = choose(&Tensor::cat(&rows, 0), &choices).expect("rows");
+                for (index, choice) in choices.iter().enumerate() {
+                    let alone = choose(&rows[index], &[*choice]).expect("a row");
+                    assert_eq!(alone[0], together[index], "row {index}, {:?}", choice.sampling);
+                }
+            }
+        }
+        // Nine tenths of 5000 nearly equal tokens are more than 4000.
+        let least = least_kept(&rows[0].softmax(-1, Kind::Float), &[Choice { sampling: samplings[0], uniform: 0.0 }]);
+        let kept = rows[0].softmax(-1, Kind::Float).ge_tensor(&least.expect("a row")).sum(Kind::Int64).int64_value(&[]);
+        assert!((4400..=4520).contains(&kept), "{kept}");
+    }
+
+    #[test]
+    fn what_is_recorded_is_of_the_whole_distribution() {
+        let logits = row(&[0.5, 0.25, 0.25]);
+        let cut = Sampling { top_k: 1, ..Sampling::at(1.0) };
+        let chosen = choose(&logits, &[Choice { sampling: cut, uniform: 0.9 }]).expect("a row")[0];
+        assert_eq!(chosen.token, 0);
+        assert!((chosen.log_prob - 0.5_f32.ln()).abs() < 1e-6);
+        assert!((chosen.entropy - 1.5 * 2.0_f32.ln()).abs() < 1e-6);
     }
 }

@@ -33,6 +33,10 @@ pub(super) struct Slot {
     pub tokens: Vec<u32>,
     /// How many of them have their keys and values in the cache.
     pub cached: usize,
+    /// How many tokens from the first on were computed in one go, and still stand in the cache as they were. What is
+    /// computed in other portions may differ in its last bits: a deterministic engine copies this as a whole or not at
+    /// all.
+    pub opening: usize,
     /// What runs.
     pub running: Option<Running>,
     /// When it was last used, by the engine's count.
@@ -46,6 +50,9 @@ impl Slot {
         self.owner = Some(request.conversation);
         // The last token is always fed, as its logits choose the next.
         self.cached = shared_prefix(&self.tokens[..self.cached], &request.tokens).min(request.tokens.len() - 1);
+        if self.opening >= request.tokens.len() || !request.tokens.starts_with(&self.tokens[..self.opening]) {
+            self.opening = 0;
+        }
         self.tokens.clear();
         self.tokens.extend_from_slice(&request.tokens);
         self.used = now;
@@ -57,6 +64,14 @@ impl Slot {
     /// How many tokens must be fed before the next one can be chosen; 0 when nothing runs.
     pub fn pending(&self) -> usize {
         if self.running.is_some() { self.tokens.len() - self.cached } else { 0 }
+    }
+
+    /// Takes note that so many more tokens are in the cache, computed in one go.
+    pub fn fill(&mut self, count: usize) {
+        if self.cached == 0 {
+            self.opening = count;
+        }
+        self.cached += count;
     }
 
     /// How the next token is chosen. Takes a number from the request's stream.
@@ -74,8 +89,15 @@ impl Slot {
         running.sampled.log_probs.push(chosen.log_prob);
         running.sampled.entropies.push(chosen.entropy);
         running.sampled.versions.push(version);
-        let stop = if running.waiting.request.stop.contains(&chosen.token) {
+        let request = &running.waiting.request;
+        if let Some(listener) = &request.heard_by {
+            // Who has stopped listening still gets the reply.
+            let _ = listener.send(chosen.token);
+        }
+        let stop = if request.stop.contains(&chosen.token) {
             Stop::Token
+        } else if request.stop_texts.as_ref().is_some_and(|texts| texts.end(&running.sampled.tokens)) {
+            Stop::Text
         } else if running.sampled.tokens.len() >= running.limit {
             Stop::Length
         } else {

@@ -55,8 +55,10 @@ async fn converse(trainer: &Trainer, id: usize) -> Result<usize, PolicyError> {
             tokens: Arc::from(&tokens[..]),
             max_tokens: reply,
             stop: Arc::from([]),
-            sampling: Sampling::Temperature(1.0),
+            stop_texts: None,
+            sampling: Sampling::at(1.0),
             seed: seed.child(turn),
+            heard_by: None,
         };
         let generated = trainer.generate(request).await?;
         sampled += generated.sampled.tokens.len();

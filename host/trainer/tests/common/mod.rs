@@ -30,8 +30,10 @@ pub fn request(place: u32, tokens: &[u32], most: usize, seed: Seed) -> GenerateR
         tokens: Arc::from(tokens),
         max_tokens: most,
         stop: Arc::from([258]),
-        sampling: Sampling::Temperature(1.0),
+        stop_texts: None,
+        sampling: Sampling::at(1.0),
         seed,
+        heard_by: None,
     }
 }
 

@@ -1,0 +1,16 @@
+//! Tiny models in folders of their own.
+
+use std::path::Path;
+
+use gymkhana_episode::Seed;
+use gymkhana_trainer::{Settings, TinyModel, Trainer};
+
+/// Writes the model that a seed draws: it takes 320 tokens and says noise.
+pub fn write_model(seed: u64, folder: &Path) {
+    let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let trainer = Trainer::create(&tiny, &Settings { seed: Seed(seed), ..Settings::default() }).expect("a model");
+        trainer.save(folder, &serde_json::Value::Null).await.expect("saved");
+    });
+}

@@ -1,0 +1,100 @@
+//! A group's prompt is computed once, also where every bit counts.
+
+use std::sync::Arc;
+
+use gymkhana_episode::Seed;
+use gymkhana_rollout::{GenerateRequest, Generated, PolicyError};
+use tokio::sync::{Semaphore, oneshot};
+
+use super::*;
+use crate::TinyModel;
+
+type Answer = oneshot::Receiver<Result<Generated, PolicyError>>;
+
+fn model() -> Model {
+    let tiny = TinyModel { layers: 2, width: 32, heads: 4, kv_heads: 2, mlp: 48, context: 128 };
+    let model = Model::zeros(tiny.config().expect("sizes"), 128, Device::Cpu).expect("a model");
+    model.randomise(Seed(1)).expect("weights");
+    model
+}
+
+fn engine(model: &Model) -> Engine {
+    let settings = Settings { slots: 4, deterministic: true, ..Settings::default() };
+    Engine::new(model, &settings, 128, 0).expect("an engine")
+}
+
+/// Has a request wait; its answer comes when the engine has taken its steps.
+fn submit(engine: &mut Engine, place: u32, tokens: &[u32]) -> Answer {
+    let (reply, answer) = oneshot::channel();
+    let request = GenerateRequest {
+        conversation: Conversation { id: u64::from(place), place },
+        tokens: Arc::from(tokens),
+        max_tokens: 6,
+        stop: Arc::from([]),
+        stop_texts: None,
+        sampling: Sampling::at(1.0),
+        seed: Seed(3).child(place),
+        heard_by: None,
+    };
+    let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("a place");
+    engine.submit(Waiting { request, reply, _permit: permit });
+    answer
+}
+
+/// The slots that are computed before all requests that wait have their prompts in the cache.
+fn prefilled(engine: &mut Engine, model: &Model) -> Vec<(usize, usize)> {
+    let _guard = no_grad_guard();
+    engine.admit();
+    let mut slots = Vec::new();
+    while let Some(rows) = engine.next_prefill() {
+        slots.extend(rows.iter().map(|row| (row.slot, row.count)));
+        engine.prefill(model, &rows).expect("computed");
+    }
+    slots
+}
+
+fn finish(engine: &mut Engine, model: &Model, answers: Vec<Answer>) -> Vec<Sampled> {
+    while engine.has_work() {
+        engine.step(model).expect("a step");
+    }
+    let answer = |mut answer: Answer| answer.try_recv().expect("an answer").expect("a reply").sampled;
+    answers.into_iter().map(answer).collect()
+}
+
+#[test]
+fn a_group_computes_its_prompt_once_and_says_what_each_says_alone() {
+    let model = model();
+    let prompt: Vec<u32> = (0..40).map(|index| index * 5 % 256).collect();
+    let mut group = engine(&model);
+    let answers: Vec<Answer> = (0..4).map(|place| submit(&mut group, place, &prompt)).collect();
+    assert_eq!(prefilled(&mut group, &model), [(0, 39)]);
+    let together = finish(&mut group, &model, answers);
+    for (place, said) in together.iter().enumerate() {
+        let mut alone = engine(&model);
+        let answer = submit(&mut alone, place as u32, &prompt);
+        assert_eq!(finish(&mut alone, &model, vec![answer]), [said.clone()], "place {place}");
+    }
+    // Another group of the same task, after the first has gone.
+    (0..4).for_each(|place| group.release(Conversation { id: place, place: place as u32 }));
+    let answers: Vec<Answer> = (0..4).map(|place| submit(&mut group, place, &prompt)).collect();
+    assert_eq!(prefilled(&mut group, &model), []);
+    assert_eq!(finish(&mut group, &model, answers), together);
+}
+
+#[test]
+fn only_what_was_computed_in_one_go_is_copied() {
+    let model = model();
+    let prompt: Vec<u32> = (0..40).map(|index| index * 5 % 256).collect();
+    let mut engine = engine(&model);
+    let first = submit(&mut engine, 0, &prompt);
+    let longer = submit(&mut engine, 1, &[&prompt[..], &[7, 8]].concat());
+    let shorter = submit(&mut engine, 2, &prompt[..39]);
+    assert_eq!(prefilled(&mut engine, &model), [(0, 39), (1, 41), (2, 38)]);
+    finish(&mut engine, &model, vec![first, longer, shorter]);
+    // The first goes on: its second prompt is not what anyone computes in one go.
+    let all = [&prompt[..], &[1, 2, 3]].concat();
+    let other = submit(&mut engine, 3, &prompt);
+    let again = submit(&mut engine, 0, &all[..20]);
+    assert_eq!(prefilled(&mut engine, &model), [(3, 39)], "slot 0 no longer has the prompt in one go, slot 3 computes");
+    finish(&mut engine, &model, vec![other, again]);
+}
