@@ -125,8 +125,14 @@ fn digest(path: &Path) -> Result<String, TrainerError> {
     Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training.
-pub(crate) fn open(folder: &Path, context: Option<usize>, device: Device) -> Result<Opened, TrainerError> {
+/// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training. What only a model needs that
+/// `learns` is left unread for another.
+pub(crate) fn open(
+    folder: &Path,
+    context: Option<usize>,
+    device: Device,
+    learns: bool,
+) -> Result<Opened, TrainerError> {
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     for name in [CONFIG, WEIGHTS] {
         if !folder.join(name).is_file() {
@@ -141,11 +147,13 @@ pub(crate) fn open(folder: &Path, context: Option<usize>, device: Device) -> Res
     let positions = context.map_or(config.max_position_embeddings, |context| context as i64);
     let model = Model::zeros(config, positions, device)?;
     read_weights(&folder.join(WEIGHTS), &model)?;
-    let has_reference = state.as_ref().is_some_and(|state| state.has_reference);
+    let has_reference = learns && state.as_ref().is_some_and(|state| state.has_reference);
     let mut learner = Learner::new(&model, has_reference)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
-    read_learner(&folder.join(STATE_TENSORS), &model, &mut learner)?;
-    learner.optimizer.set_steps(state.optimizer_steps);
+    if learns {
+        read_learner(&folder.join(STATE_TENSORS), &model, &mut learner)?;
+        learner.optimizer.set_steps(state.optimizer_steps);
+    }
     Ok(Opened { model, learner, files, weight_version: state.weight_version, position: Some(state.position) })
 }
 
@@ -197,7 +205,7 @@ fn read_weights(path: &Path, model: &Model) -> Result<(), TrainerError> {
 
 fn read_learner(path: &Path, model: &Model, learner: &mut Learner) -> Result<(), TrainerError> {
     let mut tensors = tensor_file::read(path)?;
-    for (name, own) in learner.optimizer.named(model.parameters()).map_err(torch())? {
+    for (name, own) in learner.optimizer.named_to_fill(model.parameters()).map_err(torch())? {
         let values = take(&mut tensors, &name, &own, path)?;
         own.shallow_clone().f_copy_(&values).map_err(torch())?;
     }

@@ -123,7 +123,7 @@ impl Learner {
     pub fn new(model: &Model, keep_reference: bool) -> Result<Self, TrainerError> {
         let torch = || TrainerError::torch("prepared a stage");
         Ok(Self {
-            optimizer: AdamW::new(model.parameters()).map_err(torch())?,
+            optimizer: AdamW::default(),
             reference: keep_reference.then(|| model.parameters().frozen_copy()).transpose().map_err(torch())?,
         })
     }

@@ -96,7 +96,7 @@ impl Model {
     /// # Errors
     /// If the folder is not whole, or the model is of another kind.
     pub fn open(folder: &Path, device: Device) -> Result<Self, TrainerError> {
-        Ok(checkpoint::open(folder, None, device)?.model)
+        Ok(checkpoint::open(folder, None, device, false)?.model)
     }
 
     /// Draws weights as transformers initialises Qwen2: matrices from a normal distribution with a standard deviation

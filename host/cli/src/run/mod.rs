@@ -6,6 +6,7 @@ mod cast;
 mod chat;
 mod evaluate;
 mod flights;
+mod frozen;
 mod glance;
 mod rl;
 mod sft;
@@ -89,7 +90,8 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         }
         let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
         let last = state.as_ref().and_then(|state| state.checkpoint.as_deref());
-        let cast = cast::start(&file, &set, slots, checkpoints.as_deref().zip(last))?;
+        let frozen = state.as_ref().map(|state| state.frozen.clone()).unwrap_or_default();
+        let cast = cast::start(&file, &set, slots, checkpoints.as_deref().zip(last), &frozen)?;
         file.limits.fit_model(cast.context()).users()?;
         file.check().users()?;
         if let Some(folder) = &folder {
