@@ -227,6 +227,12 @@ fn seats() {
         ("a checkpoint for the oracle", TIC_TAC_TOE, &["seats.o={ policy = \"oracle\", checkpoint = \"somewhere\" }"]),
         ("a checkpoint for a shared seat", TIC_TAC_TOE, &["seats.o.checkpoint=somewhere"]),
         ("no seat for the policy", TIC_TAC_TOE, &["seats.o.policy=oracle", "seats.x.policy=separate"]),
+        (
+            "a plan of trees under deterministic",
+            TIC_TAC_TOE,
+            &["deterministic=true", "stages.rl.plan={ kind = \"branch\", roots = 2 }"],
+        ),
+        ("a key of another plan", TIC_TAC_TOE, &["stages.rl.plan={ kind = \"groups\", roots = 2 }"]),
         ("no oracle", "plugins/guest-two-seats.wasm", &["seats.left.policy=oracle", "environment.options={}"]),
     ] {
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();

@@ -79,6 +79,7 @@ pub struct EpisodeRecord {
     /// The most turns that a seat was allowed.
     pub turn_limit: u32,
     /// The hint that it was shown from an attempt that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub guidance: Option<Content>,
     /// The training step that rewards were told.
     pub training_step: u64,
@@ -101,6 +102,7 @@ pub struct EpisodeRecord {
     /// Each tool's final view, as `tool.field`.
     pub views: Vec<NamedValue>,
     /// The environment's hint for another attempt, if it gives any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Content>,
     /// What each reward plugin said.
     pub scores: Vec<PluginScore>,

@@ -56,7 +56,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ["curve", steps, seed] => (settings(true, true), steps.parse()?, seed.parse()?),
         _ => return Err("usage: bench_trainer every|packed|frugal STEPS, or curve STEPS SEED".into()),
     };
-    let settings = RlSettings { micro_tokens: std::env::var("MT").ok().and_then(|t| t.parse().ok()).unwrap_or(settings.micro_tokens), ..settings };
+    let settings = RlSettings {
+        micro_tokens: std::env::var("MT").ok().and_then(|t| t.parse().ok()).unwrap_or(settings.micro_tokens),
+        ..settings
+    };
     let (trainer, seed) = (toy::trainer(Seed(seed))?, Seed(seed));
     let (mut played, mut learnt, mut positions) = (Vec::new(), Vec::new(), Vec::new());
     for step in 0..steps {

@@ -127,8 +127,14 @@ fn digest(path: &Path) -> Result<String, TrainerError> {
     Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training.
-pub(crate) fn open(folder: &Path, context: Option<usize>, device: Device) -> Result<Opened, TrainerError> {
+/// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training. What only a model needs that
+/// `learns` is left unread for another.
+pub(crate) fn open(
+    folder: &Path,
+    context: Option<usize>,
+    device: Device,
+    learns: bool,
+) -> Result<Opened, TrainerError> {
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     let has_config = folder.join(CONFIG).is_file();
     if !has_config || weight_files::names(folder)?.is_none() {
@@ -144,12 +150,15 @@ pub(crate) fn open(folder: &Path, context: Option<usize>, device: Device) -> Res
     let positions = context.map_or(config.positions(), |context| context as i64);
     let model = Model::zeros(config, positions, device)?;
     weight_files::fill(folder, &model)?;
-    let keeps = state.as_ref().map_or_else(Keeps::default, |state| state.keeps);
+    let keeps = state.as_ref().filter(|_| learns).map_or_else(Keeps::default, |state| state.keeps);
     let mut learner = Learner::new(&model, keeps)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
-    read_learner(&folder.join(STATE_TENSORS), &model, &learner)?;
-    learner.optimizer.set_steps(state.optimizer_steps);
-    learner.carry(state.carried);
+    if learns {
+        learner.begin(&model)?;
+        read_learner(&folder.join(STATE_TENSORS), &model, &learner)?;
+        learner.optimizer.set_steps(state.optimizer_steps);
+        learner.carry(state.carried);
+    }
     Ok(Opened { model, learner, files, weight_version: state.weight_version, position: Some(state.position) })
 }
 

@@ -21,13 +21,15 @@ pub struct Settings {
     /// Whether a conversation's tokens may depend on nothing but its request: one libtorch thread, fixed shapes, a
     /// slot by the conversation's place. A conversation then waits until the last one of its slot was released.
     pub deterministic: bool,
+    /// Whether the model is to be trained. One that only speaks leaves unread what a checkpoint has to learn on with.
+    pub learns: bool,
     /// The root of everything that the trainer draws.
     pub seed: Seed,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { threads: 1, slots: 64, context: None, queue: 4096, deterministic: false, seed: Seed(0) }
+        Self { threads: 1, slots: 64, context: None, queue: 4096, deterministic: false, learns: true, seed: Seed(0) }
     }
 }
 

@@ -109,7 +109,7 @@ impl Trainer {
     /// If the folder is not whole or not of this program, the model is of another kind, or a setting is out of range.
     pub fn open(folder: &Path, settings: &Settings) -> Result<Self, TrainerError> {
         settings.check()?;
-        Self::start(checkpoint::open(folder, settings.context, Device::Cpu)?, settings)
+        Self::start(checkpoint::open(folder, settings.context, Device::Cpu, settings.learns)?, settings)
     }
 
     fn start(opened: Opened, settings: &Settings) -> Result<Self, TrainerError> {

@@ -231,7 +231,7 @@ fn adamw_moves_as_pytorchs_does() {
     for name in names {
         parameters.set(name, &tensor(&golden["start"][name]).view(&shape(name)[..])).expect("the same shape");
     }
-    let mut optimizer = AdamW::new(&parameters).expect("state");
+    let mut optimizer = AdamW::default();
     let mut previous: Vec<Tensor> = Vec::new();
     for (index, step) in golden["steps"].as_array().expect("steps").iter().enumerate() {
         // Gradients add up in the parameters: each step's loss takes the last one's gradient away again.

@@ -9,6 +9,7 @@ use gymkhana_rollout::{PluginSet, Policy, Voice};
 use gymkhana_sandbox::Optional;
 use gymkhana_trainer::{Settings, StepMetrics, Trainer};
 
+use super::frozen::{self, Frozen};
 use crate::error::{Blame, CliError, CliResult};
 use crate::models::Models;
 use crate::runfile::{RunFile, SeatPolicy, SeatSection, did_you_mean};
@@ -69,6 +70,8 @@ pub(super) struct Cast {
     models: Vec<Model>,
     /// The seats' names.
     pub seats: Vec<String>,
+    /// What frozen seats play with.
+    pub frozen: Frozen,
 }
 
 impl Cast {
@@ -142,13 +145,15 @@ fn bindings<'a>(sections: &BTreeMap<String, SeatSection>, seats: &'a [String]) -
 }
 
 /// Starts the models: where the run left off, in the folder of checkpoints by the last one's name, else as the run file
-/// says, `given` being where the models lie that it names. `slots` is how many conversations each generates side by side.
+/// says, `given` being where the models lie that it names. `slots` is how many conversations each generates side by side;
+/// `begun` is what frozen seats played with so far.
 pub(super) fn start(
     file: &RunFile,
     given: &Models,
     plugins: &PluginSet,
     slots: usize,
     left_off: Option<(&Path, &str)>,
+    begun: &Frozen,
 ) -> CliResult<Cast> {
     let settings = Settings {
         threads: file.threads,
@@ -167,13 +172,14 @@ pub(super) fn start(
         None => first_weights(file, given, &settings)?,
     };
     let mut models = vec![Model { own: None, trainer, trained: true, seats }];
+    let mut frozen = Frozen::new();
     for Binding { seat, name, section } in bindings {
         let trained = match section.policy {
             SeatPolicy::Shared | SeatPolicy::Oracle => continue,
             SeatPolicy::Frozen => false,
             SeatPolicy::Separate => true,
         };
-        let settings = Settings { seed: settings.seed.child("seat").child(seat), ..settings.clone() };
+        let settings = Settings { seed: settings.seed.child("seat").child(seat), learns: trained, ..settings.clone() };
         let trainer = match (left_off.filter(|_| trained), &section.checkpoint) {
             (Some((folder, checkpoint)), _) => reopen(&folder.join(part(checkpoint, seat)), &settings)?,
             (None, Some(checkpoint)) => Trainer::open(&given.folder(checkpoint), &settings)
@@ -181,9 +187,15 @@ pub(super) fn start(
             (None, None) => first_weights(file, given, &settings)?,
         };
         same_format(&models[0].trainer, &trainer, name)?;
+        if let Some(checkpoint) = section.checkpoint.as_ref().or(file.policy.checkpoint.as_ref()).filter(|_| !trained) {
+            let folder = given.folder(checkpoint);
+            let digest = frozen::digest(&folder)?;
+            frozen::check(begun, name, &folder, &digest)?;
+            frozen.insert(name.to_owned(), digest);
+        }
         models.push(Model { own: Some((seat, name.to_owned())), trainer, trained, seats: vec![seat] });
     }
-    Ok(Cast { models, seats: plugins.seat_names().to_vec() })
+    Ok(Cast { models, seats: plugins.seat_names().to_vec(), frozen })
 }
 
 /// A model where the run left off.

@@ -6,6 +6,7 @@ mod cast;
 mod chat;
 mod evaluate;
 mod flights;
+mod frozen;
 mod glance;
 mod rl;
 mod sft;
@@ -92,7 +93,8 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             same_seats(folder, &begun, &file)?;
         }
         let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
-        let cast = cast::start(&file, &models, &set, slots, checkpoints.as_deref().zip(last))?;
+        let frozen = state.as_ref().map(|state| state.frozen.clone()).unwrap_or_default();
+        let cast = cast::start(&file, &models, &set, slots, checkpoints.as_deref().zip(last), &frozen)?;
         file.limits.fit_model(cast.context()).users()?;
         file.check().users()?;
         if let Some(folder) = &folder {

@@ -1,7 +1,7 @@
 //! The critic: a model of its own, begun with the policy's weights, with a head that says what is still to come.
 #![allow(non_snake_case)]
 
-use tch::{Kind, TchError, Tensor};
+use tch::{Kind, Tensor};
 
 use super::forward::{chosen_hidden, tell};
 use crate::TrainerError;
@@ -26,14 +26,10 @@ impl Critic {
     pub fn new(policy: &Model) -> Result<Self, TrainerError> {
         let head = (HEAD.to_owned(), vec![1, policy.config().hidden_size]);
         let model = Model::zeros_with(policy.config().clone(), policy.positions(), policy.device(), &[head])?;
-        let copy = || -> Result<AdamW, TchError> {
-            for (name, tensor) in policy.parameters().named() {
-                model.parameters().set(name, tensor)?;
-            }
-            AdamW::new(model.parameters())
-        };
-        let optimizer = copy().map_err(TrainerError::torch("made a critic"))?;
-        Ok(Self { model, optimizer })
+        for (name, tensor) in policy.parameters().named() {
+            model.parameters().set(name, tensor).map_err(TrainerError::torch("made a critic"))?;
+        }
+        Ok(Self { model, optimizer: AdamW::default() })
     }
 
     fn values(&self, packed: &Packed) -> Tensor {
@@ -58,7 +54,7 @@ impl Critic {
         let settings = Optimizer { learning_rate: flags.learning_rate, total_steps: None, ..optimizer.clone() };
         let settings = Optimizer { schedule: crate::Schedule::Constant, warmup_steps: 0, ..settings };
         let mut sum = 0.0;
-        self.model.parameters_mut().zero_gradients();
+        self.model.parameters_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         for part in parts(sequences, micro_tokens, true) {
             let packed = Packed::new(&part, self.model.device());
             let [before_N, targets_N] = [0, 1].map(|index| packed.column(|target| target.value[index]));

@@ -33,11 +33,11 @@ impl Pass {
 
 /// The residual stream where targets are predicted, `[N, C]`.
 pub(super) fn chosen_hidden(model: &Model, weights: &Weights, packed: &Packed) -> Tensor {
-    let C = model.config().hidden_size;
     let angles = model.angles_at(&packed.positions_1M);
-    let hidden =
-        model.hidden(weights, &packed.tokens_1M, &angles, |_, query, key, value| packed.attend(query, key, value));
-    hidden.reshape([-1, C]).index_select(0, &packed.places_N)
+    let only = Some(&packed.places_N);
+    let hidden_1NC = model
+        .hidden(weights, &packed.tokens_1M, &angles, only, |_, query, key, value| packed.attend(query, key, value));
+    hidden_1NC.squeeze_dim(0)
 }
 
 /// Adds gradients of a part to the parameters; gives the sums that the objective reports. A separable objective is a

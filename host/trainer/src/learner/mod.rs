@@ -64,11 +64,21 @@ impl Learner {
     pub fn new(model: &Model, keeps: Keeps) -> Result<Self, TrainerError> {
         let torch = || TrainerError::torch("prepared a stage");
         Ok(Self {
-            optimizer: AdamW::new(model.parameters()).map_err(torch())?,
+            optimizer: AdamW::default(),
             reference: keeps.reference.then(|| model.parameters().frozen_copy()).transpose().map_err(torch())?,
             critic: keeps.critic.then(|| Critic::new(model)).transpose()?,
             carried: Carried::default(),
         })
+    }
+
+    /// Makes room for the optimisers' state, to be filled by what [`Learner::named`] gives then.
+    pub fn begin(&mut self, model: &Model) -> Result<(), TrainerError> {
+        let torch = || TrainerError::torch("prepared a stage");
+        self.optimizer.begin(model.parameters()).map_err(torch())?;
+        if let Some(critic) = &mut self.critic {
+            critic.optimizer.begin(critic.model.parameters()).map_err(torch())?;
+        }
+        Ok(())
     }
 
     /// What it keeps.
@@ -85,7 +95,7 @@ impl Learner {
     ) -> Result<StepMetrics, TrainerError> {
         let pass = Pass { temperature: 1.0, entropies: false, micro_tokens: settings.micro_tokens };
         let parts = parts(sequences, settings.micro_tokens, true);
-        model.parameters_mut().zero_gradients();
+        model.parameters_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         let mut sums = [0.0; 2];
         for part in &parts {
             let packed = Packed::new(part, model.device());

@@ -134,7 +134,7 @@ impl Learner {
         let flags = &settings.algorithm;
         let separable = matches!(flags.ratio, Some(Ratio::Token) | None);
         let parts = parts(sequences, settings.micro_tokens, settings.share_beginnings);
-        model.parameters_mut().zero_gradients();
+        model.parameters_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         for part in &parts {
             let packed = Packed::new(part, model.device());
             let inputs = packed.inputs(flags.ratio);

@@ -94,7 +94,9 @@ async fn say(
         tokens: Arc::from(&segment.tokens[..]),
         max_tokens: SAMPLED,
         stop: Arc::from([]),
-        sampling: Sampling::Temperature(1.0),
+        stop_texts: None,
+        heard_by: None,
+        sampling: Sampling::at(1.0),
         seed: seed.child(step).child(group).child(member).child(turn),
     };
     let reply = trainer.generate(request).await.map_err(|error| gone(&error))?.sampled;
