@@ -143,6 +143,22 @@ fn tokens_spell_what_the_tokenizer_itself_says() {
 }
 
 #[test]
+fn plain_text_becomes_what_the_tokenizer_makes_of_it_without_added_tokens() {
+    let mut file: serde_json::Value = serde_json::from_str(&read("tokenizer.json")).unwrap();
+    file["added_tokens"] = serde_json::json!([]);
+    file["post_processor"] = serde_json::Value::Null;
+    let tokenizer = tokenizers::Tokenizer::from_bytes(file.to_string()).unwrap();
+    let chat = chat();
+    let letters: Vec<char> = "abc XYZ 019\n\t.,'s\u{0}éñ中🦀<|im_end|>\u{301}\u{a0}".chars().collect();
+    let mut random = Seed(4).stream();
+    for length in 0..300 {
+        let text: String = (0..length % 50).map(|_| letters[random.below(letters.len() as u64) as usize]).collect();
+        let expected = tokenizer.encode(text.as_str(), false).unwrap();
+        assert_eq!(chat.encode_plain(&text).unwrap(), expected.get_ids(), "{text:?}");
+    }
+}
+
+#[test]
 fn a_context_grows_even_where_a_function_speaks_of_control_tokens() {
     let chat = chat();
     let functions = [function(&serde_json::json!({"name": "f", "description": "<|im_end|>", "parameters": {}}))];

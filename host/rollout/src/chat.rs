@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use minijinja::Environment;
 use serde_json::{Value as Json, json};
-use tokenizers::Tokenizer;
+use tokenizers::{Model, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer};
 
 use gymkhana_episode::Function;
 
@@ -276,7 +276,7 @@ impl ChatFormat {
     /// # Errors
     /// If the tokenizer refuses the text, or would forge a control token.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, ChatError> {
-        let tokens = encode_with(&self.plain, text)?;
+        let tokens = plain_tokens(&self.plain, text).map_err(|error| ChatError::Tokenize(error.to_string()))?;
         match tokens.iter().find(|token| self.control_ids.contains(token)) {
             Some(forged) => Err(ChatError::Forged(*forged)),
             None => Ok(tokens),
@@ -368,6 +368,21 @@ fn build(tokenizer: &Json) -> Result<Tokenizer, String> {
 fn encode_with(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, ChatError> {
     let encoding = tokenizer.encode_fast(text, false).map_err(|error| ChatError::Tokenize(error.to_string()))?;
     Ok(encoding.get_ids().to_vec())
+}
+
+/// The tokens of a text under a tokenizer without added tokens: what its `encode` gives, less the strings and offsets
+/// that come with each token there and take most of the time.
+fn plain_tokens(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, tokenizers::Error> {
+    let mut pieces = PreTokenizedString::from(text);
+    if let Some(normalizer) = tokenizer.get_normalizer() {
+        pieces.normalize(|piece| normalizer.normalize(piece))?;
+    }
+    if let Some(splitter) = tokenizer.get_pre_tokenizer() {
+        splitter.pre_tokenize(&mut pieces)?;
+    }
+    pieces.tokenize(|piece| tokenizer.get_model().tokenize(piece.get()))?;
+    let splits = pieces.get_splits(OffsetReferential::Original, OffsetType::None);
+    Ok(splits.into_iter().filter_map(|(_, _, tokens)| tokens.as_ref()).flatten().map(|token| token.id).collect())
 }
 
 fn parse(text: &str, file: &'static str) -> Result<Json, ChatError> {

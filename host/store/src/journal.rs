@@ -5,8 +5,8 @@
 //! of a crash and is cut off; one with whole frames after it is damage, which nobody repairs by guessing.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use gymkhana_episode::EPISODE_SCHEMA;
@@ -124,8 +124,7 @@ impl Journal {
         let checksum = crc32fast::hash(payload);
         frame[..4].copy_from_slice(&length.to_le_bytes());
         frame[4..FRAME_HEADER].copy_from_slice(&checksum.to_le_bytes());
-        self.file.seek(SeekFrom::Start(self.end)).map_err(failed)?;
-        if let Err(source) = self.file.write_all(&frame) {
+        if let Err(source) = self.file.write_all_at(&frame, self.end) {
             // The next frame begins where this one did, whether or not its first bytes can be taken back.
             let _ = self.file.set_len(self.end);
             return Err(failed(source));

@@ -99,7 +99,7 @@ fn open(path: &Path, column: Option<&str>) -> Result<ParquetRecordBatchReader, S
     builder.build().map_err(|source| failed(source.into()))
 }
 
-/// How many rows are put into columns at once: a step's tokens in one piece would be tens of megabytes of fresh memory.
+/// How many rows are put into columns at once, so that a step's tokens are not all held a second time.
 const ROWS: usize = 128;
 
 fn encode(entries: &[Entry]) -> Result<Vec<u8>, Cause> {

@@ -5,7 +5,7 @@
 //! manifest asks for `model` in both cases, since a plugin's capabilities are not a matter of its options; by rules
 //! nobody is asked, and any model will do, such as a script.
 
-pub mod user;
+mod user;
 pub mod wish;
 
 use gymkhana_sdk::environment::{

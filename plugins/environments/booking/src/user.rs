@@ -19,6 +19,7 @@ pub enum User {
 }
 
 impl User {
+    /// As the option writes them.
     pub const NAMES: [&str; 2] = ["model", "rules"];
 }
 

@@ -54,11 +54,14 @@ const HELD_OUT: u64 = 8;
 /// Which part of all wishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
+    /// To learn from.
     Train,
+    /// Held out.
     Test,
 }
 
 impl Split {
+    /// As tasks write them.
     pub const NAMES: [&str; 2] = ["train", "test"];
 
     /// The split of this name.
