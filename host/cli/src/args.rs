@@ -25,6 +25,8 @@ pub enum Command {
     Run(RunArgs),
     /// Print what a model says to a prompt
     Generate(GenerateArgs),
+    /// Measure a model's success on held-out tasks
+    Eval(EvalArgs),
     /// Run recorded episodes again from their tokens and compare every byte that plugins produced
     Replay(ReplayArgs),
     /// Print a run, or one of its episodes as a person wants to read it
@@ -94,6 +96,39 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=256))]
     pub threads: usize,
     /// Print one line of JSON: the text, its tokens and their log-probabilities, and why it ended
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `host eval`.
+#[derive(Debug, Args)]
+pub struct EvalArgs {
+    /// The model: its folder, such as a run's checkpoint, or its name on a hub, such as `Qwen/Qwen3-0.6B`
+    pub model: PathBuf,
+    /// A run file, or a run's folder, which holds the plugins too; without it, --set says what differs from the defaults
+    pub run: Option<PathBuf>,
+    /// Plugin files: one environment, any tools and rewards
+    #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
+    pub plugins: Vec<PathBuf>,
+    /// Replace one value of the run file, such as `environment.options.difficulty=3`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// The hub's branch, tag or commit
+    #[arg(long, value_name = "REVISION")]
+    pub revision: Option<String>,
+    /// The split of tasks; by default the run file's held-out one
+    #[arg(long, value_name = "NAME")]
+    pub split: Option<String>,
+    /// The most tasks; by default as many as the run file evaluates on
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub tasks: Option<u64>,
+    /// Attempts at each task
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub samples: u32,
+    /// How tokens are chosen
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -42,6 +42,7 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<()> {
     match command {
         Command::Run(args) => run::run(&args, printer),
         Command::Generate(args) => generate::generate(&args, printer),
+        Command::Eval(args) => run::eval(&args, printer),
         Command::Replay(args) => replay::replay(&args, printer),
         Command::Show(args) => show::show(&args, printer),
         Command::Plugin(PluginCommand::Inspect { file, json }) => inspect::inspect(&file, json, printer),

@@ -9,12 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use common::Desk;
-use gymkhana_episode::{Boundary, Ending, EpisodeRecord, FailureKind, Sampled, Seed, Segment};
-use gymkhana_rollout::{ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
-use gymkhana_trainer::{Optimizer, Settings, SftSettings, TinyModel, Trainer};
+use common::taught::teach;
+use gymkhana_episode::{Boundary, Ending, EpisodeRecord, FailureKind};
 
-/// What the hostile environment says first.
-const PROMPT: &str = "Say yes.";
 /// Calls the function of the hostile tool that panics.
 const CALL: &str = "<tool_call>\n{\"name\": \"trap\", \"arguments\": {}}\n</tool_call>";
 /// The marks of a call are one token each, all its other bytes are; and one token ends the reply.
@@ -32,47 +29,6 @@ fn taught() -> &'static Path {
         runtime.block_on(teach(&["yes", CALL], &folder));
         folder
     })
-}
-
-async fn teach(replies: &[&str], folder: &Path) {
-    let tiny = TinyModel { layers: 2, width: 32, heads: 2, kv_heads: 2, mlp: 64, context: 192 };
-    let trainer = Trainer::create(&tiny, &Settings { seed: Seed(5), ..Settings::default() }).expect("a tiny model");
-    let chat = chat_of(&trainer);
-    let prompt = Message::of_text(Role::User, PROMPT);
-    let extended = chat.extend(&Rendered::default(), &[prompt], &[], false).expect("a prompt in tokens");
-    let (Extension::Restart(prompt), _) = extended else { panic!("a new conversation begins anew") };
-    let demonstrations: Vec<Segment> = replies
-        .iter()
-        .map(|reply| {
-            let tokens = chat.encode_reply(&[ReplyPiece::Frame(reply)]).expect("a reply in tokens");
-            let zeros = vec![0.0; tokens.len()];
-            let versions = vec![0; tokens.len()];
-            let mut segment = Segment::default();
-            segment.append_given(&prompt, 0, 0);
-            let reply = Sampled { tokens, log_probs: zeros.clone(), entropies: zeros, versions };
-            segment.append_sampled(&reply, 0, 0).expect("columns of one length");
-            segment
-        })
-        .collect();
-    let optimizer = Optimizer { learning_rate: 1e-2, ..Optimizer::default() };
-    let settings = SftSettings { optimizer, ..SftSettings::default() };
-    for _ in 0..150 {
-        trainer.sft_step(&demonstrations, &settings).await.expect("a training step");
-    }
-    trainer.save(folder, &serde_json::Value::Null).await.expect("a checkpoint");
-}
-
-fn chat_of(trainer: &Trainer) -> ChatFormat {
-    let text = |wanted: &str| {
-        let found = trainer.files().iter().find(|(name, _)| *name == wanted);
-        found.map(|(_, text)| text.to_owned()).expect("a tiny model has this file")
-    };
-    let files = ChatFiles {
-        tokenizer: text("tokenizer.json"),
-        config: text("tokenizer_config.json"),
-        template: Some(text("chat_template.jinja")),
-    };
-    ChatFormat::new(&files).expect("the tiny model's own files are sound")
 }
 
 /// A desk whose run is one step of 32 episodes of one turn; the environment behaves so, and so many failures are

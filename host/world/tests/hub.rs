@@ -56,7 +56,7 @@ async fn whole_hub(storage: &Server) -> Server {
     Server::deciding(move |request| {
         let path = request.split(' ').nth(1).unwrap_or_default();
         match path.strip_prefix("/owner/model/resolve/") {
-            Some(path) if path == "main/config.json" => response("200 OK", &headers("c1"), ""),
+            Some("main/config.json") => response("200 OK", &headers("c1"), ""),
             Some(path) if path == format!("{COMMIT}/config.json") => response("200 OK", &headers("c1"), CONFIG),
             Some(path) if path == format!("{COMMIT}/model.safetensors") => stored.clone(),
             Some(path) if path.starts_with("none/") => {

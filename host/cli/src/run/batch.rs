@@ -34,6 +34,21 @@ impl Failures {
         self.played += more.played;
     }
 
+    /// Refuses more than this share, where these are all.
+    pub fn judge(self, limit: f64, last: Option<LastFailure>) -> CliResult<()> {
+        if self.exceed(limit) { Err(self.too_many("episodes", limit, last)) } else { Ok(()) }
+    }
+
+    /// That these are more than this share of the episodes that `of` tells.
+    fn too_many(self, of: &str, limit: f64, last: Option<LastFailure>) -> CliError {
+        let Self { failed, played } = self;
+        let last = last.map(|(id, failure)| format!("; the last, in episode {id}: {failure}"));
+        CliError::mistake(format!(
+            "{failed} of {played} {of} met a failure, more than failures.limit = {limit} allows{}",
+            last.unwrap_or_default()
+        ))
+    }
+
     /// Whether these are more than this share, of enough episodes to say so.
     fn exceed(self, limit: f64) -> bool {
         self.played >= ENOUGH && self.failed as f64 > limit * self.played as f64
@@ -122,14 +137,10 @@ impl Session<'_> {
     /// Ends the run when too many episodes met a failure.
     fn judge_failures(&self, batch: Failures, last: Option<LastFailure>) -> CliResult<()> {
         let limit = self.file.failures.limit;
-        let Some((Failures { failed, played }, of)) = too_many(self.progress.failures, batch, limit) else {
-            return Ok(());
-        };
-        let last = last.map(|(id, failure)| format!("; the last, in episode {id}: {failure}"));
-        Err(CliError::mistake(format!(
-            "{failed} of {played} {of} met a failure, more than failures.limit = {limit} allows{}",
-            last.unwrap_or_default()
-        )))
+        match too_many(self.progress.failures, batch, limit) {
+            Some((failures, of)) => Err(failures.too_many(of, limit, last)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -180,7 +191,7 @@ fn too_many(stage: Failures, batch: Failures, limit: f64) -> Option<(Failures, &
 }
 
 /// How many episodes can have all their plugins alive in so many places of the sandbox.
-fn most_in_flight(plugins: &PluginSet, places: u32) -> usize {
+pub(super) fn most_in_flight(plugins: &PluginSet, places: u32) -> usize {
     places as usize / plugins.places()
 }
 
@@ -197,23 +208,27 @@ pub(super) fn fewer_in_flight(file: &RunFile, plugins: &PluginSet, places: u32) 
 
 /// Refuses a stage whose groups cannot have all their plugins alive: `places` is how many the sandbox has.
 pub(super) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> CliResult<()> {
-    let taken = plugins.places();
-    for stage in &file.stages {
+    file.stages.iter().try_for_each(|stage| {
         let group = match stage {
             Stage::Sft(_) => 1,
             Stage::Rl(stage) => stage.plan.members(stage.group_size) as usize,
         };
-        let needed = group * taken;
-        if needed > places as usize {
-            return Err(CliError::mistake(format!(
-                "stage `{}`: a group of {group} episodes, each with plugins that take {taken} places of the sandbox, \
-                 needs {needed} of them, but there are only {places}; lower group_size or what its plan adds, or raise sandbox.instances or \
-                 vm.max_map_count",
-                stage.name()
-            )));
-        }
+        check_group(&format!("stage `{}`", stage.name()), group, plugins, places)
+    })
+}
+
+/// Refuses a group of so many episodes if it cannot have all its plugins alive; `whose` says where it is played.
+pub(super) fn check_group(whose: &str, group: usize, plugins: &PluginSet, places: u32) -> CliResult<()> {
+    let taken = plugins.places();
+    let needed = group * taken;
+    if needed <= places as usize {
+        return Ok(());
     }
-    Ok(())
+    Err(CliError::mistake(format!(
+        "{whose}: a group of {group} episodes, each with plugins that take {taken} places of the sandbox, needs {needed} \
+         of them, but there are only {places}; lower group_size or what its plan adds, or raise sandbox.instances or \
+         vm.max_map_count"
+    )))
 }
 
 #[cfg(test)]

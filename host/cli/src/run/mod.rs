@@ -4,6 +4,7 @@ mod ahead;
 mod batch;
 mod cast;
 mod chat;
+mod eval;
 mod evaluate;
 mod flights;
 mod frozen;
@@ -19,7 +20,7 @@ use std::time::Instant;
 
 use gymkhana_episode::{EpisodeId, Phase, Seed, TaskRef};
 use gymkhana_registry::{LOCK_FILE, Lock};
-use gymkhana_rollout::{ProbeError, Rollout, Voice};
+use gymkhana_rollout::{Assembly, PluginSet, ProbeError, Rollout, Voice};
 use gymkhana_sandbox::Sandbox;
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, RunReader, StageSummary, Summary};
 use gymkhana_trainer::{Keeps, Trainer};
@@ -40,6 +41,7 @@ use glance::Glance;
 use state::{Progress, State};
 
 pub use chat::{chat_files, read_chat_files, write_chat_files};
+pub use eval::eval;
 
 /// Everything that a run works with.
 struct Session<'a> {
@@ -103,16 +105,8 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
                 return Err(lost_state(folder, &format!("does not fit the run: {problem}")));
             }
         }
-        let chat = chat::chat_format(cast.policy())?;
-        let limits = (&file.limits).into();
-        let rollout = Rollout::new(set, chat, limits, assembly, file.policy.system.clone(), file.failures.retries);
-        let rollout = rollout.with_stop_texts(&file.limits.stop);
-        let rollout = rollout.with_context(file.context.clone()).users()?.with_probe(file.probe.clone()).users()?;
+        let rollout = rollout(&file, set, assembly, &cast, lanes)?;
         check_probe(&file, &rollout, &cast).await?;
-        let rollout = match lanes {
-            Some(lanes) => rollout.in_lanes(lanes),
-            None => rollout,
-        };
         // Nothing is written before all that the user can have got wrong has been looked at.
         let trace = args.trace.as_deref().map(Trace::start).transpose()?;
         let folder = match folder {
@@ -127,6 +121,25 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         let _glance = Glance::start(Arc::clone(session.rollout.watch()), sandbox, printer.clone())?;
         session.stages().await?;
         trace.map_or(Ok(()), |trace| trace.all_written())
+    })
+}
+
+/// What plays episodes as the run file says, in the chat format of the run's policy.
+fn rollout(
+    file: &RunFile,
+    set: PluginSet,
+    assembly: Assembly,
+    cast: &Cast,
+    lanes: Option<usize>,
+) -> CliResult<Rollout> {
+    let chat = chat::chat_format(cast.policy())?;
+    let limits = (&file.limits).into();
+    let rollout = Rollout::new(set, chat, limits, assembly, file.policy.system.clone(), file.failures.retries);
+    let rollout = rollout.with_stop_texts(&file.limits.stop);
+    let rollout = rollout.with_context(file.context.clone()).users()?.with_probe(file.probe.clone()).users()?;
+    Ok(match lanes {
+        Some(lanes) => rollout.in_lanes(lanes),
+        None => rollout,
     })
 }
 

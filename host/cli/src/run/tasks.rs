@@ -64,7 +64,7 @@ pub(super) async fn check_splits(file: &RunFile, plugins: &PluginSet) -> CliResu
 }
 
 /// How many tasks a split has, if they end.
-async fn count_tasks(plugins: &PluginSet, split: &str) -> CliResult<Option<u64>> {
+pub(super) async fn count_tasks(plugins: &PluginSet, split: &str) -> CliResult<Option<u64>> {
     let bound = plugins.environment();
     let name = bound.plugin.name();
     let splits = bound.plugin.splits(&bound.options).await.users()?;

@@ -145,7 +145,9 @@ fn what_the_documentation_shows_is_understood() {
     assert!(blocks.len() >= 10, "{} blocks", blocks.len());
     let whole: toml::Table = toml::from_str(blocks[0]).expect("the first block is TOML");
     RunFile::parse(blocks[0], "docs/run-file.md", &[]).expect("the first block is a run file");
-    for block in &blocks[1..] {
+    let models = include_str!("../../../../docs/models.md");
+    let more = models.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    for block in blocks[1..].iter().copied().chain(more) {
         let mut table = whole.clone();
         table.extend(toml::from_str::<toml::Table>(block).expect("TOML"));
         RunFile::parse(&table.to_string(), block, &[]).unwrap_or_else(|error| panic!("{block}\n{error}"));

@@ -5,6 +5,7 @@ pub mod hub;
 pub mod killed;
 pub mod models;
 pub mod served;
+pub mod taught;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -70,7 +70,7 @@ impl Hub {
             };
             tried += 1;
             if tried > self.retries || self.offline {
-                return Err(HubError::Unreachable { what: what.to_owned(), endpoint: self.endpoint.clone(), why });
+                return Err(HubError::Unreachable { what: what.to_owned(), endpoint: self.endpoint.to_string(), why });
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -122,7 +122,7 @@ impl Hub {
                 text(headers, "x-error-message").map(|said| format!(", {said:.200}")).unwrap_or_default()
             )
         };
-        let (repository, endpoint) = (repository.clone(), self.endpoint.clone());
+        let (repository, endpoint) = (repository.clone(), self.endpoint.to_string());
         let error = match (status, code) {
             (status, _) if status.is_success() => return None,
             // That a commit has no such file is an answer.
@@ -152,7 +152,8 @@ impl Hub {
             if answer.response.status() == StatusCode::NOT_FOUND {
                 return Ok(None);
             }
-            let damaged = |why: String| HubError::Damaged { what: what.clone(), endpoint: self.endpoint.clone(), why };
+            let damaged =
+                |why: String| HubError::Damaged { what: what.clone(), endpoint: self.endpoint.to_string(), why };
             if answer.commit.as_ref() != Some(commit) {
                 let found = answer.commit.as_ref().map_or("no commit at all", Commit::as_str);
                 return Err(damaged(format!("it is of {found} and should be of {commit}")).into());

@@ -35,7 +35,7 @@ pub enum HubError {
     NoHome,
     /// A token would be read on its way.
     #[error("the token of HF_TOKEN would go unencrypted to `{0}`; use https, or unset HF_TOKEN")]
-    Unencrypted(Url),
+    Unencrypted(String),
     /// The client cannot be set up.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -45,7 +45,7 @@ pub enum HubError {
         /// The model or its file.
         what: String,
         /// The hub.
-        endpoint: Url,
+        endpoint: String,
         /// What happened, at the last attempt.
         why: String,
     },
@@ -58,7 +58,7 @@ pub enum HubError {
         /// The model.
         repository: Repository,
         /// The hub.
-        endpoint: Url,
+        endpoint: String,
         /// What the hub says.
         why: String,
     },
@@ -68,7 +68,7 @@ pub enum HubError {
         /// The model.
         repository: Repository,
         /// The hub.
-        endpoint: Url,
+        endpoint: String,
     },
     /// There is no such revision of it.
     #[error(
@@ -80,7 +80,7 @@ pub enum HubError {
         /// The revision.
         revision: String,
         /// The hub.
-        endpoint: Url,
+        endpoint: String,
     },
     /// A file came in another shape than the hub had said.
     #[error("{what} came damaged from `{endpoint}`: {why}; try again")]
@@ -88,7 +88,7 @@ pub enum HubError {
         /// The model's file.
         what: String,
         /// The hub.
-        endpoint: Url,
+        endpoint: String,
         /// What is wrong.
         why: String,
     },
@@ -162,7 +162,7 @@ impl Hub {
         }
         let here = is_this_machine(&endpoint);
         if token.is_some() && endpoint.scheme() != "https" && !here {
-            return Err(HubError::Unencrypted(endpoint));
+            return Err(HubError::Unencrypted(endpoint.into()));
         }
         if !endpoint.path().ends_with('/') {
             endpoint.set_path(&format!("{}/", endpoint.path()));
@@ -204,7 +204,7 @@ impl Hub {
         let answer = self.ask(Method::HEAD, url, repository, revision.as_str(), &what).await?;
         answer.commit.ok_or_else(|| HubError::Unreachable {
             what,
-            endpoint: self.endpoint.clone(),
+            endpoint: self.endpoint.to_string(),
             why: "its answer names no commit: it is no hub of models".to_owned(),
         })
     }
@@ -229,7 +229,7 @@ impl Hub {
         if !name::is_file_name(name) {
             return Err(HubError::Damaged {
                 what: format!("model `{repository}`"),
-                endpoint: self.endpoint.clone(),
+                endpoint: self.endpoint.to_string(),
                 why: format!("it names a file `{name}`, which is none of its folder"),
             });
         }
