@@ -11,13 +11,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use figures::rollouts::{plan, reply, rollout};
-use figures::{load, print_in};
+use figures::{load, load_granted, print_in};
 use gymkhana_episode::{EpisodeRecord, Seed};
 use gymkhana_rollout::{Difference, GenerateRequest, Rollout, ScriptedPolicy, Speaker};
-use gymkhana_sandbox::{Sandbox, SandboxConfig};
+use gymkhana_sandbox::{Quota, Sandbox, SandboxConfig};
 use gymkhana_store::{RunFolder, RunReader};
+use gymkhana_world::{Model, Outlet};
 
-const ENVIRONMENTS: [&str; 5] = ["word-problems", "frozen-lake", "tic-tac-toe", "kuhn-poker", "negotiation"];
+const ENVIRONMENTS: [&str; 6] = ["word-problems", "frozen-lake", "tic-tac-toe", "kuhn-poker", "negotiation", "booking"];
 const EPISODES: u64 = 10_000;
 /// Attempts at one task, scored together.
 const GROUP: u64 = 8;
@@ -46,14 +47,15 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let sandbox = Sandbox::new(&SandboxConfig::default())?;
-        let each = EPISODES / ENVIRONMENTS.len() as u64;
         let (mut different, mut equal, mut played, mut replayed) = (0_u64, 0_u64, 0.0, 0.0);
-        for name in ENVIRONMENTS {
+        for (place, name) in (0..).zip(ENVIRONMENTS) {
+            // All groups, shared out as evenly as they can be.
+            let episodes = (EPISODES / GROUP + place) / ENVIRONMENTS.len() as u64 * GROUP;
             let rollout = Arc::new(table(&sandbox, name).await?);
             let folder = tempfile::tempdir()?;
             let path = folder.path().join("run");
             let since = Instant::now();
-            record(&rollout, &path, each).await?;
+            record(&rollout, &path, episodes).await?;
             played += since.elapsed().as_secs_f64();
             let since = Instant::now();
             for (recorded, again) in again(&rollout, &path).await? {
@@ -73,10 +75,20 @@ fn main() -> Result<()> {
 
 /// An environment with the tools and rewards that go with it: all of the first party's.
 async fn table(sandbox: &Sandbox, name: &str) -> Result<Rollout> {
-    let (environment, calculator, answer) =
-        (load(sandbox, name)?, load(sandbox, "calculator")?, load(sandbox, "answer-match")?);
+    let (mut environment, calculator, answer) =
+        (load_granted(sandbox, name)?, load(sandbox, "calculator")?, load(sandbox, "answer-match")?);
+    if name == "booking" {
+        environment = environment.granting(Arc::new(guest()));
+    }
     let rewards = if name == "word-problems" { vec![&answer] } else { vec![] };
     rollout(&environment, &[&calculator], &rewards, 12, "environment.success").await
+}
+
+/// What plays the guest of a booking; a replay does not ask it.
+fn guest() -> Outlet {
+    let says = ["On monday.", "I beg your pardon?", "For 4, in the garden."].map(str::to_owned);
+    let quota = Quota { model_calls: 64, model_tokens: 100_000, http_requests: 0, tool_calls: 0 };
+    Outlet { model: Some(Model::Script(says.into()).into()), http: None, quota }
 }
 
 /// Plays so many episodes and writes their records.

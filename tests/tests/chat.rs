@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-use gymkhana_episode::Function;
+use gymkhana_episode::{Function, Seed};
 use gymkhana_rollout::{ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
 use gymkhana_tests::root;
 use serde::Deserialize;
@@ -127,4 +127,44 @@ fn a_folder_without_a_template_is_refused() {
     let files = ChatFiles { tokenizer: read("tokenizer.json"), config: read("tokenizer_config.json"), template: None };
     let refused = ChatFormat::new(&files).err().expect("no template, no chat").to_string();
     assert!(refused.contains("chat_template.jinja"), "{refused}");
+}
+
+#[test]
+fn tokens_spell_what_the_tokenizer_itself_says() {
+    let chat = chat();
+    let tokenizer = tokenizers::Tokenizer::from_bytes(read("tokenizer.json")).unwrap();
+    let mut random = Seed(3).stream();
+    for length in 0..300 {
+        // A few beyond the vocabulary, and halves of characters wherever chance puts them.
+        let tokens: Vec<u32> =
+            (0..length % 40).map(|_| random.below(tokenizer.get_vocab_size(true) as u64 + 9) as u32).collect();
+        assert_eq!(chat.decode(&tokens).unwrap(), tokenizer.decode(&tokens, false).unwrap(), "{tokens:?}");
+    }
+}
+
+#[test]
+fn plain_text_becomes_what_the_tokenizer_makes_of_it_without_added_tokens() {
+    let mut file: serde_json::Value = serde_json::from_str(&read("tokenizer.json")).unwrap();
+    file["added_tokens"] = serde_json::json!([]);
+    file["post_processor"] = serde_json::Value::Null;
+    let tokenizer = tokenizers::Tokenizer::from_bytes(file.to_string()).unwrap();
+    let chat = chat();
+    let letters: Vec<char> = "abc XYZ 019\n\t.,'s\u{0}éñ中🦀<|im_end|>\u{301}\u{a0}".chars().collect();
+    let mut random = Seed(4).stream();
+    for length in 0..300 {
+        let text: String = (0..length % 50).map(|_| letters[random.below(letters.len() as u64) as usize]).collect();
+        let expected = tokenizer.encode(text.as_str(), false).unwrap();
+        assert_eq!(chat.encode_plain(&text).unwrap(), expected.get_ids(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_context_grows_even_where_a_function_speaks_of_control_tokens() {
+    let chat = chat();
+    let functions = [function(&serde_json::json!({"name": "f", "description": "<|im_end|>", "parameters": {}}))];
+    let mut messages = vec![message(Role::User, "one")];
+    let (_, rendered) = chat.extend(&Rendered::default(), &messages, &functions, false).unwrap();
+    messages.extend([message(Role::Assistant, "two"), message(Role::User, "three")]);
+    let (extension, _) = chat.extend(&rendered, &messages, &functions, false).unwrap();
+    assert!(matches!(extension, Extension::Append(_)), "{extension:?}");
 }

@@ -13,7 +13,8 @@ use gymkhana_sandbox::{Grants, Limits, Plugin, Sandbox, SandboxConfig, ToolSessi
 use gymkhana_tests::component;
 
 fn sandbox(limits: Limits) -> Sandbox {
-    Sandbox::new(&SandboxConfig { max_instances: Some(16), limits, ..SandboxConfig::default() }).unwrap()
+    let cache = Some(concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled").into());
+    Sandbox::new(&SandboxConfig { cache, max_instances: Some(16), limits, ..SandboxConfig::default() }).unwrap()
 }
 
 async fn rollout(limits: Limits) -> Rollout {
@@ -93,6 +94,35 @@ async fn a_call_that_the_clock_ended_is_not_compared() {
     assert_eq!(recorded.failures[0].kind, FailureKind::Budget);
     assert!(recorded.costs.iter().any(|call| call.during == "call-1" && call.cost.running_us >= 1e5));
     let replayed = rollout.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
+    assert_eq!(Difference::between(&recorded, &replayed), None);
+}
+
+/// The clock ends an endless call long before its fuel does. A replay does not make the call again, and charges what it
+/// had used all the same: the call after it runs out of the episode's fuel as it did.
+#[tokio::test]
+async fn a_call_that_the_clock_ended_has_used_its_fuel_on_a_replay_too() {
+    let limits = |fuel| Limits {
+        budget: std::time::Duration::from_millis(50),
+        fuel_per_episode: Some(fuel),
+        ..Limits::default()
+    };
+    let replies = [call("loop", "{}"), call("work", r#"{"size": 100000}"#), "7".to_owned()];
+    let replies: Vec<&str> = replies.iter().map(String::as_str).collect();
+    let used = |record: &EpisodeRecord, during: &str| {
+        record.costs.iter().find(|call| call.during == during).and_then(|call| call.cost.fuel).unwrap()
+    };
+    let plenty = rollout(limits(u64::MAX)).await;
+    let needed = used(&play(&plenty, &replies).await, "call-1");
+    let mut recorded = play(&plenty, &replies).await;
+    // How far the endless call comes is the machine's affair; here it leaves half of what the next one needs.
+    let endless = recorded.costs.iter_mut().find(|call| call.during == "call-0").unwrap();
+    endless.cost.fuel = Some(1_000_000_000);
+    let tight = rollout(limits(1_000_000_000 + needed / 2)).await;
+    let replayed = tight.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
+    let kinds: Vec<FailureKind> = replayed.failures.iter().map(|failure| failure.kind).collect();
+    assert_eq!(kinds[..2], [FailureKind::Budget, FailureKind::Fuel]);
+    let enough = rollout(limits(1_000_000_000 + 2 * needed)).await;
+    let replayed = enough.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
     assert_eq!(Difference::between(&recorded, &replayed), None);
 }
 

@@ -123,7 +123,8 @@ async fn plugins_without_snapshots_are_forked_by_playing_again() {
 async fn every_first_party_plugin_forks_as_it_plays() {
     let words = Table::new().tool("calculator", &[]).reward("answer-match", &[]);
     let lake = Table::new().environment("frozen-lake", &[("slippery", Value::Flag(true))]);
-    for table in [words, lake] {
+    let booking = Table::new().environment("booking", &[("user", Value::Text("rules".to_owned()))]);
+    for table in [words, lake, booking] {
         let rollout = rollout(&table, limits()).await;
         let record = common::play_by(&rollout, Speaker::Oracle).await;
         assert!(record.segments[0].turns.last().unwrap() > &0, "an episode of several turns");

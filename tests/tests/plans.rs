@@ -14,8 +14,9 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use common::{Table, call, limits, rollout};
+use common::{Table, call, limits, rollout, rollout_in, sandbox};
 use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord, Phase, Sampled, Seed, TaskRef};
 use gymkhana_rollout::{
     Branch, Conversation, Difference, GenerateRequest, Generated, GroupPlan, Guided, Hopeless, Keep, Limits,
@@ -52,6 +53,37 @@ impl<F: Fn(&str, u64) -> (String, f32) + Send + Sync> Policy for Unsure<'_, F> {
 
     fn context(&self) -> usize {
         usize::MAX
+    }
+}
+
+/// Fails once, at this request, and is as the other in all else.
+struct FailsOnce<P> {
+    policy: P,
+    left: AtomicI64,
+}
+
+impl<P: Policy> Policy for FailsOnce<P> {
+    fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            return Box::pin(async { Err(PolicyError::Gone("as asked".to_owned())) });
+        }
+        self.policy.generate(request)
+    }
+
+    fn score(&self, request: ScoreRequest) -> PolicyFuture<'_, Sampled> {
+        self.policy.score(request)
+    }
+
+    fn can_score(&self) -> bool {
+        self.policy.can_score()
+    }
+
+    fn release(&self, conversation: Conversation) {
+        self.policy.release(conversation);
+    }
+
+    fn context(&self) -> usize {
+        self.policy.context()
     }
 }
 
@@ -188,6 +220,31 @@ async fn the_budget_goes_to_prefixes_whose_outcome_is_open() {
 }
 
 #[tokio::test]
+async fn an_episode_of_a_tree_that_the_model_failed_is_tried_again() {
+    let always = Branch { roots: 2, base: 5.0, ..Branch::default() };
+    for plan in [SamplingPlan::Branch(always), SamplingPlan::Prefixes(Prefixes { roots: 2, ..Prefixes::default() })] {
+        for (retries, lost) in [(0, 1), (1, 0)] {
+            let rollout = rollout_in(sandbox(), &guessing_table(), three_turns(), retries).await;
+            // Six episodes of three turns, of which branches share some.
+            for at in [0, 2, 5, 8, 11] {
+                let policy = Unsure { rollout: &rollout, say: |prompt: &str, chance| (guesses(prompt, chance), 1.0) };
+                let policy = FailsOnce { policy, left: AtomicI64::new(at) };
+                let records = rollout.run_plan(&group(6), &plan, Speaker::Policy(&policy)).await.unwrap();
+                let sound = records.iter().filter(|record| record.ending != Ending::Dropped);
+                let members: BTreeSet<u32> = sound.clone().map(|record| record.id.member).collect();
+                assert_eq!((members.len(), sound.count()), (6 - lost, 6 - lost), "{plan:?}, {retries}, {at}");
+                let again = records.iter().filter(|record| record.id.attempt == 1).count();
+                assert_eq!(again, retries as usize, "{plan:?}, {at}");
+                for record in &records {
+                    let parent = |fork: &gymkhana_episode::Fork| records.iter().any(|other| other.id == fork.parent);
+                    assert!(record.forks.iter().all(parent), "{plan:?}, {at}: a parent is not in the group");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_is_kept_of_an_oversampled_group_is_marked() {
     let rollout = rollout(&guessing_table(), Limits { turns: 2, ..limits() }).await;
     // Of three guesses two are right, and of three calls one fails.
@@ -245,14 +302,14 @@ async fn an_episode_without_hope_ends_early() {
     for (repeats, turns) in [(Some(2), 3), (None, 16)] {
         let hopeless = Hopeless { repeats, failed_calls: None };
         let rollout = rollout(&lake, Limits { hopeless, ..limits() }).await;
-        let records = play_plan(&rollout, &SamplingPlan::Groups, 1, |_, _| ("left".to_owned(), 1.0)).await;
+        let records = play_plan(&rollout, &SamplingPlan::Groups {}, 1, |_, _| ("left".to_owned(), 1.0)).await;
         let ending = if repeats.is_some() { Ending::Hopeless } else { Ending::TurnLimit };
         assert_eq!((records[0].ending, common::answers(&records[0]).len()), (ending, 0));
         assert_eq!(records[0].segments[0].turns.last(), Some(&(turns - 1)));
     }
     let hopeless = Hopeless { repeats: None, failed_calls: Some(2) };
     let rollout = rollout(&guessing_table(), Limits { hopeless, ..limits() }).await;
-    let records = play_plan(&rollout, &SamplingPlan::Groups, 1, |prompt, _| {
+    let records = play_plan(&rollout, &SamplingPlan::Groups {}, 1, |prompt, _| {
         let name = if prompt.matches("<|im_start|>a").count() == 2 { "state" } else { "failed" };
         (call(name, "{}"), 1.0)
     });
@@ -266,7 +323,7 @@ async fn a_group_may_have_a_turn_limit_of_its_own() {
     let rollout = rollout(&Table::new().environment("frozen-lake", &[]), limits()).await;
     let policy = Unsure { rollout: &rollout, say: |_: &str, _| ("left".to_owned(), 1.0) };
     let short = GroupPlan { turns: Some(3), ..group(1) };
-    let records = rollout.run_plan(&short, &SamplingPlan::Groups, Speaker::Policy(&policy)).await.unwrap();
+    let records = rollout.run_plan(&short, &SamplingPlan::Groups {}, Speaker::Policy(&policy)).await.unwrap();
     assert_eq!((records[0].ending, records[0].turn_limit), (Ending::TurnLimit, 3));
     let replayed = rollout.replay_group(&records).await.unwrap();
     assert_eq!(Difference::between(&records[0], &replayed[0]), None);

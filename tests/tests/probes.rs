@@ -127,7 +127,7 @@ async fn the_right_answer_is_scored_before_each_turn() {
     let found: Vec<f64> = readings(&record).into_iter().map(|reading| reading.unwrap().log_prob).collect();
     near(&found, &mean);
     let p: Vec<f64> = mean.iter().map(|mean| mean.exp()).collect();
-    near(&record.turn_rewards[0], &[2.0 * (p[1] - p[0]), 2.0 * (p[2] - p[1]), 0.0]);
+    near(&record.turn_gains[0], &[2.0 * (p[1] - p[0]), 2.0 * (p[2] - p[1]), 0.0]);
     assert_eq!(record.rewards, [0.0], "the whole is what rewards say");
     assert_replayed(&rollout, &record).await;
 }
@@ -154,14 +154,14 @@ async fn a_reply_is_scored_with_and_without_what_was_heard() {
         assert_eq!(rollout.chat().decode_reply(&with.continuation).unwrap(), reply);
         gains.push(f64::from(log_prob(with.prefix.len())) - f64::from(log_prob(without.prefix.len())));
     }
-    near(&record.turn_rewards[0], &[gains[0], gains[1], 0.0]);
+    near(&record.turn_gains[0], &[gains[0], gains[1], 0.0]);
     assert_eq!(readings(&record)[0], None);
     assert_replayed(&rollout, &record).await;
     // Other weights would say something else; a replay does not ask.
     let mut other = record.clone();
     other.policy_turns[1].reading = Some(Reading { log_prob: -1.0, without: Some(-3.0) });
     let replayed = rollout.replay_group(std::slice::from_ref(&other)).await.unwrap();
-    near(&replayed[0].turn_rewards[0], &[2.0, gains[1], 0.0]);
+    near(&replayed[0].turn_gains[0], &[2.0, gains[1], 0.0]);
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn forks_ask_the_policy_for_what_comes_after_them() {
     let forks = rollout.fork_recorded(&record, 1, vec![plan(1, 9)], Speaker::Policy(&policy)).await.unwrap();
     assert_eq!(readings(&forks[0]), readings(&record));
     assert_eq!(policy.scored.lock().unwrap().len(), 2, "the first turn's number is taken over");
-    assert_eq!(forks[0].turn_rewards, record.turn_rewards);
+    assert_eq!(forks[0].turn_gains, record.turn_gains);
     assert_replayed(&rollout, &forks[0]).await;
 }
 

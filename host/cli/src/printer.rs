@@ -23,7 +23,7 @@ pub struct Printer {
     terminal: bool,
     /// The bar that was shown last; until it is finished it makes room for lines.
     bar: Arc<Mutex<Option<ProgressBar>>>,
-    waits: Waits,
+    pub(crate) waits: Waits,
     /// Why a result could not be printed, if one could not.
     unprinted: Arc<Mutex<Option<Error>>>,
 }
@@ -122,11 +122,11 @@ impl Printer {
 
 /// What is waited for, in words.
 #[derive(Clone, Default)]
-struct Waits(Arc<Mutex<String>>);
+pub(crate) struct Waits(Arc<Mutex<String>>);
 
 impl Waits {
     /// As it stands behind a message.
-    fn behind(&self) -> String {
+    pub(crate) fn behind(&self) -> String {
         let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if text.is_empty() { String::new() } else { format!("; {text}") }
     }

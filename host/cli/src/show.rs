@@ -75,10 +75,11 @@ fn show_episode(record: &EpisodeRecord, printer: &Printer) {
     }
     let rewards: Vec<String> = record.rewards.iter().map(ToString::to_string).collect();
     printer.result(line("reward", &rewards.join(", ")));
-    if record.turn_rewards.iter().flatten().any(|reward| *reward != 0.0) {
-        let seat = |rewards: &Vec<f64>| rewards.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let seats: Vec<String> = record.turn_rewards.iter().map(seat).collect();
-        printer.result(line("by turns", &seats.join("; ")));
+    for (name, by_seat) in [("by turns", &record.turn_rewards), ("gains", &record.turn_gains)] {
+        if by_seat.iter().flatten().any(|reward| *reward != 0.0) {
+            let seat = |rewards: &Vec<f64>| rewards.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            printer.result(line(name, &by_seat.iter().map(seat).collect::<Vec<_>>().join("; ")));
+        }
     }
     printer.result(line("success", if record.success { "yes" } else { "no" }));
     for (name, facts) in [("facts", &record.extras), ("privileged", &record.privileged), ("tool views", &record.views)]

@@ -141,3 +141,34 @@ fn wrong_grants() {
     }
     insta::assert_snapshot!("wrong-grants", told);
 }
+
+/// `examples/booking.toml` is only smaller here; its guest is played by rules first, then by a script.
+#[test]
+fn the_example_of_a_simulated_user_is_a_sound_run_file() {
+    let example = fs::read_to_string(gymkhana_tests::root().join("examples/booking.toml")).expect("an example");
+    let smaller = [
+        "policy.tiny={ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 768 }",
+        "limits.reply_tokens=16",
+        "evaluation.tasks=4",
+        "stages.sft.steps=2",
+        "stages.sft.batch=4",
+        "stages.rl.steps=1",
+        "stages.rl.groups=2",
+        "stages.rl.group_size=2",
+    ];
+    for by_model in [false, true] {
+        let desk = Desk::with_run_file(&example);
+        let user = ["environment.options.user=\"model\"", "models.guest.script=[\"In the garden.\"]"];
+        let user = user.into_iter().filter(|_| by_model);
+        let sets: Vec<&str> = smaller.into_iter().chain(user).flat_map(|set| ["--set", set]).collect();
+        desk.run("plugins/booking.wasm", &sets).succeeded();
+        let episodes = desk.episodes();
+        let asked = episodes.iter().filter(|episode| !episode.exchanges.is_empty()).count();
+        assert_eq!(asked > 0, by_model);
+        let replayed = desk.host(&["replay", "out"]).succeeded();
+        assert!(replayed.ends_with(&format!("every byte equal: {}\n", episodes.len())), "{replayed}");
+        let refused =
+            desk.run("plugins/booking.wasm", &[&sets[..], &["--set", "plugins={}", "--set", "models={}"]].concat());
+        assert!(refused.mistake("no grant").contains("`model = \"NAME\"`"), "{refused:?}");
+    }
+}

@@ -151,7 +151,7 @@ fn run_files() {
         ("an unknown kind of stage", "stages.rl.kind=lr"),
         ("an unknown algorithm", "stages.rl.algorithm=gpro"),
         ("an unknown flag of the algorithm", "stages.rl.settings={ clip = 0.1 }"),
-        ("a flag out of range", "stages.rl.settings={ clip_low = 2.0 }"),
+        ("a flag out of range", "stages.rl.settings={ surrogate = { low = 2.0 } }"),
         ("a flag that nothing uses", "stages.rl.settings={ constant_tokens = 9 }"),
         ("a setting that nothing uses", "stages.sft.optimizer={ total_steps = 9 }"),
         ("settings that contradict each other", "policy.checkpoint=somewhere"),
@@ -227,6 +227,12 @@ fn seats() {
         ("a checkpoint for the oracle", TIC_TAC_TOE, &["seats.o={ policy = \"oracle\", checkpoint = \"somewhere\" }"]),
         ("a checkpoint for a shared seat", TIC_TAC_TOE, &["seats.o.checkpoint=somewhere"]),
         ("no seat for the policy", TIC_TAC_TOE, &["seats.o.policy=oracle", "seats.x.policy=separate"]),
+        (
+            "a plan of trees under deterministic",
+            TIC_TAC_TOE,
+            &["deterministic=true", "stages.rl.plan={ kind = \"branch\", roots = 2 }"],
+        ),
+        ("a key of another plan", TIC_TAC_TOE, &["stages.rl.plan={ kind = \"groups\", roots = 2 }"]),
         ("no oracle", "plugins/guest-two-seats.wasm", &["seats.left.policy=oracle", "environment.options={}"]),
     ] {
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();

@@ -136,6 +136,20 @@ fn frozen_seats_keep_the_weights_that_they_were_given() {
         assert!(values.get("o/loss").is_none() && values["o/reward"].is_number());
     }
     assert_ne!(versions(&records, 3, 0), versions(&records, 0, 0), "the policy itself has learnt");
+    // Another model in its folder is another run.
+    let template = trained.join("chat_template.jinja");
+    let kept = fs::read(&template).expect("a file of the model");
+    fs::write(&template, [&kept[..], b"{# changed #}"].concat()).expect("changed");
+    let changed = desk.run(TIC_TAC_TOE, &["--resume"]);
+    assert!(changed.mistake("changed").contains("seats.o"), "{changed:?}");
+    let weights = trained.join("config.json");
+    fs::write(&template, &kept).expect("restored");
+    let config = fs::read_to_string(&weights).expect("a file of the model");
+    fs::write(&weights, format!("{config} ")).expect("changed");
+    let changed = desk.run(TIC_TAC_TOE, &["--resume"]);
+    assert!(changed.mistake("changed").contains("seats.o"), "{changed:?}");
+    fs::write(&weights, config).expect("restored");
+    desk.run(TIC_TAC_TOE, &["--resume"]).succeeded();
     // The weights that the run began with are there when it began with a checkpoint.
     let from = SMALL_GAME.replace("tiny = {", &format!("checkpoint = \"{}\" # {{", trained.display()));
     let desk = Desk::with_run_file(&format!("{from}\n[seats.o]\npolicy = \"frozen\"\n"));
@@ -177,7 +191,7 @@ fn the_oracle_takes_a_seat_and_nobody_learns_its_tokens() {
 fn every_game_is_trained_on_and_replayed() {
     for (game, environment) in [
         ("tic-tac-toe", "{ options = { opening = 3, first = \"alternate\" } }"),
-        ("kuhn-poker", "{ held_out = \"train\", options = { alpha = 0.1 } }"),
+        ("kuhn-poker", "{ options = { alpha = 0.1 } }"),
         ("negotiation", "{ options = { turns = 4 } }"),
     ] {
         let desk = Desk::with_run_file(SMALL_GAME);

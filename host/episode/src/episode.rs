@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The number of this record's shape. It grows with every change that an older reader would misread.
-pub const EPISODE_SCHEMA: u32 = 4;
+pub const EPISODE_SCHEMA: u32 = 5;
 
 /// The functions that one seat may call, of the environment and of the tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,6 +79,7 @@ pub struct EpisodeRecord {
     /// The most turns that a seat was allowed.
     pub turn_limit: u32,
     /// The hint that it was shown from an attempt that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub guidance: Option<Content>,
     /// The training step that rewards were told.
     pub training_step: u64,
@@ -101,15 +102,18 @@ pub struct EpisodeRecord {
     /// Each tool's final view, as `tool.field`.
     pub views: Vec<NamedValue>,
     /// The environment's hint for another attempt, if it gives any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Content>,
     /// What each reward plugin said.
     pub scores: Vec<PluginScore>,
     /// Each seat's reward as the run assembled it: what is trained on.
     pub rewards: Vec<f64>,
     /// For each seat a reward of each of its turns: what of the rewards belongs to single turns, weighted and gated as
-    /// the whole is. It is a part of the whole, told once more with its place; what the run's probe found that a turn
-    /// gained is added here alone.
+    /// the whole is. It is a part of the whole, told once more with its place.
     pub turn_rewards: Vec<Vec<f64>>,
+    /// For each seat what each of its turns gained, as the run's probe found: no part of the rewards. Empty without a
+    /// probe.
+    pub turn_gains: Vec<Vec<f64>>,
     /// Whether the run's success rule holds.
     pub success: bool,
     /// Whether the group's sampling plan chose it to be trained on.
@@ -138,6 +142,7 @@ impl EpisodeRecord {
         self.scores.clear();
         self.rewards.clear();
         self.turn_rewards.clear();
+        self.turn_gains.clear();
         self.success = false;
         self.failures.retain(|failure| !matches!(failure.at, Boundary::Reward(_)));
         self.exchanges.retain(|exchange| !matches!(exchange.at, Boundary::Reward(_)));

@@ -8,6 +8,7 @@ pub struct Reading {
     /// The right answer's before the turn, or the turn's own reply's.
     pub log_prob: f64,
     /// The reply's where what was heard since the reply before it is hidden; none of an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub without: Option<f64>,
 }
 
@@ -23,8 +24,10 @@ pub struct PolicyTurn {
     /// How many steps the environment had made before it.
     pub steps: u32,
     /// What the run's probe found in this turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reading: Option<Reading>,
     /// What the policy wrote for itself when its context was to begin anew. Such a reply is no action: it stands in no
     /// transcript, and rewards do not see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -6,17 +6,20 @@
 //! tokens, and what belongs into the placeholders by a tokenizer that has none.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use minijinja::Environment;
 use serde_json::{Value as Json, json};
-use tokenizers::Tokenizer;
+use tokenizers::{Model, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer};
 
 use gymkhana_episode::Function;
 
-use crate::template::{self, Placeholders};
+use crate::look::{Kept, Offer, Offers};
+use crate::spelling::Spelling;
+use crate::template::{self, Placeholders, placeholder};
 
 /// Who speaks in a conversation, from the policy's point of view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// The run's instructions.
     System,
@@ -114,11 +117,16 @@ pub struct ChatFormat {
     bos_token: String,
     eos_token: String,
     stop: Vec<u32>,
+    /// What tokens spell, where a table can say it.
+    spelling: Option<Spelling>,
+    offers: Offers,
+    /// The tokens of the template's own pieces.
+    pieces: Kept<String, Arc<[u32]>>,
 }
 
 /// What a conversation looked like when it was last put into tokens.
 #[derive(Debug, Clone, Default)]
-pub struct Rendered(String);
+pub struct Rendered(Arc<str>);
 
 /// The tokens by which a context grows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,6 +151,7 @@ impl ChatFormat {
         without["added_tokens"] = json!([]);
         without["post_processor"] = Json::Null;
         let plain = build(&without).map_err(malformed)?;
+        let spelling = Spelling::of(&control, &tokenizer);
         let added = control.get_added_tokens_decoder();
         let source = files.template.as_deref().or_else(|| config["chat_template"].as_str());
         let source = source.ok_or(ChatError::NoTemplate)?.to_owned();
@@ -156,6 +165,9 @@ impl ChatFormat {
             bos_token: template::token_text(&config, "bos_token"),
             eos_token: template::token_text(&config, "eos_token"),
             stop: Vec::new(),
+            spelling,
+            offers: Offers::default(),
+            pieces: Kept::default(),
         };
         format.stop = format.find_stop()?;
         Ok(format)
@@ -180,9 +192,10 @@ impl ChatFormat {
         functions: &[Function],
         sampled_stop: bool,
     ) -> Result<(Extension, Rendered), ChatError> {
-        let mut placeholders = Placeholders::default();
-        let text = self.render(messages, functions, true, &mut placeholders)?;
-        let extension = match text.strip_prefix(before.0.as_str()) {
+        let offer = self.offers.of(functions, &self.control_texts);
+        let (roles, placeholders) = speakers(&offer, messages);
+        let text = offer.looks.get(&roles[..], || Ok(self.render(&offer, &roles, true)?.into()))?;
+        let extension = match text.strip_prefix(&*before.0) {
             Some(grown) if !before.0.is_empty() => match placeholders.strip_leading(grown) {
                 Some(tail) => {
                     let mut tokens = self.encode(tail, &placeholders)?;
@@ -215,6 +228,9 @@ impl ChatFormat {
     /// # Errors
     /// If the tokenizer does not know a token.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, ChatError> {
+        if let Some(spelling) = &self.spelling {
+            return Ok(spelling.text(tokens));
+        }
         self.control.decode(tokens, false).map_err(|error| ChatError::Tokenize(error.to_string()))
     }
 
@@ -260,18 +276,18 @@ impl ChatFormat {
     /// # Errors
     /// If the tokenizer refuses the text, or would forge a control token.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, ChatError> {
-        let tokens = encode_with(&self.plain, text)?;
+        let tokens = plain_tokens(&self.plain, text).map_err(|error| ChatError::Tokenize(error.to_string()))?;
         match tokens.iter().find(|token| self.control_ids.contains(token)) {
             Some(forged) => Err(ChatError::Forged(*forged)),
             None => Ok(tokens),
         }
     }
 
-    fn encode(&self, text: &str, placeholders: &Placeholders) -> Result<Vec<u32>, ChatError> {
+    fn encode(&self, text: &str, placeholders: &Placeholders<'_>) -> Result<Vec<u32>, ChatError> {
         let mut tokens = Vec::new();
         for piece in placeholders.split(text) {
             match piece {
-                template::Piece::Own(own) => tokens.extend(encode_with(&self.control, own)?),
+                template::Piece::Own(own) => tokens.extend_from_slice(&self.own_tokens(own)?),
                 template::Piece::Outside(outside) => tokens.extend(self.encode_plain(outside)?),
                 template::Piece::Sampled(sampled) => tokens.extend(sampled),
             }
@@ -279,39 +295,22 @@ impl ChatFormat {
         Ok(tokens)
     }
 
-    fn render<'m>(
-        &self,
-        messages: impl IntoIterator<Item = &'m Message>,
-        functions: &[Function],
-        prompt: bool,
-        placeholders: &mut Placeholders,
-    ) -> Result<String, ChatError> {
-        let messages: Vec<Json> = messages
-            .into_iter()
-            .map(|message| {
-                let content = match message.role {
-                    Role::Assistant => placeholders.put_reply(message.text.clone(), message.tokens.clone()),
-                    _ => placeholders.put(message.text.clone()),
-                };
-                json!({"role": message.role.name(), "content": content})
-            })
-            .collect();
-        let tools: Vec<Json> = functions
-            .iter()
-            .map(|function| {
-                let parameters = serde_json::from_str(&function.parameters).unwrap_or_else(|_| json!({}));
-                let about = json!({
-                    "name": function.name, "description": function.description, "parameters": parameters,
-                });
-                json!({"type": "function", "function": placeholders.guard(about, &self.control_texts)})
-            })
+    /// The tokens of a piece that the template wrote.
+    fn own_tokens(&self, own: &str) -> Result<Arc<[u32]>, ChatError> {
+        self.pieces.get(own, || Ok(encode_with(&self.control, own)?.into()))
+    }
+
+    /// The look of a conversation; with `prompt`, up to where the policy may speak.
+    fn render(&self, offer: &Offer, roles: &[Role], prompt: bool) -> Result<String, ChatError> {
+        let messages: Vec<Json> = (offer.texts.len()..)
+            .zip(roles)
+            .map(|(number, role)| json!({"role": role.name(), "content": placeholder(number)}))
             .collect();
         let template = self.environment.get_template(template::NAME).map_err(ChatError::Render)?;
-        let tools = if tools.is_empty() { Json::Null } else { Json::Array(tools) };
         template
             .render(minijinja::context! {
                 messages => minijinja::Value::from_serialize(&messages),
-                tools => minijinja::Value::from_serialize(&tools),
+                tools => minijinja::Value::from_serialize(&offer.tools),
                 add_generation_prompt => prompt,
                 bos_token => self.bos_token,
                 eos_token => self.eos_token,
@@ -321,10 +320,11 @@ impl ChatFormat {
 
     /// What the template puts behind a reply: its first token ends the policy's turn.
     fn find_stop(&self) -> Result<Vec<u32>, ChatError> {
-        let mut placeholders = Placeholders::default();
         let question = Message::of_text(Role::User, "?");
         let reply = Message::of_text(Role::Assistant, "!");
-        let text = self.render(&[question, reply], &[], false, &mut placeholders)?;
+        let offer = Offer::new(&[], &[]);
+        let (roles, placeholders) = speakers(&offer, [&question, &reply]);
+        let text = self.render(&offer, &roles, false)?;
         let tail = placeholders.after_last(&text).ok_or(ChatError::NoReply)?;
         let first = self.encode(tail, &placeholders)?.first().copied();
         let eos = self.control.token_to_id(&self.eos_token);
@@ -343,6 +343,24 @@ pub enum ReplyPiece<'a> {
     Plain(&'a str),
 }
 
+/// Who speaks, and what belongs into the placeholders: first the functions' texts, then the messages'.
+fn speakers<'a, 'm: 'a>(
+    offer: &'a Offer,
+    messages: impl IntoIterator<Item = &'m Message>,
+) -> (Vec<Role>, Placeholders<'a>) {
+    let mut placeholders = Placeholders::default();
+    offer.texts.iter().for_each(|text| placeholders.put(text));
+    let mut roles = Vec::new();
+    for message in messages {
+        match message.role {
+            Role::Assistant => placeholders.put_reply(&message.text, &message.tokens),
+            Role::System | Role::User | Role::Tool => placeholders.put(&message.text),
+        }
+        roles.push(message.role);
+    }
+    (roles, placeholders)
+}
+
 fn build(tokenizer: &Json) -> Result<Tokenizer, String> {
     Tokenizer::from_bytes(tokenizer.to_string()).map_err(|error| error.to_string())
 }
@@ -350,6 +368,21 @@ fn build(tokenizer: &Json) -> Result<Tokenizer, String> {
 fn encode_with(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, ChatError> {
     let encoding = tokenizer.encode_fast(text, false).map_err(|error| ChatError::Tokenize(error.to_string()))?;
     Ok(encoding.get_ids().to_vec())
+}
+
+/// The tokens of a text under a tokenizer without added tokens: what its `encode` gives, less the strings and offsets
+/// that come with each token there and take most of the time.
+fn plain_tokens(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, tokenizers::Error> {
+    let mut pieces = PreTokenizedString::from(text);
+    if let Some(normalizer) = tokenizer.get_normalizer() {
+        pieces.normalize(|piece| normalizer.normalize(piece))?;
+    }
+    if let Some(splitter) = tokenizer.get_pre_tokenizer() {
+        splitter.pre_tokenize(&mut pieces)?;
+    }
+    pieces.tokenize(|piece| tokenizer.get_model().tokenize(piece.get()))?;
+    let splits = pieces.get_splits(OffsetReferential::Original, OffsetType::None);
+    Ok(splits.into_iter().filter_map(|(_, _, tokens)| tokens.as_ref()).flatten().map(|token| token.id).collect())
 }
 
 fn parse(text: &str, file: &'static str) -> Result<Json, ChatError> {

@@ -122,6 +122,7 @@ fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeR
         scores: vec![],
         rewards: vec![],
         turn_rewards: vec![],
+        turn_gains: vec![],
         success: false,
         failures,
         exchanges: vec![],

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use gymkhana_episode::{Boundary, Ending, EpisodeRecord, Exchange, Failure, Reading};
+use gymkhana_episode::{Boundary, CallCost, Cost, Ending, EpisodeRecord, Exchange, Failure, Reading};
 
 /// During which call an oracle failed.
 pub(crate) const ADVISE: &str = "advise";
@@ -13,6 +13,8 @@ pub(crate) const ADVISE: &str = "advise";
 #[derive(Debug, Clone, Default)]
 pub struct Injected {
     failures: Vec<Failure>,
+    /// What the calls that ended in them had used.
+    costs: Vec<CallCost>,
     /// What plugins were answered, and whether in a call that is not made again.
     exchanges: Vec<(Exchange, bool)>,
     /// How many turns were taken in the recorded episode; none for one that is played.
@@ -29,14 +31,14 @@ impl Injected {
     pub fn of(record: &EpisodeRecord) -> Self {
         let injected = |failure: &&Failure| failure.kind.depends_on_time() || failure.during == ADVISE;
         let failures: Vec<Failure> = record.failures.iter().filter(injected).cloned().collect();
-        let skipped = |exchange: &Exchange| {
-            let here = |failure: &Failure| failure.at == exchange.at && failure.during == exchange.during;
-            exchange.during == ADVISE || failures.iter().any(here)
-        };
+        let failed = |at: &Boundary, during: &str| failures.iter().any(|one| one.at == *at && one.during == during);
+        let skipped = |exchange: &Exchange| exchange.during == ADVISE || failed(&exchange.at, &exchange.during);
+        let costs = record.costs.iter().filter(|call| failed(&call.at, &call.during)).cloned().collect();
         let exchanges = record.exchanges.iter().map(|exchange| (exchange.clone(), skipped(exchange))).collect();
         let readings = record.policy_turns.iter().filter_map(|turn| Some(((turn.seat, turn.turn), turn.reading?)));
         Self {
             failures,
+            costs,
             exchanges,
             turns: Some(turns_taken(record)),
             out_of_time: record.ending == Ending::TimeLimit,
@@ -52,6 +54,11 @@ impl Injected {
     /// The failure that was recorded here, if it is to be injected.
     pub(crate) fn failure(&self, at: &Boundary, during: &str) -> Option<Failure> {
         self.failures.iter().find(|failure| failure.at == *at && failure.during == during).cloned()
+    }
+
+    /// What the call had used whose recorded failure is injected here.
+    pub(crate) fn cost(&self, at: &Boundary, during: &str) -> Option<Cost> {
+        self.costs.iter().find(|call| call.at == *at && call.during == during).map(|call| call.cost)
     }
 
     /// What this plugin is answered, in order; none where the world itself is asked. What stands beside an exchange says

@@ -260,13 +260,14 @@ impl Rollout {
         Ok((!tokens.is_empty()).then(|| Answer { lead, tokens: tokens.into() }))
     }
 
-    /// Adds to the rewards of turns what the probe found that they gained.
+    /// Writes down what the probe found that turns gained.
     pub(crate) fn add_gains(&self, record: &mut EpisodeRecord) {
         let Some(probe) = &self.probe else { return };
-        for (seat, rewards) in (0..).zip(&mut record.turn_rewards) {
+        record.turn_gains = record.turn_rewards.iter().map(|turns| vec![0.0; turns.len()]).collect();
+        for (seat, found) in (0..).zip(&mut record.turn_gains) {
             for (turn, gain) in gains(record.policy_turns.iter().filter(|turn| turn.seat == seat)) {
-                if let Some(reward) = rewards.get_mut(turn as usize) {
-                    *reward += probe.weight() * gain;
+                if let Some(place) = found.get_mut(turn as usize) {
+                    *place = probe.weight() * gain;
                 }
             }
         }

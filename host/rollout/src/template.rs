@@ -12,17 +12,17 @@ const CLOSE: char = '\u{F8F1}';
 
 /// The texts that belong into a rendered template's placeholders.
 #[derive(Debug, Default)]
-pub(crate) struct Placeholders {
-    texts: Vec<Entry>,
+pub(crate) struct Placeholders<'a> {
+    texts: Vec<Entry<'a>>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    text: String,
+struct Entry<'a> {
+    text: &'a str,
     /// The policy said it, so that it is in the segment as tokens already.
     reply: bool,
     /// Those tokens, where they are known.
-    tokens: Vec<u32>,
+    tokens: &'a [u32],
 }
 
 /// A piece of a rendered template.
@@ -35,48 +35,49 @@ pub(crate) enum Piece<'a> {
     Sampled(&'a [u32]),
 }
 
-impl Placeholders {
-    /// Keeps a text and gives the placeholder that stands for it.
-    pub(crate) fn put(&mut self, text: String) -> String {
-        self.enter(Entry { text, reply: false, tokens: vec![] })
+/// The placeholder of this number.
+pub(crate) fn placeholder(number: usize) -> String {
+    format!("{OPEN}{number}{CLOSE}")
+}
+
+/// Replaces the strings of a JSON value that contain a control token's text or look like a placeholder, and keeps them
+/// in `texts`. A template prints them as JSON, so what is kept is the string's JSON form.
+pub(crate) fn guard(value: Json, controls: &[String], texts: &mut Vec<String>) -> Json {
+    match value {
+        Json::String(text) => Json::String(guard_text(text, controls, texts)),
+        Json::Array(items) => items.into_iter().map(|item| guard(item, controls, texts)).collect(),
+        Json::Object(map) => map
+            .into_iter()
+            .map(|(key, item)| (guard_text(key, controls, texts), guard(item, controls, texts)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        other => other,
+    }
+}
+
+fn guard_text(text: String, controls: &[String], texts: &mut Vec<String>) -> String {
+    let harmless = !text.contains([OPEN, CLOSE]) && !controls.iter().any(|control| text.contains(control.as_str()));
+    if harmless {
+        return text;
+    }
+    let quoted = Json::String(text).to_string();
+    texts.push(quoted[1..quoted.len() - 1].to_owned());
+    placeholder(texts.len() - 1)
+}
+
+impl<'a> Placeholders<'a> {
+    /// Keeps a text for the next placeholder.
+    pub(crate) fn put(&mut self, text: &'a str) {
+        self.texts.push(Entry { text, reply: false, tokens: &[] });
     }
 
     /// As `put`, for what the policy said. Its tokens stand for the text, unless there are none.
-    pub(crate) fn put_reply(&mut self, text: String, tokens: Vec<u32>) -> String {
-        self.enter(Entry { text, reply: true, tokens })
-    }
-
-    fn enter(&mut self, entry: Entry) -> String {
-        self.texts.push(entry);
-        format!("{OPEN}{}{CLOSE}", self.texts.len() - 1)
-    }
-
-    /// Replaces the strings of a JSON value that contain a control token's text or look like a placeholder.
-    /// A template prints them as JSON, so what is kept is the string's JSON form.
-    pub(crate) fn guard(&mut self, value: Json, controls: &[String]) -> Json {
-        match value {
-            Json::String(text) => Json::String(self.guard_text(text, controls)),
-            Json::Array(items) => items.into_iter().map(|item| self.guard(item, controls)).collect(),
-            Json::Object(map) => map
-                .into_iter()
-                .map(|(key, item)| (self.guard_text(key, controls), self.guard(item, controls)))
-                .collect::<serde_json::Map<_, _>>()
-                .into(),
-            other => other,
-        }
-    }
-
-    fn guard_text(&mut self, text: String, controls: &[String]) -> String {
-        let harmless = !text.contains([OPEN, CLOSE]) && !controls.iter().any(|control| text.contains(control.as_str()));
-        if harmless {
-            return text;
-        }
-        let quoted = Json::String(text).to_string();
-        self.put(quoted[1..quoted.len() - 1].to_owned())
+    pub(crate) fn put_reply(&mut self, text: &'a str, tokens: &'a [u32]) {
+        self.texts.push(Entry { text, reply: true, tokens });
     }
 
     /// The rendered text in pieces.
-    pub(crate) fn split<'a>(&'a self, text: &'a str) -> Vec<Piece<'a>> {
+    pub(crate) fn split<'t>(&'t self, text: &'t str) -> Vec<Piece<'t>> {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some((before, index, after)) = next_placeholder(rest) {
@@ -84,8 +85,8 @@ impl Placeholders {
                 pieces.push(Piece::Own(before));
             }
             match self.texts.get(index) {
-                Some(entry) if !entry.tokens.is_empty() => pieces.push(Piece::Sampled(&entry.tokens)),
-                Some(entry) if !entry.text.is_empty() => pieces.push(Piece::Outside(&entry.text)),
+                Some(entry) if !entry.tokens.is_empty() => pieces.push(Piece::Sampled(entry.tokens)),
+                Some(entry) if !entry.text.is_empty() => pieces.push(Piece::Outside(entry.text)),
                 _ => {}
             }
             rest = after;
@@ -97,14 +98,14 @@ impl Placeholders {
     }
 
     /// What follows a reply's placeholder, if `text` starts with one.
-    pub(crate) fn strip_leading<'a>(&self, text: &'a str) -> Option<&'a str> {
+    pub(crate) fn strip_leading<'t>(&self, text: &'t str) -> Option<&'t str> {
         let (before, index, after) = next_placeholder(text)?;
         (before.is_empty() && self.texts.get(index)?.reply).then_some(after)
     }
 
     /// What follows the last placeholder of `text`.
-    pub(crate) fn after_last<'a>(&self, text: &'a str) -> Option<&'a str> {
-        let last = format!("{OPEN}{}{CLOSE}", self.texts.len().checked_sub(1)?);
+    pub(crate) fn after_last<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let last = placeholder(self.texts.len().checked_sub(1)?);
         text.split_once(&last).map(|(_, tail)| tail)
     }
 }

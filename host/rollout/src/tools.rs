@@ -236,6 +236,7 @@ impl Session {
 
     /// Answers one call; what goes wrong at it is in the answer.
     pub(crate) async fn answer(&mut self, call: &Call) -> ToolAnswer {
+        let injected = self.injected.cost(&self.boundary(), &call.id);
         let (answer, cost) = self.try_call(call).await;
         let cost = cost.map(|cost| self.cost(&call.id, cost));
         let exchanges = self.heard(&call.id);
@@ -247,6 +248,10 @@ impl Session {
         if lost {
             if let Some(failed) = self.live.take() {
                 self.spent = failed.spent();
+            }
+            if let Some(recorded) = injected {
+                // It is not made again, but later calls have as little fuel left as they had.
+                self.spent.fuel += recorded.fuel.unwrap_or(0);
             }
             self.restarts += 1;
         }

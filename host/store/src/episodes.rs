@@ -1,13 +1,14 @@
 //! Stores episodes: first in a journal, then in immutable Parquet parts, each exactly once.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord};
 
 use crate::StoreError;
+use crate::entry::Entry;
 use crate::journal::Journal;
-use crate::part::{is_even, read_part, write_part};
+use crate::part::{read_part, write_part};
 use crate::reader::{EpisodeReader, journal_path, part_path};
 
 /// The episodes of a run, for writing.
@@ -18,7 +19,7 @@ pub struct EpisodeStore {
     /// What is appended goes here; none between a commit and the next append.
     journal: Option<Journal>,
     torn_bytes: u64,
-    /// A part takes no more episodes than this many bytes of JSON, but for a single one.
+    /// A part takes no more episodes than this many bytes of the journal, but for a single one.
     part_bytes: u64,
 }
 
@@ -69,16 +70,14 @@ impl EpisodeStore {
         if self.stored.contains(record.id) {
             return Ok(false);
         }
-        if !record.segments.iter().all(is_even) {
-            return Err(StoreError::Unstorable(record.id, "the columns of a segment are not of one length"));
-        }
+        let entry = Entry::new(record)?;
         let journal = match &mut self.journal {
             Some(journal) => journal,
             none => none.insert(Journal::open(&journal_path(&self.folder, self.stored.next_number()), None)?),
         };
-        journal.append(record)?;
+        journal.append(&entry)?;
         self.stored.ids.insert(record.id);
-        self.stored.journalled.push(record.clone());
+        self.stored.journalled.push(entry);
         Ok(true)
     }
 
@@ -101,10 +100,10 @@ impl EpisodeStore {
         while !self.stored.journalled.is_empty() {
             let number = self.stored.next_number();
             let path = part_path(&self.folder, number);
-            let count = fitting(&self.stored.journalled, self.part_bytes, journal.path())?;
+            let count = fitting(&self.stored.journalled, self.part_bytes);
             write_part(&path, &self.stored.journalled[..count])?;
             // From here on the part holds the episodes; in a journal that outlives a crash they are seen to be no news.
-            let ids = self.stored.journalled.drain(..count).map(|record| record.id).collect();
+            let ids = self.stored.journalled.drain(..count).map(|entry| entry.record.id).collect();
             self.stored.parts.push((number, ids));
             written.push(path);
         }
@@ -130,6 +129,7 @@ impl EpisodeStore {
             let path = part_path(&self.folder, *number);
             let mut kept = read_part(&path)?;
             kept.retain(|record| !gone(&record.id));
+            let kept = kept.iter().map(Entry::new).collect::<Result<Vec<_>, _>>()?;
             if kept.is_empty() { remove(&path)? } else { write_part(&path, &kept)? }
         }
         self.stored = EpisodeReader::open(&self.folder)?;
@@ -137,30 +137,13 @@ impl EpisodeStore {
     }
 }
 
-/// How many of the first records a part takes: at least one, and then as many as stay within `limit` bytes of JSON.
-fn fitting(records: &[EpisodeRecord], limit: u64, journal: &Path) -> Result<usize, StoreError> {
-    let mut bytes = Counter(0);
-    for (count, record) in records.iter().enumerate() {
-        serde_json::to_writer(&mut bytes, record).map_err(|source| StoreError::json(journal, source))?;
-        if bytes.0 > limit && count > 0 {
-            return Ok(count);
-        }
-    }
-    Ok(records.len())
-}
-
-/// Takes what is written for its length alone.
-struct Counter(u64);
-
-impl io::Write for Counter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// How many of the first entries a part takes: at least one, and then as many as stay within `limit` bytes.
+fn fitting(entries: &[Entry], limit: u64) -> usize {
+    let sums = entries.iter().scan(0, |sum, entry| {
+        *sum += entry.len() as u64;
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= limit).count().max(1)
 }
 
 impl EpisodeReader {

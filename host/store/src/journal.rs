@@ -1,31 +1,32 @@
 //! The journal: finished episodes, one frame each, until they become a Parquet part.
 //!
 //! The file begins with `GYMJ` and a schema number; a frame is the payload's length and crc32, each four little-endian
-//! bytes, and the payload, an episode's record as JSON. A frame that is not whole at the end of the file is the mark
+//! bytes, and the payload, an episode's [`Entry`]. A frame that is not whole at the end of the file is the mark
 //! of a crash and is cut off; one with whole frames after it is damage, which nobody repairs by guessing.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use gymkhana_episode::{EPISODE_SCHEMA, EpisodeRecord};
+use gymkhana_episode::EPISODE_SCHEMA;
 
 use crate::StoreError;
+use crate::entry::{BadEntry, Entry};
 use crate::folder::write;
 
 const MAGIC: &[u8; 4] = b"GYMJ";
-const JOURNAL_SCHEMA: u32 = 1;
+const JOURNAL_SCHEMA: u32 = 2;
 const HEADER: usize = 8;
 const FRAME_HEADER: usize = 8;
-/// The largest record, in bytes of JSON: no text column of a part can hold twice as much.
+/// The largest payload, in bytes: no text column of a part can hold twice as much.
 const LARGEST: u32 = 1 << 30;
 
 /// What is in a journal file.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
-    /// The records of the whole frames.
-    pub records: Vec<EpisodeRecord>,
+    /// The entries of the whole frames.
+    pub entries: Vec<Entry>,
     /// Where the whole frames end, in bytes from the start of the file.
     pub end: u64,
     /// How many bytes come after that.
@@ -36,10 +37,19 @@ pub(crate) struct Recovered {
 pub(crate) fn recover(path: &Path) -> Result<Recovered, StoreError> {
     let bytes = fs::read(path).map_err(|source| StoreError::io(path, source))?;
     check_header(path, &bytes)?;
-    let mut records = Vec::new();
+    let mut entries = Vec::new();
     let mut place = HEADER;
     while let Some(payload) = whole_frame(&bytes, place) {
-        records.push(decode(path, &bytes[payload.clone()])?);
+        let entry = Entry::decode(&bytes[payload.clone()]).map_err(|error| match error {
+            BadEntry::Json(source) => StoreError::json(path, source),
+            BadEntry::Schema(found) => StoreError::Schema { path: path.to_owned(), found, known: EPISODE_SCHEMA },
+            BadEntry::Length => StoreError::Damaged {
+                path: path.to_owned(),
+                offset: place as u64,
+                what: "this frame does not hold what its lengths say",
+            },
+        })?;
+        entries.push(entry);
         place = payload.end;
     }
     if (place + 1..bytes.len()).any(|later| whole_frame(&bytes, later).is_some()) {
@@ -49,7 +59,7 @@ pub(crate) fn recover(path: &Path) -> Result<Recovered, StoreError> {
             what: "this frame is broken and whole ones follow it",
         });
     }
-    Ok(Recovered { records, end: place as u64, torn: (bytes.len() - place) as u64 })
+    Ok(Recovered { entries, end: place as u64, torn: (bytes.len() - place) as u64 })
 }
 
 fn check_header(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
@@ -73,19 +83,6 @@ fn whole_frame(bytes: &[u8], place: usize) -> Option<Range<usize>> {
     let payload = rest.get(..length).filter(|payload| !payload.is_empty())?;
     let start = place + FRAME_HEADER;
     (crc32fast::hash(payload) == checksum).then_some(start..start + length)
-}
-
-fn decode(path: &Path, payload: &[u8]) -> Result<EpisodeRecord, StoreError> {
-    #[derive(serde::Deserialize)]
-    struct Schema {
-        schema: u32,
-    }
-    let json = |source| StoreError::json(path, source);
-    let Schema { schema } = serde_json::from_slice(payload).map_err(json)?;
-    if schema != EPISODE_SCHEMA {
-        return Err(StoreError::Schema { path: path.to_owned(), found: schema, known: EPISODE_SCHEMA });
-    }
-    serde_json::from_slice(payload).map_err(json)
 }
 
 /// A journal that is being written.
@@ -115,24 +112,19 @@ impl Journal {
         &self.path
     }
 
-    /// Writes a record, so that it outlives this process.
-    pub fn append(&mut self, record: &EpisodeRecord) -> Result<(), StoreError> {
+    /// Writes an entry, so that it outlives this process.
+    pub fn append(&mut self, entry: &Entry) -> Result<(), StoreError> {
         let failed = |source| StoreError::io(&self.path, source);
-        let mut frame = vec![0; FRAME_HEADER];
-        serde_json::to_writer(&mut frame, record).map_err(|source| StoreError::json(&self.path, source))?;
-        let payload = &frame[FRAME_HEADER..];
-        // NaN and infinities become `null`: an episode counts as stored only when it can be read again as it was.
-        if !serde_json::from_slice::<EpisodeRecord>(payload).is_ok_and(|again| again == *record) {
-            return Err(StoreError::Unstorable(record.id, "it holds a number that is not finite"));
-        }
-        let Some(length) = u32::try_from(payload.len()).ok().filter(|length| *length <= LARGEST) else {
-            return Err(StoreError::Unstorable(record.id, "it is larger than 1 GiB"));
+        let Some(length) = u32::try_from(entry.len()).ok().filter(|length| *length <= LARGEST) else {
+            return Err(StoreError::Unstorable(entry.record.id, "it is larger than 1 GiB"));
         };
+        let mut frame = vec![0; FRAME_HEADER];
+        entry.encode(&mut frame);
+        let payload = &frame[FRAME_HEADER..];
         let checksum = crc32fast::hash(payload);
         frame[..4].copy_from_slice(&length.to_le_bytes());
         frame[4..FRAME_HEADER].copy_from_slice(&checksum.to_le_bytes());
-        self.file.seek(SeekFrom::Start(self.end)).map_err(failed)?;
-        if let Err(source) = self.file.write_all(&frame) {
+        if let Err(source) = self.file.write_all_at(&frame, self.end) {
             // The next frame begins where this one did, whether or not its first bytes can be taken back.
             let _ = self.file.set_len(self.end);
             return Err(failed(source));

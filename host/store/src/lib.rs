@@ -11,6 +11,7 @@ mod checksum;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod common;
+mod entry;
 mod episodes;
 mod error;
 mod folder;

@@ -3,11 +3,12 @@
 //! What people group and plot by stands in plain columns; the segments' columns are joined, with `segment_ends` saying
 //! where each ends; the turns stand as JSON in `transcript` and the rest of the record as JSON in `record`.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::builder::{BooleanBuilder, Float32Builder, ListBuilder, UInt32Builder};
+use arrow_array::builder::{BooleanBuilder, Float32Builder, ListBuilder, StringBuilder, UInt32Builder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float32Type, UInt32Type};
 use arrow_array::{
@@ -23,6 +24,7 @@ use parquet::file::properties::WriterProperties;
 
 use crate::StoreError;
 use crate::checksum::{self, CHECKSUM_KEY};
+use crate::entry::{Entry, is_even};
 use crate::folder::write;
 use crate::sharing::{self, Shared};
 
@@ -34,8 +36,8 @@ const SCHEMA_KEY: &str = "gymkhana:schema";
 pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Writes a part, whole or not at all.
-pub(crate) fn write_part(path: &Path, records: &[EpisodeRecord]) -> Result<(), StoreError> {
-    let bytes = encode(records).map_err(|source| StoreError::Parquet { path: path.to_owned(), source })?;
+pub(crate) fn write_part(path: &Path, entries: &[Entry]) -> Result<(), StoreError> {
+    let bytes = encode(entries).map_err(|source| StoreError::Parquet { path: path.to_owned(), source })?;
     write(path, &bytes)
 }
 
@@ -97,14 +99,12 @@ fn open(path: &Path, column: Option<&str>) -> Result<ParquetRecordBatchReader, S
     builder.build().map_err(|source| failed(source.into()))
 }
 
-fn encode(records: &[EpisodeRecord]) -> Result<Vec<u8>, Cause> {
-    let shares = sharing::shares(records);
-    let mut columns = plain_columns(records)?;
-    columns.extend(share_columns(&shares));
-    columns.extend(segment_columns(records, &shares));
-    columns.extend(text_columns(records, &shares)?);
-    let columns = columns.into_iter().map(|(name, array)| (name, array, name == "reward" || name == "parent"));
-    let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
+/// How many rows are put into columns at once, so that a step's tokens are not all held a second time.
+const ROWS: usize = 128;
+
+fn encode(entries: &[Entry]) -> Result<Vec<u8>, Cause> {
+    let records: Vec<&EpisodeRecord> = entries.iter().map(|entry| &entry.record).collect();
+    let shares = sharing::shares(&records);
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_key_value_metadata(Some(vec![
@@ -112,22 +112,39 @@ fn encode(records: &[EpisodeRecord]) -> Result<Vec<u8>, Cause> {
             KeyValue::new(CHECKSUM_KEY.to_owned(), checksum::unsealed()),
         ]))
         .build();
-    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties))?;
-    writer.write(&batch)?;
-    let mut bytes = writer.into_inner()?;
+    let mut writer = None;
+    for ((entries, records), shares) in entries.chunks(ROWS).zip(records.chunks(ROWS)).zip(shares.chunks(ROWS)) {
+        let batch = columns(entries, records, shares)?;
+        let writer = match &mut writer {
+            Some(writer) => writer,
+            none => none.insert(ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.clone()))?),
+        };
+        writer.write(&batch)?;
+    }
+    let mut bytes = writer.ok_or("a part holds at least one episode")?.into_inner()?;
     if checksum::seal(&mut bytes) { Ok(bytes) } else { Err("the metadata has no place for a checksum".into()) }
 }
 
+/// All columns of some rows.
+fn columns(entries: &[Entry], records: &[&EpisodeRecord], shares: &[Option<Shared>]) -> Result<RecordBatch, Cause> {
+    let mut columns = plain_columns(records)?;
+    columns.extend(share_columns(shares));
+    columns.extend(segment_columns(records, shares));
+    columns.extend(text_columns(entries, shares)?);
+    let columns = columns.into_iter().map(|(name, array)| (name, array, name == "reward" || name == "parent"));
+    Ok(RecordBatch::try_from_iter_with_nullable(columns)?)
+}
+
 /// What people group, filter and plot by: one value an episode.
-fn plain_columns(records: &[EpisodeRecord]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
-    fn whole(records: &[EpisodeRecord], of: impl Fn(&EpisodeRecord) -> u32) -> ArrayRef {
-        Arc::new(UInt32Array::from_iter_values(records.iter().map(of)))
+fn plain_columns(records: &[&EpisodeRecord]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
+    fn whole(records: &[&EpisodeRecord], of: impl Fn(&EpisodeRecord) -> u32) -> ArrayRef {
+        Arc::new(UInt32Array::from_iter_values(records.iter().map(|record| of(record))))
     }
-    fn long(records: &[EpisodeRecord], of: impl Fn(&EpisodeRecord) -> u64) -> ArrayRef {
-        Arc::new(UInt64Array::from_iter_values(records.iter().map(of)))
+    fn long(records: &[&EpisodeRecord], of: impl Fn(&EpisodeRecord) -> u64) -> ArrayRef {
+        Arc::new(UInt64Array::from_iter_values(records.iter().map(|record| of(record))))
     }
-    fn word(records: &[EpisodeRecord], of: impl Fn(&EpisodeRecord) -> String) -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(records.iter().map(of)))
+    fn word(records: &[&EpisodeRecord], of: impl Fn(&EpisodeRecord) -> String) -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(records.iter().map(|record| of(record))))
     }
     let phases = words(records.iter().map(|record| &record.id.phase))?;
     let endings = words(records.iter().map(|record| &record.ending))?;
@@ -174,8 +191,8 @@ fn share_columns(shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
 }
 
 /// The segments' columns: one list an episode, its segments joined, less what it shares with its parent.
-fn segment_columns(records: &[EpisodeRecord], shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
-    fn numbers<'a>(owns: &'a [Segment], of: impl Fn(&'a Segment) -> &'a [u32]) -> ArrayRef {
+fn segment_columns<'r>(records: &[&'r EpisodeRecord], shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
+    fn numbers<'a>(owns: &'a [Cow<'_, Segment>], of: impl Fn(&'a Segment) -> &'a [u32]) -> ArrayRef {
         let mut list = ListBuilder::new(UInt32Builder::new());
         for own in owns {
             list.values().append_slice(of(own));
@@ -183,7 +200,7 @@ fn segment_columns(records: &[EpisodeRecord], shares: &[Option<Shared>]) -> Vec<
         }
         Arc::new(list.finish())
     }
-    fn floats<'a>(owns: &'a [Segment], of: impl Fn(&'a Segment) -> &'a [f32]) -> ArrayRef {
+    fn floats<'a>(owns: &'a [Cow<'_, Segment>], of: impl Fn(&'a Segment) -> &'a [f32]) -> ArrayRef {
         let mut list = ListBuilder::new(Float32Builder::new());
         for own in owns {
             list.values().append_slice(of(own));
@@ -191,14 +208,12 @@ fn segment_columns(records: &[EpisodeRecord], shares: &[Option<Shared>]) -> Vec<
         }
         Arc::new(list.finish())
     }
-    let owns: Vec<Segment> = records
-        .iter()
-        .zip(shares)
-        .map(|(record, share)| {
-            let whole = Segment::joined(&record.segments);
-            share.as_ref().map_or(whole.clone(), |share| whole.without_front(share.tokens))
-        })
-        .collect();
+    let own = |(record, share): (&&'r EpisodeRecord, &Option<Shared>)| match (&record.segments[..], share) {
+        ([only], None) => Cow::Borrowed(only),
+        (several, None) => Cow::Owned(Segment::joined(several)),
+        (several, Some(share)) => Cow::Owned(Segment::joined(several).without_front(share.tokens)),
+    };
+    let owns: Vec<Cow<'r, Segment>> = records.iter().zip(shares).map(own).collect();
     let mut sampled = ListBuilder::new(BooleanBuilder::new());
     let mut ends = ListBuilder::new(UInt32Builder::new());
     for (record, own) in records.iter().zip(&owns) {
@@ -224,18 +239,16 @@ fn segment_columns(records: &[EpisodeRecord], shares: &[Option<Shared>]) -> Vec<
 }
 
 /// The turns, and what no other column holds, as JSON.
-fn text_columns(records: &[EpisodeRecord], shares: &[Option<Shared>]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
-    let mut transcripts = Vec::with_capacity(records.len());
-    let mut rests = Vec::with_capacity(records.len());
-    for (record, share) in records.iter().zip(shares) {
-        let shared = share.as_ref().map_or(0, |share| share.turns);
-        transcripts.push(serde_json::to_string(&record.turns[shared..])?);
-        let mut rest = record.clone();
-        rest.turns.clear();
-        rest.segments.clear();
-        rests.push(serde_json::to_string(&rest)?);
+fn text_columns(entries: &[Entry], shares: &[Option<Shared>]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
+    let mut transcripts = StringBuilder::new();
+    for (entry, share) in entries.iter().zip(shares) {
+        match share {
+            None => transcripts.append_value(&entry.transcript),
+            Some(share) => transcripts.append_value(serde_json::to_string(&entry.record.turns[share.turns..])?),
+        }
     }
-    Ok(vec![("transcript", Arc::new(StringArray::from(transcripts))), ("record", Arc::new(StringArray::from(rests)))])
+    let rests = StringArray::from_iter_values(entries.iter().map(|entry| &entry.rest));
+    Ok(vec![("transcript", Arc::new(transcripts.finish())), ("record", Arc::new(rests))])
 }
 
 /// Rebuilds a row's record; `above` holds those of the rows before it.
@@ -297,13 +310,6 @@ fn decode_segments(batch: &RecordBatch, row: usize, front: Segment) -> Result<Ve
         return Err(format!("tokens of row {row} belong to no segment").into());
     }
     Ok(segments)
-}
-
-/// Whether all columns of a segment are of one length.
-pub(crate) fn is_even(segment: &Segment) -> bool {
-    let Segment { tokens, sampled, log_probs, entropies, versions, seats, turns } = segment;
-    let lengths = [sampled.len(), log_probs.len(), entropies.len(), versions.len(), seats.len(), turns.len()];
-    lengths.iter().all(|length| *length == tokens.len())
 }
 
 pub(crate) fn text<'a>(batch: &'a RecordBatch, column: &str, row: usize) -> Result<&'a str, Cause> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use gymkhana_episode::{EpisodeId, EpisodeRecord};
 
 use crate::StoreError;
+use crate::entry::Entry;
 use crate::folder::names_in;
 use crate::journal::{self, Recovered};
 use crate::part::{read_ids, read_part};
@@ -20,7 +21,7 @@ pub struct EpisodeReader {
     /// Number and episodes of each part, by number.
     pub(crate) parts: Vec<(u32, Vec<EpisodeId>)>,
     /// The episodes that no part holds yet, in the order in which they ended.
-    pub(crate) journalled: Vec<EpisodeRecord>,
+    pub(crate) journalled: Vec<Entry>,
     pub(crate) ids: HashSet<EpisodeId>,
 }
 
@@ -53,10 +54,10 @@ impl EpisodeReader {
         }
         let mut journals = Vec::new();
         for number in numbers(folder, JOURNAL, ".log")? {
-            let Recovered { mut records, end, torn } = journal::recover(&journal_path(folder, number))?;
-            records.retain(|record| reader.ids.insert(record.id));
-            journals.push(FoundJournal { number, end, torn, spent: records.is_empty() });
-            reader.journalled.append(&mut records);
+            let Recovered { mut entries, end, torn } = journal::recover(&journal_path(folder, number))?;
+            entries.retain(|entry| reader.ids.insert(entry.record.id));
+            journals.push(FoundJournal { number, end, torn, spent: entries.is_empty() });
+            reader.journalled.append(&mut entries);
         }
         Ok((reader, journals))
     }
@@ -92,8 +93,8 @@ impl EpisodeReader {
     /// # Errors
     /// If it is not stored or its file cannot be read.
     pub fn read(&self, id: EpisodeId) -> Result<EpisodeRecord, StoreError> {
-        if let Some(record) = self.journalled.iter().find(|record| record.id == id) {
-            return Ok(record.clone());
+        if let Some(entry) = self.journalled.iter().find(|entry| entry.record.id == id) {
+            return Ok(entry.record.clone());
         }
         let (number, _) = self.parts.iter().find(|(_, ids)| ids.contains(&id)).ok_or(StoreError::NoEpisode(id))?;
         let records = read_part(&part_path(&self.folder, *number))?;
@@ -109,7 +110,7 @@ impl EpisodeReader {
             }
             Err(error) => vec![Err(error)],
         });
-        stored.chain(self.journalled.iter().cloned().map(Ok))
+        stored.chain(self.journalled.iter().map(|entry| Ok(entry.record.clone())))
     }
 }
 

@@ -39,10 +39,10 @@ impl Shared {
 }
 
 /// For each record what its row leaves out, if anything.
-pub(crate) fn shares(records: &[EpisodeRecord]) -> Vec<Option<Shared>> {
+pub(crate) fn shares(records: &[&EpisodeRecord]) -> Vec<Option<Shared>> {
     let mut above: HashMap<EpisodeId, &EpisodeRecord> = HashMap::new();
     let mut shares = Vec::with_capacity(records.len());
-    for record in records {
+    for &record in records {
         let parent = record.forks.last().and_then(|fork| above.get(&fork.parent));
         shares.push(parent.map(|parent| Shared {
             parent: parent.id,

@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tch::{Device, Tensor};
+use tch::{Device, Tensor, no_grad_guard};
 
 use crate::files::ModelFiles;
-use crate::learner::Learner;
+use crate::learner::{Carried, Keeps, Learner};
 use crate::model::Model;
 use crate::{ModelConfig, TrainerError, tensor_file, weight_files};
 
 /// The number of `trainer.json`'s shape; grows when an older reader would misread it.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = weight_files::SINGLE;
 const STATE_TENSORS: &str = "trainer.safetensors";
@@ -30,7 +30,8 @@ struct State {
     schema: u32,
     weight_version: u32,
     optimizer_steps: u64,
-    has_reference: bool,
+    keeps: Keeps,
+    carried: Carried,
     position: serde_json::Value,
     /// sha256 of every other file of the checkpoint.
     files: BTreeMap<String, String>,
@@ -105,7 +106,8 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
         schema: SCHEMA,
         weight_version: snapshot.weight_version,
         optimizer_steps: snapshot.learner.optimizer.steps(),
-        has_reference: snapshot.learner.reference.is_some(),
+        keeps: snapshot.learner.keeps(),
+        carried: snapshot.learner.carried(),
         position: snapshot.position.clone(),
         files: files.collect::<Result<_, TrainerError>>()?,
     };
@@ -125,8 +127,14 @@ fn digest(path: &Path) -> Result<String, TrainerError> {
     Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training.
-pub(crate) fn open(folder: &Path, context: Option<usize>, device: Device) -> Result<Opened, TrainerError> {
+/// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training. What only a model needs that
+/// `learns` is left unread for another.
+pub(crate) fn open(
+    folder: &Path,
+    context: Option<usize>,
+    device: Device,
+    learns: bool,
+) -> Result<Opened, TrainerError> {
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     let has_config = folder.join(CONFIG).is_file();
     if !has_config || weight_files::names(folder)?.is_none() {
@@ -142,11 +150,15 @@ pub(crate) fn open(folder: &Path, context: Option<usize>, device: Device) -> Res
     let positions = context.map_or(config.positions(), |context| context as i64);
     let model = Model::zeros(config, positions, device)?;
     weight_files::fill(folder, &model)?;
-    let has_reference = state.as_ref().is_some_and(|state| state.has_reference);
-    let mut learner = Learner::new(&model, has_reference)?;
+    let keeps = state.as_ref().filter(|_| learns).map_or_else(Keeps::default, |state| state.keeps);
+    let mut learner = Learner::new(&model, keeps)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
-    read_learner(&folder.join(STATE_TENSORS), &model, &mut learner)?;
-    learner.optimizer.set_steps(state.optimizer_steps);
+    if learns {
+        learner.begin(&model)?;
+        read_learner(&folder.join(STATE_TENSORS), &model, &learner)?;
+        learner.optimizer.set_steps(state.optimizer_steps);
+        learner.carry(state.carried);
+    }
     Ok(Opened { model, learner, files, weight_version: state.weight_version, position: Some(state.position) })
 }
 
@@ -184,17 +196,13 @@ fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
     Ok(Some(state))
 }
 
-fn read_learner(path: &Path, model: &Model, learner: &mut Learner) -> Result<(), TrainerError> {
+fn read_learner(path: &Path, model: &Model, learner: &Learner) -> Result<(), TrainerError> {
     let mut tensors = tensor_file::read(path)?;
-    for (name, own) in learner.optimizer.named(model.parameters()).map_err(torch())? {
+    for (name, own) in learner.named(model)? {
         let values = take(&mut tensors, &name, &own, path)?;
+        // A copy of the handle: it writes where the learner's own numbers are.
+        let _guard = no_grad_guard();
         own.shallow_clone().f_copy_(&values).map_err(torch())?;
-    }
-    if let Some(reference) = &learner.reference {
-        for (name, own) in reference.named() {
-            let values = take(&mut tensors, &format!("reference.{name}"), own, path)?;
-            reference.set(name, &values).map_err(torch())?;
-        }
     }
     nothing_left(&tensors, path)
 }

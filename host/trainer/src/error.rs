@@ -18,6 +18,22 @@ pub enum TrainerError {
         /// What may be written.
         expected: &'static str,
     },
+    /// A setting that nothing uses.
+    #[error("`{key}` is set, and nothing uses it unless {when}; leave it out")]
+    UnusedSetting {
+        /// The key in the run file.
+        key: &'static str,
+        /// When it would be used.
+        when: &'static str,
+    },
+    /// A setting without which another makes no sense.
+    #[error("`{key}` is missing; it is needed when {when}")]
+    MissingSetting {
+        /// The key in the run file.
+        key: &'static str,
+        /// What needs it.
+        when: &'static str,
+    },
     /// There is no algorithm of this name.
     #[error("there is no algorithm `{name}`; the presets are {known}")]
     Preset {

@@ -28,11 +28,14 @@ mod tiny;
 mod trainer;
 pub mod weight_files;
 
-pub use algorithm::{Aggregation, Algorithm, Baseline, Scale};
+pub use algorithm::{
+    Aggregation, Algorithm, BandMode, Baseline, Beyond, CapLevel, Compare, CovarianceClip, Credit, Critic, EntropyBand,
+    Estimator, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, Whiten,
+};
 pub use config::{Biases, Family, ModelConfig};
 pub use error::TrainerError;
 pub use files::ModelFiles;
-pub use learner::StepMetrics;
+pub use learner::{Keeps, StepMetrics};
 pub use settings::{Optimizer, RlSettings, Schedule, Settings, SftSettings};
 pub use tiny::TinyModel;
 pub use trainer::Trainer;

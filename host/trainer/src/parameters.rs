@@ -100,24 +100,26 @@ impl Parameters {
         &self.flat
     }
 
-    /// The gradient in the layout of the buffer, `[N]`; 0 where a tensor took no part.
-    pub(crate) fn flat_gradient(&self) -> Result<Tensor, TchError> {
+    /// The gradients that backward passes left, each with the place in the flat buffer where its parameter begins.
+    pub(crate) fn gradients(&self) -> Result<Vec<(i64, Tensor)>, TchError> {
         let _guard = no_grad_guard();
-        let flat = self.flat.f_zeros_like()?;
+        let mut gradients = Vec::with_capacity(self.places.len());
         for (place, tensor) in self.places.iter().zip(&self.tensors) {
             let gradient = tensor.f_grad()?;
             if gradient.defined() {
-                place.view(&flat)?.f_copy_(&gradient)?;
+                gradients.push((place.offset, gradient.f_reshape([-1])?));
             }
         }
-        Ok(flat)
+        Ok(gradients)
     }
 
-    /// Sets every gradient to zero.
-    pub(crate) fn zero_gradients(&mut self) {
-        for tensor in &mut self.tensors {
-            tensor.zero_grad();
+    /// Forgets gradients. New handles of the same numbers: the next backward pass then leaves its gradients without
+    /// adding them to zeros.
+    pub(crate) fn forget_gradients(&mut self) -> Result<(), TchError> {
+        for (place, tensor) in self.places.iter().zip(&mut self.tensors) {
+            *tensor = place.view(&self.flat)?.f_detach()?.f_set_requires_grad(tensor.requires_grad())?;
         }
+        Ok(())
     }
 
     /// Named views of another buffer with this layout, such as an optimiser's moments.

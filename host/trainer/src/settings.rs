@@ -21,13 +21,15 @@ pub struct Settings {
     /// Whether a conversation's tokens may depend on nothing but its request: one libtorch thread, fixed shapes, a
     /// slot by the conversation's place. A conversation then waits until the last one of its slot was released.
     pub deterministic: bool,
+    /// Whether the model is to be trained. One that only speaks leaves unread what a checkpoint has to learn on with.
+    pub learns: bool,
     /// The root of everything that the trainer draws.
     pub seed: Seed,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { threads: 1, slots: 64, context: None, queue: 4096, deterministic: false, seed: Seed(0) }
+        Self { threads: 1, slots: 64, context: None, queue: 4096, deterministic: false, learns: true, seed: Seed(0) }
     }
 }
 
@@ -140,7 +142,7 @@ impl Optimizer {
     }
 }
 
-/// Tokens, filling included, of one forward and backward pass: enough to keep the cores busy, few enough to stay in
+/// Tokens of one forward and backward pass: enough to keep the cores busy, few enough to stay in
 /// the caches and in memory.
 pub(crate) const MICRO_TOKENS: usize = 4096;
 
@@ -153,7 +155,7 @@ pub struct SftSettings {
     /// Weight of the mean loss over the tokens that the expert did not write; at least 0. A little of it teaches a
     /// model that starts from random weights how its texts look.
     pub other_tokens: f64,
-    /// Tokens, filling included, of one forward pass; at least 1. Changes memory and speed, not the result.
+    /// Tokens of one forward pass; at least 1. Changes memory and speed, not the result.
     pub micro_tokens: usize,
 }
 
@@ -189,21 +191,32 @@ pub struct RlSettings {
     pub temperature: f64,
     /// The seats from whose tokens is learnt; all if none is said. What other seats sampled is another policy's.
     pub seats: Option<Vec<u32>>,
-    /// Tokens, filling included, of one forward pass; at least 1. Changes memory and speed, not the result.
+    /// Tokens of one forward pass; at least 1. Changes memory and speed, not the result.
     pub micro_tokens: usize,
+    /// Whether what sequences begin with in common is computed once. Changes speed, not the result.
+    pub share_beginnings: bool,
+    /// Whether sequences are left out that cannot teach anything, as all their advantages are 0 and nothing else pulls.
+    /// Changes speed, not the result.
+    pub skip_idle: bool,
 }
 
 impl Default for RlSettings {
     fn default() -> Self {
         let optimizer = Optimizer { learning_rate: 1e-4, ..Optimizer::default() };
-        Self { optimizer, algorithm: Algorithm::default(), temperature: 1.0, seats: None, micro_tokens: MICRO_TOKENS }
+        let (algorithm, temperature, micro_tokens) = (Algorithm::default(), 1.0, MICRO_TOKENS);
+        Self { optimizer, algorithm, temperature, seats: None, micro_tokens, share_beginnings: true, skip_idle: true }
     }
 }
 
 impl RlSettings {
     /// Whether this segment's sampled tokens are learnt from.
     pub(crate) fn learns_from(&self, segment: &Segment) -> bool {
-        self.seats.as_ref().is_none_or(|seats| segment.seat().is_some_and(|seat| seats.contains(&seat)))
+        segment.seat().is_some_and(|seat| self.learns(seat))
+    }
+
+    /// Whether this seat's tokens are learnt from.
+    pub(crate) fn learns(&self, seat: u32) -> bool {
+        self.seats.as_ref().is_none_or(|seats| seats.contains(&seat))
     }
 
     /// Refuses values out of range.

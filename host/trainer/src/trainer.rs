@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::checkpoint::{self, Opened, Snapshot};
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
-use crate::learner::{Learner, StepMetrics, demonstration_sequences, train_episodes};
+use crate::learner::{Batch, Keeps, Learner, StepMetrics, demonstration_sequences};
 use crate::model::Model;
 use crate::{ModelConfig, ModelFiles, RlSettings, Settings, SftSettings, TinyModel, TrainerError};
 
@@ -98,7 +98,7 @@ impl Trainer {
         let positions = settings.context.map_or(config.positions(), |context| context as i64);
         let model = Model::zeros(config, positions, Device::Cpu)?;
         model.randomise(settings.seed.child("weights"))?;
-        let learner = Learner::new(&model, false)?;
+        let learner = Learner::new(&model, Keeps::default())?;
         Self::start(Opened { model, learner, files: tiny.files(), weight_version: 0, position: None }, settings)
     }
 
@@ -109,7 +109,7 @@ impl Trainer {
     /// If the folder is not whole or not of this program, the model is of another kind, or a setting is out of range.
     pub fn open(folder: &Path, settings: &Settings) -> Result<Self, TrainerError> {
         settings.check()?;
-        Self::start(checkpoint::open(folder, settings.context, Device::Cpu)?, settings)
+        Self::start(checkpoint::open(folder, settings.context, Device::Cpu, settings.learns)?, settings)
     }
 
     fn start(opened: Opened, settings: &Settings) -> Result<Self, TrainerError> {
@@ -178,14 +178,13 @@ impl Trainer {
         Duration::from_nanos(self.idle.load(Ordering::Relaxed))
     }
 
-    /// Forgets the optimiser's state. With `keep_reference` the present weights are kept as what `kl_beta` measures
-    /// from; without, `kl_beta` must be 0.
+    /// Forgets the optimiser's state, and begins to keep what the stage needs beside the policy.
     ///
     /// # Errors
     /// If there is not enough memory, or the thread is gone.
-    pub async fn begin_stage(&self, keep_reference: bool) -> Result<(), TrainerError> {
+    pub async fn begin_stage(&self, keeps: Keeps) -> Result<(), TrainerError> {
         self.run(move |worker| {
-            worker.learner = Learner::new(&worker.model, keep_reference)?;
+            worker.learner = Learner::new(&worker.model, keeps)?;
             Ok(())
         })
         .await
@@ -207,7 +206,7 @@ impl Trainer {
         for (index, segment) in demonstrations.iter().enumerate() {
             self.check_segment(segment, || format!("demonstration {index}"))?;
         }
-        let sequences = demonstration_sequences(demonstrations, settings.other_tokens)?;
+        let sequences = demonstration_sequences(demonstrations, settings)?;
         let settings = settings.clone();
         self.run(move |worker| {
             let metrics = worker.learner.sft_step(&mut worker.model, &sequences, &settings)?;
@@ -238,19 +237,20 @@ impl Trainer {
                 self.check_segment(segment, || format!("episode {}", episode.id))?;
             }
         }
-        let episodes = train_episodes(groups, settings);
+        let batch = Batch::new(groups, settings);
         let entropy = mean_entropy(groups, settings);
         let settings = settings.clone();
         let metrics = self.run(move |worker| {
-            if settings.algorithm.kl_beta > 0.0 && worker.learner.reference.is_none() {
+            let (needs, keeps) = (settings.algorithm.keeps(), worker.learner.keeps());
+            if (needs.reference && !keeps.reference) || (needs.critic && !keeps.critic) {
                 return Err(TrainerError::Setting {
-                    key: "kl_beta",
-                    value: settings.algorithm.kl_beta.to_string(),
-                    expected: "0 in a stage that began without a reference",
+                    key: "algorithm",
+                    value: "one with a reference or a critic".to_owned(),
+                    expected: "one for which the stage began",
                 });
             }
-            let seed = worker.settings.seed;
-            let metrics = worker.learner.rl_step(&mut worker.model, &episodes, &settings, seed)?;
+            let (seed, version) = (worker.settings.seed, worker.version.load(Ordering::Acquire));
+            let metrics = worker.learner.rl_step(&mut worker.model, batch, &settings, seed, version)?;
             if metrics.iter().any(|(name, value)| name == "updates" && *value > 0.0) {
                 worker.weights_moved();
             }

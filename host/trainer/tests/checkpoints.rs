@@ -69,8 +69,8 @@ async fn a_later_schema_is_refused() {
     let root = tempfile::tempdir().expect("a folder");
     let folder = root.path().join("1");
     saved(&folder).await;
-    edit(&folder.join("trainer.json"), "\"schema\": 1", "\"schema\": 2");
-    assert!(refusal(&folder).contains("schema 2"));
+    edit(&folder.join("trainer.json"), "\"schema\": 2", "\"schema\": 3");
+    assert!(refusal(&folder).contains("schema 3"));
 }
 
 /// A folder without `trainer.json` is a plain model, whose weights must fit its config.

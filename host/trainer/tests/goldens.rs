@@ -7,11 +7,11 @@ use std::sync::Arc;
 use gymkhana_episode::Seed;
 use gymkhana_rollout::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
 use gymkhana_trainer::adamw::AdamW;
-use gymkhana_trainer::advantage::advantages;
+use gymkhana_trainer::advantage::Comparison;
 use gymkhana_trainer::model::Model;
 use gymkhana_trainer::parameters::Parameters;
 use gymkhana_trainer::rope::Rope;
-use gymkhana_trainer::{Baseline, Optimizer, Scale, Settings, Trainer, loss};
+use gymkhana_trainer::{Baseline, Beyond, Optimizer, Scale, Settings, Surrogate, Trainer, loss};
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
@@ -177,7 +177,7 @@ fn advantages_are_numpys() {
     for case in json("advantages.json").as_array().expect("cases") {
         let baseline: Baseline = serde_json::from_value(case["baseline"].clone()).expect("a baseline");
         let scale: Scale = serde_json::from_value(case["scale"].clone()).expect("a scale");
-        let found = advantages(&numbers(&case["rewards"]), baseline, scale);
+        let found = Comparison { baseline, scale, batch_deviation: 0.0 }.of(&numbers(&case["rewards"]));
         for (found, expected) in found.into_iter().zip(numbers(&case["advantages"])) {
             assert!((found - expected).abs() < 1e-9, "{case}: {found}");
         }
@@ -196,13 +196,15 @@ fn losses_and_gradients_are_pytorchs() {
     let entropies_N = entropies_N.expect("asked for");
     let (behaviour_N, advantages_N) = (take("behaviour"), take("advantages"));
     let (low, high) = (flag("clip_low"), flag("clip_high"));
-    let surrogate_N = loss::clipped_surrogate(&log_probs_N, &behaviour_N, &advantages_N, low, high);
+    let clip = Surrogate::Clip { low, high, dual: None, beyond: Beyond::Lose };
+    let ratios_N = loss::ratios(&log_probs_N, &behaviour_N, None);
+    let surrogate_N = loss::surrogate(clip, &log_probs_N, &ratios_N, &advantages_N);
     let k3_N = loss::k3_divergence(&log_probs_N, &take("reference"));
     for (name, found) in [
         ("entropies", &entropies_N),
         ("surrogate", &surrogate_N),
         ("k3", &k3_N),
-        ("clipped", &loss::clipped(&log_probs_N, &behaviour_N, &advantages_N, low, high)),
+        ("clipped", &loss::lost_gradient(clip, &ratios_N, &advantages_N)),
         ("cross_entropy", &-&log_probs_N),
     ] {
         let difference = largest_difference(found, &take(name));
@@ -229,7 +231,7 @@ fn adamw_moves_as_pytorchs_does() {
     for name in names {
         parameters.set(name, &tensor(&golden["start"][name]).view(&shape(name)[..])).expect("the same shape");
     }
-    let mut optimizer = AdamW::new(&parameters).expect("state");
+    let mut optimizer = AdamW::default();
     let mut previous: Vec<Tensor> = Vec::new();
     for (index, step) in golden["steps"].as_array().expect("steps").iter().enumerate() {
         // Gradients add up in the parameters: each step's loss takes the last one's gradient away again.

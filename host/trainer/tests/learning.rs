@@ -2,11 +2,13 @@
 
 mod common;
 
-use common::{conversation, episode, figure, noise, request, segment, smallest, written};
+use common::{conversation, episode, figure, noise, penalty, request, segment, smallest, written};
 use futures::future::join_all;
 use gymkhana_episode::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_rollout::{Policy, Sampling};
-use gymkhana_trainer::{Aggregation, Algorithm, Optimizer, RlSettings, Settings, SftSettings, Trainer, TrainerError};
+use gymkhana_trainer::{
+    Aggregation, Algorithm, Keeps, Optimizer, RlSettings, Settings, SftSettings, Trainer, TrainerError,
+};
 
 fn trainer(seed: u64) -> Trainer {
     Trainer::create(&smallest(), &Settings { seed: Seed(seed), ..Settings::default() }).expect("a model")
@@ -74,19 +76,26 @@ async fn every_algorithm_follows_the_reward() {
     for name in Algorithm::preset_names() {
         let trainer = trainer(2);
         let flags: Algorithm = toml::from_str(Algorithm::preset_text(name).expect("known")).expect("flags");
-        trainer.begin_stage(flags.kl_beta > 0.0).await.expect("a stage");
+        trainer.begin_stage(flags.keeps()).await.expect("a stage");
+        let warmup = flags.critic.map_or(0, |critic| critic.warmup_steps);
+        let held = flags.penalty().is_some_and(|kl| kl.beta >= 0.1);
+        let first_pass = flags.minibatches == 1 && flags.replay.is_none();
         let settings = RlSettings { optimizer: rate(1e-2), algorithm: flags, ..RlSettings::default() };
         let even = |token: u32| token.is_multiple_of(2);
         let before = mean_reward(&play(&trainer, 1000, even).await);
-        for step in 0..40 {
+        for step in 0..40 + warmup {
             let groups = play(&trainer, step, even).await;
             let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
-            // The first pass over what the present weights sampled moves no ratio away from 1.
-            assert_eq!(figure(&metrics, "clip_fraction"), 0.0);
-            assert!(figure(&metrics, "behaviour_divergence") < 1e-6);
+            if first_pass {
+                // The first pass over what the present weights sampled moves no ratio away from 1.
+                assert_eq!(figure(&metrics, "clip_fraction"), 0.0, "{name}");
+                assert!(figure(&metrics, "behaviour_divergence") < 1e-6, "{name}");
+            }
         }
         let after = mean_reward(&play(&trainer, 1000, even).await);
-        assert!(before < 0.7 && after > 0.9, "{name}: {before} before, {after} after");
+        // A strong penalty for leaving where it began holds the policy back.
+        let least = if held { 0.7 } else { 0.9 };
+        assert!(before < 0.6 && after > least, "{name}: {before} before, {after} after");
     }
 }
 
@@ -136,11 +145,11 @@ async fn weights(trainer: &Trainer) -> Vec<u8> {
 /// The same episodes for both trainers, recorded once; several minibatches, so that their order is drawn, too.
 #[tokio::test]
 async fn a_resumed_run_goes_on_to_the_same_bits() {
-    let algorithm = Algorithm { minibatches: 3, epochs: 2, kl_beta: 0.05, ..Algorithm::default() };
+    let algorithm = Algorithm { minibatches: 3, epochs: 2, kl: Some(penalty(0.05)), ..Algorithm::default() };
     let settings = RlSettings { optimizer: rate(1e-3), algorithm, ..RlSettings::default() };
     let first = trainer(5);
     learn(&first, 3).await;
-    first.begin_stage(true).await.expect("a stage");
+    first.begin_stage(Keeps { reference: true, critic: false }).await.expect("a stage");
     let batches = [
         play(&first, 1, |token| token.is_multiple_of(2)).await,
         play(&first, 2, |token| token.is_multiple_of(2)).await,
@@ -171,9 +180,10 @@ async fn data_and_settings_that_cannot_be_used_are_refused_by_name() {
     let unmarked = [segment(&[1, 2], &written(&[]))];
     assert!(trainer.sft_step(&unmarked, &SftSettings::default()).await.is_err());
     let groups = play(&trainer, 0, |token| token.is_multiple_of(2)).await;
-    let pulled = RlSettings { algorithm: Algorithm { kl_beta: 0.1, ..Algorithm::default() }, ..RlSettings::default() };
+    let pulled =
+        RlSettings { algorithm: Algorithm { kl: Some(penalty(0.1)), ..Algorithm::default() }, ..RlSettings::default() };
     let error = trainer.rl_step(&groups, &pulled).await.expect_err("no reference");
-    assert!(matches!(error, TrainerError::Setting { key: "kl_beta", .. }), "{error}");
+    assert!(matches!(error, TrainerError::Setting { key: "algorithm", .. }), "{error}");
     let mut broken = groups;
     broken[1][2].segments[0].log_probs[4] = f32::NEG_INFINITY;
     let error = trainer.rl_step(&broken, &RlSettings::default()).await.expect_err("an infinite ratio");

@@ -4,8 +4,7 @@ mod common;
 
 use common::{episode, figure, segment, smallest, written};
 use gymkhana_episode::{EpisodeRecord, Segment};
-use gymkhana_trainer::advantage::group_advantages;
-use gymkhana_trainer::{Baseline, RlSettings, Scale, Settings, StepMetrics, Trainer};
+use gymkhana_trainer::{RlSettings, Settings, StepMetrics, Trainer};
 
 /// What the second seat saw and said.
 fn second(reply: &[u32]) -> Segment {
@@ -27,16 +26,15 @@ fn group(rewards: &[[f64; 2]]) -> Vec<EpisodeRecord> {
 
 const REWARDS: [[f64; 2]; 3] = [[1.0, 10.0], [0.0, 40.0], [-1.0, 40.0]];
 
-/// By hand. The first seat's rewards 1, 0, -1 have the mean 0, and those of the others are -1/2, 0, 1/2; the second's 10,
-/// 40, 40 have the mean 30, and those of the others are 40, 25, 25.
-#[test]
-fn a_seat_is_compared_with_the_same_seat_of_the_others() {
-    let group = group(&REWARDS);
-    let table = |baseline| -> Vec<Vec<f64>> {
-        group_advantages(&group, baseline, Scale::None).into_iter().map(|(_, advantages)| advantages).collect()
-    };
-    assert_eq!(table(Baseline::GroupMean), [[1.0, -20.0], [0.0, 10.0], [-1.0, 10.0]]);
-    assert_eq!(table(Baseline::LeaveOneOut), [[1.5, -30.0], [0.0, 15.0], [-1.5, 15.0]]);
+/// By hand. The first seat's rewards 1, 0, -1 less the means of the others -1/2, 0, 1/2 are 3/2, 0 and -3/2; the second's
+/// 10, 40, 40 less 40, 25, 25 are -30, 15 and 15.
+#[tokio::test]
+async fn a_seat_is_compared_with_the_same_seat_of_the_others() {
+    for (seat, expected) in [(0, (1.5_f64 * 1.5 * 2.0 / 3.0).sqrt()), (1, ((900.0 + 225.0 * 2.0) / 3.0_f64).sqrt())] {
+        let metrics = step(&[group(&REWARDS)], Some(vec![seat])).await;
+        assert!((figure(&metrics, "advantage_std") - expected).abs() < 1e-9, "seat {seat}: {metrics:?}");
+        assert!(figure(&metrics, "advantage_mean").abs() < 1e-9);
+    }
 }
 
 async fn step(groups: &[Vec<EpisodeRecord>], seats: Option<Vec<u32>>) -> StepMetrics {

@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::{conversation, episode, figure, near, request, score, segment, smallest, written};
+use common::{conversation, episode, figure, near, penalty, request, score, segment, smallest, written};
 use gymkhana_episode::{EpisodeRecord, Sampled, Seed, Segment};
 use gymkhana_rollout::{Policy, Sampling};
-use gymkhana_trainer::{Algorithm, RlSettings, Settings, SftSettings, Trainer};
+use gymkhana_trainer::{Algorithm, Keeps, RlSettings, Settings, SftSettings, Trainer};
 
 const TEMPERATURE: f32 = 0.5;
 const PROMPT: [u32; 3] = [257, 70, 257];
@@ -18,7 +18,7 @@ async fn trainer() -> Trainer {
     for _ in 0..20 {
         trainer.sft_step(&demonstrations, &SftSettings::default()).await.expect("a step");
     }
-    trainer.begin_stage(true).await.expect("a stage");
+    trainer.begin_stage(Keeps { reference: true, critic: false }).await.expect("a stage");
     trainer
 }
 
@@ -61,7 +61,7 @@ async fn replies_are_recorded_under_the_distribution_that_they_were_drawn_from()
 
 #[tokio::test]
 async fn ratios_divergences_and_entropies_are_those_at_the_stages_temperature() {
-    let algorithm = Algorithm { kl_beta: 0.05, entropy_bonus: 0.1, ..Algorithm::default() };
+    let algorithm = Algorithm { kl: Some(penalty(0.05)), entropy_bonus: 0.1, ..Algorithm::default() };
     let settings = RlSettings { algorithm, temperature: f64::from(TEMPERATURE), ..RlSettings::default() };
     let (on_policy, cold) = (trainer().await, RlSettings { temperature: 1.0, ..settings.clone() });
     let mut group: Vec<EpisodeRecord> = Vec::new();

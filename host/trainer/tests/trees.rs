@@ -4,8 +4,7 @@ mod common;
 
 use common::{episode, figure, segment, smallest, written};
 use gymkhana_episode::{EpisodeRecord, Fork, Seed, Segment};
-use gymkhana_trainer::advantage::{group_advantages, turn_advantage};
-use gymkhana_trainer::{Baseline, RlSettings, Scale, Settings, Trainer};
+use gymkhana_trainer::{RlSettings, Settings, Trainer};
 
 /// Two turns of two tokens each; the second one is `last`.
 fn two_turns(last: u32) -> Segment {
@@ -23,14 +22,13 @@ fn group() -> Vec<EpisodeRecord> {
     vec![parent, branch, episode(0, 2, two_turns(72), 0.0)]
 }
 
-/// Leave-one-out: 1 - 0 = 1, and 0 - (1 + 0) / 2 = -1/2 twice. The first turn is the parent's and its branch's.
-#[test]
-fn a_shared_turn_has_the_mean_of_the_advantages_behind_it() {
-    let group = group();
-    let compared = group_advantages(&group, Baseline::LeaveOneOut, Scale::None);
-    let of = |member: usize, turn| turn_advantage(&compared, group[member].id, 0, turn);
-    assert_eq!([of(0, 0), of(0, 1)], [0.25, 1.0]);
-    assert_eq!([of(1, 1), of(2, 0), of(2, 1)], [-0.5; 3]);
+/// Leave-one-out: 1 - 0 = 1, and 0 - (1 + 0) / 2 = -1/2 twice. The first turn is the parent's and its branch's, so that
+/// the first learnt tokens have the advantages (1 - 1/2) / 2 = 1/4, -1/2 and -1/2.
+#[tokio::test]
+async fn a_shared_turn_has_the_mean_of_the_advantages_behind_it() {
+    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let metrics = trainer.rl_step(&[group()], &RlSettings::default()).await.expect("a step");
+    assert_eq!(figure(&metrics, "advantage_mean"), -0.25);
 }
 
 /// Turns of two tokens in two segments: the second begins anew and shows the first reply again.

@@ -88,11 +88,10 @@ impl ModelServer {
     /// A server that is asked three times more if it fails, for a minute each time.
     ///
     /// # Errors
-    /// If no client can be set up. A key is sent unencrypted only to this machine and private networks.
+    /// If no client can be set up.
     pub fn new(url: Url, name: String, key: Option<Secret>) -> Result<Self, ClientError> {
         let time = Duration::from_secs(60);
-        let public = key.is_none() || url.scheme() == "https";
-        let client = client::checked(Reachable { public, private: true })?;
+        let client = client::checked(reachable(&url, key.as_ref()))?;
         Ok(Self { url, name, key, time, retries: 3, client })
     }
 
@@ -124,11 +123,7 @@ impl ModelServer {
 
     /// An address in the URL itself is never resolved, so it is looked at here.
     fn client_may_go_there(&self) -> Result<(), Forbidden> {
-        client::check_literal(&self.url, self.reachable())
-    }
-
-    fn reachable(&self) -> Reachable {
-        Reachable { public: self.key.is_none() || self.url.scheme() == "https", private: true }
+        client::check_literal(&self.url, reachable(&self.url, self.key.as_ref()))
     }
 
     /// The request as the protocol wants it.
@@ -183,6 +178,11 @@ impl ModelServer {
         }
         read(&bytes).map(Reply::Model).map_err(Failed::for_now)
     }
+}
+
+/// Where such a server may be: a key is sent unencrypted only to this machine and private networks.
+fn reachable(url: &Url, key: Option<&Secret>) -> Reachable {
+    Reachable { public: key.is_none() || url.scheme() == "https", private: true }
 }
 
 /// A content as the protocol writes it: a text, or a list of parts where there are images.

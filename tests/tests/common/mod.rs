@@ -103,7 +103,7 @@ pub fn chat() -> ChatFormat {
 }
 
 /// The sandbox of all tests of a file, so that each component is compiled once. Whoever loops is soon stopped.
-fn sandbox() -> &'static Sandbox {
+pub fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| {
         let limits = gymkhana_sandbox::Limits { budget: Duration::from_millis(200), ..Default::default() };

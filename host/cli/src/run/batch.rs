@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord, Failure};
-use gymkhana_rollout::{FailedForks, PluginSet};
+use gymkhana_rollout::{FailedForks, PluginSet, SamplingPlan};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
@@ -157,7 +157,29 @@ pub(super) fn lanes(file: &RunFile, plugins: &PluginSet) -> CliResult<Option<usi
              under deterministic = true; raise policy.slots to {seats} or more",
             plugins.environment().plugin.name()
         ))),
-        lanes => Ok(Some(lanes)),
+        lanes => {
+            check_plans(file, plugins)?;
+            Ok(Some(lanes))
+        }
+    }
+}
+
+/// Refuses plans whose episodes part or come later where each seat has a slot by its episode's place: the seats of a
+/// fork would take slots that other episodes wait for with theirs.
+fn check_plans(file: &RunFile, plugins: &PluginSet) -> CliResult<()> {
+    let plain = SamplingPlan::default().kind();
+    let plans = file.stages.iter().filter_map(|stage| match stage {
+        Stage::Sft(_) => None,
+        Stage::Rl(stage) => Some((&stage.name, stage.plan.kind())),
+    });
+    match plans.filter(|_| plugins.seats() > 1).find(|(_, kind)| *kind != plain) {
+        Some((stage, kind)) => Err(CliError::mistake(format!(
+            "stage `{stage}`: plan.kind is \"{kind}\", but environment `{}` has {} seats, and under deterministic = true \
+             its episodes are played in plain groups alone; leave the plan out, or set deterministic = false",
+            plugins.environment().plugin.name(),
+            plugins.seats()
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -129,7 +129,43 @@ fn look_on(ended: &Receiver<()>, watch: &Watch, sandbox: &Sandbox, printer: &Pri
 
 #[cfg(test)]
 mod tests {
+    use gymkhana_episode::{Seed, TaskRef};
+    use gymkhana_sandbox::{EnvironmentEpisode, Grants, Plugin, SandboxConfig};
+    use gymkhana_tests::component;
+
     use super::*;
+
+    /// The only place is taken while another episode starts: that one waits, the progress line says so, and when the
+    /// place is free it goes on.
+    #[test]
+    fn a_start_that_waits_for_a_place_is_on_the_progress_line_and_goes_on() {
+        let sandbox =
+            Sandbox::new(&SandboxConfig { max_instances: Some(1), ..SandboxConfig::default() }).expect("a sandbox");
+        let plugin = Plugin::load(&sandbox, &component("word-problems"), &Grants::default()).expect("a plugin");
+        let task = TaskRef { split: "train".to_owned(), index: 0 };
+        let start = || EnvironmentEpisode::start(&plugin, &task, &[], Seed(0));
+        let printer = Printer::new();
+        let _glance = Glance::start(Arc::default(), sandbox.clone(), printer.clone()).expect("a thread");
+        let told = || printer.waits.behind().contains("1 start of a plugin waits for one of 1 places");
+        // However long it takes until the line says so.
+        let line_says = async |says: bool| {
+            while told() != says {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let first = start().await.expect("an episode");
+            let second = start();
+            let leaves = async {
+                line_says(true).await;
+                drop(first);
+            };
+            let (second, ()) = tokio::join!(second, leaves);
+            assert!(second.is_ok(), "it has the place now");
+            line_says(false).await;
+        });
+    }
 
     /// Queue, generate, tool, environment, reward, train.
     fn told(looks: &[[u64; 6]]) -> String {

@@ -7,6 +7,7 @@ mod chat;
 mod eval;
 mod evaluate;
 mod flights;
+mod frozen;
 mod glance;
 mod rl;
 mod sft;
@@ -22,7 +23,7 @@ use gymkhana_registry::{LOCK_FILE, Lock};
 use gymkhana_rollout::{Assembly, PluginSet, ProbeError, Rollout, Voice};
 use gymkhana_sandbox::Sandbox;
 use gymkhana_store::{EpisodeStore, Metrics, RunFolder, RunReader, StageSummary, Summary};
-use gymkhana_trainer::Trainer;
+use gymkhana_trainer::{Keeps, Trainer};
 use tokio::task::JoinSet;
 
 use crate::args::RunArgs;
@@ -94,7 +95,9 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
             same_seats(folder, &begun, &file)?;
         }
         let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
-        let cast = cast::start(&file, &models, &set, slots, checkpoints.as_deref().zip(last))?;
+        let frozen = state.as_ref().map(|state| state.frozen.clone()).unwrap_or_default();
+        let left_off = checkpoints.as_deref().zip(last);
+        let cast = cast::start(&file, &models, &set, &cast::settings(&file, slots), left_off, &frozen)?;
         file.limits.fit_model(cast.context()).users()?;
         file.check().users()?;
         if let Some(folder) = &folder {
@@ -279,12 +282,12 @@ impl<'a> Session<'a> {
                 Some(last) => evaluate::Success { greedy: last.success_after, sampled: last.success_after_sampled },
                 None => self.evaluate(evaluate::When::Before).await?,
             };
-            let keeps_reference = match stage {
-                Stage::Sft(_) => false,
-                Stage::Rl(stage) => stage.settings().users()?.algorithm.kl_beta > 0.0,
+            let keeps = match stage {
+                Stage::Sft(_) => Keeps::default(),
+                Stage::Rl(stage) => stage.settings().users()?.algorithm.keeps(),
             };
             for model in self.cast.trained() {
-                model.trainer.begin_stage(keeps_reference).await.ours()?;
+                model.trainer.begin_stage(keeps).await.ours()?;
             }
             self.progress.begin(stage.name(), before);
             self.checkpoint().await?;

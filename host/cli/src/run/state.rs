@@ -11,6 +11,7 @@ use super::Session;
 use super::batch::Failures;
 use super::cast::is_part_of;
 use super::evaluate::Success;
+use super::frozen::Frozen;
 use crate::error::{Blame, CliResult};
 use crate::runfile::Stage;
 
@@ -19,6 +20,9 @@ use crate::runfile::Stage;
 pub(super) struct State {
     /// The folder of the weights below `checkpoints`; none while they are those that the run began with.
     pub checkpoint: Option<String>,
+    /// What frozen seats play with.
+    #[serde(default, skip_serializing_if = "Frozen::is_empty")]
+    pub frozen: Frozen,
     /// How far the run is.
     pub progress: Progress,
 }
@@ -166,7 +170,8 @@ impl Session<'_> {
     /// Writes where the run is; its weights are those of the last checkpoint.
     pub(super) fn write_state(&mut self) -> CliResult<()> {
         self.progress.seconds = self.begun.elapsed().as_secs_f64();
-        Ok(self.folder.write_state(&State { checkpoint: self.checkpoint.clone(), progress: self.progress.clone() })?)
+        let (checkpoint, frozen) = (self.checkpoint.clone(), self.cast.frozen.clone());
+        Ok(self.folder.write_state(&State { checkpoint, frozen, progress: self.progress.clone() })?)
     }
 }
 

@@ -84,7 +84,7 @@ impl TurnSchedule {
 pub struct RlStage {
     /// Names the stage.
     pub name: String,
-    /// The preset of flags from which `settings` differ: `loop` or `grpo`.
+    /// The preset of flags from which `settings` differ, a file of the folder `presets`.
     pub algorithm: String,
     /// Flags that replace the preset's.
     #[serde(skip_serializing_if = "toml::Table::is_empty")]
@@ -205,7 +205,7 @@ impl RlStage {
             contradiction(format!("{error}{near}"))
         })?;
         let mut flags: toml::Table = toml::from_str(preset).map_err(|error| contradiction(error.to_string()))?;
-        flags.extend(self.settings.clone());
+        lay_over(&mut flags, &self.settings);
         let algorithm: Algorithm =
             flags.try_into().map_err(|error: toml::de::Error| contradiction(super::hint::explain(error.message())))?;
         let (optimizer, temperature) = (self.optimizer.clone(), f64::from(self.temperature));
@@ -263,6 +263,20 @@ impl Stage {
                 }
                 stage.settings().map(drop)
             }
+        }
+    }
+}
+
+/// Replaces what the preset says. A table replaces single keys, unless it is of another `kind`.
+fn lay_over(flags: &mut toml::Table, settings: &toml::Table) {
+    for (key, value) in settings {
+        match (flags.get_mut(key), value) {
+            (Some(toml::Value::Table(preset)), toml::Value::Table(own))
+                if own.get("kind").is_none_or(|kind| preset.get("kind") == Some(kind)) =>
+            {
+                preset.extend(own.clone());
+            }
+            _ => drop(flags.insert(key.clone(), value.clone())),
         }
     }
 }

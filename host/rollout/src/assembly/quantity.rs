@@ -38,7 +38,10 @@ pub enum RuleError {
         text: String,
     },
     /// There is no such reward.
-    #[error("{rule} names the reward `{reward}`, but the rewards among the run's plugins are {}", listed(known))]
+    #[error(
+        "{rule} names the reward `{reward}`, but the rewards among the run's plugins are {}; add it to --plugins",
+        listed(known)
+    )]
     NoReward {
         /// The rule.
         rule: String,

@@ -31,6 +31,7 @@ fn record() -> EpisodeRecord {
         scores: vec![],
         rewards: vec![],
         turn_rewards: vec![],
+        turn_gains: vec![],
         success: false,
         selected: true,
         failures: vec![],

@@ -157,7 +157,7 @@ impl Rollout {
         }
         let trees = (first..roots).zip(budgets).map(|(root, budget)| self.run_tree(group, rule, root, budget, speaker));
         for (tree, left) in try_join_all(trees).await? {
-            records.extend(tree);
+            records.extend(self.try_again(group, tree, speaker).await?);
             unused.extend(left);
         }
         let rest = unused.into_iter().map(|member| self.run_member(group.member(member), speaker));

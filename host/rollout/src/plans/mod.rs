@@ -10,8 +10,10 @@ mod guided;
 mod prefixes;
 mod select;
 
+use std::collections::BTreeSet;
+
 use futures::future::try_join_all;
-use gymkhana_episode::{EpisodeId, EpisodeRecord, Seed, TaskRef};
+use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord, Seed, TaskRef};
 use serde::{Deserialize, Serialize};
 
 pub use branch::{Branch, Probe};
@@ -24,12 +26,11 @@ use crate::sampling::Sampling;
 use crate::{ForkError, Rollout, RolloutError};
 
 /// How the episodes of one group come about.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SamplingPlan {
     /// All from the start.
-    #[default]
-    Groups,
+    Groups {},
     /// More than the group's size, of which the best material is kept.
     Oversample(Oversample),
     /// Paths part where the policy is unsure after a tool's answer.
@@ -38,6 +39,12 @@ pub enum SamplingPlan {
     Prefixes(Prefixes),
     /// Failed attempts are made again with a hint of the environment's.
     Guided(Guided),
+}
+
+impl Default for SamplingPlan {
+    fn default() -> Self {
+        Self::Groups {}
+    }
 }
 
 /// One group to be played.
@@ -96,11 +103,23 @@ fn require(
 }
 
 impl SamplingPlan {
+    /// The plan's name in run files.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Groups {} => "groups",
+            Self::Oversample(_) => "oversample",
+            Self::Branch(_) => "branch",
+            Self::Prefixes(_) => "prefixes",
+            Self::Guided(_) => "guided",
+        }
+    }
+
     /// How many episodes a group of this size plays at most.
     #[must_use]
     pub fn members(&self, size: u32) -> u32 {
         match self {
-            Self::Groups | Self::Branch(_) | Self::Prefixes(_) => size,
+            Self::Groups {} | Self::Branch(_) | Self::Prefixes(_) => size,
             Self::Oversample(oversample) => size.saturating_mul(oversample.factor),
             Self::Guided(guided) => size.saturating_mul(1 + guided.retries),
         }
@@ -112,7 +131,7 @@ impl SamplingPlan {
     /// Names the first such setting.
     pub fn check(&self, size: u32) -> Result<(), PlanError> {
         match self {
-            Self::Groups => Ok(()),
+            Self::Groups {} => Ok(()),
             Self::Oversample(oversample) => oversample.check(),
             Self::Branch(branch) => branch.check(size),
             Self::Prefixes(prefixes) => prefixes.check(size),
@@ -133,7 +152,7 @@ impl Rollout {
         speaker: Speaker<'_>,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
         let mut records = match plan {
-            SamplingPlan::Groups => self.run_members(group, 0..group.size, speaker).await?,
+            SamplingPlan::Groups {} => self.run_members(group, 0..group.size, speaker).await?,
             SamplingPlan::Oversample(_) => self.run_members(group, 0..plan.members(group.size), speaker).await?,
             SamplingPlan::Branch(branch) => self.run_branching(group, branch, speaker).await?,
             SamplingPlan::Prefixes(prefixes) => self.run_prefixes(group, *prefixes, speaker).await?,
@@ -154,5 +173,27 @@ impl Rollout {
         speaker: Speaker<'_>,
     ) -> Result<Vec<EpisodeRecord>, RolloutError> {
         try_join_all(members.map(|member| self.run_member(group.member(member), speaker))).await
+    }
+
+    /// Tries again, from the start, what a fault of the model or the host ended on its way through a tree. An episode
+    /// that others have left stays beside its new attempt: their records name it.
+    async fn try_again(
+        &self,
+        group: &GroupPlan,
+        mut records: Vec<EpisodeRecord>,
+        speaker: Speaker<'_>,
+    ) -> Result<Vec<EpisodeRecord>, RolloutError> {
+        let failed = |record: &EpisodeRecord| record.ending == Ending::Dropped && record.id.attempt < self.retries;
+        let again = records.iter().filter(|record| failed(record)).map(|record| {
+            let mut plan = group.member(record.id.member);
+            plan.id.attempt = record.id.attempt + 1;
+            self.run_member(plan, speaker)
+        });
+        let again = try_join_all(again).await?;
+        let parents: BTreeSet<EpisodeId> =
+            records.iter().flat_map(|record| &record.forks).map(|fork| fork.parent).collect();
+        records.retain(|record| !failed(record) || parents.contains(&record.id));
+        records.extend(again);
+        Ok(records)
     }
 }

@@ -107,7 +107,7 @@ impl Rollout {
                 None => Ok(self.run_members(group, members.clone(), speaker).await?),
             };
             records.extend(match forks {
-                Ok(forks) => forks,
+                Ok(forks) => self.try_again(group, forks, speaker).await?,
                 Err(error) => {
                     self.could_not_fork(error)?;
                     self.run_members(group, members, speaker).await?

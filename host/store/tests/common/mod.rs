@@ -54,6 +54,7 @@ pub fn record(number: u64) -> EpisodeRecord {
         scores: several(random, |random| PluginScore { plugin: words(random), scores: several(random, score) }),
         rewards: several(random, double),
         turn_rewards: several(random, |random| several(random, double)),
+        turn_gains: several(random, |random| several(random, double)),
         success: random.below(2) == 0,
         failures: several(random, failure),
         exchanges: several(random, exchange),

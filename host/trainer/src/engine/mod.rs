@@ -211,15 +211,11 @@ impl Engine {
     fn prefill(&mut self, model: &Model, rows: &[Row]) -> Result<(), TchError> {
         let slots: Vec<i64> = rows.iter().map(|row| row.slot as i64).collect();
         let slots = Rows::These(Tensor::f_from_slice(&slots)?.f_to_device(self.device)?);
-        let hidden_RSC = self.feed(model, rows, &slots)?;
+        let hidden_RC = self.feed(model, rows, &slots)?;
         if self.deterministic {
             rows.iter().for_each(|row| self.slots[row.slot].fill(row.count));
             return Ok(());
         }
-        let S = hidden_RSC.size()[1];
-        let lasts: Vec<i64> = rows.iter().enumerate().map(|(r, row)| r as i64 * S + row.count as i64 - 1).collect();
-        let lasts_R = Tensor::f_from_slice(&lasts)?.f_to_device(self.device)?;
-        let hidden_RC = hidden_RSC.f_reshape([-1, hidden_RSC.size()[2]])?.f_index_select(0, &lasts_R)?;
         self.choose(&hidden_RC, rows)
     }
 
@@ -245,8 +241,8 @@ impl Engine {
                 _ => Row { slot, first: 0, count: 0 },
             })
             .collect();
-        let hidden_R1C = self.feed(model, &rows, &slots)?;
-        self.choose(&hidden_R1C.f_squeeze_dim(1)?, &rows)
+        let hidden_RC = self.feed(model, &rows, &slots)?;
+        self.choose(&hidden_RC, &rows)
     }
 
     /// Feeds tokens through the model, caching their keys and values. Rows are padded to the longest; padding, and
@@ -272,12 +268,17 @@ impl Engine {
         let mask_R1ST = visible(&positions_RS, length as i64)?;
         let (heads, kv_heads) = (model.config().num_attention_heads, model.config().num_key_value_heads);
         let angles = model.angles_at(&positions_RS);
+        let lasts: Vec<i64> =
+            rows.iter().zip(0..).map(|(row, at)| at * S as i64 + row.count.max(1) as i64 - 1).collect();
+        let lasts_R = Tensor::f_from_slice(&lasts)?.f_to_device(self.device)?;
         let cache = &mut self.cache;
-        Ok(model.hidden(&self.weights, &tokens_RS, &angles, |layer, query, key, value| {
-            cache.write(layer, &targets, key, value);
-            let [key, value] = cache.read(layer, slots, length);
-            attend(query, &key, &value, &mask_R1ST, heads / kv_heads)
-        }))
+        let hidden_1RC =
+            model.hidden(&self.weights, &tokens_RS, &angles, Some(&lasts_R), |layer, query, key, value| {
+                cache.write(layer, &targets, key, value);
+                let [key, value] = cache.read(layer, slots, length);
+                attend(query, &key, &value, &mask_R1ST, heads / kv_heads)
+            });
+        hidden_1RC.f_squeeze_dim(0)
     }
 
     /// Chooses the next token of each row that was fed.

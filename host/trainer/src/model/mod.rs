@@ -35,8 +35,18 @@ impl Model {
     /// # Errors
     /// If libtorch cannot allocate it.
     pub fn zeros(config: ModelConfig, positions: i64, device: Device) -> Result<Self, TrainerError> {
+        Self::zeros_with(config, positions, device, &[])
+    }
+
+    /// A model with tensors beside those of its config, all zero.
+    pub(crate) fn zeros_with(
+        config: ModelConfig,
+        positions: i64,
+        device: Device,
+        more: &[(String, Vec<i64>)],
+    ) -> Result<Self, TrainerError> {
         let torch = || TrainerError::torch("allocated a model");
-        let parameters = Parameters::zeros(&weights::shapes(&config), device).map_err(torch())?;
+        let parameters = Parameters::zeros(&[&weights::shapes(&config), more].concat(), device).map_err(torch())?;
         let positions = positions.min(config.positions());
         let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
         Ok(Self { config, parameters, rotary })
@@ -47,7 +57,7 @@ impl Model {
     /// # Errors
     /// If the folder is not whole, or the model is of another kind.
     pub fn open(folder: &Path, device: Device) -> Result<Self, TrainerError> {
-        Ok(checkpoint::open(folder, None, device)?.model)
+        Ok(checkpoint::open(folder, None, device, false)?.model)
     }
 
     /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend on `seed` alone.
@@ -129,12 +139,14 @@ impl Model {
     }
 
     /// The normed residual stream after the last layer, `[B, S, C]`. `attend` is given the layer's index, queries
-    /// `[B, S, H, D]`, keys and values `[B, S, K, D]`, and gives `[B, S, H, D]`.
+    /// `[B, S, H, D]`, keys and values `[B, S, K, D]`, and gives `[B, S, H, D]`. With `only`, places in the flattened
+    /// `[B · S]`, the stream is told there alone, `[1, N, C]`, and the last layer computes no more than that asks for.
     pub(crate) fn hidden(
         &self,
         weights: &Weights,
         tokens_BS: &Tensor,
         angles: &Angles,
+        only: Option<&Tensor>,
         mut attend: impl FnMut(usize, &Tensor, &Tensor, &Tensor) -> Tensor,
     ) -> Tensor {
         let config = &self.config;
@@ -153,9 +165,13 @@ impl Model {
                 None => parts[0].shallow_clone(),
             };
             let rotated = rotate(&query_key, angles, D).split_with_sizes([H, K], 2);
-            let attended_BSHD = attend(index, &rotated[0], &rotated[1], &parts[1]);
+            let mut attended = attend(index, &rotated[0], &rotated[1], &parts[1]).reshape([B, S, H * D]);
+            if let Some(places_N) = only.filter(|_| index + 1 == weights.layers.len()) {
+                let chosen = |of: &Tensor, width: i64| of.reshape([-1, width]).index_select(0, places_N).unsqueeze(0);
+                (x_BSC, attended) = (chosen(&x_BSC, C), chosen(&attended, H * D));
+            }
             // Not in place: the norm before needs its input for its gradient.
-            x_BSC = &x_BSC + attended_BSHD.reshape([B, S, H * D]).linear(&layer.output, layer.output_bias.as_ref());
+            x_BSC = &x_BSC + attended.linear(&layer.output, layer.output_bias.as_ref());
             let wide = norm(&x_BSC, &layer.post_norm_C).linear(&layer.gate_up, layer.gate_up_bias.as_ref());
             let wide = wide.split(config.intermediate_size, -1);
             x_BSC = &x_BSC + (wide[0].silu() * &wide[1]).linear(&layer.down, layer.down_bias.as_ref());
@@ -168,7 +184,7 @@ impl Model {
     pub(crate) fn causal_hidden(&self, weights: &Weights, tokens_BS: &Tensor) -> Tensor {
         let angles = self.rotary.first(tokens_BS.size()[1]);
         let grouped = self.config.num_attention_heads != self.config.num_key_value_heads;
-        self.hidden(weights, tokens_BS, &angles, |_, query, key, value| {
+        self.hidden(weights, tokens_BS, &angles, None, |_, query, key, value| {
             let [query, key, value] = [query, key, value].map(|heads| heads.transpose(1, 2));
             Tensor::scaled_dot_product_attention::<&Tensor>(&query, &key, &value, None, 0.0, true, None, grouped)
                 .transpose(1, 2)

@@ -7,7 +7,7 @@ use gymkhana_episode::{
     EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Phase, Sampled, Seed, Segment, TaskRef, Timing,
 };
 use gymkhana_rollout::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
-use gymkhana_trainer::{StepMetrics, TinyModel, Trainer};
+use gymkhana_trainer::{Estimator, Kl, KlPlace, StepMetrics, TinyModel, Trainer};
 
 /// A model that answers in microseconds.
 pub fn smallest() -> TinyModel {
@@ -94,6 +94,7 @@ pub fn episode(group: u32, member: u32, segment: Segment, reward: f64) -> Episod
         scores: Vec::new(),
         rewards: vec![reward],
         turn_rewards: Vec::new(),
+        turn_gains: Vec::new(),
         success: reward > 0.0,
         selected: true,
         failures: Vec::new(),
@@ -120,4 +121,9 @@ pub fn written(tokens: &[u32]) -> Sampled {
         entropies: vec![0.0; count],
         versions: vec![0; count],
     }
+}
+
+/// The penalty that GRPO's paper has, of this weight.
+pub fn penalty(beta: f64) -> Kl {
+    Kl { beta, estimator: Estimator::K3, place: KlPlace::Loss, first_turns: None }
 }

@@ -2,8 +2,8 @@
 //!
 //! A seat sees its own card and what was done, and says one word: check or bet, and fold or call once the other has
 //! bet. Any other message is answered and costs a try; a seat without tries loses two antes, the most that a hand can
-//! cost. Rewards are antes won. The six deals are the tasks of the one split `train`: a strategy is for all of them,
-//! so that nothing could be held out.
+//! cost. Rewards are antes won. The six deals are the tasks of both splits: a strategy is for all of them, so that
+//! nothing could be held out, and `test` is there for those who ask for it by that name.
 
 pub mod rules;
 pub mod strategy;
@@ -16,6 +16,9 @@ use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Rng, Task, hash, name
 
 use rules::{Act, Card, DEALS, faces_bet, information_set, mover, won};
 use strategy::Strategy;
+
+/// Each has all deals.
+const SPLITS: [&str; 2] = ["train", "test"];
 
 /// What a forfeit costs, in antes.
 const FORFEIT: f64 = 2.0;
@@ -136,15 +139,16 @@ impl Environment for KuhnPoker {
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
-        Ok(vec![Split::of("train", DEALS.len() as u64)])
+        Ok(SPLITS.map(|split| Split::of(split, DEALS.len() as u64)).into())
     }
 
     fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
-        if task.split != "train" {
-            return Err(Error::no_split(task, &["train"]));
+        if !SPLITS.contains(&task.split.as_str()) {
+            return Err(Error::no_split(task, &SPLITS));
         }
         let deal = usize::try_from(task.index).ok().filter(|deal| *deal < DEALS.len());
-        let deal = deal.ok_or_else(|| Error::not_found(format!("there are six deals, and no train/{}", task.index)))?;
+        let deal =
+            deal.ok_or_else(|| Error::not_found(format!("there are six deals, and no {}/{}", task.split, task.index)))?;
         let (alpha, tries) = (options.number("alpha"), options.integer("tries") as u64);
         let hand = Self { deal, acts: vec![], mistakes: [0; 2], tries, alpha, seed };
         let started = Started::observe(hand.view());

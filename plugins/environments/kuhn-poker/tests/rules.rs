@@ -153,12 +153,12 @@ fn the_experts_decisions_are_an_equilibrium() {
 #[test]
 fn the_six_deals_are_the_tasks() {
     let splits = Episode::<KuhnPoker>::splits(vec![]).expect("good options");
-    assert_eq!(splits, [Split::of("train", 6)]);
+    assert_eq!(splits, [Split::of("train", 6), Split::of("test", 6)]);
     let missing =
         |split: &str, index| Episode::<KuhnPoker>::start(&Task { split: split.to_owned(), index }, vec![], 0).err();
     assert!(matches!(missing("train", 6), Some(Error::NotFound(_))));
-    assert!(matches!(missing("test", 0), Some(Error::NotFound(_))));
-    assert_eq!(missing("train", 5), None);
+    assert!(matches!(missing("dev", 0), Some(Error::NotFound(_))));
+    assert_eq!((missing("train", 5), missing("test", 5)), (None, None));
 }
 
 #[test]

@@ -1,10 +1,20 @@
 //! Losses of tokens, as short tensor functions.
 //!
-//! Suffixes of names are axes: N tokens, V vocabulary. Each function gives one number a token; how tokens are added up
-//! is a weight for each token, computed beforehand, so that a batch may be cut anywhere without changing its loss.
+//! Suffixes of names are axes: N tokens, V vocabulary, U units that share a ratio. Each function gives one number a
+//! token; how tokens are added up is a weight for each token, computed beforehand, so that a batch may be cut between
+//! any two units without changing its loss.
 #![allow(non_snake_case)]
 
+mod objective;
+mod surrogate;
+mod value;
+
+pub use objective::{Inputs, Objective, objective};
+pub use surrogate::{lost_gradient, ratios, surrogate};
 use tch::{Kind, Tensor};
+pub use value::value_loss;
+
+use crate::algorithm::Estimator;
 
 /// Logits of one chunk, in numbers: 32 MiB of float32.
 const CHUNK_LOGITS: i64 = 1 << 23;
@@ -33,35 +43,17 @@ pub fn entropies(log_probs_NV: &Tensor) -> Tensor {
     -(log_probs_NV.exp() * log_probs_NV).sum_dim_intlist(-1, false, Kind::Float)
 }
 
-/// The clipped surrogate with a ratio for each token: `-min(ρA, clip(ρ, 1 - low, 1 + high)A)`.
-pub fn clipped_surrogate(
-    log_probs_N: &Tensor,
-    behaviour_N: &Tensor,
-    advantages_N: &Tensor,
-    clip_low: f64,
-    clip_high: f64,
-) -> Tensor {
-    let ratios_N = (log_probs_N - behaviour_N).exp();
-    let clipped_N = ratios_N.clamp(1.0 - clip_low, 1.0 + clip_high);
-    -(ratios_N * advantages_N).minimum(&(clipped_N * advantages_N))
-}
-
-/// Whether the clip took away the token's gradient: 1 or 0.
-pub fn clipped(
-    log_probs_N: &Tensor,
-    behaviour_N: &Tensor,
-    advantages_N: &Tensor,
-    clip_low: f64,
-    clip_high: f64,
-) -> Tensor {
-    let ratios_N = (log_probs_N - behaviour_N).exp();
-    let above_N = ratios_N.gt(1.0 + clip_high).logical_and(&advantages_N.gt(0.0));
-    let below_N = ratios_N.lt(1.0 - clip_low).logical_and(&advantages_N.lt(0.0));
-    above_N.logical_or(&below_N).to_kind(Kind::Float)
-}
-
 /// The k3 estimate of the divergence from `other`: `exp(other - own) - (other - own) - 1`, never below 0.
 pub fn k3_divergence(log_probs_N: &Tensor, other_N: &Tensor) -> Tensor {
     let difference_N = other_N - log_probs_N;
     difference_N.exp() - difference_N - 1.0
+}
+
+/// An estimate of the divergence from `other`.
+pub fn divergence(log_probs_N: &Tensor, other_N: &Tensor, estimator: Estimator) -> Tensor {
+    match estimator {
+        Estimator::K1 => log_probs_N - other_N,
+        Estimator::K2 => (log_probs_N - other_N).square() * 0.5,
+        Estimator::K3 => k3_divergence(log_probs_N, other_N),
+    }
 }

@@ -1,5 +1,7 @@
 //! Tokens per second of generation and training, for benchmarks: what `cargo xtask bench generate|train` shows.
 
+pub mod toy;
+
 use std::sync::Arc;
 use std::time::Instant;
 

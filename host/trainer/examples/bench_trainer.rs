@@ -1,0 +1,85 @@
+//! Trains on the baselines' toy: `bench_trainer every|packed|frugal STEPS` prints the CPU seconds of a step as JSON, with
+//! every position of every episode computed, with common beginnings computed once, and moreover without episodes that
+//! teach nothing; `bench_trainer curve STEPS SEED` prints the mean reward of each step.
+
+use gymkhana_episode::Seed;
+use gymkhana_trainer::measure::toy;
+use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Optimizer, RlSettings, Scale};
+
+/// CPU seconds of this process.
+fn cpu_seconds() -> Result<f64, Box<dyn std::error::Error>> {
+    let stat = std::fs::read_to_string("/proc/self/schedstat")?;
+    let own: f64 = stat.split(' ').next().unwrap_or_default().parse()?;
+    let mut sum = own;
+    for task in std::fs::read_dir("/proc/self/task")? {
+        let task = task?;
+        if task.file_name() != std::process::id().to_string().as_str() {
+            let stat = std::fs::read_to_string(task.path().join("schedstat"))?;
+            sum += stat.split(' ').next().unwrap_or_default().parse::<f64>()?;
+        }
+    }
+    Ok(sum / 1e9)
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+fn print(line: &serde_json::Value) {
+    #[allow(clippy::print_stdout, reason = "results go to standard output")]
+    {
+        println!("{line}");
+    }
+}
+
+/// What the baselines do: GRPO with AdamW at 1e-3, without decay or penalty.
+fn settings(share_beginnings: bool, skip_idle: bool) -> RlSettings {
+    let algorithm = Algorithm {
+        baseline: Baseline::GroupMean,
+        scale: Scale::GroupStd,
+        aggregation: Aggregation::Sequence,
+        ..Algorithm::default()
+    };
+    let optimizer = Optimizer { learning_rate: 1e-3, ..Optimizer::default() };
+    RlSettings { optimizer, algorithm, share_beginnings, skip_idle, ..RlSettings::default() }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (settings, steps, seed) = match words[..] {
+        ["every", steps] => (settings(false, false), steps.parse()?, 0),
+        ["packed", steps] => (settings(true, false), steps.parse()?, 0),
+        ["frugal", steps] => (settings(true, true), steps.parse()?, 0),
+        ["curve", steps, seed] => (settings(true, true), steps.parse()?, seed.parse()?),
+        _ => return Err("usage: bench_trainer every|packed|frugal STEPS, or curve STEPS SEED".into()),
+    };
+    let settings = RlSettings {
+        micro_tokens: std::env::var("MT").ok().and_then(|t| t.parse().ok()).unwrap_or(settings.micro_tokens),
+        ..settings
+    };
+    let (trainer, seed) = (toy::trainer(Seed(seed))?, Seed(seed));
+    let (mut played, mut learnt, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+    for step in 0..steps {
+        let start = cpu_seconds()?;
+        let (groups, reward) = toy::play(&trainer, step, seed).await?;
+        let between = cpu_seconds()?;
+        let metrics = trainer.rl_step(&groups, &settings).await?;
+        played.push(between - start);
+        learnt.push(cpu_seconds()? - between);
+        let computed = metrics.iter().find(|(name, _)| name == "positions").map_or(0.0, |(_, computed)| *computed);
+        positions.push(computed);
+        if words[0] == "curve" {
+            print(&serde_json::json!({ "step": step, "reward": reward }));
+        }
+    }
+    // The first step warms up.
+    let whole = played.iter().zip(&learnt).skip(1).map(|(played, learnt)| played + learnt).collect();
+    print(&serde_json::json!({
+        "peer": "gymkhana", "mode": words[0], "steps": steps, "cpu_s_per_step": median(whole),
+        "cpu_s_play": median(played), "cpu_s_learn": median(learnt), "positions": median(positions),
+    }));
+    Ok(())
+}

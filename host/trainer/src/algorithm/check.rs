@@ -1,0 +1,244 @@
+//! Refuses values out of range and combinations in which a flag would do nothing.
+
+use super::{Aggregation, Algorithm, Baseline, Credit, KlPlace, Mask, Ratio, Replay, Scale, Surrogate, Whiten};
+use crate::TrainerError;
+use crate::error::require;
+
+type Checked = Result<(), TrainerError>;
+
+fn share(value: f64) -> bool {
+    (0.0..=1.0).contains(&value)
+}
+
+fn positive(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
+}
+
+fn weight(value: f64) -> bool {
+    value >= 0.0 && value.is_finite()
+}
+
+/// Refuses a key that is there and has nothing to do, or is missing and needed.
+fn only(there: bool, needed: bool, key: &'static str, when: &'static str) -> Checked {
+    match (there, needed) {
+        (true, false) => Err(TrainerError::UnusedSetting { key, when }),
+        (false, true) => Err(TrainerError::MissingSetting { key, when }),
+        _ => Ok(()),
+    }
+}
+
+impl Algorithm {
+    /// Refuses values out of range and combinations in which a flag would do nothing.
+    ///
+    /// # Errors
+    /// With the key's name.
+    pub fn check(&self) -> Result<(), TrainerError> {
+        self.check_credit()?;
+        self.check_baseline()?;
+        self.check_weights()?;
+        self.check_surrogate()?;
+        self.check_penalties()?;
+        self.check_replay()?;
+        require(self.epochs >= 1, "epochs", self.epochs, "at least 1")?;
+        require(self.minibatches >= 1, "minibatches", self.minibatches, "at least 1")
+    }
+
+    fn check_credit(&self) -> Checked {
+        let discount = match self.credit {
+            Credit::Returns { discount } | Credit::Rewards { discount, .. } | Credit::Anchors { discount, .. } => {
+                discount
+            }
+            Credit::Episode | Credit::Outcome | Credit::Immediate | Credit::Turns { .. } => 1.0,
+        };
+        require(share(discount), "credit.discount", discount, "from 0 to 1")?;
+        if let Credit::Turns { outcome_weight: counts } | Credit::Anchors { weight: counts, .. } = self.credit {
+            require(weight(counts), "credit's weight", counts, "at least 0")?;
+        }
+        require(weight(self.progress), "progress", self.progress, "at least 0")?;
+        let by_turn = !matches!(self.credit, Credit::Episode | Credit::Outcome);
+        require(
+            self.progress == 0.0 || by_turn,
+            "progress",
+            self.progress,
+            "0 unless `credit` speaks of turns, as the sum of an episode does not change by it",
+        )
+    }
+
+    fn check_baseline(&self) -> Checked {
+        let averaged = self.baseline == Baseline::SeatAverage;
+        only(self.average_decay.is_some(), averaged, "average_decay", "`baseline` is seat-average")?;
+        let decay = self.average_decay.unwrap_or(0.0);
+        require((0.0..1.0).contains(&decay), "average_decay", decay, "at least 0 and below 1")?;
+        let critic = self.baseline == Baseline::Critic;
+        only(self.critic.is_some(), critic, "critic", "`baseline` is critic")?;
+        if let Some(critic) = self.critic {
+            require(share(critic.discount), "critic.discount", critic.discount, "from 0 to 1")?;
+            require(share(critic.lambda), "critic.lambda", critic.lambda, "from 0 to 1")?;
+            require(positive(critic.learning_rate), "critic.learning_rate", critic.learning_rate, "above 0")?;
+            let clip = critic.clip.unwrap_or(1.0);
+            require(positive(clip), "critic.clip", clip, "above 0")?;
+        }
+        let plain = self.credit == Credit::Episode && self.scale == Scale::None;
+        require(plain || !critic, "credit", "set", "left out, as `scale` is, when `baseline` is critic: it decides")?;
+        let alone = self.scale == Scale::GroupStd && self.baseline == Baseline::None;
+        require(!alone, "scale", "group-std", "none when `baseline` is none, as equal rewards would be divided by 0")?;
+        let normal = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
+        let needs = matches!(self.credit, Credit::Rewards { .. } | Credit::Turns { .. } | Credit::Anchors { .. });
+        require(!needs || normal, "baseline", "another", "group-mean or leave-one-out with this `credit`")
+    }
+
+    fn check_weights(&self) -> Checked {
+        if let Some(tilt) = self.tilt {
+            require(positive(tilt), "tilt", tilt, "above 0")?;
+        }
+        if let Some(penalty) = self.length_penalty {
+            let fits = penalty.buffer >= 1 && penalty.buffer <= penalty.tokens;
+            require(fits, "length_penalty.buffer", penalty.buffer, "from 1 to `length_penalty.tokens`")?;
+        }
+        require(weight(self.entropy_advantage), "entropy_advantage", self.entropy_advantage, "at least 0")?;
+        let quantile = self.entropy_quantile.unwrap_or(0.5);
+        require(quantile > 0.0 && quantile < 1.0, "entropy_quantile", quantile, "above 0 and below 1")?;
+        let compared = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
+        let idle = self.masks.contains(&Mask::ZeroVariance) && !compared;
+        require(
+            !idle,
+            "masks",
+            "zero-variance",
+            "without it unless `baseline` compares the group: nothing would be 0",
+        )?;
+        let turns =
+            self.whiten == Whiten::Turns && self.critic.is_some_and(|critic| critic.level == super::Level::Token);
+        require(!turns, "whiten", "turns", "tokens when `critic.level` is token")?;
+        let constant = self.aggregation == Aggregation::Constant;
+        only(self.constant_tokens.is_some(), constant, "constant_tokens", "`aggregation` is constant")?;
+        let tokens = self.constant_tokens.unwrap_or(1);
+        require(tokens >= 1, "constant_tokens", tokens, "at least 1")
+    }
+
+    fn check_surrogate(&self) -> Checked {
+        let bounds = match self.surrogate {
+            Surrogate::Clip { low, high, dual, .. } => {
+                let dual = dual.unwrap_or(2.0);
+                require(dual > 1.0 && dual.is_finite(), "surrogate.dual", dual, "above 1")?;
+                Some((low, high))
+            }
+            Surrogate::Cispo { low, high } => Some((low, high)),
+            Surrogate::Regression { eta } => {
+                require(positive(eta), "surrogate.eta", eta, "above 0")?;
+                let whole = self.credit == Credit::Episode && self.baseline == Baseline::None;
+                require(whole, "baseline", "set", "none, without `credit`, when `surrogate` is a regression")?;
+                None
+            }
+            Surrogate::Importance | Surrogate::Plain => None,
+        };
+        if let Some((low, high)) = bounds {
+            require(low > 0.0 && low <= 1.0, "surrogate.low", low, "above 0 and at most 1")?;
+            require(positive(high), "surrogate.high", high, "above 0")?;
+        }
+        let has_ratio = !matches!(self.surrogate, Surrogate::Plain | Surrogate::Regression { .. });
+        only(self.ratio.is_some(), has_ratio, "ratio", "`surrogate` has a ratio")?;
+        let own_token = !matches!(self.surrogate, Surrogate::Cispo { .. }) || self.ratio == Some(Ratio::Token);
+        require(own_token, "ratio", "another", "token when `surrogate` is cispo")?;
+        if let Some(correction) = self.off_policy {
+            require(positive(correction.cap), "off_policy.cap", correction.cap, "above 0")?;
+            let veto = correction.veto.unwrap_or(0.5);
+            require(positive(veto), "off_policy.veto", veto, "above 0")?;
+        }
+        Ok(())
+    }
+
+    fn check_penalties(&self) -> Checked {
+        if let Some(kl) = self.kl {
+            require(weight(kl.beta), "kl.beta", kl.beta, "at least 0")?;
+            let first = kl.first_turns.unwrap_or(1);
+            require(first >= 1, "kl.first_turns", first, "at least 1")?;
+            let in_loss = kl.place == KlPlace::Loss || kl.first_turns.is_none();
+            require(in_loss, "kl.first_turns", first, "left out unless `kl.place` is loss")?;
+        }
+        require(weight(self.entropy_bonus), "entropy_bonus", self.entropy_bonus, "at least 0")?;
+        if let Some(band) = self.entropy_band {
+            require(weight(band.low), "entropy_band.low", band.low, "at least 0")?;
+            require(
+                band.high > band.low && band.high.is_finite(),
+                "entropy_band.high",
+                band.high,
+                "above its low end",
+            )?;
+            require(weight(band.weight), "entropy_band.weight", band.weight, "at least 0")?;
+            let bonus = self.entropy_bonus;
+            require(bonus > 0.0, "entropy_bonus", bonus, "above 0 with an `entropy_band`, whose weight it is")?;
+        }
+        if let Some(clip) = self.covariance_clip {
+            require(clip.high > clip.low, "covariance_clip.high", clip.high, "above its low end")?;
+            require(clip.share > 0.0 && clip.share <= 1.0, "covariance_clip.share", clip.share, "above 0, at most 1")?;
+        }
+        Ok(())
+    }
+
+    fn check_replay(&self) -> Checked {
+        match self.replay {
+            Some(Replay::SelfImitation { capacity, baselines, .. }) => {
+                require(capacity >= 1, "replay.capacity", capacity, "at least 1")?;
+                require(baselines >= 1, "replay.baselines", baselines, "at least 1")
+            }
+            Some(Replay::Rescue { capacity, success }) => {
+                require(capacity >= 1, "replay.capacity", capacity, "at least 1")?;
+                require(success.is_finite(), "replay.success", success, "a number")
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Critic, Kl, Level};
+    use super::*;
+    use crate::algorithm::Estimator;
+
+    type Spoil = fn(&mut Algorithm);
+
+    #[test]
+    fn wrong_values_are_refused_by_name() {
+        let wrong: [(&str, Spoil); 16] = [
+            ("low", |flags| flags.surrogate = Surrogate::Cispo { low: 1.5, high: 0.2 }),
+            ("high", |flags| flags.surrogate = Surrogate::Cispo { low: 0.2, high: f64::NAN }),
+            ("beta", |flags| {
+                let (estimator, place) = (Estimator::K3, KlPlace::Loss);
+                flags.kl = Some(Kl { beta: -0.1, estimator, place, first_turns: None });
+            }),
+            ("first_turns", |flags| {
+                let (estimator, place) = (Estimator::K1, KlPlace::Reward);
+                flags.kl = Some(Kl { beta: 0.1, estimator, place, first_turns: Some(1) });
+            }),
+            ("entropy_bonus", |flags| flags.entropy_bonus = f64::INFINITY),
+            ("epochs", |flags| flags.epochs = 0),
+            ("minibatches", |flags| flags.minibatches = 0),
+            ("constant_tokens", |flags| flags.constant_tokens = Some(5)),
+            ("constant_tokens", |flags| flags.aggregation = Aggregation::Constant),
+            ("scale", |flags| (flags.baseline, flags.scale) = (Baseline::None, Scale::GroupStd)),
+            ("average_decay", |flags| flags.average_decay = Some(0.9)),
+            ("critic", |flags| flags.baseline = Baseline::Critic),
+            ("critic", |flags| {
+                let critic = Critic {
+                    level: Level::Turn,
+                    discount: 1.0,
+                    lambda: 1.0,
+                    learning_rate: 1e-3,
+                    warmup_steps: 0,
+                    clip: None,
+                };
+                flags.critic = Some(critic);
+            }),
+            ("ratio", |flags| flags.surrogate = Surrogate::Plain),
+            ("progress", |flags| flags.progress = 1.0),
+            ("masks", |flags| (flags.baseline, flags.masks) = (Baseline::None, vec![Mask::ZeroVariance])),
+        ];
+        for (key, spoil) in wrong {
+            let mut flags = Algorithm::default();
+            spoil(&mut flags);
+            assert!(flags.check().expect_err(key).to_string().contains(key), "{key}");
+        }
+        assert!(toml::from_str::<Algorithm>("baseline = \"none\"\nclip = 0.2").is_err());
+    }
+}

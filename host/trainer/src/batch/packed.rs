@@ -1,0 +1,355 @@
+//! Parts as tensors: all positions behind one another, so that nothing is computed for filling, and an attention that
+//! knows which of them belong together.
+#![allow(non_snake_case)]
+
+use std::collections::HashMap;
+
+use tch::{Device, Kind, Tensor};
+
+use super::{Family, Target};
+use crate::algorithm::Ratio;
+use crate::loss::Inputs;
+
+/// Rows of a block are filled up to its longest; shorter ones than this share of it begin a new block.
+const LEAST_FILLED: f64 = 0.75;
+
+/// M positions of one forward pass, N targets among them.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    /// `[1, M]`.
+    pub tokens_1M: Tensor,
+    /// Each token's place in its sequence, `[1, M]`.
+    pub positions_1M: Tensor,
+    /// Where among the positions each target is predicted.
+    pub places_N: Tensor,
+    pub targets_N: Tensor,
+    /// What is known of the targets, in the same order.
+    pub targets: Vec<Target>,
+    /// For each target, the place of its sequence in the list from which parts were cut, and which of its targets it is.
+    pub origins: Vec<(usize, usize)>,
+    blocks: Vec<Block>,
+    device: Device,
+}
+
+/// Rows that attend together: consecutive positions, R rows of up to S of them.
+#[derive(Debug)]
+struct Block {
+    start: i64,
+    count: i64,
+    rows: i64,
+    length: i64,
+    /// `[R · S]` positions with filling; none where every row is full.
+    filled: Option<Tensor>,
+    /// Where in `[R · S]` the positions stand.
+    kept: Option<Tensor>,
+    /// What rows see beside themselves.
+    before: Option<Before>,
+}
+
+/// The shared beginnings of a block's rows.
+#[derive(Debug)]
+struct Before {
+    /// `[R · T]` positions of keys: the beginning's, then the row's own.
+    keys: Tensor,
+    /// Which keys a position sees, `[R or 1, 1, S, T]`.
+    mask_R1ST: Tensor,
+}
+
+/// One row of positions: where it stands, and where what comes before it stands.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    start: usize,
+    length: usize,
+    before: (usize, usize),
+}
+
+impl Packed {
+    /// Lays out a part.
+    pub fn new(part: &[Family<'_>], device: Device) -> Self {
+        let mut layout = Layout::default();
+        let mut beginnings: Vec<&Family<'_>> = part.iter().filter(|family| family.shared > 0).collect();
+        beginnings.sort_by_key(|family| std::cmp::Reverse(family.shared));
+        let mut starts = HashMap::new();
+        for family in beginnings {
+            let Some((first, member)) = family.members.first() else { continue };
+            starts.insert(*first, layout.tokens.len());
+            layout.row(&member.inputs()[..family.shared], 0, (0, 0));
+        }
+        let before = |family: &Family<'_>| family.members.first().and_then(|(first, _)| starts.get(first)).copied();
+        let mut members: Vec<_> =
+            part.iter().flat_map(|family| family.members.iter().map(move |member| (family, member))).collect();
+        members.sort_by_key(|(family, (_, member))| {
+            (family.shared > 0, std::cmp::Reverse(member.inputs().len() - family.shared))
+        });
+        for (family, (place, member)) in members {
+            let begins = (before(family).unwrap_or(0), family.shared);
+            let start = layout.row(&member.inputs()[family.shared..], family.shared, begins);
+            for (index, target) in member.targets.iter().enumerate() {
+                let predicted = target.at - 1;
+                let position =
+                    if predicted < family.shared { begins.0 + predicted } else { start + predicted - family.shared };
+                layout.places.push(position as i64);
+                layout.wanted.push(i64::from(member.tokens[target.at]));
+                layout.targets.push(*target);
+                layout.origins.push((*place, index));
+            }
+        }
+        layout.into_packed(device)
+    }
+
+    /// Attention of all positions, `[1, M, H, D]`, from queries of that shape and keys and values `[1, M, K, D]`.
+    pub fn attend(&self, query: &Tensor, key: &Tensor, value: &Tensor) -> Tensor {
+        let grouped = query.size()[2] != key.size()[2];
+        let blocks: Vec<Tensor> = self
+            .blocks
+            .iter()
+            .map(|block| block.attend([query, key, value].map(|part| part.squeeze_dim(0)), grouped))
+            .collect();
+        Tensor::cat(&blocks, 0).unsqueeze(0)
+    }
+
+    /// One column of what is known of the targets.
+    pub fn column(&self, number: impl Fn(&Target) -> f32) -> Tensor {
+        let numbers: Vec<f32> = self.targets.iter().map(number).collect();
+        Tensor::from_slice(&numbers).to_device(self.device)
+    }
+
+    /// What an objective wants to know of the targets, with the turns or sequences that share a ratio. Columns that say
+    /// nothing are left out.
+    pub fn inputs(&self, ratio: Option<Ratio>) -> Inputs {
+        let told = |idle: f32, number: fn(&Target) -> f32| {
+            self.targets.iter().any(|target| number(target) != idle).then(|| self.column(number))
+        };
+        let slope = told(0.0, |target| target.band[0]);
+        let offset = told(0.0, |target| target.band[1]);
+        let band = slope.is_some() || offset.is_some();
+        Inputs {
+            weights_N: self.column(|target| target.weight),
+            proximal_N: self.column(|target| target.proximal),
+            advantages_N: self.column(|target| target.advantage),
+            correction_N: told(1.0, |target| target.correction),
+            reference_N: told(0.0, |target| target.reference),
+            kl_weights_N: told(1.0, |target| target.kl_weight),
+            band_N: band.then(|| [self.column(|target| target.band[0]), self.column(|target| target.band[1])]),
+            units_N: match ratio {
+                Some(Ratio::Turn) => Some(self.units(|target| target.turn)),
+                Some(Ratio::Sequence) => Some(self.units(|_| 0)),
+                Some(Ratio::Token) | None => None,
+            },
+        }
+    }
+
+    /// Numbers the parts of sequences that `part` tells apart, from 0.
+    fn units(&self, part: fn(&Target) -> u32) -> Tensor {
+        let mut numbers = HashMap::new();
+        let places = self.origins.iter().map(|(place, _)| *place);
+        let units: Vec<i64> = self
+            .targets
+            .iter()
+            .zip(places)
+            .map(|(target, place)| {
+                let next = numbers.len() as i64;
+                *numbers.entry((place, part(target))).or_insert(next)
+            })
+            .collect();
+        Tensor::from_slice(&units).to_device(self.device)
+    }
+}
+
+/// Positions as they are laid out.
+#[derive(Default)]
+struct Layout {
+    tokens: Vec<i64>,
+    positions: Vec<i64>,
+    rows: Vec<Row>,
+    places: Vec<i64>,
+    wanted: Vec<i64>,
+    targets: Vec<Target>,
+    origins: Vec<(usize, usize)>,
+}
+
+impl Layout {
+    /// Appends a row of tokens whose first one has this place in its sequence; gives where it begins.
+    fn row(&mut self, tokens: &[u32], first: usize, before: (usize, usize)) -> usize {
+        let start = self.tokens.len();
+        self.tokens.extend(tokens.iter().map(|token| i64::from(*token)));
+        self.positions.extend((first..first + tokens.len()).map(|position| position as i64));
+        self.rows.push(Row { start, length: tokens.len(), before });
+        start
+    }
+
+    fn into_packed(self, device: Device) -> Packed {
+        let numbers = |numbers: &[i64]| Tensor::from_slice(numbers).to_device(device);
+        Packed {
+            tokens_1M: numbers(&self.tokens).unsqueeze(0),
+            positions_1M: numbers(&self.positions).unsqueeze(0),
+            places_N: numbers(&self.places),
+            targets_N: numbers(&self.wanted),
+            blocks: self.blocks().iter().map(|rows| Block::new(rows, device)).collect(),
+            targets: self.targets,
+            origins: self.origins,
+            device,
+        }
+    }
+
+    /// Runs of rows of about the same length.
+    fn blocks(&self) -> Vec<&[Row]> {
+        let together = |first: &Row, row: &Row| {
+            (first.before.1 > 0) == (row.before.1 > 0)
+                && row.length <= first.length
+                && row.length as f64 >= LEAST_FILLED * first.length as f64
+        };
+        let (mut blocks, mut start) = (Vec::new(), 0);
+        for end in 1..=self.rows.len() {
+            if end == self.rows.len() || !together(&self.rows[start], &self.rows[end]) {
+                blocks.push(&self.rows[start..end]);
+                start = end;
+            }
+        }
+        blocks
+    }
+}
+
+impl Block {
+    fn new(rows: &[Row], device: Device) -> Self {
+        let length = rows.first().map_or(0, |row| row.length);
+        let count: usize = rows.iter().map(|row| row.length).sum();
+        let full = count == rows.len() * length;
+        let numbers = |numbers: &[i64]| Tensor::from_slice(numbers).to_device(device);
+        // Filling repeats a row's last position: it is computed and thrown away.
+        let position = |row: &Row, at: usize| (row.start + at.min(row.length - 1)) as i64;
+        let filled: Vec<i64> = rows.iter().flat_map(|row| (0..length).map(|at| position(row, at))).collect();
+        let kept: Vec<i64> = rows
+            .iter()
+            .enumerate()
+            .flat_map(|(index, row)| (0..row.length).map(move |at| (index * length + at) as i64))
+            .collect();
+        Self {
+            start: rows.first().map_or(0, |row| row.start) as i64,
+            count: count as i64,
+            rows: rows.len() as i64,
+            length: length as i64,
+            filled: (!full).then(|| numbers(&filled)),
+            kept: (!full).then(|| numbers(&kept)),
+            before: Before::new(rows, length, device),
+        }
+    }
+
+    /// `[count, H, D]` from queries, keys and values `[M, …, D]`.
+    fn attend(&self, [query, key, value]: [Tensor; 3], grouped: bool) -> Tensor {
+        let shaped = |heads: &Tensor, index: Option<&Tensor>, length: i64| {
+            let size = heads.size();
+            let chosen = match index {
+                None => heads.narrow(0, self.start, self.count),
+                Some(index) => heads.index_select(0, index),
+            };
+            chosen.reshape([self.rows, length, size[1], size[2]]).transpose(1, 2)
+        };
+        let query_RHSD = shaped(&query, self.filled.as_ref(), self.length);
+        let sdpa = |key: &Tensor, value: &Tensor, mask: Option<&Tensor>| {
+            Tensor::scaled_dot_product_attention(&query_RHSD, key, value, mask, 0.0, mask.is_none(), None, grouped)
+        };
+        let attended = match &self.before {
+            None => {
+                let [key, value] = [&key, &value].map(|heads| shaped(heads, self.filled.as_ref(), self.length));
+                sdpa(&key, &value, None)
+            }
+            Some(before) => {
+                let length = before.keys.size()[0] / self.rows;
+                let [key, value] = [&key, &value].map(|heads| shaped(heads, Some(&before.keys), length));
+                sdpa(&key, &value, Some(&before.mask_R1ST))
+            }
+        };
+        let size = query.size();
+        let flat = attended.transpose(1, 2).reshape([self.rows * self.length, size[1], size[2]]);
+        match &self.kept {
+            None => flat,
+            Some(kept) => flat.index_select(0, kept),
+        }
+    }
+}
+
+impl Before {
+    /// What rows see before themselves; nothing where they begin at the beginning.
+    fn new(rows: &[Row], length: usize, device: Device) -> Option<Self> {
+        let longest = rows.iter().map(|row| row.before.1).max().filter(|longest| *longest > 0)?;
+        let alike = rows.iter().all(|row| row.before.1 == longest && row.length == length);
+        let mut keys: Vec<i64> = Vec::with_capacity(rows.len() * (longest + length));
+        for row in rows {
+            let (start, count) = row.before;
+            keys.extend((0..longest).map(|at| (start + at.min(count - 1)) as i64));
+            keys.extend((0..length).map(|at| (row.start + at.min(row.length - 1)) as i64));
+        }
+        let shown = if alike { &rows[..1] } else { rows };
+        let mut mask = Vec::with_capacity(shown.len() * length * (longest + length));
+        for row in shown {
+            for at in 0..length {
+                mask.extend((0..longest).map(|key| key < row.before.1));
+                mask.extend((0..length).map(|key| key <= at));
+            }
+        }
+        let size = [shown.len() as i64, 1, length as i64, (longest + length) as i64];
+        let mask_R1ST = Tensor::from_slice(&mask).to_kind(Kind::Bool).view(size).to_device(device);
+        Some(Self { keys: Tensor::from_slice(&keys).to_device(device), mask_R1ST })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Sequence, parts};
+    use super::*;
+
+    fn sequence(tokens: &[u32], at: &[usize]) -> Sequence {
+        let target = |at: &usize| Target { at: *at, ..Target::default() };
+        Sequence::new(tokens, at.iter().map(target).collect()).expect("targets")
+    }
+
+    /// A naive attention of whole sequences, one after the other, against the packed one.
+    #[test]
+    fn packing_changes_no_attention() {
+        tch::manual_seed(3);
+        let begins = |first: u32, last: &[u32]| [&[first; 9][..], last].concat();
+        let tokens = [
+            begins(1, &[2, 3, 4, 5]),
+            begins(1, &[2, 9]),
+            begins(7, &[1, 2, 3]),
+            begins(7, &[1, 4]),
+            vec![8, 8, 8],
+            begins(1, &[6, 6, 6, 6, 6, 6, 6, 6]),
+            vec![5, 6, 7, 8, 9, 10],
+        ];
+        let sequences: Vec<Sequence> =
+            tokens.iter().map(|tokens| sequence(tokens, &(1..tokens.len()).collect::<Vec<_>>())).collect();
+        let parts = parts(&sequences, 10_000, true);
+        let packed = Packed::new(&parts[0], Device::Cpu);
+        let (H, K, D) = (4, 2, 6);
+        let table = |heads: i64| Tensor::randn([16, 40, heads, D], (Kind::Float, Device::Cpu));
+        let tables = [table(H), table(K), table(K)];
+        // A head's numbers are a function of token and position, so that equal beginnings have equal numbers.
+        let packed_heads = tables.each_ref().map(|table| {
+            let flat = &packed.tokens_1M * 40 + &packed.positions_1M;
+            table.view([16 * 40, -1, D]).index_select(0, &flat.view([-1])).unsqueeze(0)
+        });
+        let [query, key, value] = &packed_heads;
+        let found = packed.attend(query, key, value).squeeze_dim(0).index_select(0, &packed.places_N);
+        for (row, (place, index)) in packed.origins.iter().enumerate() {
+            let inputs: Vec<i64> = sequences[*place].inputs().iter().map(|token| i64::from(*token)).collect();
+            let positions = Tensor::arange(inputs.len() as i64, (Kind::Int64, Device::Cpu));
+            let flat = Tensor::from_slice(&inputs) * 40 + positions;
+            let [query, key, value] = tables
+                .each_ref()
+                .map(|table| table.view([16 * 40, -1, D]).index_select(0, &flat).unsqueeze(0).transpose(1, 2));
+            let [key, value] = [key, value].map(|heads| heads.repeat_interleave_self_int(H / K, 1, None));
+            let scores = query.matmul(&key.transpose(2, 3)) / (D as f64).sqrt();
+            let causal = scores.ones_like().tril(0).eq(0.0);
+            let expected = scores.masked_fill(&causal, f64::NEG_INFINITY).softmax(-1, Kind::Float).matmul(&value);
+            let expected = expected.select(2, *index as i64).squeeze_dim(0);
+            let difference = (found.get(row as i64) - expected).abs().max().double_value(&[]);
+            assert!(difference < 1e-5, "sequence {place}, position {index}: {difference}");
+        }
+        assert_eq!(packed.origins.len(), sequences.iter().map(|sequence| sequence.targets.len()).sum::<usize>());
+        // Nothing is computed twice: the two shared beginnings stand there once.
+        let alone: usize = sequences.iter().map(|sequence| sequence.inputs().len()).sum();
+        assert_eq!(packed.tokens_1M.size()[1] as usize, alone - 2 * 9 - 9);
+    }
+}

@@ -1,0 +1,202 @@
+//! Every preset against numbers of an independent program, `tests/peers/make_algorithm_goldens.py`: advantages, losses
+//! and their gradients.
+
+use gymkhana_episode::Seed;
+use serde_json::Value;
+use tch::{Device, Kind, Tensor};
+
+use super::layout::{Batch, Laid, LaidEpisode, Place};
+use super::minibatch::{expected, weigh};
+use crate::advantage::{self, Memory, Token, Trajectory, TurnPart};
+use crate::algorithm::Algorithm;
+use crate::batch::{Packed, Target, parts};
+use crate::loss::{objective, value_loss};
+use crate::settings::RlSettings;
+
+fn golden() -> Value {
+    serde_json::from_str(include_str!("../../../../tests/golden/algorithms.json")).expect("JSON")
+}
+
+fn number(value: &Value, name: &str) -> f64 {
+    value[name].as_f64().unwrap_or_else(|| panic!("`{name}` of {value}"))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+/// The numbers in a tree of lists, in order; NaN for null.
+fn leaves(value: &Value) -> Vec<f64> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(leaves).collect(),
+        other => vec![other.as_f64().unwrap_or(f64::NAN)],
+    }
+}
+
+/// The preset with the case's keys replaced.
+fn flags(case: &Value) -> Algorithm {
+    let text = Algorithm::preset_text(case["preset"].as_str().expect("a name")).expect("a preset");
+    let mut table: toml::Table = toml::from_str(text).expect("TOML");
+    let overrides: toml::Table = serde_json::from_value(case["overrides"].clone()).expect("a table");
+    table.extend(overrides);
+    let flags: Algorithm = table.try_into().expect("flags");
+    flags.check().expect("flags that make sense");
+    flags
+}
+
+/// A fixture as a batch. Every token is a target whose index tells which it is, so that what is found can be traced.
+fn batch(fixture: &Value, flags: &Algorithm) -> (Batch, Vec<Value>) {
+    let (mut batch, mut tokens) = (Batch::default(), Vec::new());
+    for (group, episodes) in list(&fixture["groups"]).iter().enumerate() {
+        for found in list(episodes) {
+            let mut contexts = Vec::new();
+            for (seat, part) in (0..).zip(list(&found["seats"])) {
+                let (index, mut places) = (batch.trajectories.len(), Vec::new());
+                let turns = list(&part["turns"]).iter().enumerate().map(|(turn, value)| {
+                    for token in 0..list(&value["tokens"]).len() {
+                        tokens.push(value["tokens"][token].clone());
+                        places.push(Place { at: tokens.len(), trajectory: index, turn, token });
+                    }
+                    turn_part(value, flags)
+                });
+                let turns: Vec<TurnPart> = turns.collect();
+                let in_turns: f64 = list(&part["turns"]).iter().map(|turn| number(turn, "reward")).sum();
+                let reward = number(part, "reward");
+                batch.trajectories.push(Trajectory {
+                    group,
+                    episode: batch.episodes.len(),
+                    seat,
+                    reward,
+                    rest: reward - in_turns,
+                    finished: found["finished"].as_bool().expect("a flag"),
+                    turns,
+                });
+                contexts.push(Laid { tokens: vec![0; tokens.len() + 1], places });
+            }
+            batch.episodes.push(LaidEpisode { task: String::new(), contexts });
+        }
+        batch.groups += 1;
+    }
+    (batch, tokens)
+}
+
+fn turn_part(value: &Value, flags: &Algorithm) -> TurnPart {
+    let tokens = list(&value["tokens"]).iter().map(|token| Token {
+        behaviour: number(token, "behaviour"),
+        proximal: number(token, if flags.off_policy.is_some() { "proximal" } else { "behaviour" }),
+        reference: number(token, "reference"),
+        entropy: number(token, "entropy"),
+        value: number(token, "value"),
+        version: number(token, "version") as u32,
+        ..Token::default()
+    });
+    TurnPart {
+        reward: number(value, "reward") + number(value, "gain"),
+        anchor: value["anchor"].as_str().expect("a name").bytes().fold(7, |sum, byte| sum * 31 + u64::from(byte)),
+        void: value["void"].as_bool().expect("a flag"),
+        shared_with: None,
+        tokens: tokens.collect(),
+    }
+}
+
+fn memory(fixture: &Value) -> Memory {
+    let history = fixture["history"].as_array().into_iter().flatten().enumerate();
+    let averages = fixture["averages"].as_array().into_iter().flatten();
+    Memory {
+        entropies: history.map(|(turn, mean)| (turn, (mean.as_f64().expect("a mean"), 1))).collect(),
+        averages: (0..).zip(averages).map(|(seat, mean)| (seat, mean.as_f64().expect("a mean"))).collect(),
+    }
+}
+
+#[track_caller]
+fn near(found: f64, expected: f64, what: &str) {
+    assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{what}: {found} is not {expected}");
+}
+
+/// A column of the fixture's tokens for the targets that are learnt, with gradients.
+fn column(targets: &[Target], tokens: &[Value], name: &str) -> Tensor {
+    let numbers: Vec<f32> = targets.iter().map(|target| number(&tokens[target.at - 1], name) as f32).collect();
+    Tensor::from_slice(&numbers).set_requires_grad(true)
+}
+
+/// Gradients, written to the places of all tokens; 0 where none is learnt.
+fn spread(leaf: &Tensor, targets: &[Target], count: usize) -> Vec<f64> {
+    let mut spread = vec![0.0; count];
+    let gradient = leaf.grad();
+    if gradient.defined() {
+        let gradient = Vec::<f64>::try_from(gradient.to_kind(Kind::Double)).expect("numbers");
+        for (target, gradient) in targets.iter().zip(gradient) {
+            spread[target.at - 1] += gradient;
+        }
+    }
+    spread
+}
+
+fn check(case: &Value, fixture: &Value) {
+    let flags = flags(case);
+    let name = format!("{} {}", case["preset"], case["overrides"]);
+    let (mut batch, tokens) = batch(fixture, &flags);
+    let mut memory = memory(fixture);
+    advantage::compute(&mut batch.trajectories, &flags, &mut memory, 5, &mut Seed(1).stream());
+    let found = batch.trajectories.iter().flat_map(Trajectory::tokens);
+    for (index, (token, expected)) in found.zip(leaves(&case["advantages"])).enumerate() {
+        assert_eq!(token.learnt, !expected.is_nan(), "{name}: whether token {index} is learnt");
+        if token.learnt {
+            near(token.advantage, expected, &format!("{name}: advantage of token {index}"));
+        }
+    }
+    let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
+    let sequences = weigh(&batch, &episodes, &RlSettings { algorithm: flags.clone(), ..RlSettings::default() }, 1.0);
+    let parts = parts(&sequences, 1 << 20, true);
+    let packed = Packed::new(&parts[0], Device::Cpu);
+    let current = column(&packed.targets, &tokens, "current");
+    let entropies = column(&packed.targets, &tokens, "entropy");
+    let entropies_wanted = (flags.entropy_bonus > 0.0).then_some(&entropies);
+    let found = objective(&flags, &current, entropies_wanted, &packed.inputs(flags.ratio));
+    found.loss.backward();
+    near(found.loss.double_value(&[]), number(case, "loss"), &format!("{name}: loss"));
+    for (leaf, key) in [(&current, "gradient"), (&entropies, "entropy_gradient")] {
+        if case[key].is_null() {
+            continue;
+        }
+        let found = spread(leaf, &packed.targets, tokens.len());
+        for (index, (found, expected)) in found.into_iter().zip(leaves(&case[key])).enumerate() {
+            near(found, expected, &format!("{name}: {key} of token {index}"));
+        }
+    }
+    if !case["value_loss"].is_null() {
+        check_values(case, &batch, &flags, &tokens, &name);
+    }
+    for (seat, expected) in (0..).zip(leaves(&case["averages_after"]).into_iter().filter(|average| !average.is_nan())) {
+        near(memory.averages[&seat], expected, &format!("{name}: average of seat {seat}"));
+    }
+}
+
+fn check_values(case: &Value, batch: &Batch, flags: &Algorithm, tokens: &[Value], name: &str) {
+    let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
+    let sequences = expected(batch, &episodes);
+    let packed = Packed::new(&parts(&sequences, 1 << 20, true)[0], Device::Cpu);
+    let now = column(&packed.targets, tokens, "value_now");
+    let [before, goals] = [0, 1].map(|index| packed.column(|target| target.value[index]));
+    let clip = flags.critic.expect("a critic").clip;
+    let loss = (value_loss(&now, &before, &goals, clip) * packed.column(|target| target.weight)).sum(Kind::Float);
+    loss.backward();
+    near(loss.double_value(&[]), number(case, "value_loss"), &format!("{name}: value loss"));
+    let found = spread(&now, &packed.targets, tokens.len());
+    for (index, (found, expected)) in found.into_iter().zip(leaves(&case["value_gradient"])).enumerate() {
+        near(found, expected, &format!("{name}: value gradient of token {index}"));
+    }
+}
+
+#[test]
+fn every_preset_gives_the_golden_numbers() {
+    let golden = golden();
+    let mut seen: Vec<&str> = Vec::new();
+    for case in list(&golden["cases"]) {
+        check(case, &golden["fixtures"][case["fixture"].as_str().expect("a name")]);
+        seen.push(case["preset"].as_str().expect("a name"));
+    }
+    for name in Algorithm::preset_names() {
+        assert!(seen.contains(&name), "{name} has no golden numbers");
+    }
+}

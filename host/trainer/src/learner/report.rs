@@ -1,0 +1,55 @@
+//! Figures of one step of reinforcement learning.
+
+use super::layout::Batch;
+use super::{StepMetrics, named};
+
+/// Sums over the minibatches of a step.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub updates: f64,
+    pub gradient_norm: f64,
+    pub learnt_tokens: f64,
+    pub positions: f64,
+    /// Of the objective: loss, tokens whose gradient was lost, k3 divergence from the proximal policy, estimated
+    /// divergence from the reference.
+    pub sums: [f64; 4],
+    /// The critic's losses, and of how many steps.
+    pub values: Option<(f64, f64)>,
+    /// How many episodes of earlier steps were learnt from.
+    pub replayed: Option<f64>,
+}
+
+impl Report {
+    pub fn metrics(&self, batch: &Batch, learning_rate: f64) -> StepMetrics {
+        let (updates, tokens) = (self.updates.max(1.0), self.learnt_tokens.max(1.0));
+        // The advantage of a trajectory's first learnt token, which without credit of turns is the trajectory's.
+        let firsts = batch.trajectories.iter().filter_map(|trajectory| trajectory.learnt().next());
+        let advantages: Vec<f64> = firsts.map(|token| token.advantage).collect();
+        let count = advantages.len().max(1) as f64;
+        let mean = advantages.iter().sum::<f64>() / count;
+        let variance = advantages.iter().map(|advantage| (advantage - mean).powi(2)).sum::<f64>() / count;
+        let learning = advantages.iter().filter(|advantage| **advantage != 0.0).count();
+        let sampled: usize = batch.trajectories.iter().map(|trajectory| trajectory.tokens().count()).sum();
+        let mut metrics = named([
+            ("loss", self.sums[0] / updates),
+            ("gradient_norm", self.gradient_norm / updates),
+            ("learning_rate", learning_rate),
+            ("updates", self.updates),
+            ("clip_fraction", self.sums[1] / tokens),
+            ("behaviour_divergence", self.sums[2] / tokens),
+            ("reference_divergence", self.sums[3] / tokens),
+            ("advantage_mean", mean),
+            ("advantage_std", variance.sqrt()),
+            ("episodes_with_advantage", learning as f64),
+            ("tokens", sampled as f64),
+            ("positions", self.positions),
+        ]);
+        if let Some((loss, steps)) = self.values {
+            metrics.push(("value_loss".to_owned(), loss / steps));
+        }
+        if let Some(replayed) = self.replayed {
+            metrics.push(("replayed".to_owned(), replayed));
+        }
+        metrics
+    }
+}

@@ -1,0 +1,181 @@
+//! A step of reinforcement learning: what is told of every token, advantages, then minibatches.
+#![allow(non_snake_case)]
+
+use gymkhana_episode::{Seed, Stream};
+
+use super::forward::{Pass, accumulate, log_probs};
+use super::layout::Batch;
+use super::minibatch::{expected, learnt_by_episode, regress, weigh};
+use super::report::Report;
+use super::{Learner, StepMetrics};
+use crate::TrainerError;
+use crate::advantage;
+use crate::algorithm::{Ratio, Replay, Surrogate};
+use crate::batch::{Packed, Sequence, parts, positions};
+use crate::loss::objective;
+use crate::model::Model;
+use crate::settings::RlSettings;
+
+impl Learner {
+    /// One pass over a batch of episodes, or several: an optimiser step for each minibatch of each epoch in which
+    /// there is anything to learn. `version` is the weights'.
+    pub fn rl_step(
+        &mut self,
+        model: &mut Model,
+        mut batch: Batch,
+        settings: &RlSettings,
+        seed: Seed,
+        version: u32,
+    ) -> Result<StepMetrics, TrainerError> {
+        let flags = &settings.algorithm;
+        let step = self.carried.steps;
+        let chance = |name: &str| seed.child(name).child(step).stream();
+        if let Some(Replay::Rescue { capacity, success }) = flags.replay {
+            self.carried.buffer.rescue(&mut batch, capacity, success, version);
+        }
+        self.tell(model, &mut batch, settings);
+        let memory = &mut self.carried.memory;
+        advantage::compute(&mut batch.trajectories, flags, memory, version, &mut chance("covariance"));
+        let mut report = Report::default();
+        let mut again = self.replay(model, &batch, settings, version, &mut chance("replay"), &mut report);
+        // Counted by optimiser steps, so that the order is another one in each.
+        let mut shuffle = seed.child("minibatches").child(self.optimizer.steps()).stream();
+        for _ in 0..flags.epochs {
+            for minibatch in minibatches(&batch, settings, &mut shuffle) {
+                self.critic_step(&batch, &minibatch, settings, &mut report)?;
+                if flags.critic.is_some_and(|critic| step < critic.warmup_steps) {
+                    continue;
+                }
+                if let Surrogate::Regression { eta } = flags.surrogate {
+                    let pass = pass(settings);
+                    let told = log_probs(model, &model.weights(), &batch.whole(), pass);
+                    batch.set(&told, |token, log_prob| token.proximal = log_prob);
+                    regress(&mut batch, &minibatch, eta);
+                }
+                let mut weighed = weigh(&batch, &minibatch, settings, 1.0);
+                weighed.append(&mut again);
+                self.minibatch(model, &weighed, settings, &mut report)?;
+            }
+        }
+        self.carried.steps += 1;
+        let learning_rate = settings.optimizer.learning_rate_at(self.optimizer.steps().saturating_sub(1));
+        Ok(report.metrics(&batch, learning_rate))
+    }
+
+    /// Writes to every token what models say of it, as far as the flags ask for it.
+    fn tell(&self, model: &Model, batch: &mut Batch, settings: &RlSettings) {
+        let flags = &settings.algorithm;
+        let reference = self.reference.as_ref().filter(|_| flags.penalty().is_some());
+        if flags.off_policy.is_none() && reference.is_none() && self.critic.is_none() {
+            return;
+        }
+        let (whole, pass) = (batch.whole(), pass(settings));
+        if flags.off_policy.is_some() {
+            let told = log_probs(model, &model.weights(), &whole, pass);
+            batch.set(&told, |token, log_prob| token.proximal = log_prob);
+        }
+        if let Some(reference) = reference {
+            let told = log_probs(model, &model.weights_of(reference), &whole, pass);
+            batch.set(&told, |token, log_prob| token.reference = log_prob);
+        }
+        if let Some(critic) = &self.critic {
+            let told = critic.expect(&whole, settings.micro_tokens);
+            batch.set(&told, |token, value| token.value = value);
+        }
+    }
+
+    /// The sequences of episodes of earlier steps that are learnt from once more.
+    fn replay(
+        &mut self,
+        model: &Model,
+        batch: &Batch,
+        settings: &RlSettings,
+        version: u32,
+        stream: &mut Stream,
+        report: &mut Report,
+    ) -> Vec<Sequence> {
+        let flags = &settings.algorithm;
+        let Some(replay @ Replay::SelfImitation { .. }) = flags.replay else { return Vec::new() };
+        let step = self.carried.steps;
+        let (mut again, factor) = self.carried.buffer.imitate(batch, replay, step, version, stream);
+        report.replayed = Some(again.episodes.len() as f64);
+        self.tell(model, &mut again, settings);
+        let episodes: Vec<usize> = (0..again.episodes.len()).collect();
+        if factor > 0.0 { weigh(&again, &episodes, settings, factor) } else { Vec::new() }
+    }
+
+    fn critic_step(
+        &mut self,
+        batch: &Batch,
+        episodes: &[usize],
+        settings: &RlSettings,
+        report: &mut Report,
+    ) -> Result<(), TrainerError> {
+        let (Some(critic), Some(flags)) = (&mut self.critic, settings.algorithm.critic) else { return Ok(()) };
+        let sequences = expected(batch, episodes);
+        if !sequences.is_empty() {
+            let loss = critic.step(&sequences, flags, &settings.optimizer, settings.micro_tokens)?;
+            let (losses, steps) = report.values.unwrap_or_default();
+            report.values = Some((losses + loss, steps + 1.0));
+        }
+        Ok(())
+    }
+
+    fn minibatch(
+        &mut self,
+        model: &mut Model,
+        sequences: &[Sequence],
+        settings: &RlSettings,
+        report: &mut Report,
+    ) -> Result<(), TrainerError> {
+        if sequences.is_empty() {
+            return Ok(());
+        }
+        let flags = &settings.algorithm;
+        let separable = matches!(flags.ratio, Some(Ratio::Token) | None);
+        let parts = parts(sequences, settings.micro_tokens, settings.share_beginnings);
+        model.parameters_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
+        for part in &parts {
+            let packed = Packed::new(part, model.device());
+            let inputs = packed.inputs(flags.ratio);
+            let sums = accumulate(model, &packed, &inputs, pass(settings), separable, &|own, entropies, inputs| {
+                objective(flags, own, entropies, inputs)
+            });
+            for (index, sum) in report.sums.iter_mut().enumerate() {
+                *sum += sums.double_value(&[index as i64]);
+            }
+        }
+        report.gradient_norm += self.optimizer.step(model.parameters(), &settings.optimizer)?;
+        report.updates += 1.0;
+        report.learnt_tokens += sequences.iter().map(|sequence| sequence.targets.len()).sum::<usize>() as f64;
+        report.positions += positions(&parts) as f64;
+        Ok(())
+    }
+}
+
+fn pass(settings: &RlSettings) -> Pass {
+    let entropies = settings.algorithm.entropy_bonus > 0.0;
+    Pass { temperature: settings.temperature, entropies, micro_tokens: settings.micro_tokens }
+}
+
+/// The episodes of each minibatch of an epoch. Where pairs of a group are looked at, groups stay together.
+fn minibatches(batch: &Batch, settings: &RlSettings, shuffle: &mut Stream) -> Vec<Vec<usize>> {
+    let flags = &settings.algorithm;
+    let learnt = learnt_by_episode(batch);
+    let mut units: Vec<Vec<usize>> = Vec::new();
+    if matches!(flags.surrogate, Surrogate::Regression { .. }) {
+        units.resize(batch.groups, Vec::new());
+        for trajectory in &batch.trajectories {
+            if !units[trajectory.group].contains(&trajectory.episode) {
+                units[trajectory.group].push(trajectory.episode);
+            }
+        }
+    } else {
+        units.extend((0..batch.episodes.len()).filter(|episode| learnt[*episode] > 0).map(|episode| vec![episode]));
+    }
+    if flags.minibatches > 1 {
+        shuffle.shuffle(&mut units);
+    }
+    let size = units.len().div_ceil(flags.minibatches as usize).max(1);
+    units.chunks(size).map(<[Vec<usize>]>::concat).collect()
+}

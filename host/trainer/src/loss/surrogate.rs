@@ -1,0 +1,56 @@
+//! Ratios of new to old probability, and what is made of them.
+#![allow(non_snake_case)]
+
+use tch::{Kind, Tensor};
+
+use crate::algorithm::{Beyond, Surrogate};
+
+/// The ratio of each token, or with units (whose numbers count up from 0) the geometric mean over the token's unit.
+pub fn ratios(log_probs_N: &Tensor, proximal_N: &Tensor, units_N: Option<&Tensor>) -> Tensor {
+    let logs_N = log_probs_N - proximal_N;
+    let Some(units_N) = units_N.filter(|units| units.numel() > 0) else { return logs_N.exp() };
+    let size = [units_N.max().int64_value(&[]) + 1];
+    let options = (logs_N.kind(), logs_N.device());
+    let sums_U = Tensor::zeros(size, options).index_add(0, units_N, &logs_N);
+    let counts_U = Tensor::zeros(size, options).index_add(0, units_N, &logs_N.ones_like());
+    (sums_U / counts_U).index_select(0, units_N).exp()
+}
+
+/// The loss of each token. `log_probs` are those that learn; a surrogate without a ratio does not look at `ratios`.
+pub fn surrogate(kind: Surrogate, log_probs_N: &Tensor, ratios_N: &Tensor, advantages_N: &Tensor) -> Tensor {
+    match kind {
+        Surrogate::Plain | Surrogate::Regression { .. } => -(log_probs_N * advantages_N),
+        Surrogate::Importance => -(ratios_N * advantages_N),
+        Surrogate::Cispo { low, high } => {
+            -(ratios_N.detach().clamp(1.0 - low, 1.0 + high) * advantages_N * log_probs_N)
+        }
+        Surrogate::Clip { low, high, dual, beyond } => {
+            let clipped_N = ratios_N.clamp(1.0 - low, 1.0 + high);
+            let mut gain_N = (ratios_N * advantages_N).minimum(&(clipped_N * advantages_N));
+            if let Some(dual) = dual {
+                let bounded_N = gain_N.maximum(&(advantages_N * dual));
+                gain_N = bounded_N.where_self(&advantages_N.lt(0.0), &gain_N);
+            }
+            if beyond == Beyond::Keep {
+                // In value the bound, in gradient the ratio's.
+                let kept_N = ratios_N / ratios_N.detach() * (1.0 + high) * advantages_N;
+                let above_N = ratios_N.gt(1.0 + high).logical_and(&advantages_N.gt(0.0));
+                gain_N = kept_N.where_self(&above_N, &gain_N);
+            }
+            -gain_N
+        }
+    }
+}
+
+/// Whether the bounds take away the token's gradient, or for CISPO bound its weight: 1 or 0.
+pub fn lost_gradient(kind: Surrogate, ratios_N: &Tensor, advantages_N: &Tensor) -> Tensor {
+    let outside = |low: f64, high: f64| {
+        let above_N = ratios_N.gt(1.0 + high).logical_and(&advantages_N.gt(0.0));
+        let below_N = ratios_N.lt(1.0 - low).logical_and(&advantages_N.lt(0.0));
+        above_N.logical_or(&below_N).to_kind(Kind::Float)
+    };
+    match kind {
+        Surrogate::Clip { low, high, .. } | Surrogate::Cispo { low, high } => outside(low, high),
+        Surrogate::Importance | Surrogate::Plain | Surrogate::Regression { .. } => ratios_N.zeros_like(),
+    }
+}

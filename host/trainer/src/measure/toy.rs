@@ -1,0 +1,138 @@
+//! The toy of the baselines: two turns of eight sampled tokens around a tool's answer of eight, 40 tokens an episode.
+//!
+//! A task `NN` hides the digit `NN % 10`. The tool tells it if the first reply begins with a digit (worth 0.5); the
+//! second reply is worth 1 if it begins with the hidden digit. The model has the baselines' shape: 6 million parameters,
+//! 264 tokens.
+
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use gymkhana_episode::{
+    EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Phase, Seed, Segment, TaskRef, Timing,
+};
+use gymkhana_rollout::{Conversation, GenerateRequest, Policy, Sampling};
+
+use crate::{Settings, TinyModel, Trainer, TrainerError};
+
+const SAMPLED: usize = 8;
+
+/// Groups of eight episodes in a step.
+pub const GROUPS: u32 = 8;
+const GROUP_SIZE: u32 = 8;
+
+/// The baselines' model of 6 million parameters.
+#[must_use]
+pub fn model() -> TinyModel {
+    TinyModel { layers: 6, width: 256, heads: 4, kv_heads: 2, mlp: 1024, context: 512 }
+}
+
+/// A trainer of that model on one thread.
+///
+/// # Errors
+/// If the model does not fit into memory.
+pub fn trainer(seed: Seed) -> Result<Trainer, TrainerError> {
+    let slots = (GROUPS * GROUP_SIZE) as usize;
+    Trainer::create(&model(), &Settings { slots, context: Some(64), seed, ..Settings::default() })
+}
+
+/// Plays a step's episodes; gives them with their mean reward, at most 1.5.
+///
+/// # Errors
+/// If the trainer's thread is gone.
+pub async fn play(trainer: &Trainer, step: u32, seed: Seed) -> Result<(Vec<Vec<EpisodeRecord>>, f64), TrainerError> {
+    let groups = (0..GROUPS).map(|group| async move {
+        let members = (0..GROUP_SIZE).map(|member| play_one(trainer, step, group, member, seed));
+        try_join_all(members).await
+    });
+    let groups = try_join_all(groups).await?;
+    let rewards = groups.iter().flatten().map(|episode| episode.rewards[0]);
+    let mean = rewards.sum::<f64>() / f64::from(GROUPS * GROUP_SIZE);
+    Ok((groups, mean))
+}
+
+async fn play_one(
+    trainer: &Trainer,
+    step: u32,
+    group: u32,
+    member: u32,
+    seed: Seed,
+) -> Result<EpisodeRecord, TrainerError> {
+    let task = (step * GROUPS + group) % 100;
+    let secret = b'0' + (task % 10) as u8;
+    let mut segment = Segment::default();
+    segment.append_given(&bytes(&format!("task {task:02}: ask ? \n")), 0, 0);
+    let first = say(trainer, &mut segment, 0, (step, group, member), seed).await?;
+    let asked = (u32::from(b'0')..=u32::from(b'9')).contains(&first);
+    let answer = if asked { char::from(secret) } else { '?' };
+    segment.append_given(&bytes(&format!("r={answer};    ")), 0, 1);
+    let second = say(trainer, &mut segment, 1, (step, group, member), seed).await?;
+    trainer.release(conversation(group, member));
+    let reward = 0.5 * f64::from(u8::from(asked)) + f64::from(u8::from(second == u32::from(secret)));
+    Ok(record(step, group, member, segment, reward))
+}
+
+fn bytes(text: &str) -> Vec<u32> {
+    text.bytes().map(u32::from).collect()
+}
+
+fn conversation(group: u32, member: u32) -> Conversation {
+    let place = group * GROUP_SIZE + member;
+    Conversation { id: u64::from(place), place }
+}
+
+/// Samples a turn's tokens; gives the first.
+async fn say(
+    trainer: &Trainer,
+    segment: &mut Segment,
+    turn: u32,
+    (step, group, member): (u32, u32, u32),
+    seed: Seed,
+) -> Result<u32, TrainerError> {
+    let gone = |error: &dyn std::fmt::Display| TrainerError::Gone(error.to_string());
+    let request = GenerateRequest {
+        conversation: conversation(group, member),
+        tokens: Arc::from(&segment.tokens[..]),
+        max_tokens: SAMPLED,
+        stop: Arc::from([]),
+        stop_texts: None,
+        heard_by: None,
+        sampling: Sampling::at(1.0),
+        seed: seed.child(step).child(group).child(member).child(turn),
+    };
+    let reply = trainer.generate(request).await.map_err(|error| gone(&error))?.sampled;
+    segment.append_sampled(&reply, 0, turn).map_err(|error| gone(&error))?;
+    Ok(reply.tokens[0])
+}
+
+fn record(step: u32, group: u32, member: u32, segment: Segment, reward: f64) -> EpisodeRecord {
+    EpisodeRecord {
+        schema: EPISODE_SCHEMA,
+        id: EpisodeId { stage: 0, phase: Phase::Train, step: step.into(), group, member, attempt: 0 },
+        task: TaskRef { split: "train".to_owned(), index: 0 },
+        seed: Seed(0),
+        forks: vec![],
+        turn_limit: 2,
+        guidance: None,
+        training_step: step.into(),
+        opening: Opening::default(),
+        turns: vec![],
+        policy_turns: vec![],
+        segments: vec![segment],
+        ending: Ending::Terminated,
+        environment_rewards: vec![],
+        extras: vec![],
+        privileged: vec![],
+        views: vec![],
+        hint: None,
+        scores: vec![],
+        rewards: vec![reward],
+        turn_rewards: vec![],
+        turn_gains: vec![],
+        success: reward > 0.0,
+        selected: true,
+        failures: vec![],
+        exchanges: vec![],
+        costs: vec![],
+        timing: Timing::default(),
+    }
+}

@@ -1,0 +1,213 @@
+//! A guest wants a table and does not say all at once: the agent asks for what is missing, then books.
+//!
+//! A message of the agent is heard by the guest, who answers; a call of `book` ends the episode, and is worth 1 if all of
+//! it is right. The guest is a simulated user: the run's `model` plays it, or rules do, as the option `user` says. The
+//! manifest asks for `model` in both cases, since a plugin's capabilities are not a matter of its options; by rules
+//! nobody is asked, and any model will do, such as a script.
+
+mod user;
+pub mod wish;
+
+use gymkhana_sdk::environment::{
+    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, Stepped,
+};
+use gymkhana_sdk::snapshot::{Reader, Writer};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, Task, named, plugin, text};
+
+use user::{Exchange, User};
+use wish::{SLOTS, Wish};
+
+/// The function that ends an episode.
+const BOOK: &str = "book";
+
+/// One flag for each slot.
+type Flags = [bool; SLOTS.len()];
+
+/// A guest at the counter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Booking {
+    wish: Wish,
+    /// What the guest named without being asked.
+    named: Flags,
+    /// For what the agent has asked.
+    asked: Flags,
+    user: User,
+    /// Turns of the agent so far, and how many the guest waits for.
+    turns: u64,
+    patience: u64,
+    /// Messages in a row that asked for nothing.
+    wondered: u64,
+    /// What was said since the opening.
+    said: Vec<Exchange>,
+}
+
+impl Booking {
+    /// The guest's reply to a message; none when it has hung up.
+    fn hear(&mut self, message: String) -> Result<Option<String>, Error> {
+        let slot = wish::asked_in(&message);
+        let reply = match self.user {
+            User::Rules => user::by_rules(&self.wish, &message, self.wondered),
+            User::Model => {
+                let opening = user::opening(&self.wish, &self.named);
+                Some(user::by_model(&self.wish, &opening, &self.said, &message)?)
+            }
+        };
+        match slot {
+            Some(slot) => {
+                self.asked[slot] = true;
+                self.wondered = 0;
+            }
+            None => self.wondered += 1,
+        }
+        if let Some(reply) = &reply {
+            self.said.push((message, reply.clone()));
+        }
+        Ok(reply)
+    }
+
+    /// What a call books; or, in words for the agent, why it books nothing.
+    fn read(call: &Call) -> Result<Wish, String> {
+        let mut booked = Wish::default();
+        for (place, slot) in booked.iter_mut().zip(&SLOTS) {
+            let value = match slot.name {
+                "hour" | "guests" => call.integer(slot.name)?.to_string(),
+                _ => call.text(slot.name)?,
+            };
+            let wrong = || format!("`{}` is no {}; there is {}", value, slot.name, slot.values.join(", "));
+            *place = slot.find(&value).ok_or_else(wrong)?;
+        }
+        Ok(booked)
+    }
+
+    fn end(&self, booked: Option<Wish>) -> Stepped {
+        let right =
+            booked.map_or(0, |booked| booked.iter().zip(&self.wish).filter(|(one, other)| one == other).count());
+        let success = right == SLOTS.len();
+        let words = match (booked, success) {
+            (None, _) => "The guest has hung up.",
+            (Some(_), true) => "That is what the guest wanted.",
+            (Some(_), false) => "That is not what the guest wanted.",
+        };
+        let stepped = Stepped::observe(words).reward(f64::from(u8::from(success)));
+        let stepped = stepped.extra("success", success).extra("right", right as i64);
+        let stepped = stepped.extra("questions", self.said.len() as i64);
+        if booked.is_some() { stepped.end() } else { stepped.cut_off() }
+    }
+}
+
+fn functions() -> Vec<Function> {
+    let parameters = Parameters::new()
+        .text("day", "such as monday")
+        .integer("hour", "from 12 to 21")
+        .integer("guests", "from 1 to 8")
+        .text("area", "garden, window, bar or terrace");
+    vec![Function::new(BOOK, "Books the table, once the guest has said all of this.", parameters)]
+}
+
+impl Environment for Booking {
+    fn info() -> Info {
+        let told = "How many of day, hour, guests and area the guest names without being asked";
+        let patience = "Turns after which the guest hangs up";
+        let user = "Who plays the guest: the model that the run grants, or rules, which ask nobody";
+        Info::new("A guest books a table; ask for what it has not said, then call book", ["clerk"])
+            .option(OptionInfo::new("told", told, 1).within(0.0, 3.0))
+            .option(OptionInfo::new("patience", patience, 8).within(1.0, 100.0))
+            .option(OptionInfo::new("user", user, "model").one_of(&User::NAMES))
+            .rewards(0.0, 1.0)
+    }
+
+    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+        Ok(wish::Split::NAMES.map(Split::endless).to_vec())
+    }
+
+    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+        let split = wish::Split::named(&task.split).ok_or_else(|| Error::no_split(task, &wish::Split::NAMES))?;
+        let (wish, named) = wish::draw(split, task.index, options.integer("told") as usize);
+        let user = if options.text("user") == "rules" { User::Rules } else { User::Model };
+        let patience = options.integer("patience") as u64;
+        let started = Started::observe(user::opening(&wish, &named)).offer(0, functions());
+        let asked = Flags::default();
+        Ok((Self { wish, named, asked, user, turns: 0, patience, wondered: 0, said: vec![] }, started))
+    }
+
+    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+        self.turns += 1;
+        let answer = match action.call() {
+            Some(call) => match Self::read(call) {
+                Ok(booked) => return Ok(self.end(Some(booked))),
+                Err(why) => Some(why),
+            },
+            None => self.hear(action.text())?,
+        };
+        Ok(match answer.filter(|_| self.turns < self.patience) {
+            Some(answer) => Stepped::new().show(0, text(answer)),
+            None => self.end(None),
+        })
+    }
+}
+
+fn write_flags(writer: Writer, flags: Flags) -> Writer {
+    flags.into_iter().fold(writer, Writer::flag)
+}
+
+fn read_flags(reader: &mut Reader<'_>) -> Result<Flags, Error> {
+    let mut flags = Flags::default();
+    for flag in &mut flags {
+        *flag = reader.flag()?;
+    }
+    Ok(flags)
+}
+
+impl Snapshot for Booking {
+    fn snapshot(&self) -> Vec<u8> {
+        let writer = self.wish.iter().fold(Writer::new(), |writer, value| writer.integer(*value as u64));
+        let writer = write_flags(write_flags(writer, self.named), self.asked).flag(self.user == User::Rules);
+        let writer = writer.integer(self.turns).integer(self.patience).integer(self.wondered);
+        let writer = writer.integer(self.said.len() as u64);
+        self.said.iter().fold(writer, |writer, (agent, guest)| writer.text(agent).text(guest)).finish()
+    }
+
+    fn restore(snapshot: &[u8]) -> Result<Self, Error> {
+        let mut reader = Reader::new(snapshot);
+        let mut wish = Wish::default();
+        for (value, slot) in wish.iter_mut().zip(&SLOTS) {
+            let found = usize::try_from(reader.integer()?).ok().filter(|found| *found < slot.values.len());
+            *value = found.ok_or_else(|| Error::bad_snapshot("the snapshot's wish has a value that there is not"))?;
+        }
+        let (named, asked) = (read_flags(&mut reader)?, read_flags(&mut reader)?);
+        let user = if reader.flag()? { User::Rules } else { User::Model };
+        let (turns, patience, wondered) = (reader.integer()?, reader.integer()?, reader.integer()?);
+        let exchanges = reader.integer()?;
+        if turns > patience || exchanges > turns {
+            return Err(Error::bad_snapshot("the snapshot's turns are more than there are"));
+        }
+        let mut said = Vec::new();
+        for _ in 0..exchanges {
+            said.push((reader.text()?.to_owned(), reader.text()?.to_owned()));
+        }
+        reader.end()?;
+        Ok(Self { wish, named, asked, user, turns, patience, wondered, said })
+    }
+}
+
+impl Privileged for Booking {
+    /// What the guest wants.
+    fn privileged(&self) -> Vec<NamedValue> {
+        SLOTS.iter().zip(self.wish).map(|(slot, value)| named(slot.name, slot.values[value])).collect()
+    }
+}
+
+impl Oracle for Booking {
+    /// Asks for what was neither named nor asked for, one after the other, and books what the guest wants.
+    fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
+        let missing = (0..SLOTS.len()).find(|slot| !self.named[*slot] && !self.asked[*slot]);
+        if let Some(slot) = missing {
+            return Ok(Advice::Message(SLOTS[slot].question.to_owned()));
+        }
+        let [day, hour, guests, area] = [0, 1, 2, 3].map(|slot| SLOTS[slot].values[self.wish[slot]]);
+        let arguments = format!("{{\"day\": \"{day}\", \"hour\": {hour}, \"guests\": {guests}, \"area\": \"{area}\"}}");
+        Ok(Advice::Calls(vec![Call::advised(BOOK, arguments)]))
+    }
+}
+
+plugin! { environment: Booking { snapshot, privileged, oracle } }

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Makes numbers for every preset: a batch's advantages, loss and gradients, by formulas and PyTorch's autograd.
+
+make_algorithm_goldens.py FOLDER writes FOLDER/algorithms.json. In each case `overrides` are keys of the preset's file
+that are replaced. `advantages` and the gradients are nested as the fixture is: group, episode, seat, turn, token. An
+advantage is null where the token is not learnt from."""
+import json
+import pathlib
+import sys
+import tomllib
+
+import torch
+
+from algorithm_batch import Batch
+from algorithm_fixtures import make_fixtures
+from algorithm_overrides import extra_cases
+from algorithm_presets import PRESETS
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "presets"
+DUO_ONLY = ("dr-mas", "mars", "spiral-rae")
+DUO_TOO = ("grpo", "gspo", "loop")
+
+# The presets' own constants are too large for a batch as small as this, or draw at random.
+REQUIRED = {"dapo": {"length_penalty": {"tokens": 7, "buffer": 4}},
+            "spear": {"covariance_clip": {"low": 0.05, "high": 0.5, "share": 1.0}}}
+
+
+def nested(batch, values):
+    """From over tokens to lists of groups, episodes, seats, turns and tokens."""
+    groups = []
+    for trajectory in batch.trajectories:
+        if trajectory.group == len(groups):
+            groups.append([])
+        if trajectory.episode == len(groups[-1]):
+            groups[-1].append([])
+        groups[-1][-1].append([[values[place] for place in turn.tokens] for turn in trajectory.turns])
+    return groups
+
+
+def gradient_of(loss, variable):
+    """As a list; zeros where the loss does not depend on the variable."""
+    (gradient,) = torch.autograd.grad(loss, variable, retain_graph=True, allow_unused=True, materialize_grads=True)
+    return gradient.tolist()
+
+
+def make_case(preset, fixtures, fixture, overrides, function):
+    """What one function makes of one batch."""
+    settings = tomllib.loads((FOLDER / f"{preset}.toml").read_text()) | overrides
+    batch = Batch(fixtures[fixture])
+    update = function(batch, settings)
+    advantages = [number if known else None for number, known in zip(update.advantages.tolist(), update.learnt)]
+    case = {"preset": preset, "fixture": fixture, "overrides": overrides, "advantages": nested(batch, advantages),
+            "loss": update.loss.item(), "gradient": nested(batch, gradient_of(update.loss, batch.current))}
+    of_entropy = gradient_of(update.loss, batch.entropy_now)
+    if any(of_entropy):
+        case["entropy_gradient"] = nested(batch, of_entropy)
+    if update.value_loss is not None:
+        case["value_loss"] = update.value_loss.item()
+        case["value_gradient"] = nested(batch, gradient_of(update.value_loss, batch.value_now))
+    if update.averages_after is not None:
+        case["averages_after"] = update.averages_after
+    return case
+
+
+def make_cases(fixtures):
+    """Every preset on its fixture, then the extra cases."""
+    assert set(PRESETS) == {file.stem for file in FOLDER.glob("*.toml")}, "every preset has its function"
+    cases = []
+    for preset, function in sorted(PRESETS.items()):
+        names = ["duo"] if preset in DUO_ONLY else ["solo", "duo"] if preset in DUO_TOO else ["solo"]
+        cases += [make_case(preset, fixtures, name, REQUIRED.get(preset, {}), function) for name in names]
+    return cases + [make_case(preset, fixtures, "solo", *case) for preset, *case in extra_cases()]
+
+
+def make_pairs():
+    """DPO: the chosen answer is to gain on the rejected one, each measured from the reference."""
+    beta, losses, pairs = 0.1, [], []
+    for lengths in [(2, 3), (4, 1), (3, 3)]:
+        pair = {"chosen": random_tokens(lengths[0], "reference"), "rejected": random_tokens(lengths[1], "reference")}
+        gains = {side: (tokens["current"] - tokens["reference"]).sum() for side, tokens in pair.items()}
+        losses.append(-torch.nn.functional.logsigmoid(beta * (gains["chosen"] - gains["rejected"])))
+        pairs.append(pair)
+    loss = torch.stack(losses).mean()
+    return {"beta": beta, "loss": loss.item(),
+            "pairs": [{side: as_rows(tokens) for side, tokens in pair.items()} for pair in pairs],
+            "gradients": [{side: gradient_of(loss, tokens["current"]) for side, tokens in pair.items()}
+                          for pair in pairs]}
+
+
+def make_distillation():
+    """On-policy distillation: what the teacher gives a sampled token above the student is its advantage."""
+    low, high, losses = 0.2, 0.2, []
+    episodes = [random_tokens(length, "behaviour", "teacher") for length in (3, 5, 1)]
+    advantages = [tokens["teacher"] - tokens["behaviour"] for tokens in episodes]
+    for tokens, advantage in zip(episodes, advantages):
+        ratios = torch.exp(tokens["current"] - tokens["behaviour"])
+        losses.append(-torch.minimum(ratios * advantage, ratios.clamp(1 - low, 1 + high) * advantage).mean())
+    loss = torch.stack(losses).mean()
+    return {"low": low, "high": high, "episodes": [as_rows(tokens) for tokens in episodes],
+            "advantages": [advantage.tolist() for advantage in advantages], "loss": loss.item(),
+            "gradients": [gradient_of(loss, tokens["current"]) for tokens in episodes]}
+
+
+def random_tokens(count, *others):
+    """Log-probabilities of some tokens, now and by others that are near."""
+    current = torch.round(-2 - 2 * torch.rand(count), decimals=6)
+    near = {name: torch.round(current + 0.3 * torch.randn(count), decimals=6) for name in others}
+    return {"current": current.requires_grad_()} | near
+
+
+def as_rows(tokens):
+    """A list of tokens instead of a vector for each of their numbers."""
+    return [dict(zip(tokens, numbers)) for numbers in zip(*(values.tolist() for values in tokens.values()))]
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(13)
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    fixtures = make_fixtures()
+    numbers = {"fixtures": fixtures, "cases": make_cases(fixtures), "pairs": make_pairs(),
+               "distillation": make_distillation()}
+    (folder / "algorithms.json").write_text(json.dumps(numbers) + "\n")

@@ -1,0 +1,146 @@
+//! The booking of a table with a guest whom a real server on loopback plays, and with one that goes by rules.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use common::{Table, call, limits, play, play_by, rollout};
+use gymkhana_episode::{Ending, EpisodeRecord, Turn, Value, text_of};
+use gymkhana_rollout::{Difference, Speaker};
+use gymkhana_sandbox::Quota;
+use gymkhana_world::{Model, ModelServer, Offline, Outlet};
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const QUOTA: Quota = Quota { model_calls: 8, model_tokens: 4000, http_requests: 0, tool_calls: 0 };
+
+/// The body of a request, however many pieces it comes in.
+async fn body_of(stream: &mut TcpStream) -> Option<Json> {
+    let mut bytes = Vec::new();
+    loop {
+        let head = bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|end| end + 4);
+        if let Some(body) = head.and_then(|head| serde_json::from_slice(&bytes[head..]).ok()) {
+            return Some(body);
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+/// Plays the guest as a model would: it finds what it wants in its instruction, and answers the last question.
+fn guest(request: &Json) -> String {
+    let message = |place: usize| request["messages"][place]["content"].as_str().unwrap_or_default();
+    let wants = |slot: &str| {
+        let behind = message(0).split_once(&format!("{slot}: ")).map_or("", |(_, behind)| behind);
+        behind.split([',', '.']).next().unwrap_or_default().to_owned()
+    };
+    let last = request["messages"].as_array().map_or(0, |messages| messages.len() - 1);
+    match message(last) {
+        "Which day?" => format!("{} would suit us.", wants("day")),
+        "At what time?" => format!("{}, please.", wants("hour")),
+        "How many guests?" => format!("There are {} of us.", wants("guests")),
+        "In which area?" => format!("Somewhere in the {}.", wants("area")),
+        other => format!("Pardon? {other}"),
+    }
+}
+
+/// A model server on loopback; gives its port and how often it was asked.
+async fn server() -> (u16, Arc<AtomicU32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("it has one").port();
+    let asked = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let Some(request) = body_of(&mut stream).await else { continue };
+            counted.fetch_add(1, Ordering::SeqCst);
+            let body = json!({
+                "choices": [{ "message": { "content": guest(&request) }, "finish_reason": "stop" }],
+                "usage": { "prompt_tokens": 90, "completion_tokens": 6 },
+            })
+            .to_string();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+        }
+    });
+    (port, asked)
+}
+
+fn table(user: &str) -> Table {
+    Table::new().environment("booking", &[("user", Value::Text(user.to_owned()))])
+}
+
+async fn played_by_server(port: u16) -> gymkhana_rollout::Rollout {
+    let url = format!("http://127.0.0.1:{port}/v1").parse().expect("a URL");
+    let model = ModelServer::new(url, "guest".to_owned(), None).expect("a client");
+    let world = Outlet { model: Some(Model::Server(model).into()), http: None, quota: QUOTA };
+    rollout(&table("model").granting("booking", Arc::new(world)), limits()).await
+}
+
+async fn replayed_by_nobody(user: &str, record: &EpisodeRecord) -> EpisodeRecord {
+    let nobody = rollout(&table(user).granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
+    nobody.replay_group(std::slice::from_ref(record)).await.expect("no fault of the host").remove(0)
+}
+
+/// What the agent was shown.
+fn shown(record: &EpisodeRecord) -> Vec<String> {
+    let shown = record.turns.iter().filter_map(|turn| match turn {
+        Turn::Observation { content, .. } | Turn::Answer { content, .. } => Some(text_of(content)),
+        Turn::Message { .. } | Turn::Call { .. } => None,
+    });
+    shown.collect()
+}
+
+fn wanted(record: &EpisodeRecord, slot: &str) -> String {
+    let field = record.privileged.iter().find(|field| field.name == slot).expect("a slot");
+    match &field.value {
+        Value::Text(text) => text.clone(),
+        other => panic!("{slot} is {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_plays_the_guest_and_a_replay_asks_nobody() {
+    let (port, asked) = server().await;
+    let record = play_by(&played_by_server(port).await, Speaker::Oracle).await;
+    assert_eq!((record.ending, record.success, &record.rewards[..]), (Ending::Terminated, true, &[1.0][..]));
+    // One of four was named at once.
+    assert_eq!((asked.load(Ordering::SeqCst), record.exchanges.len()), (3, 3));
+    let shown = shown(&record);
+    assert!(shown[0].starts_with("I would like a table. "), "{shown:?}");
+    let said = [format!("{} would suit us.", wanted(&record, "day")), format!("{}, please.", wanted(&record, "hour"))];
+    assert!(said.iter().any(|said| shown.contains(said)), "{shown:?}");
+    let replayed = replayed_by_nobody("model", &record).await;
+    assert_eq!(Difference::between(&record, &replayed), None);
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn who_books_without_asking_guesses() {
+    let (port, asked) = server().await;
+    let book = |day: &str| {
+        let arguments = format!(r#"{{"day": "{day}", "hour": 12, "guests": 1, "area": "bar"}}"#);
+        call("book", &arguments)
+    };
+    let record = play(&played_by_server(port).await, &[&book("never"), "Anything else?", &book("monday")]).await;
+    assert_eq!((record.ending, record.success, &record.rewards[..]), (Ending::Terminated, false, &[0.0][..]));
+    let shown = shown(&record);
+    assert!(shown[1].starts_with("`never` is no day; there is monday"), "{shown:?}");
+    assert_eq!((shown[2].as_str(), asked.load(Ordering::SeqCst)), ("Pardon? Anything else?", 1));
+    assert_eq!(Difference::between(&record, &replayed_by_nobody("model", &record).await), None);
+}
+
+#[tokio::test]
+async fn by_rules_nobody_is_asked_at_all() {
+    let nobody = rollout(&table("rules").granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
+    let record = play_by(&nobody, Speaker::Oracle).await;
+    assert_eq!((record.ending, record.success, record.exchanges.len()), (Ending::Terminated, true, 0));
+    assert_eq!(Difference::between(&record, &replayed_by_nobody("rules", &record).await), None);
+    // The twin: a guest whom a model plays says nothing where nobody can be asked.
+    let silent = rollout(&table("model").granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
+    let record = play_by(&silent, Speaker::Oracle).await;
+    assert_eq!((record.ending, record.success), (Ending::Dropped, false), "{:?}", record.failures);
+}
