@@ -150,7 +150,7 @@ pub(crate) fn open(
     let positions = context.map_or(config.positions(), |context| context as i64);
     let model = Model::zeros(config, positions, device)?;
     weight_files::fill(folder, &model)?;
-    let keeps = state.as_ref().filter(|_| learns).map_or_else(Keeps::default, |state| state.keeps);
+    let keeps = state.as_ref().filter(|_| learns).map_or_else(Keeps::default, |state| state.keeps.clone());
     let mut learner = Learner::new(&model, keeps)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
     if learns {

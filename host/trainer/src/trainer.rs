@@ -242,10 +242,11 @@ impl Trainer {
         let settings = settings.clone();
         let metrics = self.run(move |worker| {
             let (needs, keeps) = (settings.algorithm.keeps(), worker.learner.keeps());
-            if (needs.reference && !keeps.reference) || (needs.critic && !keeps.critic) {
+            let taught = !settings.algorithm.wants_teacher() || keeps.teacher.is_some();
+            if (needs.reference && !keeps.reference) || (needs.critic && !keeps.critic) || !taught {
                 return Err(TrainerError::Setting {
                     key: "algorithm",
-                    value: "one with a reference or a critic".to_owned(),
+                    value: "one with a reference, a critic or a teacher".to_owned(),
                     expected: "one for which the stage began",
                 });
             }

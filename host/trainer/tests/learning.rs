@@ -73,7 +73,8 @@ fn mean_reward(groups: &[Vec<EpisodeRecord>]) -> f64 {
 
 #[tokio::test]
 async fn every_algorithm_follows_the_reward() {
-    for name in Algorithm::preset_names() {
+    // A teacher knows nothing of rewards.
+    for name in Algorithm::preset_names().filter(|name| *name != "distill") {
         let trainer = trainer(2);
         let flags: Algorithm = toml::from_str(Algorithm::preset_text(name).expect("known")).expect("flags");
         trainer.begin_stage(flags.keeps()).await.expect("a stage");
@@ -149,7 +150,7 @@ async fn a_resumed_run_goes_on_to_the_same_bits() {
     let settings = RlSettings { optimizer: rate(1e-3), algorithm, ..RlSettings::default() };
     let first = trainer(5);
     learn(&first, 3).await;
-    first.begin_stage(Keeps { reference: true, critic: false }).await.expect("a stage");
+    first.begin_stage(Keeps { reference: true, ..Keeps::default() }).await.expect("a stage");
     let batches = [
         play(&first, 1, |token| token.is_multiple_of(2)).await,
         play(&first, 2, |token| token.is_multiple_of(2)).await,
@@ -189,4 +190,27 @@ async fn data_and_settings_that_cannot_be_used_are_refused_by_name() {
     let error = trainer.rl_step(&broken, &RlSettings::default()).await.expect_err("an infinite ratio");
     assert!(matches!(error, TrainerError::NotFinite { .. }), "{error}");
     assert_eq!(trainer.weight_version(), 0, "no failed step moves the weights");
+}
+
+/// The teacher has learnt to repeat a letter; the student learns it from what the teacher finds probable alone.
+#[tokio::test]
+async fn a_student_comes_near_its_teacher() {
+    let teacher = trainer(7);
+    learn(&teacher, 60).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    teacher.save(&folder.path().join("teacher"), &serde_json::Value::Null).await.expect("saved");
+    let student = trainer(8);
+    let flags: Algorithm = toml::from_str(Algorithm::preset_text("distill").expect("known")).expect("flags");
+    let settings = RlSettings { optimizer: rate(1e-2), algorithm: flags, ..RlSettings::default() };
+    let untaught = student.rl_step(&play(&student, 0, |_| true).await, &settings).await.expect_err("no teacher");
+    assert!(untaught.to_string().contains("teacher"), "{untaught}");
+    let keeps = Keeps { teacher: Some(folder.path().join("teacher")), ..settings.algorithm.keeps() };
+    student.begin_stage(keeps).await.expect("a stage");
+    let mut gaps = vec![];
+    for step in 0..60 {
+        let metrics = student.rl_step(&play(&student, step, |_| true).await, &settings).await.expect("a step");
+        gaps.push(-figure(&metrics, "advantage_mean"));
+    }
+    let mean = |gaps: &[f64]| gaps.iter().sum::<f64>() / gaps.len() as f64;
+    assert!(mean(&gaps[50..]) < 0.8 * mean(&gaps[..5]), "{gaps:?}");
 }

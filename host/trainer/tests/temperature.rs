@@ -18,7 +18,7 @@ async fn trainer() -> Trainer {
     for _ in 0..20 {
         trainer.sft_step(&demonstrations, &SftSettings::default()).await.expect("a step");
     }
-    trainer.begin_stage(Keeps { reference: true, critic: false }).await.expect("a stage");
+    trainer.begin_stage(Keeps { reference: true, ..Keeps::default() }).await.expect("a stage");
     trainer
 }
 

@@ -284,10 +284,12 @@ impl<'a> Session<'a> {
             };
             let keeps = match stage {
                 Stage::Sft(_) => Keeps::default(),
-                Stage::Rl(stage) => stage.settings().users()?.algorithm.keeps(),
+                Stage::Rl(stage) => {
+                    Keeps { teacher: stage.teacher.clone(), ..stage.settings().users()?.algorithm.keeps() }
+                }
             };
             for model in self.cast.trained() {
-                model.trainer.begin_stage(keeps).await.ours()?;
+                model.trainer.begin_stage(keeps.clone()).await.ours()?;
             }
             self.progress.begin(stage.name(), before);
             self.checkpoint().await?;

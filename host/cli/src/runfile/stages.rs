@@ -1,5 +1,7 @@
 //! The stages of a run file: what is trained, how long and on what.
 
+use std::path::PathBuf;
+
 use gymkhana_rollout::{Sampling, SamplingPlan};
 use gymkhana_trainer::{Algorithm, Optimizer, RlSettings, SftSettings};
 use serde::{Deserialize, Serialize};
@@ -9,12 +11,33 @@ use super::sections::{check_range, is_default};
 
 /// A stage of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+#[serde(tag = "kind", rename_all = "lowercase", from = "Written")]
 pub enum Stage {
     /// Supervised fine-tuning on what the environment's oracle does.
     Sft(SftStage),
     /// Reinforcement learning on the policy's own episodes.
     Rl(RlStage),
+}
+
+/// A stage as it is written: kinds that are names for a stage of reinforcement learning with another algorithm.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Written {
+    Sft(SftStage),
+    Rl(RlStage),
+    Dpo(RlStage),
+    Distill(RlStage),
+}
+
+impl From<Written> for Stage {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Sft(stage) => Self::Sft(stage),
+            Written::Rl(stage) => Self::Rl(stage.named("rl", "loop")),
+            Written::Dpo(stage) => Self::Rl(stage.named("dpo", "dpo")),
+            Written::Distill(stage) => Self::Rl(stage.named("distill", "distill")),
+        }
+    }
 }
 
 /// Supervised fine-tuning on the oracle's demonstrations.
@@ -83,12 +106,17 @@ impl TurnSchedule {
 #[serde(deny_unknown_fields, default)]
 pub struct RlStage {
     /// Names the stage.
+    #[serde(default)]
     pub name: String,
     /// The preset of flags from which `settings` differ, a file of the folder `presets`.
+    #[serde(default)]
     pub algorithm: String,
     /// Flags that replace the preset's.
     #[serde(skip_serializing_if = "toml::Table::is_empty")]
     pub settings: toml::Table,
+    /// The folder of the model from which is learnt, for an algorithm with a teacher and only for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teacher: Option<PathBuf>,
     /// Training steps.
     pub steps: u64,
     /// Groups in one step; each is about a task of its own.
@@ -137,6 +165,7 @@ impl Default for RlStage {
             name: "rl".to_owned(),
             algorithm: "loop".to_owned(),
             settings: toml::Table::new(),
+            teacher: None,
             steps: 50,
             groups: 16,
             group_size: 8,
@@ -162,6 +191,16 @@ fn is_one(share: &f32) -> bool {
 }
 
 impl RlStage {
+    /// The stage with what its kind stands for, where it says nothing itself.
+    fn named(mut self, name: &str, algorithm: &str) -> Self {
+        for (own, word) in [(&mut self.name, name), (&mut self.algorithm, algorithm)] {
+            if own.is_empty() {
+                word.clone_into(own);
+            }
+        }
+        self
+    }
+
     /// How its episodes' tokens are chosen.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
@@ -211,6 +250,20 @@ impl RlStage {
         let (optimizer, temperature) = (self.optimizer.clone(), f64::from(self.temperature));
         let settings = RlSettings { optimizer, algorithm, temperature, ..RlSettings::default() };
         settings.check().map_err(|error| contradiction(error.to_string()))?;
+        match (&self.teacher, settings.algorithm.wants_teacher()) {
+            (Some(_), false) => {
+                let message = format!("`teacher` is set, and algorithm `{}` asks none; leave it out", self.algorithm);
+                return Err(contradiction(message));
+            }
+            (None, true) => {
+                let message = format!(
+                    "algorithm `{}` learns from a teacher; name the folder of its model in `teacher`",
+                    self.algorithm
+                );
+                return Err(contradiction(message));
+            }
+            _ => {}
+        }
         Ok(settings)
     }
 }

@@ -21,6 +21,7 @@ pub(super) fn turns(
     match credit {
         Credit::Episode => whole(members.iter().map(|member| member.reward).collect()),
         Credit::Outcome => whole(last()),
+        Credit::Teacher => members.iter().map(|member| vec![0.0; member.turns.len()]).collect(),
         Credit::Immediate => pooled(earned, by_turn, compare),
         Credit::Returns { discount } => pooled(&returns(earned, discount), |_, _| 0, compare),
         Credit::Rewards { discount, jointly } => {

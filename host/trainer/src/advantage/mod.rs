@@ -106,6 +106,9 @@ fn credit_turns(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory
             let advantage = flags.tilt.map_or(advantage, |tilt| (advantage / tilt).exp());
             turn.tokens.iter_mut().for_each(|token| token.advantage = advantage);
         }
+        if flags.wants_teacher() {
+            trajectory.tokens_mut().for_each(|token| token.advantage = token.teacher - token.behaviour);
+        }
         if let Some(kl) = flags.penalty_in(KlPlace::Tokens) {
             let mut penalties = penalty::of_tokens(trajectory, kl);
             let mut to_come = 0.0;

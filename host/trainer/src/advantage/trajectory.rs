@@ -46,6 +46,8 @@ pub struct Token {
     pub proximal: f64,
     /// Its log-probability under the reference, where there is one.
     pub reference: f64,
+    /// Its log-probability under a teacher, where there is one.
+    pub teacher: f64,
     /// Entropy of its distribution when it was sampled, in nats.
     pub entropy: f64,
     /// What a critic expected before it.
@@ -70,6 +72,7 @@ impl Default for Token {
             behaviour: 0.0,
             proximal: 0.0,
             reference: 0.0,
+            teacher: 0.0,
             entropy: 0.0,
             value: 0.0,
             version: 0,

@@ -30,6 +30,8 @@ pub enum Credit {
         /// What the latter counts.
         outcome_weight: f64,
     },
+    /// By how much more probable a teacher finds each token than the policy that sampled it; rewards say nothing.
+    Teacher,
     /// The whole reward in the group, plus returns among turns that began with the same observation (GiGPO).
     Anchors {
         /// γ, from 0 to 1, for each turn.
@@ -190,6 +192,11 @@ pub enum Surrogate {
     Regression {
         /// η; above 0.
         eta: f64,
+    },
+    /// Of every two episodes of a group, the better one's log-ratio to the reference is to be the larger (DPO).
+    Preference {
+        /// β: how much a difference counts; above 0.
+        beta: f64,
     },
 }
 

@@ -155,6 +155,18 @@ impl Algorithm {
     /// What the trainer must keep for it.
     #[must_use]
     pub fn keeps(&self) -> Keeps {
-        Keeps { reference: self.penalty().is_some(), critic: self.critic.is_some() }
+        let reference = self.penalty().is_some() || matches!(self.surrogate, Surrogate::Preference { .. });
+        Keeps { reference, critic: self.critic.is_some(), teacher: None }
+    }
+
+    /// Whether a teacher must be given.
+    #[must_use]
+    pub fn wants_teacher(&self) -> bool {
+        self.credit == Credit::Teacher
+    }
+
+    /// Whether pairs of a group's episodes are looked at.
+    pub(crate) fn pairs(&self) -> bool {
+        matches!(self.surrogate, Surrogate::Regression { .. } | Surrogate::Preference { .. })
     }
 }

@@ -9,12 +9,14 @@ macro_rules! presets {
     };
 }
 
-const TEXTS: [(&str, &str); 33] = presets![
+const TEXTS: [(&str, &str); 35] = presets![
     "aepo",
     "arpo",
     "cispo",
     "dapo",
     "dart",
+    "distill",
+    "dpo",
     "dr-grpo",
     "dr-mas",
     "epo",

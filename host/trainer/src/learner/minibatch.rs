@@ -70,26 +70,3 @@ pub(super) fn expected(batch: &Batch, episodes: &[usize]) -> Vec<Sequence> {
     }
     sequences
 }
-
-/// The least squares of REFUEL: sets advantages so that the gradient of the plain surrogate is that of the mean over
-/// pairs of a group of `((s_i - s_j) / eta - (R_i - R_j))²`, where `s` sums a trajectory's log-ratios.
-pub(super) fn regress(batch: &mut Batch, episodes: &[usize], eta: f64) {
-    let sums: Vec<f64> = batch
-        .trajectories
-        .iter()
-        .map(|trajectory| trajectory.learnt().map(|token| token.proximal - token.behaviour).sum())
-        .collect();
-    let rewards: Vec<f64> = batch.trajectories.iter().map(|trajectory| trajectory.reward).collect();
-    let keys: Vec<(usize, u32, bool)> = batch
-        .trajectories
-        .iter()
-        .map(|trajectory| (trajectory.group, trajectory.seat, episodes.contains(&trajectory.episode)))
-        .collect();
-    for (index, trajectory) in batch.trajectories.iter_mut().enumerate().filter(|(index, _)| keys[*index].2) {
-        let others: Vec<usize> =
-            (0..keys.len()).filter(|other| *other != index && keys[*other] == keys[index]).collect();
-        let misfit = |other: &usize| (sums[index] - sums[*other]) / eta - (rewards[index] - rewards[*other]);
-        let mean = others.iter().map(misfit).sum::<f64>() / others.len().max(1) as f64;
-        trajectory.tokens_mut().for_each(|token| token.advantage = -2.0 / eta * mean);
-    }
-}

@@ -7,9 +7,12 @@ mod forward;
 mod goldens;
 mod layout;
 mod minibatch;
+mod pairs;
 mod replay;
 mod report;
 mod rl;
+
+use std::path::PathBuf;
 
 use critic::Critic;
 use forward::{Pass, accumulate};
@@ -30,12 +33,14 @@ use crate::settings::SftSettings;
 pub type StepMetrics = Vec<(String, f64)>;
 
 /// What a stage needs beside the policy itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Keeps {
     /// The weights with which the stage begins, from which a penalty measures.
     pub reference: bool,
     /// A critic.
     pub critic: bool,
+    /// A teacher: the folder of a model with the same tokens.
+    pub teacher: Option<PathBuf>,
 }
 
 /// The optimiser's state and what else a stage carries from step to step.
@@ -44,7 +49,32 @@ pub(crate) struct Learner {
     pub optimizer: AdamW,
     pub reference: Option<Parameters>,
     pub critic: Option<Critic>,
+    teacher: Option<Teacher>,
     pub carried: Carried,
+}
+
+/// A model that is asked, and where it lies.
+#[derive(Debug)]
+struct Teacher {
+    folder: PathBuf,
+    model: Model,
+}
+
+impl Teacher {
+    fn open(folder: PathBuf, student: &Model) -> Result<Self, TrainerError> {
+        let model = Model::open(&folder, student.device())?;
+        let [own, others] = [&model, student].map(|model| model.config().vocab_size);
+        if own != others || model.positions() < student.positions() {
+            let problem = format!(
+                "it has {own} tokens and {} positions, the model that learns {others} and {}; a teacher must know the \
+                 same tokens and read as far",
+                model.positions(),
+                student.positions()
+            );
+            return Err(TrainerError::Folder { path: folder, problem });
+        }
+        Ok(Self { folder, model })
+    }
 }
 
 /// What a stage carries from step to step beside tensors.
@@ -67,6 +97,7 @@ impl Learner {
             optimizer: AdamW::default(),
             reference: keeps.reference.then(|| model.parameters().frozen_copy()).transpose().map_err(torch())?,
             critic: keeps.critic.then(|| Critic::new(model)).transpose()?,
+            teacher: keeps.teacher.map(|folder| Teacher::open(folder, model)).transpose()?,
             carried: Carried::default(),
         })
     }
@@ -83,7 +114,11 @@ impl Learner {
 
     /// What it keeps.
     pub fn keeps(&self) -> Keeps {
-        Keeps { reference: self.reference.is_some(), critic: self.critic.is_some() }
+        Keeps {
+            reference: self.reference.is_some(),
+            critic: self.critic.is_some(),
+            teacher: self.teacher.as_ref().map(|teacher| teacher.folder.clone()),
+        }
     }
 
     /// One optimiser step on demonstrations.

@@ -5,12 +5,13 @@ use gymkhana_episode::{Seed, Stream};
 
 use super::forward::{Pass, accumulate, log_probs};
 use super::layout::Batch;
-use super::minibatch::{expected, learnt_by_episode, regress, weigh};
+use super::minibatch::{expected, learnt_by_episode, weigh};
+use super::pairs;
 use super::report::Report;
-use super::{Learner, StepMetrics};
+use super::{Learner, StepMetrics, Teacher};
 use crate::TrainerError;
 use crate::advantage;
-use crate::algorithm::{Ratio, Replay, Surrogate};
+use crate::algorithm::{Ratio, Replay};
 use crate::batch::{Packed, Sequence, parts, positions};
 use crate::loss::objective;
 use crate::model::Model;
@@ -46,15 +47,18 @@ impl Learner {
                 if flags.critic.is_some_and(|critic| step < critic.warmup_steps) {
                     continue;
                 }
-                if let Surrogate::Regression { eta } = flags.surrogate {
-                    let pass = pass(settings);
-                    let told = log_probs(model, &model.weights(), &batch.whole(), pass);
+                let before = report.sums[0];
+                let pair_loss = flags.pairs().then(|| {
+                    let told = log_probs(model, &model.weights(), &batch.whole(), pass(settings));
                     batch.set(&told, |token, log_prob| token.proximal = log_prob);
-                    regress(&mut batch, &minibatch, eta);
-                }
+                    pairs::compare(&mut batch, &minibatch, flags.surrogate)
+                });
                 let mut weighed = weigh(&batch, &minibatch, settings, 1.0);
                 weighed.append(&mut again);
                 self.minibatch(model, &weighed, settings, &mut report)?;
+                if let Some(loss) = pair_loss {
+                    report.sums[0] = before + loss;
+                }
             }
         }
         self.carried.steps += 1;
@@ -65,8 +69,9 @@ impl Learner {
     /// Writes to every token what models say of it, as far as the flags ask for it.
     fn tell(&self, model: &Model, batch: &mut Batch, settings: &RlSettings) {
         let flags = &settings.algorithm;
-        let reference = self.reference.as_ref().filter(|_| flags.penalty().is_some());
-        if flags.off_policy.is_none() && reference.is_none() && self.critic.is_none() {
+        let reference = self.reference.as_ref().filter(|_| flags.keeps().reference);
+        let teacher = self.teacher.as_ref().filter(|_| flags.wants_teacher());
+        if flags.off_policy.is_none() && reference.is_none() && teacher.is_none() && self.critic.is_none() {
             return;
         }
         let (whole, pass) = (batch.whole(), pass(settings));
@@ -77,6 +82,10 @@ impl Learner {
         if let Some(reference) = reference {
             let told = log_probs(model, &model.weights_of(reference), &whole, pass);
             batch.set(&told, |token, log_prob| token.reference = log_prob);
+        }
+        if let Some(Teacher { model, .. }) = teacher {
+            let told = log_probs(model, &model.weights(), &whole, pass);
+            batch.set(&told, |token, log_prob| token.teacher = log_prob);
         }
         if let Some(critic) = &self.critic {
             let told = critic.expect(&whole, settings.micro_tokens);
@@ -163,7 +172,7 @@ fn minibatches(batch: &Batch, settings: &RlSettings, shuffle: &mut Stream) -> Ve
     let flags = &settings.algorithm;
     let learnt = learnt_by_episode(batch);
     let mut units: Vec<Vec<usize>> = Vec::new();
-    if matches!(flags.surrogate, Surrogate::Regression { .. }) {
+    if flags.pairs() {
         units.resize(batch.groups, Vec::new());
         for trajectory in &batch.trajectories {
             if !units[trajectory.group].contains(&trajectory.episode) {
