@@ -96,7 +96,8 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         }
         let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
         let frozen = state.as_ref().map(|state| state.frozen.clone()).unwrap_or_default();
-        let cast = cast::start(&file, &models, &set, slots, checkpoints.as_deref().zip(last), &frozen)?;
+        let left_off = checkpoints.as_deref().zip(last);
+        let cast = cast::start(&file, &models, &set, &cast::settings(&file, slots), left_off, &frozen)?;
         file.limits.fit_model(cast.context()).users()?;
         file.check().users()?;
         if let Some(folder) = &folder {
