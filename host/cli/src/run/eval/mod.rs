@@ -14,6 +14,8 @@ use tokio::sync::Semaphore;
 use super::batch::{self, Failures, last_failure};
 use super::cast::{self, Cast};
 use super::flights::{Arrival, Batch, Flights, Player};
+use super::frozen::Frozen;
+use super::served;
 use super::tasks;
 use crate::args::EvalArgs;
 use crate::assembly;
@@ -76,7 +78,8 @@ pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
         let slots = lanes.map_or(file.policy.slots, |lanes| lanes * set.seats());
         let models = Models::pin(&mut file, None, parts.is_some(), printer).await?;
         let left_off = parts.as_ref().map(|(folder, name)| (folder.as_path(), name.as_str()));
-        let cast = cast::start(&file, &models, &set, slots, left_off)?;
+        let mut cast = cast::start(&file, &models, &set, slots, left_off, &Frozen::default())?;
+        served::connect(&mut cast, &file, printer).await?;
         file.limits.fit_model(cast.context()).users()?;
         let room = Arc::new(Semaphore::new(file.policy.slots.min(batch::most_in_flight(&set, places))));
         let rollout = Arc::new(super::rollout(&file, set, assembly, &cast, lanes)?);
