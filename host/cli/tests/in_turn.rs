@@ -15,7 +15,7 @@ use gymkhana_rollout::{
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
-use gymkhana_trainer::{Algorithm, RlSettings, Settings, TinyModel, Trainer};
+use gymkhana_trainer::{Algorithm, Keeps, RlSettings, Settings, TinyModel, Trainer};
 
 const STEPS: u64 = 4;
 const GROUPS: u32 = 3;
@@ -98,7 +98,7 @@ fn a_step_is_played_by_the_weights_of_all_steps_before_it_and_then_trained_on() 
         let seed = SEED.child("trainer");
         let trainer = Settings { slots: SLOTS, deterministic: true, seed, ..Settings::default() };
         let trainer = Trainer::create(&tiny, &trainer).expect("a model");
-        trainer.begin_stage(false).await.expect("begun");
+        trainer.begin_stage(Keeps::default()).await.expect("begun");
         let mut moved = 0.0;
         for step in 0..STEPS {
             let groups = join_all((0..GROUPS).map(|group| {
@@ -108,7 +108,7 @@ fn a_step_is_played_by_the_weights_of_all_steps_before_it_and_then_trained_on() 
                     id,
                     task: first.task.clone(),
                     seeds: SEED.child("episode"),
-                    sampling: Sampling::Temperature(1.0),
+                    sampling: Sampling::at(1.0),
                     place: group * SIZE,
                     size: SIZE,
                     turns: None,

@@ -14,7 +14,7 @@ use gymkhana_trainer::{Settings, StepMetrics, Trainer};
 use super::frozen::{self, Frozen};
 use crate::error::{Blame, CliError, CliResult};
 use crate::models::Models;
-use crate::runfile::{RunFile, SeatPolicy, SeatSection, did_you_mean};
+use crate::runfile::{Checkpoint, RunFile, SeatPolicy, SeatSection, did_you_mean};
 
 /// A seat with its binding.
 struct Binding<'a> {
@@ -166,18 +166,9 @@ fn bindings<'a>(sections: &BTreeMap<String, SeatSection>, seats: &'a [String]) -
     (0..).zip(seats).map(|(seat, name)| Binding { seat, name, section: section(name) }).collect()
 }
 
-/// Starts the models: where the run left off, in the folder of checkpoints by the last one's name, else as the run file
-/// says, `given` being where the models lie that it names. `slots` is how many conversations each generates side by side;
-/// `begun` is what frozen seats played with so far.
-pub(super) fn start(
-    file: &RunFile,
-    given: &Models,
-    plugins: &PluginSet,
-    slots: usize,
-    left_off: Option<(&Path, &str)>,
-    begun: &Frozen,
-) -> CliResult<Cast> {
-    let settings = Settings {
+/// How the models work: `slots` is how many conversations each generates side by side.
+pub(super) fn settings(file: &RunFile, slots: usize) -> Settings {
+    Settings {
         threads: file.threads,
         slots,
         // What no episode can reach needs no room.
@@ -185,12 +176,24 @@ pub(super) fn start(
         deterministic: file.deterministic,
         seed: Seed(file.seed).child("trainer"),
         ..Settings::default()
-    };
+    }
+}
+
+/// Starts the models: where the run left off, in the folder of checkpoints by the last one's name, else as the run file
+/// says, `given` being where the models lie that it names. `begun` is what frozen seats played with so far.
+pub(super) fn start(
+    file: &RunFile,
+    given: &Models,
+    plugins: &PluginSet,
+    settings: &Settings,
+    left_off: Option<(&Path, &str)>,
+    begun: &Frozen,
+) -> CliResult<Cast> {
     let bindings = bindings(&file.seats, plugins.seat_names());
     let shared = bindings.iter().filter(|binding| binding.section.policy == SeatPolicy::Shared);
     let seats = shared.map(|binding| binding.seat).collect();
     // Where a server generates, the model only learns and scores.
-    let slots = if file.policy.server.is_some() { 1 } else { slots };
+    let slots = if file.policy.server.is_some() { 1 } else { settings.slots };
     let own = Settings { slots, ..settings.clone() };
     let trainer = match left_off {
         Some((folder, checkpoint)) => reopen(&folder.join(checkpoint), &own)?,
@@ -204,7 +207,8 @@ pub(super) fn start(
             SeatPolicy::Frozen => false,
             SeatPolicy::Separate => true,
         };
-        let settings = Settings { seed: settings.seed.child("seat").child(seat), learns: trained, ..settings.clone() };
+        let learns = trained && settings.learns;
+        let settings = Settings { seed: settings.seed.child("seat").child(seat), learns, ..settings.clone() };
         let trainer = match (left_off.filter(|_| trained), &section.checkpoint) {
             (Some((folder, checkpoint)), _) => reopen(&folder.join(part(checkpoint, seat)), &settings)?,
             (None, Some(checkpoint)) => Trainer::open(&given.folder(checkpoint), &settings)
@@ -212,10 +216,11 @@ pub(super) fn start(
             (None, None) => first_weights(file, given, &settings)?,
         };
         same_format(&models[0].trainer, &trainer, name)?;
-        if let Some(checkpoint) = section.checkpoint.as_ref().or(file.policy.checkpoint.as_ref()).filter(|_| !trained) {
-            let folder = given.folder(checkpoint);
-            let digest = frozen::digest(&folder)?;
-            frozen::check(begun, name, &folder, &digest)?;
+        // A commit of a hub is the same for ever; a folder is looked at.
+        let weights = section.checkpoint.as_ref().or(file.policy.checkpoint.as_ref());
+        if let Some(Checkpoint::Folder(folder)) = weights.filter(|_| !trained) {
+            let digest = frozen::digest(folder)?;
+            frozen::check(begun, name, folder, &digest)?;
             frozen.insert(name.to_owned(), digest);
         }
         models.push(Model { own: Some((seat, name.to_owned())), trainer, server: None, trained, seats: vec![seat] });

@@ -98,7 +98,8 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         }
         let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
         let frozen = state.as_ref().map(|state| state.frozen.clone()).unwrap_or_default();
-        let mut cast = cast::start(&file, &models, &set, slots, checkpoints.as_deref().zip(last), &frozen)?;
+        let left_off = checkpoints.as_deref().zip(last);
+        let mut cast = cast::start(&file, &models, &set, &cast::settings(&file, slots), left_off, &frozen)?;
         served::connect(&mut cast, &file, printer).await?;
         file.limits.fit_model(cast.context()).users()?;
         file.check().users()?;
@@ -110,7 +111,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         }
         let rollout = rollout(&file, set, assembly, &cast, lanes)?;
         check_probe(&file, &rollout, &cast).await?;
-        let left_off = checkpoints.as_deref().zip(last).map(|(folder, checkpoint)| folder.join(checkpoint));
+        let left_off = left_off.map(|(folder, checkpoint)| folder.join(checkpoint));
         served::begin(&cast, &file, &models, left_off).await?;
         // Nothing is written before all that the user can have got wrong has been looked at.
         let trace = args.trace.as_deref().map(Trace::start).transpose()?;

@@ -236,6 +236,31 @@ mod tests {
         assert_eq!(drawn(&[0.25; 4], Sampling { top_k: 2, ..whole }), [0, 1, 2, 3]);
     }
 
+    #[test]
+    fn what_is_kept_is_what_transformers_keeps() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/sampling.json");
+        let text = std::fs::read_to_string(path).expect("a golden file");
+        let cases: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        for case in cases.as_array().expect("a list") {
+            let number = |key: &str| case[key].as_f64().expect("a number") as f32;
+            let numbers = |key: &str| -> Vec<f64> {
+                case[key].as_array().expect("a list").iter().filter_map(serde_json::Value::as_f64).collect()
+            };
+            let sampling = Sampling {
+                temperature: number("temperature"),
+                top_k: number("top_k") as u32,
+                top_p: number("top_p"),
+                min_p: number("min_p"),
+            };
+            let choices = [Choice { sampling, uniform: 0.0 }];
+            let logits = Tensor::from_slice(&numbers("logits")).to_kind(Kind::Float).unsqueeze(0);
+            let probabilities = tempered(&logits, &choices).expect("a row").softmax(-1, Kind::Float);
+            let least = least_kept(&probabilities, &choices).expect("a row");
+            let kept = probabilities.ge_tensor(&least).squeeze_dim(0).nonzero().squeeze_dim(1).to_kind(Kind::Double);
+            assert_eq!(Vec::<f64>::try_from(kept).expect("places"), numbers("kept"), "{sampling:?}");
+        }
+    }
+
     /// The share of a flat distribution over a large vocabulary takes more tokens than are looked at first.
     #[test]
     fn rows_are_cut_alike_in_any_batch() {

@@ -25,8 +25,12 @@ fn engine(model: &Model) -> Engine {
 
 /// Has a request wait; its answer comes when the engine has taken its steps.
 fn submit(engine: &mut Engine, place: u32, tokens: &[u32]) -> Answer {
+    submit_as(engine, place, tokens, |_| ())
+}
+
+fn submit_as(engine: &mut Engine, place: u32, tokens: &[u32], change: impl FnOnce(&mut GenerateRequest)) -> Answer {
     let (reply, answer) = oneshot::channel();
-    let request = GenerateRequest {
+    let mut request = GenerateRequest {
         conversation: Conversation { id: u64::from(place), place },
         tokens: Arc::from(tokens),
         max_tokens: 6,
@@ -36,6 +40,7 @@ fn submit(engine: &mut Engine, place: u32, tokens: &[u32]) -> Answer {
         seed: Seed(3).child(place),
         heard_by: None,
     };
+    change(&mut request);
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("a place");
     engine.submit(Waiting { request, reply, _permit: permit });
     answer
@@ -79,6 +84,43 @@ fn a_group_computes_its_prompt_once_and_says_what_each_says_alone() {
     let answers: Vec<Answer> = (0..4).map(|place| submit(&mut group, place, &prompt)).collect();
     assert_eq!(prefilled(&mut group, &model), []);
     assert_eq!(finish(&mut group, &model, answers), together);
+}
+
+/// Whoever comes while others speak speaks with the next token, and whoever is done makes room for the next.
+#[test]
+fn requests_join_and_leave_between_tokens() {
+    let model = model();
+    for deterministic in [false, true] {
+        let settings = Settings { slots: 2, deterministic, ..Settings::default() };
+        let mut engine = Engine::new(&model, &settings, 128, 0).expect("an engine");
+        let (heard_by, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let mut long = submit_as(&mut engine, 0, &[1, 2, 3], |request| {
+            (request.max_tokens, request.heard_by) = (60, Some(heard_by));
+        });
+        (0..5).for_each(|_| engine.step(&model).expect("a step"));
+        let mut said = 0;
+        for _ in 0..3 {
+            let mut short = submit(&mut engine, 1, &[4, 5]);
+            let mut steps = 0;
+            while short.try_recv().is_err() {
+                engine.step(&model).expect("a step");
+                steps += 1;
+            }
+            engine.release(Conversation { id: 1, place: 1 });
+            // Six tokens take six steps, in which the other says as many.
+            assert!(steps <= 6, "{steps}");
+            let more = std::iter::from_fn(|| heard.try_recv().ok()).count();
+            assert!(more >= steps, "{more} tokens in {steps} steps");
+            said += more;
+            assert!(long.try_recv().is_err(), "it has more to say");
+        }
+        while engine.has_work() {
+            engine.step(&model).expect("a step");
+        }
+        let reply = long.try_recv().expect("an answer").expect("a reply").sampled;
+        let rest = std::iter::from_fn(|| heard.try_recv().ok()).count();
+        assert_eq!((reply.tokens.len(), said + rest), (60, 60));
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use gymkhana_episode::{Ending, EpisodeRecord, Phase, Seed, TaskRef, Turn};
 use gymkhana_rollout::Rollout;
 use gymkhana_store::RunReader;
+use gymkhana_trainer::Settings;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -78,7 +79,8 @@ pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
         let slots = lanes.map_or(file.policy.slots, |lanes| lanes * set.seats());
         let models = Models::pin(&mut file, None, parts.is_some(), printer).await?;
         let left_off = parts.as_ref().map(|(folder, name)| (folder.as_path(), name.as_str()));
-        let mut cast = cast::start(&file, &models, &set, slots, left_off, &Frozen::default())?;
+        let settings = Settings { learns: false, ..cast::settings(&file, slots) };
+        let mut cast = cast::start(&file, &models, &set, &settings, left_off, &Frozen::new())?;
         served::connect(&mut cast, &file, printer).await?;
         file.limits.fit_model(cast.context()).users()?;
         let room = Arc::new(Semaphore::new(file.policy.slots.min(batch::most_in_flight(&set, places))));
