@@ -158,7 +158,7 @@ fn allow(plugin: &str, section: &PluginSection) -> CliResult<HttpGrant> {
 }
 
 /// A secret from the host's environment.
-fn secret(variable: &str, key: &str) -> CliResult<Secret> {
+pub(crate) fn secret(variable: &str, key: &str) -> CliResult<Secret> {
     match std::env::var(variable) {
         Ok(value) if !value.trim().is_empty() => Ok(Secret::new(&value)),
         _ => Err(CliError::mistake(format!(

@@ -99,6 +99,9 @@ pub enum PolicyError {
     /// The policy's thread or server is gone.
     #[error("the policy is gone: {0}")]
     Gone(String),
+    /// A server did not answer, or not as a model can, as often as it was asked; in words that name it.
+    #[error("{0}")]
+    Server(String),
     /// A script or a recording has no reply for this request.
     #[error("no reply is left for this conversation: {0}")]
     NoReply(String),

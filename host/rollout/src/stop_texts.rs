@@ -26,6 +26,12 @@ impl StopTexts {
         Some(Self { texts, window: longest + MARGIN, tokenizer: chat.decoder() })
     }
 
+    /// The texts themselves.
+    #[must_use]
+    pub fn texts(&self) -> &[String] {
+        &self.texts
+    }
+
     /// Whether a text stands at the end of these sampled tokens, or would but for what its last token says beyond it.
     #[must_use]
     pub fn end(&self, sampled: &[u32]) -> bool {

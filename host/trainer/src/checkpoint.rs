@@ -68,6 +68,19 @@ pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), TrainerError
 
 /// Writes a checkpoint to a folder that does not exist yet.
 pub(crate) fn save(folder: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError> {
+    write_whole(folder, |partial| write_all(partial, snapshot))
+}
+
+/// Writes the model alone to a folder that does not exist yet: what others load, without what training goes on from.
+pub(crate) fn export(folder: &Path, model: &Model, files: &ModelFiles) -> Result<(), TrainerError> {
+    write_whole(folder, |partial| {
+        write_model(partial, model, files)?;
+        sync_folder(partial)
+    })
+}
+
+/// Has a folder written under another name, and gives it its own when all of it is there.
+fn write_whole(folder: &Path, write: impl FnOnce(&Path) -> Result<(), TrainerError>) -> Result<(), TrainerError> {
     if folder.exists() {
         return Err(TrainerError::Exists { path: folder.to_owned() });
     }
@@ -75,7 +88,7 @@ pub(crate) fn save(folder: &Path, snapshot: &Snapshot<'_>) -> Result<(), Trainer
     std::fs::create_dir_all(parent).map_err(TrainerError::file("create", parent))?;
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let partial = parent.join(format!(".{name}.partial-{}", std::process::id()));
-    let written = write_all(&partial, snapshot).and_then(|()| {
+    let written = begin(&partial).and_then(|()| write(&partial)).and_then(|()| {
         std::fs::rename(&partial, folder).map_err(TrainerError::file("rename", &partial))?;
         sync_folder(parent)
     });
@@ -86,19 +99,26 @@ pub(crate) fn save(folder: &Path, snapshot: &Snapshot<'_>) -> Result<(), Trainer
     written
 }
 
-fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError> {
+fn begin(partial: &Path) -> Result<(), TrainerError> {
     if partial.exists() {
         std::fs::remove_dir_all(partial).map_err(TrainerError::file("remove", partial))?;
     }
-    std::fs::create_dir(partial).map_err(TrainerError::file("create", partial))?;
-    let model = snapshot.model;
+    std::fs::create_dir(partial).map_err(TrainerError::file("create", partial))
+}
+
+fn write_model(partial: &Path, model: &Model, files: &ModelFiles) -> Result<(), TrainerError> {
     write_synced(&partial.join(CONFIG), model.config().to_json().as_bytes())?;
-    for (name, text) in snapshot.files.iter() {
+    for (name, text) in files.iter() {
         write_synced(&partial.join(name), text.as_bytes())?;
     }
     let weights: Vec<(String, Tensor)> =
         model.parameters().named().map(|(name, tensor)| (name.to_owned(), tensor.shallow_clone())).collect();
-    tensor_file::write(&partial.join(WEIGHTS), &weights)?;
+    tensor_file::write(&partial.join(WEIGHTS), &weights)
+}
+
+fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError> {
+    let model = snapshot.model;
+    write_model(partial, model, snapshot.files)?;
     tensor_file::write(&partial.join(STATE_TENSORS), &snapshot.learner.named(model)?)?;
     let names = snapshot.files.iter().map(|(name, _)| name).chain([CONFIG, WEIGHTS, STATE_TENSORS]);
     let files = names.map(|name| Ok((name.to_owned(), digest(&partial.join(name))?)));

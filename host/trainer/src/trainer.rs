@@ -281,6 +281,15 @@ impl Trainer {
         .await
     }
 
+    /// Writes the model alone to a new folder, as others load it: what a server of the policy is given.
+    ///
+    /// # Errors
+    /// If the folder exists or cannot be written.
+    pub async fn export(&self, folder: &Path) -> Result<(), TrainerError> {
+        let folder = folder.to_owned();
+        self.run(move |worker| checkpoint::export(&folder, &worker.model, &worker.files)).await
+    }
+
     fn check_segment(&self, segment: &Segment, what: impl FnOnce() -> String) -> Result<(), TrainerError> {
         let (length, vocabulary) = (segment.len(), self.config.vocab_size);
         let columns = [segment.sampled.len(), segment.log_probs.len(), segment.seats.len()];

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod address;
+mod api;
 mod client;
 mod http;
 mod hub;
@@ -18,6 +19,7 @@ use gymkhana_episode::{Question, Refused, Reply};
 use gymkhana_sandbox::{Quota, World, WorldFault, WorldFuture};
 
 pub use address::{Reach, reach};
+pub use api::{Api, ApiFault, Patience, Told};
 pub use client::ClientError;
 pub use http::HttpGrant;
 pub use hub::{Commit, Hub, HubError, NameError, Progress, Repository, Revision};

@@ -181,7 +181,7 @@ impl ModelServer {
 }
 
 /// Where such a server may be: a key is sent unencrypted only to this machine and private networks.
-fn reachable(url: &Url, key: Option<&Secret>) -> Reachable {
+pub(crate) fn reachable(url: &Url, key: Option<&Secret>) -> Reachable {
     Reachable { public: key.is_none() || url.scheme() == "https", private: true }
 }
 

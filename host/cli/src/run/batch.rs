@@ -115,6 +115,7 @@ impl Session<'_> {
         self.progress.failures.add(failures);
         self.episodes.sync()?;
         self.tell_failed_forks();
+        super::served::check(&self.cast)?;
         self.judge_failures(failures, last)
     }
 

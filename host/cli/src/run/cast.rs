@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gymkhana_episode::Seed;
 use gymkhana_rollout::{PluginSet, Policy, Voice};
 use gymkhana_sandbox::Optional;
+use gymkhana_server_policy::ServerPolicy;
 use gymkhana_trainer::{Settings, StepMetrics, Trainer};
 
 use super::frozen::{self, Frozen};
@@ -29,6 +31,8 @@ pub(super) struct Model {
     own: Option<(u32, String)>,
     /// Generates, and learns if it is trained.
     pub trainer: Trainer,
+    /// Who generates in the model's place, if somebody does.
+    server: Option<Arc<ServerPolicy>>,
     /// Whether its weights move.
     trained: bool,
     /// The seats that it plays.
@@ -41,6 +45,14 @@ impl Model {
         match &self.own {
             Some((_, name)) => measured.into_iter().map(|(key, value)| (format!("{name}/{key}"), value)).collect(),
             None => measured,
+        }
+    }
+
+    /// Who generates.
+    fn speaker(&self) -> &dyn Policy {
+        match &self.server {
+            Some(server) => server.as_ref(),
+            None => &self.trainer,
         }
     }
 
@@ -80,6 +92,16 @@ impl Cast {
         &self.models[0].trainer
     }
 
+    /// Who generates in the place of the run's policy, if somebody does.
+    pub fn server(&self) -> Option<&ServerPolicy> {
+        self.models[0].server.as_deref()
+    }
+
+    /// Has a server generate in the place of the run's policy.
+    pub fn serve(&mut self, server: Arc<ServerPolicy>) {
+        self.models[0].server = Some(server);
+    }
+
     /// The seats that the run's policy plays.
     pub fn own_seats(&self) -> &[u32] {
         &self.models[0].seats
@@ -92,7 +114,7 @@ impl Cast {
 
     /// The most tokens that every model's context has room for.
     pub fn context(&self) -> usize {
-        self.models.iter().map(|model| model.trainer.context()).min().unwrap_or(0)
+        self.models.iter().map(|model| model.speaker().context()).min().unwrap_or(0)
     }
 
     /// For how long each model had nothing to do, by its seat's name or as `policy`.
@@ -104,7 +126,7 @@ impl Cast {
     /// Who speaks for each seat.
     pub fn voices(&self) -> Vec<Voice<'_>> {
         let model = |seat| self.models.iter().find(|model| model.seats.contains(&seat));
-        let voice = |seat| model(seat).map_or(Voice::Oracle, |model| Voice::Policy(&model.trainer));
+        let voice = |seat| model(seat).map_or(Voice::Oracle, |model| Voice::Policy(model.speaker()));
         (0..self.seats.len() as u32).map(voice).collect()
     }
 }
@@ -170,11 +192,14 @@ pub(super) fn start(
     let bindings = bindings(&file.seats, plugins.seat_names());
     let shared = bindings.iter().filter(|binding| binding.section.policy == SeatPolicy::Shared);
     let seats = shared.map(|binding| binding.seat).collect();
+    // Where a server generates, the model only learns and scores.
+    let slots = if file.policy.server.is_some() { 1 } else { settings.slots };
+    let own = Settings { slots, ..settings.clone() };
     let trainer = match left_off {
-        Some((folder, checkpoint)) => reopen(&folder.join(checkpoint), settings)?,
-        None => first_weights(file, given, settings)?,
+        Some((folder, checkpoint)) => reopen(&folder.join(checkpoint), &own)?,
+        None => first_weights(file, given, &own)?,
     };
-    let mut models = vec![Model { own: None, trainer, trained: true, seats }];
+    let mut models = vec![Model { own: None, trainer, server: None, trained: true, seats }];
     let mut frozen = Frozen::new();
     for Binding { seat, name, section } in bindings {
         let trained = match section.policy {
@@ -198,7 +223,7 @@ pub(super) fn start(
             frozen::check(begun, name, folder, &digest)?;
             frozen.insert(name.to_owned(), digest);
         }
-        models.push(Model { own: Some((seat, name.to_owned())), trainer, trained, seats: vec![seat] });
+        models.push(Model { own: Some((seat, name.to_owned())), trainer, server: None, trained, seats: vec![seat] });
     }
     Ok(Cast { models, seats: plugins.seat_names().to_vec(), frozen })
 }

@@ -10,6 +10,7 @@ mod flights;
 mod frozen;
 mod glance;
 mod rl;
+mod served;
 mod sft;
 mod state;
 mod tasks;
@@ -65,6 +66,7 @@ struct Session<'a> {
 /// Runs.
 pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
     let mut file = RunFile::read(&args.run_file, &args.set).users()?;
+    file.check_learns_from_server().users()?;
     let (files, lock) = plugins::read_files(&args.plugins)?;
     let beside = args.run_file.parent().unwrap_or(Path::new(""));
     let resumed = args.resume.then(|| RunReader::open(&args.out).ok()).flatten();
@@ -97,7 +99,8 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
         let frozen = state.as_ref().map(|state| state.frozen.clone()).unwrap_or_default();
         let left_off = checkpoints.as_deref().zip(last);
-        let cast = cast::start(&file, &models, &set, &cast::settings(&file, slots), left_off, &frozen)?;
+        let mut cast = cast::start(&file, &models, &set, &cast::settings(&file, slots), left_off, &frozen)?;
+        served::connect(&mut cast, &file, printer).await?;
         file.limits.fit_model(cast.context()).users()?;
         file.check().users()?;
         if let Some(folder) = &folder {
@@ -108,6 +111,8 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         }
         let rollout = rollout(&file, set, assembly, &cast, lanes)?;
         check_probe(&file, &rollout, &cast).await?;
+        let left_off = left_off.map(|(folder, checkpoint)| folder.join(checkpoint));
+        served::begin(&cast, &file, &models, left_off).await?;
         // Nothing is written before all that the user can have got wrong has been looked at.
         let trace = args.trace.as_deref().map(Trace::start).transpose()?;
         let folder = match folder {

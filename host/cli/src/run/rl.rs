@@ -11,6 +11,7 @@ use tracing::{Instrument, info_span};
 use super::Session;
 use super::ahead::{Ahead, Lag};
 use super::cast::Cast;
+use super::served;
 use crate::error::{Blame, CliResult};
 use crate::runfile::{RlStage, Stage};
 
@@ -42,8 +43,13 @@ impl Session<'_> {
             let rollout = Arc::clone(&self.rollout);
             let timer = rollout.watch().time(Wait::Train);
             let span = info_span!("train", stage = stage.name, step);
-            let learning = learn(&cast, &groups, &settings).instrument(span);
-            let mut measured = self.meanwhile(&mut ahead, learning).await??;
+            let run = self.folder.reader().path().to_owned();
+            let learning = async {
+                let measured = learn(&cast, &groups, &settings).instrument(span).await?;
+                served::follow(&cast, &run).await?;
+                Ok(measured)
+            };
+            let mut measured = self.meanwhile::<CliResult<_>>(&mut ahead, learning).await??;
             drop(timer);
             let trained = since.elapsed().as_secs_f64();
             self.count_step(figures.episodes, self.learnt_tokens(&groups));

@@ -10,6 +10,7 @@ use tracing::{Instrument, info_span};
 
 use super::Session;
 use super::flights::Batch;
+use super::served;
 use crate::error::{Blame, CliError, CliResult};
 use crate::runfile::SftStage;
 
@@ -122,6 +123,7 @@ impl Session<'_> {
                 measured.extend(model.named(model.trainer.sft_step(&segments, settings).await.ours()?));
             }
         }
+        served::follow(&self.cast, self.folder.reader().path()).await?;
         Ok((measured, tokens))
     }
 

@@ -10,6 +10,7 @@ mod overlay;
 mod sandbox;
 mod seats;
 mod sections;
+mod server;
 mod stages;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub use sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, Options, PolicySection, RewardSection,
     ToolSection,
 };
+pub use server::ServerSection;
 pub use stages::{RlStage, SftStage, Stage};
 
 /// A run file says what cannot be.
@@ -187,6 +189,11 @@ impl RunFile {
             );
             return Err(RunFileError::Contradiction(message));
         }
+        if self.deterministic && self.policy.server.is_some() {
+            let message =
+                "deterministic = true cannot be kept by a server, whose batches are its own affair; leave it out";
+            return Err(RunFileError::Contradiction(message.to_owned()));
+        }
         if self.stages.is_empty() {
             return Err(RunFileError::Contradiction("the run has no stage: add one [[stages]] section".to_owned()));
         }
@@ -212,6 +219,17 @@ impl RunFile {
             stage.check(self.deterministic)?;
         }
         self.check_notes()
+    }
+
+    /// Refuses to train on what the policy's server says, where that is not enough to learn from.
+    ///
+    /// # Errors
+    /// With the key's name.
+    pub fn check_learns_from_server(&self) -> Result<(), RunFileError> {
+        match &self.policy.server {
+            Some(server) => self.stages.iter().try_for_each(|stage| server.check_stage(stage)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses oracles where policies are asked for notes, as they write none.

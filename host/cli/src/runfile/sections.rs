@@ -9,7 +9,7 @@ use gymkhana_rollout::{Hopeless, Schedule};
 use gymkhana_trainer::TinyModel;
 use serde::{Deserialize, Serialize};
 
-use super::{Checkpoint, RunFileError};
+use super::{Checkpoint, RunFileError, ServerSection};
 
 /// Refuses a value out of range by its key.
 pub(super) fn check_range<T: PartialOrd + Display + Copy>(
@@ -34,6 +34,9 @@ pub struct PolicySection {
     /// The size of a byte-level model from random weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiny: Option<TinyModel>,
+    /// The server that plays the policy, in place of the model's own engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerSection>,
     /// The instruction before every conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
@@ -43,13 +46,16 @@ pub struct PolicySection {
 
 impl Default for PolicySection {
     fn default() -> Self {
-        Self { checkpoint: None, tiny: None, system: None, slots: 64 }
+        Self { checkpoint: None, tiny: None, server: None, system: None, slots: 64 }
     }
 }
 
 impl PolicySection {
     pub(super) fn check(&self) -> Result<(), RunFileError> {
         check_range("policy.slots", self.slots, 1..=4096, "a number from 1 to 4096")?;
+        if let Some(server) = &self.server {
+            server.check(self.checkpoint.is_some())?;
+        }
         match (&self.checkpoint, &self.tiny) {
             (Some(_), Some(_)) => {
                 let message = "policy has both `checkpoint` and `tiny`; keep one: a checkpoint has its own size";

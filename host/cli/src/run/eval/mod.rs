@@ -16,6 +16,7 @@ use super::batch::{self, Failures, last_failure};
 use super::cast::{self, Cast};
 use super::flights::{Arrival, Batch, Flights, Player};
 use super::frozen::Frozen;
+use super::served;
 use super::tasks;
 use crate::args::EvalArgs;
 use crate::assembly;
@@ -79,7 +80,8 @@ pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
         let models = Models::pin(&mut file, None, parts.is_some(), printer).await?;
         let left_off = parts.as_ref().map(|(folder, name)| (folder.as_path(), name.as_str()));
         let settings = Settings { learns: false, ..cast::settings(&file, slots) };
-        let cast = cast::start(&file, &models, &set, &settings, left_off, &Frozen::new())?;
+        let mut cast = cast::start(&file, &models, &set, &settings, left_off, &Frozen::new())?;
+        served::connect(&mut cast, &file, printer).await?;
         file.limits.fit_model(cast.context()).users()?;
         let room = Arc::new(Semaphore::new(file.policy.slots.min(batch::most_in_flight(&set, places))));
         let rollout = Arc::new(super::rollout(&file, set, assembly, &cast, lanes)?);

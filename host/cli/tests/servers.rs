@@ -1,0 +1,214 @@
+//! Runs whose policy a server plays: the same tokens as without it, new weights after each step, faults and refusals.
+
+mod common;
+#[path = "../../../tests/tests/peer/mod.rs"]
+mod peer;
+
+use common::{Desk, WORD_PROBLEMS, json};
+use gymkhana_episode::{EpisodeRecord, Phase, Segment};
+use gymkhana_rollout::{Policy, ScoreRequest};
+use gymkhana_server_policy::Protocol;
+use gymkhana_trainer::Trainer;
+use peer::{Mischief, Peer, write_model};
+
+/// A run of two steps from a model's folder; calls cost points, so that rewards differ.
+const RUN: &str = r#"
+seed = 1
+success = "answer-match.correct"
+
+[policy]
+slots = 1
+checkpoint = "model"
+
+[rewards.answer-match]
+options = { per-call-cost = 0.5 }
+
+[limits]
+turns = 2
+reply_tokens = 24
+
+[evaluation]
+tasks = 3
+
+[[stages]]
+kind = "rl"
+steps = 2
+groups = 2
+group_size = 4
+optimizer = { learning_rate = 1e-2 }
+"#;
+
+fn desk() -> Desk {
+    let desk = Desk::with_run_file(RUN);
+    write_model(2, &desk.path("model"));
+    desk
+}
+
+/// The run file with a server that is asked again twice.
+fn served(url: &str, protocol: &str) -> String {
+    format!(
+        "{RUN}\n[policy.server]\nurl = \"{url}\"\nprotocol = \"{protocol}\"\nname = \"tiny\"\nretries = 1\nseconds = 60.0\n"
+    )
+}
+
+fn peer(desk: &Desk, protocol: Protocol) -> Peer {
+    Peer::start(protocol, &desk.path("model"))
+}
+
+fn of_step(records: &[EpisodeRecord], step: u64) -> Vec<&EpisodeRecord> {
+    records.iter().filter(|record| record.id.phase == Phase::Train && record.id.step == step).collect()
+}
+
+/// The largest difference between what a segment records of its sampled tokens and what a model says of them.
+fn largest_difference(trainer: &Trainer, segment: &Segment) -> f32 {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let scored = runtime.block_on(
+        trainer.score(ScoreRequest { prefix: segment.tokens[..1].into(), continuation: segment.tokens[1..].into() }),
+    );
+    let scored = scored.expect("scored").log_probs;
+    let places = segment.log_probs[1..].iter().zip(&scored).zip(&segment.sampled[1..]);
+    let differences = places.filter(|(_, sampled)| **sampled).map(|((recorded, scored), _)| (recorded - scored).abs());
+    differences.fold(0.0, f32::max)
+}
+
+#[test]
+fn a_run_through_a_server_is_the_run_without_it_and_new_weights_play_each_step() {
+    let alone = desk();
+    alone.run(WORD_PROBLEMS, &[]).succeeded();
+    let expected = alone.episodes();
+    for (protocol, name) in [(Protocol::Vllm, "vllm"), (Protocol::Sglang, "sglang")] {
+        let desk = desk();
+        let peer = peer(&desk, protocol);
+        desk.write("run.toml", served(&peer.url(), name));
+        desk.run(WORD_PROBLEMS, &[]).succeeded();
+        let found = desk.episodes();
+        assert_eq!(found.len(), expected.len());
+        let alike = |record: &&EpisodeRecord| {
+            let before = matches!(record.id.phase, Phase::Before | Phase::BeforeSampled);
+            // SGLang is given 63 bits of a seed, so that half of its draws are others.
+            before && (protocol == Protocol::Vllm || record.id.phase == Phase::Before)
+                || record.id.phase == Phase::Train && record.id.step == 0 && protocol == Protocol::Vllm
+        };
+        let pairs: Vec<_> = found.iter().zip(&expected).filter(|(_, expected)| alike(expected)).collect();
+        assert!(pairs.len() >= 3, "something is compared");
+        for (found, expected) in pairs {
+            assert_eq!(found.id, expected.id);
+            assert_eq!(found.rewards, expected.rewards, "{}", found.id);
+            for (found, expected) in found.segments.iter().zip(&expected.segments) {
+                assert_eq!((&found.tokens, &found.sampled), (&expected.tokens, &expected.sampled));
+                assert_eq!(found.versions, expected.versions);
+                let near = |(found, expected): (&f32, &f32)| (found - expected).abs() < 1e-4;
+                assert!(found.log_probs.iter().zip(&expected.log_probs).all(near), "the same probabilities");
+            }
+        }
+        // The weights that the run begins with, and those after each of its two steps.
+        let loaded = peer.loaded();
+        assert_eq!(loaded.len(), 4, "one it was started with, and three that it was given");
+        for step in [0, 1] {
+            let (own, other) = (&loaded[1 + step as usize], &loaded[2 - step as usize]);
+            let records = of_step(&found, step);
+            assert_eq!(records.len(), 8);
+            let mut told_apart = false;
+            for segment in records.iter().flat_map(|record| &record.segments) {
+                let versions = segment.versions.iter().zip(&segment.sampled).filter(|(_, sampled)| **sampled);
+                assert!(
+                    versions.clone().count() > 0 && versions.into_iter().all(|(version, _)| *version == step as u32)
+                );
+                assert!(largest_difference(own, segment) < 1e-4, "step {step} has its own weights' tokens");
+                told_apart |= largest_difference(other, segment) > 1e-3;
+            }
+            assert!(told_apart, "the weights of step {step} differ from the other's");
+        }
+        assert!(!desk.path("out/served").exists(), "what the server has loaded is removed");
+    }
+}
+
+#[test]
+fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
+    let desk = desk();
+    let peer = peer(&desk, Protocol::Vllm);
+    desk.write("run.toml", served(&peer.url(), "vllm"));
+    // It answers what the run looks at first, and then nothing.
+    peer.die_after(9);
+    let outcome = desk.run(WORD_PROBLEMS, &[]);
+    let told = outcome.mistake("a dead server");
+    assert!(told.contains(&peer.url()) && told.contains("--resume") && told.contains("failed 2 times"), "{told}");
+    assert!(told.contains("waiting for the server at"), "{told}");
+    for record in desk.episodes().iter().filter(|record| !record.failures.is_empty()) {
+        assert_eq!(record.ending, gymkhana_episode::Ending::Dropped, "no agent pays for it: {record:?}");
+        assert!(record.failures.iter().all(|failure| failure.at == gymkhana_episode::Boundary::Model));
+        assert_eq!(record.rewards.iter().sum::<f64>(), 0.0);
+    }
+    peer.revive();
+    desk.run(WORD_PROBLEMS, &["--resume"]).succeeded();
+    let records = desk.episodes();
+    for step in [0, 1] {
+        let sound = of_step(&records, step).into_iter().filter(|record| record.failures.is_empty()).count();
+        assert_eq!(sound, 8, "step {step}");
+    }
+    assert_eq!(json(&desk.path("out/summary.json"))["stages"][0]["episodes"], 16);
+}
+
+#[test]
+fn passing_faults_cost_nothing() {
+    let calm = desk();
+    let peer_of_calm = peer(&calm, Protocol::Vllm);
+    calm.write("run.toml", served(&peer_of_calm.url(), "vllm"));
+    calm.run(WORD_PROBLEMS, &[]).succeeded();
+    let rough = desk();
+    let peer_of_rough = peer(&rough, Protocol::Vllm);
+    rough.write("run.toml", served(&peer_of_rough.url(), "vllm"));
+    peer_of_rough.misbehave(&[Mischief::Status(503, "0"), Mischief::Garbage]);
+    // The first is met when the run looks whether the server serves, the second a retry later: one too many.
+    let refused = rough.run(WORD_PROBLEMS, &[]).mistake("two faults and one retry");
+    assert!(refused.contains("no JSON"), "{refused}");
+    peer_of_rough.misbehave(&[Mischief::Status(429, "0")]);
+    rough.run(WORD_PROBLEMS, &[]).succeeded();
+    let tokens = |desk: &Desk| -> Vec<Vec<u32>> {
+        let records = desk.episodes();
+        of_step(&records, 0).iter().flat_map(|record| &record.segments).map(|segment| segment.tokens.clone()).collect()
+    };
+    assert_eq!(tokens(&calm), tokens(&rough));
+}
+
+#[test]
+fn texts_alone_are_evaluated_and_never_trained_on() {
+    let desk = desk();
+    let peer = peer(&desk, Protocol::Openai);
+    desk.write("run.toml", served(&peer.url(), "openai"));
+    let refused = desk.run(WORD_PROBLEMS, &[]).mistake("texts");
+    assert!(refused.contains("`rl`") && refused.contains("host eval") && refused.contains("openai"), "{refused}");
+    assert!(peer.heard().is_empty(), "nothing was asked");
+    let plugins = ["--plugins", WORD_PROBLEMS];
+    let eval = ["eval", "model", "run.toml", "--tasks", "3", "--json"];
+    let arguments = [&eval[..], &plugins[..]].concat();
+    let results = desk.host(&arguments).succeeded();
+    let figures: serde_json::Value = serde_json::from_str(&results).expect("JSON");
+    assert_eq!((figures["episodes"].as_u64(), figures["dropped"].as_u64()), (Some(3), Some(0)), "{results}");
+    assert!(peer.heard().iter().any(|(path, _)| path == "/v1/completions"));
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let desk = desk();
+    let url = "http://127.0.0.1:9";
+    let refused = |text: String, words: &[&str]| {
+        desk.write("run.toml", text);
+        let told = desk.run(WORD_PROBLEMS, &[]).mistake(words[0]);
+        for word in words {
+            assert!(told.contains(word), "`{told}` does not say `{word}`");
+        }
+    };
+    let vllm = || served(url, "vllm");
+    refused(vllm().replace("checkpoint = \"model\"", ""), &["policy.checkpoint"]);
+    refused(vllm().replace("seed = 1", "seed = 1\ndeterministic = true"), &["deterministic", "server"]);
+    refused(vllm().replace("protocol = \"vllm\"", "protocol = \"tgi\""), &["tgi", "sglang"]);
+    refused(vllm().replace(url, "ftp://a.b"), &["policy.server.url", "http://"]);
+    refused(vllm().replace("retries = 1", "key_env = \"NO_SUCH_KEY\""), &["NO_SUCH_KEY", "policy.server.key_env"]);
+    refused(vllm().replace("group_size = 4", "group_size = 4\ntemperature = 0.7"), &["temperature 0.7", "processed"]);
+    let processed = vllm().replace("retries = 1", "logprobs = \"processed\"");
+    refused(processed.replace("group_size = 4", "group_size = 4\ntop_k = 5"), &["top_k", "processed"]);
+    refused(processed.replace("\"vllm\"", "\"sglang\""), &["policy.server.logprobs", "leave it out"]);
+    // Nobody listens at the address.
+    refused(vllm(), &[url, "policy.server.url", "start it"]);
+}

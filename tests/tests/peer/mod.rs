@@ -1,0 +1,466 @@
+//! A server on loopback that speaks vLLM's and SGLang's protocols, backed by a real model, and misbehaves when told to.
+//!
+//! It is strict: what the recordings do not show of a request is refused, and so are weights that come while requests may.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gymkhana_episode::Seed;
+use gymkhana_rollout::{
+    ChatFiles, ChatFormat, Conversation, GenerateRequest, Generated, Policy, Sampling, ScoreRequest, Stop,
+};
+use gymkhana_server_policy::Protocol;
+use gymkhana_trainer::{Settings, TinyModel, Trainer};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What the server calls its model.
+pub const MODEL: &str = "tiny";
+
+/// What is done to one answer for tokens.
+#[derive(Clone, Copy)]
+pub enum Mischief {
+    /// Nothing is ever answered.
+    Hangs,
+    /// The connection is closed instead.
+    Closes,
+    /// The connection is closed in the middle of the answer.
+    BreaksOff,
+    /// A page of a proxy.
+    Garbage,
+    /// A status, with what stands in `retry-after`.
+    Status(u16, &'static str),
+    /// The answer is changed.
+    Edits(fn(&mut Value)),
+}
+
+/// What the threads share.
+struct Shared {
+    protocol: Protocol,
+    /// Every model that was loaded, the last of which plays.
+    loaded: Mutex<Vec<Trainer>>,
+    version: Mutex<String>,
+    paused: Mutex<bool>,
+    mischief: Mutex<VecDeque<Mischief>>,
+    /// What is done to every answer for tokens.
+    always: Mutex<Option<Mischief>>,
+    heard: Mutex<Vec<(String, Value)>>,
+    answers: Mutex<Vec<Value>>,
+    /// Held while tokens are made: one request at a time has the one place.
+    making: tokio::sync::Mutex<()>,
+}
+
+/// The server; it ends with the process.
+pub struct Peer {
+    shared: Arc<Shared>,
+    address: String,
+}
+
+/// Settings under which the same request gives the same tokens.
+pub fn settings() -> Settings {
+    Settings { slots: 4, deterministic: true, context: Some(320), ..Settings::default() }
+}
+
+/// Writes the tiny model that a seed draws.
+pub fn write_model(seed: u64, folder: &Path) {
+    let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let trainer = Trainer::create(&tiny, &Settings { seed: Seed(seed), ..Settings::default() }).expect("a model");
+        trainer.save(folder, &Value::Null).await.expect("saved");
+    });
+}
+
+/// The chat format of a model.
+pub fn chat(trainer: &Trainer) -> ChatFormat {
+    let text = |wanted: &str| trainer.files().iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned());
+    let files = ChatFiles {
+        tokenizer: text("tokenizer.json").expect("a tokenizer"),
+        config: text("tokenizer_config.json").unwrap_or_else(|| "{}".to_owned()),
+        template: text("chat_template.jinja"),
+    };
+    ChatFormat::new(&files).expect("a chat format")
+}
+
+impl Peer {
+    /// Serves the model in a folder.
+    pub fn start(protocol: Protocol, folder: &Path) -> Self {
+        let trainer = Trainer::open(folder, &settings()).expect("a model");
+        let shared = Arc::new(Shared {
+            protocol,
+            loaded: Mutex::new(vec![trainer]),
+            version: Mutex::new("default".to_owned()),
+            paused: Mutex::new(false),
+            mischief: Mutex::default(),
+            always: Mutex::default(),
+            heard: Mutex::default(),
+            answers: Mutex::default(),
+            making: tokio::sync::Mutex::default(),
+        });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let served = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+                sender.send(listener.local_addr().expect("an address").to_string()).expect("it is awaited");
+                while let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(serve(Arc::clone(&served), stream));
+                }
+            });
+        });
+        Self { shared, address: receiver.recv().expect("it listens") }
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Does these to the next answers for tokens.
+    pub fn misbehave(&self, mischief: &[Mischief]) {
+        self.shared.mischief.lock().expect("unpoisoned").extend(mischief);
+    }
+
+    /// Does this to all answers for tokens, or nothing any more.
+    pub fn always(&self, mischief: Option<Mischief>) {
+        *self.shared.always.lock().expect("unpoisoned") = mischief;
+    }
+
+    /// What was asked since this was last called, as path and body.
+    pub fn heard(&self) -> Vec<(String, Value)> {
+        std::mem::take(&mut self.shared.heard.lock().expect("unpoisoned"))
+    }
+
+    /// What was answered since this was last called, before mischief.
+    pub fn answers(&self) -> Vec<Value> {
+        std::mem::take(&mut self.shared.answers.lock().expect("unpoisoned"))
+    }
+
+    /// Every model that was loaded, in order.
+    pub fn loaded(&self) -> Vec<Trainer> {
+        self.shared.loaded.lock().expect("unpoisoned").clone()
+    }
+
+    /// Answers so many more requests for tokens, and then none any more.
+    pub fn die_after(&self, answers: usize) {
+        self.misbehave(&vec![Mischief::Edits(|_| {}); answers]);
+        self.always(Some(Mischief::Closes));
+    }
+
+    /// Answers again.
+    pub fn revive(&self) {
+        self.always(None);
+    }
+
+    /// Forgets the weights that it was given, as a server that was started anew.
+    pub fn restart(&self) {
+        self.shared.loaded.lock().expect("unpoisoned").truncate(1);
+        *self.shared.version.lock().expect("unpoisoned") = "default".to_owned();
+    }
+}
+
+async fn serve(shared: Arc<Shared>, mut stream: TcpStream) {
+    let Some((path, body)) = request(&mut stream).await else { return };
+    shared.heard.lock().expect("unpoisoned").push((path.clone(), body.clone()));
+    let (status, answer) = shared.answer(&path, &body).await.unwrap_or_else(|why| (400, json!({"error": why})));
+    shared.answers.lock().expect("unpoisoned").push(answer.clone());
+    let is_for_tokens = status == 200 && matches!(path.as_str(), "/v1/completions" | "/generate");
+    let mischief = if is_for_tokens { shared.next_mischief() } else { None };
+    let mut answer = answer;
+    match mischief {
+        None => {}
+        Some(Mischief::Hangs) => std::future::pending().await,
+        Some(Mischief::Closes) => return,
+        Some(Mischief::Garbage) => return write(&mut stream, 200, "", "<html>gateway</html>", None).await,
+        Some(Mischief::BreaksOff) => return write(&mut stream, 200, "", &answer.to_string(), Some(20)).await,
+        Some(Mischief::Status(status, after)) => {
+            let header = format!("retry-after: {after}\r\n");
+            return write(&mut stream, status, &header, "{\"error\": \"busy\"}", None).await;
+        }
+        Some(Mischief::Edits(edit)) => edit(&mut answer),
+    }
+    write(&mut stream, status, "", &answer.to_string(), None).await;
+}
+
+/// Reads one request.
+async fn request(stream: &mut TcpStream) -> Option<(String, Value)> {
+    let mut bytes = vec![];
+    loop {
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length =
+                head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            if body.len() >= length.unwrap_or(0) {
+                let path = head.split(' ').nth(1)?.to_owned();
+                return Some((path, serde_json::from_str(body).unwrap_or(Value::Null)));
+            }
+        }
+        let mut buffer = [0; 4096];
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => return None,
+            Ok(read) => bytes.extend_from_slice(&buffer[..read]),
+        }
+    }
+}
+
+/// Writes one answer, or the first bytes of it.
+async fn write(stream: &mut TcpStream, status: u16, headers: &str, body: &str, only: Option<usize>) {
+    let head = format!("HTTP/1.1 {status} S\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n", body.len());
+    let body = &body.as_bytes()[..only.unwrap_or(body.len()).min(body.len())];
+    // Whoever asked may be gone.
+    let _ = stream.write_all(&[head.as_bytes(), body].concat()).await;
+    let _ = stream.shutdown().await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+type Answered = Result<(u16, Value), String>;
+
+impl Shared {
+    fn next_mischief(&self) -> Option<Mischief> {
+        let next = self.mischief.lock().expect("unpoisoned").pop_front();
+        next.or(*self.always.lock().expect("unpoisoned"))
+    }
+
+    fn trainer(&self) -> Trainer {
+        self.loaded.lock().expect("unpoisoned").last().expect("a model").clone()
+    }
+
+    async fn answer(&self, path: &str, body: &Value) -> Answered {
+        match (self.protocol, path) {
+            (_, "/v1/models") => Ok((
+                200,
+                json!({"object": "list", "data": [{"id": MODEL, "object": "model",
+                "created": 1, "owned_by": "test", "root": MODEL, "parent": null, "max_model_len": 320}]}),
+            )),
+            (Protocol::Vllm, "/v1/completions") if body.get("prompt_logprobs").is_some() => self.vllm_score(body).await,
+            (Protocol::Vllm, "/v1/completions") => self.vllm_generate(body).await,
+            (Protocol::Vllm, "/pause?mode=wait") => {
+                *self.paused.lock().expect("unpoisoned") = true;
+                Ok((200, json!({"status": "paused"})))
+            }
+            (Protocol::Vllm, "/resume") => {
+                *self.paused.lock().expect("unpoisoned") = false;
+                Ok((200, json!({"status": "resumed"})))
+            }
+            (Protocol::Vllm, "/collective_rpc") => {
+                if !*self.paused.lock().expect("unpoisoned") || body["method"] != "reload_weights" {
+                    return Err("weights are reloaded in a pause".to_owned());
+                }
+                self.load(body["kwargs"]["weights_path"].as_str().ok_or("no path")?)?;
+                Ok((200, json!({"results": [null]})))
+            }
+            (Protocol::Sglang, "/generate") if body.get("logprob_start_len").is_some() => self.sglang_score(body).await,
+            (Protocol::Sglang, "/generate") => self.sglang_generate(body).await,
+            (Protocol::Sglang, "/update_weights_from_disk") => {
+                if body["flush_cache"] != true {
+                    return Err("old keys and values would stay".to_owned());
+                }
+                let loaded = self.load(body["model_path"].as_str().ok_or("no path")?);
+                if loaded.is_ok() {
+                    *self.version.lock().expect("unpoisoned") =
+                        body["weight_version"].as_str().unwrap_or("").to_owned();
+                }
+                let message =
+                    loaded.as_ref().err().cloned().unwrap_or_else(|| "Succeeded to update model weights.".to_owned());
+                Ok((200, json!({"success": loaded.is_ok(), "message": message, "num_paused_requests": 0})))
+            }
+            (Protocol::Openai, "/v1/completions") => self.text(body).await,
+            _ => Ok((404, json!({"detail": "Not Found"}))),
+        }
+    }
+
+    fn load(&self, folder: &str) -> Result<(), String> {
+        if !Path::new(folder).is_absolute() {
+            return Err(format!("`{folder}` is no path of this machine"));
+        }
+        let trainer = Trainer::open(Path::new(folder), &settings()).map_err(|error| error.to_string())?;
+        self.loaded.lock().expect("unpoisoned").push(trainer);
+        Ok(())
+    }
+
+    async fn generate(&self, tokens: Vec<u32>, asked: &Value, names: [&str; 2]) -> Result<Generated, String> {
+        let number = |name: &str| asked[name].as_f64().ok_or(format!("no {name}"));
+        let sampling = Sampling {
+            temperature: number("temperature")? as f32,
+            top_p: number("top_p")? as f32,
+            top_k: number("top_k").map_or(0, |top_k| top_k.max(0.0) as u32),
+            min_p: number("min_p").unwrap_or(0.0) as f32,
+        };
+        let [most, seed] = names;
+        let seed = asked[seed].as_i64().ok_or("no seed")?;
+        let stop: Vec<u32> = asked["stop_token_ids"].as_array().map_or(vec![], |ids| numbers(ids));
+        let request = GenerateRequest {
+            conversation: Conversation { id: u64::MAX, place: 0 },
+            tokens: tokens.into(),
+            max_tokens: asked[most].as_u64().ok_or("no length")? as usize,
+            stop: stop.into(),
+            stop_texts: None,
+            sampling,
+            seed: Seed(seed as u64),
+            heard_by: None,
+        };
+        let _alone = self.making.lock().await;
+        let trainer = self.trainer();
+        let generated = trainer.generate(request).await.map_err(|error| error.to_string());
+        trainer.release(Conversation { id: u64::MAX, place: 0 });
+        generated
+    }
+
+    async fn vllm_generate(&self, body: &Value) -> Answered {
+        if *self.paused.lock().expect("unpoisoned") {
+            return Ok((503, json!({"error": "paused"})));
+        }
+        let known = [
+            "model",
+            "prompt",
+            "max_tokens",
+            "temperature",
+            "top_p",
+            "top_k",
+            "min_p",
+            "repetition_penalty",
+            "presence_penalty",
+            "frequency_penalty",
+            "seed",
+            "stop_token_ids",
+            "ignore_eos",
+            "skip_special_tokens",
+            "logprobs",
+            "return_token_ids",
+            "return_tokens_as_token_ids",
+            "stop",
+        ];
+        only(body, &known)?;
+        let prompt = numbers(body["prompt"].as_array().ok_or("no prompt")?);
+        let Generated { sampled, stop } = self.generate(prompt.clone(), body, ["max_tokens", "seed"]).await?;
+        let written: Vec<String> = sampled.tokens.iter().map(|token| format!("token_id:{token}")).collect();
+        let top: Vec<Value> =
+            written.iter().zip(&sampled.log_probs).map(|(token, log_prob)| json!({token.as_str(): log_prob})).collect();
+        let stop_reason = if stop == Stop::Token { json!(sampled.tokens.last()) } else { Value::Null };
+        let length = sampled.tokens.len();
+        Ok((
+            200,
+            json!({
+                "id": "cmpl-1", "object": "text_completion", "created": 1, "model": MODEL,
+                "choices": [{
+                    "index": 0, "text": "", "finish_reason": if stop == Stop::Token { "stop" } else { "length" },
+                    "logprobs": {"text_offset": vec![0; length], "token_logprobs": sampled.log_probs, "tokens": written,
+                        "top_logprobs": top},
+                    "stop_reason": stop_reason, "prompt_logprobs": null, "prompt_token_ids": prompt,
+                    "token_ids": sampled.tokens,
+                }],
+                "usage": {"prompt_tokens": prompt.len(), "completion_tokens": length, "total_tokens": prompt.len() + length},
+            }),
+        ))
+    }
+
+    async fn vllm_score(&self, body: &Value) -> Answered {
+        only(body, &["model", "prompt", "max_tokens", "temperature", "prompt_logprobs"])?;
+        let prompt = numbers(body["prompt"].as_array().ok_or("no prompt")?);
+        let scored = self.score(&prompt, 1).await?;
+        let place = |(token, log_prob): (&u32, &f32)| json!({token.to_string(): {"logprob": log_prob, "rank": 1, "decoded_token": ""}});
+        let places: Vec<Value> = [Value::Null].into_iter().chain(prompt[1..].iter().zip(&scored).map(place)).collect();
+        let choice = json!({"index": 0, "text": "", "logprobs": null, "finish_reason": "length", "stop_reason": null,
+            "prompt_logprobs": places});
+        Ok((
+            200,
+            json!({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": MODEL, "choices": [choice]}),
+        ))
+    }
+
+    async fn sglang_generate(&self, body: &Value) -> Answered {
+        only(body, &["input_ids", "sampling_params", "return_logprob", "stream"])?;
+        let known = [
+            "max_new_tokens",
+            "temperature",
+            "top_p",
+            "top_k",
+            "min_p",
+            "repetition_penalty",
+            "presence_penalty",
+            "frequency_penalty",
+            "sampling_seed",
+            "stop_token_ids",
+            "ignore_eos",
+            "skip_special_tokens",
+            "no_stop_trim",
+            "stop",
+        ];
+        only(&body["sampling_params"], &known)?;
+        let prompt = numbers(body["input_ids"].as_array().ok_or("no prompt")?);
+        let names = ["max_new_tokens", "sampling_seed"];
+        let Generated { sampled, stop } = self.generate(prompt.clone(), &body["sampling_params"], names).await?;
+        let finish_reason = match stop {
+            Stop::Token => json!({"type": "stop", "matched": sampled.tokens.last()}),
+            _ => json!({"type": "length", "length": sampled.tokens.len()}),
+        };
+        let pairs: Vec<Value> =
+            sampled.tokens.iter().zip(&sampled.log_probs).map(|(token, log)| json!([log, token, null])).collect();
+        Ok((
+            200,
+            json!({"text": "", "output_ids": sampled.tokens, "meta_info": {
+                "id": "1", "finish_reason": finish_reason, "prompt_tokens": prompt.len(), "completion_tokens": pairs.len(),
+                "cached_tokens": 0, "weight_version": *self.version.lock().expect("unpoisoned"), "e2e_latency": 0.1,
+                "input_token_logprobs": [], "output_token_logprobs": pairs,
+            }}),
+        ))
+    }
+
+    async fn sglang_score(&self, body: &Value) -> Answered {
+        only(body, &["input_ids", "sampling_params", "return_logprob", "logprob_start_len", "stream"])?;
+        let prompt = numbers(body["input_ids"].as_array().ok_or("no prompt")?);
+        let start = body["logprob_start_len"].as_u64().ok_or("no start")? as usize;
+        let scored = self.score(&prompt, start + 1).await?;
+        let first = json!([null, prompt[start], null]);
+        let rest = prompt[start + 1..].iter().zip(&scored).map(|(token, log)| json!([log, token, null]));
+        let places: Vec<Value> = [first].into_iter().chain(rest).collect();
+        Ok((
+            200,
+            json!({"text": "", "output_ids": [], "meta_info": {
+                "id": "1", "finish_reason": {"type": "length", "length": 0}, "prompt_tokens": prompt.len(),
+                "completion_tokens": 0, "cached_tokens": 0, "input_token_logprobs": places, "output_token_logprobs": [],
+            }}),
+        ))
+    }
+
+    /// The log-probabilities of the tokens behind the first `given`.
+    async fn score(&self, tokens: &[u32], given: usize) -> Result<Vec<f32>, String> {
+        let request = ScoreRequest { prefix: tokens[..given].into(), continuation: tokens[given..].into() };
+        Ok(self.trainer().score(request).await.map_err(|error| error.to_string())?.log_probs)
+    }
+
+    /// A completion of text, as OpenAI's API has it.
+    async fn text(&self, body: &Value) -> Answered {
+        only(body, &["model", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop"])?;
+        let chat = chat(&self.trainer());
+        let prompt = chat.encode_raw(body["prompt"].as_str().ok_or("no prompt")?).map_err(|error| error.to_string())?;
+        let mut asked = body.clone();
+        asked["stop_token_ids"] = json!(chat.stop());
+        let Generated { sampled, stop } = self.generate(prompt, &asked, ["max_tokens", "seed"]).await?;
+        let text = chat.decode_reply(&sampled.tokens).map_err(|error| error.to_string())?;
+        let reason = if stop == Stop::Token { "stop" } else { "length" };
+        let choice = json!({"index": 0, "text": text, "logprobs": null, "finish_reason": reason});
+        Ok((
+            200,
+            json!({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": MODEL, "choices": [choice]}),
+        ))
+    }
+}
+
+fn numbers(values: &[Value]) -> Vec<u32> {
+    values.iter().map(|value| value.as_u64().expect("a token") as u32).collect()
+}
+
+/// Refuses keys that no recording shows.
+fn only(body: &Value, known: &[&str]) -> Result<(), String> {
+    let keys = body.as_object().ok_or("no object")?;
+    match keys.keys().find(|key| !known.contains(&key.as_str())) {
+        Some(key) => Err(format!("`{key}` is not known")),
+        None => Ok(()),
+    }
+}

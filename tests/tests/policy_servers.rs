@@ -1,0 +1,385 @@
+//! What a server says is what the same model says here, in vLLM's and in SGLang's protocol as recorded.
+
+mod peer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gymkhana_episode::Seed;
+use gymkhana_rollout::{Conversation, GenerateRequest, Policy, PolicyError, Sampling, ScoreRequest, Stop};
+use gymkhana_server_policy::{Protocol, ServerError, ServerPolicy, ServerSettings};
+use gymkhana_trainer::Trainer;
+use gymkhana_world::Patience;
+use peer::{MODEL, Mischief, Peer, chat, settings, write_model};
+use serde_json::{Value, json};
+
+const BOTH: [Protocol; 2] = [Protocol::Vllm, Protocol::Sglang];
+
+fn model(seed: u64) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_model(seed, &folder.path().join("model"));
+    folder
+}
+
+fn server_settings(peer: &Peer, protocol: Protocol, local: &Trainer) -> ServerSettings {
+    let patience = Patience {
+        time: Duration::from_secs(20),
+        retries: 2,
+        first_pause: Duration::from_millis(1),
+        longest_pause: Duration::from_millis(5),
+    };
+    ServerSettings {
+        url: peer.url().parse().expect("a URL"),
+        protocol,
+        model: MODEL.to_owned(),
+        key: None,
+        patience: patience.clone(),
+        update: patience,
+        requests: 4,
+        vocabulary: local.config().vocab_size as usize,
+        context: local.context(),
+    }
+}
+
+async fn connect(peer: &Peer, protocol: Protocol, local: &Trainer) -> ServerPolicy {
+    let settings = server_settings(peer, protocol, local);
+    let policy = ServerPolicy::connect(settings, chat(local), Box::new(|_| {})).await.expect("it serves");
+    peer.heard();
+    peer.answers();
+    policy
+}
+
+fn open(folder: &tempfile::TempDir) -> Trainer {
+    Trainer::open(&folder.path().join("model"), &settings()).expect("a model")
+}
+
+fn request(seed: u64, sampling: Sampling) -> GenerateRequest {
+    GenerateRequest {
+        conversation: Conversation { id: seed, place: 0 },
+        tokens: Arc::new([72, 101, 108, 108, 111]),
+        max_tokens: 24,
+        stop: Arc::new([10, 32]),
+        stop_texts: None,
+        sampling,
+        seed: Seed(seed),
+        heard_by: None,
+    }
+}
+
+fn golden(protocol: Protocol) -> Value {
+    let name = if protocol == Protocol::Vllm { "vllm" } else { "sglang" };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("golden/servers/{name}.json"));
+    serde_json::from_str(&std::fs::read_to_string(path).expect("a recording")).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_and_log_probabilities_are_those_of_the_model_here() {
+    let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
+    let local = open(&folder);
+    for protocol in BOTH {
+        let peer = Peer::start(protocol, &folder.path().join("model"));
+        let served = connect(&peer, protocol, &local).await;
+        let whole = Sampling::at(1.0);
+        let mut samplings = vec![
+            whole,
+            Sampling::GREEDY,
+            Sampling { top_k: 7, ..whole },
+            Sampling { top_p: 0.6, min_p: 0.01, ..whole },
+        ];
+        if protocol == Protocol::Sglang {
+            samplings.push(Sampling::at(0.7));
+        }
+        let mut stops = vec![];
+        for (seed, sampling) in (0..40).map(|seed| (seed, samplings[seed as usize % samplings.len()])) {
+            let expected = local.generate(request(seed, sampling)).await.expect("a reply");
+            local.release(Conversation { id: seed, place: 0 });
+            let found = served.generate(request(seed, sampling)).await.expect("a reply");
+            assert_eq!(found.sampled.tokens, expected.sampled.tokens, "{protocol:?} {seed} {sampling:?}");
+            assert_eq!(found.sampled.log_probs, expected.sampled.log_probs, "{protocol:?} {seed} {sampling:?}");
+            assert_eq!(found.stop, expected.stop);
+            assert_eq!(found.sampled.versions, vec![0; found.sampled.tokens.len()]);
+            stops.push(found.stop);
+        }
+        assert!(stops.contains(&Stop::Token) && stops.contains(&Stop::Length), "both ends are tested: {stops:?}");
+        let asked = ScoreRequest { prefix: Arc::new([72, 101]), continuation: Arc::new([108, 108, 111]) };
+        let expected = local.score(asked.clone()).await.expect("scored");
+        let found = served.score(asked).await.expect("scored");
+        assert_eq!(found.tokens, expected.tokens);
+        for (found, expected) in found.log_probs.iter().zip(&expected.log_probs) {
+            assert!((found - expected).abs() < 1e-5, "{found} is not {expected}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_weights_come_from_a_folder_and_their_version_is_recorded() {
+    let (first, second) = tokio::task::spawn_blocking(|| (model(3), model(4))).await.expect("written");
+    let (old, new) = (open(&first), open(&second));
+    for protocol in BOTH {
+        let peer = Peer::start(protocol, &first.path().join("model"));
+        let served = connect(&peer, protocol, &old).await;
+        let asked = || request(5, Sampling::at(1.0));
+        let before = served.generate(asked()).await.expect("a reply");
+        served.push(&second.path().join("model"), 7).await.expect("taken");
+        let after = served.generate(asked()).await.expect("a reply");
+        let expected = new.generate(asked()).await.expect("a reply");
+        new.release(Conversation { id: 5, place: 0 });
+        assert_eq!(after.sampled.tokens, expected.sampled.tokens, "{protocol:?}");
+        assert_eq!(after.sampled.log_probs, expected.sampled.log_probs, "{protocol:?}");
+        assert_ne!(after.sampled.log_probs, before.sampled.log_probs, "the models differ");
+        assert_eq!((before.sampled.versions[0], after.sampled.versions[0]), (0, 7));
+
+        let error = served.push(&second.path().join("nowhere"), 8).await.expect_err("nothing is there");
+        assert!(error.to_string().contains(&peer.url()) && error.to_string().contains("--resume"), "{error}");
+        assert_eq!(served.weight_version(), 7, "what was not taken has no version");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_sglang_that_lost_its_weights_is_noticed() {
+    let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
+    let (local, path) = (open(&folder), folder.path().join("model"));
+    let peer = Peer::start(Protocol::Sglang, &path);
+    let served = connect(&peer, Protocol::Sglang, &local).await;
+    served.push(&path, 1).await.expect("taken");
+    served.generate(request(1, Sampling::at(1.0))).await.expect("its weights are there");
+    peer.restart();
+    let error = served.generate(request(1, Sampling::at(1.0))).await.expect_err("its weights are others");
+    assert!(error.to_string().contains("was it started anew"), "{error}");
+    served.push(&path, 1).await.expect("taken");
+    served.generate(request(1, Sampling::at(1.0))).await.expect("its weights are there again");
+}
+
+/// What is sent and read is what the recordings hold, and the server of these tests answers in their shapes.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_and_answers_are_as_recorded() {
+    let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
+    let (local, path) = (open(&folder), folder.path().join("model"));
+    for protocol in BOTH {
+        let golden = golden(protocol);
+        let peer = Peer::start(protocol, &path);
+        let served = connect(&peer, protocol, &local).await;
+        let replays: fn(&mut Value) = match protocol {
+            Protocol::Vllm => |answer| *answer = self::golden(Protocol::Vllm)["generate"]["response"].clone(),
+            _ => |answer| *answer = self::golden(Protocol::Sglang)["generate"]["response"].clone(),
+        };
+        peer.misbehave(&[Mischief::Edits(replays)]);
+        let asked = GenerateRequest {
+            tokens: Arc::new([5, 6, 7]),
+            max_tokens: 3,
+            stop: Arc::new([9]),
+            ..request(u64::MAX - 1, Sampling::at(1.0))
+        };
+        let reply = served.generate(asked).await.expect("the recorded reply");
+        assert_eq!((reply.sampled.tokens, reply.sampled.log_probs), (vec![8, 9], vec![-0.5, -0.25]));
+        assert_eq!(reply.stop, Stop::Token);
+        same_exchange(&peer, &golden["generate"]);
+
+        let replays: fn(&mut Value) = match protocol {
+            Protocol::Vllm => |answer| *answer = self::golden(Protocol::Vllm)["score"]["response"].clone(),
+            _ => |answer| *answer = self::golden(Protocol::Sglang)["score"]["response"].clone(),
+        };
+        peer.misbehave(&[Mischief::Edits(replays)]);
+        let asked = ScoreRequest { prefix: Arc::new([5, 6]), continuation: Arc::new([7, 8]) };
+        assert_eq!(served.score(asked).await.expect("scored").log_probs, [-2.5, -0.125]);
+        same_exchange(&peer, &golden["score"]);
+
+        served.push(&path, 7).await.expect("taken");
+        let (heard, answers) = (peer.heard(), peer.answers());
+        let recorded = golden["update"].as_array().expect("a list");
+        assert_eq!(heard.len(), recorded.len());
+        for ((heard, answer), recorded) in heard.iter().zip(&answers).zip(recorded) {
+            let text = recorded["request"].to_string().replace("FOLDER", &path.to_string_lossy());
+            assert_eq!((heard.0.as_str(), &heard.1), (recorded["path"].as_str().expect("a path"), &json_of(&text)));
+            same_shape(answer, &recorded["response"], "update");
+        }
+    }
+}
+
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn same_exchange(peer: &Peer, recorded: &Value) {
+    let (path, body) = peer.heard().remove(0);
+    assert_eq!((path.as_str(), &body), (recorded["path"].as_str().expect("a path"), &recorded["request"]));
+    same_shape(&peer.answers()[0], &recorded["response"], "answer");
+}
+
+/// Fails unless two values have the same keys with values of the same kinds; the last of a list stands for all of it.
+fn same_shape(found: &Value, recorded: &Value, place: &str) {
+    match (found, recorded) {
+        // Replies end in several ways, each with keys of its own.
+        (Value::Object(found), Value::Object(recorded)) if found.get("type") != recorded.get("type") => {}
+        (Value::Object(found), Value::Object(recorded)) => {
+            let free = recorded
+                .keys()
+                .chain(found.keys())
+                .any(|key| key.starts_with("token_id:") || key.parse::<u32>().is_ok());
+            for key in recorded.keys().chain(found.keys()).filter(|_| !free) {
+                let (Some(found), Some(recorded)) = (found.get(key), recorded.get(key)) else {
+                    panic!("only one of them has {place}/{key}");
+                };
+                same_shape(found, recorded, &format!("{place}/{key}"));
+            }
+        }
+        (Value::Array(found), Value::Array(recorded)) => {
+            if let (Some(found), Some(recorded)) = (found.last(), recorded.last()) {
+                same_shape(found, recorded, &format!("{place}[]"));
+            }
+        }
+        (Value::Null, _) | (_, Value::Null) => {}
+        _ => assert_eq!(
+            std::mem::discriminant(found),
+            std::mem::discriminant(recorded),
+            "{place}: {found} is of another kind than {recorded}"
+        ),
+    }
+}
+
+/// How an answer is spoilt, and what is said of it.
+type Spoilt = (Mischief, &'static str);
+
+fn spoilt(protocol: Protocol) -> Vec<Spoilt> {
+    let mut all: Vec<Spoilt> = vec![
+        (Mischief::Closes, "failed"),
+        (Mischief::BreaksOff, "broke off"),
+        (Mischief::Garbage, "no JSON"),
+        (Mischief::Status(503, "0"), "503"),
+        (Mischief::Status(429, "0"), "429"),
+        (Mischief::Status(500, ""), "500"),
+    ];
+    let edits: [(fn(&mut Value), &str); 6] = match protocol {
+        Protocol::Vllm => [
+            (|it| it["choices"][0]["token_ids"][0] = json!(1_000_000), "serves another model"),
+            (
+                |it| drop(it["choices"][0]["logprobs"]["token_logprobs"].as_array_mut().map(Vec::pop)),
+                "log-probabilities for",
+            ),
+            (|it| it["choices"][0]["logprobs"]["token_logprobs"][0] = json!(0.5), "0.5 as a log-probability"),
+            (|it| it["choices"][0]["logprobs"]["token_logprobs"][0] = json!("NaN"), "NaN"),
+            (|it| it["choices"][0]["finish_reason"] = json!("abort"), "abort"),
+            (|it| it["choices"][0]["prompt_token_ids"][0] = json!(1), "another prompt"),
+        ],
+        _ => [
+            (|it| it["meta_info"]["output_token_logprobs"][0][1] = json!(1_000_000), "serves another model"),
+            (|it| it["meta_info"]["output_token_logprobs"][0] = json!([-0.5]), "for a token and its log-probability"),
+            (|it| it["meta_info"]["output_token_logprobs"][0][0] = json!(0.5), "0.5 as a log-probability"),
+            (|it| it["meta_info"]["output_token_logprobs"][0][0] = Value::Null, "null as a log-probability"),
+            (|it| it["meta_info"]["finish_reason"] = json!({"type": "abort", "message": "gone"}), "abort"),
+            (|it| it["meta_info"]["finish_reason"] = Value::Null, "how the reply ended"),
+        ],
+    };
+    all.extend(edits.map(|(edit, words)| (Mischief::Edits(edit), words)));
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_are_asked_again_so_often_and_no_oftener() {
+    let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
+    let local = open(&folder);
+    for protocol in BOTH {
+        let peer = Peer::start(protocol, &folder.path().join("model"));
+        let served = connect(&peer, protocol, &local).await;
+        let asked = || request(11, Sampling::at(1.0));
+        let sound = served.generate(asked()).await.expect("a reply");
+        for (mischief, words) in spoilt(protocol) {
+            peer.heard();
+            peer.misbehave(&[mischief; 2]);
+            assert_eq!(served.generate(asked()).await.as_ref(), Ok(&sound), "{protocol:?}: {words}");
+            assert_eq!(peer.heard().len(), 3, "{protocol:?}: {words}");
+            assert_eq!(served.gave_up(), None);
+            peer.misbehave(&[mischief; 3]);
+            let error = served.generate(asked()).await.expect_err(words);
+            assert!(matches!(&error, PolicyError::Server(said) if said.contains(&peer.url())), "{error}");
+            assert!(error.to_string().contains(words), "{protocol:?}: `{error}` does not say `{words}`");
+            assert_eq!(peer.heard().len(), 3, "{protocol:?}: {words}");
+            assert_eq!(served.gave_up(), Some(error.to_string()));
+        }
+        assert_eq!(served.generate(asked()).await.as_ref(), Ok(&sound), "it goes on");
+        assert_eq!(served.gave_up(), None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_is_asked_again_and_waited_for_aloud() {
+    let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
+    let local = open(&folder);
+    let peer = Peer::start(Protocol::Vllm, &folder.path().join("model"));
+    let (told, heard) = std::sync::mpsc::channel();
+    let told = std::sync::Mutex::new(told);
+    let mut settings = server_settings(&peer, Protocol::Vllm, &local);
+    settings.patience.time = Duration::from_secs(2);
+    let told = Box::new(move |text| told.lock().expect("unpoisoned").send(text).expect("it is heard"));
+    let served = ServerPolicy::connect(settings, chat(&local), told).await.expect("it serves");
+    peer.misbehave(&[Mischief::Hangs]);
+    served.generate(request(1, Sampling::at(1.0))).await.expect("a reply at last");
+    let said: Vec<String> = heard.try_iter().collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("waiting for the server at") && said[0].contains("within 2 s"), "{said:?}");
+    assert!(said[1].contains("answers again"), "{said:?}");
+}
+
+/// Servers that nothing can be learnt from, or that serve something else, are refused when a run begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_serve_is_refused_with_the_fix() {
+    let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
+    let local = open(&folder);
+    let refused = async |peer: &Peer, settings: ServerSettings| {
+        let refused = ServerPolicy::connect(settings, chat(&local), Box::new(|_| {})).await;
+        let error = refused.expect_err("refused");
+        assert!(error.to_string().contains(&peer.url()), "{error}");
+        error
+    };
+    for protocol in BOTH {
+        let peer = Peer::start(protocol, &folder.path().join("model"));
+        let settings = server_settings(&peer, protocol, &local);
+        let other = ServerSettings { model: "other".to_owned(), ..settings.clone() };
+        let error = refused(&peer, other).await;
+        assert!(matches!(&error, ServerError::Model { .. }) && error.to_string().contains("`tiny`"), "{error}");
+        let wrong = if protocol == Protocol::Vllm { Protocol::Sglang } else { Protocol::Vllm };
+        let error = refused(&peer, ServerSettings { protocol: wrong, ..settings.clone() }).await;
+        assert!(error.to_string().contains("404") && error.to_string().contains("policy.server.protocol"), "{error}");
+        peer.always(Some(Mischief::Edits(|answer| {
+            for part in ["/choices/0", "/meta_info"] {
+                if let Some(part) = answer.pointer_mut(part).and_then(Value::as_object_mut) {
+                    part.retain(|key, _| !["token_ids", "output_token_logprobs", "logprobs"].contains(&key.as_str()));
+                }
+            }
+        })));
+        let error = refused(&peer, settings.clone()).await;
+        assert!(error.to_string().contains("answers with text"), "{error}");
+        peer.always(None);
+        ServerPolicy::connect(settings, chat(&local), Box::new(|_| {})).await.expect("the same server serves");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_texts_plays_and_does_not_score() {
+    let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
+    let local = open(&folder);
+    let peer = Peer::start(Protocol::Openai, &folder.path().join("model"));
+    let served = connect(&peer, Protocol::Openai, &local).await;
+    let chat = chat(&local);
+    let asked = |seed| GenerateRequest { stop: chat.stop().into(), ..request(seed, Sampling::at(1.0)) };
+    for seed in 0..20 {
+        let expected = local.generate(asked(seed)).await.expect("a reply");
+        local.release(Conversation { id: seed, place: 0 });
+        let found = served.generate(asked(seed)).await.expect("a reply");
+        let text = |tokens: &[u32]| chat.decode_reply(tokens).expect("text");
+        let (found_text, expected_text) = (text(&found.sampled.tokens), text(&expected.sampled.tokens));
+        // What is no whole character has become the sign for that, which may take more tokens than there is room for.
+        if !expected_text.contains('\u{fffd}') {
+            assert_eq!(found_text, expected_text);
+            assert_eq!(found.stop, expected.stop);
+        }
+        assert!(found.sampled.log_probs.iter().all(|log_prob| *log_prob == 0.0));
+    }
+    assert!(!served.can_score());
+    let scored = served.score(ScoreRequest { prefix: Arc::new([1]), continuation: Arc::new([2]) }).await;
+    assert_eq!(scored.expect_err("it cannot"), PolicyError::CannotScore);
+    let cut = Sampling { top_k: 2, ..Sampling::at(1.0) };
+    let error = served.generate(GenerateRequest { sampling: cut, ..asked(1) }).await.expect_err("not in the protocol");
+    assert!(error.to_string().contains("top_k"), "{error}");
+}
