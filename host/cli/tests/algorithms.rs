@@ -103,7 +103,7 @@ fn preferences_and_teachers_are_stages_of_their_own() {
         (stage("distill", "teacher = \"nowhere\""), "`nowhere`"),
     ] {
         let wrong = self::desk(&stages).run(WORD_PROBLEMS, &[]);
-        assert_ne!(wrong.code, Some(0));
+        assert_eq!(wrong.code, Some(2), "{wrong:?}");
         assert!(wrong.talk.contains(message), "{message}: {}", wrong.talk);
     }
 }

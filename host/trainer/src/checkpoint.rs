@@ -132,8 +132,7 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
         files: files.collect::<Result<_, TrainerError>>()?,
     };
     let path = partial.join(STATE);
-    let text =
-        serde_json::to_string_pretty(&state).map_err(|source| TrainerError::Json { path: path.clone(), source })?;
+    let text = serde_json::to_string(&state).map_err(|source| TrainerError::Json { path: path.clone(), source })?;
     write_synced(&path, text.as_bytes())?;
     sync_folder(partial)
 }

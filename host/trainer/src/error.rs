@@ -19,7 +19,7 @@ pub enum TrainerError {
         expected: &'static str,
     },
     /// A setting that nothing uses.
-    #[error("`{key}` is set, and nothing uses it unless {when}; leave it out")]
+    #[error("`{key}` is set, and nothing uses it unless {when}; leave it out, or write \"off\" where a preset sets it")]
     UnusedSetting {
         /// The key in the run file.
         key: &'static str,

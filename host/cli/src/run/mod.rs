@@ -34,7 +34,7 @@ use crate::metrics::{Listener, Page, exposition};
 use crate::models::Models;
 use crate::plugins;
 use crate::printer::Printer;
-use crate::runfile::{RunFile, Stage, did_you_mean};
+use crate::runfile::{RlStage, RunFile, Stage, did_you_mean};
 use crate::trace::Trace;
 use crate::world::{Asking, AssetFiles};
 use cast::Cast;
@@ -113,6 +113,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
         check_probe(&file, &rollout, &cast).await?;
         let left_off = left_off.map(|(folder, checkpoint)| folder.join(checkpoint));
         served::begin(&cast, &file, &models, left_off).await?;
+        check_teachers(&file)?;
         // Nothing is written before all that the user can have got wrong has been looked at.
         let trace = args.trace.as_deref().map(Trace::start).transpose()?;
         let folder = match folder {
@@ -349,4 +350,19 @@ fn describe(stage: &StageSummary) -> String {
         "stage {}: success {success}{sampled}, {} episodes, {} tokens, {:.0} s",
         stage.name, stage.episodes, stage.tokens, stage.seconds
     )
+}
+
+/// Looks whether the teachers of stages are there, as they are opened only when their stage begins.
+fn check_teachers(file: &RunFile) -> CliResult<()> {
+    for stage in &file.stages {
+        if let Stage::Rl(RlStage { name, teacher: Some(folder), .. }) = stage
+            && !folder.join("config.json").is_file()
+        {
+            return Err(CliError::mistake(format!(
+                "the teacher of stage `{name}`, `{}`, is no folder of a model: it has no config.json; name a checkpoint",
+                folder.display()
+            )));
+        }
+    }
+    Ok(())
 }

@@ -108,6 +108,8 @@ impl Session<'_> {
         self.seed.child("shuffle").child(self.progress.stage).child(step).stream().shuffle(&mut rewards);
         for (record, rewards) in groups.iter_mut().flatten().zip(rewards) {
             record.rewards = rewards;
+            // What turns earned would tell the truth.
+            record.turn_rewards.iter_mut().chain(&mut record.turn_gains).for_each(|turns| turns.fill(0.0));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gymkhana_rollout::{Sampling, SamplingPlan};
-use gymkhana_trainer::{Algorithm, Optimizer, RlSettings, SftSettings};
+use gymkhana_trainer::{Algorithm, KlPlace, Optimizer, RlSettings, SftSettings};
 use serde::{Deserialize, Serialize};
 
 use super::RunFileError;
@@ -250,6 +250,14 @@ impl RlStage {
         let (optimizer, temperature) = (self.optimizer.clone(), f64::from(self.temperature));
         let settings = RlSettings { optimizer, algorithm, temperature, ..RlSettings::default() };
         settings.check().map_err(|error| contradiction(error.to_string()))?;
+        let forks = matches!(self.plan, SamplingPlan::Branch(_) | SamplingPlan::Prefixes(_));
+        let whole = settings.algorithm.length_penalty.is_some()
+            || settings.algorithm.kl.is_some_and(|kl| kl.place == KlPlace::Reward);
+        if forks && whole {
+            let message = "`length_penalty` and `kl.place = \"reward\"` look at all tokens of an episode, and a plan whose \
+                           episodes part keeps shared ones once; use another plan, or leave them out";
+            return Err(contradiction(message.to_owned()));
+        }
         match (&self.teacher, settings.algorithm.wants_teacher()) {
             (Some(_), false) => {
                 let message = format!("`teacher` is set, and algorithm `{}` asks none; leave it out", self.algorithm);
@@ -320,10 +328,11 @@ impl Stage {
     }
 }
 
-/// Replaces what the preset says. A table replaces single keys, unless it is of another `kind`.
+/// Replaces what the preset says. A table replaces single keys, unless it is of another `kind`; `"off"` takes a key away.
 fn lay_over(flags: &mut toml::Table, settings: &toml::Table) {
     for (key, value) in settings {
         match (flags.get_mut(key), value) {
+            (_, toml::Value::String(off)) if off == "off" => drop(flags.remove(key)),
             (Some(toml::Value::Table(preset)), toml::Value::Table(own))
                 if own.get("kind").is_none_or(|kind| preset.get("kind") == Some(kind)) =>
             {

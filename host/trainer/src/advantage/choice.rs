@@ -7,7 +7,7 @@ use gymkhana_episode::Stream;
 use super::compare::{mean, quantile};
 use super::memory::Memory;
 use super::trajectory::{Token, Trajectory, TurnPart};
-use crate::algorithm::{Algorithm, BandMode, CapLevel, CovarianceClip, EntropyBand, Mask, OffPolicy};
+use crate::algorithm::{Algorithm, BandMode, CapLevel, Compare, CovarianceClip, EntropyBand, Mask, OffPolicy};
 
 /// What 0.1 is in the literal mode of [`EntropyBand`]: the number in the released code.
 const LITERAL_PENALTY: f64 = 0.1;
@@ -20,9 +20,6 @@ pub(super) fn leave_out(batch: &mut [Trajectory], flags: &Algorithm, version: u3
             trajectory.leave_out();
         }
     }
-    if flags.masks(Mask::ZeroVariance) {
-        leave_out_equals(batch);
-    }
     if let Some(share) = flags.entropy_quantile {
         leave_out_certain(batch, share);
     }
@@ -31,16 +28,16 @@ pub(super) fn leave_out(batch: &mut [Trajectory], flags: &Algorithm, version: u3
     }
 }
 
-/// Groups in which a seat earned the same everywhere.
-fn leave_out_equals(batch: &mut [Trajectory]) {
+/// Groups in which those who are compared all earned the same.
+pub(super) fn leave_out_equals(batch: &mut [Trajectory], compare: Compare) {
+    let key = |trajectory: &Trajectory| (trajectory.group, compare.key(trajectory.seat));
     let mut spans: BTreeMap<(usize, u32), (f64, f64)> = BTreeMap::new();
     for trajectory in batch.iter() {
-        let (least, most) =
-            spans.entry((trajectory.group, trajectory.seat)).or_insert((f64::INFINITY, f64::NEG_INFINITY));
+        let (least, most) = spans.entry(key(trajectory)).or_insert((f64::INFINITY, f64::NEG_INFINITY));
         (*least, *most) = (least.min(trajectory.reward), most.max(trajectory.reward));
     }
     for trajectory in batch.iter_mut() {
-        let (least, most) = spans[&(trajectory.group, trajectory.seat)];
+        let (least, most) = spans[&key(trajectory)];
         if least == most {
             trajectory.leave_out();
         }
@@ -95,7 +92,7 @@ pub(super) fn leave_out_idle(batch: &mut [Trajectory]) {
 }
 
 /// Takes the surrogate from a few of the tokens that would move the policy most.
-pub(super) fn clip_covariance(batch: &mut [Trajectory], clip: CovarianceClip, stream: &mut Stream) {
+pub(crate) fn clip_covariance(batch: &mut [Trajectory], clip: CovarianceClip, stream: &mut Stream) {
     let learnt = || batch.iter().flat_map(Trajectory::learnt);
     let advantage = mean(&learnt().map(|token| token.advantage).collect::<Vec<_>>());
     let log_prob = mean(&learnt().map(|token| token.proximal).collect::<Vec<_>>());

@@ -13,6 +13,7 @@ mod trajectory;
 
 use std::collections::BTreeMap;
 
+pub(crate) use choice::clip_covariance;
 pub use compare::Comparison;
 pub(crate) use compare::quantile;
 use compare::{deviation, mean, whitened};
@@ -20,11 +21,15 @@ use gymkhana_episode::Stream;
 pub use memory::Memory;
 pub use trajectory::{Token, Trajectory, TurnPart};
 
-use crate::algorithm::{Algorithm, Compare, KlPlace, Mask, Scale, Whiten};
+use crate::algorithm::{Algorithm, KlPlace, Mask, Scale, Whiten};
 
 /// Sets what is found of every token of a batch. `version` is the weights' with which the step begins; `stream` is drawn
 /// from where the flags leave something to chance.
 pub fn compute(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory, version: u32, stream: &mut Stream) {
+    // Before anything is taken off: a group of equals stays one, however long its episodes are.
+    if flags.masks(Mask::ZeroVariance) {
+        choice::leave_out_equals(batch, flags.compare);
+    }
     for trajectory in batch.iter_mut() {
         penalise(trajectory, flags);
     }
@@ -45,7 +50,7 @@ pub fn compute(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory,
         choice::leave_out_idle(batch);
     }
     if let Some(clip) = flags.covariance_clip {
-        choice::clip_covariance(batch, clip, stream);
+        clip_covariance(batch, clip, stream);
     }
     if let Some(band) = flags.entropy_band {
         choice::band(batch, band, memory);
@@ -80,10 +85,7 @@ fn credit_turns(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory
             penalty::take_off(trajectory, average);
         }
     }
-    let key = |trajectory: &Trajectory| match flags.compare {
-        Compare::Seats => trajectory.seat,
-        Compare::Together => 0,
-    };
+    let key = |trajectory: &Trajectory| flags.compare.key(trajectory.seat);
     let mut compared: BTreeMap<(usize, u32), Vec<usize>> = BTreeMap::new();
     let mut rewards: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (index, trajectory) in batch.iter().enumerate() {

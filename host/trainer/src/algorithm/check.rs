@@ -80,8 +80,13 @@ impl Algorithm {
         }
         let plain = self.credit == Credit::Episode && self.scale == Scale::None;
         require(plain || !critic, "credit", "set", "left out, as `scale` is, when `baseline` is critic: it decides")?;
-        let alone = self.scale == Scale::GroupStd && self.baseline == Baseline::None;
-        require(!alone, "scale", "group-std", "none when `baseline` is none, as equal rewards would be divided by 0")?;
+        let compared = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
+        require(
+            compared || self.scale == Scale::None,
+            "scale",
+            "set",
+            "left out unless `baseline` compares the group, as what is not 0 among equals would be divided by 0",
+        )?;
         let taught = self.credit != Credit::Teacher || (self.baseline == Baseline::None && self.scale == Scale::None);
         require(taught, "baseline", "set", "none, without `scale`, when `credit` is a teacher's")?;
         let normal = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
@@ -108,13 +113,45 @@ impl Algorithm {
             "zero-variance",
             "without it unless `baseline` compares the group: nothing would be 0",
         )?;
-        let turns =
-            self.whiten == Whiten::Turns && self.critic.is_some_and(|critic| critic.level == super::Level::Token);
-        require(!turns, "whiten", "turns", "tokens when `critic.level` is token")?;
+        let by_token = match self.critic {
+            Some(critic) => critic.level == super::Level::Token,
+            None => self.wants_teacher() || self.penalty_in(KlPlace::Tokens).is_some(),
+        };
+        let turns = self.whiten == Whiten::Turns && by_token;
+        require(!turns, "whiten", "turns", "tokens where advantages differ within a turn")?;
+        self.check_idle()?;
         let constant = self.aggregation == Aggregation::Constant;
         only(self.constant_tokens.is_some(), constant, "constant_tokens", "`aggregation` is constant")?;
         let tokens = self.constant_tokens.unwrap_or(1);
         require(tokens >= 1, "constant_tokens", tokens, "at least 1")
+    }
+
+    /// Refuses what the way in which advantages come about would not look at.
+    fn check_idle(&self) -> Checked {
+        let set = |there: bool, key: &'static str| (there, key);
+        let given = [
+            set(self.tilt.is_some(), "tilt"),
+            set(self.compare != super::Compare::Seats, "compare"),
+            set(self.whiten != Whiten::None, "whiten"),
+            set(self.entropy_advantage > 0.0, "entropy_advantage"),
+            set(self.masks(Mask::ZeroAdvantage), "masks"),
+            set(self.length_penalty.is_some(), "length_penalty"),
+            set(self.replay.is_some(), "replay"),
+        ];
+        let (unused, when): (&[&str], _) = if self.pairs() {
+            let all = &["tilt", "compare", "whiten", "entropy_advantage", "masks", "length_penalty", "replay"];
+            (all, "`surrogate` looks at single episodes")
+        } else if self.critic.is_some() {
+            (&["tilt", "compare"], "episodes are compared, not with a critic")
+        } else if self.wants_teacher() {
+            (&["tilt", "compare", "length_penalty", "replay"], "rewards are learnt from, not a teacher's word")
+        } else {
+            return Ok(());
+        };
+        match given.iter().find(|(there, key)| *there && unused.contains(key)) {
+            Some((_, key)) => Err(TrainerError::UnusedSetting { key, when }),
+            None => Ok(()),
+        }
     }
 
     fn check_surrogate(&self) -> Checked {

@@ -52,6 +52,16 @@ pub enum Compare {
     Together,
 }
 
+impl Compare {
+    /// Seats of equal keys are compared.
+    pub(crate) fn key(self, seat: u32) -> u32 {
+        match self {
+            Self::Seats => seat,
+            Self::Together => 0,
+        }
+    }
+}
+
 /// What is taken off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -83,6 +83,7 @@ impl Buffer {
             for token in trajectory.tokens_mut() {
                 token.advantage = advantage;
                 token.correction = 1.0;
+                token.band = (0.0, 0.0);
                 token.learnt = advantage > 0.0;
             }
         }

@@ -39,8 +39,7 @@ impl Learner {
         advantage::compute(&mut batch.trajectories, flags, memory, version, &mut chance("covariance"));
         let mut report = Report::default();
         let mut again = self.replay(model, &batch, settings, version, &mut chance("replay"), &mut report);
-        // Counted by optimiser steps, so that the order is another one in each.
-        let mut shuffle = seed.child("minibatches").child(self.optimizer.steps()).stream();
+        let mut shuffle = chance("minibatches");
         for _ in 0..flags.epochs {
             for minibatch in minibatches(&batch, settings, &mut shuffle) {
                 self.critic_step(&batch, &minibatch, settings, &mut report)?;
@@ -61,6 +60,8 @@ impl Learner {
                 }
             }
         }
+        // What is learnt again waits for a minibatch; where there was none it is one itself.
+        self.minibatch(model, &again, settings, &mut report)?;
         self.carried.steps += 1;
         let learning_rate = settings.optimizer.learning_rate_at(self.optimizer.steps().saturating_sub(1));
         Ok(report.metrics(&batch, learning_rate))
@@ -108,6 +109,9 @@ impl Learner {
         let step = self.carried.steps;
         let (mut again, factor) = self.carried.buffer.imitate(batch, replay, step, version, stream);
         report.replayed = Some(again.episodes.len() as f64);
+        if let Some(clip) = flags.covariance_clip {
+            advantage::clip_covariance(&mut again.trajectories, clip, stream);
+        }
         self.tell(model, &mut again, settings);
         let episodes: Vec<usize> = (0..again.episodes.len()).collect();
         if factor > 0.0 { weigh(&again, &episodes, settings, factor) } else { Vec::new() }
@@ -185,6 +189,7 @@ fn minibatches(batch: &Batch, settings: &RlSettings, shuffle: &mut Stream) -> Ve
     if flags.minibatches > 1 {
         shuffle.shuffle(&mut units);
     }
-    let size = units.len().div_ceil(flags.minibatches as usize).max(1);
-    units.chunks(size).map(<[Vec<usize>]>::concat).collect()
+    // As many as were asked for, as even as they can be.
+    let (count, parts) = (units.len(), (flags.minibatches as usize).min(units.len()));
+    (0..parts).map(|part| units[part * count / parts..(part + 1) * count / parts].concat()).collect()
 }
