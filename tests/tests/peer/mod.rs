@@ -62,12 +62,12 @@ pub struct Peer {
 
 /// Settings under which the same request gives the same tokens.
 pub fn settings() -> Settings {
-    Settings { slots: 4, deterministic: true, context: Some(320), ..Settings::default() }
+    Settings { slots: 4, deterministic: true, context: Some(512), ..Settings::default() }
 }
 
 /// Writes the tiny model that a seed draws.
 pub fn write_model(seed: u64, folder: &Path) {
-    let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
+    let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 512 };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let trainer = Trainer::create(&tiny, &Settings { seed: Seed(seed), ..Settings::default() }).expect("a model");
@@ -235,7 +235,7 @@ impl Shared {
             (_, "/v1/models") => Ok((
                 200,
                 json!({"object": "list", "data": [{"id": MODEL, "object": "model",
-                "created": 1, "owned_by": "test", "root": MODEL, "parent": null, "max_model_len": 320}]}),
+                "created": 1, "owned_by": "test", "root": MODEL, "parent": null, "max_model_len": 512}]}),
             )),
             (Protocol::Vllm, "/v1/completions") if body.get("prompt_logprobs").is_some() => self.vllm_score(body).await,
             (Protocol::Vllm, "/v1/completions") => self.vllm_generate(body).await,
