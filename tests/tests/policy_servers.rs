@@ -10,7 +10,7 @@ use gymkhana_episode::Seed;
 use gymkhana_rollout::{Conversation, GenerateRequest, Policy, PolicyError, Sampling, ScoreRequest, Stop};
 use gymkhana_server_policy::{Protocol, ServerError, ServerPolicy, ServerSettings};
 use gymkhana_trainer::Trainer;
-use gymkhana_world::Patience;
+use gymkhana_world::{Patience, Secret};
 use peer::{MODEL, Mischief, Peer, chat, settings, write_model};
 use serde_json::{Value, json};
 
@@ -382,4 +382,21 @@ async fn a_server_of_texts_plays_and_does_not_score() {
     let cut = Sampling { top_k: 2, ..Sampling::at(1.0) };
     let error = served.generate(GenerateRequest { sampling: cut, ..asked(1) }).await.expect_err("not in the protocol");
     assert!(error.to_string().contains("top_k"), "{error}");
+}
+
+/// A key goes with every request to this machine, and never unencrypted to another network.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_and_addresses_follow_the_rules_of_the_world() {
+    let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
+    let local = open(&folder);
+    let peer = Peer::start(Protocol::Vllm, &folder.path().join("model"));
+    let settings = ServerSettings { key: Some(Secret::new("key-1")), ..server_settings(&peer, Protocol::Vllm, &local) };
+    let served = ServerPolicy::connect(settings.clone(), chat(&local), Box::new(|_| {})).await.expect("it serves");
+    served.generate(request(1, Sampling::at(1.0))).await.expect("a reply");
+    assert_eq!(peer.key().as_deref(), Some("Bearer key-1"));
+    for (url, words) in [("http://8.8.8.8", "unencrypted"), ("http://169.254.169.254", "link-local")] {
+        let settings = ServerSettings { url: url.parse().expect("a URL"), ..settings.clone() };
+        let refused = ServerPolicy::connect(settings, chat(&local), Box::new(|_| {})).await.expect_err(url);
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
 }

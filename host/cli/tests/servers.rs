@@ -148,6 +148,28 @@ fn same_episode(found: &EpisodeRecord, expected: &EpisodeRecord) {
     }
 }
 
+/// Weights come while episodes are under way; no token is older than the lag allows, and none is of weights to come.
+#[test]
+fn the_lag_holds_with_a_server() {
+    let lagged = GAME.replace("group_size = 4", "group_size = 4\nlag = 1").replace("slots = 1", "slots = 16");
+    let desk = desk(&lagged);
+    let peer = peer(&desk, Protocol::Sglang);
+    desk.write("run.toml", served(&lagged, &peer.url(), "sglang"));
+    desk.run(TIC_TAC_TOE, &[]).succeeded();
+    let found = desk.episodes();
+    let mut older = 0;
+    for step in 0..3 {
+        let now = 12 + step as u32;
+        for segment in of_step(&found, step).iter().flat_map(|record| &record.segments) {
+            for (version, _) in segment.versions.iter().zip(&segment.sampled).filter(|(_, sampled)| **sampled) {
+                assert!((now - 1..=now).contains(version), "step {step} has a token of version {version}");
+                older += u32::from(*version < now);
+            }
+        }
+    }
+    assert!(older > 0, "steps are played ahead");
+}
+
 #[test]
 fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
     let desk = desk(RUN);
