@@ -64,7 +64,9 @@ def make_case(preset, fixtures, fixture, overrides, function):
 
 def make_cases(fixtures):
     """Every preset on its fixture, then the extra cases."""
-    assert set(PRESETS) == {file.stem for file in FOLDER.glob("*.toml")}, "every preset has its function"
+    # These two have fixtures of their own: pairs, and a teacher.
+    files = {file.stem for file in FOLDER.glob("*.toml")} - {"dpo", "distill"}
+    assert set(PRESETS) == files, "every preset has its function"
     cases = []
     for preset, function in sorted(PRESETS.items()):
         names = ["duo"] if preset in DUO_ONLY else ["solo", "duo"] if preset in DUO_TOO else ["solo"]

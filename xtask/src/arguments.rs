@@ -12,8 +12,10 @@ Usage: cargo xtask COMMAND
   test [--peers]               set up, then check and test everything; with --peers
                                also against transformers, pandas and the like
   bench [NAME]                 measure, one JSON line a figure; NAME is one of
-                               sandbox, density, hung, step, instantiate, reward,
-                               generate, train";
+                               sandbox, density, hung, rollouts, async, replay, step,
+                               instantiate, reward, generate, train
+  bench trainer --baselines DIR
+                               measure the trainer beside other trainers' programs";
 
 const COMMANDS: [&str; 6] = ["setup", "plugins", "demo", "test", "bench", "help"];
 
@@ -58,6 +60,11 @@ pub enum Command {
         /// What; everything when not said.
         name: Option<String>,
     },
+    /// Measure the trainer beside other trainers.
+    BenchTrainer {
+        /// The folder of their programs.
+        baselines: PathBuf,
+    },
 }
 
 /// Reads the arguments after `cargo xtask`. The error says what was wrong and what was probably meant.
@@ -79,6 +86,9 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
         }
         "bench" => {
             let name = rest.next();
+            if name == Some("trainer") {
+                return parse_trainer(&mut rest);
+            }
             let names = BENCHES.map(|(name, _)| name);
             if let Some(name) = name.filter(|name| !names.contains(name)) {
                 return Err(unknown("bench", name, &names));
@@ -106,6 +116,13 @@ fn parse_demo<'a>(rest: &mut impl Iterator<Item = &'a str>) -> Result<Command, S
         }
     }
     Ok(Command::Demo { out, seed })
+}
+
+fn parse_trainer<'a>(rest: &mut impl Iterator<Item = &'a str>) -> Result<Command, String> {
+    match (rest.next(), rest.next(), rest.next()) {
+        (Some("--baselines"), Some(folder), None) => Ok(Command::BenchTrainer { baselines: PathBuf::from(folder) }),
+        _ => Err("`bench trainer` needs `--baselines DIR`, the folder of other trainers' programs".to_owned()),
+    }
 }
 
 fn unknown(what: &str, found: &str, known: &[&str]) -> String {
@@ -149,6 +166,8 @@ mod tests {
         assert_eq!(parsed(""), Ok(Command::Help));
         assert_eq!(parsed("setup"), Ok(Command::Setup));
         assert_eq!(parsed("test --peers"), Ok(Command::Test { peers: true }));
+        let beside = Command::BenchTrainer { baselines: "others".into() };
+        assert_eq!(parsed("bench trainer --baselines others"), Ok(beside));
         assert_eq!(parsed("bench train"), Ok(Command::Bench { name: Some("train".to_owned()) }));
         let demo = Command::Demo { out: Some("a/b".into()), seed: Some(7) };
         assert_eq!(parsed("demo --seed 7 --out a/b"), Ok(demo));
@@ -161,6 +180,7 @@ mod tests {
             ("dance", "there is no command `dance`"),
             ("test --peer", "there is no option `--peer`; did you mean `--peers`?"),
             ("bench genrate", "there is no bench `genrate`; did you mean `generate`?"),
+            ("bench trainer", "`bench trainer` needs `--baselines DIR`, the folder of other trainers' programs"),
             ("demo --seed many", "`--seed` takes a whole number from 0, not `many`"),
             ("demo --out", "`--out` needs a folder"),
             ("plugins all", "`plugins` does not take `all`"),

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod arguments;
+mod baselines;
 mod bench;
 mod demo;
 mod libtorch;
@@ -55,5 +56,6 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Demo { out, seed } => demo::run(&workspace, out.as_deref(), *seed),
         Command::Test { peers } => test::run(&workspace, *peers),
         Command::Bench { name } => bench::run(&workspace, name.as_deref()),
+        Command::BenchTrainer { baselines } => baselines::run(&workspace, baselines),
     }
 }

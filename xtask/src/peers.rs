@@ -21,7 +21,7 @@ const PROGRAM: &str = "tests/peers/run.py";
 
 /// Runs the programs of `tests/peers` and the Rust tests named `peers`, with a Python that has what they need.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
-    let python = step("peers' Python", || ensure_python(&workspace.root))?;
+    let python = step("peers' Python", || ensure_python(&workspace.root, "peers", &requirements(&workspace.root)?))?;
     step("peers: programs", || {
         execute(Command::new(&python).args([PROGRAM, "--repo", "."]).current_dir(&workspace.root))
     })?;
@@ -35,27 +35,31 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     })
 }
 
-/// A virtual environment with the requirements, made again when they change.
-fn ensure_python(root: &Path) -> anyhow::Result<PathBuf> {
-    let home = root.join(".tools").join("peers");
+/// The text of all files of requirements.
+fn requirements(root: &Path) -> anyhow::Result<String> {
+    let read = |file: &str| fs::read_to_string(root.join(file)).with_context(|| format!("`{file}` cannot be read"));
+    REQUIREMENTS.into_iter().map(read).collect()
+}
+
+/// A virtual environment of this name with the requirements, made again when they change.
+pub fn ensure_python(root: &Path, name: &str, wanted: &str) -> anyhow::Result<PathBuf> {
+    let home = root.join(".tools").join(name);
     let python = home.join("bin").join("python");
-    let mut wanted = String::new();
-    for file in REQUIREMENTS {
-        wanted.push_str(&fs::read_to_string(root.join(file)).with_context(|| format!("`{file}` cannot be read"))?);
-    }
     let stamp = home.join("stamp");
     if fs::read_to_string(&stamp).is_ok_and(|text| text == wanted) {
         return Ok(python);
     }
     if output_of(Command::new("python3").args(["-c", "import venv, ensurepip"])).is_none() {
-        let how = "Python's `venv` is needed for the tests against others; install it, on Debian or Ubuntu with \
+        let how = "Python's `venv` is needed for the programs of others; install it, on Debian or Ubuntu with \
                    `apt-get install python3-venv`";
         return Err(Missing(how.into()).into());
     }
     execute(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home))?;
+    let list = home.join("requirements.txt");
+    fs::write(&list, wanted)?;
     let mut install = Command::new(&python);
-    install.args(["-m", "pip", "install", "--disable-pip-version-check"]).current_dir(root);
-    execute(install.args(REQUIREMENTS.iter().flat_map(|file| ["--requirement", *file])))?;
+    install.args(["-m", "pip", "install", "--disable-pip-version-check", "--requirement"]).arg(&list);
+    execute(&mut install)?;
     fs::write(&stamp, wanted)?;
     Ok(python)
 }

@@ -143,30 +143,42 @@ async fn weights(trainer: &Trainer) -> Vec<u8> {
     std::fs::read(folder.path().join("last/model.safetensors")).expect("weights")
 }
 
-/// The same episodes for both trainers, recorded once; several minibatches, so that their order is drawn, too.
+fn preset(name: &str) -> Algorithm {
+    toml::from_str(Algorithm::preset_text(name).expect("a preset")).expect("flags")
+}
+
+/// The same episodes for both trainers, recorded once. What each of these carries from step to step: a reference and an
+/// order of minibatches, a critic, a buffer, entropies, averages of seats, successes of tasks.
 #[tokio::test]
 async fn a_resumed_run_goes_on_to_the_same_bits() {
-    let algorithm = Algorithm { minibatches: 3, epochs: 2, kl: Some(penalty(0.05)), ..Algorithm::default() };
-    let settings = RlSettings { optimizer: rate(1e-3), algorithm, ..RlSettings::default() };
-    let first = trainer(5);
-    learn(&first, 3).await;
-    first.begin_stage(Keeps { reference: true, ..Keeps::default() }).await.expect("a stage");
-    let batches = [
-        play(&first, 1, |token| token.is_multiple_of(2)).await,
-        play(&first, 2, |token| token.is_multiple_of(2)).await,
-    ];
-    first.rl_step(&batches[0], &settings).await.expect("a step");
-    let folder = tempfile::tempdir().expect("a folder");
-    let position = serde_json::json!({ "stage": 1, "step": 1 });
-    first.save(&folder.path().join("1"), &position).await.expect("saved");
-    let resumed = Trainer::open(&folder.path().join("1"), &Settings { seed: Seed(5), ..Settings::default() });
-    let resumed = resumed.expect("whole");
-    assert_eq!(resumed.position(), Some(&position));
-    assert_eq!(resumed.weight_version(), first.weight_version());
-    let metrics = first.rl_step(&batches[1], &settings).await.expect("a step");
-    assert_eq!(resumed.rl_step(&batches[1], &settings).await.expect("a step"), metrics);
-    assert!(figure(&metrics, "reference_divergence") > 0.0);
-    assert_eq!(weights(&resumed).await, weights(&first).await);
+    let ordered = Algorithm { minibatches: 3, epochs: 2, kl: Some(penalty(0.05)), ..Algorithm::default() };
+    let carrying = ["ppo", "spear", "epo", "spiral-rae", "dart"].map(preset);
+    for algorithm in std::iter::once(ordered).chain(carrying) {
+        let shown = format!("{algorithm:?}");
+        let settings = RlSettings { optimizer: rate(1e-3), algorithm, ..RlSettings::default() };
+        let first = trainer(5);
+        learn(&first, 3).await;
+        first.begin_stage(settings.algorithm.keeps()).await.expect("a stage");
+        let mut batches = vec![];
+        for step in 0..4 {
+            batches.push(play(&first, step, |token| token.is_multiple_of(2)).await);
+        }
+        for batch in &batches[..2] {
+            first.rl_step(batch, &settings).await.expect("a step");
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let position = serde_json::json!({ "stage": 1, "step": 1 });
+        first.save(&folder.path().join("1"), &position).await.expect("saved");
+        let resumed = Trainer::open(&folder.path().join("1"), &Settings { seed: Seed(5), ..Settings::default() });
+        let resumed = resumed.expect("whole");
+        assert_eq!(resumed.position(), Some(&position));
+        assert_eq!(resumed.weight_version(), first.weight_version());
+        for batch in &batches[2..] {
+            let metrics = first.rl_step(batch, &settings).await.expect("a step");
+            assert_eq!(resumed.rl_step(batch, &settings).await.expect("a step"), metrics, "{shown}");
+        }
+        assert_eq!(weights(&resumed).await, weights(&first).await, "{shown}");
+    }
 }
 
 #[tokio::test]

@@ -11,7 +11,8 @@ fn message(text: &str, sets: &[&str]) -> String {
 
 #[test]
 fn a_resolved_file_means_the_same() {
-    let text = format!("{SMALLEST}settings = {{ clip_high = 0.3 }}\n[rewards.answer-match.options]\nmode = \"text\"\n");
+    let text =
+        format!("{SMALLEST}settings = {{ entropy_bonus = 0.01 }}\n[rewards.answer-match.options]\nmode = \"text\"\n");
     let file = RunFile::parse(&text, "run.toml", &[]).expect("a sound file");
     let again = RunFile::parse(&file.resolved().expect("TOML"), "again", &[]).expect("a sound file");
     assert_eq!(file, again);
@@ -22,7 +23,7 @@ fn a_misspelt_key_gets_the_nearest() {
     for (text, near) in [
         (format!("sed = 1\n{SMALLEST}"), "`seed`"),
         (format!("{SMALLEST}group_sizes = 4\n"), "`group_size`"),
-        (format!("{SMALLEST}settings = {{ clip_hihg = 0.3 }}\n"), "`clip_high`"),
+        (format!("{SMALLEST}settings = {{ entropy_bonsu = 0.3 }}\n"), "`entropy_bonus`"),
         (format!("{SMALLEST}algorithm = \"grop\"\n"), "`grpo`"),
         (SMALLEST.replace("\"rl\"", "\"sftt\""), "`sft`"),
     ] {

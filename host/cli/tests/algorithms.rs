@@ -1,0 +1,109 @@
+//! Algorithms through whole runs: presets with their settings, and stages that learn from preferences and from a teacher.
+
+mod common;
+
+use std::fs;
+
+use common::{Desk, WORD_PROBLEMS};
+use serde_json::Value;
+
+/// One step of each of these stages, from random weights. Calls cost points, so that rewards differ.
+fn desk(stages: &str) -> Desk {
+    Desk::with_run_file(&format!(
+        r#"
+seed = 3
+success = "answer-match.correct"
+
+[policy]
+slots = 12
+tiny = {{ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }}
+
+[rewards.answer-match]
+options = {{ per-call-cost = 0.5 }}
+
+[limits]
+turns = 2
+reply_tokens = 24
+
+[evaluation]
+tasks = 0
+
+{stages}
+"#
+    ))
+}
+
+fn stage(kind: &str, more: &str) -> String {
+    format!("[[stages]]\nkind = \"{kind}\"\nsteps = 2\ngroups = 3\ngroup_size = 4\n{more}\n")
+}
+
+/// A figure of every step that reports it.
+fn figures(desk: &Desk, name: &str) -> Vec<f64> {
+    let text = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
+    let value = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["values"][name].as_f64();
+    text.lines().filter_map(value).collect()
+}
+
+#[test]
+fn presets_go_through_whole_runs() {
+    let names = [
+        "ppo",
+        "grpo",
+        "dapo",
+        "rloo",
+        "reinforce++",
+        "gspo",
+        "cispo",
+        "gigpo",
+        "step-ppo",
+        "simpletir",
+        "spear",
+        "epo",
+        "dart",
+        "score",
+        "rise",
+    ];
+    let warm = "settings = { critic = { warmup_steps = 1 } }";
+    let stages: Vec<String> = names
+        .iter()
+        .map(|name| {
+            let more = if name.contains("ppo") { warm } else { "" };
+            stage("rl", &format!("name = \"{name}\"\nalgorithm = \"{name}\"\n{more}"))
+        })
+        .collect();
+    let desk = desk(&stages.join("\n"));
+    desk.run(WORD_PROBLEMS, &[]).succeeded();
+    assert_eq!(figures(&desk, "updates").len(), 2 * names.len());
+    assert_eq!(figures(&desk, "value_loss").len(), 2 * 2, "of the two with a critic");
+    assert_eq!(figures(&desk, "replayed").len(), 2, "of the one that replays by itself");
+    assert!(desk.host(&["replay", "out"]).succeeded().contains("every byte equal"));
+}
+
+/// The weights are new after each stage, and the run file that is kept says what the stages stand for.
+#[test]
+fn preferences_and_teachers_are_stages_of_their_own() {
+    let first = desk(&stage("rl", ""));
+    first.run(WORD_PROBLEMS, &[]).succeeded();
+    let teacher = fs::read_dir(first.path("out/checkpoints"))
+        .expect("checkpoints")
+        .map(|entry| entry.expect("an entry").path())
+        .max()
+        .expect("a checkpoint");
+    let taught = stage("distill", &format!("teacher = {:?}", teacher.display().to_string()));
+    let desk = desk(&format!("{}{taught}", stage("dpo", "")));
+    desk.run(WORD_PROBLEMS, &[]).succeeded();
+    assert_eq!(figures(&desk, "updates"), [1.0; 4]);
+    let kept = fs::read_to_string(desk.path("out/run.toml")).expect("the resolved run file");
+    for line in ["algorithm = \"dpo\"", "algorithm = \"distill\"", "name = \"distill\""] {
+        assert!(kept.contains(line), "{line}\n{kept}");
+    }
+    for (stages, message) in [
+        (stage("distill", ""), "name the folder of its model in `teacher`"),
+        (stage("dpo", "teacher = \"there\""), "asks none; leave it out"),
+        (stage("distill", "teacher = \"nowhere\""), "`nowhere`"),
+    ] {
+        let wrong = self::desk(&stages).run(WORD_PROBLEMS, &[]);
+        assert_ne!(wrong.code, Some(0));
+        assert!(wrong.talk.contains(message), "{message}: {}", wrong.talk);
+    }
+}
