@@ -255,6 +255,7 @@ fn what_cannot_be_is_refused_by_name() {
     refused(vllm().replace("group_size = 4", "group_size = 4\ntemperature = 0.7"), &["temperature 0.7", "processed"]);
     let processed = vllm().replace("retries = 1", "logprobs = \"processed\"");
     refused(processed.replace("group_size = 4", "group_size = 4\ntop_k = 5"), &["top_k", "processed"]);
+    refused(served(RUN, url, "sglang").replace("group_size = 4", "group_size = 4\nmin_p = 0.1"), &["min_p", "SGLang"]);
     refused(processed.replace("\"vllm\"", "\"sglang\""), &["policy.server.logprobs", "leave it out"]);
     // Nobody listens at the address.
     refused(vllm(), &[url, "policy.server.url", "start it"]);
