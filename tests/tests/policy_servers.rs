@@ -160,7 +160,7 @@ async fn requests_and_answers_are_as_recorded() {
         let golden = golden(protocol);
         let peer = Peer::start(protocol, &path);
         let served = connect(&peer, protocol, &local).await;
-        let replays: fn(&mut Value) = match protocol {
+        let replays: Edit = match protocol {
             Protocol::Vllm => |answer| *answer = self::golden(Protocol::Vllm)["generate"]["response"].clone(),
             _ => |answer| *answer = self::golden(Protocol::Sglang)["generate"]["response"].clone(),
         };
@@ -176,7 +176,7 @@ async fn requests_and_answers_are_as_recorded() {
         assert_eq!(reply.stop, Stop::Token);
         same_exchange(&peer, &golden["generate"]);
 
-        let replays: fn(&mut Value) = match protocol {
+        let replays: Edit = match protocol {
             Protocol::Vllm => |answer| *answer = self::golden(Protocol::Vllm)["score"]["response"].clone(),
             _ => |answer| *answer = self::golden(Protocol::Sglang)["score"]["response"].clone(),
         };
@@ -238,6 +238,9 @@ fn same_shape(found: &Value, recorded: &Value, place: &str) {
     }
 }
 
+/// A change of an answer.
+type Edit = fn(&mut Value);
+
 /// How an answer is spoilt, and what is said of it.
 type Spoilt = (Mischief, &'static str);
 
@@ -250,7 +253,7 @@ fn spoilt(protocol: Protocol) -> Vec<Spoilt> {
         (Mischief::Status(429, "0"), "429"),
         (Mischief::Status(500, ""), "500"),
     ];
-    let edits: [(fn(&mut Value), &str); 6] = match protocol {
+    let edits: [(Edit, &str); 6] = match protocol {
         Protocol::Vllm => [
             (|it| it["choices"][0]["token_ids"][0] = json!(1_000_000), "serves another model"),
             (
