@@ -10,7 +10,7 @@ use gymkhana_episode::Seed;
 use gymkhana_rollout::{Conversation, GenerateRequest, Policy, PolicyError, Sampling, ScoreRequest, Stop};
 use gymkhana_server_policy::{Protocol, ServerError, ServerPolicy, ServerSettings};
 use gymkhana_trainer::Trainer;
-use gymkhana_world::Patience;
+use gymkhana_world::{Patience, Secret};
 use peer::{MODEL, Mischief, Peer, chat, settings, write_model};
 use serde_json::{Value, json};
 
@@ -160,7 +160,7 @@ async fn requests_and_answers_are_as_recorded() {
         let golden = golden(protocol);
         let peer = Peer::start(protocol, &path);
         let served = connect(&peer, protocol, &local).await;
-        let replays: fn(&mut Value) = match protocol {
+        let replays: Edit = match protocol {
             Protocol::Vllm => |answer| *answer = self::golden(Protocol::Vllm)["generate"]["response"].clone(),
             _ => |answer| *answer = self::golden(Protocol::Sglang)["generate"]["response"].clone(),
         };
@@ -176,7 +176,7 @@ async fn requests_and_answers_are_as_recorded() {
         assert_eq!(reply.stop, Stop::Token);
         same_exchange(&peer, &golden["generate"]);
 
-        let replays: fn(&mut Value) = match protocol {
+        let replays: Edit = match protocol {
             Protocol::Vllm => |answer| *answer = self::golden(Protocol::Vllm)["score"]["response"].clone(),
             _ => |answer| *answer = self::golden(Protocol::Sglang)["score"]["response"].clone(),
         };
@@ -238,6 +238,9 @@ fn same_shape(found: &Value, recorded: &Value, place: &str) {
     }
 }
 
+/// A change of an answer.
+type Edit = fn(&mut Value);
+
 /// How an answer is spoilt, and what is said of it.
 type Spoilt = (Mischief, &'static str);
 
@@ -250,7 +253,7 @@ fn spoilt(protocol: Protocol) -> Vec<Spoilt> {
         (Mischief::Status(429, "0"), "429"),
         (Mischief::Status(500, ""), "500"),
     ];
-    let edits: [(fn(&mut Value), &str); 6] = match protocol {
+    let edits: [(Edit, &str); 6] = match protocol {
         Protocol::Vllm => [
             (|it| it["choices"][0]["token_ids"][0] = json!(1_000_000), "serves another model"),
             (
@@ -382,4 +385,21 @@ async fn a_server_of_texts_plays_and_does_not_score() {
     let cut = Sampling { top_k: 2, ..Sampling::at(1.0) };
     let error = served.generate(GenerateRequest { sampling: cut, ..asked(1) }).await.expect_err("not in the protocol");
     assert!(error.to_string().contains("top_k"), "{error}");
+}
+
+/// A key goes with every request to this machine, and never unencrypted to another network.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_and_addresses_follow_the_rules_of_the_world() {
+    let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
+    let local = open(&folder);
+    let peer = Peer::start(Protocol::Vllm, &folder.path().join("model"));
+    let settings = ServerSettings { key: Some(Secret::new("key-1")), ..server_settings(&peer, Protocol::Vllm, &local) };
+    let served = ServerPolicy::connect(settings.clone(), chat(&local), Box::new(|_| {})).await.expect("it serves");
+    served.generate(request(1, Sampling::at(1.0))).await.expect("a reply");
+    assert_eq!(peer.key().as_deref(), Some("Bearer key-1"));
+    for (url, words) in [("http://8.8.8.8", "unencrypted"), ("http://169.254.169.254", "link-local")] {
+        let settings = ServerSettings { url: url.parse().expect("a URL"), ..settings.clone() };
+        let refused = ServerPolicy::connect(settings, chat(&local), Box::new(|_| {})).await.expect_err(url);
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
 }

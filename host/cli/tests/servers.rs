@@ -4,51 +4,63 @@ mod common;
 #[path = "../../../tests/tests/peer/mod.rs"]
 mod peer;
 
-use common::{Desk, WORD_PROBLEMS, json};
+use common::{Desk, TIC_TAC_TOE, WORD_PROBLEMS, json};
 use gymkhana_episode::{EpisodeRecord, Phase, Segment};
 use gymkhana_rollout::{Policy, ScoreRequest};
 use gymkhana_server_policy::Protocol;
 use gymkhana_trainer::Trainer;
 use peer::{Mischief, Peer, write_model};
 
-/// A run of two steps from a model's folder; calls cost points, so that rewards differ.
+/// A run of two steps from a model's folder.
 const RUN: &str = r#"
 seed = 1
 success = "answer-match.correct"
-
-[policy]
-slots = 1
-checkpoint = "model"
-
-[rewards.answer-match]
-options = { per-call-cost = 0.5 }
-
-[limits]
-turns = 2
-reply_tokens = 24
-
-[evaluation]
-tasks = 3
+limits = { turns = 2, reply_tokens = 24 }
+evaluation = { tasks = 3 }
+policy = { slots = 1, checkpoint = "model" }
 
 [[stages]]
 kind = "rl"
 steps = 2
 groups = 2
 group_size = 4
+"#;
+
+/// A run of a game, in which rewards differ so that weights move: what is imitated first is that a move is a digit.
+const GAME: &str = r#"
+seed = 1
+success = "environment.success"
+limits = { turns = 8, reply_tokens = 2 }
+evaluation = { tasks = 2 }
+environment = { options = { opening = 4 } }
+policy = { slots = 1, checkpoint = "model" }
+
+[[stages]]
+kind = "sft"
+steps = 12
+batch = 4
+optimizer = { learning_rate = 5e-2 }
+
+[[stages]]
+kind = "rl"
+steps = 3
+groups = 4
+group_size = 4
 optimizer = { learning_rate = 1e-2 }
 "#;
 
-fn desk() -> Desk {
-    let desk = Desk::with_run_file(RUN);
+fn desk(run: &str) -> Desk {
+    let desk = Desk::with_run_file(run);
     write_model(2, &desk.path("model"));
     desk
 }
 
-/// The run file with a server that is asked again twice.
-fn served(url: &str, protocol: &str) -> String {
-    format!(
-        "{RUN}\n[policy.server]\nurl = \"{url}\"\nprotocol = \"{protocol}\"\nname = \"tiny\"\nretries = 1\nseconds = 60.0\n"
-    )
+/// The run file with a server that is asked again once.
+fn served(run: &str, url: &str, protocol: &str) -> String {
+    let server = format!(
+        "checkpoint = \"model\", server = {{ url = \"{url}\", protocol = \"{protocol}\", name = \"tiny\", retries = 1 }}"
+    );
+    run.replace("checkpoint = \"model\"", &server)
 }
 
 fn peer(desk: &Desk, protocol: Protocol) -> Peer {
@@ -71,63 +83,98 @@ fn largest_difference(trainer: &Trainer, segment: &Segment) -> f32 {
     differences.fold(0.0, f32::max)
 }
 
+/// The version of the weights that sampled all of a step's tokens.
+fn version_of(records: &[&EpisodeRecord]) -> u32 {
+    let segments = records.iter().flat_map(|record| &record.segments);
+    let tokens = segments.flat_map(|segment| segment.versions.iter().zip(&segment.sampled));
+    let versions: Vec<u32> = tokens.filter(|(_, sampled)| **sampled).map(|(version, _)| *version).collect();
+    assert!(versions.iter().all(|version| *version == versions[0]), "{versions:?}");
+    versions[0]
+}
+
 #[test]
 fn a_run_through_a_server_is_the_run_without_it_and_new_weights_play_each_step() {
-    let alone = desk();
-    alone.run(WORD_PROBLEMS, &[]).succeeded();
+    let alone = desk(GAME);
+    alone.run(TIC_TAC_TOE, &[]).succeeded();
     let expected = alone.episodes();
     for (protocol, name) in [(Protocol::Vllm, "vllm"), (Protocol::Sglang, "sglang")] {
-        let desk = desk();
+        let desk = desk(GAME);
         let peer = peer(&desk, protocol);
-        desk.write("run.toml", served(&peer.url(), name));
-        desk.run(WORD_PROBLEMS, &[]).succeeded();
+        desk.write("run.toml", served(GAME, &peer.url(), name));
+        desk.run(TIC_TAC_TOE, &[]).succeeded();
         let found = desk.episodes();
-        assert_eq!(found.len(), expected.len());
-        let alike = |record: &&EpisodeRecord| {
-            let before = matches!(record.id.phase, Phase::Before | Phase::BeforeSampled);
-            // SGLang is given 63 bits of a seed, so that half of its draws are others.
-            before && (protocol == Protocol::Vllm || record.id.phase == Phase::Before)
-                || record.id.phase == Phase::Train && record.id.step == 0 && protocol == Protocol::Vllm
+        // Before anything was learnt from what was sampled. SGLang is given 63 bits of a seed, so that half of its draws
+        // are others.
+        let alike = |record: &&EpisodeRecord| match record.id.phase {
+            Phase::Before => record.id.stage == 0,
+            Phase::BeforeSampled => record.id.stage == 0 && protocol == Protocol::Vllm,
+            Phase::Train => record.id.step == 0 && protocol == Protocol::Vllm,
+            _ => false,
         };
-        let pairs: Vec<_> = found.iter().zip(&expected).filter(|(_, expected)| alike(expected)).collect();
-        assert!(pairs.len() >= 3, "something is compared");
-        for (found, expected) in pairs {
-            assert_eq!(found.id, expected.id);
-            assert_eq!(found.rewards, expected.rewards, "{}", found.id);
-            for (found, expected) in found.segments.iter().zip(&expected.segments) {
-                assert_eq!((&found.tokens, &found.sampled), (&expected.tokens, &expected.sampled));
-                assert_eq!(found.versions, expected.versions);
-                let near = |(found, expected): (&f32, &f32)| (found - expected).abs() < 1e-4;
-                assert!(found.log_probs.iter().zip(&expected.log_probs).all(near), "the same probabilities");
-            }
+        let (found_alike, expected_alike): (Vec<_>, Vec<_>) =
+            (found.iter().filter(alike).collect(), expected.iter().filter(alike).collect());
+        assert_eq!(found_alike.len(), if protocol == Protocol::Vllm { 2 + 2 + 16 } else { 2 });
+        for (found, expected) in found_alike.into_iter().zip(expected_alike) {
+            same_episode(found, expected);
         }
-        // The weights that the run begins with, and those after each of its two steps.
+        // What it was started with, what the run begins with, and what came of each step of both stages.
         let loaded = peer.loaded();
-        assert_eq!(loaded.len(), 4, "one it was started with, and three that it was given");
-        for step in [0, 1] {
-            let (own, other) = (&loaded[1 + step as usize], &loaded[2 - step as usize]);
+        let mut versions = vec![];
+        for step in 0..3 {
             let records = of_step(&found, step);
-            assert_eq!(records.len(), 8);
-            let mut told_apart = false;
-            for segment in records.iter().flat_map(|record| &record.segments) {
-                let versions = segment.versions.iter().zip(&segment.sampled).filter(|(_, sampled)| **sampled);
-                assert!(
-                    versions.clone().count() > 0 && versions.into_iter().all(|(version, _)| *version == step as u32)
-                );
-                assert!(largest_difference(own, segment) < 1e-4, "step {step} has its own weights' tokens");
-                told_apart |= largest_difference(other, segment) > 1e-3;
-            }
-            assert!(told_apart, "the weights of step {step} differ from the other's");
+            assert_eq!(records.len(), 16);
+            let version = version_of(&records);
+            versions.push(version);
+            let (own, before) = (&loaded[1 + version as usize], &loaded[version as usize]);
+            let segments = || records.iter().flat_map(|record| &record.segments);
+            assert!(segments().all(|segment| largest_difference(own, segment) < 1e-4), "step {step}: its own weights");
+            assert!(segments().any(|segment| largest_difference(before, segment) > 1e-3), "step {step}: they differ");
         }
+        assert_eq!(versions, [12, 13, 14], "every step's tokens are of the weights of the step before");
+        assert_eq!(loaded.len(), 2 + 12 + 3);
         assert!(!desk.path("out/served").exists(), "what the server has loaded is removed");
     }
 }
 
+fn same_episode(found: &EpisodeRecord, expected: &EpisodeRecord) {
+    assert_eq!(found.id, expected.id);
+    assert_eq!(found.rewards, expected.rewards, "{}", found.id);
+    assert_eq!(found.segments.len(), expected.segments.len());
+    for (found, expected) in found.segments.iter().zip(&expected.segments) {
+        assert_eq!((&found.tokens, &found.sampled), (&expected.tokens, &expected.sampled));
+        assert_eq!(found.versions, expected.versions);
+        let near = |(found, expected): (&f32, &f32)| (found - expected).abs() < 1e-4;
+        assert!(found.log_probs.iter().zip(&expected.log_probs).all(near), "the same probabilities");
+    }
+}
+
+/// Weights come while episodes are under way; no token is older than the lag allows, and none is of weights to come.
+#[test]
+fn the_lag_holds_with_a_server() {
+    let lagged = GAME.replace("group_size = 4", "group_size = 4\nlag = 1").replace("slots = 1", "slots = 16");
+    let desk = desk(&lagged);
+    let peer = peer(&desk, Protocol::Sglang);
+    desk.write("run.toml", served(&lagged, &peer.url(), "sglang"));
+    desk.run(TIC_TAC_TOE, &[]).succeeded();
+    let found = desk.episodes();
+    let mut older = 0;
+    for step in 0..3 {
+        let now = 12 + step as u32;
+        for segment in of_step(&found, step).iter().flat_map(|record| &record.segments) {
+            for (version, _) in segment.versions.iter().zip(&segment.sampled).filter(|(_, sampled)| **sampled) {
+                assert!((now - 1..=now).contains(version), "step {step} has a token of version {version}");
+                older += u32::from(*version < now);
+            }
+        }
+    }
+    assert!(older > 0, "steps are played ahead");
+}
+
 #[test]
 fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
-    let desk = desk();
+    let desk = desk(RUN);
     let peer = peer(&desk, Protocol::Vllm);
-    desk.write("run.toml", served(&peer.url(), "vllm"));
+    desk.write("run.toml", served(RUN, &peer.url(), "vllm"));
     // It answers what the run looks at first, and then nothing.
     peer.die_after(9);
     let outcome = desk.run(WORD_PROBLEMS, &[]);
@@ -151,13 +198,13 @@ fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
 
 #[test]
 fn passing_faults_cost_nothing() {
-    let calm = desk();
+    let calm = desk(RUN);
     let peer_of_calm = peer(&calm, Protocol::Vllm);
-    calm.write("run.toml", served(&peer_of_calm.url(), "vllm"));
+    calm.write("run.toml", served(RUN, &peer_of_calm.url(), "vllm"));
     calm.run(WORD_PROBLEMS, &[]).succeeded();
-    let rough = desk();
+    let rough = desk(RUN);
     let peer_of_rough = peer(&rough, Protocol::Vllm);
-    rough.write("run.toml", served(&peer_of_rough.url(), "vllm"));
+    rough.write("run.toml", served(RUN, &peer_of_rough.url(), "vllm"));
     peer_of_rough.misbehave(&[Mischief::Status(503, "0"), Mischief::Garbage]);
     // The first is met when the run looks whether the server serves, the second a retry later: one too many.
     let refused = rough.run(WORD_PROBLEMS, &[]).mistake("two faults and one retry");
@@ -173,9 +220,9 @@ fn passing_faults_cost_nothing() {
 
 #[test]
 fn texts_alone_are_evaluated_and_never_trained_on() {
-    let desk = desk();
+    let desk = desk(RUN);
     let peer = peer(&desk, Protocol::Openai);
-    desk.write("run.toml", served(&peer.url(), "openai"));
+    desk.write("run.toml", served(RUN, &peer.url(), "openai"));
     let refused = desk.run(WORD_PROBLEMS, &[]).mistake("texts");
     assert!(refused.contains("`rl`") && refused.contains("host eval") && refused.contains("openai"), "{refused}");
     assert!(peer.heard().is_empty(), "nothing was asked");
@@ -190,7 +237,7 @@ fn texts_alone_are_evaluated_and_never_trained_on() {
 
 #[test]
 fn what_cannot_be_is_refused_by_name() {
-    let desk = desk();
+    let desk = desk(RUN);
     let url = "http://127.0.0.1:9";
     let refused = |text: String, words: &[&str]| {
         desk.write("run.toml", text);
@@ -199,8 +246,8 @@ fn what_cannot_be_is_refused_by_name() {
             assert!(told.contains(word), "`{told}` does not say `{word}`");
         }
     };
-    let vllm = || served(url, "vllm");
-    refused(vllm().replace("checkpoint = \"model\"", ""), &["policy.checkpoint"]);
+    let vllm = || served(RUN, url, "vllm");
+    refused(vllm().replace("checkpoint = \"model\", ", ""), &["policy.checkpoint"]);
     refused(vllm().replace("seed = 1", "seed = 1\ndeterministic = true"), &["deterministic", "server"]);
     refused(vllm().replace("protocol = \"vllm\"", "protocol = \"tgi\""), &["tgi", "sglang"]);
     refused(vllm().replace(url, "ftp://a.b"), &["policy.server.url", "http://"]);
@@ -208,6 +255,7 @@ fn what_cannot_be_is_refused_by_name() {
     refused(vllm().replace("group_size = 4", "group_size = 4\ntemperature = 0.7"), &["temperature 0.7", "processed"]);
     let processed = vllm().replace("retries = 1", "logprobs = \"processed\"");
     refused(processed.replace("group_size = 4", "group_size = 4\ntop_k = 5"), &["top_k", "processed"]);
+    refused(served(RUN, url, "sglang").replace("group_size = 4", "group_size = 4\nmin_p = 0.1"), &["min_p", "SGLang"]);
     refused(processed.replace("\"vllm\"", "\"sglang\""), &["policy.server.logprobs", "leave it out"]);
     // Nobody listens at the address.
     refused(vllm(), &[url, "policy.server.url", "start it"]);

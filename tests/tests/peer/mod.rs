@@ -50,6 +50,8 @@ struct Shared {
     always: Mutex<Option<Mischief>>,
     heard: Mutex<Vec<(String, Value)>>,
     answers: Mutex<Vec<Value>>,
+    /// The last request's `authorization`.
+    key: Mutex<Option<String>>,
     /// Held while tokens are made: one request at a time has the one place.
     making: tokio::sync::Mutex<()>,
 }
@@ -62,12 +64,12 @@ pub struct Peer {
 
 /// Settings under which the same request gives the same tokens.
 pub fn settings() -> Settings {
-    Settings { slots: 4, deterministic: true, context: Some(320), ..Settings::default() }
+    Settings { slots: 4, deterministic: true, context: Some(512), ..Settings::default() }
 }
 
 /// Writes the tiny model that a seed draws.
 pub fn write_model(seed: u64, folder: &Path) {
-    let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
+    let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 512 };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let trainer = Trainer::create(&tiny, &Settings { seed: Seed(seed), ..Settings::default() }).expect("a model");
@@ -99,6 +101,7 @@ impl Peer {
             always: Mutex::default(),
             heard: Mutex::default(),
             answers: Mutex::default(),
+            key: Mutex::default(),
             making: tokio::sync::Mutex::default(),
         });
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -141,6 +144,11 @@ impl Peer {
         std::mem::take(&mut self.shared.answers.lock().expect("unpoisoned"))
     }
 
+    /// What the last request was authorised by.
+    pub fn key(&self) -> Option<String> {
+        self.shared.key.lock().expect("unpoisoned").clone()
+    }
+
     /// Every model that was loaded, in order.
     pub fn loaded(&self) -> Vec<Trainer> {
         self.shared.loaded.lock().expect("unpoisoned").clone()
@@ -165,7 +173,8 @@ impl Peer {
 }
 
 async fn serve(shared: Arc<Shared>, mut stream: TcpStream) {
-    let Some((path, body)) = request(&mut stream).await else { return };
+    let Some((path, body, key)) = request(&mut stream).await else { return };
+    *shared.key.lock().expect("unpoisoned") = key;
     shared.heard.lock().expect("unpoisoned").push((path.clone(), body.clone()));
     let (status, answer) = shared.answer(&path, &body).await.unwrap_or_else(|why| (400, json!({"error": why})));
     shared.answers.lock().expect("unpoisoned").push(answer.clone());
@@ -188,7 +197,7 @@ async fn serve(shared: Arc<Shared>, mut stream: TcpStream) {
 }
 
 /// Reads one request.
-async fn request(stream: &mut TcpStream) -> Option<(String, Value)> {
+async fn request(stream: &mut TcpStream) -> Option<(String, Value, Option<String>)> {
     let mut bytes = vec![];
     loop {
         let text = String::from_utf8_lossy(&bytes);
@@ -197,7 +206,8 @@ async fn request(stream: &mut TcpStream) -> Option<(String, Value)> {
                 head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
             if body.len() >= length.unwrap_or(0) {
                 let path = head.split(' ').nth(1)?.to_owned();
-                return Some((path, serde_json::from_str(body).unwrap_or(Value::Null)));
+                let key = head.lines().find_map(|line| line.strip_prefix("authorization: ")).map(str::to_owned);
+                return Some((path, serde_json::from_str(body).unwrap_or(Value::Null), key));
             }
         }
         let mut buffer = [0; 4096];
@@ -235,7 +245,7 @@ impl Shared {
             (_, "/v1/models") => Ok((
                 200,
                 json!({"object": "list", "data": [{"id": MODEL, "object": "model",
-                "created": 1, "owned_by": "test", "root": MODEL, "parent": null, "max_model_len": 320}]}),
+                "created": 1, "owned_by": "test", "root": MODEL, "parent": null, "max_model_len": 512}]}),
             )),
             (Protocol::Vllm, "/v1/completions") if body.get("prompt_logprobs").is_some() => self.vllm_score(body).await,
             (Protocol::Vllm, "/v1/completions") => self.vllm_generate(body).await,

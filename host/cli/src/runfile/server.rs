@@ -101,10 +101,13 @@ impl ServerSection {
                  `--logprobs-mode processed_logprobs` and set policy.server.logprobs = \"processed\"",
                 stage.temperature
             )),
-            (Protocol::Vllm, LogProbs::Processed) if stage.sampling().cuts() => contradiction(format!(
-                "stage `{name}` cuts its distribution by top_k, top_p or min_p, and vLLM's processed log-probabilities are \
-                 those of what is left: leave the cut out, or use raw ones at temperature 1"
-            )),
+            (Protocol::Vllm, LogProbs::Processed) | (Protocol::Sglang, _) if stage.sampling().cuts() => {
+                contradiction(format!(
+                    "stage `{name}` cuts its distribution by top_k, top_p or min_p, and the log-probabilities of SGLang, and \
+                     vLLM's processed ones, may be those of what is left: leave the cut out, or use vLLM's raw ones at \
+                     temperature 1"
+                ))
+            }
             _ => Ok(()),
         }
     }

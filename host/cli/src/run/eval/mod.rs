@@ -82,6 +82,9 @@ pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
         let settings = Settings { learns: false, ..cast::settings(&file, slots) };
         let mut cast = cast::start(&file, &models, &set, &settings, left_off, &Frozen::new())?;
         served::connect(&mut cast, &file, printer).await?;
+        if let Some(server) = &file.policy.server {
+            printer.talk(format!("the server at {} plays, with the weights that it has", server.url));
+        }
         file.limits.fit_model(cast.context()).users()?;
         let room = Arc::new(Semaphore::new(file.policy.slots.min(batch::most_in_flight(&set, places))));
         let rollout = Arc::new(super::rollout(&file, set, assembly, &cast, lanes)?);
