@@ -15,9 +15,19 @@ Usage: cargo xtask COMMAND
                                sandbox, density, hung, rollouts, async, replay, step,
                                instantiate, reward, generate, train
   bench trainer --baselines DIR
-                               measure the trainer beside other trainers' programs";
+                               measure the trainer beside other trainers' programs
+  study NAME [--seeds N]       train tiny models with a method and without, one JSON
+                               line a step, and draw docs/studies/NAME.svg; NAME is one
+                               of void-turns, entropy-band, stale, over-long, anchors,
+                               kuhn";
 
-const COMMANDS: [&str; 6] = ["setup", "plugins", "demo", "test", "bench", "help"];
+const COMMANDS: [&str; 7] = ["setup", "plugins", "demo", "test", "bench", "study", "help"];
+
+/// What can be studied.
+const STUDIES: [&str; 6] = ["void-turns", "entropy-band", "stale", "over-long", "anchors", "kuhn"];
+
+/// How many seeds a study has if not said.
+const SEEDS: u32 = 3;
 
 /// What can be measured, and in which example program.
 pub const BENCHES: [(&str, &str); 11] = [
@@ -65,6 +75,13 @@ pub enum Command {
         /// The folder of their programs.
         baselines: PathBuf,
     },
+    /// Check a mechanism on tiny models.
+    Study {
+        /// Which.
+        name: String,
+        /// How often each arm is trained; at least 1.
+        seeds: u32,
+    },
 }
 
 /// Reads the arguments after `cargo xtask`. The error says what was wrong and what was probably meant.
@@ -95,6 +112,7 @@ pub fn parse(arguments: &[String]) -> Result<Command, String> {
             }
             Command::Bench { name: name.map(str::to_owned) }
         }
+        "study" => parse_study(&mut rest)?,
         other => return Err(unknown("command", other, &COMMANDS)),
     };
     match rest.next() {
@@ -123,6 +141,23 @@ fn parse_trainer<'a>(rest: &mut impl Iterator<Item = &'a str>) -> Result<Command
         (Some("--baselines"), Some(folder), None) => Ok(Command::BenchTrainer { baselines: PathBuf::from(folder) }),
         _ => Err("`bench trainer` needs `--baselines DIR`, the folder of other trainers' programs".to_owned()),
     }
+}
+
+fn parse_study<'a>(rest: &mut impl Iterator<Item = &'a str>) -> Result<Command, String> {
+    let name = rest.next().ok_or_else(|| format!("`study` needs a name, one of {}", STUDIES.join(", ")))?;
+    if !STUDIES.contains(&name) {
+        return Err(unknown("study", name, &STUDIES));
+    }
+    let mut seeds = SEEDS;
+    while let Some(option) = rest.next() {
+        if option != "--seeds" {
+            return Err(unknown("option", option, &["--seeds"]));
+        }
+        let text = rest.next().ok_or("`--seeds` needs a number")?;
+        let number = text.parse().ok().filter(|number| *number >= 1);
+        seeds = number.ok_or_else(|| format!("`--seeds` takes a whole number from 1, not `{text}`"))?;
+    }
+    Ok(Command::Study { name: name.to_owned(), seeds })
 }
 
 fn unknown(what: &str, found: &str, known: &[&str]) -> String {
@@ -169,6 +204,8 @@ mod tests {
         let beside = Command::BenchTrainer { baselines: "others".into() };
         assert_eq!(parsed("bench trainer --baselines others"), Ok(beside));
         assert_eq!(parsed("bench train"), Ok(Command::Bench { name: Some("train".to_owned()) }));
+        let study = |seeds| Ok(Command::Study { name: "kuhn".to_owned(), seeds });
+        assert_eq!((parsed("study kuhn"), parsed("study kuhn --seeds 5")), (study(3), study(5)));
         let demo = Command::Demo { out: Some("a/b".into()), seed: Some(7) };
         assert_eq!(parsed("demo --seed 7 --out a/b"), Ok(demo));
     }
@@ -183,6 +220,9 @@ mod tests {
             ("bench trainer", "`bench trainer` needs `--baselines DIR`, the folder of other trainers' programs"),
             ("demo --seed many", "`--seed` takes a whole number from 0, not `many`"),
             ("demo --out", "`--out` needs a folder"),
+            ("study khun", "there is no study `khun`; did you mean `kuhn`?"),
+            ("study kuhn --seeds 0", "`--seeds` takes a whole number from 1, not `0`"),
+            ("study kuhn --seed 3", "there is no option `--seed`; did you mean `--seeds`?"),
             ("plugins all", "`plugins` does not take `all`"),
         ] {
             assert_eq!(parsed(line), Err(message.to_owned()));

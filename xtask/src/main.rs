@@ -15,6 +15,7 @@ mod peers;
 mod plugins;
 mod setup;
 mod step;
+mod study;
 mod test;
 mod workspace;
 
@@ -57,5 +58,6 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Test { peers } => test::run(&workspace, *peers),
         Command::Bench { name } => bench::run(&workspace, name.as_deref()),
         Command::BenchTrainer { baselines } => baselines::run(&workspace, baselines),
+        Command::Study { name, seeds } => study::run(&workspace, name, *seeds),
     }
 }

@@ -1,0 +1,71 @@
+//! Self-play in Kuhn poker: exploitability of the strategy averaged over time and of the last, with a baseline for each
+//! role (SPIRAL) and without.
+
+use std::cell::RefCell;
+
+use anyhow::{Result, bail};
+use gymkhana_episode::{Ending, EpisodeRecord, Seed};
+use gymkhana_trainer::{Aggregation, Baseline};
+use kuhn_poker::rules::{Act, DEALS, information_set, mover, won};
+use kuhn_poker::strategy::{Strategy, Tally};
+
+use crate::table::{Table, play, preset, settings, trainer};
+use crate::{Row, Study};
+
+pub const STUDY: Study = Study { figure: "averaged", marks: &[0.05], arms: &["role-baselines", "no-baseline"] };
+
+const STEPS: u64 = 600;
+const EVERY: u64 = 10;
+/// Rounds of 64 hands in a step.
+const ROUNDS: u64 = 4;
+
+pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
+    let mut flags = preset("spiral-rae")?;
+    flags.aggregation = Aggregation::Token;
+    flags.constant_tokens = None;
+    match arm {
+        "role-baselines" => {}
+        "no-baseline" => (flags.baseline, flags.average_decay) = (Baseline::None, None),
+        other => bail!("there is no arm `{other}`"),
+    }
+    let trainer = trainer(seed)?;
+    trainer.begin_stage(flags.keeps()).await?;
+    let settings = settings(flags, 1e-3);
+    let (mut rows, mut all, mut latest) = (vec![], Tally::default(), Tally::default());
+    for step in 0..STEPS {
+        let (mut groups, hands) = (vec![], RefCell::new(vec![]));
+        for round in 0..ROUNDS {
+            groups.extend(play(&trainer, step * ROUNDS + round, seed, |table| one(table, &hands)).await?);
+        }
+        for decisions in hands.take() {
+            all.add(&decisions)?;
+            latest.add(&decisions)?;
+        }
+        trainer.rl_step(&groups, &settings).await?;
+        if (step + 1).is_multiple_of(EVERY) {
+            let exploitability =
+                |tally: &Tally| tally.strategy(0.5).map(|strategy: Strategy| strategy.exploitability());
+            let figures = vec![("averaged", exploitability(&all)?), ("last", exploitability(&latest)?)];
+            rows.push(Row { step: step + 1, figures });
+            latest = Tally::default();
+        }
+    }
+    Ok(rows)
+}
+
+/// A hand: an even token bets or calls, an odd one passes or folds.
+async fn one(mut table: Table<'_>, hands: &RefCell<Vec<String>>) -> Result<EpisodeRecord> {
+    let cards = DEALS[table.chance("deal").stream().below(DEALS.len() as u64) as usize];
+    let (mut acts, mut decisions) = (vec![], String::new());
+    while let Some(player) = mover(&acts) {
+        let set = information_set(cards[player], &acts);
+        table.show(player as u32, &format!("{set}:"));
+        let bets = table.say(player as u32, 1).await?[0] % 2 == 0;
+        let act = if bets { Act::Bet } else { Act::Pass };
+        decisions.push_str(&format!("{set}:{} ", act.letter()));
+        acts.push(act);
+    }
+    let gain = won(cards, &acts);
+    hands.borrow_mut().push(decisions);
+    Ok(table.end(Ending::Terminated, vec![gain, -gain]))
+}
