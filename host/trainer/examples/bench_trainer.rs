@@ -45,15 +45,6 @@ fn settings(share_beginnings: bool, skip_idle: bool) -> RlSettings {
     RlSettings { optimizer, algorithm, share_beginnings, skip_idle, ..RlSettings::default() }
 }
 
-/// What solves the toy.
-fn solving() -> RlSettings {
-    let e = |n: &str, d: f64| std::env::var(n).ok().and_then(|t| t.parse().ok()).unwrap_or(d);
-    let algorithm =
-        Algorithm { entropy_bonus: e("EB", 0.02), minibatches: e("MB", 1.0) as u32, ..Algorithm::default() };
-    let optimizer = Optimizer { learning_rate: e("LR", 3e-4), ..Optimizer::default() };
-    RlSettings { optimizer, algorithm, ..RlSettings::default() }
-}
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -62,7 +53,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ["every", steps] => (settings(false, false), steps.parse()?, 0),
         ["packed", steps] => (settings(true, false), steps.parse()?, 0),
         ["frugal", steps] => (settings(true, true), steps.parse()?, 0),
-        ["curve", steps, seed] => (solving(), steps.parse()?, seed.parse()?),
+        ["curve", steps, seed] => (settings(true, true), steps.parse()?, seed.parse()?),
         _ => return Err("usage: bench_trainer every|packed|frugal STEPS, or curve STEPS SEED".into()),
     };
     let (trainer, seed) = (toy::trainer(Seed(seed))?, Seed(seed));
