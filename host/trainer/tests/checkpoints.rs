@@ -69,7 +69,7 @@ async fn a_later_schema_is_refused() {
     let root = tempfile::tempdir().expect("a folder");
     let folder = root.path().join("1");
     saved(&folder).await;
-    edit(&folder.join("trainer.json"), "\"schema\": 2", "\"schema\": 3");
+    edit(&folder.join("trainer.json"), "\"schema\":2", "\"schema\":3");
     assert!(refusal(&folder).contains("schema 3"));
 }
 
