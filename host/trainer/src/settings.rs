@@ -196,7 +196,7 @@ pub struct RlSettings {
     /// Whether what sequences begin with in common is computed once. Changes speed, not the result.
     pub share_beginnings: bool,
     /// Whether sequences are left out that cannot teach anything, as all their advantages are 0 and nothing else pulls.
-    /// Changes speed, not the result.
+    /// A minibatch of nothing else then takes no optimiser step; apart from that it changes speed, not the result.
     pub skip_idle: bool,
 }
 

@@ -54,7 +54,7 @@ pub struct Algorithm {
     /// What is not learnt from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masks: Vec<Mask>,
-    /// Over what ratios are taken; `token` where none is said.
+    /// Over what ratios are taken, for a `surrogate` that has one and only for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Ratio>,
     /// What is maximised.
