@@ -14,6 +14,7 @@ mod files;
 mod lock;
 mod manifest;
 mod name;
+mod report;
 
 pub use capability::{Capability, Kind};
 pub use component::{ComponentError, MAX_PLUGIN_BYTES, exports, imports};
@@ -25,3 +26,4 @@ pub use manifest::{
     RewardRange, read_manifest,
 };
 pub use name::{ParseNameError, PluginName};
+pub use report::{Check, Outcome, REPORT_SCHEMA, Report, SUITE};
