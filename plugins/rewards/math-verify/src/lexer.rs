@@ -8,7 +8,7 @@ use crate::tree::{Function, Relation, Trouble};
 use crate::words::{self, Meaning};
 
 /// The longest answer that is read, in bytes.
-const LONGEST: usize = 8_000;
+pub const LONGEST: usize = 8_000;
 /// The most digits of a number.
 const MOST_DIGITS: usize = 1_000;
 /// The greatest exponent of a number such as `1e5`.

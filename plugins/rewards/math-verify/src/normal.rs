@@ -161,7 +161,7 @@ fn root(inside: &Fraction, degree: u32, ring: &mut Ring) -> Result<Fraction, Tro
         return opaque(&format!("root {degree}"), &[inside], ring);
     };
     let negative = number.is_negative();
-    if negative && degree % 2 == 0 && degree != 2 {
+    if negative && degree.is_multiple_of(2) && degree != 2 {
         return Err(Trouble::Undefined);
     }
     if degree == 2 {

@@ -123,7 +123,7 @@ fn root(inside: &Fixed, degree: u32, ring: &mut Ring) -> Result<Fixed, Trouble> 
     if degree == 2 {
         return inside.sqrt();
     }
-    if inside.is_negative() && degree % 2 == 0 {
+    if inside.is_negative() && degree.is_multiple_of(2) {
         return Err(Trouble::Undefined);
     }
     ring.spend(400)?;

@@ -18,6 +18,8 @@ pub const MOST_BITS: u64 = 4_096;
 const MOST_TERMS: usize = 2_000;
 /// The greatest exponent.
 const MOST_EXPONENT: u32 = 10_000;
+/// The work of joining two monomials.
+const PAIR: u64 = 16;
 
 /// Something that is taken as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +98,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring that may do so much work; a unit is about a product of two small numbers.
+    /// A ring that may do so much work; a unit is some tenths of a microsecond at most.
     pub fn new(work: u64) -> Self {
         Self { generators: Vec::new(), work }
     }
@@ -126,7 +128,7 @@ impl Ring {
     pub fn add(&mut self, one: &Polynomial, other: &Polynomial) -> Result<Polynomial, Trouble> {
         let mut sum = one.clone();
         for (monomial, coefficient) in &other.terms {
-            self.put(&mut sum, monomial.clone(), coefficient.clone())?;
+            self.put(&mut sum, monomial, coefficient.clone())?;
         }
         Ok(sum)
     }
@@ -141,9 +143,9 @@ impl Ring {
         let mut product = Polynomial::default();
         for (left, first) in &one.terms {
             for (right, second) in &other.terms {
-                self.spend(cost(first) + cost(second))?;
+                self.spend(PAIR + cost(first) + cost(second))?;
                 let (monomial, factor) = self.join(left, right)?;
-                self.put(&mut product, monomial, first * second * factor)?;
+                self.put(&mut product, &monomial, first * second * factor)?;
             }
         }
         Ok(product)
@@ -167,7 +169,7 @@ impl Ring {
         }
     }
 
-    fn put(&mut self, into: &mut Polynomial, monomial: Monomial, coefficient: BigRational) -> Result<(), Trouble> {
+    fn put(&mut self, into: &mut Polynomial, monomial: &Monomial, coefficient: BigRational) -> Result<(), Trouble> {
         self.spend(cost(&coefficient))?;
         let entry = into.terms.entry(monomial.clone()).or_insert_with(BigRational::zero);
         *entry += coefficient;
@@ -175,7 +177,7 @@ impl Ring {
             return Err(Trouble::TooLarge);
         }
         if entry.is_zero() {
-            into.terms.remove(&monomial);
+            into.terms.remove(monomial);
         }
         if into.terms.len() > MOST_TERMS { Err(Trouble::TooLarge) } else { Ok(()) }
     }
@@ -209,5 +211,5 @@ pub fn bits(number: &BigRational) -> u64 {
 /// Sums of fractions need a greatest common divisor, whose time grows with the square of the length.
 fn cost(number: &BigRational) -> u64 {
     let words = bits(number) / 64;
-    1 + words * words / 2
+    1 + words * words
 }

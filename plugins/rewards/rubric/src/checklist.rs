@@ -148,7 +148,9 @@ fn item(wire: WireItem) -> Result<Item, String> {
         ));
     };
     match &rule {
-        Rule::NumberWithin(low, high) if !(low <= high) => return Err(wrong("whose number-within is no [low, high]")),
+        Rule::NumberWithin(low, high) if low > high || low.is_nan() || high.is_nan() => {
+            return Err(wrong("whose number-within is no [low, high]"));
+        }
         Rule::Contains(words) | Rule::NotContains(words) | Rule::MustCall(words) | Rule::MustNotCall(words)
             if words.trim().is_empty() =>
         {
