@@ -1,5 +1,7 @@
 //! The reward as a host meets it, and tables of answers whose equality is known.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::equal::{Rule, Verdict};
 use gymkhana_sdk::reward::{SeatMessage, Turn, score as score_all};
@@ -117,6 +119,17 @@ fn algebra() {
         (r"\frac{x^{3}}{3}+C", "C+x^3/3", "x^3/3"),
         ("A", "(A)", "B"),
     ]);
+}
+
+/// What SymPy rewrites and what it holds to be something else.
+#[test]
+fn rewritten_expressions_are_equal_as_sympy_has_it() {
+    let golden = include_str!("../../../../tests/golden/math-verify.json");
+    let cases: Vec<BTreeMap<String, String>> = serde_json::from_str(golden).expect("the golden pairs");
+    assert!(cases.len() >= 150, "{} cases", cases.len());
+    let cases: Vec<(&str, &str, &str)> =
+        cases.iter().map(|case| (&*case["wanted"], &*case["equal"], &*case["unequal"])).collect();
+    hold(&cases);
 }
 
 #[test]
