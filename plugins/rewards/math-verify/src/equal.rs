@@ -87,7 +87,7 @@ pub fn verify(said: &str, wanted: &str, settings: Settings) -> Verdict {
     let parsed = left.is_ok();
     let verdict = |equal, rule| Verdict { equal, parsed, rule };
     if plain(said) == plain(wanted) {
-        return verdict(!wanted.trim().is_empty(), Rule::Text);
+        return verdict(!plain(wanted).is_empty(), Rule::Text);
     }
     match (left, right) {
         (Ok(left), Ok(right)) => {

@@ -112,6 +112,10 @@ impl<'a> Lexer<'a> {
         self.rest = &self.rest[first.len_utf8()..];
         match first {
             '_' => return self.subscript(),
+            '\'' | '′' => match self.tokens.last_mut() {
+                Some(Token::Name(name)) => name.push('\''),
+                _ => return Err(Trouble::Unreadable),
+            },
             '²' | '³' => {
                 self.push(Token::Sign('^'));
                 let power = BigRational::from_integer(if first == '²' { 2 } else { 3 }.into());
@@ -291,6 +295,9 @@ impl<'a> Lexer<'a> {
             return Ok(());
         }
         let upright = matches!(name, "text" | "textbf" | "textit" | "textrm" | "mathrm" | "mbox" | "operatorname");
+        // The letter of a choice may stand in brackets.
+        let letter = inside.strip_prefix('(').and_then(|inside| inside.strip_suffix(')'));
+        let inside = letter.filter(|letter| letter.chars().count() == 1).unwrap_or(inside);
         let single = inside.chars().count() == 1 && inside.chars().all(char::is_alphabetic);
         match words::meaning(inside) {
             Meaning::Token(token) if !single => self.push(token),

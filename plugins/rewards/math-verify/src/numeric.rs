@@ -13,7 +13,7 @@ use crate::polynomial::Ring;
 use crate::tree::{Expr, Function, Trouble};
 
 /// Points at which both must have a value.
-const POINTS: u32 = 4;
+const POINTS: u32 = 6;
 /// Points that are tried.
 const TRIES: u32 = 24;
 /// Two values are equal when they differ by less than 2 to minus this, of the larger if that is above 1.
@@ -33,9 +33,11 @@ pub fn equal(one: &Expr, other: &Expr, seed: u64, ring: &mut Ring) -> Result<boo
     let (wanted, tries) = if names.is_empty() { (1, 1) } else { (POINTS, TRIES) };
     let mut compared = 0;
     let mut trouble = Trouble::Undefined;
-    for _ in 0..tries {
-        let point = names.iter().map(|name| Ok((name.clone(), coordinate(&mut rng)?)));
-        let point: Vec<(String, Fixed)> = point.collect::<Result<_, Trouble>>()?;
+    for place in 0..tries {
+        let mut point = Vec::with_capacity(names.len());
+        for (name, negative) in names.iter().zip(signs(place, names.len(), &mut rng)) {
+            point.push((name.clone(), coordinate(negative, &mut rng)?));
+        }
         let values = value(one, &point, ring).and_then(|left| Ok((left, value(other, &point, ring)?)));
         match values {
             Ok((left, right)) => {
@@ -58,11 +60,25 @@ pub fn constant(expr: &Expr, ring: &mut Ring) -> Result<Fixed, Trouble> {
     value(expr, &[], ring)
 }
 
-/// From 1/8 to 4, with either sign: where most functions have values, and far from where they all agree.
-fn coordinate(rng: &mut Rng) -> Result<Fixed, Trouble> {
+/// Which coordinates of a point are negative. Every other point is positive, since much has values only there; of those
+/// between them the first is wholly negative and the rest mixed, lest `√(x²)` pass for `x`, or `√(x²y²)` for `xy`.
+fn signs(place: u32, count: usize, rng: &mut Rng) -> Vec<bool> {
+    let whole = place == 1 || count < 2;
+    let mut signs = vec![place % 2 == 1 && whole; count];
+    if place % 2 == 1 && !whole {
+        signs.iter_mut().for_each(|sign| *sign = rng.below(2) == 0);
+        // At least one of either kind.
+        let one = rng.below(count as u64) as usize;
+        (signs[one], signs[(one + 1) % count]) = (true, false);
+    }
+    signs
+}
+
+/// From 1/8 to 4: where most functions have values, and far from where they all agree.
+fn coordinate(negative: bool, rng: &mut Rng) -> Result<Fixed, Trouble> {
     let size = rng.between(1 << 37, 1 << 42);
     let value = BigRational::new(size.into(), BigInt::one() << 40);
-    Fixed::of(&if rng.below(3) == 0 { -value } else { value })
+    Fixed::of(&if negative { -value } else { value })
 }
 
 fn near(left: &Fixed, right: &Fixed) -> Result<bool, Trouble> {

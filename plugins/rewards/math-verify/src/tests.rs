@@ -118,6 +118,15 @@ fn algebra() {
         ("(a+b+c)^3-a^3-b^3-c^3", "3(a+b)(b+c)(c+a)", "3abc"),
         (r"\frac{x^{3}}{3}+C", "C+x^3/3", "x^3/3"),
         ("A", "(A)", "B"),
+        (r"\ln|x|+C", r"C + \ln|x|", r"\ln|x|"),
+        ("e^{-x}", r"\frac{1}{e^x}", "-e^x"),
+        ("3-4i", "-4i+3", "3+4i"),
+        (r"\frac34\pi", r"\frac{3\pi}{4}", r"\frac{3}{4\pi}"),
+        (r"2\left(x+1\right)", "2x+2", "2x+1"),
+        (r"\mathbf{v}", "v", r"\vec{w}"),
+        ("x²+x³", "x^2(1+x)", "x^5"),
+        (r"\sqrt{x}\sqrt{y}", r"\sqrt{y}\sqrt{x}", r"\sqrt{x+y}"),
+        (r"\frac{\partial}{2}", r"\frac{\partial}{2}", "2"),
     ]);
 }
 
@@ -179,6 +188,13 @@ fn equations_and_inequalities() {
         (r"x \neq 0", r"0 \ne x", "x = 0"),
         ("x^2+y^2=1", "1 - y^2 = x^2", "x^2 - y^2 = 1"),
         (r"x = \pm 2", "x = 2 or x = -2", "x = 2"),
+        ("f'(x) = 2x", "2x", "x^2"),
+        ("f'(x) = 2x", "f'(x)=x+x", "f(x) = 2x"),
+        ("a_n = 2n+1", "1+2n", "2n-1"),
+        (r"x \in \{1, 2\}", r"\{2,1\}", r"\{2\}"),
+        (r"(-\infty,-2)\cup(2,\infty)", r"(2, \infty) \cup (-\infty, -2)", r"(-\infty,2)\cup(2,\infty)"),
+        ("y - 3 = 2(x - 1)", "y = 2x + 1", "y = 2x - 1"),
+        (r"\frac{x}{2} + \frac{y}{3} = 1", "3x + 2y = 6", "3x - 2y = 6"),
         ("x = 1, y = 2", "y = 2, x = 1", "x = 1, y = 3"),
     ]);
 }
@@ -186,6 +202,12 @@ fn equations_and_inequalities() {
 #[test]
 fn words_and_units() {
     hold(&[
+        ("B", r"\text{(B)}", r"\text{(C)}"),
+        ("(D)", r"\textbf{D}", r"\textbf{(B)}"),
+        ("No solution", r"\text{no solution}", "2"),
+        ("10:30", "10:30", "10:31"),
+        (r"90^{\circ}", "90 degrees", "60^{\\circ}"),
+        (r"\frac{1}{2}\text{ hours}", "0.5", "30"),
         ("Paris", "paris.", "Rome"),
         (r"\text{even}", "even", "odd"),
         (r"5\text{ cm}", "5", "6 cm"),
@@ -291,6 +313,92 @@ fn hostile_answers_are_not_equal_and_cost_little() {
     assert!(equal("2^{1000}", "4^{500}").equal && !equal("2^{1000}", "2^{1000}+1").equal);
     assert!(equal("(x+y)^{20}", "(y+x)^{20}").equal && !equal("(x+y)^{20}", "(x+y)^{21}").equal);
     assert_eq!(equal("10**30000000", "42").rule, Rule::Undecided);
+}
+
+/// What is true of positive numbers alone is not taken for true, whatever points are drawn.
+#[test]
+fn signs_count() {
+    for seed in 0..40 {
+        let equal = |said: &str, wanted: &str| verify(said, wanted, Settings { seed, ..PLAIN }).equal;
+        for (said, right, wrong) in [
+            (r"\frac{|x|}{x} x", "|x|", "x"),
+            (r"\sqrt{x^2}", "|x|", "x"),
+            (r"\sqrt{x^2y^2}", "|xy|", "xy"),
+            (r"\sqrt{x^2}", r"\sqrt[4]{x^4}", "-x"),
+        ] {
+            assert!(equal(said, right) && !equal(said, wrong), "{said} with the seed {seed}");
+        }
+        // Where one side has no value there is nothing to compare.
+        assert!(equal(r"\ln x^2", r"2\ln x") && !equal(r"\ln x^2", r"3\ln x"));
+    }
+}
+
+/// Whatever is written, it is answered, and the same in both directions.
+#[test]
+fn any_pieces_are_answered() {
+    let pieces = [
+        "1",
+        "2",
+        "42",
+        "x",
+        "y",
+        "pi",
+        "+",
+        "-",
+        "*",
+        "/",
+        "^",
+        "_",
+        "(",
+        ")",
+        "{",
+        "}",
+        "[",
+        "]",
+        "|",
+        ",",
+        "=",
+        "<",
+        "!",
+        "%",
+        " ",
+        ".",
+        "\\frac",
+        "\\sqrt",
+        "\\sin",
+        "\\ln",
+        "\\log",
+        "\\pm",
+        "\\{",
+        "\\}",
+        "\\cup",
+        "\\infty",
+        "\\circ",
+        "\\begin{pmatrix}",
+        "\\end{pmatrix}",
+        "\\\\",
+        "&",
+        "\\text{",
+        "cm",
+        "or",
+        "é",
+        "\\left",
+        "\\right",
+        "e",
+        "i",
+        "'",
+    ];
+    let mut rng = gymkhana_sdk::Rng::new(6);
+    let mut draw = || (0..rng.below(14)).map(|_| *rng.pick(&pieces)).collect::<String>();
+    let mut read = 0;
+    for _ in 0..20_000 {
+        let (one, other) = (draw(), draw());
+        let (verdict, turned) = (equal(&one, &other), equal(&other, &one));
+        assert_eq!(verdict.equal, turned.equal, "{one} and {other}");
+        let _ = find::find(&one, "auto");
+        read += u32::from(verdict.parsed);
+    }
+    assert!(read > 500, "only {read} were mathematics");
 }
 
 fn say(words: &str) -> Turn {
