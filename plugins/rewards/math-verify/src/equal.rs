@@ -10,12 +10,14 @@ use crate::lexer::LONGEST;
 use crate::normal::{Fraction, normal};
 use crate::numeric;
 use crate::parser::{read, turned};
-use crate::polynomial::{Generator, Polynomial, Ring};
+use crate::polynomial::{Generator, Polynomial, Ring, Work};
 use crate::tree::{Expr, Relation, Shape, Trouble};
 
-/// How much work a comparison may be: some hundredths of a second at most. The textbook identities of the tests need less
-/// than a tenth of it, polynomials of degree 20 more.
-const WORK: u64 = 60_000;
+/// How much work exact algebra may be: some hundredths of a second at most. The textbook identities of the tests need less
+/// than a sixth of it.
+const ALGEBRA: u64 = 40_000;
+/// How much work values at points may be, after algebra has given up.
+const VALUES: u64 = 20_000;
 
 /// What decided, the weakest of what was needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +96,7 @@ pub fn verify(said: &str, wanted: &str, settings: Settings) -> Verdict {
             if settings.units && left.units != right.units {
                 return verdict(false, Rule::Text);
             }
-            let mut judge = Judge { ring: Ring::new(WORK), settings, rule: Rule::Exact };
+            let mut judge = Judge { ring: Ring::new(ALGEBRA), values: Work(VALUES), settings, rule: Rule::Exact };
             match judge.same(&left.shape, &right.shape) {
                 Ok(equal) => verdict(equal, judge.rule),
                 Err(_) => verdict(false, Rule::Undecided),
@@ -133,6 +135,7 @@ fn without_spaces(text: &str) -> String {
 
 struct Judge {
     ring: Ring,
+    values: Work,
     settings: Settings,
     rule: Rule,
 }
@@ -225,7 +228,7 @@ impl Judge {
             // What is too large for exact algebra may still have values.
             Ok(None) | Err(Trouble::TooLarge) => {
                 self.by(Rule::Numeric);
-                if numeric::equal(said, wanted, self.settings.seed, &mut self.ring)? {
+                if numeric::equal(said, wanted, self.settings.seed, &mut self.values)? {
                     return Ok(true);
                 }
             }
@@ -257,7 +260,7 @@ impl Judge {
         if !names.is_empty() {
             return Ok(false);
         }
-        let (said, wanted) = (numeric::constant(said, &mut self.ring)?, numeric::constant(wanted, &mut self.ring)?);
+        let (said, wanted) = (numeric::constant(said, &mut self.values)?, numeric::constant(wanted, &mut self.values)?);
         let most = wanted.abs().multiply(&Fixed::of(&tolerance)?)?;
         let near = said.subtract(&wanted)?.abs() <= most;
         if near {

@@ -9,7 +9,7 @@ use num_rational::BigRational;
 use num_traits::{One, Signed, ToPrimitive};
 
 use crate::fixed::{Fixed, pi};
-use crate::polynomial::Ring;
+use crate::polynomial::Work;
 use crate::tree::{Expr, Function, Trouble};
 
 /// Points at which both must have a value.
@@ -25,7 +25,7 @@ const SMALLEST: u64 = 90;
 ///
 /// # Errors
 /// If there are too few such points, or values there are too large or too small to tell.
-pub fn equal(one: &Expr, other: &Expr, seed: u64, ring: &mut Ring) -> Result<bool, Trouble> {
+pub fn equal(one: &Expr, other: &Expr, seed: u64, work: &mut Work) -> Result<bool, Trouble> {
     let mut names = Vec::new();
     one.variables(&mut names);
     other.variables(&mut names);
@@ -38,7 +38,7 @@ pub fn equal(one: &Expr, other: &Expr, seed: u64, ring: &mut Ring) -> Result<boo
         for (name, negative) in names.iter().zip(signs(place, names.len(), &mut rng)) {
             point.push((name.clone(), coordinate(negative, &mut rng)?));
         }
-        let values = value(one, &point, ring).and_then(|left| Ok((left, value(other, &point, ring)?)));
+        let values = value(one, &point, work).and_then(|left| Ok((left, value(other, &point, work)?)));
         match values {
             Ok((left, right)) => {
                 if !near(&left, &right)? {
@@ -56,8 +56,8 @@ pub fn equal(one: &Expr, other: &Expr, seed: u64, ring: &mut Ring) -> Result<boo
 }
 
 /// The value of an expression without variables.
-pub fn constant(expr: &Expr, ring: &mut Ring) -> Result<Fixed, Trouble> {
-    value(expr, &[], ring)
+pub fn constant(expr: &Expr, work: &mut Work) -> Result<Fixed, Trouble> {
+    value(expr, &[], work)
 }
 
 /// Which coordinates of a point are negative. Every other point is positive, since much has values only there; of those
@@ -91,8 +91,8 @@ fn near(left: &Fixed, right: &Fixed) -> Result<bool, Trouble> {
     Ok(difference < bound)
 }
 
-fn value(expr: &Expr, point: &[(String, Fixed)], ring: &mut Ring) -> Result<Fixed, Trouble> {
-    ring.spend(4)?;
+fn value(expr: &Expr, point: &[(String, Fixed)], work: &mut Work) -> Result<Fixed, Trouble> {
+    work.spend(4)?;
     match expr {
         Expr::Number(number) => Fixed::of(number),
         Expr::Symbol(name) => match name.as_str() {
@@ -103,46 +103,46 @@ fn value(expr: &Expr, point: &[(String, Fixed)], ring: &mut Ring) -> Result<Fixe
             }
         },
         Expr::Infinity => Err(Trouble::Undefined),
-        Expr::Negative(one) => Ok(value(one, point, ring)?.negative()),
-        Expr::Sum(all) => all.iter().try_fold(Fixed::integer(0), |sum, one| sum.add(&value(one, point, ring)?)),
+        Expr::Negative(one) => Ok(value(one, point, work)?.negative()),
+        Expr::Sum(all) => all.iter().try_fold(Fixed::integer(0), |sum, one| sum.add(&value(one, point, work)?)),
         Expr::Product(all) => {
-            all.iter().try_fold(Fixed::integer(1), |product, one| product.multiply(&value(one, point, ring)?))
+            all.iter().try_fold(Fixed::integer(1), |product, one| product.multiply(&value(one, point, work)?))
         }
-        Expr::Quotient(above, below) => value(above, point, ring)?.divide(&value(below, point, ring)?),
-        Expr::Power(base, exponent) => power(base, exponent, point, ring),
+        Expr::Quotient(above, below) => value(above, point, work)?.divide(&value(below, point, work)?),
+        Expr::Power(base, exponent) => power(base, exponent, point, work),
         Expr::Root(inside, degree) => {
-            let inside = value(inside, point, ring)?;
-            root(&inside, *degree, ring)
+            let inside = value(inside, point, work)?;
+            root(&inside, *degree, work)
         }
         Expr::Apply(function, argument) => {
-            let argument = value(argument, point, ring)?;
-            ring.spend(200)?;
+            let argument = value(argument, point, work)?;
+            work.spend(200)?;
             apply(*function, &argument)
         }
     }
 }
 
-fn power(base: &Expr, exponent: &Expr, point: &[(String, Fixed)], ring: &mut Ring) -> Result<Fixed, Trouble> {
-    let (base, exponent) = (value(base, point, ring)?, value(exponent, point, ring)?);
+fn power(base: &Expr, exponent: &Expr, point: &[(String, Fixed)], work: &mut Work) -> Result<Fixed, Trouble> {
+    let (base, exponent) = (value(base, point, work)?, value(exponent, point, work)?);
     if let Some(whole) = exponent.whole() {
-        ring.spend(20)?;
+        work.spend(20)?;
         return base.power(&whole);
     }
     if base.is_negative() {
         return Err(Trouble::Undefined);
     }
-    ring.spend(400)?;
+    work.spend(400)?;
     exponent.multiply(&base.ln()?)?.exp()
 }
 
-fn root(inside: &Fixed, degree: u32, ring: &mut Ring) -> Result<Fixed, Trouble> {
+fn root(inside: &Fixed, degree: u32, work: &mut Work) -> Result<Fixed, Trouble> {
     if degree == 2 {
         return inside.sqrt();
     }
     if inside.is_negative() && degree.is_multiple_of(2) {
         return Err(Trouble::Undefined);
     }
-    ring.spend(400)?;
+    work.spend(400)?;
     let size = inside.abs();
     let root = size.ln()?.divide(&Fixed::integer(degree.into()))?.exp()?;
     Ok(if inside.is_negative() { root.negative() } else { root })

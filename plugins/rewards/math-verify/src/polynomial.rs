@@ -90,23 +90,34 @@ impl Polynomial {
     }
 }
 
+/// How much work is left; a unit is some tenths of a microsecond at most.
+#[derive(Debug)]
+pub struct Work(pub u64);
+
+impl Work {
+    /// Takes a part of it.
+    pub fn spend(&mut self, work: u64) -> Result<(), Trouble> {
+        self.0 = self.0.checked_sub(work).ok_or(Trouble::TooLarge)?;
+        Ok(())
+    }
+}
+
 /// The generators of a comparison, and how much work is left for it.
 #[derive(Debug)]
 pub struct Ring {
     generators: Vec<Generator>,
-    work: u64,
+    work: Work,
 }
 
 impl Ring {
-    /// A ring that may do so much work; a unit is some tenths of a microsecond at most.
+    /// A ring that may do so much work.
     pub fn new(work: u64) -> Self {
-        Self { generators: Vec::new(), work }
+        Self { generators: Vec::new(), work: Work(work) }
     }
 
     /// Takes a part of the work that is left.
     pub fn spend(&mut self, work: u64) -> Result<(), Trouble> {
-        self.work = self.work.checked_sub(work).ok_or(Trouble::TooLarge)?;
-        Ok(())
+        self.work.spend(work)
     }
 
     /// What a generator is.

@@ -233,6 +233,9 @@ fn the_rule_that_decided_is_told() {
         (r"e+\pi", "5.859874482", Rule::Numeric),
         ("Paris", "Rome", Rule::Text),
         ("1/0", "7", Rule::Undecided),
+        // Too many terms for algebra, and still a value at each point.
+        ("(a+b+c+d+f)^{20}", "(f+d+c+b+a)^{20}", Rule::Numeric),
+        ("(a+b+c+d+f)^{20}", "(f+d+c+b-a)^{20}", Rule::Numeric),
     ] {
         assert_eq!(equal(said, wanted).rule, rule, "{said} {wanted}");
     }
