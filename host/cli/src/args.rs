@@ -8,6 +8,7 @@ use gymkhana_episode::EpisodeId;
 use gymkhana_rollout::Sampling;
 
 use crate::error::{CliError, CliResult};
+use crate::plugin::PluginCommand;
 
 /// Trains language-model agents by reinforcement learning inside WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -31,7 +32,7 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Print a run, or one of its episodes as a person wants to read it
     Show(ShowArgs),
-    /// Plugin files
+    /// Write, build, check, play and measure plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
 }
@@ -186,19 +187,6 @@ pub struct ShowArgs {
     /// Print this episode, such as `1.train.12.3.5.0`
     #[arg(long, value_name = "ID")]
     pub episode: Option<EpisodeId>,
-}
-
-/// `host plugin`.
-#[derive(Debug, Subcommand)]
-pub enum PluginCommand {
-    /// Print what a plugin file says of itself, without running it
-    Inspect {
-        /// The `.wasm` file
-        file: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
 }
 
 /// An address to listen on.

@@ -1,14 +1,14 @@
-//! The host: runs, generates, evaluates, replays, shows and inspects.
+//! The host: runs, generates, evaluates, replays, shows, and serves those who write plugins.
 
 mod args;
 mod assembly;
 mod error;
 mod generate;
 mod harmless;
-mod inspect;
 mod metrics;
 mod models;
 mod options;
+mod plugin;
 mod plugins;
 mod printer;
 mod replay;
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Cli, Command, PluginCommand};
+use crate::args::{Cli, Command};
 use crate::error::CliResult;
 use crate::printer::Printer;
 
@@ -45,6 +45,6 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<()> {
         Command::Eval(args) => run::eval(&args, printer),
         Command::Replay(args) => replay::replay(&args, printer),
         Command::Show(args) => show::show(&args, printer),
-        Command::Plugin(PluginCommand::Inspect { file, json }) => inspect::inspect(&file, json, printer),
+        Command::Plugin(command) => plugin::run(&command, printer),
     }
 }
