@@ -100,6 +100,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn new_plugins_are_built_as_ours_are() {
+        let ours = fs::read_to_string(Path::new(CHECKOUT).join("rust-toolchain.toml")).expect("a pinned toolchain");
+        let channel = |text: &str| text.lines().find(|line| line.starts_with("channel")).map(str::to_owned);
+        let pinned: Vec<_> = TEMPLATES.iter().filter(|file| file.path == "rust-toolchain.toml").collect();
+        assert_eq!(pinned.len(), 3);
+        assert!(channel(&ours).is_some() && pinned.iter().all(|file| channel(file.text) == channel(&ours)));
+    }
+
+    #[test]
     fn every_kind_has_a_template_that_names_what_it_should() {
         let templates: BTreeSet<&str> = TEMPLATES.iter().map(|file| file.template).collect();
         for kind in ["environment", "tool", "reward"] {

@@ -55,7 +55,7 @@ async fn restore(bench: &Bench, saved: &Saved, path: &Path, turn: usize) -> Resu
     copy.during(format!("its own snapshot in front of step {turn} of {} could not be restored", path.place()))
 }
 
-/// Gives bytes that are no snapshot, and halves of one that is.
+/// Gives bytes that are no snapshot, and beginnings and spoilt copies of one that is.
 pub(crate) async fn check_bad(bench: &Bench) -> Finding {
     let Some(beginning) = saveable(bench).into_iter().next() else { return skipped("it offers no snapshots") };
     let seed = bench.seed("bad-snapshots");
@@ -66,6 +66,12 @@ pub(crate) async fn check_bad(bench: &Bench) -> Finding {
     seed.stream().fill(&mut noise);
     let mut bad = vec![noise, vec![0xff; 64], good.iter().chain(b"and more").copied().collect()];
     bad.extend((0..good.len().min(64)).map(|cut| good[..cut].to_vec()));
+    // Another state, or none; whichever, `restore` must see it.
+    bad.extend((0..good.len().min(256)).map(|place| {
+        let mut flipped = good.clone();
+        flipped[place] ^= 0xff;
+        flipped
+    }));
     let mut refused = 0;
     for bytes in &bad {
         let mut saved = saved.clone();

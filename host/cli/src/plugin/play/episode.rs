@@ -1,6 +1,6 @@
 //! An environment's episode, played by hand.
 
-use gymkhana_episode::{Call, Function, NamedValue, Part, Seed, TaskRef, text_of};
+use gymkhana_episode::{Call, Content, Function, NamedValue, Part, Seed, TaskRef, text_of};
 use gymkhana_sandbox::{Advice, CallError, Deed, EnvironmentEpisode, Optional, Picture, Plugin, Snapshot, Stepped};
 
 use super::{Lines, Typed};
@@ -14,6 +14,7 @@ struct Before {
     snapshot: Snapshot,
     seat: u32,
     totals: Vec<f64>,
+    shown: Vec<(u32, Content)>,
 }
 
 struct Table<'a> {
@@ -25,6 +26,8 @@ struct Table<'a> {
     /// The seat that the person plays; none plays all.
     own: Option<u32>,
     totals: Vec<f64>,
+    /// What was shown last.
+    shown: Vec<(u32, Content)>,
     before: Vec<Before>,
     seed: Seed,
     calls: u64,
@@ -91,6 +94,7 @@ impl<'a> Table<'a> {
             seat: started.seat,
             own: args.seat,
             totals,
+            shown: opening.observations,
             before: vec![],
             seed,
             calls: 0,
@@ -98,7 +102,7 @@ impl<'a> Table<'a> {
             lines,
         };
         lines.show(format!("task {task}"));
-        table.show(&opening.observations);
+        table.show();
         Ok(table)
     }
 
@@ -107,8 +111,8 @@ impl<'a> Table<'a> {
     }
 
     /// Shows what the person may see.
-    fn show(&self, observations: &[(u32, Vec<Part>)]) {
-        for (seat, content) in observations.iter().filter(|(seat, _)| self.own.is_none_or(|own| own == *seat)) {
+    fn show(&self) {
+        for (seat, content) in self.shown.iter().filter(|(seat, _)| self.own.is_none_or(|own| own == *seat)) {
             let to = if self.seats.len() > 1 { format!("to {}: ", self.name(*seat)) } else { String::new() };
             self.lines.show(format!("{to}{}", text_of(content)));
         }
@@ -202,7 +206,12 @@ impl<'a> Table<'a> {
             return;
         }
         if let Ok(snapshot) = self.episode.snapshot().await {
-            self.before.push(Before { snapshot, seat: self.seat, totals: self.totals.clone() });
+            self.before.push(Before {
+                snapshot,
+                seat: self.seat,
+                totals: self.totals.clone(),
+                shown: self.shown.clone(),
+            });
         }
     }
 
@@ -213,8 +222,9 @@ impl<'a> Table<'a> {
                 continue;
             }
             self.episode = EnvironmentEpisode::restore(self.plugin, &before.snapshot, self.seed).await.users()?;
-            (self.seat, self.totals, self.over) = (before.seat, before.totals, false);
+            (self.seat, self.totals, self.shown, self.over) = (before.seat, before.totals, before.shown, false);
             self.lines.show("the last turn is taken back");
+            self.show();
             return Ok(());
         }
         self.lines.show("there is nothing to take back");
@@ -229,7 +239,8 @@ impl<'a> Table<'a> {
                 return self.refused(error);
             }
         };
-        self.show(&stepped.observations);
+        self.shown = stepped.observations;
+        self.show();
         for (seat, reward) in &stepped.rewards {
             if let Some(total) = self.totals.get_mut(*seat as usize) {
                 *total += reward;
@@ -246,7 +257,7 @@ impl<'a> Table<'a> {
             self.lines.show(format!("{} earned {total} in all", self.name(seat as u32)));
         }
         for extra in &stepped.extras {
-            self.lines.show(format!("{} = {:?}", extra.name, extra.value));
+            self.lines.show_fact(extra);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ mod session;
 
 use std::io::{BufRead, IsTerminal, stdin};
 
-use gymkhana_episode::{Function, Seed};
+use gymkhana_episode::{Function, NamedValue, Seed, Value};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{CallError, SandboxConfig};
 
@@ -110,6 +110,19 @@ impl Lines<'_> {
         if !any {
             self.show("there are no functions to call");
         }
+    }
+
+    fn show_fact(&self, fact: &NamedValue) {
+        let value = match &fact.value {
+            Value::Flag(flag) => flag.to_string(),
+            Value::Integer(integer) => integer.to_string(),
+            Value::Number(number) => number.to_string(),
+            Value::Text(text) | Value::Other(text) => text.clone(),
+            Value::Bytes(bytes) => format!("{} bytes", bytes.len()),
+        };
+        // A text of several lines begins on its own.
+        let gap = if value.contains('\n') { "\n" } else { " " };
+        self.show(format!("{} ={gap}{value}", fact.name));
     }
 
     fn show_refusal(&self, error: &CallError) {

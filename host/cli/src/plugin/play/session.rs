@@ -63,7 +63,7 @@ pub(super) async fn play(
     }
     if plugin.offers(Optional::FinalView) {
         for field in session.final_view().await.users()? {
-            lines.show(format!("{} = {:?}", field.name, field.value));
+            lines.show_fact(&field);
         }
     }
     Ok(())
