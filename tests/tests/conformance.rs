@@ -8,7 +8,7 @@ use gymkhana_conformance::{Settings, all_checks, check_plugin, limits};
 use gymkhana_episode::{NamedValue, Value};
 use gymkhana_registry::{Outcome, Report};
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
-use gymkhana_tests::component;
+use gymkhana_tests::{component, root};
 
 /// A bench that is narrow enough for a misdeed to be small.
 fn narrow() -> Settings {
@@ -166,6 +166,37 @@ fn forgeries() -> [(&'static str, Vec<u8>); 5] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whatever_a_plugin_does_ends_in_a_report() {
+    let settings = Settings { steps: 20, ..narrow() };
+    let sandbox = sandbox(&settings);
+    for name in
+        ["guest-hostile-tool", "guest-hostile-environment", "guest-start-loop", "guest-editing-tool", "guest-experts"]
+    {
+        let report = check(&sandbox, name, &read(name), settings.clone()).await;
+        assert_eq!(report.checks.len(), all_checks().len(), "{name}");
+    }
+    let misdeeds = [
+        "trap-start",
+        "loop-start",
+        "no-observation",
+        "malformed-functions",
+        "nan-reward",
+        "huge-observation",
+        "bad-seat",
+        "nan-extra",
+        "memory-step",
+        "loop-privileged",
+        "trap-snapshot",
+    ];
+    for misdeed in misdeeds {
+        let name = "guest-hostile-environment";
+        let settings = Settings { options: text("behaviour", misdeed), ..settings.clone() };
+        let report = check(&sandbox, name, &read(name), settings).await;
+        assert!(!failed(&report).is_empty(), "{misdeed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_checked_is_skipped_until_it_is_given() {
     let settings = narrow();
     let sandbox = sandbox(&settings);
@@ -213,7 +244,7 @@ async fn a_reward_beside_an_environment_says_whether_its_oracle_succeeds() {
     let scored = check(&sandbox, "answer-match", &read("answer-match"), beside).await;
     assert_eq!(failed(&scored), BTreeSet::new());
     let scores = scored.checks.iter().find(|check| check.name == "scores").map(|check| format!("{:?}", check.outcome));
-    assert!(scores.as_deref().is_some_and(|seen| seen.contains("80 groups were scored")), "{scores:?}");
+    assert!(scores.as_deref().is_some_and(|seen| seen.contains("112 groups were scored")), "{scores:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,4 +263,12 @@ async fn a_report_is_the_same_for_the_same_seed_but_for_times() {
     assert_ne!(first.seed, other.seed);
     let json = serde_json::to_string(&first).expect("JSON");
     assert_eq!(serde_json::from_str::<Report>(&json).expect("a report"), first);
+}
+
+#[test]
+fn the_documentation_explains_every_check() {
+    let page = fs::read_to_string(root().join("docs/plugins.md")).expect("the page for authors");
+    let sections: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let checks: Vec<&str> = all_checks().iter().map(|check| check.name).collect();
+    assert_eq!(sections, checks);
 }

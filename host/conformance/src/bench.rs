@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gymkhana_episode::{FailureKind, NamedValue, Seed, TaskRef};
+use gymkhana_episode::{Cost, FailureKind, NamedValue, Seed, TaskRef};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{EnvironmentEpisode, Plugin, SplitInfo, ToolSession};
 
@@ -15,9 +15,7 @@ use crate::world::MadeUp;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Used {
     pub(crate) call: &'static str,
-    pub(crate) fuel: u64,
-    pub(crate) memory: u64,
-    pub(crate) running_us: f64,
+    pub(crate) cost: Cost,
 }
 
 /// What the checks share.
@@ -125,7 +123,7 @@ impl Bench {
 
     /// Notes what the last call of a stage used.
     pub(crate) fn count(&self, stage: &Stage, call: &'static str) {
-        self.use_up(Used { call, fuel: stage.fuel, memory: stage.memory, running_us: stage.running_us });
+        self.use_up(Used { call, cost: stage.cost });
     }
 
     /// Notes what a call used.

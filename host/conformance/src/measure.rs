@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use gymkhana_episode::Cost;
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{Plugin, Scorer};
 
@@ -10,7 +11,7 @@ use crate::bench::Bench;
 use crate::finding::{During, Stop};
 use crate::stage::{Beginning, Stage};
 use crate::suite::SuiteError;
-use crate::tale::made_up;
+use crate::tale::equal_episodes;
 use crate::{Settings, Tale};
 
 /// How long one kind of call took, each time.
@@ -31,9 +32,9 @@ impl Measured {
         Self { call: call.into(), times_us: vec![], memory_bytes: 0, snapshot_bytes: None }
     }
 
-    fn note(&mut self, since: Instant, memory: u64) {
+    fn note(&mut self, since: Instant, cost: Cost) {
         self.times_us.push(since.elapsed().as_secs_f64() * 1e6);
-        self.memory_bytes = self.memory_bytes.max(memory);
+        self.memory_bytes = self.memory_bytes.max(cost.memory_bytes.unwrap_or(0));
     }
 
     /// The time that so large a share of calls did not exceed: 0.5 for the median.
@@ -89,21 +90,21 @@ async fn stages(
         let seed = bench.seed("measure").child(number);
         let since = Instant::now();
         let (fresh, _) = Stage::begin(&bench.plugin, beginning, &bench.options, seed).await.during(start)?;
-        starts.note(since, fresh.memory);
+        starts.note(since, fresh.cost);
         let mut on = stage.take().filter(|stage| !stage.over).unwrap_or(fresh);
         let picked = picker.next(&bench.plugin, &mut on).await.during("the oracle's advice")?;
         let since = Instant::now();
         on.act(&picked).await.during(format!("{picked}"))?;
-        acts.note(since, on.memory);
+        acts.note(since, on.cost);
         if saves && !on.over {
             let since = Instant::now();
             let saved = on.save().await.during("snapshot")?;
-            snapshots.note(since, on.memory);
+            snapshots.note(since, on.cost);
             snapshots.snapshot_bytes = snapshots.snapshot_bytes.max(Some(saved.snapshot.bytes.len()));
             restores.snapshot_bytes = snapshots.snapshot_bytes;
             let since = Instant::now();
             let copy = Stage::restore(&bench.plugin, &saved, beginning, seed).await.during("restore")?;
-            restores.note(since, copy.memory);
+            restores.note(since, copy.cost);
         }
         stage = Some(on);
     }
@@ -115,7 +116,7 @@ async fn stages(
 
 /// A group of eight equal episodes, each time in a fresh instance.
 async fn scorings(bench: &Bench, times: u32) -> Result<Measured, Stop> {
-    let made = made_up().pop().map(|(_, group)| group).unwrap_or_default();
+    let made = equal_episodes();
     let group: Vec<_> = made.iter().map(Tale::trajectory).collect();
     let mut scorings = Measured::of("reward score");
     for number in 0..times {
@@ -123,7 +124,7 @@ async fn scorings(bench: &Bench, times: u32) -> Result<Measured, Stop> {
         let mut scorer = Scorer::open(&bench.plugin, bench.seed(number)).await.during("the start of a scoring")?;
         let scores = scorer.score(&group, &bench.options, 0).await;
         scores.during("a group of eight made-up episodes")?;
-        scorings.note(since, scorer.cost().memory_bytes.unwrap_or(0));
+        scorings.note(since, scorer.cost());
     }
     scorings.times_us.sort_by(f64::total_cmp);
     Ok(scorings)

@@ -1,14 +1,20 @@
 //! Plays an episode to its end with tools beside it, by the oracle or by a fool, and keeps what a reward sees of it.
 
-use gymkhana_episode::{Call, Ending, Function, NamedValue, Part, SeatRewards, Seed, Stream, TaskRef, Turn, text_of};
+use gymkhana_episode::{
+    Call, Ending, FailureKind, Function, NamedValue, Part, SeatRewards, Seed, Stream, TaskRef, Turn, text_of,
+};
 use gymkhana_sandbox::{Advice, Deed, EnvironmentEpisode, Optional, Plugin, Stepped, ToolSession};
 
 use crate::Tale;
 use crate::examples::Examples;
-use crate::finding::{During, Stop};
+use crate::finding::{During, Stop, stop};
 
 /// Turns after which an episode is left.
 const MOST_TURNS: u32 = 300;
+
+/// What to change about an oracle that cannot go on.
+const ORACLES_TOOL: &str = "have it get on with the functions that it is told of, or give the tool that it needs with --with \
+                            TOOL.wasm";
 
 /// Who plays.
 #[derive(Debug)]
@@ -107,7 +113,28 @@ impl<'a> Game<'a> {
             self.tools.iter().flat_map(|tool| &tool.functions).map(|function| function.name.clone()).collect();
         let results = std::mem::take(&mut self.results[self.seat as usize]);
         let advice = self.episode.advise(&names, &results).await;
-        advice.during(format!("the oracle's advice after {} turns of {}", self.tale.turns.len(), self.place))
+        let place = format!("after {} turns of {}", self.tale.turns.len(), self.place);
+        let advice = match advice {
+            Err(error) if error.kind == FailureKind::Refused => {
+                return Err(stop(format!("the oracle gave up {place}: {}", error.message), ORACLES_TOOL));
+            }
+            advice => advice.during(format!("the oracle's advice {place}"))?,
+        };
+        let own = self.own.iter().filter(|(seat, _)| *seat == self.seat).flat_map(|(_, functions)| functions);
+        let known: Vec<&str> =
+            names.iter().map(String::as_str).chain(own.map(|function| function.name.as_str())).collect();
+        match &advice {
+            Advice::Calls(calls) => match calls.iter().find(|call| !known.contains(&call.name.as_str())) {
+                Some(call) => {
+                    Err(stop(format!("the oracle calls `{}`, which nobody offers, {place}", call.name), ORACLES_TOOL))
+                }
+                None if calls.is_empty() => {
+                    Err(stop(format!("the oracle does nothing {place}"), "have it say or call something"))
+                }
+                None => Ok(advice),
+            },
+            Advice::Message(_) => Ok(advice),
+        }
     }
 
     fn fooled(&self, stream: &mut Stream) -> Advice {

@@ -1,6 +1,6 @@
 //! An episode or a session, driven alike: what can be acted on, copied and looked at.
 
-use gymkhana_episode::{Call, Function, NamedValue, Part, Seed, TaskRef, text_of};
+use gymkhana_episode::{Call, Cost, Function, NamedValue, Part, Seed, TaskRef, text_of};
 use gymkhana_sandbox::{
     Advice, CallError, Deed, EnvironmentEpisode, Optional, Plugin, Snapshot, Started, Stepped, ToolSession,
 };
@@ -42,12 +42,10 @@ pub(crate) struct Stage {
     pub(crate) over: bool,
     /// What was shown last, as text.
     pub(crate) shown: String,
-    /// Whether it was just asked for the first time: a start pays for its instance.
-    pub(crate) fuel: u64,
-    /// Bytes of memory that the instance holds.
-    pub(crate) memory: u64,
-    /// Time of the last call in microseconds.
-    pub(crate) running_us: f64,
+    /// The last call of a session was answered as failed.
+    pub(crate) failed: bool,
+    /// What the last call used.
+    pub(crate) cost: Cost,
 }
 
 /// A stage to go back to.
@@ -84,7 +82,7 @@ impl Stage {
                 (Live::Session(session), vec![(0, functions)], 0, String::new(), said)
             }
         };
-        let mut stage = Self { live, functions, seat, over: false, shown, fuel: 0, memory: 0, running_us: 0.0 };
+        let mut stage = Self { live, functions, seat, over: false, shown, failed: false, cost: Cost::default() };
         stage.count();
         Ok((stage, said))
     }
@@ -116,7 +114,7 @@ impl Stage {
             }
             (Live::Session(session), Act::Call(call)) => {
                 let answer = session.call(call).await?;
-                self.shown = text_of(&answer.content);
+                (self.shown, self.failed) = (text_of(&answer.content), answer.failed);
                 format!("{answer:?}")
             }
             (Live::Session(_), Act::Say(_) | Act::Other(_)) => String::new(),
@@ -140,13 +138,10 @@ impl Stage {
     }
 
     fn count(&mut self) {
-        let cost = match &self.live {
+        self.cost = match &self.live {
             Live::Episode(episode) => episode.cost(),
             Live::Session(session) => session.cost(),
         };
-        self.fuel = cost.fuel.unwrap_or(0);
-        self.memory = cost.memory_bytes.unwrap_or(0);
-        self.running_us = cost.running_us;
     }
 
     /// The expert's advice as an act, if there is an expert and the environment can do what it says by itself.
@@ -188,7 +183,7 @@ impl Stage {
             Beginning::Session(_) => Live::Session(ToolSession::restore(plugin, &saved.snapshot, seed).await?),
         };
         let Saved { functions, seat, over, shown, .. } = saved.clone();
-        let mut stage = Self { live, functions, seat, over, shown, fuel: 0, memory: 0, running_us: 0.0 };
+        let mut stage = Self { live, functions, seat, over, shown, failed: false, cost: Cost::default() };
         stage.count();
         Ok(stage)
     }

@@ -1,7 +1,7 @@
 //! Finished episodes for rewards to score: recorded, played or made up.
 
 use gymkhana_episode::{
-    Call, Content, Ending, EpisodeRecord, Media, NamedValue, Part, SeatRewards, TaskRef, Turn, Value,
+    Call, Content, Ending, EpisodeRecord, Media, NamedValue, Part, SeatRewards, Seed, Stream, TaskRef, Turn, Value,
 };
 use gymkhana_sandbox::Trajectory;
 
@@ -66,8 +66,11 @@ impl Tale {
     }
 }
 
+/// Random groups among those that nobody played.
+const RANDOM_GROUPS: u64 = 16;
+
 /// Groups of episodes that nobody played, of many shapes, each with a name.
-pub(crate) fn made_up() -> Vec<(String, Vec<Tale>)> {
+pub(crate) fn made_up(seed: Seed) -> Vec<(String, Vec<Tale>)> {
     let mut groups: Vec<(String, Vec<Tale>)> = vec![("an empty group".to_owned(), vec![])];
     for (name, tale) in shapes() {
         groups.push((format!("an episode with {name}"), vec![tale]));
@@ -85,9 +88,39 @@ pub(crate) fn made_up() -> Vec<(String, Vec<Tale>)> {
         groups.push((format!("an episode that ended as {ending:?}"), vec![tale]));
     }
     groups.push(("a group of all shapes".to_owned(), shapes().into_iter().map(|(_, tale)| tale).collect()));
-    let same = Tale::made(vec![shows(0, "What is 6 times 7?"), says(0, "42")]);
-    groups.push(("a group of eight equal episodes".to_owned(), vec![same; 8]));
+    groups.push(("a group of eight equal episodes".to_owned(), equal_episodes()));
+    for number in 0..RANDOM_GROUPS {
+        let mut stream = seed.child(number).stream();
+        let group = (0..1 + stream.below(6)).map(|_| random(&mut stream)).collect();
+        groups.push((format!("the random group {number}"), group));
+    }
     groups
+}
+
+/// Eight times the same episode.
+pub(crate) fn equal_episodes() -> Vec<Tale> {
+    vec![Tale::made(vec![shows(0, "What is 6 times 7?"), says(0, "42")]); 8]
+}
+
+/// Turns in any order, as no environment would make them.
+fn random(stream: &mut Stream) -> Tale {
+    const TEXTS: [&str; 8] =
+        ["", "42", "41.5", "yes", "\\boxed{42}", "<answer>42</answer>", "{\"answer\": 42}", "4\u{301}2\n\n"];
+    let mut turns = Vec::new();
+    for number in 0..stream.below(12) {
+        let seat = stream.below(3) as u32;
+        let text = TEXTS[stream.below(TEXTS.len() as u64) as usize];
+        let id = format!("call-{}", stream.below(number + 1));
+        turns.push(match stream.below(5) {
+            0 | 1 => says(seat, text),
+            2 => shows(seat, text),
+            3 => calls(seat, &id, text),
+            _ => answers(seat, &id, text, stream.below(2) == 0),
+        });
+    }
+    let rewards = (0..stream.below(4)).map(|_| stream.unit() * 4.0 - 2.0).collect();
+    let environment_rewards = vec![SeatRewards { seat: 0, rewards }];
+    Tale { environment_rewards, ..Tale::made(turns) }
 }
 
 fn shapes() -> Vec<(&'static str, Tale)> {

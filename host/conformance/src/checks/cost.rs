@@ -14,8 +14,8 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
     used.iter().for_each(|one| calls.entry(one.call).or_default().push(one));
     let mut told = Vec::new();
     for (call, used) in calls {
-        let most = |number: fn(&Used) -> u64| used.iter().map(|one| number(one)).max().unwrap_or(0);
-        let (fuel, memory) = (most(|one| one.fuel), most(|one| one.memory));
+        let most = |number: fn(&Used) -> Option<u64>| used.iter().filter_map(|one| number(one)).max().unwrap_or(0);
+        let (fuel, memory) = (most(|one| one.cost.fuel), most(|one| one.cost.memory_bytes));
         let limit = bench.settings.most_fuel;
         if fuel > limit {
             let seen = format!("one {call} took {fuel} instructions, and at most {limit} pass");
@@ -26,7 +26,7 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
             let seen = format!("during a {call} the instance held {memory} bytes, and at most {limit} pass");
             return Err(stop(seen, "hold less at once"));
         }
-        let mut times: Vec<f64> = used.iter().map(|one| one.running_us).collect();
+        let mut times: Vec<f64> = used.iter().map(|one| one.cost.running_us).collect();
         times.sort_by(f64::total_cmp);
         let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
         told.push(format!(

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use gymkhana_episode::{Function, text_of};
+use gymkhana_episode::Function;
 use serde_json::Value;
 
 use crate::acts::call;
 use crate::bench::Bench;
 use crate::examples::Examples;
-use crate::finding::{Finding, Stop, passed, skipped, stop};
+use crate::finding::{Finding, Stop, passed, short, skipped, stop};
 use crate::path::Path;
 use crate::stage::{Beginning, Stage};
 
@@ -20,7 +20,7 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
     if beginnings.is_empty() {
         return skipped(bench.nothing_to_play());
     }
-    let (mut names, mut calls) = (BTreeSet::new(), 0);
+    let (mut names, mut calls, mut failures) = (BTreeSet::new(), 0, 0);
     for beginning in &beginnings {
         let (_, stage) = begin(bench, beginning, 0).await?;
         let functions: Vec<Function> = stage.functions().cloned().collect();
@@ -30,7 +30,8 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
         for function in functions {
             let examples = schema(&function)?;
             if names.insert(function.name.clone()) {
-                calls += try_examples(bench, beginning, &function, &examples).await?;
+                let (made, failed) = try_examples(bench, beginning, &function, &examples).await?;
+                (calls, failures) = (calls + made, failures + failed);
             }
         }
     }
@@ -38,7 +39,8 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
         return skipped("it offers no function");
     }
     let names: Vec<String> = names.into_iter().collect();
-    passed(format!("{} take JSON Schemas; {calls} calls made from them were answered", names.join(", ")))
+    let names = names.join(", ");
+    passed(format!("{names}: {calls} calls made from the JSON Schemas were answered, {failures} of them as failed"))
 }
 
 async fn begin(bench: &Bench, beginning: &Beginning, number: usize) -> Result<(Path, Stage), Stop> {
@@ -67,27 +69,26 @@ fn schema(function: &Function) -> Result<Examples, Stop> {
     Ok(examples)
 }
 
-/// Calls with what the schema allows. An answer may say that the call failed, for a schema does not say everything; but
-/// a function that takes none of its own examples tells agents the wrong thing.
+/// Calls with what the schema allows, and gives how many calls there were and how many failed. An answer may say that the
+/// call failed, since a schema does not say everything that a text must be.
 async fn try_examples(
     bench: &Bench,
     beginning: &Beginning,
     function: &Function,
     examples: &Examples,
-) -> Result<usize, Stop> {
+) -> Result<(usize, usize), Stop> {
     let mut stream = bench.seed("examples").child(&function.name).stream();
-    let mut made = 0;
+    let (mut made, mut failures) = (0, 0);
     for number in 0..EXAMPLES {
         let Some(arguments) = examples.make(&mut stream) else { continue };
         made += 1;
         let (mut path, mut stage) = begin(bench, beginning, number).await?;
         path.act(bench, &mut stage, call(&function.name, arguments.to_string())).await?;
-        let complaint = text_of(&[gymkhana_episode::Part::Text(stage.shown.clone())]);
-        if stage.is_session() && complaint.trim().is_empty() {
-            let seen =
-                format!("`{}` answers {} with nothing", function.name, crate::finding::short(&arguments.to_string()));
+        failures += usize::from(stage.failed);
+        if stage.is_session() && stage.shown.trim().is_empty() {
+            let seen = format!("`{}` answers {} with nothing", function.name, short(&arguments.to_string()));
             return Err(stop(seen, "answer in words, even if only that it is done: agents read nothing else"));
         }
     }
-    Ok(made)
+    Ok((made, failures))
 }

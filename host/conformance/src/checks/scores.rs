@@ -104,15 +104,13 @@ async fn open(bench: &Bench) -> Result<Scorer, CallError> {
 async fn score(bench: &Bench, group: &[Tale], training_step: u64) -> Result<Vec<Vec<Score>>, CallError> {
     let mut scorer = open(bench).await?;
     let scores = scorer.score(&trajectories(group), &bench.options, training_step).await;
-    let cost = scorer.cost();
-    let (fuel, memory) = (cost.fuel.unwrap_or(0), cost.memory_bytes.unwrap_or(0));
-    bench.use_up(Used { call: "scoring", fuel, memory, running_us: cost.running_us });
+    bench.use_up(Used { call: "scoring", cost: scorer.cost() });
     scores
 }
 
 /// What is scored: made-up episodes, recorded ones, and ones of environments beside the reward.
 async fn groups(bench: &Bench) -> Result<Vec<(String, Vec<Tale>)>, Stop> {
-    let mut groups = made_up();
+    let mut groups = made_up(bench.seed("made-up"));
     let recorded = bench.settings.recorded.iter().take(MOST_GROUPS).enumerate();
     groups.extend(recorded.map(|(number, group)| (format!("the recorded group {number}"), group.clone())));
     let tools: Vec<Chosen<'_>> = bench.beside(Kind::Tool).collect();
