@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use gymkhana_episode::EpisodeId;
 use gymkhana_rollout::Sampling;
+use gymkhana_trainer::Accelerator;
 
 use crate::error::{CliError, CliResult};
 use crate::plugin::PluginCommand;
@@ -96,6 +97,9 @@ pub struct GenerateArgs {
     /// Threads of libtorch
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=256))]
     pub threads: usize,
+    /// Where the model is computed: cpu, or cuda
+    #[arg(long, value_name = "DEVICE", default_value_t = Accelerator::Cpu)]
+    pub device: Accelerator,
     /// Print one line of JSON: the text, its tokens and their log-probabilities, and why it ended
     #[arg(long)]
     pub json: bool,
