@@ -61,7 +61,7 @@ fn a_new_plugin_of_each_kind_builds_and_passes() {
     fs::write(&source, code.replace("assert!(failed &&", "assert!(!failed &&")).expect("a file");
     let failing = author(&desk, &["plugin", "test", "my-tool"]);
     assert_eq!((failing.code, failing.results.as_str()), (Some(2), ""), "{failing:?}");
-    assert!(failing.talk.contains("put right what its tests say above"), "{failing:?}");
+    assert!(failing.talk.contains("cargo test --release --quiet` failed in `my-tool`"), "{failing:?}");
     fs::write(&source, code.replace("impl Tool for Notes", "impl Fool for Notes")).expect("a file");
     let broken = author(&desk, &["plugin", "build", "my-tool"]);
     assert_eq!(broken.code, Some(2));
@@ -107,6 +107,46 @@ fn a_failing_check_says_what_was_seen_and_what_to_change() {
     assert!(outcome.talk.contains("fails 1 of 18 checks: invalid-actions"), "{outcome:?}");
     let report: Report = serde_json::from_slice(&fs::read(desk.path("report.json")).expect("a report")).expect("JSON");
     assert_eq!(report.failures().map(|(name, _)| name).collect::<Vec<_>>(), ["invalid-actions"]);
+}
+
+#[test]
+fn a_reward_is_checked_on_the_episodes_of_a_run() {
+    let desk = Desk::with_run_file(common::SMALL_RUN);
+    desk.run(common::WORD_PROBLEMS, &[]).succeeded();
+    let groups = |more: &[&str]| {
+        let arguments = [&["plugin", "test", "plugins/answer-match.wasm"], more].concat();
+        let said = desk.host(&arguments).succeeded();
+        let line =
+            said.lines().find(|line| line.contains("groups were scored")).expect("a line about scores").to_owned();
+        let count = line.split_whitespace().nth(2).and_then(|count| count.parse::<usize>().ok());
+        count.unwrap_or_else(|| panic!("no number of groups: {line}"))
+    };
+    // Each group is scored at two training steps.
+    let recorded: std::collections::BTreeSet<_> = desk
+        .episodes()
+        .iter()
+        .map(|record| (record.id.stage, record.id.phase, record.id.step, record.id.group))
+        .collect();
+    assert!(recorded.len() > 8, "{recorded:?}");
+    assert_eq!(groups(&["--on", "out"]), groups(&[]) + 2 * recorded.len());
+}
+
+#[test]
+fn a_folder_of_another_language_says_what_to_install() {
+    let desk = Desk::new();
+    fs::create_dir(desk.path("snake")).expect("a folder");
+    desk.write("snake/pyproject.toml", "[project]\nname = \"snake\"\n");
+    fs::create_dir(desk.path("script")).expect("a folder");
+    desk.write("script/package.json", "{}");
+    // A Python that has never heard of the SDK.
+    let mut python = desk.command(&["plugin", "build", "snake"]);
+    let told = finish(python.env_remove("PYTHONPATH").env("PYTHONNOUSERSITE", "1")).mistake("snake");
+    assert!(told.contains("python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"), "{told}");
+    let told = desk.host(&["plugin", "build", "script"]).mistake("script");
+    assert!(told.contains("run `npm install` in it"), "{told}");
+    let mut nothing = desk.command(&["plugin", "build", "snake"]);
+    let told = finish(nothing.env("PATH", desk.path("snake"))).mistake("no Python");
+    assert!(told.contains("apt-get install python3"), "{told}");
 }
 
 #[test]

@@ -36,6 +36,8 @@ impl Bench {
     /// Asks the plugin what it has.
     pub(crate) async fn new(plugin: Plugin, settings: Settings) -> Result<Self, Stop> {
         let plugin = plugin.with_assets(settings.assets.clone()).asking(Arc::new(MadeUp));
+        let asking = |(plugin, options): (Plugin, _)| (plugin.asking(Arc::new(MadeUp)), options);
+        let settings = Settings { beside: settings.beside.into_iter().map(asking).collect(), ..settings };
         let options = settings.options.clone();
         let mut bench =
             Self { plugin, settings, options, splits: vec![], setups: vec![], closed: None, used: Mutex::default() };

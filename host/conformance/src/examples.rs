@@ -57,6 +57,11 @@ fn names(schema: &Value) -> Vec<String> {
     names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
+/// What stands under a key, if it is a list with something in it.
+fn list<'a>(keys: &'a Map<String, Value>, name: &str) -> Option<&'a Vec<Value>> {
+    keys.get(name).and_then(Value::as_array).filter(|list| !list.is_empty())
+}
+
 struct Maker<'a> {
     root: &'a Value,
     stream: &'a mut Stream,
@@ -68,9 +73,7 @@ impl Maker<'_> {
         if let Some(constant) = keys.get("const") {
             return constant.clone();
         }
-        if let Some(Value::Array(choices)) =
-            keys.get("enum").filter(|choices| choices.as_array().is_some_and(|choices| !choices.is_empty()))
-        {
+        if let Some(choices) = list(keys, "enum") {
             return self.one_of(choices);
         }
         if let Some(Value::String(reference)) = keys.get("$ref") {
@@ -78,16 +81,11 @@ impl Maker<'_> {
             // A schema may hold itself; it ends where the depth does.
             return target.filter(|_| depth <= DEPTH).map_or(Value::Null, |target| self.value(target, depth + 1));
         }
-        for several in ["anyOf", "oneOf"] {
-            if let Some(Value::Array(choices)) =
-                keys.get(several).filter(|choices| choices.as_array().is_some_and(|choices| !choices.is_empty()))
-            {
-                let choice = self.one_of(choices);
-                return self.value(&choice, depth + 1);
-            }
+        if let Some(choices) = list(keys, "anyOf").or_else(|| list(keys, "oneOf")) {
+            let choice = self.one_of(choices);
+            return self.value(&choice, depth + 1);
         }
-        if let Some(Value::Array(known)) =
-            keys.get("examples").filter(|known| known.as_array().is_some_and(|known| !known.is_empty()))
+        if let Some(known) = list(keys, "examples")
             && self.chance(3)
         {
             return self.one_of(known);

@@ -22,7 +22,7 @@ pub(crate) enum Player {
     /// The environment's oracle, for every seat.
     Oracle,
     /// Somebody who says and calls anything.
-    Fool(Stream),
+    Fool(Box<Stream>),
 }
 
 /// A plugin with its options.

@@ -28,7 +28,7 @@ impl std::fmt::Display for Beginning {
 
 enum Live {
     Episode(Box<EnvironmentEpisode>),
-    Session(ToolSession),
+    Session(Box<ToolSession>),
 }
 
 /// What is acted on.
@@ -79,7 +79,7 @@ impl Stage {
                 let functions = plugin.functions(options).await?;
                 let session = ToolSession::open(plugin, setup.as_deref(), options, seed).await?;
                 let said = format!("{functions:?}");
-                (Live::Session(session), vec![(0, functions)], 0, String::new(), said)
+                (Live::Session(Box::new(session)), vec![(0, functions)], 0, String::new(), said)
             }
         };
         let mut stage = Self { live, functions, seat, over: false, shown, failed: false, cost: Cost::default() };
@@ -180,7 +180,9 @@ impl Stage {
             Beginning::Episode(_) => {
                 Live::Episode(Box::new(EnvironmentEpisode::restore(plugin, &saved.snapshot, seed).await?))
             }
-            Beginning::Session(_) => Live::Session(ToolSession::restore(plugin, &saved.snapshot, seed).await?),
+            Beginning::Session(_) => {
+                Live::Session(Box::new(ToolSession::restore(plugin, &saved.snapshot, seed).await?))
+            }
         };
         let Saved { functions, seat, over, shown, .. } = saved.clone();
         let mut stage = Self { live, functions, seat, over, shown, failed: false, cost: Cost::default() };

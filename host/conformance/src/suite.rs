@@ -24,6 +24,9 @@ pub enum SuiteError {
     /// It was built for another host.
     #[error("the plugin cannot be checked by this host")]
     Contract(#[from] ContractError),
+    /// This host cannot hold it.
+    #[error("the plugin cannot be run here")]
+    Load(#[from] LoadError),
     /// It failed where it had to work to be measured.
     #[error("{0}")]
     Plugin(String),
@@ -132,9 +135,11 @@ pub async fn check_plugin(
         Ok(())
     };
     note(CAPABILITIES, checks::capabilities::check(&manifest, &imports), &mut report)?;
-    let bench = match load(sandbox, origin, bytes, &manifest) {
+    let grants = Grants(manifest.capabilities.clone());
+    let bench = match Plugin::from_bytes(sandbox, origin, bytes, &grants) {
         Ok(plugin) => Bench::new(plugin, settings).await,
-        Err(finding) => Err(finding),
+        Err(error @ (LoadError::Cache(_) | LoadError::TooBig { .. })) => return Err(error.into()),
+        Err(error) => Err(Stop::Plugin(told_whole(&error))),
     };
     let bench = match bench {
         Ok(bench) => bench,
@@ -167,12 +172,6 @@ fn report(manifest: &Manifest, bytes: &[u8], seed: u64) -> Report {
         steps: 0,
         checks: vec![],
     }
-}
-
-/// Loads the plugin with all that it asks for.
-fn load(sandbox: &Sandbox, origin: &str, bytes: &[u8], manifest: &Manifest) -> Result<Plugin, Stop> {
-    let grants = Grants(manifest.capabilities.clone());
-    Plugin::from_bytes(sandbox, origin, bytes, &grants).map_err(|error| Stop::Plugin(told_whole(&error)))
 }
 
 /// An error with its causes.

@@ -22,9 +22,9 @@ impl World for MadeUp {
             Question::Model(_) => {
                 let text = SAYINGS[(chosen % SAYINGS.len() as u64) as usize].to_owned();
                 let completion_tokens = 1 + text.len() as u32 / 4;
-                Reply::Model(ModelReply { text, cut: chosen % 16 == 0, prompt_tokens: 10, completion_tokens })
+                Reply::Model(ModelReply { text, cut: chosen.is_multiple_of(16), prompt_tokens: 10, completion_tokens })
             }
-            Question::Http(_) if chosen % 4 == 0 => {
+            Question::Http(_) if chosen.is_multiple_of(4) => {
                 Reply::Refused(Refused::Failed("nobody answers: this world is made up".to_owned()))
             }
             Question::Http(_) => {

@@ -39,23 +39,17 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
             write_atomically(&out, &bytes).users_as(format!("the component `{}` cannot be written", out.display()))?;
         }
         Language::Python => {
-            let mut command = python(dir)?;
-            let missing = "its Python SDK is not installed; run `python3 -m venv .venv && .venv/bin/pip install -r \
-                           requirements.txt` in the folder";
-            finish(command.args(["-m", "gymkhana.build", "."]).arg("--out").arg(absolute(&out)?), dir, missing)?;
+            let mut command = python_with_sdk(dir)?;
+            finish(command.args(["-m", "gymkhana.build", "."]).arg("--out").arg(absolute(&out)?), dir)?;
         }
         Language::Js => {
             let module = Path::new("node_modules/gymkhana/build.mjs");
             if !dir.join(module).is_file() {
-                let message = format!("`{}` has no `{}`; run `npm install` in it", dir.display(), module.display());
+                let message = format!("`{}` has no `{}`; run `{JS_SETUP}` in it", dir.display(), module.display());
                 return Err(CliError::mistake(message));
             }
             let mut command = node(dir)?;
-            finish(
-                command.arg(module).arg(".").arg("--out").arg(absolute(&out)?),
-                dir,
-                "run `npm install` in the folder",
-            )?;
+            finish(command.arg(module).arg(".").arg("--out").arg(absolute(&out)?), dir)?;
         }
     }
     Ok(out)
@@ -64,11 +58,10 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
 /// Runs a folder's own tests.
 pub fn test_folder(dir: &Path, printer: &Printer) -> CliResult<()> {
     printer.talk(format!("running the tests of {}", dir.display()));
-    let advice = "put right what its tests say above";
     match language(dir)? {
-        Language::Rust => finish(cargo(dir)?.args(["test", "--release", "--quiet"]), dir, advice),
-        Language::Python => finish(python(dir)?.args(["-m", "unittest"]), dir, advice),
-        Language::Js => finish(node(dir)?.arg("--test"), dir, advice),
+        Language::Rust => finish(cargo(dir)?.args(["test", "--release", "--quiet"]), dir),
+        Language::Python => finish(python_with_sdk(dir)?.args(["-m", "unittest"]), dir),
+        Language::Js => finish(node(dir)?.arg("--test"), dir),
     }
 }
 
@@ -136,6 +129,12 @@ fn has_target(dir: &Path) -> CliResult<()> {
     Err(CliError::mistake(format!("Rust cannot build for {TARGET}; run `rustup target add {TARGET}`")))
 }
 
+/// What puts the SDK and the compiler of Python into a plugin's folder.
+pub const PYTHON_SETUP: &str = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt";
+
+/// What puts those of JavaScript there.
+pub const JS_SETUP: &str = "npm install";
+
 const RUST_MISSING: &str =
     "Rust is not installed; install it with `curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh`";
 
@@ -149,6 +148,18 @@ fn python(dir: &Path) -> CliResult<Command> {
     let own = dir.join(".venv/bin/python");
     let program = if own.exists() { absolute_link(&own)? } else { PathBuf::from("python3") };
     program_in(dir, &program, "Python is not installed; on Debian or Ubuntu run `apt-get install python3 python3-venv`")
+}
+
+/// A Python that finds the SDK.
+fn python_with_sdk(dir: &Path) -> CliResult<Command> {
+    let probe = python(dir)?.args(["-c", "import gymkhana"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if probe.users_as("python3 does not start")?.success() {
+        return python(dir);
+    }
+    Err(CliError::mistake(format!(
+        "the Python of `{}` does not find the SDK; run `{PYTHON_SETUP}` in that folder",
+        dir.display()
+    )))
 }
 
 /// Absolute, but not followed: a Python knows its environment by the link's own path.
@@ -170,13 +181,15 @@ fn program_in(dir: &Path, program: &Path, missing: &str) -> CliResult<Command> {
 }
 
 /// Runs a program to its end; what it prints is talk.
-fn finish(command: &mut Command, dir: &Path, advice: &str) -> CliResult<()> {
-    let shown = format!("{command:?}");
-    let status = command.stdout(std::io::stderr()).status().users_as(format!("{shown} does not start"))?;
+fn finish(command: &mut Command, dir: &Path) -> CliResult<()> {
+    let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
+    let shown = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let status = command.stdout(std::io::stderr()).status().users_as(format!("`{shown}` does not start"))?;
     if status.success() {
         return Ok(());
     }
-    Err(CliError::mistake(format!("{shown} failed in `{}` ({status}); {advice}", dir.display())))
+    let message = format!("`{shown}` failed in `{}` ({status}); put right what it says above", dir.display());
+    Err(CliError::mistake(message))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use gymkhana_registry::PluginName;
 
 use crate::error::{Blame, CliError, CliResult};
 use crate::plugin::args::{KindArg, Language, NewArgs};
+use crate::plugin::build::{JS_SETUP, PYTHON_SETUP};
 use crate::printer::Printer;
 
 /// A file of a template: its template's folder, its path in there, and its text.
@@ -47,7 +48,12 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
         write().users_as(format!("`{}` cannot be written", path.display()))?;
     }
     printer.result(format!("{name} lies in {}", folder.display()));
-    printer.talk(format!("next: host plugin test {}", folder.display()));
+    let first = match args.lang {
+        Language::Rust => String::new(),
+        Language::Python => format!("(cd {} && {PYTHON_SETUP}) && ", folder.display()),
+        Language::Js => format!("(cd {} && {JS_SETUP}) && ", folder.display()),
+    };
+    printer.talk(format!("next: {first}host plugin test {}", folder.display()));
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! `host plugin test`: does a plugin keep the contract?
 
 use gymkhana_conformance::{Settings, Tale, check_plugin, limits};
-use gymkhana_episode::EpisodeRecord;
 use gymkhana_registry::{Check, Outcome, Report, write_atomically};
 use gymkhana_sandbox::SandboxConfig;
 use gymkhana_store::RunReader;
@@ -11,6 +10,7 @@ use crate::plugin::args::TestArgs;
 use crate::plugin::build;
 use crate::plugin::given::{self, Given};
 use crate::printer::Printer;
+use crate::recorded::groups;
 
 /// Checks.
 pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
@@ -58,17 +58,8 @@ fn beside(
 
 /// A run's episodes by group, as rewards see them.
 fn recorded(dir: &std::path::Path) -> CliResult<Vec<Vec<Tale>>> {
-    let mut groups = Vec::new();
-    for record in RunReader::open(dir)?.episodes()?.read_all() {
-        let record: EpisodeRecord = record?;
-        let group = (record.id.stage, record.id.phase, record.id.step, record.id.group);
-        let tale = Tale::of(&record);
-        match groups.last_mut().filter(|(last, _): &&mut (_, Vec<Tale>)| *last == group) {
-            Some((_, members)) => members.push(tale),
-            None => groups.push((group, vec![tale])),
-        }
-    }
-    Ok(groups.into_iter().map(|(_, members)| members).collect())
+    let episodes = RunReader::open(dir)?.episodes()?;
+    groups(episodes.read_all()).map(|group| Ok(group?.iter().map(Tale::of).collect())).collect()
 }
 
 fn tell(check: &Check, printer: &Printer) {

@@ -61,7 +61,7 @@ async fn success(bench: &Bench, tale: &Tale, task: &TaskRef) -> Result<Option<bo
     }
     let rewards: Vec<Chosen<'_>> = bench.beside(Kind::Reward).collect();
     if !rewards.is_empty() {
-        let fool = Player::Fool(bench.seed("fool").child(task).stream());
+        let fool = Player::Fool(Box::new(bench.seed("fool").child(task).stream()));
         let foolish = play((&bench.plugin, &bench.options), &[], task, bench.seed("fool"), fool).await?;
         return Ok(Some(total(bench, &rewards, tale).await? > total(bench, &rewards, &foolish).await?));
     }

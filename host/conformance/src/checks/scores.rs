@@ -120,7 +120,7 @@ async fn groups(bench: &Bench) -> Result<Vec<(String, Vec<Tale>)>, Stop> {
             for member in 0..3 {
                 let seed = bench.seed("episodes").child(member);
                 let oracle = member == 0 && environment.offers(gymkhana_sandbox::Optional::Oracle);
-                let player = if oracle { Player::Oracle } else { Player::Fool(seed.child(&task).stream()) };
+                let player = if oracle { Player::Oracle } else { Player::Fool(Box::new(seed.child(&task).stream())) };
                 group.push(play((environment, options), &tools, &task, seed, player).await?);
             }
             groups.push((format!("a group of task {task} of `{}`", environment.name()), group));
