@@ -16,7 +16,9 @@ fn narrow() -> Settings {
 }
 
 fn sandbox(settings: &Settings) -> Sandbox {
-    let config = SandboxConfig { max_instances: Some(32), limits: limits(settings), ..SandboxConfig::default() };
+    // Guests that count their fuel are compiled once for all runs of these tests.
+    let cache = Some(std::path::PathBuf::from(concat!(env!("CARGO_TARGET_TMPDIR"), "/conformance")));
+    let config = SandboxConfig { cache, max_instances: Some(32), limits: limits(settings), ..SandboxConfig::default() };
     Sandbox::new(&config).expect("a sandbox")
 }
 

@@ -19,7 +19,7 @@ pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
         setup: given::setup(args.setup.as_deref())?,
         ..Settings::default()
     };
-    let sandbox = given::sandbox(SandboxConfig::default(), printer)?;
+    let sandbox = given::sandbox(&SandboxConfig::default(), printer)?;
     let plugin = given.load(&sandbox)?;
     let measured = given::runtime()?.block_on(measure(&plugin, settings, args.times)).users()?;
     if !args.json {

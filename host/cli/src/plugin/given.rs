@@ -73,8 +73,8 @@ pub fn setup(path: Option<&Path>) -> CliResult<Option<Vec<u8>>> {
 }
 
 /// A sandbox; compiled plugins are kept between calls where they can be.
-pub fn sandbox(config: SandboxConfig, printer: &Printer) -> CliResult<Sandbox> {
-    let config = SandboxConfig { cache: compiled_plugins(), ..config };
+pub fn sandbox(config: &SandboxConfig, printer: &Printer) -> CliResult<Sandbox> {
+    let config = SandboxConfig { cache: compiled_plugins(), ..config.clone() };
     match Sandbox::new(&config) {
         Err(SandboxError::Cache(error)) => {
             printer.talk(format!("compiled plugins are not kept: {error}"));

@@ -22,7 +22,7 @@ pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
     };
     let given = Given::read(&file)?;
     let settings = settings(args, &given)?;
-    let sandbox = given::sandbox(SandboxConfig { limits: limits(&settings), ..SandboxConfig::default() }, printer)?;
+    let sandbox = given::sandbox(&SandboxConfig { limits: limits(&settings), ..SandboxConfig::default() }, printer)?;
     let settings = Settings { beside: beside(args, &sandbox)?, ..settings };
     let told = |check: &Check| tell(check, printer);
     let suite = check_plugin(&sandbox, &given.origin, &given.bytes, settings, told);

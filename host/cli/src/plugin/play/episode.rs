@@ -125,7 +125,7 @@ impl<'a> Table<'a> {
             Typed::Call { name, arguments } => self.call(name, arguments).await?,
             Typed::Functions => self.lines.show_functions(self.own_functions()),
             Typed::Oracle { .. } if !plugin.offers(Optional::Oracle) => {
-                self.lines.show("the environment has no oracle")
+                self.lines.show("the environment has no oracle");
             }
             Typed::Oracle { take } => {
                 let advice = self.episode.advise(&[], &[]).await;

@@ -25,7 +25,7 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
             given.manifest.name
         )));
     }
-    let sandbox = given::sandbox(SandboxConfig::default(), printer)?;
+    let sandbox = given::sandbox(&SandboxConfig::default(), printer)?;
     let plugin = given.load(&sandbox)?.with_assets(given::assets(&args.asset)?);
     let options = given::options(plugin.name(), &args.option)?;
     let runtime = given::runtime()?;
