@@ -15,7 +15,7 @@ from typing import Any, Union
 from .errors import Mistake
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Text:
     """Words."""
 
@@ -142,7 +142,7 @@ class Function:
         return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Call:
     """A call of a function, as the policy wrote it.
 

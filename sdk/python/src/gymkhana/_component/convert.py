@@ -66,6 +66,8 @@ def raised():
 
 def to_parts(content: ours.Content) -> list[Any]:
     """Content for the host."""
+    if isinstance(content, str):
+        return [wit.Part_Text(content)]
     return [
         wit.Part_Text(part.text)
         if isinstance(part, ours.Text)
