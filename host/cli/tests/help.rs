@@ -8,7 +8,9 @@ use common::Desk;
 #[test]
 fn help_of_every_command() {
     let desk = Desk::new();
-    for command in ["", "run", "generate", "eval", "replay", "show", "plugin", "plugin inspect"] {
+    for command in
+        ["", "run", "generate", "eval", "replay", "show", "score", "reward", "reward diff", "plugin", "plugin inspect"]
+    {
         let arguments: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let name = format!("help {command}").trim_end().replace(' ', "-");
         insta::assert_snapshot!(name, desk.host(&arguments).succeeded());
