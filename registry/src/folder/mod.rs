@@ -78,7 +78,22 @@ impl RegistryFolder {
         if !folder.join(CHECKPOINT_FILE).is_file() {
             return Err(ReadError::None(folder.to_owned()));
         }
-        Ok(Self { contents: Contents::new(folder.to_owned()) })
+        Ok(Self::at(folder))
+    }
+
+    /// The registry that is or will be in this folder.
+    #[must_use]
+    pub fn at(folder: &Path) -> Self {
+        Self { contents: Contents::new(folder.to_owned()) }
+    }
+
+    /// Shows a checkpoint that another registry has signed, when all that it names is there: so a mirror goes on.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn show(&self, checkpoint: &str) -> Result<(), ContentsError> {
+        let path = self.path().join(CHECKPOINT_FILE);
+        crate::write_atomically(&path, checkpoint.as_bytes()).map_err(disk("written", &path))
     }
 
     /// The folder.

@@ -118,9 +118,13 @@ pub fn by(root: &SecretKey) -> Authority<'_> {
 
 /// An empty registry in which `acme` may publish.
 pub fn registry(folder: &Path) -> RegistryFolder {
-    let root = root();
-    let registry = RegistryFolder::create(folder, by(&root)).expect("a new registry");
-    registry.grant(&"acme".parse().expect("a namespace"), acme().public(), by(&root)).expect("granted");
+    registry_by(folder, by(&root()))
+}
+
+/// The same, signed as is said.
+pub fn registry_by(folder: &Path, authority: Authority<'_>) -> RegistryFolder {
+    let registry = RegistryFolder::create(folder, authority).expect("a new registry");
+    registry.grant(&"acme".parse().expect("a namespace"), acme().public(), authority).expect("granted");
     registry
 }
 
