@@ -11,6 +11,7 @@ mod models;
 mod options;
 mod plugins;
 mod printer;
+mod registry;
 mod replay;
 mod run;
 mod runfile;
@@ -46,5 +47,6 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<()> {
         Command::Replay(args) => replay::replay(&args, printer),
         Command::Show(args) => show::show(&args, printer),
         Command::Plugin(PluginCommand::Inspect { file, json }) => inspect::inspect(&file, json, printer),
+        Command::Registry(command) => registry::run(command, printer),
     }
 }

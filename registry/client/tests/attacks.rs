@@ -145,7 +145,7 @@ async fn an_expired_or_frozen_checkpoint_is_refused() {
     let user = user(address).await;
     let in_two_days = |offline| {
         user.client_of(&web(address, ""), |settings| {
-            (settings.now, settings.offline) = (Some(now() + 2 * DAY), offline)
+            (settings.now, settings.offline) = (Some(now() + 2 * DAY), offline);
         })
     };
     refused(&user, &in_two_days(false), "acme/adder", "expired").await;
