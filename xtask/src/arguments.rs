@@ -13,7 +13,7 @@ Usage: cargo xtask COMMAND
                                also against transformers, pandas and the like
   bench [NAME]                 measure, one JSON line a figure; NAME is one of
                                sandbox, density, hung, rollouts, async, replay, step,
-                               instantiate, reward, generate, train
+                               instantiate, reward, generate, train, registry
   bench trainer --baselines DIR
                                measure the trainer beside other trainers' programs
   study NAME [--seeds N]       train tiny models with a method and without, one JSON
@@ -30,7 +30,7 @@ const STUDIES: [&str; 6] = ["void-turns", "entropy-band", "stale", "over-long", 
 const SEEDS: u32 = 3;
 
 /// What can be measured, and in which example program.
-pub const BENCHES: [(&str, &str); 11] = [
+pub const BENCHES: [(&str, &str); 12] = [
     ("sandbox", "bench_costs"),
     ("density", "bench_density"),
     ("hung", "bench_hung"),
@@ -42,6 +42,7 @@ pub const BENCHES: [(&str, &str); 11] = [
     ("reward", "bench_sandbox"),
     ("generate", "bench_torch"),
     ("train", "bench_torch"),
+    ("registry", "bench_registry"),
 ];
 
 /// A command with its arguments.
