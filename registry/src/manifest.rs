@@ -30,6 +30,14 @@ pub struct ContractStamp {
     pub digest: Digest,
 }
 
+impl ContractStamp {
+    /// What this host speaks.
+    #[must_use]
+    pub fn of_this_host() -> Self {
+        Self { version: contract::VERSION, digest: contract::digest() }
+    }
+}
+
 /// The smallest and the largest total that a reward may return.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "(f64, f64)", into = "(f64, f64)")]

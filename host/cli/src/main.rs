@@ -12,6 +12,7 @@ mod plugin;
 mod plugins;
 mod printer;
 mod recorded;
+mod registry;
 mod replay;
 mod rescore;
 mod run;
@@ -50,5 +51,6 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<()> {
         Command::Score(args) => rescore::score(&args, printer),
         Command::Reward(RewardCommand::Diff(args)) => rescore::diff(&args, printer),
         Command::Plugin(command) => plugin::run(&command, printer),
+        Command::Registry(command) => registry::run(command, printer),
     }
 }

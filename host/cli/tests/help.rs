@@ -25,6 +25,23 @@ fn help_of_every_command() {
         "plugin play",
         "plugin bench",
         "plugin inspect",
+        "add",
+        "remove",
+        "update",
+        "lock",
+        "verify",
+        "search",
+        "keygen",
+        "publish",
+        "yank",
+        "registry",
+        "registry init",
+        "registry grant",
+        "registry rotate",
+        "registry sign",
+        "registry token",
+        "registry serve",
+        "registry mirror",
     ] {
         let arguments: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let name = format!("help {command}").trim_end().replace(' ', "-");
