@@ -25,8 +25,8 @@
 //! earned: `Σ weight · met / Σ positive weights` (RuscaRL), kept within 0 and 1, or within −1 and 1 by the option
 //! `lowest`. An essential item that is not met gives the lowest total.
 //!
-//! The manifest asks for `model` in any case, since a plugin's capabilities are not a matter of its options. Without
-//! items for a model nobody is asked, and any model will do for the grant, such as an empty script. How the judge is kept
+//! The manifest asks for `model` as something that it can do without: where no item is for a model, no grant is needed;
+//! where one is and the run grants none, the item's error says so. How the judge is kept
 //! from hearing the agent as its master, and what that cannot do, stands in `judge.rs`. A judge that gives no verdict is
 //! an error that names the item.
 
