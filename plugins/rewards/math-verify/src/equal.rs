@@ -13,8 +13,8 @@ use crate::parser::{read, turned};
 use crate::polynomial::{Generator, Polynomial, Ring, Work};
 use crate::tree::{Expr, Relation, Shape, Trouble};
 
-/// How much work exact algebra may be: some hundredths of a second at most. The textbook identities of the tests need less
-/// than a sixth of it.
+/// How much work exact algebra may be: in the sandbox a hundredth of a second. The textbook identities of the tests need
+/// less than a sixth of it.
 const ALGEBRA: u64 = 40_000;
 /// How much work values at points may be, after algebra has given up.
 const VALUES: u64 = 20_000;
