@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::hex;
+
 /// The sha256 of some bytes. Written as 64 hexadecimal digits; with `{:#}` as `sha256:` and the digits. Both are read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -23,6 +25,12 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// The digest of everything that a hasher was fed.
+    #[must_use]
+    pub fn from_hasher(hasher: Sha256) -> Self {
+        Self(hasher.finalize().into())
+    }
+
     /// The 32 bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 32] {
@@ -35,7 +43,7 @@ impl fmt::Display for Digest {
         if f.alternate() {
             f.write_str("sha256:")?;
         }
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        hex::write(&self.0, f)
     }
 }
 
@@ -50,23 +58,8 @@ impl FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || ParseDigestError(text.to_owned());
-        let digits = text.strip_prefix("sha256:").unwrap_or(text).as_bytes();
-        if digits.len() != 64 {
-            return Err(wrong());
-        }
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = (hex_value(pair[0]).ok_or_else(wrong)? << 4) | hex_value(pair[1]).ok_or_else(wrong)?;
-        }
-        Ok(Self(bytes))
-    }
-}
-
-fn hex_value(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
+        let digits = text.strip_prefix("sha256:").unwrap_or(text);
+        hex::parse(digits).map(Self).ok_or_else(wrong)
     }
 }
 

@@ -16,6 +16,59 @@ pub struct PluginName {
     name: String,
 }
 
+/// The half before the slash by itself: whoever holds one of its keys may publish below it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Namespace(String);
+
+/// A text is no namespace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no namespace; one is 1 to {MAX_LENGTH} lower-case letters, digits and `-`, with no `-` at an end")]
+pub struct ParseNamespaceError(String);
+
+impl Namespace {
+    /// Its text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Namespace {
+    type Err = ParseNamespaceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.to_owned().try_into()
+    }
+}
+
+impl TryFrom<String> for Namespace {
+    type Error = ParseNamespaceError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        if is_word(&text) { Ok(Self(text)) } else { Err(ParseNamespaceError(text)) }
+    }
+}
+
+impl From<Namespace> for String {
+    fn from(namespace: Namespace) -> Self {
+        namespace.0
+    }
+}
+
+/// So that maps with namespaces for keys can be asked with a plugin's.
+impl std::borrow::Borrow<str> for Namespace {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A text is no plugin name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -50,7 +103,8 @@ impl PluginName {
     }
 }
 
-fn is_word(text: &str) -> bool {
+/// Whether a text can be one half of a name.
+pub(crate) fn is_word(text: &str) -> bool {
     (1..=MAX_LENGTH).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
         && !text.starts_with('-')

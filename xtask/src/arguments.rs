@@ -13,7 +13,7 @@ Usage: cargo xtask COMMAND
                                also against transformers, pandas and the like
   bench [NAME]                 measure, one JSON line a figure; NAME is one of
                                sandbox, density, hung, rollouts, async, replay, step,
-                               instantiate, reward, tools, generate, train
+                               instantiate, reward, tools, generate, train, registry
   bench trainer --baselines DIR
                                measure the trainer beside other trainers' programs
   study NAME [--seeds N]       train tiny models with a method and without, one JSON
@@ -44,6 +44,7 @@ pub const BENCHES: [(&str, &str); 12] = [
     ("tools", "bench_tools"),
     ("generate", "bench_torch"),
     ("train", "bench_torch"),
+    ("registry", "bench_registry"),
 ];
 
 /// A command with its arguments.

@@ -9,6 +9,8 @@ use gymkhana_rollout::Sampling;
 use gymkhana_trainer::Accelerator;
 
 use crate::error::{CliError, CliResult};
+use crate::plugin::PluginCommand;
+use crate::registry::args::{FetchArgs, RegistryCommand};
 
 /// Trains language-model agents by reinforcement learning inside WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -37,9 +39,11 @@ pub enum Command {
     /// Reward plugins
     #[command(subcommand)]
     Reward(RewardCommand),
-    /// Plugin files
+    /// Write, build, check, play and measure plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
+    #[command(flatten)]
+    Registry(RegistryCommand),
 }
 
 /// `host run`.
@@ -47,9 +51,12 @@ pub enum Command {
 pub struct RunArgs {
     /// The run file
     pub run_file: PathBuf,
-    /// Plugin files: one environment, any tools and rewards
-    #[arg(long, value_name = "P[,P…]", value_delimiter = ',', required = true)]
+    /// Plugins: one environment, any tools and rewards; files, or names in registries such as `calculator@^1`; by
+    /// default what gymkhana.toml uses
+    #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
     pub plugins: Vec<PathBuf>,
+    #[command(flatten)]
+    pub fetch: FetchArgs,
     /// The folder for everything that the run leaves
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
@@ -116,9 +123,11 @@ pub struct EvalArgs {
     pub model: PathBuf,
     /// A run file, or a run's folder, which holds the plugins too; without it, --set says what differs from the defaults
     pub run: Option<PathBuf>,
-    /// Plugin files: one environment, any tools and rewards
+    /// Plugins: one environment, any tools and rewards; files, or names in registries such as `calculator@^1`
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
     pub plugins: Vec<PathBuf>,
+    #[command(flatten)]
+    pub fetch: FetchArgs,
     /// Replace one value of the run file, such as `environment.options.difficulty=3`
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -247,20 +256,7 @@ pub struct DiffArgs {
     pub json: bool,
 }
 
-/// `host plugin`.
-#[derive(Debug, Subcommand)]
-pub enum PluginCommand {
-    /// Print what a plugin file says of itself, without running it
-    Inspect {
-        /// The `.wasm` file
-        file: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-}
-
 /// An address to listen on.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "give an IP address and a port, such as 127.0.0.1:9464".to_owned())
 }

@@ -1,7 +1,7 @@
 //! From plugin files to the set of plugins that a run plays with.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gymkhana_registry::{Kind, Lock, LockEntry, read_manifest, read_plugin_file};
 use gymkhana_rollout::{Bound, BoundReward, PluginSet, SetError};
@@ -24,13 +24,16 @@ pub struct PluginFile {
     pub bytes: Vec<u8>,
 }
 
-/// Reads plugin files and pins them, sorted by name: prompts list functions and rewards are summed in this order,
-/// so that it must be the one in which a replay finds them in the lock. Nothing is compiled yet.
-pub fn read_files(paths: &[PathBuf]) -> CliResult<(Vec<PluginFile>, Lock)> {
+/// Reads a plugin file: its path and its bytes.
+pub fn read_file(path: &Path) -> CliResult<(String, Vec<u8>)> {
+    Ok((path.display().to_string(), read_plugin_file(path).users()?))
+}
+
+/// Pins plugins, each with where it came from, sorted by name: prompts list functions and rewards are summed in this
+/// order, so that it must be the one in which a replay finds them in the lock. Nothing is compiled yet.
+pub fn pin(components: Vec<(String, Vec<u8>)>) -> CliResult<(Vec<PluginFile>, Lock)> {
     let mut read = Vec::new();
-    for path in paths {
-        let origin = path.display().to_string();
-        let bytes = read_plugin_file(path).users()?;
+    for (origin, bytes) in components {
         let entry = entry(&origin, &bytes)?;
         let name = entry.name.name().to_owned();
         read.push((entry, PluginFile { origin, name, bytes }));
@@ -103,7 +106,7 @@ pub fn sandbox(file: &RunFile, printer: &Printer) -> CliResult<Sandbox> {
 }
 
 /// Where compiled plugins are kept: in this user's folder for caches, if there is one.
-fn compiled_plugins() -> Option<PathBuf> {
+pub fn compiled_plugins() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
     Some(caches.join("gymkhana").join("compiled"))

@@ -8,9 +8,41 @@ use common::Desk;
 #[test]
 fn help_of_every_command() {
     let desk = Desk::new();
-    for command in
-        ["", "run", "generate", "eval", "replay", "show", "score", "reward", "reward diff", "plugin", "plugin inspect"]
-    {
+    for command in [
+        "",
+        "run",
+        "generate",
+        "eval",
+        "replay",
+        "show",
+        "score",
+        "reward",
+        "reward diff",
+        "plugin",
+        "plugin new",
+        "plugin build",
+        "plugin test",
+        "plugin play",
+        "plugin bench",
+        "plugin inspect",
+        "add",
+        "remove",
+        "update",
+        "lock",
+        "verify",
+        "search",
+        "keygen",
+        "publish",
+        "yank",
+        "registry",
+        "registry init",
+        "registry grant",
+        "registry rotate",
+        "registry sign",
+        "registry token",
+        "registry serve",
+        "registry mirror",
+    ] {
         let arguments: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let name = format!("help {command}").trim_end().replace(' ', "-");
         insta::assert_snapshot!(name, desk.host(&arguments).succeeded());

@@ -34,6 +34,7 @@ use crate::metrics::{Listener, Page, exposition};
 use crate::models::Models;
 use crate::plugins;
 use crate::printer::Printer;
+use crate::registry;
 use crate::runfile::{RlStage, RunFile, Stage, did_you_mean};
 use crate::trace::Trace;
 use crate::world::{Asking, AssetFiles};
@@ -67,7 +68,8 @@ struct Session<'a> {
 pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
     let mut file = RunFile::read(&args.run_file, &args.set).users()?;
     file.check_learns_from_server().users()?;
-    let (files, lock) = plugins::read_files(&args.plugins)?;
+    let began_with = args.resume.then_some(args.out.as_path());
+    let (files, lock) = registry::gather(&args.plugins, args.fetch, began_with, printer)?;
     let beside = args.run_file.parent().unwrap_or(Path::new(""));
     let resumed = args.resume.then(|| RunReader::open(&args.out).ok()).flatten();
     let assets = AssetFiles::pin(&mut file, beside, resumed.as_ref())?;

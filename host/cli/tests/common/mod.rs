@@ -167,6 +167,8 @@ impl Desk {
         let caches = concat!(env!("CARGO_TARGET_TMPDIR"), "/caches");
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command.env("COLUMNS", "100").env("XDG_CACHE_HOME", caches);
+        // What was seen of registries is each desk's own.
+        command.env("XDG_STATE_HOME", self.path("state")).env("XDG_CONFIG_HOME", self.path("config"));
     }
 
     /// Runs `host` with these arguments.

@@ -24,6 +24,7 @@ use crate::error::{Blame, CliError, CliResult};
 use crate::models::{Models, named};
 use crate::plugins::{self, PluginFile};
 use crate::printer::Printer;
+use crate::registry;
 use crate::runfile::{Checkpoint, RunFile, SeatPolicy};
 use crate::world::{Asking, AssetFiles};
 use figures::{Attempt, Figures};
@@ -57,7 +58,7 @@ pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
             "--samples is above 1, but at temperature 0 all of them are the same; leave it out",
         ));
     }
-    let Course { mut file, plugins, assets } = course(args)?;
+    let Course { mut file, plugins, assets } = course(args, printer)?;
     let checkpoint = named(&args.model, args.revision.as_deref())?;
     let parts = parts(&file, &checkpoint)?;
     (file.policy.checkpoint, file.policy.tiny) = (Some(checkpoint), None);
@@ -108,13 +109,13 @@ pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
 }
 
 /// What to evaluate on: a run's folder holds all of it.
-fn course(args: &EvalArgs) -> CliResult<Course> {
+fn course(args: &EvalArgs, printer: &Printer) -> CliResult<Course> {
     if let Some(run) = args.run.as_deref().filter(|run| run.is_dir()) {
         let run = RunReader::open(run)?;
         let file = RunFile::parse(&run.run_text()?, "run.toml", &args.set).users()?;
         let plugins = match &args.plugins[..] {
             [] => plugins::recorded_files(&run)?,
-            given => plugins::read_files(given)?.0,
+            given => registry::gather(given, args.fetch, None, printer)?.0,
         };
         let assets = AssetFiles::recorded(&file, &run)?;
         return Ok(Course { file, plugins, assets });
@@ -136,7 +137,7 @@ fn course(args: &EvalArgs) -> CliResult<Course> {
             ));
         }
     };
-    let (plugins, _) = plugins::read_files(&args.plugins)?;
+    let (plugins, _) = registry::gather(&args.plugins, args.fetch, None, printer)?;
     let beside = args.run.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
     let assets = AssetFiles::pin(&mut file, beside, None)?;
     Ok(Course { file, plugins, assets })

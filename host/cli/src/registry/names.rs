@@ -1,0 +1,112 @@
+//! The plugins of a run: files, names of plugins in registries, or what the project uses.
+
+use std::path::{Path, PathBuf};
+
+use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, Wanted, without_consent};
+use gymkhana_registry_client::Unlocked;
+
+use super::args::FetchArgs;
+use super::project::{Project, root_or_here, wants_consent};
+use super::{Asker, lock_in};
+use crate::error::{Blame, CliError, CliResult};
+use crate::plugins::{PluginFile, pin, read_file};
+use crate::printer::Printer;
+
+/// One plugin that was asked for.
+#[derive(Debug)]
+enum Origin {
+    /// A file.
+    File(PathBuf),
+    /// A name and versions.
+    Name(Wanted),
+}
+
+impl Origin {
+    /// A text that is a name, such as `calculator@^1`, and no file that is there; else a file.
+    fn of(given: &Path) -> Self {
+        let wanted = given.to_str().filter(|_| !given.exists()).and_then(|text| text.parse().ok());
+        wanted.map_or_else(|| Self::File(given.to_owned()), Self::Name)
+    }
+}
+
+/// Reads and fetches a run's plugins and pins them. A run that goes on has a lock of its own, `began_with`, and changes
+/// no other.
+pub fn gather(
+    given: &[PathBuf],
+    fetch: FetchArgs,
+    began_with: Option<&Path>,
+    printer: &Printer,
+) -> CliResult<(Vec<PluginFile>, Lock)> {
+    let project = Project::open()?;
+    let mut read = Vec::new();
+    let mut wanted = Vec::new();
+    for origin in given.iter().map(|given| Origin::of(given)) {
+        match origin {
+            Origin::File(path) => read.push(read_file(&path)?),
+            Origin::Name(name) => wanted.push(name),
+        }
+    }
+    if given.is_empty() {
+        let project = project.as_ref().filter(|project| !project.plugins().is_empty());
+        let project = project.ok_or_else(|| {
+            CliError::mistake("no plugins are named; give --plugins, or use some in a project with `host add`")
+        })?;
+        wanted = project.wanted();
+    }
+    if !wanted.is_empty() {
+        let resumed = began_with.map(lock_in).transpose()?.flatten();
+        read.extend(named(&wanted, fetch, project.as_ref(), resumed, printer)?);
+    }
+    pin(read)
+}
+
+/// Resolves, fetches and locks.
+fn named(
+    wanted: &[Wanted],
+    fetch: FetchArgs,
+    project: Option<&Project>,
+    resumed: Option<Lock>,
+    printer: &Printer,
+) -> CliResult<Vec<(String, Vec<u8>)>> {
+    let asker = Asker::new(fetch.offline)?;
+    let folder = root_or_here()?;
+    let goes_on = resumed.is_some();
+    let lock = if goes_on { resumed } else { lock_in(&folder)? };
+    let unlocked = if fetch.locked || goes_on { Unlocked::Refuse } else { Unlocked::Resolve };
+    let pinned = asker.wait(printer, asker.client.resolve(wanted, lock.as_ref(), unlocked))?;
+    for entry in &pinned {
+        agreed(entry, project, lock.as_ref())?;
+    }
+    let components = asker.wait(printer, asker.client.components(&pinned))?;
+    if !goes_on {
+        keep(&folder, lock, &pinned, printer)?;
+    }
+    let origin = |entry: &LockEntry| format!("{} {}", entry.name, entry.version);
+    Ok(pinned.iter().map(origin).zip(components).collect())
+}
+
+/// A project says what was agreed to; elsewhere the version that was locked before does. What is used for the first
+/// time outside a project gets nothing that the run file does not grant.
+fn agreed(entry: &LockEntry, project: Option<&Project>, lock: Option<&Lock>) -> CliResult<()> {
+    if let Some(project) = project.filter(|project| project.plugins().contains_key(&entry.name)) {
+        return project.check_consent(entry);
+    }
+    let Some(before) = lock.and_then(|lock| lock.get(&entry.name)) else { return Ok(()) };
+    let open = without_consent(&entry.capabilities, &before.capabilities);
+    if open.is_empty() { Ok(()) } else { Err(wants_consent(entry, &open)) }
+}
+
+/// Writes down what is used now, beside what else was locked there.
+fn keep(folder: &Path, lock: Option<Lock>, pinned: &[LockEntry], printer: &Printer) -> CliResult<()> {
+    let before = lock.as_ref().map(Lock::entries).unwrap_or_default();
+    let is_new = |entry: &&LockEntry| !before.contains(entry);
+    for entry in pinned.iter().filter(is_new) {
+        printer.talk(format!("{} {} is locked in {LOCK_FILE}", entry.name, entry.version));
+    }
+    if pinned.iter().all(|entry| before.contains(entry)) {
+        return Ok(());
+    }
+    let others = before.iter().filter(|old| pinned.iter().all(|new| new.name != old.name)).cloned();
+    let lock = Lock::new(others.chain(pinned.iter().cloned()).collect()).users()?;
+    lock.write(&folder.join(LOCK_FILE)).users()
+}

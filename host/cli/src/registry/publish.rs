@@ -1,0 +1,64 @@
+//! `host keygen`, `publish` and `yank`: what publishers do.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use gymkhana_registry::{Holder, Report, Rotation, SecretKey, read_plugin_file, write_atomically};
+use gymkhana_registry_client::{Publishing, Secrets};
+
+use super::args::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
+use super::use_plugins::version_of;
+use super::{Asker, days};
+use crate::error::{Blame, CliResult};
+use crate::printer::Printer;
+
+/// Makes a key.
+pub fn keygen(args: &KeygenArgs, printer: &Printer) -> CliResult<()> {
+    let old = args.replaces.as_deref().map(SecretKey::read).transpose().users()?;
+    let key = SecretKey::generate().users()?;
+    key.write(&args.file).users()?;
+    printer.result(key.public());
+    printer.talk(format!("the secret key is in `{}`; keep a copy where nobody else can read it", args.file.display()));
+    if let Some((old, namespace)) = old.zip(args.namespace.clone()) {
+        let rotation = Rotation::new(Holder::Namespace(namespace), &old, key.public());
+        let mut path: OsString = args.file.clone().into();
+        path.push(".rotation.json");
+        let (path, text) = (PathBuf::from(path), serde_json::to_string(&rotation).ours()?);
+        let told = || format!("`{}` cannot be written; free space there", path.display());
+        write_atomically(&path, format!("{text}\n").as_bytes()).users_as(told())?;
+        printer.talk(format!("give `{}` to the registry's maintainer, for `host registry rotate`", path.display()));
+    }
+    Ok(())
+}
+
+/// Publishes a plugin.
+pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
+    let component = read_plugin_file(&args.file).users()?;
+    let told =
+        || format!("`{}` is no report that `host plugin test --json` wrote; make one with it", args.report.display());
+    let report: Report = serde_json::from_slice(&fs::read(&args.report).users_as(told())?).users_as(told())?;
+    let secrets = secrets(&args.keys)?;
+    let asker = Asker::new(false)?;
+    let publishing = Publishing { component: &component, report: Some(report) };
+    let (registry, row) = asker.wait(printer, asker.client.publish(publishing, &secrets))?;
+    printer.result(format!("{} {} is published in registry `{registry}`", row.name, row.version));
+    Ok(())
+}
+
+/// Withdraws a version, or brings it back.
+pub fn yank(args: &YankArgs, printer: &Printer) -> CliResult<()> {
+    let (name, version) = version_of(&args.version)?;
+    let secrets = secrets(&args.keys)?;
+    let asker = Asker::new(false)?;
+    let registry = asker.wait(printer, asker.client.yank(&name, &version, !args.undo, &secrets))?;
+    let done = if args.undo { "is back" } else { "is yanked: locks that have it keep it, and nothing else takes it" };
+    printer.result(format!("{name} {version} in registry `{registry}` {done}"));
+    Ok(())
+}
+
+fn secrets(args: &KeyArgs) -> CliResult<Secrets> {
+    let key = args.key.as_deref().map(SecretKey::read).transpose().users()?;
+    let root = args.root.as_deref().map(SecretKey::read).transpose().users()?;
+    Ok(Secrets { key, root, lifetime: days(args.days) })
+}

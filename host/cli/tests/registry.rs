@@ -1,0 +1,250 @@
+//! Plugins by name, as a user and a publisher work with them: every command against a server that is a process of its
+//! own.
+
+mod common;
+#[path = "../../../registry/tests/common/plugins.rs"]
+mod plugins;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use common::{Desk, Outcome, SMALL_RUN, finish};
+use gymkhana_registry::{
+    Check, Digest, Outcome as CheckOutcome, REPORT_SCHEMA, Report, SUITE, contract, read_manifest,
+};
+use gymkhana_tests::component;
+
+/// A server that ends with the test.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A desk with a registry in `shop`, served, and a publisher of `gymkhana` and `acme` who has a token.
+struct Market {
+    desk: Desk,
+    _served: Served,
+    token: String,
+}
+
+impl Market {
+    fn new() -> Self {
+        let desk = Desk::with_run_file(SMALL_RUN);
+        let root = desk.host(&["keygen", "root.key"]).succeeded().trim().to_owned();
+        let key = desk.host(&["keygen", "acme.key"]).succeeded().trim().to_owned();
+        desk.host(&["registry", "init", "shop", "--root", "root.key"]).succeeded();
+        for namespace in ["gymkhana", "acme"] {
+            desk.host(&["registry", "grant", "shop", namespace, &key, "--root", "root.key"]).succeeded();
+        }
+        let token = desk.host(&["registry", "token", "shop", "gymkhana", "acme"]).succeeded().trim().to_owned();
+        let arguments = ["registry", "serve", "shop", "--root", "root.key", "--listen", "127.0.0.1:0"];
+        let mut served = desk.command(&arguments).stderr(Stdio::piped()).spawn().expect("a server");
+        let mut talk = BufReader::new(served.stderr.take().expect("its talk"));
+        let mut line = String::new();
+        talk.read_line(&mut line).expect("a line");
+        let url = line.trim().rsplit(' ').next().expect("a word").to_owned();
+        assert!(url.starts_with("http://127.0.0.1:"), "{line}");
+        // Its log must go somewhere.
+        std::thread::spawn(move || talk.lines().for_each(drop));
+        let config = format!(
+            "[registries.shop]\nurl = '{url}'\nroot = '{root}'\ntoken = 'SHOP_TOKEN'\n\n[namespaces]\ngymkhana = 'shop'\nacme = 'shop'\n"
+        );
+        desk.write("gymkhana-registries.toml", config);
+        Self { desk, _served: Served(served), token }
+    }
+
+    fn host(&self, arguments: &[&str]) -> Outcome {
+        finish(self.desk.command(arguments).env("SHOP_TOKEN", &self.token))
+    }
+
+    /// Publishes a component with a report that has nothing to find fault with.
+    fn publish(&self, name: &str, component: &[u8]) -> Outcome {
+        let (file, report) = (format!("{name}.wasm"), format!("{name}.json"));
+        self.desk.write(&file, component);
+        self.desk.write(&report, serde_json::to_string(&report_of(component)).expect("JSON"));
+        self.host(&["publish", &file, "--report", &report, "--key", "acme.key"])
+    }
+
+    fn publish_built(&self, name: &str) {
+        let bytes = std::fs::read(component(name)).expect("a component");
+        self.publish(name, &bytes).succeeded();
+    }
+
+    fn lock(&self) -> String {
+        std::fs::read_to_string(self.desk.path("gymkhana.lock")).expect("a lock")
+    }
+}
+
+fn report_of(component: &[u8]) -> Report {
+    let manifest = read_manifest(component).expect("a plugin");
+    Report {
+        schema: REPORT_SCHEMA,
+        suite: SUITE,
+        name: manifest.name,
+        version: manifest.version,
+        digest: Digest::of(component),
+        contract: manifest.contract,
+        seed: 0,
+        steps: 1,
+        checks: vec![Check {
+            name: "same-seed-same-bytes".to_owned(),
+            outcome: CheckOutcome::Passed("1 step".to_owned()),
+        }],
+    }
+}
+
+/// A tool `acme/searcher`, which nobody can run and everybody can pin.
+fn searcher(version: &str, capabilities: &str) -> Vec<u8> {
+    let digest = contract::digest();
+    plugins::tool(&format!(
+        r#"{{"schema":1,"namespace":"acme","name":"searcher","version":"{version}","kinds":["tool"],"contract":{{"version":"0.1.0","digest":"{digest}"}},"license":"MIT","description":"Finds pages.","capabilities":{capabilities},"deterministic":true}}"#
+    ))
+}
+
+const NAMES: &str = "word-problems@^0.1,gymkhana/calculator,answer-match";
+
+#[test]
+fn a_run_takes_plugins_by_name_and_locks_them() {
+    let market = Market::new();
+    for name in ["word-problems", "calculator", "answer-match"] {
+        market.publish_built(name);
+    }
+    let found = market.host(&["search", "arithmetic"]).succeeded();
+    assert!(found.contains("gymkhana/calculator 0.1.0 (tool, shop)"), "{found}");
+    let run = |more: &[&str]| market.host(&[&["run", "run.toml", "--plugins", NAMES, "--out", "out"], more].concat());
+    let refused = run(&["--locked"]);
+    assert!(refused.mistake("not locked").contains("is not locked, and --locked changes nothing"));
+    let refused = run(&["--offline"]);
+    assert!(refused.mistake("offline").contains("--offline asks nobody"));
+    run(&[]).succeeded();
+    let lock = market.lock();
+    assert_eq!(lock, std::fs::read_to_string(market.desk.path("out/gymkhana.lock")).expect("the run's own"));
+    let verified = market.host(&["verify", "out"]).succeeded();
+    assert_eq!(verified.matches("signed by ed25519:").count(), 3, "{verified}");
+    // What is there and locked needs nobody, mixed with files too.
+    let mixed = "word-problems,plugins/calculator.wasm,answer-match@^0.1";
+    let again = ["run", "run.toml", "--plugins", mixed, "--out", "again", "--locked", "--offline"];
+    market.host(&again).succeeded();
+    assert_eq!(market.lock(), lock);
+    // A run that goes on does so with what it began with.
+    run(&["--resume", "--offline"]).succeeded();
+    let unknown = market.host(&["run", "run.toml", "--plugins", "calculater", "--out", "third"]);
+    assert!(unknown.mistake("misspelt").contains("did you mean `gymkhana/calculator`?"));
+}
+
+#[test]
+fn a_project_agrees_to_what_its_plugins_ask_for() {
+    let market = Market::new();
+    market.desk.write("gymkhana.toml", "# Ours.\n[plugins]\n");
+    market.publish("searcher", &searcher("1.0.0", r#"["log","http"]"#)).succeeded();
+    let refused = market.host(&["add", "searcher"]);
+    let told = refused.mistake("no consent");
+    assert!(told.contains("asks for `http`") && told.contains("host add acme/searcher@1.0.0 --allow http"), "{told}");
+    assert!(!market.desk.path("gymkhana.lock").exists());
+    let added = market.host(&["add", "searcher@^1", "--allow", "http"]).succeeded();
+    assert_eq!(added, "acme/searcher 1.0.0 (^1)\nagreed to: `http`\n");
+    let project = std::fs::read_to_string(market.desk.path("gymkhana.toml")).expect("a project");
+    assert_eq!(project, "# Ours.\n[plugins]\n\"acme/searcher\" = { version = \"^1\", allow = [\"http\"] }\n");
+    // A newer version that asks for more is not taken by the way.
+    market.publish("newer", &searcher("1.1.0", r#"["log","http","model"]"#)).succeeded();
+    let lock = market.lock();
+    market.host(&["lock"]).succeeded();
+    assert_eq!(market.lock(), lock, "a lock stays until it is updated");
+    let told = market.host(&["update"]).mistake("wider");
+    assert!(told.contains("asks for `model`, which nobody here has agreed to"), "{told}");
+    assert_eq!(market.lock(), lock);
+    market.host(&["add", "acme/searcher@^1", "--allow", "model"]).succeeded();
+    assert!(market.lock().contains("version = \"1.1.0\""));
+    // What is yanked stays where it is locked, and is taken by nobody else.
+    market.host(&["yank", "acme/searcher@1.1.0"]).succeeded();
+    market.host(&["lock", "--locked"]).succeeded();
+    market.host(&["remove", "searcher"]).succeeded();
+    assert!(!market.lock().contains("searcher"));
+    let added = market.host(&["add", "searcher", "--allow", "http"]).succeeded();
+    assert!(added.starts_with("acme/searcher 1.0.0 "), "{added}");
+    market.host(&["yank", "acme/searcher@1.1.0", "--undo"]).succeeded();
+    // The project's plugins are a run's, where none are named.
+    let told = market.host(&["run", "run.toml", "--out", "out"]).mistake("no environment");
+    assert!(!told.contains("no plugins are named"), "{told}");
+    let empty = Desk::with_run_file(SMALL_RUN);
+    let told = empty.host(&["run", "run.toml", "--out", "out"]).mistake("nothing named");
+    assert!(told.contains("no plugins are named; give --plugins"), "{told}");
+}
+
+#[test]
+fn publishing_refuses_what_the_rules_forbid() {
+    let market = Market::new();
+    market.publish("one", &searcher("1.0.0", r#"["log"]"#)).succeeded();
+    let told = market.publish("one", &searcher("1.0.0", r#"["log"]"#)).mistake("again");
+    assert!(told.contains("is published already"), "{told}");
+    let told = market.publish("two", &searcher("1.0.1", r#"["log","http"]"#)).mistake("wider");
+    assert!(
+        told.contains("asks for the capabilities `http`, unlike 1.0.0") && told.contains("make it 1.1.0"),
+        "{told}"
+    );
+    // A report of another component, and one that found faults.
+    market.desk.write("three.wasm", searcher("1.0.2", r#"["log"]"#));
+    let publish = ["publish", "three.wasm", "--report", "one.json", "--key", "acme.key"];
+    assert!(market.host(&publish).mistake("another's report").contains("is of another component"));
+    let mut report = report_of(&searcher("1.0.2", r#"["log"]"#));
+    report.checks.push(Check { name: "schemas".to_owned(), outcome: CheckOutcome::Failed("no schema".to_owned()) });
+    market.desk.write("one.json", serde_json::to_string(&report).expect("JSON"));
+    assert!(market.host(&publish).mistake("a failed suite").contains("schemas: no schema"));
+    market.host(&["keygen", "other.key"]).succeeded();
+    report.checks.pop();
+    market.desk.write("one.json", serde_json::to_string(&report).expect("JSON"));
+    let told =
+        market.host(&["publish", "three.wasm", "--report", "one.json", "--key", "other.key"]).mistake("a stranger");
+    assert!(told.contains("is no current key of namespace `acme`"), "{told}");
+    market.host(&publish).succeeded();
+    // A new key, handed over by the old one.
+    let rotated = ["keygen", "new.key", "--replaces", "acme.key", "--namespace", "acme"];
+    market.host(&rotated).succeeded();
+    let rotate = ["registry", "rotate", "shop", "--rotation", "new.key.rotation.json", "--root", "root.key"];
+    market.host(&rotate).succeeded();
+    let told = market.publish("four", &searcher("1.0.3", r#"["log"]"#)).mistake("the old key");
+    assert!(told.contains("is no current key"), "{told}");
+    market.host(&["verify"]).mistake("no lock yet");
+    market.host(&["add", "searcher"]).succeeded();
+    let verified = market.host(&["verify"]).succeeded();
+    assert!(verified.contains("acme/searcher 1.0.2"), "what the old key signed still counts: {verified}");
+}
+
+/// A file that wasmtime made would run without any of the sandbox's checks.
+#[test]
+fn a_precompiled_file_is_not_run_by_any_way() {
+    let market = Market::new();
+    let elf = [b"\x7fELF\x02\x01\x01\0".as_slice(), &[0; 4096]].concat();
+    market.desk.write("elf.wasm", &elf);
+    market.desk.write("report.json", serde_json::to_string(&report_of(&searcher("1.0.0", "[]"))).expect("JSON"));
+    let told =
+        market.host(&["publish", "elf.wasm", "--report", "report.json", "--key", "acme.key"]).mistake("published");
+    assert!(told.contains("not WebAssembly"), "{told}");
+    let told = market.desk.run("elf.wasm", &[]).mistake("run");
+    assert!(told.contains("not WebAssembly"), "{told}");
+}
+
+#[test]
+fn a_mirror_of_the_server_is_a_registry_of_its_own() {
+    let market = Market::new();
+    market.publish_built("calculator");
+    let told = market.host(&["registry", "mirror", "shop", "mirror"]).succeeded();
+    assert!(told.contains("holds 1 plugins in 1 versions, 1 of them fetched now"), "{told}");
+    let config = std::fs::read_to_string(market.desk.path("gymkhana-registries.toml")).expect("a file");
+    let root = config.lines().find(|line| line.starts_with("root")).expect("a root");
+    let config = format!("[registries.near]\nfolder = 'mirror'\n{root}\n[namespaces]\ngymkhana = 'near'\n");
+    market.desk.write("gymkhana-registries.toml", config);
+    market.host(&["add", "calculator"]).succeeded();
+    let told = market.host(&["registry", "init", "shop", "--root", "root.key"]).mistake("taken");
+    assert!(told.contains("`shop` is not empty"), "{told}");
+    let listed = market.host(&["registry", "token", "shop"]).succeeded();
+    assert!(listed.contains("for `acme`, `gymkhana`"), "{listed}");
+    let number = listed.split(' ').next().expect("a number").to_owned();
+    market.host(&["registry", "token", "shop", "--revoke", &number]).succeeded();
+    assert_eq!(market.host(&["registry", "token", "shop"]).succeeded(), "");
+    market.host(&["registry", "sign", "shop", "--root", "root.key", "--days", "7"]).succeeded();
+}

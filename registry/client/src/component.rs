@@ -1,0 +1,189 @@
+//! A pinned plugin's bytes: from the cache, or fetched, checked against its publisher's signature, and kept.
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use gymkhana_registry::{Contents, ContentsError, Item, LockEntry, PublicKey, Release, Row, Unresolved, read_manifest};
+use semver::{Comparator, Op, VersionReq};
+
+use crate::client::{Client, Registry};
+use crate::config::Trust;
+use crate::error::ClientError;
+use crate::site::Site;
+
+/// How many components are fetched at once.
+const SIDE_BY_SIDE: usize = 4;
+
+impl Client {
+    /// The components of pinned plugins, in their order.
+    ///
+    /// # Errors
+    /// If one cannot be had, or is not what it must be.
+    pub async fn components(&self, pinned: &[LockEntry]) -> Result<Vec<Vec<u8>>, ClientError> {
+        let one = |entry: LockEntry| async move { self.component(&entry).await };
+        stream::iter(pinned.to_vec()).map(one).buffered(SIDE_BY_SIDE).try_collect().await
+    }
+
+    /// The component of a pinned plugin. One in the cache is hashed again; it was checked against its signature when it
+    /// came there, and the lock names its digest.
+    ///
+    /// # Errors
+    /// If it cannot be had, or is not what it must be.
+    pub async fn component(&self, pinned: &LockEntry) -> Result<Vec<u8>, ClientError> {
+        let item = Item::Component(pinned.digest);
+        match self.cache.read(&item) {
+            Ok(Some(bytes)) => return self.is_pinned(pinned, bytes),
+            Ok(None) => {}
+            Err(ContentsError::Changed { path }) if !self.asking.offline => {
+                self.notice(format!("`{}` was changed since it was fetched; it is fetched again", path.display()));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let (row, release) = self.release(pinned).await?;
+        self.fetch(&row, &release).await
+    }
+
+    /// Sees that a plugin is what its publisher signed, from the registry's state on down, and gives who signed.
+    ///
+    /// # Errors
+    /// If it is not, or that cannot be known.
+    pub async fn verify(&self, pinned: &LockEntry) -> Result<Option<PublicKey>, ClientError> {
+        let (row, release) = self.release(pinned).await?;
+        let bytes = match self.cache.read(&Item::Component(pinned.digest))? {
+            Some(bytes) => bytes,
+            None => self.fetch(&row, &release).await?,
+        };
+        self.is_what_was_signed(&row, &release, &bytes)?;
+        Ok(row.signer)
+    }
+
+    /// What was signed of a pinned plugin.
+    async fn release(&self, pinned: &LockEntry) -> Result<(Row, Release), ClientError> {
+        let (registry, serving) = self.serves(pinned.name.namespace())?;
+        let exactly = exactly(&pinned.version);
+        let (rows, release) = match serving {
+            Registry::Site(site) => (site.rows(&pinned.name, self.asking).await?, None),
+            Registry::Oci(oci) => {
+                let offers = oci.offers(&pinned.name, &exactly, &self.cache, self.asking).await?;
+                let mut release = None;
+                let mut rows = Vec::new();
+                for offer in offers.into_iter().filter(|offer| offer.row.version == pinned.version) {
+                    release = Some(offer.release);
+                    rows.push(offer.row);
+                }
+                (rows, release)
+            }
+        };
+        let unresolved = |source| ClientError::Unresolved {
+            registry: registry.to_owned(),
+            name: pinned.name.clone(),
+            source: Box::new(source),
+        };
+        let row = rows.iter().find(|row| row.version == pinned.version);
+        let row = row.ok_or_else(|| {
+            let known = rows.iter().rev().take(5).map(|row| row.version.clone()).collect();
+            unresolved(Unresolved::NoVersion { wanted: exactly, known })
+        })?;
+        if row.digest != pinned.digest {
+            let (version, locked, found) = (row.version.clone(), pinned.digest, row.digest);
+            return Err(unresolved(Unresolved::Changed { version, locked, found }));
+        }
+        let release = match (release, serving) {
+            (Some(release), _) => release,
+            (None, Registry::Site(site)) => self.signed(site, row).await?,
+            (None, Registry::Oci(_)) => return Err(ClientError::NoRegistry(pinned.name.namespace().to_owned())),
+        };
+        Ok((row.clone(), release))
+    }
+
+    /// The release of a row, signed by a key of its namespace.
+    pub(crate) async fn signed(&self, site: &Site, row: &Row) -> Result<Release, ClientError> {
+        let item = Item::Release(row.release);
+        let bytes = match self.cache.read(&item) {
+            Ok(Some(bytes)) => bytes,
+            // What was changed is fetched anew, and replaced when it is kept.
+            Ok(None) | Err(ContentsError::Changed { .. }) => site.file(&item, self.asking).await?,
+            Err(error) => return Err(error.into()),
+        };
+        let file = String::from_utf8_lossy(&bytes);
+        let refused = |source| ClientError::Release {
+            name: row.name.clone(),
+            version: row.version.clone(),
+            source: Box::new(source),
+        };
+        let signer = match site.trust {
+            Trust::Unsigned => None,
+            Trust::Root(_) => {
+                let state = site.state(self.asking).await?;
+                let keys = state.accepted.checkpoint.namespaces.get(row.name.namespace());
+                let may = |key: &PublicKey| keys.is_some_and(|keys| keys.have_signed(key));
+                let signer = row.signer.filter(may);
+                Some(signer.ok_or_else(|| ClientError::NotAKey {
+                    name: row.name.clone(),
+                    version: row.version.clone(),
+                    signer: row.signer.map_or("nobody".to_owned(), |key| key.to_string()),
+                })?)
+            }
+        };
+        let release = Release::read(&file, signer.as_ref()).map_err(refused)?;
+        if !row.tells_of(&release, &file) {
+            return Err(ClientError::OtherThanSigned {
+                registry: site.name.clone(),
+                name: row.name.clone(),
+                version: row.version.clone(),
+            });
+        }
+        self.cache.write(&item, &bytes)?;
+        Ok(release)
+    }
+
+    /// Fetches a component. It gets its name in the cache when it is what was signed, and not before.
+    pub(crate) async fn fetch(&self, row: &Row, release: &Release) -> Result<Vec<u8>, ClientError> {
+        let item = Item::Component(row.digest);
+        let (_, serving) = self.serves(row.name.namespace())?;
+        let incoming = match serving {
+            Registry::Site(site) => site.component(&item, row.size, &self.cache, self.asking).await?,
+            Registry::Oci(oci) => oci.component(row, &self.cache, self.asking).await?,
+        };
+        let bytes = std::fs::read(incoming.path()).map_err(|source| ContentsError::Disk {
+            what: "read",
+            path: incoming.path().to_owned(),
+            source,
+        })?;
+        self.is_what_was_signed(row, release, &bytes)?;
+        self.cache.keep(&incoming, &item)?;
+        Ok(bytes)
+    }
+
+    pub(crate) fn is_what_was_signed(&self, row: &Row, release: &Release, bytes: &[u8]) -> Result<(), ClientError> {
+        let (name, version) = (row.name.clone(), row.version.clone());
+        release.check_component(bytes).map_err(|source| ClientError::Release {
+            name,
+            version,
+            source: Box::new(source),
+        })
+    }
+
+    /// A component of the right digest may still be another plugin's, if the lock was edited.
+    fn is_pinned(&self, pinned: &LockEntry, bytes: Vec<u8>) -> Result<Vec<u8>, ClientError> {
+        let (name, version) = (pinned.name.clone(), pinned.version.clone());
+        let refused =
+            |source| ClientError::Release { name: name.clone(), version: version.clone(), source: Box::new(source) };
+        let manifest = read_manifest(&bytes).map_err(|error| refused(error.into()))?;
+        if LockEntry::new(&manifest, pinned.digest) == *pinned {
+            Ok(bytes)
+        } else {
+            Err(refused(gymkhana_registry::ReleaseError::AnotherManifest))
+        }
+    }
+
+    /// The cache of components and releases.
+    #[must_use]
+    pub fn cache(&self) -> &Contents {
+        &self.cache
+    }
+}
+
+/// The requirement of one version alone.
+fn exactly(version: &semver::Version) -> VersionReq {
+    let (major, minor, patch) = (version.major, Some(version.minor), Some(version.patch));
+    VersionReq { comparators: vec![Comparator { op: Op::Exact, major, minor, patch, pre: version.pre.clone() }] }
+}

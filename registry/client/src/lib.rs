@@ -1,0 +1,26 @@
+//! Fetches plugins from registries, and believes none of them.
+//!
+//! A registry is a folder, any web server, our own server, or an OCI registry; [`Config`] says which one serves a
+//! namespace, and what is trusted there. What comes is capped, hashed while it comes, checked against signatures, and
+//! kept only then. What was seen of a registry is remembered, so that it cannot go back.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod client;
+mod component;
+mod config;
+mod error;
+mod http;
+mod memory;
+mod mirror;
+mod oci;
+mod publish;
+mod site;
+
+pub use client::{Client, Found, Places, Settings, Unlocked};
+pub use config::{CONFIG_FILE, Config, ConfigError, Source, Trust};
+pub use error::ClientError;
+pub use http::{FetchError, Patience};
+pub use mirror::Mirrored;
+pub use oci::OciError;
+pub use publish::{Publishing, Secrets};

@@ -1,0 +1,100 @@
+//! A mirror: everything that a registry holds, checked and laid out as it lies there, with the registry's own
+//! signatures. Who pins its root key can use either.
+
+use std::path::Path;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use gymkhana_registry::{Contents, ContentsError, Item, PluginName, RegistryFolder, Row};
+
+use crate::client::{Client, Registry};
+use crate::error::ClientError;
+use crate::site::Site;
+
+/// How many plugins are copied at once.
+const SIDE_BY_SIDE: usize = 4;
+
+/// What a mirror holds now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mirrored {
+    /// The number of the checkpoint that it shows.
+    pub sequence: u64,
+    /// Plugins.
+    pub plugins: usize,
+    /// Versions of all of them.
+    pub versions: usize,
+    /// Components that were fetched now.
+    pub fetched: usize,
+}
+
+impl Client {
+    /// Copies a registry into a folder, or what of it has changed. The checkpoint comes last, so that the folder shows
+    /// the old state until the new one is whole.
+    ///
+    /// # Errors
+    /// If something cannot be fetched, is not what was signed, or cannot be written; what was copied stays.
+    pub async fn mirror(&self, registry: &str, folder: &Path) -> Result<Mirrored, ClientError> {
+        let Registry::Site(site) = self.named(registry)? else {
+            let what = "is an OCI registry, which has no list of plugins to copy; copy it with its own tools";
+            return Err(ClientError::Cannot { registry: registry.to_owned(), what: what.to_owned() });
+        };
+        let state = site.state(self.asking).await?;
+        let checkpoint = &state.accepted.checkpoint;
+        let mirror = RegistryFolder::at(folder);
+        let names: Vec<PluginName> = checkpoint.index.keys().cloned().collect();
+        let plugins = names.len();
+        let one = |name: PluginName| {
+            let contents = mirror.contents().clone();
+            async move { self.copy(site, &name, &contents).await }
+        };
+        let copied: Vec<(usize, usize)> = stream::iter(names).map(one).buffered(SIDE_BY_SIDE).try_collect().await?;
+        let catalogue = Item::Catalogue(checkpoint.catalogue);
+        if !matches!(mirror.contents().read(&catalogue), Ok(Some(_))) {
+            mirror.contents().write(&catalogue, &site.file(&catalogue, self.asking).await?)?;
+        }
+        mirror.show(&state.text)?;
+        let (versions, fetched) = copied.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        Ok(Mirrored { sequence: checkpoint.sequence, plugins, versions, fetched })
+    }
+
+    /// Copies a plugin; gives how many versions it has, and how many components were fetched.
+    async fn copy(&self, site: &Site, name: &PluginName, mirror: &Contents) -> Result<(usize, usize), ClientError> {
+        let rows = site.rows(name, self.asking).await?;
+        let mut fetched = 0;
+        for row in &rows {
+            fetched += usize::from(self.copy_version(site, row, mirror).await?);
+        }
+        let state = site.state(self.asking).await?;
+        if let Some(digest) = state.accepted.checkpoint.index.get(name) {
+            let item = Item::Index(name.clone(), *digest);
+            if !matches!(mirror.read(&item), Ok(Some(_))) {
+                mirror.write(&item, &site.file(&item, self.asking).await?)?;
+            }
+        }
+        Ok((rows.len(), fetched))
+    }
+
+    /// Copies a version, unless it is there; says whether it was fetched.
+    async fn copy_version(&self, site: &Site, row: &Row, mirror: &Contents) -> Result<bool, ClientError> {
+        let release = self.signed(site, row).await?;
+        let item = Item::Release(row.release);
+        if !matches!(mirror.read(&item), Ok(Some(_))) {
+            let file = self.cache.read(&item)?;
+            let file = match file {
+                Some(file) => file,
+                None => site.file(&item, self.asking).await?,
+            };
+            mirror.write(&item, &file)?;
+        }
+        let item = Item::Component(row.digest);
+        if matches!(mirror.read(&item), Ok(Some(_))) {
+            return Ok(false);
+        }
+        // Not through the cache, which is this user's and need not hold all that a mirror does.
+        let incoming = site.component(&item, row.size, mirror, self.asking).await?;
+        let path = incoming.path().to_owned();
+        let bytes = std::fs::read(&path).map_err(|source| ContentsError::Disk { what: "read", path, source })?;
+        self.is_what_was_signed(row, &release, &bytes)?;
+        mirror.keep(&incoming, &item)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,221 @@
+//! Publishing and withdrawing: into a folder, to our server, or into an OCI registry.
+
+use std::io::Write;
+
+use gymkhana_registry::{
+    Authority, ContentsError, FolderError, Namespace, PluginName, PublicKey, Refusal, RegistryFolder, Release, Report,
+    Row, SecretKey, check_release,
+};
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use semver::{Version, VersionReq};
+use serde_json::json;
+use url::Url;
+
+use crate::client::{Client, Registry};
+use crate::error::ClientError;
+use crate::http::{FetchError, Sent, Web};
+use crate::site::{Place, Site, below};
+
+/// The type of what is sent to a server that takes releases: the release file, an empty line, the component.
+const RELEASE_TYPE: &str = "application/vnd.gymkhana.release";
+/// The longest answer to a change that is read, in bytes.
+const MAX_ANSWER: u64 = 64 << 10;
+
+/// What a publisher has.
+#[derive(Debug, Default)]
+pub struct Secrets {
+    /// A key of the namespace, for releases.
+    pub key: Option<SecretKey>,
+    /// The registry's root key, for folders of one's own.
+    pub root: Option<SecretKey>,
+    /// For how many seconds such a folder's checkpoint counts.
+    pub lifetime: u64,
+}
+
+/// What is published.
+#[derive(Debug)]
+pub struct Publishing<'a> {
+    /// The component.
+    pub component: &'a [u8],
+    /// What the conformance suite found out about it.
+    pub report: Option<Report>,
+}
+
+impl Client {
+    /// Publishes a component where its namespace is served; gives the registry's name and the line in its index.
+    ///
+    /// # Errors
+    /// If a rule refuses it, if keys are missing or wrong, or if the registry does not take it.
+    pub async fn publish(&self, publishing: Publishing<'_>, secrets: &Secrets) -> Result<(String, Row), ClientError> {
+        let release = Release::of(publishing.component, publishing.report).map_err(ClientError::NoPlugin)?;
+        let name = &release.manifest.name;
+        let (registry, serving) = self.serves(name.namespace())?;
+        self.may_publish(&release, registry, serving).await?;
+        let is_signed = match serving {
+            Registry::Site(site) => site.trust.root().is_some(),
+            Registry::Oci(oci) => oci.is_signed(),
+        };
+        let file = match (&secrets.key, is_signed) {
+            (Some(key), true) => release.sign(Some(key))?,
+            (None, true) => {
+                let what = "takes signed releases alone; give your key with --key, or make one with `host keygen`";
+                return Err(cannot(registry, what));
+            }
+            (_, false) => release.sign(None)?,
+        };
+        let signer = secrets.key.as_ref().filter(|_| is_signed).map(SecretKey::public);
+        let row = Row::new(&release, &file, signer);
+        match serving {
+            Registry::Oci(oci) => oci.publish(&release, &file, publishing.component, self.asking.now).await?,
+            Registry::Site(site) => {
+                if let Some(key) = signer {
+                    self.is_mine(site, name, key).await?;
+                }
+                match &site.place {
+                    Place::Folder(folder) => self.add(site, folder, &file, publishing.component, secrets)?,
+                    Place::Web { web, url, token } => {
+                        let body = [file.as_bytes(), b"\n", publishing.component].concat();
+                        let to = below(url, "publish");
+                        self.send(site, web, &to, token.as_deref(), RELEASE_TYPE, body).await?;
+                    }
+                }
+            }
+        }
+        Ok((registry.to_owned(), row))
+    }
+
+    /// The rules, before anything is sent: the server applies them again.
+    async fn may_publish(&self, release: &Release, registry: &str, serving: &Registry) -> Result<(), ClientError> {
+        let name = &release.manifest.name;
+        let (rows, names) = match serving {
+            Registry::Site(site) => {
+                let index = &site.state(self.asking).await?.accepted.checkpoint.index;
+                let rows = if index.contains_key(name) { site.rows(name, self.asking).await? } else { Vec::new() };
+                (rows, index.keys().cloned().collect())
+            }
+            Registry::Oci(oci) => {
+                // A version in the way is no less in the way for being damaged or of another publisher.
+                let offers = oci.offers(name, &VersionReq::STAR, &self.cache, self.asking).await?;
+                self.notice(format!("registry `{registry}` cannot list its plugins: no name is compared with theirs"));
+                (offers.into_iter().map(|offer| offer.row).collect(), Vec::new())
+            }
+        };
+        let others: Vec<PluginName> = names;
+        check_release(release, &rows, others.iter()).map_err(|refusal: Refusal| ClientError::Rule(Box::new(refusal)))
+    }
+
+    async fn is_mine(&self, site: &Site, name: &PluginName, key: PublicKey) -> Result<(), ClientError> {
+        let namespaces = &site.state(self.asking).await?.accepted.checkpoint.namespaces;
+        if namespaces.get(name.namespace()).is_some_and(|keys| keys.current.contains(&key)) {
+            return Ok(());
+        }
+        let namespace: Namespace = name.namespace().parse().map_err(|_| ClientError::NoRegistry(name.to_string()))?;
+        Err(ClientError::NotMyNamespace { key, namespace, registry: site.name.clone() })
+    }
+
+    fn add(
+        &self,
+        site: &Site,
+        folder: &RegistryFolder,
+        file: &str,
+        component: &[u8],
+        secrets: &Secrets,
+    ) -> Result<(), ClientError> {
+        let authority = self.authority(site, secrets)?;
+        let mut incoming = folder.contents().begin()?;
+        let written = incoming.file.write_all(component);
+        written.map_err(|source| ContentsError::Disk { what: "written", path: incoming.path().to_owned(), source })?;
+        folder.add(file, &incoming, authority).map_err(not_taken(site))?;
+        Ok(())
+    }
+
+    /// Who signs a folder's new state.
+    fn authority<'a>(&self, site: &Site, secrets: &'a Secrets) -> Result<Authority<'a>, ClientError> {
+        let root = match (site.trust.root(), &secrets.root) {
+            (Some(_), None) => {
+                let what = "is a signed folder, whose state its root key signs; give it with --root";
+                return Err(cannot(&site.name, what));
+            }
+            (Some(_), root) => root.as_ref(),
+            (None, _) => None,
+        };
+        Ok(Authority { root, lifetime: secrets.lifetime, now: self.asking.now })
+    }
+
+    /// Withdraws a version from new resolutions, or brings it back; gives the registry's name.
+    ///
+    /// # Errors
+    /// If there is no such version, or the registry does not take it.
+    pub async fn yank(
+        &self,
+        name: &PluginName,
+        version: &Version,
+        yanked: bool,
+        secrets: &Secrets,
+    ) -> Result<String, ClientError> {
+        let (registry, serving) = self.serves(name.namespace())?;
+        match serving {
+            Registry::Oci(oci) => oci.yank(name, version, yanked).await?,
+            Registry::Site(site) => match &site.place {
+                Place::Folder(folder) => {
+                    let authority = self.authority(site, secrets)?;
+                    folder.yank(name, version, yanked, authority).map_err(not_taken(site))?;
+                }
+                Place::Web { web, url, token } => {
+                    let body = json!({ "name": name, "version": version, "yanked": yanked }).to_string();
+                    let to = below(url, "yank");
+                    self.send(site, web, &to, token.as_deref(), "application/json", body.into_bytes()).await?;
+                }
+            },
+        }
+        Ok(registry.to_owned())
+    }
+
+    /// Sends a change to a server that takes them.
+    async fn send(
+        &self,
+        site: &Site,
+        web: &Web,
+        to: &Url,
+        token: Option<&str>,
+        media_type: &str,
+        body: Vec<u8>,
+    ) -> Result<(), ClientError> {
+        if self.asking.offline {
+            return Err(ClientError::Offline { what: format!("registry `{}`", site.name) });
+        }
+        let variable = token.ok_or_else(|| {
+            cannot(
+                &site.name,
+                "takes changes by token alone; name the environment variable that holds yours in `token`",
+            )
+        })?;
+        let token = (self.variable)(variable).ok_or_else(|| {
+            cannot(&site.name, &format!("takes your token from the environment variable {variable}, which is not set"))
+        })?;
+        let authorization = format!("Bearer {}", token.trim());
+        let headers = vec![(CONTENT_TYPE, media_type)];
+        let sent = Sent { headers, authorization: Some(&authorization), body };
+        // Once: a change that was made and whose answer was lost would be refused the second time.
+        let answered = match web.ask(&Method::PUT, to, &sent, &[]).await {
+            Ok(answer) => answer.bytes(MAX_ANSWER).await.map(|_| ()),
+            Err(error) => Err(error),
+        };
+        answered.map_err(|error| match error {
+            FetchError::Status { status, words, .. } if status.is_client_error() => {
+                ClientError::Refused { registry: site.name.clone(), words }
+            }
+            other => site.failed("the change")(other),
+        })
+    }
+}
+
+fn cannot(registry: &str, what: &str) -> ClientError {
+    ClientError::Cannot { registry: registry.to_owned(), what: what.to_owned() }
+}
+
+fn not_taken(site: &Site) -> impl FnOnce(FolderError) -> ClientError {
+    let registry = site.name.clone();
+    move |source| ClientError::NotTaken { registry, source: Box::new(source) }
+}

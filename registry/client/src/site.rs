@@ -1,0 +1,331 @@
+//! A registry with a checkpoint: a folder, or the same files behind a web server.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use gymkhana_registry::{
+    Accepted, CHECKPOINT_FILE, CatalogueRow, CheckpointError, Contents, Digest, Incoming, IndexError, Item,
+    MAX_CHECKPOINT_BYTES, PluginName, RegistryFolder, Row, check_goes_on, read_catalogue, read_index,
+};
+use reqwest::header::IF_NONE_MATCH;
+use reqwest::{Method, StatusCode};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::OnceCell;
+use url::Url;
+
+use crate::config::Trust;
+use crate::error::ClientError;
+use crate::http::{FetchError, Sent, Web};
+use crate::memory::{Memory, Remembered};
+
+/// One registry.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub name: String,
+    pub place: Place,
+    pub trust: Trust,
+    /// None for an unsigned one, which may go back as it likes.
+    memory: Option<Memory>,
+    /// Index files of an unsigned one.
+    unsigned: Contents,
+    state: OnceCell<State>,
+}
+
+/// What a registry holds now.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// The checkpoint's file.
+    pub text: String,
+    pub accepted: Accepted,
+}
+
+/// Where its files are.
+#[derive(Debug)]
+pub(crate) enum Place {
+    Folder(RegistryFolder),
+    Web { web: Web, url: Url, token: Option<String> },
+}
+
+/// How a registry may be asked, and the time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking {
+    pub offline: bool,
+    /// In seconds since 1970.
+    pub now: u64,
+}
+
+impl Site {
+    pub fn new(name: String, place: Place, trust: Trust, memories: &std::path::Path) -> Self {
+        let id = place.id();
+        let memory = trust.root().map(|root| Memory::new(memories, &id, root));
+        let unsigned =
+            Contents::new(memories.join(format!("unsigned-{}", &Digest::of(id.as_bytes()).to_string()[..32])));
+        Self { name, place, trust, memory, unsigned, state: OnceCell::new() }
+    }
+
+    /// The registry's state, asked for once in this process's life.
+    pub async fn state(&self, asking: Asking) -> Result<&State, ClientError> {
+        self.state.get_or_try_init(|| self.ask_state(asking)).await
+    }
+
+    async fn ask_state(&self, asking: Asking) -> Result<State, ClientError> {
+        let last = self.memory.as_ref().map(Memory::last).transpose()?.flatten();
+        if asking.offline && matches!(self.place, Place::Web { .. }) {
+            let last = last.map(|Remembered { text, accepted, .. }| State { text, accepted });
+            return last.ok_or_else(|| ClientError::Offline { what: format!("the state of registry `{}`", self.name) });
+        }
+        let Some((text, etag)) = self.checkpoint(last.as_ref()).await? else {
+            // It has not changed; whether it still counts must be seen all the same.
+            let Remembered { text, accepted, .. } = last.ok_or_else(|| self.altered_tag())?;
+            return match asking.now.checked_sub(accepted.checkpoint.expires) {
+                Some(ago) => Err(self.refused(CheckpointError::Expired { ago })),
+                None => Ok(State { text, accepted }),
+            };
+        };
+        let Some((root, memory)) = self.trust.root().zip(self.memory.as_ref()) else {
+            let accepted = Accepted::unsigned(&text).map_err(|error| self.refused(error))?;
+            return Ok(State { text, accepted });
+        };
+        let last = last.map(|last| last.accepted);
+        let accepted = Accepted::fresh(&text, &root, last.as_ref(), asking.now).map_err(|error| self.refused(error))?;
+        if last.as_ref() != Some(&accepted) {
+            memory.remember(&text, &accepted, etag.as_deref())?;
+        }
+        Ok(State { text, accepted })
+    }
+
+    fn refused(&self, source: CheckpointError) -> ClientError {
+        ClientError::Checkpoint { registry: self.name.clone(), source: Box::new(source) }
+    }
+
+    /// A server says "not modified" of what was never there.
+    fn altered_tag(&self) -> ClientError {
+        self.failed(CHECKPOINT_FILE)(FetchError::Status {
+            origin: self.place.id(),
+            status: StatusCode::NOT_MODIFIED,
+            words: "although it was asked for nothing that it could have changed".to_owned(),
+        })
+    }
+
+    /// The checkpoint that the registry shows, and the server's tag for it; none if it is the last one.
+    async fn checkpoint(&self, last: Option<&Remembered>) -> Result<Option<(String, Option<String>)>, ClientError> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let text = folder.checkpoint_text().map_err(|source| self.unreadable(source))?;
+                Ok(Some((text, None)))
+            }
+            Place::Web { web, url, .. } => {
+                let url = below(url, CHECKPOINT_FILE);
+                let tag = last.and_then(|last| last.etag.as_deref());
+                let headers = tag.map(|tag| (IF_NONE_MATCH, tag)).into_iter().collect();
+                let sent = Sent { headers, ..Sent::default() };
+                let (bytes, etag) = web
+                    .again(|| async {
+                        let answer = web.ask(&Method::GET, &url, &sent, &[]).await?;
+                        if answer.status() == StatusCode::NOT_MODIFIED {
+                            return Ok((None, None));
+                        }
+                        let etag = answer.etag();
+                        Ok((Some(answer.bytes(MAX_CHECKPOINT_BYTES).await?), etag))
+                    })
+                    .await
+                    .map_err(self.failed(CHECKPOINT_FILE))?;
+                let Some(bytes) = bytes else { return Ok(None) };
+                let text = String::from_utf8(bytes).unwrap_or_default();
+                Ok(Some((text, etag)))
+            }
+        }
+    }
+
+    /// The versions of a plugin.
+    pub async fn rows(&self, name: &PluginName, asking: Asking) -> Result<Vec<Row>, ClientError> {
+        let state = &self.state(asking).await?.accepted;
+        let Some(digest) = state.checkpoint.index.get(name) else {
+            let near = nearest(&name.to_string(), state.checkpoint.index.keys());
+            return Err(ClientError::Unknown { registry: self.name.clone(), name: name.clone(), near });
+        };
+        let item = Item::Index(name.clone(), *digest);
+        let refused = |source| ClientError::Index {
+            registry: self.name.clone(),
+            name: name.to_string(),
+            source: Box::new(source),
+        };
+        if let Ok(Some(bytes)) = self.kept().read(&item) {
+            return read_index(name, &text(bytes)).map_err(refused);
+        }
+        let bytes = self.file(&item, asking).await?;
+        let rows = read_index(name, &text(bytes.clone())).map_err(refused)?;
+        self.goes_on(name, &rows).map_err(refused)?;
+        self.kept().write(&item, &bytes)?;
+        Ok(rows)
+    }
+
+    /// Sees that nothing was rewritten since an index file of this plugin was last seen, and forgets that one.
+    fn goes_on(&self, name: &PluginName, rows: &[Row]) -> Result<(), IndexError> {
+        let Some(root) = &self.memory else { return Ok(()) };
+        let folder = root.contents().folder().join("index").join(name.to_string());
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let digest = entry.path().file_stem().and_then(|stem| stem.to_str()?.parse::<Digest>().ok());
+            let Some(item) = digest.map(|digest| Item::Index(name.clone(), digest)) else { continue };
+            if let Ok(Some(bytes)) = root.contents().read(&item)
+                && let Ok(old) = read_index(name, &text(bytes))
+            {
+                check_goes_on(&old, rows)?;
+            }
+            // Its successor has taken its place; another process may have removed it too.
+            let _ = std::fs::remove_file(entry.path());
+        }
+        Ok(())
+    }
+
+    /// The catalogue.
+    pub async fn catalogue(&self, asking: Asking) -> Result<Vec<CatalogueRow>, ClientError> {
+        let state = &self.state(asking).await?.accepted;
+        let item = Item::Catalogue(state.checkpoint.catalogue);
+        let bytes = match self.kept().read(&item) {
+            Ok(Some(bytes)) => bytes,
+            _ => {
+                let bytes = self.file(&item, asking).await?;
+                self.kept().write(&item, &bytes)?;
+                bytes
+            }
+        };
+        read_catalogue(&text(bytes)).map_err(|source| ClientError::Index {
+            registry: self.name.clone(),
+            name: "catalogue".to_owned(),
+            source: Box::new(source),
+        })
+    }
+
+    /// Where index files and catalogues are kept.
+    fn kept(&self) -> Contents {
+        self.memory.as_ref().map_or_else(|| self.unsigned.clone(), Memory::contents)
+    }
+
+    /// A file by its digest, from the registry itself.
+    pub async fn file(&self, item: &Item, asking: Asking) -> Result<Vec<u8>, ClientError> {
+        let bytes = match &self.place {
+            Place::Folder(folder) => {
+                // As it lies there: that it is another file is said below, in the same words as of a server's.
+                let bytes = folder.contents().read_unchecked(item);
+                bytes.map_err(FetchError::Unread).map_err(self.failed(&item.path()))?
+            }
+            Place::Web { web, url, .. } => {
+                self.may_ask(&item.path(), asking)?;
+                let sent = Sent::default();
+                web.bytes(&below(url, &item.path()), &sent, item.limit()).await.map_err(self.failed(&item.path()))?
+            }
+        };
+        self.is_whole(item, Digest::of(&bytes))?;
+        Ok(bytes)
+    }
+
+    /// A component, written where it may become part of the cache; it has the digest of `item`.
+    pub async fn component(
+        &self,
+        item: &Item,
+        size: u64,
+        cache: &Contents,
+        asking: Asking,
+    ) -> Result<Incoming, ClientError> {
+        let (incoming, digest) = match &self.place {
+            Place::Folder(_) => {
+                let bytes = self.file(item, asking).await?;
+                let mut incoming = cache.begin()?;
+                incoming.file.write_all(&bytes).map_err(FetchError::Disk).map_err(self.failed(&item.path()))?;
+                (incoming, Digest::of(&bytes))
+            }
+            Place::Web { web, url, .. } => {
+                self.may_ask(&item.path(), asking)?;
+                download(web, &below(url, &item.path()), &Sent::default(), size, cache)
+                    .await
+                    .map_err(self.failed(&item.path()))?
+            }
+        };
+        self.is_whole(item, digest)?;
+        Ok(incoming)
+    }
+
+    fn is_whole(&self, item: &Item, found: Digest) -> Result<(), ClientError> {
+        let (registry, what, expected) = (self.name.clone(), format!("`{}`", item.path()), item.digest());
+        if found == expected { Ok(()) } else { Err(ClientError::Altered { registry, what, found, expected }) }
+    }
+
+    fn may_ask(&self, what: &str, asking: Asking) -> Result<(), ClientError> {
+        let what = || format!("`{what}` of registry `{}`", self.name);
+        if asking.offline { Err(ClientError::Offline { what: what() }) } else { Ok(()) }
+    }
+
+    fn unreadable(&self, source: gymkhana_registry::ReadError) -> ClientError {
+        ClientError::Folder { registry: self.name.clone(), source: Box::new(source) }
+    }
+
+    pub fn failed(&self, what: &str) -> impl FnOnce(FetchError) -> ClientError {
+        let (registry, what) = (self.name.clone(), format!("`{what}`"));
+        move |source| ClientError::Fetch { registry, what, source }
+    }
+}
+
+impl Place {
+    /// What tells it from others.
+    fn id(&self) -> String {
+        match self {
+            Self::Folder(folder) => {
+                let path = folder.path();
+                std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+            }
+            Self::Web { url, .. } => url.to_string(),
+        }
+    }
+}
+
+/// Fetches a body of at most `size` bytes into a file, and gives its digest.
+pub(crate) async fn download(
+    web: &Web,
+    url: &Url,
+    sent: &Sent<'_>,
+    size: u64,
+    cache: &Contents,
+) -> Result<(Incoming, Digest), FetchError> {
+    web.again(|| async {
+        // A new file for each attempt, so that no half of an earlier one stays.
+        let mut incoming = cache.begin().map_err(|error| FetchError::Disk(std::io::Error::other(error)))?;
+        let mut hash = Sha256::new();
+        let answer = web.ask(&Method::GET, url, sent, &[]).await?;
+        let write = |chunk: &[u8]| {
+            hash.update(chunk);
+            incoming.file.write_all(chunk)
+        };
+        answer.stream(size, write).await?;
+        Ok((incoming, Digest::from_hasher(hash)))
+    })
+    .await
+}
+
+/// An address below another, whose path ends with a slash.
+pub(crate) fn below(url: &Url, path: &str) -> Url {
+    let mut below = url.clone();
+    below.set_path(&format!("{}{path}", url.path()));
+    below
+}
+
+/// A file's text. What is no UTF-8 is no line of JSON either, and is refused as that.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// The known name that is most like a wrong one, as it stands behind a message.
+pub(crate) fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a PluginName>) -> String {
+    let mut seen = HashSet::new();
+    let likeness = |name: &PluginName| {
+        let near = strsim::jaro_winkler(wrong, &name.to_string()).max(strsim::jaro_winkler(wrong, name.name()));
+        (near, name.to_string())
+    };
+    known
+        .filter(|name| seen.insert((*name).clone()))
+        .map(likeness)
+        .filter(|(near, _)| *near > 0.8)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, name)| format!("; did you mean `{name}`?"))
+        .unwrap_or_default()
+}

@@ -1,0 +1,189 @@
+//! Real servers and clients on loopback: our server, a static one that plays tricks, and clients with caches of their own.
+#![allow(dead_code, unused_imports, reason = "each test file uses some of these")]
+
+#[path = "../../../tests/common/plugins.rs"]
+pub mod plugins;
+#[path = "../../../tests/common/registry.rs"]
+pub mod registry;
+pub mod tricks;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gymkhana_registry::{
+    Accepted, Authority, Checkpoint, Digest, Item, LockEntry, RegistryFolder, Row, SecretKey, Wanted, write_index,
+};
+use gymkhana_registry_client::{Client, ClientError, Config, Patience, Places, Settings, Unlocked};
+use gymkhana_registry_server::{Limits, Server, Tokens};
+
+pub use registry::{DAY, Made, acme, add_file, key, name, pinned, registry_by, root, said};
+
+/// The token of `acme`, as the tests' environment holds it.
+pub const TOKEN: &str = "ACME_TOKEN";
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
+/// Signs as this root, now.
+pub fn by(root: &SecretKey) -> Authority<'_> {
+    Authority { root: Some(root), lifetime: DAY, now: now() }
+}
+
+/// A registry in a folder of its own, with `acme/adder` 1.0.0 and 1.1.0 and `acme/other` 1.0.0.
+pub struct Shop {
+    pub folder: tempfile::TempDir,
+    pub registry: RegistryFolder,
+}
+
+/// What `Shop` holds.
+pub fn stock() -> [Made; 3] {
+    [Made::version("1.0.0"), Made::version("1.1.0"), Made::of("acme/other", "1.0.0")]
+}
+
+impl Shop {
+    pub fn empty() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let registry = registry_by(&folder.path().join("registry"), by(&root()));
+        Self { folder, registry }
+    }
+
+    pub fn new() -> Self {
+        let shop = Self::empty();
+        for made in stock() {
+            shop.add(&made);
+        }
+        shop
+    }
+
+    pub fn add(&self, made: &Made) -> Row {
+        add_file(&self.registry, &made.signed(), &made.component(), by(&root())).expect("added")
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn state(&self) -> Accepted {
+        self.registry.state(Some(&pinned())).expect("a state")
+    }
+
+    pub fn rows(&self, plugin: &str) -> Vec<Row> {
+        self.registry.rows(&self.state(), &name(plugin)).expect("rows")
+    }
+
+    /// Where a version's component lies.
+    pub fn component_path(&self, plugin: &str, version: &str) -> String {
+        let rows = self.rows(plugin);
+        let row = rows.iter().find(|row| row.version.to_string() == version).expect("a version");
+        Item::Component(row.digest).path()
+    }
+
+    /// What only somebody with the root key can do: changes the index and signs the next checkpoint.
+    pub fn forge(&self, plugin: &str, change: impl FnOnce(&mut Vec<Row>)) {
+        let mut rows = self.rows(plugin);
+        change(&mut rows);
+        let text = write_index(&rows).expect("JSON");
+        let digest = Digest::of(text.as_bytes());
+        self.registry.contents().write(&Item::Index(name(plugin), digest), text.as_bytes()).expect("written");
+        self.forge_checkpoint(|checkpoint| {
+            checkpoint.index.insert(name(plugin), digest);
+        });
+    }
+
+    pub fn forge_checkpoint(&self, change: impl FnOnce(&mut Checkpoint)) {
+        let mut checkpoint = self.state().checkpoint;
+        checkpoint.sequence += 1;
+        change(&mut checkpoint);
+        self.registry.show(&checkpoint.sign(Some(&root())).expect("JSON")).expect("shown");
+    }
+
+    /// Our server in front of it. It serves until the runtime goes.
+    pub async fn serve(&self) -> SocketAddr {
+        self.serve_within(Limits::default()).await
+    }
+
+    pub async fn serve_within(&self, limits: Limits) -> SocketAddr {
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let server = Server::start(self.registry.path(), root(), DAY, any, limits, Box::new(|_| ())).await;
+        let server = server.expect("a server");
+        let address = server.address();
+        tokio::spawn(server.serve());
+        address
+    }
+
+    /// A token for namespaces.
+    pub fn token(&self, namespaces: &[&str]) -> String {
+        let namespaces = namespaces.iter().map(|namespace| namespace.parse().expect("a namespace")).collect();
+        Tokens::below(self.registry.path()).add(namespaces).expect("a token")
+    }
+}
+
+/// A user with a cache and a memory.
+pub struct User {
+    pub folder: tempfile::TempDir,
+}
+
+impl User {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    /// A client of what these lines of `gymkhana-registries.toml` say.
+    pub fn client_of(&self, config: &str, change: impl FnOnce(&mut Settings)) -> Client {
+        let config = Config::parse(config, &self.folder.path().join("gymkhana-registries.toml")).expect("a config");
+        let places = Places { cache: self.folder.path().join("cache"), memory: self.folder.path().join("memory") };
+        let mut settings = Settings::new(places, false);
+        settings.patience = Patience {
+            idle: Duration::from_secs(20),
+            grace: Duration::from_millis(300),
+            slowest: 20_000,
+            retries: 1,
+            pause: Duration::from_millis(1),
+            ..Patience::default()
+        };
+        change(&mut settings);
+        Client::new(config, settings).expect("a client")
+    }
+
+    /// A client of the registry at this address.
+    pub fn client(&self, address: SocketAddr) -> Client {
+        self.client_of(&web(address, ""), |_| ())
+    }
+
+    /// The same, asking nobody.
+    pub fn offline(&self, address: SocketAddr) -> Client {
+        self.client_of(&web(address, ""), |settings| settings.offline = true)
+    }
+
+    /// The digests of the components in the cache.
+    pub fn cached(&self) -> Vec<String> {
+        let folder = self.folder.path().join("cache/components");
+        let mut names: Vec<String> = std::fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// A web registry for `acme`, with more lines in its section.
+pub fn web(address: SocketAddr, more: &str) -> String {
+    let root = pinned();
+    format!("[registries.shop]\nurl = 'http://{address}/'\nroot = '{root}'\n{more}\n[namespaces]\nacme = 'shop'\n")
+}
+
+/// Resolves and fetches.
+pub async fn get(client: &Client, wanted: &str) -> Result<Vec<u8>, ClientError> {
+    let pinned = resolve(client, wanted).await?;
+    client.component(&pinned).await
+}
+
+pub async fn resolve(client: &Client, wanted: &str) -> Result<LockEntry, ClientError> {
+    let wanted: Wanted = wanted.parse().expect("a requirement");
+    Ok(client.resolve(&[wanted], None, Unlocked::Resolve).await?.remove(0))
+}

@@ -1,0 +1,200 @@
+//! Changes: a release that is published, a version that is withdrawn.
+//!
+//! A release comes as its signed file, an empty line, and the component. What can be judged by the signed file is judged
+//! before the component is read, which goes to disk as it comes, no further than the release says.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use gymkhana_registry::{
+    FolderError, MAX_PLUGIN_BYTES, MAX_RELEASE_BYTES, Namespace, PluginName, Refusal as Rule, Release,
+};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::header::AUTHORIZATION;
+use hyper::{Request, Response, StatusCode};
+use serde::Deserialize;
+
+use crate::Service;
+use crate::answer::{Body, Refusal, full};
+use crate::log::Line;
+use crate::tokens::Known;
+
+/// What separates a release file from its component: the file's last line end and an empty line.
+const SEPARATOR: &[u8] = b"\n\n";
+/// The largest request to withdraw a version, in bytes.
+const MAX_YANK: usize = 4096;
+
+/// A request to withdraw a version, or to bring it back.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Yank {
+    name: PluginName,
+    version: semver::Version,
+    yanked: bool,
+}
+
+impl Service {
+    /// Makes a change for who may.
+    pub(crate) async fn change(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: IpAddr,
+        line: &mut Line,
+    ) -> Result<Response<Body>, Refusal> {
+        let known = self.who(&request, peer)?;
+        line.token = Some(known.number.clone());
+        if !self.limiter.may_change(&known.number) {
+            return Err(Refusal::too_many("your token changes too much; wait a minute"));
+        }
+        // The semaphore is never closed.
+        let _permit = self.changes.acquire().await.map_err(|error| Refusal::fault(&error))?;
+        let done = match request.uri().path() {
+            "/publish" => Arc::clone(&self).publish(request.into_body(), &known).await?,
+            "/yank" => Arc::clone(&self).yank(request.into_body(), &known).await?,
+            _ => return Err(Refusal::missing()),
+        };
+        line.what = Some(done.clone());
+        Ok(Response::new(full(format!("{done}\n"))))
+    }
+
+    /// Whose token it is.
+    fn who(&self, request: &Request<Incoming>, peer: IpAddr) -> Result<Known, Refusal> {
+        let words = "show a token of this registry: `authorization: Bearer …`; its maintainer makes one";
+        let refused = || Refusal::new(StatusCode::UNAUTHORIZED, words);
+        if !self.limiter.may_try(peer) {
+            return Err(Refusal::too_many("too many wrong tokens; wait some minutes"));
+        }
+        let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = header.and_then(|header| header.strip_prefix("Bearer ")).ok_or_else(refused)?;
+        let known = self.tokens.find(token.trim()).map_err(|error| Refusal::fault(&error))?;
+        known.ok_or_else(|| {
+            self.limiter.tried_wrong(peer);
+            refused()
+        })
+    }
+
+    async fn publish(self: Arc<Self>, body: Incoming, known: &Known) -> Result<String, Refusal> {
+        let mut body = Timed { body, patience: self.limits.patience };
+        let (file, first) = body.release_file().await?;
+        let said = Release::read(&file, None).map_err(|error| Refusal::mistake(StatusCode::BAD_REQUEST, &error))?;
+        let name = said.manifest.name.clone();
+        may_write(known, &name)?;
+        let root = self.root.public();
+        // What is wrong with the release itself is said before anything is sent.
+        let service = Arc::clone(&self);
+        let early = file.clone();
+        blocking(move || service.folder.would_add(&early, Some(&root))).await?;
+        let mut incoming = self.folder.contents().begin().map_err(|error| Refusal::fault(&error))?;
+        let mut left = said.size.min(MAX_PLUGIN_BYTES as u64);
+        let mut next = Some(first);
+        while let Some(piece) = next {
+            left = left.checked_sub(piece.len() as u64).ok_or_else(|| {
+                let words = format!("the component is larger than the {} bytes that its release says", said.size);
+                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, words)
+            })?;
+            incoming.file.write_all(&piece).map_err(|error| Refusal::fault(&error))?;
+            next = body.piece().await?;
+        }
+        let service = Arc::clone(&self);
+        let row = blocking(move || service.folder.add(&file, &incoming, service.authority())).await?;
+        Ok(format!("published {} {}", row.name, row.version))
+    }
+
+    async fn yank(self: Arc<Self>, body: Incoming, known: &Known) -> Result<String, Refusal> {
+        let mut body = Timed { body, patience: self.limits.patience };
+        let mut bytes = BytesMut::new();
+        while let Some(piece) = body.piece().await? {
+            bytes.extend_from_slice(&piece);
+            if bytes.len() > MAX_YANK {
+                return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "that is too much for a name and a version"));
+            }
+        }
+        let asked = serde_json::from_slice(&bytes);
+        let Yank { name, version, yanked } =
+            asked.map_err(|error| Refusal::mistake(StatusCode::BAD_REQUEST, &error))?;
+        may_write(known, &name)?;
+        let done = format!("{} {name} {version}", if yanked { "yanked" } else { "brought back" });
+        blocking(move || self.folder.yank(&name, &version, yanked, self.authority())).await?;
+        Ok(done)
+    }
+}
+
+fn may_write(known: &Known, name: &PluginName) -> Result<(), Refusal> {
+    if known.namespaces.contains(name.namespace()) {
+        return Ok(());
+    }
+    let namespaces: Vec<&str> = known.namespaces.iter().map(Namespace::as_str).collect();
+    let words =
+        format!("your token is for {}, and `{name}` is elsewhere; ask for one of its own", namespaces.join(", "));
+    Err(Refusal::new(StatusCode::FORBIDDEN, words))
+}
+
+/// Does what waits for the disk where nobody else waits for it.
+async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, FolderError> + Send + 'static,
+) -> Result<T, Refusal> {
+    match tokio::task::spawn_blocking(act).await {
+        Ok(done) => done.map_err(|error| match &error {
+            FolderError::Refused(rule) if matches!(**rule, Rule::Exists { .. }) => {
+                Refusal::mistake(StatusCode::CONFLICT, &error)
+            }
+            FolderError::NotAKey { .. } => Refusal::mistake(StatusCode::FORBIDDEN, &error),
+            FolderError::Unknown(_) => Refusal::mistake(StatusCode::NOT_FOUND, &error),
+            FolderError::Refused(_) | FolderError::NoRelease(_) | FolderError::Release { .. } => {
+                Refusal::mistake(StatusCode::UNPROCESSABLE_ENTITY, &error)
+            }
+            _ => Refusal::fault(&error),
+        }),
+        Err(error) => Err(Refusal::fault(&error)),
+    }
+}
+
+/// A body whose sender may be silent for so long.
+struct Timed {
+    body: Incoming,
+    patience: std::time::Duration,
+}
+
+impl Timed {
+    /// The next piece; none at the end.
+    async fn piece(&mut self) -> Result<Option<Bytes>, Refusal> {
+        loop {
+            let frame = tokio::time::timeout(self.patience, self.body.frame()).await;
+            let frame = frame.map_err(|_| Refusal::new(StatusCode::REQUEST_TIMEOUT, "you send too slowly"))?;
+            match frame {
+                None => return Ok(None),
+                Some(Err(_)) => return Err(Refusal::new(StatusCode::BAD_REQUEST, "the request broke off")),
+                // What is no data is a trailer, which says nothing.
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => return Ok(Some(data)),
+                    Err(_) => continue,
+                },
+            }
+        }
+    }
+
+    /// The release file at the beginning, and what came with its end.
+    async fn release_file(&mut self) -> Result<(String, Bytes), Refusal> {
+        let mut bytes = BytesMut::new();
+        loop {
+            if let Some(at) = bytes.windows(SEPARATOR.len()).position(|window| window == SEPARATOR) {
+                let mut head = bytes.split_to(at + SEPARATOR.len());
+                head.truncate(at + 1);
+                let file = String::from_utf8(head.to_vec());
+                let file = file.map_err(|error| Refusal::mistake(StatusCode::BAD_REQUEST, &error))?;
+                return Ok((file, bytes.freeze()));
+            }
+            if bytes.len() as u64 > MAX_RELEASE_BYTES {
+                let words = "the release file has no end; send it, an empty line, and the component";
+                return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, words));
+            }
+            let cut_off =
+                || Refusal::new(StatusCode::BAD_REQUEST, "send a release file, an empty line, and the component");
+            let piece = self.piece().await?.ok_or_else(cut_off)?;
+            bytes.extend_from_slice(&piece);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Components made by hand, byte by byte as the component model's binary format says: no code under test makes them.
+#![allow(dead_code, reason = "each test file uses some of these")]
+
+use gymkhana_registry::contract;
+
+/// The first bytes of a core module.
+pub const MODULE: &[u8] = b"\0asm\x01\0\0\0";
+/// The first bytes of a component.
+pub const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+/// `length` in LEB128.
+pub fn leb(mut length: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = (length & 0x7f) as u8;
+        length >>= 7;
+        if length == 0 {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+/// A section: its number, its length, its content.
+pub fn section(number: u8, content: &[u8]) -> Vec<u8> {
+    [&[number], &leb(content.len())[..], content].concat()
+}
+
+fn named(name: &str) -> Vec<u8> {
+    [&leb(name.len())[..], name.as_bytes()].concat()
+}
+
+/// A custom section.
+pub fn custom(name: &str, content: &[u8]) -> Vec<u8> {
+    section(0, &[&named(name)[..], content].concat())
+}
+
+/// A manifest section around this JSON.
+pub fn manifest_section(json: &str) -> Vec<u8> {
+    custom("gymkhana:manifest", &[b"GYMK", &(json.len() as u32).to_le_bytes()[..], json.as_bytes()].concat())
+}
+
+/// A core module with these sections in it, as a component's section.
+pub fn nested_module(sections: &[u8]) -> Vec<u8> {
+    section(1, &[MODULE, sections].concat())
+}
+
+/// A component in a component.
+pub fn nested_component(sections: &[u8]) -> Vec<u8> {
+    section(4, &[COMPONENT, sections].concat())
+}
+
+/// One export of the component's instance 0 under this name.
+pub fn export(name: &str) -> Vec<u8> {
+    section(11, &[&[1, 0], &named(name)[..], &[5, 0, 0]].concat())
+}
+
+/// One import of an instance of type 0 under this name.
+pub fn import(name: &str) -> Vec<u8> {
+    section(10, &[&[1, 0], &named(name)[..], &[5, 0]].concat())
+}
+
+/// A component of these sections.
+pub fn component(sections: &[Vec<u8>]) -> Vec<u8> {
+    [COMPONENT, &sections.concat()].concat()
+}
+
+/// The manifest of a tool, built with this contract.
+pub fn manifest_json() -> String {
+    format!(
+        r#"{{"schema":1,"namespace":"gymkhana","name":"calculator","version":"0.1.0","kinds":["tool"],"contract":{{"version":"0.1.0","digest":"{}"}},"license":"Apache-2.0","description":"Exact arithmetic.","capabilities":["log"],"deterministic":true}}"#,
+        contract::digest()
+    )
+}
+
+/// A whole tool: an import, the manifest in a nested module, an export.
+pub fn tool(json: &str) -> Vec<u8> {
+    component(&[
+        import("gymkhana:plugin/log@0.1.0"),
+        nested_module(&manifest_section(json)),
+        export("gymkhana:plugin/tool@0.1.0"),
+    ])
+}

@@ -1,0 +1,162 @@
+//! A registry made by the code under test, of components that are made by hand, with keys of fixed seeds.
+#![allow(dead_code, reason = "each test file uses some of these")]
+
+use std::io::Write;
+use std::path::Path;
+
+use gymkhana_registry::{
+    Authority, Check, FolderError, Outcome, PluginName, PublicKey, REPORT_SCHEMA, RegistryFolder, Release, Report, Row,
+    SUITE, SecretKey, contract, read_manifest,
+};
+
+use super::plugins::{component, export, import, manifest_section, nested_module};
+
+/// A day, in seconds.
+pub const DAY: u64 = 24 * 3600;
+/// When these registries are made, in seconds since 1970.
+pub const NOW: u64 = 1_800_000_000;
+
+/// The key of a seed.
+pub fn key(seed: u8) -> SecretKey {
+    SecretKey::from_seed([seed; 32])
+}
+
+/// The root key of these registries.
+pub fn root() -> SecretKey {
+    key(1)
+}
+
+/// The key of namespace `acme`.
+pub fn acme() -> SecretKey {
+    key(2)
+}
+
+/// A name.
+pub fn name(text: &str) -> PluginName {
+    text.parse().expect("a name")
+}
+
+/// What makes a component different from the tool `acme/adder` 1.0.0.
+#[derive(Clone)]
+pub struct Made {
+    pub name: &'static str,
+    pub version: &'static str,
+    pub capabilities: &'static [&'static str],
+    pub exports: &'static [&'static str],
+    pub contract: String,
+    /// Makes it longer.
+    pub padding: usize,
+}
+
+impl Made {
+    pub fn version(version: &'static str) -> Self {
+        let contract = contract::digest().to_string();
+        let exports = &["tool"];
+        Self { name: "acme/adder", version, capabilities: &["log"], exports, contract, padding: 0 }
+    }
+
+    pub fn of(name: &'static str, version: &'static str) -> Self {
+        Self { name, ..Self::version(version) }
+    }
+
+    /// The component.
+    pub fn component(&self) -> Vec<u8> {
+        let Self { name, version, contract, .. } = self;
+        let (namespace, short) = name.split_once('/').expect("a full name");
+        let capabilities = serde_json::to_string(self.capabilities).expect("JSON");
+        let kinds: Vec<&str> =
+            self.exports.iter().copied().filter(|kind| ["tool", "environment", "reward"].contains(kind)).collect();
+        let kinds = serde_json::to_string(&kinds).expect("JSON");
+        let json = format!(
+            r#"{{"schema":1,"namespace":"{namespace}","name":"{short}","version":"{version}","kinds":{kinds},"contract":{{"version":"0.1.0","digest":"{contract}"}},"license":"Apache-2.0","description":"Adds numbers.","capabilities":{capabilities},"deterministic":true}}"#
+        );
+        let mut sections = vec![import("gymkhana:plugin/log@0.1.0"), nested_module(&manifest_section(&json))];
+        sections.extend(self.exports.iter().map(|kind| export(&format!("gymkhana:plugin/{kind}@0.1.0"))));
+        sections.push(super::plugins::custom("padding", &vec![7; self.padding]));
+        component(&sections)
+    }
+
+    /// A report that has nothing to find fault with.
+    pub fn report(&self) -> Report {
+        report(&self.component())
+    }
+
+    /// The release with that report, unsigned.
+    pub fn release(&self) -> Release {
+        Release::of(&self.component(), Some(self.report())).expect("a plugin")
+    }
+
+    /// The release file, signed by `acme`'s key.
+    pub fn signed(&self) -> String {
+        self.release().sign(Some(&acme())).expect("JSON")
+    }
+}
+
+/// A report about a component in which one check passed.
+pub fn report(component: &[u8]) -> Report {
+    let manifest = read_manifest(component).expect("a plugin");
+    Report {
+        schema: REPORT_SCHEMA,
+        suite: SUITE,
+        name: manifest.name,
+        version: manifest.version,
+        digest: gymkhana_registry::Digest::of(component),
+        contract: manifest.contract,
+        seed: 0,
+        steps: 1,
+        checks: vec![Check {
+            name: "same-seed-same-bytes".to_owned(),
+            outcome: Outcome::Passed("20 steps".to_owned()),
+        }],
+    }
+}
+
+/// Signs with this root key at [`NOW`], for a day.
+pub fn by(root: &SecretKey) -> Authority<'_> {
+    Authority { root: Some(root), lifetime: DAY, now: NOW }
+}
+
+/// An empty registry in which `acme` may publish.
+pub fn registry(folder: &Path) -> RegistryFolder {
+    registry_by(folder, by(&root()))
+}
+
+/// The same, signed as is said.
+pub fn registry_by(folder: &Path, authority: Authority<'_>) -> RegistryFolder {
+    let registry = RegistryFolder::create(folder, authority).expect("a new registry");
+    registry.grant(&"acme".parse().expect("a namespace"), acme().public(), authority).expect("granted");
+    registry
+}
+
+/// Adds a component with its release file.
+pub fn add_file(
+    registry: &RegistryFolder,
+    file: &str,
+    component: &[u8],
+    authority: Authority<'_>,
+) -> Result<Row, FolderError> {
+    let mut incoming = registry.contents().begin().expect("a file");
+    incoming.file.write_all(component).expect("written");
+    registry.add(file, &incoming, authority)
+}
+
+/// Publishes as `acme` does.
+pub fn add(registry: &RegistryFolder, made: &Made) -> Result<Row, FolderError> {
+    add_file(registry, &made.signed(), &made.component(), by(&root()))
+}
+
+/// The root key that clients pin.
+pub fn pinned() -> PublicKey {
+    root().public()
+}
+
+/// What an error says, with all its causes.
+pub fn said(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        text = format!("{text}: {deeper}");
+        cause = deeper.source();
+    }
+    text
+}

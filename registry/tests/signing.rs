@@ -1,0 +1,232 @@
+//! Keys, signatures and checkpoints: what is accepted, and how each trick with them is refused.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use common::{DAY, Made, NOW, acme, add, by, key, pinned, registry, root, said};
+use gymkhana_registry::{
+    Accepted, Checkpoint, CheckpointError, Digest, Holder, KeyFileError, PublicKey, Purpose, RegistryFolder, Release,
+    ReleaseError, Rotation, SecretKey, Signature, Signed, SignedError,
+};
+
+/// The first test vector of RFC 8032, and a signature that OpenSSL made with its key.
+#[test]
+fn keys_and_signatures_are_ed25519() {
+    let seed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
+    let public = "ed25519:d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+    let bytes: Vec<u8> = (0..32).map(|at| u8::from_str_radix(&seed[2 * at..2 * at + 2], 16).expect("digits")).collect();
+    let secret = SecretKey::from_seed(bytes.try_into().expect("32 bytes"));
+    assert_eq!(secret.public().to_string(), public);
+    let signature = secret.sign(Purpose::Rotation, b"root");
+    assert_eq!(signature.to_string(), OPENSSL);
+    let parsed: Signature = OPENSSL.parse().expect("a signature");
+    assert!(secret.public().signed(Purpose::Rotation, b"root", &parsed));
+    // Neither another text nor another purpose.
+    assert!(!secret.public().signed(Purpose::Rotation, b"roots", &parsed));
+    assert!(!secret.public().signed(Purpose::Checkpoint, b"root", &parsed));
+}
+
+const OPENSSL: &str = "3abe9dc559760201314805088498aba0b22db8f54a8babe7e8b82f0576f6f6dbab551c381c7d22b875159baa83fac6097db2338eb3637ed7cb1e250200a4b108";
+
+#[test]
+fn a_key_survives_its_file_which_nobody_else_can_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("key");
+    let secret = SecretKey::generate().expect("random numbers");
+    assert_ne!(secret.public(), SecretKey::generate().expect("random numbers").public());
+    secret.write(&path).expect("written");
+    assert_eq!(fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
+    assert_eq!(SecretKey::read(&path).expect("read").public(), secret.public());
+    assert!(matches!(secret.write(&path), Err(KeyFileError::Exists { .. })));
+    assert!(!format!("{secret:?}").contains(&fs::read_to_string(&path).expect("text")[30..60]));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("changed");
+    let error = SecretKey::read(&path).expect_err("others can read it");
+    assert!(error.to_string().contains("chmod 600"), "{error}");
+    let other = folder.path().join("other");
+    fs::write(&other, "a poem").expect("written");
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).expect("changed");
+    assert!(matches!(SecretKey::read(&other), Err(KeyFileError::NoKey { .. })));
+}
+
+#[test]
+fn what_is_no_key_is_refused() {
+    let good = acme().public().to_string();
+    assert_eq!(good.parse(), Ok(acme().public()));
+    let weak = format!("ed25519:01{}", "0".repeat(62));
+    for text in ["", "ed25519:", &good[8..], &good[..70], &good.to_uppercase(), &weak] {
+        assert!(text.parse::<PublicKey>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_release_says_what_its_component_is_and_who_says_so() {
+    let made = Made::version("1.0.0");
+    let file = made.signed();
+    let release = Release::read(&file, Some(&acme().public())).expect("signed");
+    assert_eq!(release, made.release());
+    release.check_component(&made.component()).expect("the component");
+    assert!(matches!(
+        Release::read(&file, Some(&key(9).public())),
+        Err(ReleaseError::Signature(SignedError::Unsigned(_)))
+    ));
+    // One byte elsewhere: in the text, in the signature, in the component.
+    let other_text = file.replacen("Adds", "Eats", 1);
+    assert!(matches!(
+        Release::read(&other_text, Some(&acme().public())),
+        Err(ReleaseError::Signature(SignedError::Wrong(_)))
+    ));
+    let at = file.find("\"signature\":\"").expect("a signature") + 13;
+    let mut other_signature = file.clone();
+    let flipped = if &file[at..=at] == "0" { "1" } else { "0" };
+    other_signature.replace_range(at..=at, flipped);
+    assert!(matches!(
+        Release::read(&other_signature, Some(&acme().public())),
+        Err(ReleaseError::Signature(SignedError::Wrong(_)))
+    ));
+    let other_component = Made { padding: 1, ..made.clone() }.component();
+    assert!(matches!(release.check_component(&other_component), Err(ReleaseError::AnotherComponent { .. })));
+    // A release that lies about its component, signed by the right key.
+    let mut lie = made.release();
+    lie.manifest.capabilities.clear();
+    assert!(matches!(lie.check_component(&made.component()), Err(ReleaseError::AnotherManifest)));
+    let mut lie = made.release();
+    lie.exports.clear();
+    assert!(matches!(lie.check_component(&made.component()), Err(ReleaseError::OtherExports)));
+    // What was signed as a release is no checkpoint.
+    let other_purpose = Signed::new(Purpose::Checkpoint, &made.release(), &[&acme()]).expect("JSON").file();
+    assert!(Release::read(&other_purpose, Some(&acme().public())).is_err());
+}
+
+#[test]
+fn other_forms_of_signed_texts_are_refused() {
+    for file in ["", "{}", "\n", "{}\nsigned, me\n", "{}\n\n", &format!("{{}}\n{}", "{}\n".repeat(9))] {
+        assert!(Signed::parse(file).is_err(), "{file:?}");
+    }
+    assert!(Signed::parse("{}\n").expect("signed by nobody").signers().next().is_none());
+}
+
+/// The registry's state, as a client that pinned its root sees it.
+fn fresh(registry: &RegistryFolder, last: Option<&Accepted>) -> Result<Accepted, CheckpointError> {
+    fresh_text(&registry.checkpoint_text().expect("text"), last)
+}
+
+fn fresh_text(text: &str, last: Option<&Accepted>) -> Result<Accepted, CheckpointError> {
+    Accepted::fresh(text, &pinned(), last, NOW)
+}
+
+#[test]
+fn a_checkpoint_goes_on_and_never_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    let old_text = registry.checkpoint_text().expect("text");
+    let old = fresh(&registry, None).expect("the first");
+    add(&registry, &Made::version("1.0.0")).expect("added");
+    let new = fresh(&registry, Some(&old)).expect("the next");
+    assert_eq!(new.checkpoint.sequence, old.checkpoint.sequence + 1);
+    assert_eq!(fresh(&registry, Some(&new)).expect("the same"), new);
+    let error = fresh_text(&old_text, Some(&new)).expect_err("rolled back");
+    assert!(matches!(error, CheckpointError::RolledBack { .. }), "{error}");
+    // Two states of one number.
+    let fork = Checkpoint { issued: NOW + 1, ..new.checkpoint.clone() }.sign(Some(&root())).expect("JSON");
+    assert!(matches!(fresh_text(&fork, Some(&new)), Err(CheckpointError::Forked(_))));
+    let unpublished = Checkpoint { sequence: 99, index: [].into(), ..new.checkpoint.clone() };
+    let unpublished = unpublished.sign(Some(&root())).expect("JSON");
+    let error = fresh_text(&unpublished, Some(&new)).expect_err("a plugin is gone");
+    assert!(error.to_string().contains("plugin `acme/adder`"), "{error}");
+    let disowned = Checkpoint { sequence: 99, namespaces: [].into(), ..new.checkpoint.clone() };
+    let disowned = disowned.sign(Some(&root())).expect("JSON");
+    let error = fresh_text(&disowned, Some(&new)).expect_err("a namespace is gone");
+    assert!(error.to_string().contains("namespace `acme`"), "{error}");
+}
+
+#[test]
+fn an_expired_checkpoint_is_refused_until_it_is_renewed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    let text = registry.checkpoint_text().expect("text");
+    assert!(Accepted::fresh(&text, &pinned(), None, NOW + DAY - 1).is_ok());
+    let error = Accepted::fresh(&text, &pinned(), None, NOW + DAY + 7200).expect_err("expired");
+    assert!(error.to_string().contains("expired 2 hours ago"), "{error}");
+    let root = root();
+    let later = gymkhana_registry::Authority { now: NOW + 2 * DAY, ..by(&root) };
+    registry.renew(later).expect("renewed");
+    let text = registry.checkpoint_text().expect("text");
+    assert!(Accepted::fresh(&text, &pinned(), None, NOW + 2 * DAY).is_ok());
+}
+
+#[test]
+fn an_altered_or_strange_checkpoint_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    let text = registry.checkpoint_text().expect("text");
+    let altered = text.replacen(&acme().public().to_string(), &key(9).public().to_string(), 1);
+    assert_ne!(altered, text);
+    assert!(matches!(fresh_text(&altered, None), Err(CheckpointError::Altered(_))));
+    let unsigned = format!("{}\n", text.lines().next().expect("a line"));
+    assert!(matches!(fresh_text(&unsigned, None), Err(CheckpointError::AnotherRoot { .. })));
+    let accepted = fresh(&registry, None).expect("sound");
+    let stranger = accepted.checkpoint.sign(Some(&key(9))).expect("JSON");
+    assert!(matches!(fresh_text(&stranger, None), Err(CheckpointError::AnotherRoot { .. })));
+    // Path tricks in names are refused before a name becomes a path.
+    for trick in ["../../etc/passwd", "acme/..", "acme/a/b", "acme%2f..", "acme/.", "ACME/adder"] {
+        let line = text.lines().next().expect("a line");
+        let tricky = line.replacen("\"index\":{", &format!("\"index\":{{\"{trick}\":\"{}\"", Digest::of(b"")), 1);
+        let signature = root().sign(Purpose::Checkpoint, tricky.as_bytes());
+        let tricky = format!("{tricky}\n{{\"key\":\"{}\",\"signature\":\"{signature}\"}}\n", pinned());
+        let error = fresh_text(&tricky, None).expect_err(trick);
+        assert!(matches!(error, CheckpointError::Damaged(_)), "{}", said(&error));
+    }
+    let future = text.replacen("\"schema\":1", "\"schema\":7", 1);
+    assert!(matches!(fresh_text(&future, None), Err(CheckpointError::Schema(7))));
+}
+
+#[test]
+fn a_namespaces_new_key_needs_the_old_ones_word() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (registry, namespace) = (registry(&folder.path().join("r")), "acme".parse().expect("a namespace"));
+    let before = fresh(&registry, None).expect("sound");
+    let mut swapped = before.checkpoint.clone();
+    swapped.sequence += 1;
+    swapped
+        .namespaces
+        .insert(namespace, gymkhana_registry::Keys { current: [key(9).public()].into(), ..Default::default() });
+    let text = swapped.sign(Some(&root())).expect("JSON");
+    let error = fresh_text(&text, Some(&before)).expect_err("swapped");
+    assert!(matches!(error, CheckpointError::SwappedKey { .. }), "{error}");
+    // A rotation that another key signed is none.
+    let of = Holder::Namespace("acme".parse().expect("a namespace"));
+    let mut forged = Rotation::new(of.clone(), &key(8), key(9).public());
+    forged.from = acme().public();
+    swapped.rotations.push(forged);
+    let text = swapped.sign(Some(&root())).expect("JSON");
+    assert!(fresh_text(&text, Some(&before)).is_err());
+    // Handed over twice while the client slept.
+    let root = root();
+    registry.rotate(Rotation::new(of.clone(), &acme(), key(3).public()), false, by(&root)).expect("rotated");
+    registry.rotate(Rotation::new(of.clone(), &key(3), key(4).public()), true, by(&root)).expect("rotated");
+    let after = fresh(&registry, Some(&before)).expect("led by the old keys");
+    let keys = &after.checkpoint.namespaces["acme"];
+    assert_eq!(keys.current, [key(4).public()].into());
+    assert_eq!(keys.retired, [acme().public()].into(), "the one in the middle was revoked");
+    // The old key hands over no more.
+    let error = registry.rotate(Rotation::new(of, &acme(), key(9).public()), false, by(&root)).expect_err("retired");
+    assert!(error.to_string().contains("none of the namespace's current keys"), "{error}");
+}
+
+#[test]
+fn a_new_root_needs_the_old_ones_word_and_then_counts_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    let before = fresh(&registry, None).expect("sound");
+    registry.replace_root(&key(5), by(&root())).expect("handed over");
+    let after = fresh(&registry, Some(&before)).expect("led by the old root");
+    assert_eq!(after.root, Some(key(5).public()));
+    // One who comes for the first time walks the same way.
+    assert_eq!(fresh(&registry, None).expect("led by the pinned root").root, after.root);
+    let mut back = after.checkpoint.clone();
+    back.sequence += 1;
+    let error = fresh_text(&back.sign(Some(&root())).expect("JSON"), Some(&after)).expect_err("the old root");
+    assert!(matches!(error, CheckpointError::AnotherRoot { .. }), "{error}");
+}
