@@ -3,7 +3,7 @@
 // The folder holds `package.json` and the files that it names. esbuild joins them with the SDK into one module, with or
 // without TypeScript's types, and componentize-js puts a JavaScript engine around it.
 
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { argv, exit, pid } from "node:process";
@@ -153,7 +153,8 @@ async function main() {
   console.log(out);
 }
 
-if (argv[1] && import.meta.url === pathToFileURL(argv[1]).href || argv[1]?.endsWith("build.mjs")) {
+// Started as a program, perhaps through a link as in `node_modules`.
+if (argv[1] && realpathSync(argv[1]) === fileURLToPath(import.meta.url)) {
   main().catch((error) => {
     console.error(`error: ${error instanceof BuildError ? error.message : error.stack}`);
     exit(error instanceof BuildError ? 2 : 1);

@@ -1,10 +1,15 @@
 //! Plugins in Python and JavaScript, as their templates make them: each kind is played and scored like one in Rust.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use gymkhana_episode::{Call, Ending, NamedValue, Part, Seed, TaskRef, Turn, Value, text_of};
+use gymkhana_episode::{
+    Call, Ending, HttpResponse, ModelReply, NamedValue, Part, Question, Refused, Reply, Seed, TaskRef, Turn, Value,
+    text_of,
+};
+use gymkhana_registry::Capability;
 use gymkhana_sandbox::{
-    Advice, Deed, EnvironmentEpisode, Grants, Optional, Plugin, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
+    Advice, Assets, Deed, EnvironmentEpisode, Grants, LoadError, Optional, Plugin, Quota, Sandbox, SandboxConfig,
+    ToolSession, Trajectory, World, WorldFuture, score,
 };
 use gymkhana_tests::component;
 use serde_json::json;
@@ -12,12 +17,16 @@ use serde_json::json;
 /// Whose templates become `guest-python-tool` and so on.
 const LANGUAGES: [&str; 2] = ["python", "js"];
 
-fn load(language: &str, kind: &str) -> Plugin {
+/// Shared, so that each component is compiled once.
+fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     let config = SandboxConfig { max_instances: Some(64), ..SandboxConfig::default() };
-    let sandbox = SANDBOX.get_or_init(|| Sandbox::new(&config).expect("a sandbox"));
+    SANDBOX.get_or_init(|| Sandbox::new(&config).expect("a sandbox"))
+}
+
+fn load(language: &str, kind: &str) -> Plugin {
     let name = format!("guest-{language}-{kind}");
-    Plugin::load(sandbox, &component(&name), &Grants::default()).expect("a sound plugin")
+    Plugin::load(sandbox(), &component(&name), &Grants::default()).expect("a sound plugin")
 }
 
 fn task(index: u64) -> TaskRef {
@@ -126,6 +135,8 @@ async fn a_tool_remembers_is_saved_and_seen() {
         assert_eq!(text_of(&told.content), long, "{language}");
         let told = twin.call(&call("read", json!({"nam": "b"}))).await.expect("an answer");
         assert!(told.failed && text_of(&told.content) == "argument `name` is missing; given: nam", "{language}");
+        let nested = Call { arguments: "[".repeat(100_000), ..call("read", json!({})) };
+        assert!(twin.call(&nested).await.is_ok_and(|told| told.failed), "{language}: deep nesting is no trap");
         assert_eq!(twin.final_view().await, Ok(vec![option("notes", Value::Integer(2))]), "{language}");
         let refused = ToolSession::open(&plugin, Some(b"[1]"), &[], Seed(1)).await.err().expect("no such setup");
         assert!(refused.message.contains("JSON object of notes"), "{language}: {refused:?}");
@@ -186,4 +197,63 @@ async fn a_javascript_engine_draws_and_measures_by_the_host() {
     // The virtual clock: 2000-01-01, and every reading moves it on.
     assert_eq!(clocks[0][0].as_f64().map(|milliseconds| milliseconds.floor()), Some(946_684_800_000.0), "{clocks}");
     assert!((1..3).all(|clock| clocks[0][clock].as_f64() < clocks[1][clock].as_f64()), "{clocks}");
+}
+
+/// Answers a model's question with what was asked, and echoes a request.
+struct Echo;
+
+impl World for Echo {
+    fn quota(&self) -> Quota {
+        Quota::default()
+    }
+
+    fn ask<'a>(&'a self, question: &'a Question, _earlier: u32) -> WorldFuture<'a, Reply> {
+        let reply = match question {
+            Question::Model(request) => Reply::Model(ModelReply {
+                text: request.messages.iter().map(|message| text_of(&message.content)).collect::<Vec<_>>().join("|"),
+                cut: request.stop == ["."],
+                prompt_tokens: request.max_tokens,
+                completion_tokens: 2,
+            }),
+            Question::Http(request) => Reply::Http(HttpResponse {
+                status: 201,
+                headers: request.headers.clone(),
+                body: [request.method.as_bytes(), b" ", request.url.as_bytes(), b" ", &request.body].concat(),
+            }),
+            Question::Tool(_) => Reply::Refused(Refused::Denied("no tool".to_owned())),
+        };
+        Box::pin(async move { Ok(reply) })
+    }
+}
+
+#[tokio::test]
+async fn what_a_run_grants_is_asked_and_what_it_does_not_is_denied() {
+    for language in LANGUAGES {
+        let path = component(&format!("guest-{language}-asking"));
+        let load = |granted: &[Capability]| Plugin::load(sandbox(), &path, &Grants(granted.iter().copied().collect()));
+        let all = [Capability::Assets, Capability::Model, Capability::Http];
+        assert!(matches!(load(&all[..2]), Err(LoadError::Refused { .. })), "{language}: http is not granted");
+        let bare = load(&all).expect("a sound plugin");
+        let words: Arc<[u8]> = b"abcd".to_vec().into();
+        let assets: Assets = [("words".to_owned(), words)].into_iter().collect();
+        let plugin = bare.with_assets(assets).asking(Arc::new(Echo));
+        let told = async |plugin: &Plugin, name: &str| {
+            let mut session = ToolSession::open(plugin, None, &[], Seed(1)).await.expect("a session");
+            let call = Call { id: "1".to_owned(), name: name.to_owned(), arguments: "{}".to_owned() };
+            let told = text_of(&session.call(&call).await.expect("an answer").content);
+            let log: Vec<String> = session.take_log().into_iter().map(|line| line.message).collect();
+            assert_eq!(log, [format!("asked to {name}")], "{language}");
+            told
+        };
+        for (name, answer) in [
+            ("read", r#"[[["words",4]],"bc"]"#),
+            ("complete", r#"["be kind|hello",true,50]"#),
+            ("send", r#"[201,[["x-y","z"]],"POST http://a.b/c body"]"#),
+            ("unknown", "NotFound: no asset is mounted as `nothing`; there is `words`"),
+        ] {
+            assert_eq!(told(&plugin, name).await, answer, "{language}");
+        }
+        let denied = told(&bare, "complete").await;
+        assert!(denied.starts_with("Denied: "), "{language}: {denied}");
+    }
 }

@@ -165,7 +165,7 @@ async fn a_cell_that_the_sandbox_ends_costs_its_own_session_and_no_other() {
 }
 
 /// Cells that are answered by a failure, with what it says, and the twin that works.
-const REFUSED: [(&str, &str, (&str, &str)); 11] = [
+const REFUSED: [(&str, &str, (&str, &str)); 13] = [
     ("open('/etc/passwd').read()", "no files here", ("import io; io.StringIO('a').read()", "'a'")),
     ("open('/tmp/x', 'w')", "no files here", ("import io; io.StringIO().write('ab')", "2")),
     ("import io; io.FileIO('/etc/passwd')", "Error", ("import io; io.BytesIO(b'a').read()", "b'a'")),
@@ -179,6 +179,8 @@ const REFUSED: [(&str, &str, (&str, &str)); 11] = [
     ),
     ("bytearray(4 << 30)", "Error", ("len(bytearray(1 << 20))", "1048576")),
     ("[0] * 10**9", "MemoryError", ("len([0] * 10**6)", "1000000")),
+    ("import json; json.loads('[' * 2000)", "Error", ("import json; json.loads('[' * 50 + ']' * 50) != []", "True")),
+    ("eval('(' * 5000 + ')' * 5000)", "Error", ("eval('(' * 50 + '7' + ')' * 50)", "7")),
     ("input('?')", "nobody to ask", ("'?'", "'?'")),
     ("import sys; sys.exit(1)", "the interpreter goes on", ("import sys; sys.byteorder", "'little'")),
 ];

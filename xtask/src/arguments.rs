@@ -31,7 +31,7 @@ const STUDIES: [&str; 9] =
 const SEEDS: u32 = 3;
 
 /// What can be measured, and in which example program.
-pub const BENCHES: [(&str, &str); 12] = [
+pub const BENCHES: [(&str, &str); 13] = [
     ("sandbox", "bench_costs"),
     ("density", "bench_density"),
     ("hung", "bench_hung"),

@@ -1,5 +1,5 @@
-//! Builds the plugins that are not written in Rust, and tests their SDKs: with a Python and packages of Node.js of
-//! their own, in `.tools/`.
+//! Builds the plugins that are not written in Rust, and tests their SDKs: with a Python and a Node.js of their own, in
+//! `.tools/`. Node.js comes as a package of Python, in a version that the compiler works with.
 //!
 //! The templates of `host plugin new` become guests of the tests, so that each of them is built and played here.
 
@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::Context;
 
 use crate::peers::ensure_python;
-use crate::step::{Missing, execute, output_of, step};
+use crate::step::{execute, step};
 use crate::workspace::Workspace;
 
 /// What the Python needs, pinned.
@@ -48,8 +48,20 @@ struct Source {
 /// What builds them.
 struct Tools {
     python: PathBuf,
-    /// A folder whose `node_modules` hold the SDK and the compiler.
-    node: PathBuf,
+    /// A folder whose `node_modules` hold the JavaScript SDK and its compiler.
+    modules: PathBuf,
+}
+
+impl Tools {
+    /// A program that was installed beside Python: `node` or `npm`. It finds its siblings.
+    fn node(python: &Path, program: &str) -> anyhow::Result<Command> {
+        let folder = python.parent().context("Python is in no folder")?;
+        let mut command = Command::new(folder.join(program));
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let paths = [folder.to_owned()].into_iter().chain(std::env::split_paths(&paths));
+        command.env("PATH", std::env::join_paths(paths)?);
+        Ok(command)
+    }
 }
 
 /// Builds every such plugin whose sources changed.
@@ -68,7 +80,7 @@ pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
         let root = &workspace.root;
         let python_sdk = root.join(PYTHON_SDK).join("src");
         python_tests(&tools, &root.join(PYTHON_SDK).join("tests"), &[&python_sdk])?;
-        execute(Command::new("node").arg("--test").current_dir(root.join(JS_SDK)))?;
+        execute(Tools::node(&tools.python, "node")?.arg("--test").current_dir(root.join(JS_SDK)))?;
         for source in sources(workspace)? {
             match source.language {
                 Language::Python => {
@@ -83,7 +95,7 @@ pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
                         continue;
                     }
                     link_modules(&tools, &source.folder)?;
-                    execute(Command::new("node").arg("--test").current_dir(&source.folder))?;
+                    execute(Tools::node(&tools.python, "node")?.arg("--test").current_dir(&source.folder))?;
                 }
             }
         }
@@ -101,12 +113,12 @@ fn python_tests(tools: &Tools, tests: &Path, paths: &[&Path]) -> anyhow::Result<
 fn ensure_tools(workspace: &Workspace) -> anyhow::Result<Tools> {
     let wanted = fs::read_to_string(workspace.root.join(REQUIREMENTS))?;
     let python = step("authors' Python", || ensure_python(&workspace.root, "authors", &wanted))?;
-    let node = step("authors' Node.js", || ensure_node(workspace))?;
-    Ok(Tools { python, node })
+    let modules = step("authors' Node.js", || ensure_modules(workspace, &python))?;
+    Ok(Tools { python, modules })
 }
 
 /// The packages that the JavaScript SDK locks, with the SDK among them; installed again when the lock changes.
-fn ensure_node(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+fn ensure_modules(workspace: &Workspace, python: &Path) -> anyhow::Result<PathBuf> {
     let home = workspace.root.join(".tools").join("js");
     let sdk = workspace.root.join(JS_SDK);
     let lock = fs::read_to_string(sdk.join("package-lock.json"))?;
@@ -115,21 +127,13 @@ fn ensure_node(workspace: &Workspace) -> anyhow::Result<PathBuf> {
         link(&sdk, &home.join("node_modules").join("gymkhana"))?;
         return Ok(home);
     }
-    for program in ["node", "npm"] {
-        if output_of(Command::new(program).arg("--version")).is_none() {
-            let how = format!(
-                "`{program}` is needed for plugins in JavaScript; install it, on Debian or Ubuntu with `apt-get install \
-                 nodejs npm`"
-            );
-            return Err(Missing(how).into());
-        }
-    }
     fs::create_dir_all(&home)?;
     for file in ["package.json", "package-lock.json"] {
         fs::copy(sdk.join(file), home.join(file))?;
     }
     // Not `npm ci`, which demands that the lock names what only other platforms would install.
-    execute(Command::new("npm").args(["install", "--no-save", "--no-audit", "--no-fund"]).current_dir(&home))?;
+    let install = ["install", "--no-save", "--no-audit", "--no-fund"];
+    execute(Tools::node(python, "npm")?.args(install).current_dir(&home))?;
     link(&sdk, &home.join("node_modules").join("gymkhana"))?;
     fs::write(&stamp, lock)?;
     Ok(home)
@@ -145,7 +149,7 @@ fn link(to: &Path, at: &Path) -> anyhow::Result<()> {
 
 /// The folder finds what a plugin's own `npm install` would put there.
 fn link_modules(tools: &Tools, folder: &Path) -> anyhow::Result<()> {
-    link(&tools.node.join("node_modules"), &folder.join("node_modules"))
+    link(&tools.modules.join("node_modules"), &folder.join("node_modules"))
 }
 
 /// The first-party plugins, the tests' own guests, and the templates as guests.
@@ -157,6 +161,8 @@ fn sources(workspace: &Workspace) -> anyhow::Result<Vec<Source>> {
     let mut sources = vec![
         own("python", Language::Python, "plugins/tools/python"),
         own("guest-js-engine", Language::Js, "tests/authors/js-engine"),
+        own("guest-js-asking", Language::Js, "tests/authors/js-asking"),
+        own("guest-python-asking", Language::Python, "tests/authors/python-asking"),
     ];
     for language in [Language::Python, Language::Js] {
         for kind in KINDS {
@@ -205,7 +211,7 @@ fn build_one(workspace: &Workspace, tools: &Tools, source: &Source) -> anyhow::R
         }
         Language::Js => {
             link_modules(tools, &source.folder)?;
-            let mut command = Command::new("node");
+            let mut command = Tools::node(&tools.python, "node")?;
             command.arg("node_modules/gymkhana/build.mjs").current_dir(&source.folder);
             command
         }

@@ -50,7 +50,7 @@ pub fn ensure_python(root: &Path, name: &str, wanted: &str) -> anyhow::Result<Pa
         return Ok(python);
     }
     if output_of(Command::new("python3").args(["-c", "import venv, ensurepip"])).is_none() {
-        let how = "Python's `venv` is needed for the programs of others; install it, on Debian or Ubuntu with \
+        let how = "Python's `venv` is needed for programs in Python; install it, on Debian or Ubuntu with \
                    `apt-get install python3-venv`";
         return Err(Missing(how.into()).into());
     }

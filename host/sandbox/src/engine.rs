@@ -24,6 +24,14 @@ const HEAVY_BYTES: usize = 8 << 20;
 /// Memory that a runtime may begin with, beside what it may then use, in bytes.
 const HEAVY_START: usize = gymkhana_registry::MAX_PLUGIN_BYTES;
 
+/// The stack of a call into a runtime, in bytes. CPython measures the part of its stack that lies in linear memory and
+/// answers a deep recursion with an exception in good time, as long as this part, which it cannot see, is not used up
+/// before. Only what is touched takes memory.
+const HEAVY_STACK: usize = 8 << 20;
+
+/// What host functions that a guest calls may use of the same stack, in bytes: as much as the engine grants by default.
+const HOST_STACK: usize = 3 << 19;
+
 /// What is kept resident of a memory or table that is given back, to spare the next instance the page faults, in
 /// bytes. Where the kernel can say which pages were touched, this halves the time of a fresh scoring.
 const KEPT_RESIDENT: usize = 256 << 10;
@@ -51,12 +59,12 @@ impl Weight {
         }
     }
 
-    /// What one instance may use, when it begins with so much memory. What a runtime begins with is not counted: the
-    /// limit is what its program may use.
-    pub fn limits(self, limits: &Limits, begins_with: usize) -> Limits {
+    /// How much of the memory that an instance begins with is not counted: the limit of a plugin with a runtime is what
+    /// its program may use.
+    pub fn uncounted(self, begins_with: usize) -> usize {
         match self {
-            Self::Light => *limits,
-            Self::Heavy => Limits { memory_bytes: limits.memory_bytes + begins_with.min(HEAVY_START), ..*limits },
+            Self::Light => 0,
+            Self::Heavy => begins_with.min(HEAVY_START),
         }
     }
 }
@@ -108,7 +116,10 @@ pub(crate) fn engine_config(weight: Weight, limits: &Limits, places: u32) -> Con
         .memory_init_cow(heavy)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(weight, limits, places)));
     if heavy {
-        config.memory_guaranteed_dense_image_size(HEAVY_START as u64);
+        config
+            .memory_guaranteed_dense_image_size(HEAVY_START as u64)
+            .max_wasm_stack(HEAVY_STACK)
+            .async_stack_size(HEAVY_STACK + HOST_STACK);
     }
     config
 }

@@ -92,7 +92,7 @@ impl<G> Live<G> {
     /// Waits for a place and instantiates the plugin in a store of its own.
     async fn open(plugin: &Plugin, seed: Seed, functions: impl Functions<G>) -> Result<Box<Self>, CallError> {
         let sandbox = plugin.sandbox();
-        let limits = *plugin.limits();
+        let limits = *sandbox.limits();
         let place = sandbox.places().take(plugin.places()).await?;
         let meter = Arc::new(Meter::new());
         let mut store = Store::new(plugin.linked().engine(), State::new(plugin, &limits, seed, &meter));
@@ -181,7 +181,7 @@ impl<G> Slot<G> {
             home,
             called: false,
             ended: None,
-            limits: *plugin.limits(),
+            limits: *plugin.sandbox().limits(),
             spent: Spent::default(),
             cost: Cost::default(),
             first,

@@ -19,7 +19,7 @@ use crate::room::Rooms;
 use crate::sandbox::CompileError;
 use crate::state::State;
 use crate::{
-    Assets, CacheError, CallError, EnvironmentInfo, Grants, Limits, RewardInfo, Sandbox, SandboxError, ToolInfo, World,
+    Assets, CacheError, CallError, EnvironmentInfo, Grants, RewardInfo, Sandbox, SandboxError, ToolInfo, World,
     environment, tool,
 };
 
@@ -127,7 +127,7 @@ struct Shared {
     sandbox: Sandbox,
     manifest: Manifest,
     digest: Digest,
-    limits: Limits,
+    uncounted: usize,
     linked: InstancePre<State>,
     places: u32,
     indices: Indices,
@@ -191,7 +191,7 @@ impl Plugin {
             sandbox: sandbox.clone(),
             manifest,
             digest,
-            limits: weight.limits(sandbox.limits(), begins_with),
+            uncounted: weight.uncounted(begins_with),
             linked,
             places: needed,
             indices,
@@ -303,8 +303,9 @@ impl Plugin {
         self.shared.places
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.shared.limits
+    /// Memory that an instance begins with and that its limit does not count, in bytes.
+    pub(crate) fn uncounted(&self) -> usize {
+        self.shared.uncounted
     }
 
     pub(crate) fn indices(&self) -> &Indices {

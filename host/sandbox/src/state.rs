@@ -51,7 +51,7 @@ impl State {
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(HANDLES);
         Self {
-            account: Account::new(limits),
+            account: Account::new(limits, plugin.uncounted()),
             log: Log::new(limits.log_bytes),
             clock: Clock::default(),
             random: RandomSource::new(seed.child(plugin.name())),
@@ -99,25 +99,29 @@ fn last_words(lines: &[LogLine]) -> Option<String> {
 pub(crate) struct Account {
     memory: usize,
     memory_left: usize,
+    uncounted: usize,
     table_elements: usize,
     instances: usize,
     refused: bool,
 }
 
 impl Account {
-    fn new(limits: &Limits) -> Self {
+    /// `uncounted` is memory that a runtime begins with, beside the limit.
+    fn new(limits: &Limits, uncounted: usize) -> Self {
+        let memory = limits.memory_bytes.saturating_add(uncounted);
         Self {
-            memory: limits.memory_bytes,
-            memory_left: limits.memory_bytes,
+            memory,
+            memory_left: memory,
+            uncounted,
             table_elements: limits.table_elements,
             instances: limits.instances,
             refused: false,
         }
     }
 
-    /// Bytes of linear memory that the instance has.
+    /// Bytes of linear memory that the instance has and that count.
     pub fn memory_held(&self) -> usize {
-        self.memory - self.memory_left
+        (self.memory - self.memory_left).saturating_sub(self.uncounted)
     }
 
     /// Whether growth was refused during this call. Most guests then abort by themselves.
@@ -270,7 +274,7 @@ mod tests {
         let module = Module::new(&engine, bomb.unwrap()).unwrap();
         // What the guest is answered: the size before, or -1 for no.
         for (grows, steps) in [("table", [(900, 10), (90, 910), (1, -1)]), ("memory", [(2, 1), (1, 3), (1, -1)])] {
-            let mut store = Store::new(&engine, Account::new(&limits));
+            let mut store = Store::new(&engine, Account::new(&limits, 0));
             store.limiter(|account| account);
             store.set_epoch_deadline(1_000_000);
             let instance = Instance::new(&mut store, &module, &[]).unwrap();

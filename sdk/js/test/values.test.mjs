@@ -155,3 +155,12 @@ test("every optional interface stands in the contract", () => {
   assert.equal(names.length, 11);
   names.forEach((name) => assert.ok(text.includes(`interface ${name} {`), name));
 });
+
+// npm links the SDK's folder and leaves out what it depends on: a plugin names it itself.
+test("the templates install what the SDK builds with", () => {
+  const read = (path) => JSON.parse(readFileSync(new URL(path, REPOSITORY), "utf8"));
+  for (const kind of ["environment", "tool", "reward"]) {
+    const { devDependencies } = read(`host/cli/templates/js-${kind}/package.json`);
+    assert.deepEqual(devDependencies, read("sdk/js/package.json").dependencies);
+  }
+});

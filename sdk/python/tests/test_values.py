@@ -66,11 +66,17 @@ class FunctionTest(unittest.TestCase):
             (lambda: call.text("c"), "argument `c` is missing; given: a, b"),
             (lambda: Call("f", "{").text("a"), "not JSON"),
             (lambda: Call("f", "[]").text("a"), "an object"),
-            (lambda: Call("f", "[" * 100_000).text("a"), "not JSON"),
+            (lambda: Call("f", "[" * 100_000).text("a"), "nested too deeply"),
+            (lambda: Call("f", "[{" * 100_000).text("a"), "nested too deeply"),
         ]:
             with self.assertRaises(Mistake) as raised:
                 look()
             self.assertIn(words, str(raised.exception))
+
+
+    def test_brackets_that_do_not_nest_are_no_depth(self):
+        flat = json.dumps({"a": "[" * 1000 + '"' + "{" * 1000, "b": [[]] * 1000})
+        self.assertEqual(len(Call("f", flat).text("a")), 2001)
 
 
 class ContentTest(unittest.TestCase):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
@@ -110,6 +111,22 @@ class Parameter:
     optional: bool = False
 
 
+_DEEPEST = 500
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+
+
+def _is_deep(text: str) -> bool:
+    """Whether JSON text nests deeper than a component's stack is sure to bear."""
+    if text.count("[") + text.count("{") <= _DEEPEST:
+        return False
+    depth = 0
+    for letter in _STRINGS.sub("", text):
+        depth += (letter in "[{") - (letter in "]}")
+        if depth > _DEEPEST:
+            return True
+    return False
+
+
 _SCHEMA_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
@@ -181,6 +198,8 @@ class Call:
         return name in self._object(name)
 
     def _object(self, name: str) -> dict[str, Any]:
+        if _is_deep(self.arguments):
+            raise Mistake(f'the arguments are nested too deeply; write {{"{name}": …}}')
         try:
             arguments = json.loads(self.arguments)
         except (ValueError, RecursionError) as error:
