@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Loads a checkpoint of ours in transformers: no key missing or left over, the same logits; of the tiny model also its
-tokenizer of bytes and its chat template.
+tokenizer of bytes and its chat template; of one with adapters, that PEFT finds the same beside the model with which it
+began.
 
-check_checkpoint.py FOLDER LOGITS.safetensors [tiny], the second with `tokens` and `logits`"""
+check_checkpoint.py FOLDER LOGITS.safetensors [tiny | BEGUN], the second with `tokens` and `logits`"""
 import sys
 
 import torch
@@ -29,6 +30,18 @@ def check_texts(folder):
     assert rendered == RENDERED, rendered
 
 
+def check_adapter(folder, begun, expected):
+    from peft import PeftModel
+    base = AutoModelForCausalLM.from_pretrained(begun, dtype=torch.float32)
+    tokens = expected["tokens"].long().unsqueeze(0)
+    with torch.no_grad():
+        moved = (base(tokens).logits[0] - expected["logits"]).abs().max().item()
+        logits = PeftModel.from_pretrained(base, f"{folder}/adapter")(tokens).logits[0]
+    difference = (logits - expected["logits"]).abs().max().item()
+    assert difference <= 2e-5 and moved > 1e-2, f"largest difference of logits: {difference}; without adapters {moved}"
+    print(f"{folder}: PEFT loads its adapters; largest difference of logits {difference:.1e}")
+
+
 def check(folder, logits_file, kind=None):
     model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     for keys in ("missing_keys", "unexpected_keys", "mismatched_keys"):
@@ -42,6 +55,8 @@ def check(folder, logits_file, kind=None):
     difference = (logits - expected["logits"]).abs().max().item()
     assert difference <= 2e-5, f"largest difference of logits: {difference}"
     print(f"{folder}: loads in transformers; largest difference of logits {difference:.1e}")
+    if kind not in (None, "tiny"):
+        check_adapter(folder, kind, expected)
 
 
 if __name__ == "__main__":

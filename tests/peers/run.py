@@ -53,6 +53,11 @@ def checkpoints_load(repo, scratch):
         subprocess.run(write + [begun] * (begun is not None), check=True, cwd=repo)
         check = [sys.executable, HERE / "check_checkpoint.py", folder, logits]
         subprocess.run(check + ["tiny"] * (begun is None), check=True)
+    for number, begun in enumerate(goldens):
+        folder, logits = scratch / f"adapted-{number}", scratch / f"adapted-logits-{number}.safetensors"
+        write = [repo / "target" / "release" / "examples" / "write_checkpoint", folder, logits, begun, "adapted"]
+        subprocess.run(write, check=True, cwd=repo)
+        subprocess.run([sys.executable, HERE / "check_checkpoint.py", folder, logits, begun], check=True)
 
 
 if __name__ == "__main__":

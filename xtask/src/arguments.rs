@@ -24,7 +24,8 @@ Usage: cargo xtask COMMAND
 const COMMANDS: [&str; 7] = ["setup", "plugins", "demo", "test", "bench", "study", "help"];
 
 /// What can be studied.
-const STUDIES: [&str; 6] = ["void-turns", "entropy-band", "stale", "over-long", "anchors", "kuhn"];
+const STUDIES: [&str; 9] =
+    ["void-turns", "gating", "few-calls", "entropy-band", "stale", "over-long", "recall", "anchors", "kuhn"];
 
 /// How many seeds a study has if not said.
 const SEEDS: u32 = 3;

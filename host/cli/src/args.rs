@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use gymkhana_episode::EpisodeId;
 use gymkhana_rollout::Sampling;
+use gymkhana_trainer::Accelerator;
 
 use crate::error::{CliError, CliResult};
 use crate::registry::args::{FetchArgs, RegistryCommand};
@@ -32,6 +33,11 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Print a run, or one of its episodes as a person wants to read it
     Show(ShowArgs),
+    /// Score a run's recorded episodes again, with other rewards or other options
+    Score(ScoreArgs),
+    /// Reward plugins
+    #[command(subcommand)]
+    Reward(RewardCommand),
     /// Plugin files
     #[command(subcommand)]
     Plugin(PluginCommand),
@@ -101,6 +107,9 @@ pub struct GenerateArgs {
     /// Threads of libtorch
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=256))]
     pub threads: usize,
+    /// Where the model is computed: cpu, or cuda
+    #[arg(long, value_name = "DEVICE", default_value_t = Accelerator::Cpu)]
+    pub device: Accelerator,
     /// Print one line of JSON: the text, its tokens and their log-probabilities, and why it ended
     #[arg(long)]
     pub json: bool,
@@ -194,6 +203,56 @@ pub struct ShowArgs {
     /// Print this episode, such as `1.train.12.3.5.0`
     #[arg(long, value_name = "ID")]
     pub episode: Option<EpisodeId>,
+}
+
+/// `host score`.
+#[derive(Debug, Args)]
+pub struct ScoreArgs {
+    /// The run's folder
+    pub dir: PathBuf,
+    /// Reward plugins; one takes the place of the run's reward of the same name, others are added
+    #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
+    pub plugins: Vec<PathBuf>,
+    /// Replace one value of the run file, such as `rewards.answer-match.weight=0.5`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Write every episode's new scores to FILE, a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `host reward`.
+#[derive(Debug, Subcommand)]
+pub enum RewardCommand {
+    /// Score a run's recorded episodes with two versions of a reward, and show what would change
+    Diff(DiffArgs),
+}
+
+/// `host reward diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// A reward plugin
+    pub a: PathBuf,
+    /// Another one, or another version of it
+    pub b: PathBuf,
+    /// The folder of the run whose episodes are scored
+    #[arg(long, value_name = "DIR")]
+    pub on: PathBuf,
+    /// Replace an option of A, such as `per-call-cost=0.1`; by default both have the options of the run file
+    #[arg(long, value_name = "OPTION=VALUE")]
+    pub option_a: Vec<String>,
+    /// Replace an option of B
+    #[arg(long, value_name = "OPTION=VALUE")]
+    pub option_b: Vec<String>,
+    /// Show so many of the episodes on which they disagree most
+    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    pub worst: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `host plugin`.

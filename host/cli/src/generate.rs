@@ -41,8 +41,14 @@ pub fn generate(args: &GenerateArgs, printer: &Printer) -> CliResult<()> {
             ));
         }
         let context = (tokens.len() + args.max_tokens).max(2);
-        let settings =
-            Settings { slots: 1, context: Some(context), threads: args.threads, learns: false, ..Settings::default() };
+        let settings = Settings {
+            slots: 1,
+            context: Some(context),
+            threads: args.threads,
+            learns: false,
+            device: args.device,
+            ..Settings::default()
+        };
         let trainer = Trainer::open(&folder, &settings).users()?;
         let (heard_by, heard) = unbounded_channel();
         let request = GenerateRequest {

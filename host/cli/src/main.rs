@@ -1,4 +1,4 @@
-//! The host: runs, generates, evaluates, replays, shows and inspects.
+//! The host: runs, generates, evaluates, replays, shows, scores and inspects.
 
 mod args;
 mod assembly;
@@ -11,8 +11,10 @@ mod models;
 mod options;
 mod plugins;
 mod printer;
+mod recorded;
 mod registry;
 mod replay;
+mod rescore;
 mod run;
 mod runfile;
 mod show;
@@ -23,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Cli, Command, PluginCommand};
+use crate::args::{Cli, Command, PluginCommand, RewardCommand};
 use crate::error::CliResult;
 use crate::printer::Printer;
 
@@ -46,6 +48,8 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<()> {
         Command::Eval(args) => run::eval(&args, printer),
         Command::Replay(args) => replay::replay(&args, printer),
         Command::Show(args) => show::show(&args, printer),
+        Command::Score(args) => rescore::score(&args, printer),
+        Command::Reward(RewardCommand::Diff(args)) => rescore::diff(&args, printer),
         Command::Plugin(PluginCommand::Inspect { file, json }) => inspect::inspect(&file, json, printer),
         Command::Registry(command) => registry::run(command, printer),
     }

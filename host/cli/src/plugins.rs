@@ -45,6 +45,14 @@ pub fn pin(components: Vec<(String, Vec<u8>)>) -> CliResult<(Vec<PluginFile>, Lo
     Ok((files, lock))
 }
 
+/// Refuses plugins that are anything but rewards.
+pub fn only_rewards(lock: &Lock) -> CliResult<()> {
+    let other = lock.entries().iter().find(|entry| entry.kinds.iter().any(|kind| *kind != Kind::Reward));
+    other.map_or(Ok(()), |entry| {
+        Err(CliError::mistake(format!("plugin `{}` is no reward; only rewards score recorded episodes", entry.name)))
+    })
+}
+
 /// Run files and records call a plugin by the half behind the slash alone.
 fn short_names_differ(lock: &Lock) -> CliResult<()> {
     let mut seen: BTreeMap<&str, &LockEntry> = BTreeMap::new();

@@ -3,16 +3,17 @@
 use futures::StreamExt;
 use futures::stream;
 
-use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord};
+use gymkhana_episode::{Ending, EpisodeId};
 use gymkhana_rollout::{ChatFormat, Difference, Rollout};
 use gymkhana_store::{RunReader, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::args::ReplayArgs;
 use crate::assembly;
-use crate::error::{Blame, CliError, CliResult};
+use crate::error::{Blame, CliResult};
 use crate::plugins;
 use crate::printer::Printer;
+use crate::recorded::groups;
 use crate::run::read_chat_files;
 use crate::runfile::RunFile;
 use crate::world::{Asking, AssetFiles};
@@ -147,24 +148,4 @@ fn tell(id: EpisodeId, forked: &str, difference: &Difference, printer: &Printer)
         "episode {id}{forked} differs at {}\n  recorded: {:.200}\n  replayed: {:.200}",
         difference.place, difference.recorded, difference.replayed
     ));
-}
-
-/// The episodes by group. A group's episodes are stored one behind the other.
-fn groups(
-    records: impl Iterator<Item = Result<EpisodeRecord, StoreError>>,
-) -> impl Iterator<Item = CliResult<Vec<EpisodeRecord>>> {
-    let mut records = records.peekable();
-    std::iter::from_fn(move || {
-        let first = match records.next()? {
-            Ok(record) => record,
-            Err(error) => return Some(Err(CliError::from(error))),
-        };
-        let group = |id: EpisodeId| (id.stage, id.phase, id.step, id.group);
-        let key = group(first.id);
-        let mut members = vec![first];
-        while let Some(Ok(next)) = records.next_if(|next| next.as_ref().is_ok_and(|next| group(next.id) == key)) {
-            members.push(next);
-        }
-        Some(Ok(members))
-    })
 }

@@ -45,6 +45,33 @@ fn figures(desk: &Desk, name: &str) -> Vec<f64> {
 }
 
 #[test]
+fn adapters_learn_in_whole_runs_and_what_cannot_be_is_refused() {
+    let memory = ["--set", "policy.recompute=true", "--set", "policy.micro_tokens=700"];
+    let adapters = ["--set", "policy.lora={rank=2, alpha=4.0, modules=[\"q_proj\", \"up_proj\"]}"];
+    let stages = stage("sft", "").replace("groups = 3\ngroup_size = 4", "batch = 4") + &stage("rl", "");
+    let learning = desk(&stages);
+    learning
+        .run(WORD_PROBLEMS, &[memory, ["--set", "stages.rl.steps=1", adapters[0], adapters[1]]].concat())
+        .succeeded();
+    for checkpoint in ["0-000002", "1-000001"] {
+        let config = learning.path(&format!("out/checkpoints/{checkpoint}/adapter/adapter_config.json"));
+        let config: Value = serde_json::from_str(&fs::read_to_string(config).expect("a file")).expect("JSON");
+        assert_eq!((config["r"].as_u64(), config["target_modules"].as_array().map(Vec::len)), (Some(2), Some(2)));
+    }
+    learning.host(&["eval", "out/checkpoints/1-000001", "out", "--tasks", "2"]).succeeded();
+    let refused = |set: &str| {
+        let outcome = desk(&stages).run(WORD_PROBLEMS, &["--set", set]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.talk);
+        outcome.talk
+    };
+    assert!(refused("policy.lora={rank=0, alpha=1.0}").contains("`lora.rank` is 0"));
+    assert!(refused("policy.lora={rank=1, alpha=1.0, modules=[\"query\"]}").contains("unknown variant `query`"));
+    assert!(refused("policy.device=\"gpu\"").contains("expected `cpu` or `cuda`"));
+    // The folder that the project sets up has no part for CUDA.
+    assert!(refused("policy.device=\"cuda\"").contains("set LIBTORCH to the folder of a torch 2.11.0 with CUDA"));
+}
+
+#[test]
 fn presets_go_through_whole_runs() {
     let names = [
         "ppo",

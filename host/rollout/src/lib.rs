@@ -20,6 +20,7 @@ mod plugins;
 mod policy;
 mod probe;
 mod replay;
+mod rescore;
 mod reward_tools;
 mod sampling;
 mod scripted;

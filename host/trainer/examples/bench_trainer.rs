@@ -1,6 +1,7 @@
 //! Trains on the baselines' toy: `bench_trainer every|packed|frugal STEPS` prints the CPU seconds of a step as JSON, with
 //! every position of every episode computed, with common beginnings computed once, and moreover without episodes that
-//! teach nothing; `bench_trainer curve STEPS SEED` prints the mean reward of each step.
+//! teach nothing; `bench_trainer curve STEPS SEED [SETTINGS]` prints the mean reward of each step, with the settings of
+//! a TOML file such as `toy.toml` beside this one.
 
 use gymkhana_episode::Seed;
 use gymkhana_trainer::measure::toy;
@@ -54,7 +55,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ["packed", steps] => (settings(true, false), steps.parse()?, 0),
         ["frugal", steps] => (settings(true, true), steps.parse()?, 0),
         ["curve", steps, seed] => (settings(true, true), steps.parse()?, seed.parse()?),
-        _ => return Err("usage: bench_trainer every|packed|frugal STEPS, or curve STEPS SEED".into()),
+        ["curve", steps, seed, file] => {
+            (toml::from_str(&std::fs::read_to_string(file)?)?, steps.parse()?, seed.parse()?)
+        }
+        _ => return Err("usage: bench_trainer every|packed|frugal STEPS, or curve STEPS SEED [SETTINGS]".into()),
     };
     let (trainer, seed) = (toy::trainer(Seed(seed))?, Seed(seed));
     let (mut played, mut learnt, mut positions) = (Vec::new(), Vec::new(), Vec::new());
@@ -68,7 +72,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let computed = metrics.iter().find(|(name, _)| name == "positions").map_or(0.0, |(_, computed)| *computed);
         positions.push(computed);
         if words[0] == "curve" {
-            print(&serde_json::json!({ "step": step, "reward": reward }));
+            let entropy = metrics.iter().find(|(name, _)| name == "entropy").map(|(_, entropy)| *entropy);
+            print(&serde_json::json!({ "step": step, "reward": reward, "entropy": entropy }));
         }
     }
     // The first step warms up.

@@ -1,12 +1,12 @@
-//! Writes a checkpoint and what our model computes with it: `write_checkpoint FOLDER LOGITS.safetensors [FROM]`.
-//! It begins as the model in the folder FROM, or as a tiny one. `tests/peers/check_checkpoint.py` compares them with
+//! Writes a checkpoint and what our model computes with it: `write_checkpoint FOLDER LOGITS.safetensors [FROM [adapted]]`.
+//! It begins as the model in the folder FROM, or as a tiny one; `adapted`, adapters learn beside it. `tests/peers/check_checkpoint.py` compares them with
 //! transformers.
 
 use std::path::PathBuf;
 
 use gymkhana_episode::{Seed, Segment};
 use gymkhana_trainer::model::Model;
-use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer};
+use gymkhana_trainer::{Lora, Module, Optimizer, Settings, SftSettings, TinyModel, Trainer};
 use tch::{Device, Tensor};
 
 #[tokio::main(flavor = "current_thread")]
@@ -16,14 +16,23 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (folder, logits_file, trainer) = match &paths[..] {
         [folder, logits] => (folder, logits, Trainer::create(&TinyModel::default(), &settings)?),
         [folder, logits, from] => (folder, logits, Trainer::open(from, &settings)?),
-        _ => return Err("write_checkpoint FOLDER LOGITS.safetensors [FROM]".into()),
+        [folder, logits, from, adapted] if adapted.as_os_str() == "adapted" => {
+            let modules = vec![Module::QProj, Module::VProj, Module::DownProj];
+            let lora = Some(Lora { rank: 2, alpha: 6.0, modules });
+            (folder, logits, Trainer::open(from, &Settings { lora, ..settings })?)
+        }
+        _ => return Err("write_checkpoint FOLDER LOGITS.safetensors [FROM [adapted]]".into()),
     };
-    // A step, so that biases and norms are not what every model begins with.
+    // Steps, so that biases, norms and adapters are not what every model begins with.
     let mut segment = Segment::default();
     segment.append_given(&[257, 117, 50, 43, 50, 258, 257, 97], 0, 0);
     segment.append_given(&[52, 258], 0, 0);
     segment.sampled[8..].fill(true);
-    trainer.sft_step(&[segment], &SftSettings::default()).await?;
+    let optimizer = Optimizer { learning_rate: 1e-2, ..Optimizer::default() };
+    let settings = SftSettings { optimizer, ..SftSettings::default() };
+    for _ in 0..2 {
+        trainer.sft_step(std::slice::from_ref(&segment), &settings).await?;
+    }
     trainer.save(folder, &serde_json::Value::Null).await?;
     let model = Model::open(folder, Device::Cpu)?;
     let tokens: Vec<u32> = (0..model.positions().min(300) as u32).map(|index| index * 7 % 263).collect();

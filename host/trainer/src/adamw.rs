@@ -167,7 +167,8 @@ mod tests {
             trainer.save(&path, &serde_json::Value::Null).await.expect("saved");
         });
         for learns in [false, true] {
-            let opened = checkpoint::open(&path, None, Device::Cpu, learns).expect("a checkpoint");
+            let opened = checkpoint::open(&path, &Settings { learns, ..Settings::default() }, Device::Cpu)
+                .expect("a checkpoint");
             assert_eq!(opened.learner.optimizer.moments.is_some(), learns);
             assert_eq!((opened.learner.optimizer.steps(), opened.weight_version), (u64::from(learns), 1));
         }

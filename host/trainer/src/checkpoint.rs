@@ -16,7 +16,7 @@ use tch::{Device, Tensor, no_grad_guard};
 use crate::files::ModelFiles;
 use crate::learner::{Carried, Keeps, Learner};
 use crate::model::Model;
-use crate::{ModelConfig, TrainerError, tensor_file, weight_files};
+use crate::{Lora, ModelConfig, Settings, TrainerError, tensor_file, weight_files};
 
 /// The number of `trainer.json`'s shape; grows when an older reader would misread it.
 const SCHEMA: u32 = 2;
@@ -24,6 +24,10 @@ const CONFIG: &str = "config.json";
 const WEIGHTS: &str = weight_files::SINGLE;
 const STATE_TENSORS: &str = "trainer.safetensors";
 const STATE: &str = "trainer.json";
+/// A folder of its own: transformers takes one with an adapter in it for nothing but an adapter.
+const ADAPTER: &str = "adapter";
+const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
+const ADAPTER_CONFIG: &str = "adapter_config.json";
 
 #[derive(Serialize, Deserialize)]
 struct State {
@@ -31,6 +35,9 @@ struct State {
     weight_version: u32,
     optimizer_steps: u64,
     keeps: Keeps,
+    /// How the adapters are made that learn in the place of the weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lora: Option<Lora>,
     carried: Carried,
     position: serde_json::Value,
     /// sha256 of every other file of the checkpoint.
@@ -111,22 +118,42 @@ fn write_model(partial: &Path, model: &Model, files: &ModelFiles) -> Result<(), 
     for (name, text) in files.iter() {
         write_synced(&partial.join(name), text.as_bytes())?;
     }
-    let weights: Vec<(String, Tensor)> =
-        model.parameters().named().map(|(name, tensor)| (name.to_owned(), tensor.shallow_clone())).collect();
+    let weights: Vec<(String, Tensor)> = model.merged().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
     tensor_file::write(&partial.join(WEIGHTS), &weights)
+}
+
+/// Writes the adapters by themselves, as PEFT loads them beside the model with which training began.
+fn write_adapter(partial: &Path, model: &Model, lora: &Lora) -> Result<(), TrainerError> {
+    let folder = partial.join(ADAPTER);
+    std::fs::create_dir(&folder).map_err(TrainerError::file("create", &folder))?;
+    let halves = model.trained().named();
+    let named: Vec<(String, Tensor)> =
+        halves.map(|(name, tensor)| (format!("base_model.model.{name}"), tensor.shallow_clone())).collect();
+    tensor_file::write(&folder.join(ADAPTER_WEIGHTS), &named)?;
+    write_synced(&folder.join(ADAPTER_CONFIG), format!("{:#}", lora.config()).as_bytes())?;
+    sync_folder(&folder)
 }
 
 fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError> {
     let model = snapshot.model;
     write_model(partial, model, snapshot.files)?;
     tensor_file::write(&partial.join(STATE_TENSORS), &snapshot.learner.named(model)?)?;
-    let names = snapshot.files.iter().map(|(name, _)| name).chain([CONFIG, WEIGHTS, STATE_TENSORS]);
-    let files = names.map(|name| Ok((name.to_owned(), digest(&partial.join(name))?)));
+    let mut names: Vec<String> = snapshot.files.iter().map(|(name, _)| name.to_owned()).collect();
+    names.extend([CONFIG, WEIGHTS, STATE_TENSORS].map(ToOwned::to_owned));
+    if let Some(lora) = model.lora() {
+        write_adapter(partial, model, lora)?;
+        names.extend([ADAPTER_WEIGHTS, ADAPTER_CONFIG].map(|name| format!("{ADAPTER}/{name}")));
+    }
+    let files = names.into_iter().map(|name| {
+        let digest = digest(&partial.join(&name))?;
+        Ok((name, digest))
+    });
     let state = State {
         schema: SCHEMA,
         weight_version: snapshot.weight_version,
         optimizer_steps: snapshot.learner.optimizer.steps(),
         keeps: snapshot.learner.keeps(),
+        lora: model.lora().cloned(),
         carried: snapshot.learner.carried(),
         position: snapshot.position.clone(),
         files: files.collect::<Result<_, TrainerError>>()?,
@@ -147,13 +174,9 @@ fn digest(path: &Path) -> Result<String, TrainerError> {
 }
 
 /// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training. What only a model needs that
-/// `learns` is left unread for another.
-pub(crate) fn open(
-    folder: &Path,
-    context: Option<usize>,
-    device: Device,
-    learns: bool,
-) -> Result<Opened, TrainerError> {
+/// learns is left unread for another. Adapters of a checkpoint learn on if the settings want such; else they are a part
+/// of its weights, beside which the optimiser begins anew.
+pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result<Opened, TrainerError> {
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     let has_config = folder.join(CONFIG).is_file();
     if !has_config || weight_files::names(folder)?.is_none() {
@@ -166,13 +189,15 @@ pub(crate) fn open(
     let state = read_state(folder)?;
     let config = ModelConfig::read(&folder.join(CONFIG))?;
     let files = ModelFiles::read(folder)?;
-    let positions = context.map_or(config.positions(), |context| context as i64);
-    let model = Model::zeros(config, positions, device)?;
+    let positions = settings.context.map_or(config.positions(), |context| context as i64);
+    let mut model = Model::zeros(config, positions, device)?;
     weight_files::fill(folder, &model)?;
-    let keeps = state.as_ref().filter(|_| learns).map_or_else(Keeps::default, |state| state.keeps.clone());
+    model.set_up(settings)?;
+    let goes_on = settings.learns && state.as_ref().is_some_and(|state| state.lora == settings.lora);
+    let keeps = state.as_ref().filter(|_| goes_on).map_or_else(Keeps::default, |state| state.keeps.clone());
     let mut learner = Learner::new(&model, keeps)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
-    if learns {
+    if goes_on {
         learner.begin(&model)?;
         read_learner(&folder.join(STATE_TENSORS), &model, &learner)?;
         learner.optimizer.set_steps(state.optimizer_steps);

@@ -34,6 +34,15 @@ pub enum TrainerError {
         /// What needs it.
         when: &'static str,
     },
+    /// The model cannot live where it is to.
+    #[error(
+        "`device` is cuda, which cannot be used here: {problem}; set LIBTORCH to the folder of a torch 2.11.0 with CUDA \
+         (`python3 -c 'import torch; print(torch.__path__[0])'`) on a machine with a GPU, or write `device = \"cpu\"`"
+    )]
+    Device {
+        /// What is missing.
+        problem: String,
+    },
     /// There is no algorithm of this name.
     #[error("there is no algorithm `{name}`; the presets are {known}")]
     Preset {

@@ -13,10 +13,12 @@ mod algorithm;
 mod batch;
 mod checkpoint;
 mod config;
+mod device;
 mod engine;
 mod error;
 mod files;
 mod learner;
+mod lora;
 pub mod loss;
 pub mod measure;
 pub mod model;
@@ -33,9 +35,11 @@ pub use algorithm::{
     Estimator, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, Whiten,
 };
 pub use config::{Biases, Family, ModelConfig};
+pub use device::Accelerator;
 pub use error::TrainerError;
 pub use files::ModelFiles;
 pub use learner::{Keeps, StepMetrics};
-pub use settings::{Optimizer, RlSettings, Schedule, Settings, SftSettings};
+pub use lora::{Lora, Module};
+pub use settings::{Optimizer, Precision, RlSettings, Schedule, Settings, SftSettings};
 pub use tiny::TinyModel;
 pub use trainer::Trainer;

@@ -63,6 +63,13 @@ impl Parameters {
         Self::over(self.places.clone(), self.flat.copy(), false)
     }
 
+    /// Keeps these tensors as they are from now on: no gradient is computed for them.
+    pub(crate) fn freeze(&mut self) {
+        for tensor in &mut self.tensors {
+            *tensor = tensor.set_requires_grad(false);
+        }
+    }
+
     /// The tensor of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Tensor> {

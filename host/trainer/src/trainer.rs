@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use gymkhana_episode::{EpisodeRecord, Sampled, Segment};
 use gymkhana_rollout::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
-use tch::{Device, TchError};
+use tch::TchError;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -96,8 +96,9 @@ impl Trainer {
         settings.check()?;
         let config = tiny.config()?;
         let positions = settings.context.map_or(config.positions(), |context| context as i64);
-        let model = Model::zeros(config, positions, Device::Cpu)?;
+        let mut model = Model::zeros(config, positions, settings.device.open()?)?;
         model.randomise(settings.seed.child("weights"))?;
+        model.set_up(settings)?;
         let learner = Learner::new(&model, Keeps::default())?;
         Self::start(Opened { model, learner, files: tiny.files(), weight_version: 0, position: None }, settings)
     }
@@ -109,7 +110,7 @@ impl Trainer {
     /// If the folder is not whole or not of this program, the model is of another kind, or a setting is out of range.
     pub fn open(folder: &Path, settings: &Settings) -> Result<Self, TrainerError> {
         settings.check()?;
-        Self::start(checkpoint::open(folder, settings.context, Device::Cpu, settings.learns)?, settings)
+        Self::start(checkpoint::open(folder, settings, settings.device.open()?)?, settings)
     }
 
     fn start(opened: Opened, settings: &Settings) -> Result<Self, TrainerError> {

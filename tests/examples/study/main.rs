@@ -3,8 +3,11 @@
 
 mod anchors;
 mod entropy_band;
+mod few_calls;
+mod gating;
 mod kuhn;
 mod over_long;
+mod recall;
 mod stale;
 mod table;
 mod void_turns;
@@ -37,6 +40,9 @@ fn study(name: &str) -> Result<Study> {
         "over-long" => over_long::STUDY,
         "anchors" => anchors::STUDY,
         "kuhn" => kuhn::STUDY,
+        "gating" => gating::STUDY,
+        "few-calls" => few_calls::STUDY,
+        "recall" => recall::STUDY,
         other => bail!("there is no study `{other}`"),
     })
 }
@@ -49,6 +55,9 @@ async fn run(name: &str, arm: &str, seed: Seed) -> Result<Vec<Row>> {
         "over-long" => over_long::run(arm, seed).await,
         "anchors" => anchors::run(arm, seed).await,
         "kuhn" => kuhn::run(arm, seed).await,
+        "gating" => gating::run(arm, seed).await,
+        "few-calls" => few_calls::run(arm, seed).await,
+        "recall" => recall::run(arm, seed).await,
         other => bail!("there is no study `{other}`"),
     }
 }

@@ -82,24 +82,45 @@ where
 pub struct Table<'a> {
     trainer: &'a Trainer,
     seed: Seed,
+    of_group: Seed,
     /// Where the episode stands in its step.
     pub step: u64,
     /// See `step`.
     pub group: u32,
     /// See `step`.
     pub member: u32,
+    /// Each seat's segment.
+    current: [usize; 2],
     record: EpisodeRecord,
 }
 
 impl<'a> Table<'a> {
     fn new(trainer: &'a Trainer, (step, group, member): (u64, u32, u32), seed: Seed) -> Self {
         let record = record(step, group, member);
-        Self { trainer, seed: seed.child(step).child(group).child(member), step, group, member, record }
+        let of_group = seed.child(step).child(group);
+        Self { trainer, seed: of_group.child(member), of_group, step, group, member, current: [0, 1], record }
     }
 
     /// Chance of this episode alone.
     pub fn chance(&self, name: &str) -> Seed {
         self.seed.child(name)
+    }
+
+    /// Chance of this episode's group: what makes its task.
+    pub fn chance_of_group(&self, name: &str) -> Seed {
+        self.of_group.child(name)
+    }
+
+    /// Begins a seat's context anew.
+    pub fn forget(&mut self, seat: u32) {
+        self.current[seat as usize] = self.record.segments.len();
+        self.record.segments.push(Segment::default());
+    }
+
+    /// Shows tokens to a seat, such as what it said in a context before.
+    pub fn see(&mut self, seat: u32, tokens: &[u32]) {
+        let turn = self.turn(seat);
+        self.segment(seat).append_given(tokens, seat, turn);
     }
 
     /// Says that the first seat could call something.
@@ -121,10 +142,9 @@ impl<'a> Table<'a> {
 
     /// Shows a text to a seat.
     pub fn show(&mut self, seat: u32, text: &str) {
-        let turn = self.turn(seat);
         self.record.turns.push(Turn::Observation { seat, content: vec![Part::Text(text.to_owned())] });
         let tokens: Vec<u32> = text.bytes().map(u32::from).collect();
-        self.segment(seat).append_given(&tokens, seat, turn);
+        self.see(seat, &tokens);
     }
 
     /// Lets a seat sample so many tokens.
@@ -176,7 +196,7 @@ impl<'a> Table<'a> {
     }
 
     fn segment(&mut self, seat: u32) -> &mut Segment {
-        &mut self.record.segments[seat as usize]
+        &mut self.record.segments[self.current[seat as usize]]
     }
 
     fn conversation(&self, seat: u32) -> Conversation {

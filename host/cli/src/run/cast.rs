@@ -175,6 +175,9 @@ pub(super) fn settings(file: &RunFile, slots: usize) -> Settings {
         context: file.limits.context_tokens,
         deterministic: file.deterministic,
         seed: Seed(file.seed).child("trainer"),
+        device: file.policy.device,
+        precision: file.policy.precision,
+        lora: file.policy.lora.clone(),
         ..Settings::default()
     }
 }

@@ -13,11 +13,12 @@ use super::ahead::{Ahead, Lag};
 use super::cast::Cast;
 use super::served;
 use crate::error::{Blame, CliResult};
-use crate::runfile::{RlStage, Stage};
+use crate::runfile::{PolicySection, RlStage, Stage};
 
 impl Session<'_> {
     pub(super) async fn rl(&mut self, stage: &RlStage) -> CliResult<()> {
-        let settings = stage.settings().users()?;
+        let PolicySection { micro_tokens, recompute, .. } = self.file.policy;
+        let settings = RlSettings { micro_tokens, recompute, ..stage.settings().users()? };
         let tasks = self.tasks(&self.file.environment.train).await?;
         let mut ahead = Ahead::new(self, stage, tasks, self.tasks_seen_before());
         let progress = self.printer.progress(&stage.name, self.steps_done(), stage.steps);

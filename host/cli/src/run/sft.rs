@@ -12,7 +12,7 @@ use super::Session;
 use super::flights::Batch;
 use super::served;
 use crate::error::{Blame, CliError, CliResult};
-use crate::runfile::SftStage;
+use crate::runfile::{PolicySection, SftStage};
 
 /// A run ends when so many demonstrations in a row are none. Fewer may be chance: an environment may leave some of its
 /// tasks without one.
@@ -72,7 +72,8 @@ fn demonstrations(groups: &[Vec<EpisodeRecord>], seats: &[u32]) -> Vec<Segment> 
 
 impl Session<'_> {
     pub(super) async fn sft(&mut self, stage: &SftStage) -> CliResult<()> {
-        let settings = stage.settings();
+        let PolicySection { micro_tokens, recompute, .. } = self.file.policy;
+        let settings = SftSettings { micro_tokens, recompute, ..stage.settings() };
         let mut barren = Barren::default();
         let mut tasks = self.tasks(&self.file.environment.train).await?;
         let progress = self.printer.progress(&stage.name, self.steps_done(), stage.steps);

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use gymkhana_rollout::{Hopeless, Schedule};
-use gymkhana_trainer::TinyModel;
+use gymkhana_trainer::{Accelerator, Lora, Precision, SftSettings, TinyModel};
 use serde::{Deserialize, Serialize};
 
 use super::{Checkpoint, RunFileError, ServerSection};
@@ -42,17 +42,46 @@ pub struct PolicySection {
     pub system: Option<String>,
     /// How many conversations are generated side by side.
     pub slots: usize,
+    /// Where models live.
+    #[serde(skip_serializing_if = "is_default")]
+    pub device: Accelerator,
+    /// What is computed in.
+    #[serde(skip_serializing_if = "is_default")]
+    pub precision: Precision,
+    /// Adapters that learn in the place of the weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lora: Option<Lora>,
+    /// Tokens of one forward and backward pass; a step adds up as many passes as it needs.
+    pub micro_tokens: usize,
+    /// Whether layers are computed once more on the way back, in the place of keeping all that they computed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub recompute: bool,
 }
 
 impl Default for PolicySection {
     fn default() -> Self {
-        Self { checkpoint: None, tiny: None, server: None, system: None, slots: 64 }
+        Self {
+            checkpoint: None,
+            tiny: None,
+            server: None,
+            system: None,
+            slots: 64,
+            device: Accelerator::default(),
+            precision: Precision::default(),
+            lora: None,
+            micro_tokens: SftSettings::default().micro_tokens,
+            recompute: false,
+        }
     }
 }
 
 impl PolicySection {
     pub(super) fn check(&self) -> Result<(), RunFileError> {
         check_range("policy.slots", self.slots, 1..=4096, "a number from 1 to 4096")?;
+        check_range("policy.micro_tokens", self.micro_tokens, 1..=1 << 24, "a number from 1 to 16777216")?;
+        if let Some(lora) = &self.lora {
+            lora.check().map_err(|error| RunFileError::Contradiction(format!("policy: {error}")))?;
+        }
         if let Some(server) = &self.server {
             server.check(self.checkpoint.is_some())?;
         }

@@ -5,9 +5,9 @@
 //! part in a batch without meaning write there.
 #![allow(non_snake_case)]
 
-use tch::{Device, Kind, TchError, Tensor};
+use tch::{TchError, Tensor};
 
-use crate::ModelConfig;
+use crate::model::Model;
 
 /// The number of cached positions that attention looks at is rounded up to a multiple of this.
 const BUCKET: usize = 32;
@@ -31,11 +31,12 @@ pub(super) enum Rows {
 
 impl Cache {
     /// Room for `context` tokens in each slot.
-    pub fn new(config: &ModelConfig, slots: usize, context: usize, device: Device) -> Result<Self, TchError> {
+    pub fn new(model: &Model, slots: usize, context: usize) -> Result<Self, TchError> {
+        let config = model.config();
         let (kv_heads, head_size) = (config.num_key_value_heads, config.head_size());
         let positions = (context + 1).next_multiple_of(BUCKET);
         let size = [(slots * positions) as i64, kv_heads * head_size];
-        let zeros = || Tensor::f_zeros(size, (Kind::Float, device));
+        let zeros = || Tensor::f_zeros(size, (model.kind(), model.device()));
         let layers =
             (0..config.num_hidden_layers).map(|_| Ok([zeros()?, zeros()?])).collect::<Result<_, TchError>>()?;
         Ok(Self { layers, slots, positions, kv_heads, head_size })

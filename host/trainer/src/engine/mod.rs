@@ -57,9 +57,9 @@ struct Row {
 impl Engine {
     pub fn new(model: &Model, settings: &Settings, context: usize, version: u32) -> Result<Self, TrainerError> {
         let _guard = no_grad_guard();
-        let cache = Cache::new(model.config(), settings.slots, context, model.device());
+        let cache = Cache::new(model, settings.slots, context);
         Ok(Self {
-            weights: model.weights(),
+            weights: model.spoken(),
             version,
             cache: cache.map_err(TrainerError::torch("allocated the cache of keys and values"))?,
             slots: std::iter::repeat_with(Slot::default).take(settings.slots).collect(),
@@ -74,7 +74,7 @@ impl Engine {
     /// Takes over the model's weights, which have moved.
     pub fn update(&mut self, model: &Model, version: u32) {
         let _guard = no_grad_guard();
-        self.weights = model.weights();
+        self.weights = model.spoken();
         self.version = version;
         for slot in &mut self.slots {
             (slot.cached, slot.opening) = (0, 0);
@@ -265,7 +265,7 @@ impl Engine {
         let tokens_RS = token_tensor(&tokens).f_view(size)?.f_to_device(self.device)?;
         let positions_RS = Tensor::f_from_slice(&positions)?.f_view(size)?.f_to_device(self.device)?;
         let targets = Tensor::f_from_slice(&targets)?.f_to_device(self.device)?;
-        let mask_R1ST = visible(&positions_RS, length as i64)?;
+        let mask_R1ST = visible(&positions_RS, length as i64)?.f_to_kind(model.kind())?;
         let (heads, kv_heads) = (model.config().num_attention_heads, model.config().num_key_value_heads);
         let angles = model.angles_at(&positions_RS);
         let lasts: Vec<i64> =
@@ -283,7 +283,7 @@ impl Engine {
 
     /// Chooses the next token of each row that was fed.
     fn choose(&mut self, hidden_RC: &Tensor, rows: &[Row]) -> Result<(), TchError> {
-        let logits_RV = hidden_RC.linear::<&Tensor>(&self.weights.head_VC, None);
+        let logits_RV = self.weights.logits(hidden_RC);
         let nothing = sampler::Choice { sampling: Sampling::GREEDY, uniform: 0.0 };
         let choices: Vec<sampler::Choice> = rows
             .iter()
@@ -308,7 +308,7 @@ impl Engine {
         let hidden_NC = model.causal_hidden(&self.weights, &fed_1S).f_squeeze_dim(0)?.f_narrow(0, first - 1, count)?;
         let (mut log_probs, mut entropies) = (Vec::new(), Vec::new());
         for (start, length) in loss::chunks(count, model.config().vocab_size) {
-            let logits_NV = hidden_NC.f_narrow(0, start, length)?.linear::<&Tensor>(&self.weights.head_VC, None);
+            let logits_NV = self.weights.logits(&hidden_NC.f_narrow(0, start, length)?);
             let (own_N, entropies_N) = token_log_probs(&logits_NV, &targets_N.f_narrow(0, start, length)?, true);
             log_probs.extend(Vec::<f32>::try_from(own_N)?);
             if let Some(entropies_N) = entropies_N {

@@ -25,17 +25,14 @@ impl Critic {
     /// Begins with the policy's weights and a head of zeros: it expects nothing.
     pub fn new(policy: &Model) -> Result<Self, TrainerError> {
         let head = (HEAD.to_owned(), vec![1, policy.config().hidden_size]);
-        let model = Model::zeros_with(policy.config().clone(), policy.positions(), policy.device(), &[head])?;
-        for (name, tensor) in policy.parameters().named() {
-            model.parameters().set(name, tensor).map_err(TrainerError::torch("made a critic"))?;
-        }
+        let model = policy.copy_with(&[head])?;
         Ok(Self { model, optimizer: AdamW::default() })
     }
 
     fn values(&self, packed: &Packed) -> Tensor {
         let chosen_NC = chosen_hidden(&self.model, &self.model.weights(), packed);
         let head = self.model.parameters().get(HEAD).map_or_else(Tensor::new, Tensor::shallow_clone);
-        chosen_NC.linear::<&Tensor>(&head, None).squeeze_dim(-1)
+        chosen_NC.to_kind(Kind::Float).linear::<&Tensor>(&head, None).squeeze_dim(-1)
     }
 
     /// What is expected before each target.
@@ -54,7 +51,7 @@ impl Critic {
         let settings = Optimizer { learning_rate: flags.learning_rate, total_steps: None, ..optimizer.clone() };
         let settings = Optimizer { schedule: crate::Schedule::Constant, warmup_steps: 0, ..settings };
         let mut sum = 0.0;
-        self.model.parameters_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
+        self.model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         for part in parts(sequences, micro_tokens, true) {
             let packed = Packed::new(&part, self.model.device());
             let [before_N, targets_N] = [0, 1].map(|index| packed.column(|target| target.value[index]));

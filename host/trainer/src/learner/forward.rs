@@ -8,7 +8,7 @@ use tch::{Kind, Tensor, no_grad_guard};
 
 use crate::batch::{Packed, Sequence, parts};
 use crate::loss::{self, Inputs, Objective};
-use crate::model::{Model, Weights};
+use crate::model::{Angles, Model, Weights};
 
 /// What tokens' probabilities are computed with.
 #[derive(Debug, Clone, Copy)]
@@ -19,11 +19,13 @@ pub(super) struct Pass {
     pub entropies: bool,
     /// Positions of a part.
     pub micro_tokens: usize,
+    /// Layers are computed once more on the way back.
+    pub recompute: bool,
 }
 
 impl Pass {
     fn logits(self, hidden_NC: &Tensor, weights: &Weights) -> Tensor {
-        loss::tempered(hidden_NC.linear::<&Tensor>(&weights.head_VC, None), self.temperature)
+        loss::tempered(weights.logits(hidden_NC), self.temperature)
     }
 
     fn told(self, hidden_NC: &Tensor, targets_N: &Tensor, weights: &Weights) -> (Tensor, Option<Tensor>) {
@@ -40,6 +42,60 @@ pub(super) fn chosen_hidden(model: &Model, weights: &Weights, packed: &Packed) -
     hidden_1NC.squeeze_dim(0)
 }
 
+/// The layers' way back from what the output layer left.
+enum Below {
+    /// Along all that they computed.
+    Kept(Tensor),
+    /// Layer by layer, each computed once more from what went into it, `[1, M, C]`.
+    Again(Vec<Tensor>),
+}
+
+impl Below {
+    /// Goes through the layers; gives what comes out, `[N, C]`, and the way back.
+    fn forwards(model: &Model, weights: &Weights, packed: &Packed, recompute: bool) -> (Tensor, Self) {
+        if !recompute {
+            let chosen_NC = chosen_hidden(model, weights, packed);
+            return (chosen_NC.detach(), Self::Kept(chosen_NC));
+        }
+        let _guard = no_grad_guard();
+        let angles = model.angles_at(&packed.positions_1M);
+        let mut before = Vec::new();
+        let mut x = weights.embed(&packed.tokens_1M);
+        for index in 0..weights.depth() {
+            before.push(x.shallow_clone());
+            x = layer(model, weights, packed, &angles, index, &x);
+        }
+        (x.squeeze_dim(0), Self::Again(before))
+    }
+
+    /// Leaves the parameters' gradients, given that of what came out.
+    fn backwards(self, model: &Model, weights: &Weights, packed: &Packed, gradient_NC: Tensor) {
+        // The gradient of the product is the one that came from above.
+        let backwards = |out: Tensor, gradient: &Tensor| (out * gradient).sum(Kind::Float).backward();
+        match self {
+            Self::Kept(chosen_NC) => backwards(chosen_NC, &gradient_NC),
+            Self::Again(before) => {
+                let angles = model.angles_at(&packed.positions_1M);
+                let mut gradient = gradient_NC.unsqueeze(0);
+                for (index, x) in before.into_iter().enumerate().rev() {
+                    let x = x.set_requires_grad(true);
+                    backwards(layer(model, weights, packed, &angles, index, &x), &gradient);
+                    gradient = x.grad();
+                }
+                let x = weights.embed(&packed.tokens_1M);
+                if x.requires_grad() {
+                    backwards(x, &gradient);
+                }
+            }
+        }
+    }
+}
+
+fn layer(model: &Model, weights: &Weights, packed: &Packed, angles: &Angles, index: usize, x: &Tensor) -> Tensor {
+    let only = Some(&packed.places_N);
+    model.layer(weights, index, x, angles, only, |_, query, key, value| packed.attend(query, key, value))
+}
+
 /// Adds gradients of a part to the parameters; gives the sums that the objective reports. A separable objective is a
 /// sum over tokens that do not know of each other.
 pub(super) fn accumulate(
@@ -51,8 +107,8 @@ pub(super) fn accumulate(
     objective: &dyn Fn(&Tensor, Option<&Tensor>, &Inputs) -> Objective,
 ) -> Tensor {
     let weights = model.weights();
-    let chosen_NC = chosen_hidden(model, &weights, packed);
-    let leaf_NC = chosen_NC.detach().set_requires_grad(true);
+    let (chosen_NC, below) = Below::forwards(model, &weights, packed, pass.recompute);
+    let leaf_NC = chosen_NC.set_requires_grad(true);
     let chunks: Vec<(i64, i64)> = loss::chunks(packed.targets_N.size()[0], model.config().vocab_size).collect();
     let told = |(start, length): (i64, i64)| {
         pass.told(&leaf_NC.narrow(0, start, length), &packed.targets_N.narrow(0, start, length), &weights)
@@ -90,8 +146,7 @@ pub(super) fn accumulate(
         }
         vec![found.sums]
     };
-    // The gradient of this product is what the chunks left in the leaf: it sends it on to the layers below.
-    (chosen_NC * leaf_NC.grad()).sum(Kind::Float).backward();
+    below.backwards(model, &weights, packed, leaf_NC.grad());
     Tensor::stack(&sums, 0).sum_dim_intlist(0, false, Kind::Float)
 }
 

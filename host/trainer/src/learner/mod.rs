@@ -95,7 +95,7 @@ impl Learner {
         let torch = || TrainerError::torch("prepared a stage");
         Ok(Self {
             optimizer: AdamW::default(),
-            reference: keeps.reference.then(|| model.parameters().frozen_copy()).transpose().map_err(torch())?,
+            reference: keeps.reference.then(|| model.trained().frozen_copy()).transpose().map_err(torch())?,
             critic: keeps.critic.then(|| Critic::new(model)).transpose()?,
             teacher: keeps.teacher.map(|folder| Teacher::open(folder, model)).transpose()?,
             carried: Carried::default(),
@@ -105,7 +105,7 @@ impl Learner {
     /// Makes room for the optimisers' state, to be filled by what [`Learner::named`] gives then.
     pub fn begin(&mut self, model: &Model) -> Result<(), TrainerError> {
         let torch = || TrainerError::torch("prepared a stage");
-        self.optimizer.begin(model.parameters()).map_err(torch())?;
+        self.optimizer.begin(model.trained()).map_err(torch())?;
         if let Some(critic) = &mut self.critic {
             critic.optimizer.begin(critic.model.parameters()).map_err(torch())?;
         }
@@ -128,9 +128,14 @@ impl Learner {
         sequences: &[Sequence],
         settings: &SftSettings,
     ) -> Result<StepMetrics, TrainerError> {
-        let pass = Pass { temperature: 1.0, entropies: false, micro_tokens: settings.micro_tokens };
+        let pass = Pass {
+            temperature: 1.0,
+            entropies: false,
+            micro_tokens: settings.micro_tokens,
+            recompute: settings.recompute,
+        };
         let parts = parts(sequences, settings.micro_tokens, true);
-        model.parameters_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
+        model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         let mut sums = [0.0; 2];
         for part in &parts {
             let packed = Packed::new(part, model.device());
@@ -145,7 +150,7 @@ impl Learner {
             (0..2).for_each(|index| sums[index] += found.double_value(&[index as i64]));
         }
         let learning_rate = settings.optimizer.learning_rate_at(self.optimizer.steps());
-        let norm = self.optimizer.step(model.parameters(), &settings.optimizer)?;
+        let norm = self.optimizer.step(model.trained(), &settings.optimizer)?;
         let sampled = |target: &&Target| target.advantage > 0.0;
         let tokens: usize = sequences.iter().map(|sequence| sequence.targets.iter().filter(sampled).count()).sum();
         Ok(named([
@@ -161,7 +166,8 @@ impl Learner {
     /// Names and tensors of the state, for a checkpoint.
     pub fn named(&self, model: &Model) -> Result<Vec<(String, Tensor)>, TrainerError> {
         let torch = || TrainerError::torch("copied the optimiser's state");
-        let mut named = self.optimizer.named(model.parameters()).map_err(torch())?;
+        let mut named = self.optimizer.named(model.trained()).map_err(torch())?;
+        named.extend(model.adapter_state());
         let kept = |parameters: &Parameters, as_: &str| -> Vec<(String, Tensor)> {
             parameters.named().map(|(name, tensor)| (format!("{as_}.{name}"), tensor.shallow_clone())).collect()
         };

@@ -147,7 +147,7 @@ impl Learner {
         let flags = &settings.algorithm;
         let separable = matches!(flags.ratio, Some(Ratio::Token) | None);
         let parts = parts(sequences, settings.micro_tokens, settings.share_beginnings);
-        model.parameters_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
+        model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         for part in &parts {
             let packed = Packed::new(part, model.device());
             let inputs = packed.inputs(flags.ratio);
@@ -158,7 +158,7 @@ impl Learner {
                 *sum += sums.double_value(&[index as i64]);
             }
         }
-        report.gradient_norm += self.optimizer.step(model.parameters(), &settings.optimizer)?;
+        report.gradient_norm += self.optimizer.step(model.trained(), &settings.optimizer)?;
         report.updates += 1.0;
         report.learnt_tokens += sequences.iter().map(|sequence| sequence.targets.len()).sum::<usize>() as f64;
         report.positions += positions(&parts) as f64;
@@ -168,7 +168,8 @@ impl Learner {
 
 fn pass(settings: &RlSettings) -> Pass {
     let entropies = settings.algorithm.entropy_bonus > 0.0;
-    Pass { temperature: settings.temperature, entropies, micro_tokens: settings.micro_tokens }
+    let RlSettings { temperature, micro_tokens, recompute, .. } = *settings;
+    Pass { temperature, entropies, micro_tokens, recompute }
 }
 
 /// The episodes of each minibatch of an epoch. Where pairs of a group are looked at, groups stay together.

@@ -68,7 +68,12 @@ async fn play_one(
     let second = say(trainer, &mut segment, 1, (step, group, member), seed).await?;
     trainer.release(conversation(group, member));
     let reward = 0.5 * f64::from(u8::from(asked)) + f64::from(u8::from(second == u32::from(secret)));
-    Ok(record(step, group, member, segment, reward))
+    Ok(record(
+        EpisodeId { stage: 0, phase: Phase::Train, step: step.into(), group, member, attempt: 0 },
+        task,
+        segment,
+        reward,
+    ))
 }
 
 fn bytes(text: &str) -> Vec<u32> {
@@ -104,16 +109,16 @@ async fn say(
     Ok(reply.tokens[0])
 }
 
-fn record(step: u32, group: u32, member: u32, segment: Segment, reward: f64) -> EpisodeRecord {
+fn record(id: EpisodeId, task: u32, segment: Segment, reward: f64) -> EpisodeRecord {
     EpisodeRecord {
         schema: EPISODE_SCHEMA,
-        id: EpisodeId { stage: 0, phase: Phase::Train, step: step.into(), group, member, attempt: 0 },
-        task: TaskRef { split: "train".to_owned(), index: 0 },
+        id,
+        task: TaskRef { split: "train".to_owned(), index: task.into() },
         seed: Seed(0),
         forks: vec![],
         turn_limit: 2,
         guidance: None,
-        training_step: step.into(),
+        training_step: id.step,
         opening: Opening::default(),
         turns: vec![],
         policy_turns: vec![],

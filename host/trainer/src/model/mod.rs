@@ -12,13 +12,16 @@ mod weights;
 use std::path::Path;
 
 use gymkhana_episode::Seed;
-use tch::{Device, Tensor, no_grad_guard};
+use tch::{Device, Kind, Tensor, no_grad_guard};
 
+use crate::lora::{self, Adapters, Lora};
 use crate::parameters::Parameters;
-use crate::{ModelConfig, TrainerError, checkpoint};
+use crate::{ModelConfig, Settings, TrainerError, checkpoint};
 use rotary::{Rotary, rotate};
 
 pub(crate) use rotary::Angles;
+use weights::{LayerWeights, Source};
+
 pub use weights::Weights;
 
 /// A model: its shape, its weights and its rotary tables.
@@ -26,7 +29,9 @@ pub use weights::Weights;
 pub struct Model {
     config: ModelConfig,
     parameters: Parameters,
+    adapters: Option<Adapters>,
     rotary: Rotary,
+    kind: Kind,
 }
 
 impl Model {
@@ -39,7 +44,7 @@ impl Model {
     }
 
     /// A model with tensors beside those of its config, all zero.
-    pub(crate) fn zeros_with(
+    fn zeros_with(
         config: ModelConfig,
         positions: i64,
         device: Device,
@@ -49,7 +54,7 @@ impl Model {
         let parameters = Parameters::zeros(&[&weights::shapes(&config), more].concat(), device).map_err(torch())?;
         let positions = positions.min(config.positions());
         let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
-        Ok(Self { config, parameters, rotary })
+        Ok(Self { config, parameters, adapters: None, rotary, kind: Kind::Float })
     }
 
     /// The model of a Hugging Face folder or of a checkpoint of ours, without its training state.
@@ -57,7 +62,8 @@ impl Model {
     /// # Errors
     /// If the folder is not whole, or the model is of another kind.
     pub fn open(folder: &Path, device: Device) -> Result<Self, TrainerError> {
-        Ok(checkpoint::open(folder, None, device, false)?.model)
+        let settings = Settings { learns: false, ..Settings::default() };
+        Ok(checkpoint::open(folder, &settings, device)?.model)
     }
 
     /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend on `seed` alone.
@@ -99,14 +105,71 @@ impl Model {
         &self.config
     }
 
-    /// The model's weights under the names of its checkpoint.
+    /// The model's weights under the names of its checkpoint, without what adapters add to them.
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    pub(crate) fn parameters_mut(&mut self) -> &mut Parameters {
-        &mut self.parameters
+    /// Computes as the settings want it, and where they want adapters of a model that learns, keeps the weights as they
+    /// are and learns those.
+    pub(crate) fn set_up(&mut self, settings: &Settings) -> Result<(), TrainerError> {
+        self.kind = settings.precision.kind();
+        let Some(lora) = settings.lora.as_ref().filter(|_| settings.learns) else { return Ok(()) };
+        let adapters = Adapters::new(lora.clone(), &self.parameters, self.device(), settings.seed.child("lora"));
+        self.adapters = Some(adapters.map_err(TrainerError::torch("allocated adapters"))?);
+        self.parameters.freeze();
+        Ok(())
+    }
+
+    /// How the adapters are made, if there are any.
+    pub(crate) fn lora(&self) -> Option<&Lora> {
+        self.adapters.as_ref().map(|adapters| &adapters.lora)
+    }
+
+    /// What learns: the adapters, if there are any, else the weights.
+    pub(crate) fn trained(&self) -> &Parameters {
+        self.adapters.as_ref().map_or(&self.parameters, |adapters| &adapters.parameters)
+    }
+
+    pub(crate) fn trained_mut(&mut self) -> &mut Parameters {
+        self.adapters.as_mut().map_or(&mut self.parameters, |adapters| &mut adapters.parameters)
+    }
+
+    /// The weights under the names of the checkpoint, with what adapters add to them.
+    pub(crate) fn merged(&self) -> impl Iterator<Item = (&str, Tensor)> {
+        self.parameters.named().map(|(name, tensor)| {
+            let halves = self
+                .adapters
+                .as_ref()
+                .and_then(|adapters| Some((lora::low_rank(&adapters.parameters, name)?, adapters.lora.scale())));
+            let merged = halves.map(|(halves, scale)| lora::merged(tensor, halves, scale));
+            (name, merged.unwrap_or_else(|| tensor.shallow_clone()))
+        })
+    }
+
+    /// What a checkpoint keeps to go on with adapters: their halves, and the matrices as they are without them.
+    pub(crate) fn adapter_state(&self) -> Vec<(String, Tensor)> {
+        let Some(adapters) = &self.adapters else { return Vec::new() };
+        let adapted = |name: &str| lora::low_rank(&adapters.parameters, name).is_some();
+        let base = self.parameters.named().filter(|(name, _)| adapted(name));
+        let base = base.map(|(name, tensor)| (format!("base.{name}"), tensor.shallow_clone()));
+        let own = adapters.parameters.named();
+        base.chain(own.map(|(name, tensor)| (format!("adapter.{name}"), tensor.shallow_clone()))).collect()
+    }
+
+    /// A model of the same shape in the same place, with tensors beside those of its config, and this one's weights.
+    pub(crate) fn copy_with(&self, more: &[(String, Vec<i64>)]) -> Result<Self, TrainerError> {
+        let copy = Self::zeros_with(self.config.clone(), self.positions(), self.device(), more)?;
+        for (name, tensor) in self.merged() {
+            copy.parameters.set(name, &tensor).map_err(TrainerError::torch("copied a model"))?;
+        }
+        Ok(Self { kind: self.kind, ..copy })
+    }
+
+    /// What passes are computed in; weights stay in float32.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The most tokens of a sequence.
@@ -121,16 +184,33 @@ impl Model {
         self.rotary.device()
     }
 
-    /// The weights of a forward pass, from these or from a frozen copy's parameters. With gradients on they lead
-    /// back to the parameters.
-    pub(crate) fn weights_of(&self, parameters: &Parameters) -> Weights {
-        Weights::of(&self.config, parameters)
+    /// The weights of a forward pass with what [`Model::trained`] gives or a frozen copy of it. With gradients on they
+    /// lead back to that.
+    pub(crate) fn weights_of(&self, trained: &Parameters) -> Weights {
+        self.source(trained, false).weights()
     }
 
-    /// The weights of a forward pass.
+    /// The weights of a forward pass. With gradients on they lead back to what learns.
     #[must_use]
     pub fn weights(&self) -> Weights {
-        self.weights_of(&self.parameters)
+        self.weights_of(self.trained())
+    }
+
+    /// The weights of forward passes without gradients, of which there will be many.
+    pub(crate) fn spoken(&self) -> Weights {
+        let _guard = no_grad_guard();
+        self.source(self.trained(), true).weights()
+    }
+
+    fn source<'a>(&'a self, trained: &'a Parameters, merged: bool) -> Source<'a> {
+        let (config, kind) = (&self.config, self.kind);
+        match &self.adapters {
+            None => Source { config, parameters: trained, adapters: None, merged, kind },
+            Some(Adapters { lora, .. }) => {
+                let adapters = Some((trained, lora.scale()));
+                Source { config, parameters: &self.parameters, adapters, merged, kind }
+            }
+        }
     }
 
     /// The angles of the given positions.
@@ -149,34 +229,64 @@ impl Model {
         only: Option<&Tensor>,
         mut attend: impl FnMut(usize, &Tensor, &Tensor, &Tensor) -> Tensor,
     ) -> Tensor {
-        let config = &self.config;
-        let size = tokens_BS.size();
-        let (B, S, C, D) = (size[0], size[1], config.hidden_size, config.head_size());
-        let (H, K) = (config.num_attention_heads, config.num_key_value_heads);
-        let norm = |x_BSC: &Tensor, weight_C: &Tensor| x_BSC.rms_norm([C], Some(weight_C), config.rms_norm_eps);
-        let mut x_BSC = Tensor::embedding(&weights.embedding_VC, tokens_BS, -1, false, false);
-        for (index, layer) in weights.layers.iter().enumerate() {
-            let heads = norm(&x_BSC, &layer.input_norm_C)
-                .linear(&layer.query_key_value, layer.query_key_value_bias.as_ref())
-                .view([B, S, H + 2 * K, D]);
-            let parts = heads.split_with_sizes([H + K, K], 2);
-            let query_key = match &layer.query_key_norm_HD {
-                Some(norm_HD) => parts[0].rms_norm::<&Tensor>([D], None, config.rms_norm_eps) * norm_HD,
-                None => parts[0].shallow_clone(),
-            };
-            let rotated = rotate(&query_key, angles, D).split_with_sizes([H, K], 2);
-            let mut attended = attend(index, &rotated[0], &rotated[1], &parts[1]).reshape([B, S, H * D]);
-            if let Some(places_N) = only.filter(|_| index + 1 == weights.layers.len()) {
-                let chosen = |of: &Tensor, width: i64| of.reshape([-1, width]).index_select(0, places_N).unsqueeze(0);
-                (x_BSC, attended) = (chosen(&x_BSC, C), chosen(&attended, H * D));
-            }
-            // Not in place: the norm before needs its input for its gradient.
-            x_BSC = &x_BSC + attended.linear(&layer.output, layer.output_bias.as_ref());
-            let wide = norm(&x_BSC, &layer.post_norm_C).linear(&layer.gate_up, layer.gate_up_bias.as_ref());
-            let wide = wide.split(config.intermediate_size, -1);
-            x_BSC = &x_BSC + (wide[0].silu() * &wide[1]).linear(&layer.down, layer.down_bias.as_ref());
+        let mut x_BSC = weights.embed(tokens_BS);
+        for index in 0..weights.depth() {
+            x_BSC = self.layer(weights, index, &x_BSC, angles, only, &mut attend);
         }
-        norm(&x_BSC, &weights.norm_C)
+        x_BSC
+    }
+
+    /// The residual stream after a layer, from that before it; after the last one normed, and with `only` there alone.
+    pub(crate) fn layer(
+        &self,
+        weights: &Weights,
+        index: usize,
+        x_BSC: &Tensor,
+        angles: &Angles,
+        only: Option<&Tensor>,
+        mut attend: impl FnMut(usize, &Tensor, &Tensor, &Tensor) -> Tensor,
+    ) -> Tensor {
+        let layer = &weights.layers[index];
+        let [query, key, value] = self.heads(layer, x_BSC, angles);
+        let (size, width) = (x_BSC.size(), query.size()[2] * query.size()[3]);
+        let attended = attend(index, &query, &key, &value).reshape([size[0], size[1], width]);
+        if index + 1 < weights.depth() {
+            return self.feed_forward(layer, x_BSC, &attended);
+        }
+        let last = match only {
+            None => self.feed_forward(layer, x_BSC, &attended),
+            Some(places_N) => {
+                let chosen = |of: &Tensor| of.reshape([-1, of.size()[2]]).index_select(0, places_N).unsqueeze(0);
+                self.feed_forward(layer, &chosen(x_BSC), &chosen(&attended))
+            }
+        };
+        self.norm(&last, &weights.norm_C)
+    }
+
+    fn norm(&self, x_BSC: &Tensor, weight_C: &Tensor) -> Tensor {
+        x_BSC.rms_norm([self.config.hidden_size], Some(weight_C), self.config.rms_norm_eps)
+    }
+
+    /// Queries `[B, S, H, D]`, keys and values `[B, S, K, D]` of a layer.
+    fn heads(&self, layer: &LayerWeights, x_BSC: &Tensor, angles: &Angles) -> [Tensor; 3] {
+        let (config, size) = (&self.config, x_BSC.size());
+        let (H, K, D) = (config.num_attention_heads, config.num_key_value_heads, config.head_size());
+        let heads = layer.query_key_value.of(&self.norm(x_BSC, &layer.input_norm_C));
+        let parts = heads.view([size[0], size[1], H + 2 * K, D]).split_with_sizes([H + K, K], 2);
+        let query_key = match &layer.query_key_norm_HD {
+            Some(norm_HD) => parts[0].rms_norm::<&Tensor>([D], None, config.rms_norm_eps) * norm_HD,
+            None => parts[0].shallow_clone(),
+        };
+        let rotated = rotate(&query_key, angles, D).split_with_sizes([H, K], 2);
+        [rotated[0].shallow_clone(), rotated[1].shallow_clone(), parts[1].shallow_clone()]
+    }
+
+    /// The residual stream with what a layer's attention and its feed-forward part add to it. Not in place: the norms
+    /// need their inputs for their gradients.
+    fn feed_forward(&self, layer: &LayerWeights, x_BSC: &Tensor, attended: &Tensor) -> Tensor {
+        let x_BSC = x_BSC + layer.output.of(attended);
+        let wide = layer.gate_up.of(&self.norm(&x_BSC, &layer.post_norm_C)).split(self.config.intermediate_size, -1);
+        &x_BSC + layer.down.of(&(wide[0].silu() * &wide[1]))
     }
 
     /// The residual stream of whole sequences, each position seeing itself and what comes before. Sequences shorter
@@ -198,10 +308,10 @@ impl Model {
     pub fn logits(&self, tokens: &[u32]) -> Result<Tensor, TrainerError> {
         self.check_tokens(tokens).map_err(|problem| TrainerError::Data { what: "a sequence".into(), problem })?;
         let _guard = no_grad_guard();
-        let weights = self.weights();
+        let weights = self.spoken();
         let tokens_1S = token_tensor(tokens).unsqueeze(0).to_device(self.device());
         let hidden_1SC = self.causal_hidden(&weights, &tokens_1S);
-        Ok(hidden_1SC.squeeze_dim(0).linear::<&Tensor>(&weights.head_VC, None))
+        Ok(weights.logits(&hidden_1SC.squeeze_dim(0)))
     }
 
     /// What is wrong with a sequence, if anything.

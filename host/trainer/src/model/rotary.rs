@@ -67,7 +67,8 @@ impl Rotary {
     }
 }
 
-/// Heads turned by their positions' angles.
+/// Heads turned by their positions' angles, in the heads' precision; angles are multiplied with in float32.
 pub(super) fn rotate(heads_BSHD: &Tensor, angles: &Angles, head_size: i64) -> Tensor {
-    heads_BSHD * &angles.cos + heads_BSHD.roll([head_size / 2], [-1]) * &angles.signed_sin
+    let turned = heads_BSHD * &angles.cos + heads_BSHD.roll([head_size / 2], [-1]) * &angles.signed_sin;
+    turned.to_kind(heads_BSHD.kind())
 }

@@ -1,74 +1,163 @@
 //! A model's weights: their names and shapes in the checkpoint, and as a forward pass wants them.
 #![allow(non_snake_case)]
 
-use tch::Tensor;
+use tch::{Kind, Tensor};
 
-use crate::ModelConfig;
 use crate::parameters::Parameters;
+use crate::{ModelConfig, lora};
 
 /// The weights as a forward pass wants them: what multiplies the same input is one matrix.
 #[derive(Debug)]
 pub struct Weights {
-    pub(super) embedding_VC: Tensor,
+    embedding_VC: Tensor,
     pub(super) layers: Vec<LayerWeights>,
     pub(super) norm_C: Tensor,
     /// The output layer, `[V, C]`.
-    pub(crate) head_VC: Tensor,
+    head_VC: Tensor,
+}
+
+impl Weights {
+    /// The residual stream before the first layer, `[B, S, C]`.
+    pub(crate) fn embed(&self, tokens_BS: &Tensor) -> Tensor {
+        Tensor::embedding(&self.embedding_VC, tokens_BS, -1, false, false)
+    }
+
+    /// How many layers there are.
+    pub(crate) fn depth(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Logits in float32, `[N, V]`, from the residual stream after the last layer, `[N, C]`.
+    pub(crate) fn logits(&self, hidden_NC: &Tensor) -> Tensor {
+        hidden_NC.linear::<&Tensor>(&self.head_VC, None).to_kind(Kind::Float)
+    }
 }
 
 /// One layer's. What a family does without is none.
 #[derive(Debug)]
 pub(super) struct LayerWeights {
     pub input_norm_C: Tensor,
-    pub query_key_value: Tensor,
-    pub query_key_value_bias: Option<Tensor>,
+    pub query_key_value: Linear,
     /// Of each head of queries and keys.
     pub query_key_norm_HD: Option<Tensor>,
-    pub output: Tensor,
-    pub output_bias: Option<Tensor>,
+    pub output: Linear,
     pub post_norm_C: Tensor,
-    pub gate_up: Tensor,
-    pub gate_up_bias: Option<Tensor>,
-    pub down: Tensor,
-    pub down_bias: Option<Tensor>,
+    pub gate_up: Linear,
+    pub down: Linear,
 }
 
-impl Weights {
-    /// The weights of a forward pass with these parameters. With gradients on they lead back to the parameters.
-    pub(super) fn of(config: &ModelConfig, parameters: &Parameters) -> Self {
-        // Every name was made by `shapes`.
-        let get = |name: &str| parameters.get(name).map_or_else(Tensor::new, Tensor::shallow_clone);
-        let layer = |index| LayerWeights::of(config, &|part: &str| get(&format!("model.layers.{index}.{part}")));
-        let embedding_VC = get("model.embed_tokens.weight");
-        let head_VC = if config.tie_word_embeddings { embedding_VC.shallow_clone() } else { get("lm_head.weight") };
-        let layers = (0..config.num_hidden_layers).map(layer).collect();
-        Self { layers, norm_C: get("model.norm.weight"), embedding_VC, head_VC }
+/// A matrix with what is added to its product. Suffixes of names are axes: I inputs, O outputs, R ranks.
+#[derive(Debug)]
+pub(super) struct Linear {
+    weight_OI: Tensor,
+    bias_O: Option<Tensor>,
+    /// The halves of an adapter, the second one with its factor.
+    adapter: Option<[Tensor; 2]>,
+}
+
+impl Linear {
+    pub fn of(&self, x: &Tensor) -> Tensor {
+        let product = x.linear(&self.weight_OI, self.bias_O.as_ref());
+        match &self.adapter {
+            None => product,
+            Some([down_RI, up_OR]) => product + x.linear::<&Tensor>(down_RI, None).linear::<&Tensor>(up_OR, None),
+        }
     }
 }
 
-impl LayerWeights {
-    fn of(config: &ModelConfig, get: &dyn Fn(&str) -> Tensor) -> Self {
-        let joined = |parts: &[&str]| Tensor::cat(&parts.iter().map(|part| get(part)).collect::<Vec<_>>(), 0);
-        let biases = config.biases;
-        let heads = |name: &str, count: i64| get(name).expand([count, config.head_size()], false);
-        Self {
-            input_norm_C: get("input_layernorm.weight"),
-            query_key_value: joined(&["self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"]),
-            query_key_value_bias: biases
-                .query_key_value
-                .then(|| joined(&["self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"])),
+/// Where a forward pass finds its weights.
+pub(super) struct Source<'a> {
+    pub config: &'a ModelConfig,
+    /// Under the names of [`shapes`].
+    pub parameters: &'a Parameters,
+    /// Adapters, with their factor.
+    pub adapters: Option<(&'a Parameters, f64)>,
+    /// Whether matrices are added to their adapters at once: faster to compute with, and without a way back to them.
+    pub merged: bool,
+    /// What is computed in.
+    pub kind: Kind,
+}
+
+impl Source<'_> {
+    /// The weights of a forward pass. With gradients on they lead back to the parameters, unless they are merged.
+    pub fn weights(&self) -> Weights {
+        let embedding_VC = self.get("model.embed_tokens.weight");
+        let tied = self.config.tie_word_embeddings;
+        let head_VC = if tied { embedding_VC.shallow_clone() } else { self.get("lm_head.weight") };
+        let layers =
+            (0..self.config.num_hidden_layers).map(|index| self.layer(&format!("model.layers.{index}"))).collect();
+        Weights { layers, norm_C: self.get("model.norm.weight"), embedding_VC, head_VC }
+    }
+
+    fn layer(&self, layer: &str) -> LayerWeights {
+        let (config, biases) = (self.config, self.config.biases);
+        let heads =
+            |name: &str, count: i64| self.get(&format!("{layer}.{name}")).expand([count, config.head_size()], false);
+        let linear = |parts: &[&str], biased| {
+            let parts: Vec<String> = parts.iter().map(|part| format!("{layer}.{part}")).collect();
+            self.linear(&parts, biased)
+        };
+        LayerWeights {
+            input_norm_C: self.get(&format!("{layer}.input_layernorm.weight")),
+            query_key_value: linear(
+                &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+                biases.query_key_value,
+            ),
             query_key_norm_HD: config.query_key_norm.then(|| {
                 let query = heads("self_attn.q_norm.weight", config.num_attention_heads);
                 Tensor::cat(&[query, heads("self_attn.k_norm.weight", config.num_key_value_heads)], 0)
             }),
-            output: get("self_attn.o_proj.weight"),
-            output_bias: biases.output.then(|| get("self_attn.o_proj.bias")),
-            post_norm_C: get("post_attention_layernorm.weight"),
-            gate_up: joined(&["mlp.gate_proj.weight", "mlp.up_proj.weight"]),
-            gate_up_bias: biases.mlp.then(|| joined(&["mlp.gate_proj.bias", "mlp.up_proj.bias"])),
-            down: get("mlp.down_proj.weight"),
-            down_bias: biases.mlp.then(|| get("mlp.down_proj.bias")),
+            output: linear(&["self_attn.o_proj"], biases.output),
+            post_norm_C: self.get(&format!("{layer}.post_attention_layernorm.weight")),
+            gate_up: linear(&["mlp.gate_proj", "mlp.up_proj"], biases.mlp),
+            down: linear(&["mlp.down_proj"], biases.mlp),
         }
+    }
+
+    /// Matrices that multiply the same input, as one.
+    fn linear(&self, parts: &[String], biased: bool) -> Linear {
+        let joined = |ending: &str| match parts {
+            [part] => self.get(&format!("{part}.{ending}")),
+            parts => {
+                Tensor::cat(&parts.iter().map(|part| self.get(&format!("{part}.{ending}"))).collect::<Vec<_>>(), 0)
+            }
+        };
+        let adapter = if self.merged { None } else { self.adapter(parts) };
+        Linear { weight_OI: joined("weight"), bias_O: biased.then(|| joined("bias")), adapter }
+    }
+
+    /// The adapters of some of the parts, as one: their first halves below one another, their second halves along a
+    /// diagonal.
+    fn adapter(&self, parts: &[String]) -> Option<[Tensor; 2]> {
+        let (adapters, scale) = self.adapters?;
+        let names = parts.iter().map(|part| format!("{part}.weight"));
+        let found: Vec<(String, Option<[&Tensor; 2]>)> =
+            names.map(|name| (name.clone(), lora::low_rank(adapters, &name))).collect();
+        let downs: Vec<&Tensor> = found.iter().filter_map(|(_, halves)| halves.map(|[down, _]| down)).collect();
+        if downs.is_empty() {
+            return None;
+        }
+        let ups: Vec<Tensor> = found
+            .iter()
+            .map(|(name, halves)| match halves {
+                Some([_, up]) => *up * scale,
+                None => {
+                    let matrix = self.get(name);
+                    Tensor::zeros([matrix.size()[0], 0], (Kind::Float, matrix.device()))
+                }
+            })
+            .collect();
+        Some([Tensor::cat(&downs, 0), Tensor::block_diag(&ups)].map(|half| half.to_kind(self.kind)))
+    }
+
+    /// A tensor as it is computed with. Every name was made by [`shapes`].
+    fn get(&self, name: &str) -> Tensor {
+        let plain = || self.parameters.get(name).map_or_else(Tensor::new, Tensor::shallow_clone);
+        let adapted = self.adapters.filter(|_| self.merged).and_then(|(adapters, scale)| {
+            let halves = lora::low_rank(adapters, name)?;
+            Some(lora::merged(self.parameters.get(name)?, halves, scale))
+        });
+        adapted.unwrap_or_else(plain).to_kind(self.kind)
     }
 }
 

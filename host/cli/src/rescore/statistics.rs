@@ -1,0 +1,103 @@
+//! What two lists of scores of the same episodes say of each other.
+
+/// The mean; none of nothing.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// A list at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation of the list itself.
+    pub deviation: f64,
+    /// The smallest, the quartiles and the largest.
+    pub quartiles: [f64; 5],
+}
+
+impl Spread {
+    /// Of a list; none of nothing.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mean = mean(values)?;
+        let squares: Vec<f64> = values.iter().map(|value| (value - mean).powi(2)).collect();
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let quartiles = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| quantile(&sorted, share));
+        Some(Self { mean, deviation: (squares.iter().sum::<f64>() / values.len() as f64).sqrt(), quartiles })
+    }
+}
+
+/// Between two values of a sorted list in proportion, as NumPy's default is.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let place = share * (sorted.len() - 1) as f64;
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    below + (above - below) * place.fract()
+}
+
+/// Spearman's rank correlation, equal values sharing their mean rank; none where a list does not vary.
+pub fn rank_correlation(one: &[f64], other: &[f64]) -> Option<f64> {
+    let [one, other] = [ranks(one), ranks(other)];
+    let (means, count) = ([mean(&one)?, mean(&other)?], one.len() as f64);
+    let together: f64 = one.iter().zip(&other).map(|(one, other)| (one - means[0]) * (other - means[1])).sum();
+    let spread = |ranks: &[f64], mean: f64| ranks.iter().map(|rank| (rank - mean).powi(2)).sum::<f64>();
+    let product = spread(&one, means[0]) * spread(&other, means[1]);
+    (product > 0.0 && count > 1.0).then(|| together / product.sqrt())
+}
+
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|one, other| values[*one].total_cmp(&values[*other]));
+    let mut ranks = vec![0.0; values.len()];
+    for equal in order.chunk_by(|one, other| values[*one].total_cmp(&values[*other]).is_eq()) {
+        let first = order.iter().position(|place| *place == equal[0]).unwrap_or(0);
+        for place in equal {
+            ranks[*place] = first as f64 + (equal.len() - 1) as f64 / 2.0;
+        }
+    }
+    ranks
+}
+
+/// How many pairs of a group's episodes are ordered one way by one list and otherwise by the other, and how many pairs
+/// there are: algorithms learn from who is better within a group.
+pub fn reordered(one: &[f64], other: &[f64]) -> (u64, u64) {
+    let (mut otherwise, mut pairs) = (0, 0);
+    for second in 0..one.len() {
+        for first in 0..second {
+            let order = |values: &[f64]| values[first].partial_cmp(&values[second]);
+            pairs += 1;
+            otherwise += u64::from(order(one) != order(other));
+        }
+    }
+    (otherwise, pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of SciPy's `spearmanr`, and what it gives for lists with equal values.
+    #[test]
+    fn ranks_correlate_as_scipy_says() {
+        let near = |found: Option<f64>, expected: f64| assert!((found.expect("it varies") - expected).abs() < 1e-12);
+        near(rank_correlation(&[1.0, 2.0, 3.0, 4.0, 5.0], &[5.0, 6.0, 7.0, 8.0, 7.0]), 0.820_782_681_668_123_3);
+        near(rank_correlation(&[1.0, 2.0, 3.0], &[9.0, 4.0, 1.0]), -1.0);
+        assert_eq!(rank_correlation(&[1.0, 2.0], &[3.0, 3.0]), None);
+        assert_eq!(rank_correlation(&[], &[]), None);
+    }
+
+    #[test]
+    fn a_list_at_a_glance() {
+        let spread = Spread::of(&[4.0, 1.0, 3.0, 2.0]).expect("values");
+        assert_eq!(spread.quartiles, [1.0, 1.75, 2.5, 3.25, 4.0]);
+        assert_eq!((spread.mean, spread.deviation), (2.5, 1.25_f64.sqrt()));
+        assert_eq!(Spread::of(&[]), None);
+    }
+
+    #[test]
+    fn ties_that_break_are_another_order() {
+        assert_eq!(reordered(&[1.0, 2.0, 2.0], &[1.0, 3.0, 4.0]), (1, 3));
+        assert_eq!(reordered(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), (3, 3));
+        assert_eq!(reordered(&[1.0], &[1.0]), (0, 0));
+    }
+}

@@ -1,0 +1,112 @@
+//! Where a model lives. This program is linked with libtorch's part for CPUs alone; the part for CUDA is loaded when a
+//! run asks for it, so that one binary serves machines with and without.
+
+use std::ffi::CString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tch::{Cuda, Device};
+
+use crate::TrainerError;
+
+/// Where a model lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Accelerator {
+    /// This machine's cores.
+    #[default]
+    Cpu,
+    /// Its first GPU.
+    Cuda,
+}
+
+impl fmt::Display for Accelerator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        })
+    }
+}
+
+impl FromStr for Accelerator {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda),
+            other => Err(format!("`{other}` is no device; write cpu or cuda")),
+        }
+    }
+}
+
+const CPU_LIBRARY: &str = "libtorch_cpu.so";
+const CUDA_LIBRARY: &str = "libtorch_cuda.so";
+
+impl Accelerator {
+    /// The device, ready to be used.
+    ///
+    /// # Errors
+    /// If it is a GPU and this libtorch has no part for CUDA, or there is no GPU that it can use.
+    pub(crate) fn open(self) -> Result<Device, TrainerError> {
+        match self {
+            Self::Cpu => Ok(Device::Cpu),
+            Self::Cuda => {
+                let library = beside_loaded(CPU_LIBRARY).map(|cpu| cpu.with_file_name(CUDA_LIBRARY));
+                let library = library.ok_or_else(|| unusable(format!("{CPU_LIBRARY} is not among what is loaded")))?;
+                load(&library)?;
+                // Asked only now: an answer of no is remembered by libtorch for good.
+                if Cuda::is_available() {
+                    Ok(Device::Cuda(0))
+                } else {
+                    Err(unusable("libtorch finds no GPU".to_owned()))
+                }
+            }
+        }
+    }
+}
+
+fn unusable(problem: String) -> TrainerError {
+    TrainerError::Device { problem }
+}
+
+/// The file of a library that this process has loaded.
+fn beside_loaded(name: &str) -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|start| &line[start..]));
+    paths.map(Path::new).find(|path| path.file_name().is_some_and(|file| file == name)).map(Path::to_path_buf)
+}
+
+/// Loads libtorch's part for CUDA for the rest of the process; it registers itself with what is loaded.
+fn load(library: &Path) -> Result<(), TrainerError> {
+    if !library.is_file() {
+        return Err(unusable(format!("`{}` is missing", library.display())));
+    }
+    let path = CString::new(library.as_os_str().as_encoded_bytes()).map_err(|error| unusable(error.to_string()))?;
+    // SAFETY: the path is a string that ends in 0, and the library is the counterpart of the one that is loaded: its
+    // constructors do what they do in every program that is linked with it.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    if handle.is_null() {
+        // SAFETY: the text is libc's and lives until this thread's next call of its kind.
+        let words = unsafe { libc::dlerror().as_ref().map(|words| std::ffi::CStr::from_ptr(words)) };
+        let words = words.map(|words| words.to_string_lossy().into_owned());
+        return Err(unusable(words.unwrap_or_else(|| format!("`{}` cannot be loaded", library.display()))));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_libtorch_without_cuda_is_named_with_what_to_do() {
+        let Err(error) = Accelerator::Cuda.open() else { return };
+        assert!(error.to_string().contains("LIBTORCH"), "{error}");
+        assert!(error.to_string().contains("cuda") || error.to_string().contains("GPU"), "{error}");
+        assert_eq!(Accelerator::Cpu.open().expect("there is always one"), Device::Cpu);
+    }
+}
