@@ -78,6 +78,8 @@ pub struct Manifest {
     pub description: String,
     /// What it wants from the host.
     pub capabilities: BTreeSet<Capability>,
+    /// Those of them without which it runs, too; where a run grants one not, asking for it is denied.
+    pub optional: BTreeSet<Capability>,
     /// Whether equal inputs give equal outputs, always.
     pub deterministic: bool,
     /// The range of its totals, if it is a reward and says so.
@@ -163,6 +165,8 @@ struct ManifestJson {
     license: String,
     description: String,
     capabilities: BTreeSet<Capability>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    optional: BTreeSet<Capability>,
     deterministic: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reward_range: Option<RewardRange>,
@@ -173,6 +177,8 @@ struct ManifestJson {
 enum ShapeError {
     #[error(transparent)]
     Name(#[from] ParseNameError),
+    #[error("`optional` has `{0}`, and `capabilities` has not; ask for it there too")]
+    NotAsked(Capability),
     #[error("`kinds` is empty; name at least one of environment, tool and reward")]
     NoKind,
     #[error("`reward-range` goes from {low} to {high}; put the smaller number first")]
@@ -185,6 +191,9 @@ impl TryFrom<ManifestJson> for Manifest {
     fn try_from(json: ManifestJson) -> Result<Self, Self::Error> {
         if json.kinds.is_empty() {
             return Err(ShapeError::NoKind);
+        }
+        if let Some(unasked) = json.optional.difference(&json.capabilities).next() {
+            return Err(ShapeError::NotAsked(*unasked));
         }
         if let Some(RewardRange { low, high }) = json.reward_range
             && low > high
@@ -199,6 +208,7 @@ impl TryFrom<ManifestJson> for Manifest {
             license: json.license,
             description: json.description,
             capabilities: json.capabilities,
+            optional: json.optional,
             deterministic: json.deterministic,
             reward_range: json.reward_range,
         })
@@ -217,6 +227,7 @@ impl From<Manifest> for ManifestJson {
             license: manifest.license,
             description: manifest.description,
             capabilities: manifest.capabilities,
+            optional: manifest.optional,
             deterministic: manifest.deterministic,
             reward_range: manifest.reward_range,
         }

@@ -7,13 +7,13 @@ pub const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
   setup                        fetch libtorch, build the plugins and the host
-  plugins                      build the plugins alone, into target/plugins/
+  plugins                      build all plugins, into target/plugins/
   demo [--out DIR] [--seed N]  set up, then train a small model on word problems
   test [--peers]               set up, then check and test everything; with --peers
                                also against transformers, pandas and the like
   bench [NAME]                 measure, one JSON line a figure; NAME is one of
                                sandbox, density, hung, rollouts, async, replay, step,
-                               instantiate, reward, generate, train, registry
+                               instantiate, reward, tools, generate, train, registry
   bench trainer --baselines DIR
                                measure the trainer beside other trainers' programs
   study NAME [--seeds N]       train tiny models with a method and without, one JSON
@@ -31,7 +31,7 @@ const STUDIES: [&str; 9] =
 const SEEDS: u32 = 3;
 
 /// What can be measured, and in which example program.
-pub const BENCHES: [(&str, &str); 12] = [
+pub const BENCHES: [(&str, &str); 13] = [
     ("sandbox", "bench_costs"),
     ("density", "bench_density"),
     ("hung", "bench_hung"),
@@ -41,6 +41,7 @@ pub const BENCHES: [(&str, &str); 12] = [
     ("step", "bench_sandbox"),
     ("instantiate", "bench_sandbox"),
     ("reward", "bench_sandbox"),
+    ("tools", "bench_tools"),
     ("generate", "bench_torch"),
     ("train", "bench_torch"),
     ("registry", "bench_registry"),

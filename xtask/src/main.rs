@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod arguments;
+mod authors;
 mod baselines;
 mod bench;
 mod demo;
@@ -53,7 +54,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Help => Ok(()),
         Command::Setup => setup::run(&workspace),
-        Command::Plugins => plugins::build(&workspace),
+        Command::Plugins => plugins::build(&workspace).and_then(|()| authors::build(&workspace)),
         Command::Demo { out, seed } => demo::run(&workspace, out.as_deref(), *seed),
         Command::Test { peers } => test::run(&workspace, *peers),
         Command::Bench { name } => bench::run(&workspace, name.as_deref()),

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::setup::run_cargo;
 use crate::step::{cargo, execute, output_of, step};
 use crate::workspace::Workspace;
-use crate::{peers, setup};
+use crate::{authors, peers, setup};
 
 const DENY_VERSION: &str = "0.20.2";
 
@@ -15,6 +15,8 @@ const DENY_VERSION: &str = "0.20.2";
 pub fn run(workspace: &Workspace, peers: bool) -> anyhow::Result<()> {
     step("format", || run_cargo(workspace, &["fmt", "--all", "--check"]))?;
     setup::run(workspace)?;
+    authors::build(workspace)?;
+    authors::test(workspace)?;
     step("lints", || {
         run_cargo(workspace, &["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"])
     })?;

@@ -9,6 +9,7 @@ use gymkhana_rollout::Sampling;
 use gymkhana_trainer::Accelerator;
 
 use crate::error::{CliError, CliResult};
+use crate::plugin::PluginCommand;
 use crate::registry::args::{FetchArgs, RegistryCommand};
 
 /// Trains language-model agents by reinforcement learning inside WebAssembly plugins.
@@ -38,7 +39,7 @@ pub enum Command {
     /// Reward plugins
     #[command(subcommand)]
     Reward(RewardCommand),
-    /// Plugin files
+    /// Write, build, check, play and measure plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
     #[command(flatten)]
@@ -253,19 +254,6 @@ pub struct DiffArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// `host plugin`.
-#[derive(Debug, Subcommand)]
-pub enum PluginCommand {
-    /// Print what a plugin file says of itself, without running it
-    Inspect {
-        /// The `.wasm` file
-        file: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
 }
 
 /// An address to listen on.

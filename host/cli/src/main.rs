@@ -1,14 +1,14 @@
-//! The host: runs, generates, evaluates, replays, shows, scores and inspects.
+//! The host: runs, generates, evaluates, replays, shows, scores, and serves those who write plugins.
 
 mod args;
 mod assembly;
 mod error;
 mod generate;
 mod harmless;
-mod inspect;
 mod metrics;
 mod models;
 mod options;
+mod plugin;
 mod plugins;
 mod printer;
 mod recorded;
@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Cli, Command, PluginCommand, RewardCommand};
+use crate::args::{Cli, Command, RewardCommand};
 use crate::error::CliResult;
 use crate::printer::Printer;
 
@@ -50,7 +50,7 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<()> {
         Command::Show(args) => show::show(&args, printer),
         Command::Score(args) => rescore::score(&args, printer),
         Command::Reward(RewardCommand::Diff(args)) => rescore::diff(&args, printer),
-        Command::Plugin(PluginCommand::Inspect { file, json }) => inspect::inspect(&file, json, printer),
+        Command::Plugin(command) => plugin::run(&command, printer),
         Command::Registry(command) => registry::run(command, printer),
     }
 }

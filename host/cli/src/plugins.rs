@@ -106,7 +106,7 @@ pub fn sandbox(file: &RunFile, printer: &Printer) -> CliResult<Sandbox> {
 }
 
 /// Where compiled plugins are kept: in this user's folder for caches, if there is one.
-fn compiled_plugins() -> Option<PathBuf> {
+pub fn compiled_plugins() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
     Some(caches.join("gymkhana").join("compiled"))

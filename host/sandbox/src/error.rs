@@ -17,6 +17,9 @@ use crate::{Limits, WorldFault};
 /// inlined well, and not once more in each crate that awaits a call: that makes a step a fifth faster.
 pub type CallFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send + 'a>>;
 
+/// With what the message of a plugin's `invalid` begins.
+const INVALID: &str = "the plugin found the request invalid";
+
 /// A call of a plugin failed. The caller knows which plugin and which call, and adds them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -34,10 +37,16 @@ impl CallError {
         Self { kind, message: message.into() }
     }
 
+    /// Whether the plugin said that the request was invalid: the host's mistake, and none of its own.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        self.kind == FailureKind::Refused && self.message.starts_with(INVALID)
+    }
+
     /// The plugin said itself that it could not do what it was asked.
     pub(crate) fn refused(error: PluginError) -> Self {
         let message = match error {
-            PluginError::Invalid(why) => format!("the plugin found the request invalid: {why}"),
+            PluginError::Invalid(why) => format!("{INVALID}: {why}"),
             PluginError::NotFound(why) => format!("the plugin did not find what was asked for: {why}"),
             PluginError::BadSnapshot(why) => format!("the plugin cannot read this snapshot: {why}"),
             PluginError::Denied(why) => format!("the plugin lacks a capability: {why}"),

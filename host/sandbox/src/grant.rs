@@ -61,28 +61,39 @@ fn grant_line(capability: Capability, plugin: &str) -> String {
 /// Decides whether a plugin with this manifest and these imports may run with these grants.
 pub(crate) fn decide(manifest: &Manifest, imports: &[String], grants: &Grants) -> Result<(), Refusal> {
     let only_reward = manifest.kinds.iter().all(|kind| *kind == Kind::Reward);
-    decide_on(manifest.name.name(), only_reward, &manifest.capabilities, imports, grants)
+    let needed = manifest.capabilities.difference(&manifest.optional).copied().collect();
+    let asked = Asked { all: &manifest.capabilities, needed: &needed };
+    decide_on(manifest.name.name(), only_reward, asked, imports, grants)
+}
+
+/// What a manifest asks for, and what of it the plugin cannot do without.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    all: &'a BTreeSet<Capability>,
+    needed: &'a BTreeSet<Capability>,
 }
 
 fn decide_on(
     plugin: &str,
     only_reward: bool,
-    requested: &BTreeSet<Capability>,
+    asked: Asked<'_>,
     imports: &[String],
     grants: &Grants,
 ) -> Result<(), Refusal> {
-    for capability in requested.iter().copied().filter(|capability| !capability.is_free()) {
+    for capability in asked.all.iter().copied().filter(|capability| !capability.is_free()) {
         if capability == Capability::Tools && !only_reward {
             return Err(Refusal::ToolsAreForRewards);
         }
-        if !grants.0.contains(&capability) {
+        // A run's tools are not handed out one by one: who asks for them at all needs them.
+        let needed = capability == Capability::Tools || asked.needed.contains(&capability);
+        if needed && !grants.0.contains(&capability) {
             return Err(Refusal::NotGranted { capability, plugin: plugin.to_owned() });
         }
     }
     for import in imports {
         match meaning(import) {
             Meaning::Harmless => {}
-            Meaning::Capability(capability) if capability.is_free() || requested.contains(&capability) => {}
+            Meaning::Capability(capability) if capability.is_free() || asked.all.contains(&capability) => {}
             Meaning::Capability(capability) => return Err(Refusal::NotRequested(capability)),
             Meaning::Unknown => return Err(Refusal::UnknownImport(import.clone())),
         }
@@ -124,6 +135,10 @@ mod tests {
         capabilities.iter().copied().collect()
     }
 
+    fn needed(all: &BTreeSet<Capability>) -> Asked<'_> {
+        Asked { all, needed: all }
+    }
+
     fn imports(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| format!("gymkhana:plugin/{name}@0.1.0")).collect()
     }
@@ -132,15 +147,16 @@ mod tests {
     fn free_capabilities_and_virtual_wasi_need_nothing() {
         let mut names = imports(&["types", "log", "random", "clock"]);
         names.push("wasi:sockets/tcp@0.2.6".to_owned());
-        assert_eq!(decide_on("any", false, &set(&[]), &names, &Grants::default()), Ok(()));
+        assert_eq!(decide_on("any", false, needed(&set(&[])), &names, &Grants::default()), Ok(()));
     }
 
     #[test]
     fn a_capability_needs_request_and_grant() {
         let names = imports(&["assets"]);
         let granted = Grants(set(&[Assets]));
-        let decide =
-            |requested: &[Capability], grants: &Grants| decide_on("any", false, &set(requested), &names, grants);
+        let decide = |requested: &[Capability], grants: &Grants| {
+            decide_on("any", false, needed(&set(requested)), &names, grants)
+        };
         assert_eq!(decide(&[Assets], &granted), Ok(()));
         assert_eq!(decide(&[], &granted), Err(Refusal::NotRequested(Assets)));
         let refused = decide(&[Assets, Http], &granted).expect_err("http is not granted");
@@ -150,9 +166,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_optional_may_be_missing_but_not_unasked() {
+        let (all, none) = (set(&[Assets]), set(&[]));
+        let decide =
+            |all| decide_on("any", false, Asked { all, needed: &none }, &imports(&["assets"]), &Grants::default());
+        assert_eq!(decide(&all), Ok(()));
+        assert_eq!(decide(&none), Err(Refusal::NotRequested(Assets)));
+    }
+
+    #[test]
     fn tools_are_called_by_rewards_alone() {
         let granted = Grants(set(&[Tools]));
-        let decide = |only_reward| decide_on("any", only_reward, &set(&[Tools]), &imports(&["tools"]), &granted);
+        let decide =
+            |only_reward| decide_on("any", only_reward, needed(&set(&[Tools])), &imports(&["tools"]), &granted);
         assert_eq!(decide(true), Ok(()));
         assert_eq!(decide(false), Err(Refusal::ToolsAreForRewards));
     }
@@ -160,7 +186,7 @@ mod tests {
     #[test]
     fn an_interface_of_nobody_is_refused_by_name() {
         for name in ["wasi:http/outgoing-handler@0.2.0", "gymkhana:plugin/shell@0.1.0", "env"] {
-            let refused = decide_on("any", false, &set(&[]), &[name.to_owned()], &Grants::default());
+            let refused = decide_on("any", false, needed(&set(&[])), &[name.to_owned()], &Grants::default());
             assert_eq!(refused, Err(Refusal::UnknownImport(name.to_owned())));
         }
     }

@@ -16,6 +16,7 @@ mod cache;
 mod capacity;
 mod config;
 mod convert;
+mod engine;
 mod environment;
 mod error;
 mod grant;

@@ -92,10 +92,10 @@ impl<G> Live<G> {
     /// Waits for a place and instantiates the plugin in a store of its own.
     async fn open(plugin: &Plugin, seed: Seed, functions: impl Functions<G>) -> Result<Box<Self>, CallError> {
         let sandbox = plugin.sandbox();
-        let limits = *sandbox.limits();
+        let limits = *plugin.limits();
         let place = sandbox.places().take(plugin.places()).await?;
         let meter = Arc::new(Meter::new());
-        let mut store = Store::new(sandbox.engine(), State::new(plugin, &limits, seed, &meter));
+        let mut store = Store::new(plugin.linked().engine(), State::new(plugin, &limits, seed, &meter));
         store.limiter(|state| &mut state.account);
         store.set_hostcall_fuel(limits.result_bytes);
         store.epoch_deadline_callback({
@@ -181,7 +181,7 @@ impl<G> Slot<G> {
             home,
             called: false,
             ended: None,
-            limits: *plugin.sandbox().limits(),
+            limits: *plugin.limits(),
             spent: Spent::default(),
             cost: Cost::default(),
             first,

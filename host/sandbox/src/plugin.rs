@@ -13,13 +13,18 @@ use tokio::sync::OnceCell;
 use wasmtime::component::InstancePre;
 
 use crate::bindings::exports::gymkhana::plugin as interfaces;
+use crate::engine::{TABLES_PER_PLACE, Weight};
 use crate::grant::{self, Refusal};
 use crate::room::Rooms;
-use crate::sandbox::{CompileError, TABLES_PER_PLACE};
+use crate::sandbox::CompileError;
 use crate::state::State;
 use crate::{
-    Assets, CacheError, CallError, EnvironmentInfo, Grants, RewardInfo, Sandbox, ToolInfo, World, environment, tool,
+    Assets, CacheError, CallError, EnvironmentInfo, Grants, Limits, RewardInfo, Sandbox, SandboxError, ToolInfo, World,
+    environment, tool,
 };
+
+/// What WebAssembly counts memory in.
+const PAGE_BYTES: usize = 64 << 10;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -76,6 +81,9 @@ pub enum LoadError {
     /// Its compiled code cannot be kept.
     #[error(transparent)]
     Cache(#[from] CacheError),
+    /// The engine for plugins with a language's runtime cannot be set up.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
 }
 
 /// An interface that a plugin may or may not offer.
@@ -119,6 +127,7 @@ struct Shared {
     sandbox: Sandbox,
     manifest: Manifest,
     digest: Digest,
+    limits: Limits,
     linked: InstancePre<State>,
     places: u32,
     indices: Indices,
@@ -154,18 +163,25 @@ impl Plugin {
             origin: origin.to_owned(),
             source: error.into_boxed_dyn_error(),
         };
-        let component = sandbox.compile(digest, bytes).map_err(|error| match error {
+        let failed = |error: CompileError| match error {
             CompileError::Engine(error) => misfit(error),
             CompileError::Cache(error) => LoadError::Cache(error),
-        })?;
-        let needed = component
-            .resources_required()
+            CompileError::Sandbox(error) => LoadError::Sandbox(error),
+        };
+        let weight = Weight::of(bytes);
+        let component = sandbox.compile(digest, bytes).map_err(failed)?;
+        let needs = component.resources_required();
+        let memories = needs
+            .as_ref()
             .map_or(1, |needs| needs.num_memories.max(needs.num_tables.div_ceil(TABLES_PER_PLACE)).max(1));
+        let needed = memories.saturating_mul(weight.places());
+        let pages = needs.and_then(|needs| needs.max_initial_memory_size).unwrap_or(0);
+        let begins_with = usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(PAGE_BYTES);
         let places = sandbox.places().total();
         if needed > places {
             return Err(LoadError::TooBig { origin: origin.to_owned(), needed, places });
         }
-        let linked = sandbox.link(&component).map_err(misfit)?;
+        let linked = sandbox.link(weight, &component).map_err(failed)?;
         let exports = exports(bytes).map_err(|error| LoadError::Manifest {
             origin: origin.to_owned(),
             source: ManifestError::Component(error),
@@ -175,6 +191,7 @@ impl Plugin {
             sandbox: sandbox.clone(),
             manifest,
             digest,
+            limits: weight.limits(sandbox.limits(), begins_with),
             linked,
             places: needed,
             indices,
@@ -284,6 +301,10 @@ impl Plugin {
     #[must_use]
     pub fn places(&self) -> u32 {
         self.shared.places
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.shared.limits
     }
 
     pub(crate) fn indices(&self) -> &Indices {

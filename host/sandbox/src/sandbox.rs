@@ -1,26 +1,18 @@
-//! The engine that all plugins share: its pool, its ticks and its compiled code.
+//! What all plugins share: places, limits, and the engines with their compiled code.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gymkhana_registry::Digest;
-use wasmtime::component::{Component, InstancePre, Linker};
-use wasmtime::{Config, Enabled, Engine, Inlining, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::component::{Component, InstancePre};
 
-use crate::cache::CodeCache;
 use crate::capacity::{Places, max_map_count, places_for};
-use crate::state::{self, State};
-use crate::ticker::Ticker;
-use crate::{CacheError, Limits, SandboxConfig, imports, wasi};
-
-/// Tables that one place of the pool holds. A Rust guest has two.
-pub(crate) const TABLES_PER_PLACE: u32 = 4;
-
-/// What is kept resident of a memory or table that is given back, to spare the next instance the page faults, in
-/// bytes. Where the kernel can say which pages were touched, this halves the time of a fresh scoring.
-const KEPT_RESIDENT: usize = 256 << 10;
+use crate::engine::{Profile, Weight};
+use crate::state::State;
+use crate::{CacheError, Limits, SandboxConfig};
 
 /// A sandbox cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -73,15 +65,15 @@ pub struct Sandbox {
 }
 
 struct Shared {
-    engine: Engine,
-    linker: Linker<State>,
+    light: Profile,
+    /// Made when the first heavy plugin comes, as few runs have one.
+    heavy: Mutex<Option<Arc<Profile>>>,
     limits: Limits,
     places: Places,
-    cache: Option<CodeCache>,
+    cache: Option<PathBuf>,
     components: Mutex<HashMap<Digest, Arc<Mutex<Option<Component>>>>>,
     compiled: AtomicU64,
     cache_hits: AtomicU64,
-    _ticker: Ticker,
 }
 
 impl std::fmt::Debug for Sandbox {
@@ -102,19 +94,11 @@ impl Sandbox {
         if !(1..=allowed).contains(&places) {
             return Err(SandboxError::Instances { wanted: places, allowed });
         }
-        let refused = |error: wasmtime::Error| SandboxError::Engine(error.into_boxed_dyn_error());
-        let engine = Engine::new(&engine_config(&config.limits, places)).map_err(refused)?;
-        let mut linker = Linker::new(&engine);
-        wasi::link(&mut linker)
-            .and_then(|()| state::link(&mut linker))
-            .and_then(|()| imports::link(&mut linker))
-            .map_err(refused)?;
-        let cache = config.cache.as_deref().map(|folder| CodeCache::open(folder, &engine)).transpose()?;
+        let cache = config.cache.clone();
         Ok(Self {
             shared: Arc::new(Shared {
-                _ticker: Ticker::start(&engine).map_err(SandboxError::Ticker)?,
-                engine,
-                linker,
+                light: Profile::new(Weight::Light, &config.limits, places, cache.as_deref())?,
+                heavy: Mutex::default(),
                 limits: config.limits,
                 places: Places::new(places, config.wait),
                 cache,
@@ -140,10 +124,6 @@ impl Sandbox {
         }
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.shared.engine
-    }
-
     pub(crate) fn limits(&self) -> &Limits {
         &self.shared.limits
     }
@@ -152,9 +132,32 @@ impl Sandbox {
         &self.shared.places
     }
 
-    /// A component with its imports resolved.
-    pub(crate) fn link(&self, component: &Component) -> wasmtime::Result<InstancePre<State>> {
-        self.shared.linker.instantiate_pre(component)
+    /// Does something with the profile for plugins of this weight.
+    fn with_profile<T>(
+        &self,
+        weight: Weight,
+        act: impl FnOnce(&Profile) -> Result<T, CompileError>,
+    ) -> Result<T, CompileError> {
+        let shared = &*self.shared;
+        if weight == Weight::Light {
+            return act(&shared.light);
+        }
+        let profile = {
+            let mut heavy = shared.heavy.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*heavy {
+                Some(profile) => Arc::clone(profile),
+                None => {
+                    let made = Profile::new(weight, &shared.limits, shared.places.total(), shared.cache.as_deref());
+                    Arc::clone(heavy.insert(Arc::new(made.map_err(CompileError::Sandbox)?)))
+                }
+            }
+        };
+        act(&profile)
+    }
+
+    /// A component of this weight with its imports resolved.
+    pub(crate) fn link(&self, weight: Weight, component: &Component) -> Result<InstancePre<State>, CompileError> {
+        self.with_profile(weight, |profile| Ok(profile.linker.instantiate_pre(component)?))
     }
 
     /// The compiled form of a component: from memory, from disk or compiled now. However many ask for one component
@@ -170,28 +173,27 @@ impl Sandbox {
         if let Some(component) = &*slot {
             return Ok(component.clone());
         }
-        let component = match shared.cache.as_ref().and_then(|cache| cache.get(&shared.engine, digest)) {
-            Some(component) => {
+        let component = self.with_profile(Weight::of(bytes), |profile| {
+            if let Some(component) = profile.cache.as_ref().and_then(|cache| cache.get(&profile.engine, digest)) {
                 shared.cache_hits.fetch_add(1, Ordering::Relaxed);
-                component
+                return Ok(component);
             }
-            None => {
-                let component = Component::from_binary(&shared.engine, bytes)?;
-                shared.compiled.fetch_add(1, Ordering::Relaxed);
-                if let Some(cache) = &shared.cache {
-                    cache.put(digest, &component.serialize()?)?;
-                }
-                component
+            let component = Component::from_binary(&profile.engine, bytes)?;
+            shared.compiled.fetch_add(1, Ordering::Relaxed);
+            if let Some(cache) = &profile.cache {
+                cache.put(digest, &component.serialize()?)?;
             }
-        };
+            Ok(component)
+        })?;
         Ok(slot.insert(component).clone())
     }
 }
 
-/// A component cannot be compiled, or its compiled form not be kept.
+/// A component cannot be compiled or linked, its compiled form not be kept, or its engine not be set up.
 pub(crate) enum CompileError {
     Engine(wasmtime::Error),
     Cache(CacheError),
+    Sandbox(SandboxError),
 }
 
 impl From<wasmtime::Error> for CompileError {
@@ -204,43 +206,4 @@ impl From<CacheError> for CompileError {
     fn from(error: CacheError) -> Self {
         Self::Cache(error)
     }
-}
-
-/// Everything that would make a plugin's results depend on the machine, or that plugins do not need, is off. Garbage
-/// collection, threads and exceptions are not even compiled into this host.
-pub(crate) fn engine_config(limits: &Limits, places: u32) -> Config {
-    let mut config = Config::new();
-    config
-        .concurrency_support(false)
-        .epoch_interruption(true)
-        // A profile of its own, for code that counts is slower; compiled code is kept apart by the engine's hash.
-        .consume_fuel(limits.count_fuel())
-        .cranelift_nan_canonicalization(true)
-        .wasm_relaxed_simd(false)
-        .wasm_memory64(false)
-        // A tenth off the time of a step, for some more of compiling, which happens once.
-        .compiler_inlining(Inlining::Yes)
-        // It would take two memory mappings more for each live instance, and mappings are what runs out first; a small
-        // guest's data are copied as fast as its pages would be faulted in.
-        .memory_init_cow(false)
-        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits, places)));
-    config
-}
-
-fn pool(limits: &Limits, places: u32) -> PoolingAllocationConfig {
-    let instances = u32::try_from(limits.instances).unwrap_or(u32::MAX);
-    let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(places)
-        .total_core_instances(places.saturating_mul(instances))
-        .max_core_instances_per_component(instances)
-        .total_memories(places)
-        .total_tables(places * TABLES_PER_PLACE)
-        .max_tables_per_module(TABLES_PER_PLACE)
-        .total_stacks(places)
-        .max_memory_size(limits.memory_bytes)
-        .table_elements(limits.table_elements)
-        .linear_memory_keep_resident(KEPT_RESIDENT)
-        .table_keep_resident(KEPT_RESIDENT)
-        .pagemap_scan(Enabled::Auto);
-    pool
 }

@@ -256,12 +256,12 @@ mod tests {
     use wasmtime::{Engine, Instance, Module, Store};
 
     use super::*;
-    use crate::sandbox::engine_config;
+    use crate::engine::{Weight, engine_config};
 
     #[test]
     fn tables_and_memories_grow_to_their_limits_and_no_further() {
         let limits = Limits { table_elements: 1000, memory_bytes: 4 << 16, ..Limits::default() };
-        let engine = Engine::new(&engine_config(&limits, 4)).unwrap();
+        let engine = Engine::new(&engine_config(Weight::Light, &limits, 4)).unwrap();
         let bomb = wat::parse_str(
             r#"(module (table 10 funcref) (memory 1)
                 (func (export "table") (param i32) (result i32) (table.grow (ref.null func) (local.get 0)))

@@ -13,7 +13,7 @@ use crate::nearest;
 const SCHEMA: u32 = 1;
 /// What the section begins with.
 const MAGIC: &[u8; 4] = b"GYMK";
-const KEYS: [&str; 4] = ["namespace", "capabilities", "deterministic", "range"];
+const KEYS: [&str; 5] = ["namespace", "capabilities", "optional", "deterministic", "range"];
 /// Imports that need a request; `log`, `random` and `clock` are always there.
 const CAPABILITIES: [&str; 4] = ["assets", "model", "tools", "http"];
 const FREE: [&str; 3] = ["log", "random", "clock"];
@@ -90,7 +90,14 @@ impl Manifest {
         field("contract", json!({"version": contract::VERSION, "digest": contract::digest()}));
         field("license", json!(package.license));
         field("description", json!(package.description));
-        field("capabilities", capabilities(metadata)?.into());
+        let (asked, optional) = (capabilities(metadata, "capabilities")?, capabilities(metadata, "optional")?);
+        if let Some(unasked) = optional.iter().find(|name| !asked.contains(name)) {
+            return Err(format!("`optional` has `{unasked}` and `capabilities` has not: ask for it there too"));
+        }
+        field("capabilities", asked.into());
+        if !optional.is_empty() {
+            field("optional", optional.into());
+        }
         field("deterministic", deterministic(metadata)?.into());
         if let Some(range) = reward_range {
             field("reward-range", json!(range));
@@ -127,20 +134,20 @@ fn namespace(metadata: &Table) -> Result<&str, String> {
         .ok_or_else(|| wrong("namespace", "a name of lower-case letters, digits and `-`", "namespace = \"your-name\""))
 }
 
-fn capabilities(metadata: &Table) -> Result<Vec<String>, String> {
-    let malformed = || wrong("capabilities", "a list of names", "capabilities = [\"http\"]");
-    let Some(value) = metadata.get("capabilities") else { return Ok(Vec::new()) };
+fn capabilities(metadata: &Table, key: &str) -> Result<Vec<String>, String> {
+    let malformed = || wrong(key, "a list of names", &format!("{key} = [\"http\"]"));
+    let Some(value) = metadata.get(key) else { return Ok(Vec::new()) };
     let mut names: Vec<String> = Vec::new();
     for item in value.as_array().ok_or_else(malformed)? {
         let name = item.as_str().ok_or_else(malformed)?;
         if FREE.contains(&name) {
-            return Err(format!("capability `{name}` needs no request: leave it out of `capabilities`"));
+            return Err(format!("capability `{name}` needs no request: leave it out of `{key}`"));
         }
         if !CAPABILITIES.contains(&name) {
             return Err(format!("unknown capability `{name}`; {}", nearest::advice(name, &CAPABILITIES)));
         }
         if names.iter().any(|other| other == name) {
-            return Err(format!("capability `{name}` stands twice in `capabilities`: leave one out"));
+            return Err(format!("capability `{name}` stands twice in `{key}`: leave one out"));
         }
         names.push(name.to_owned());
     }

@@ -214,10 +214,10 @@ impl Report {
             }
         }
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
-        columns(rows.into_iter().map(Vec::from).collect()).into_iter().for_each(|line| printer.result(line));
+        columns(&rows.into_iter().map(Vec::from).collect::<Vec<_>>()).into_iter().for_each(|line| printer.result(line));
         let mut rows = vec![vec!["component".to_owned(), "A".to_owned(), "B".to_owned()]];
         rows.extend(self.components.iter().map(|(name, [a, b])| vec![name.clone(), shown(*a), shown(*b)]));
-        columns(rows).into_iter().for_each(|line| printer.result(line));
+        columns(&rows).into_iter().for_each(|line| printer.result(line));
         printer.result(format!("equal: {} of {}", self.equal, self.scored));
         printer.result(format!("rank correlation: {}", shown(self.correlation())));
         let (otherwise, pairs) = self.reordered;

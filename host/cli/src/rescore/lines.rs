@@ -1,7 +1,7 @@
 //! Tables on a terminal.
 
 /// Lines in which columns stand below one another: the first to the left, the others to the right.
-pub fn columns(rows: Vec<Vec<String>>) -> Vec<String> {
+pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..).map_while(width).collect();
     let line = |row: &Vec<String>| {
@@ -21,6 +21,6 @@ mod tests {
     #[test]
     fn columns_stand_below_one_another() {
         let rows = [vec!["a", "1"], vec!["longer", "-20"]].map(|row| row.into_iter().map(ToOwned::to_owned).collect());
-        assert_eq!(columns(rows.to_vec()), ["a         1", "longer  -20"]);
+        assert_eq!(columns(&rows), ["a         1", "longer  -20"]);
     }
 }

@@ -96,7 +96,9 @@ impl Tally {
         let head = ["mean of all episodes", "recorded", "now"].map(ToOwned::to_owned).to_vec();
         let rows =
             self.figures.iter().map(|(name, (then, now))| vec![name.clone(), shown(mean(then)), shown(mean(now))]);
-        columns(std::iter::once(head).chain(rows).collect()).into_iter().for_each(|line| printer.result(line));
+        columns(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
+            .into_iter()
+            .for_each(|line| printer.result(line));
         printer.result(format!("{} of {} episodes changed their reward or success", self.changed, self.episodes));
         if self.failed > 0 {
             printer.result(format!("{} episodes could not be scored; --out says why, one by one", self.failed));

@@ -69,11 +69,11 @@ impl Below {
     }
 
     /// Leaves the parameters' gradients, given that of what came out.
-    fn backwards(self, model: &Model, weights: &Weights, packed: &Packed, gradient_NC: Tensor) {
+    fn backwards(self, model: &Model, weights: &Weights, packed: &Packed, gradient_NC: &Tensor) {
         // The gradient of the product is the one that came from above.
         let backwards = |out: Tensor, gradient: &Tensor| (out * gradient).sum(Kind::Float).backward();
         match self {
-            Self::Kept(chosen_NC) => backwards(chosen_NC, &gradient_NC),
+            Self::Kept(chosen_NC) => backwards(chosen_NC, gradient_NC),
             Self::Again(before) => {
                 let angles = model.angles_at(&packed.positions_1M);
                 let mut gradient = gradient_NC.unsqueeze(0);
@@ -146,7 +146,7 @@ pub(super) fn accumulate(
         }
         vec![found.sums]
     };
-    below.backwards(model, &weights, packed, leaf_NC.grad());
+    below.backwards(model, &weights, packed, &leaf_NC.grad());
     Tensor::stack(&sums, 0).sum_dim_intlist(0, false, Kind::Float)
 }
 

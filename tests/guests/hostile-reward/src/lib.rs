@@ -1,11 +1,12 @@
 //! A reward that does whatever a reward must not, as its option `behaviour` says.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, Turn, each_seat};
 use gymkhana_sdk::{Error, OptionInfo, Options, plugin};
 
-const BEHAVIOURS: [&str; 13] = [
+const BEHAVIOURS: [&str; 15] = [
     "good",
     "turns",
     "nan",
@@ -19,7 +20,12 @@ const BEHAVIOURS: [&str; 13] = [
     "error",
     "trap",
     "loop",
+    "remembers",
+    "picky",
 ];
+
+/// How many groups this instance has scored.
+static SCORED: AtomicU32 = AtomicU32::new(0);
 
 /// Gives everyone 1 when it is good, and with `turns` an eighth, two, three … for each message beside it.
 pub struct HostileReward;
@@ -56,6 +62,8 @@ impl Reward for HostileReward {
             "error" => Err(Error::Other("an error, as asked".to_owned())),
             "trap" => panic!("a panic, as asked"),
             "loop" => endless(),
+            "remembers" => give(1.0 / f64::from(1 + SCORED.fetch_add(1, Ordering::Relaxed))),
+            "picky" => Err(Error::invalid("no episode is good enough")),
             _ => give(1.0),
         }
     }

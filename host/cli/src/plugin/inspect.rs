@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gymkhana_registry::{Digest, exports, imports, read_manifest, read_plugin_file};
+use gymkhana_registry::{Capability, Digest, exports, imports, read_manifest, read_plugin_file};
 use serde_json::json;
 
 use crate::error::{Blame, CliError, CliResult};
@@ -36,11 +36,15 @@ pub fn inspect(file: &Path, as_json: bool, printer: &Printer) -> CliResult<()> {
         let items: Vec<String> = items.collect();
         if items.is_empty() { "none".to_owned() } else { items.join(", ") }
     };
+    let wanted = |capability: &Capability| match manifest.optional.contains(capability) {
+        true => format!("{capability} (if granted)"),
+        false => capability.to_string(),
+    };
     let rows = [
         ("plugin", format!("{} {}", manifest.name, manifest.version)),
         ("about", manifest.description.clone()),
         ("kinds", list(&mut manifest.kinds.iter().map(ToString::to_string))),
-        ("wants", list(&mut manifest.capabilities.iter().map(ToString::to_string))),
+        ("wants", list(&mut manifest.capabilities.iter().map(wanted))),
         ("licence", manifest.license.clone()),
         ("contract", contract.map_or_else(|error| error.to_string(), |()| "this host's".to_owned())),
         ("digest", digest.to_string()),

@@ -1,0 +1,211 @@
+//! `host plugin build`: a plugin's folder to a component, with the tools of its language.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use gymkhana_registry::write_atomically;
+
+use crate::error::{Blame, CliError, CliResult};
+use crate::plugin::args::{BuildArgs, Language};
+use crate::plugin::given::Given;
+use crate::printer::Printer;
+
+/// What Rust calls a component's platform.
+const TARGET: &str = "wasm32-wasip2";
+
+/// Builds, and prints one line about the component.
+pub fn build(args: &BuildArgs, printer: &Printer) -> CliResult<()> {
+    let file = build_folder(&args.dir, args.out.as_deref(), printer)?;
+    let given = Given::read(&file)?;
+    let kinds: Vec<String> = given.manifest.kinds.iter().map(ToString::to_string).collect();
+    let (name, version, bytes) = (&given.manifest.name, &given.manifest.version, given.bytes.len());
+    printer.result(format!("{}: {name} {version}, {}, {bytes} bytes", file.display(), kinds.join(", ")));
+    Ok(())
+}
+
+/// Builds a folder; gives the component's file.
+pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliResult<PathBuf> {
+    let language = language(dir)?;
+    let out = match out {
+        Some(out) => out.to_owned(),
+        None => dir.join(format!("{}.wasm", folder_name(dir)?)),
+    };
+    printer.talk(format!("building {}", dir.display()));
+    match language {
+        Language::Rust => {
+            let built = cargo_build(dir)?;
+            let bytes = fs::read(&built).users_as(format!("cargo built no `{}`", built.display()))?;
+            write_atomically(&out, &bytes).users_as(format!("the component `{}` cannot be written", out.display()))?;
+        }
+        Language::Python => {
+            let mut command = python_with_sdk(dir)?;
+            finish(command.args(["-m", "gymkhana.build", "."]).arg("--out").arg(absolute(&out)?), dir)?;
+        }
+        Language::Js => {
+            let module = Path::new("node_modules/gymkhana/build.mjs");
+            if !dir.join(module).is_file() {
+                let message = format!("`{}` has no `{}`; run `{JS_SETUP}` in it", dir.display(), module.display());
+                return Err(CliError::mistake(message));
+            }
+            let mut command = node(dir)?;
+            finish(command.arg(module).arg(".").arg("--out").arg(absolute(&out)?), dir)?;
+        }
+    }
+    Ok(out)
+}
+
+/// Runs a folder's own tests.
+pub fn test_folder(dir: &Path, printer: &Printer) -> CliResult<()> {
+    printer.talk(format!("running the tests of {}", dir.display()));
+    match language(dir)? {
+        Language::Rust => finish(cargo(dir)?.args(["test", "--release", "--quiet"]), dir),
+        Language::Python => finish(python_with_sdk(dir)?.args(["-m", "unittest"]), dir),
+        Language::Js => finish(node(dir)?.arg("--test"), dir),
+    }
+}
+
+/// The language of a folder, by the file that describes it.
+fn language(dir: &Path) -> CliResult<Language> {
+    let marks = [("Cargo.toml", Language::Rust), ("pyproject.toml", Language::Python), ("package.json", Language::Js)];
+    let found = marks.into_iter().find(|(mark, _)| dir.join(mark).is_file());
+    found.map(|(_, language)| language).ok_or_else(|| {
+        CliError::mistake(format!(
+            "`{}` is no plugin's folder: it has no Cargo.toml, pyproject.toml or package.json; begin one with `host plugin \
+             new NAME --kind tool`",
+            dir.display()
+        ))
+    })
+}
+
+fn folder_name(dir: &Path) -> CliResult<String> {
+    let name = absolute(dir)?.file_name().map(|name| name.to_string_lossy().into_owned());
+    name.ok_or_else(|| CliError::mistake(format!("`{}` has no name; give --out FILE", dir.display())))
+}
+
+/// The path from the root, links followed as far as it exists.
+fn absolute(path: &Path) -> CliResult<PathBuf> {
+    if let Ok(path) = fs::canonicalize(path) {
+        return Ok(path);
+    }
+    std::path::absolute(path).users_as(format!("`{}` is no path", path.display()))
+}
+
+/// Builds with cargo; gives the file that cargo says it made.
+fn cargo_build(dir: &Path) -> CliResult<PathBuf> {
+    has_target(dir)?;
+    let mut command = cargo(dir)?;
+    command.args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
+    let output = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).output();
+    let output = output.users_as("cargo does not start")?;
+    if !output.status.success() {
+        let message = format!("cargo cannot build `{}`; put right what it says above", dir.display());
+        return Err(CliError::mistake(message));
+    }
+    let own = fs::canonicalize(dir.join("Cargo.toml")).users_as(format!("`{}` cannot be reached", dir.display()))?;
+    let built = String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| artifact(line, &own)).next_back();
+    built.ok_or_else(|| {
+        CliError::mistake(format!(
+            "cargo built no component of `{}`; its Cargo.toml must say `crate-type = [\"cdylib\", \"rlib\"]` under [lib]",
+            dir.display()
+        ))
+    })
+}
+
+/// The component that a line of cargo's messages tells of, if it is this package's.
+fn artifact(line: &str, own: &Path) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let is_own = message.get("manifest_path")?.as_str().map(Path::new) == Some(own);
+    let mut files = message.get("filenames")?.as_array()?.iter().filter_map(serde_json::Value::as_str);
+    files.find(|file| is_own && file.ends_with(".wasm")).map(PathBuf::from)
+}
+
+fn has_target(dir: &Path) -> CliResult<()> {
+    let output = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).current_dir(dir).output();
+    let output = output.users_as(RUST_MISSING)?;
+    if Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir() {
+        return Ok(());
+    }
+    Err(CliError::mistake(format!("Rust cannot build for {TARGET}; run `rustup target add {TARGET}`")))
+}
+
+/// What puts the SDK and the compiler of Python into a plugin's folder.
+pub const PYTHON_SETUP: &str = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt";
+
+/// What puts those of JavaScript there.
+pub const JS_SETUP: &str = "npm install";
+
+const RUST_MISSING: &str =
+    "Rust is not installed; install it with `curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh`";
+
+fn cargo(dir: &Path) -> CliResult<Command> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    program_in(dir, program.as_ref(), RUST_MISSING)
+}
+
+/// The Python of the folder's own environment, else the system's.
+fn python(dir: &Path) -> CliResult<Command> {
+    let own = dir.join(".venv/bin/python");
+    let program = if own.exists() { absolute_link(&own)? } else { PathBuf::from("python3") };
+    program_in(dir, &program, "Python is not installed; on Debian or Ubuntu run `apt-get install python3 python3-venv`")
+}
+
+/// A Python that finds the SDK.
+fn python_with_sdk(dir: &Path) -> CliResult<Command> {
+    let probe = python(dir)?.args(["-c", "import gymkhana"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if probe.users_as("python3 does not start")?.success() {
+        return python(dir);
+    }
+    Err(CliError::mistake(format!(
+        "the Python of `{}` does not find the SDK; run `{PYTHON_SETUP}` in that folder",
+        dir.display()
+    )))
+}
+
+/// Absolute, but not followed: a Python knows its environment by the link's own path.
+fn absolute_link(path: &Path) -> CliResult<PathBuf> {
+    std::path::absolute(path).users_as(format!("`{}` is no path", path.display()))
+}
+
+fn node(dir: &Path) -> CliResult<Command> {
+    program_in(dir, Path::new("node"), "Node.js is not installed; on Debian or Ubuntu run `apt-get install nodejs npm`")
+}
+
+/// A program that is there, to be run in a folder; `missing` says how to get it.
+fn program_in(dir: &Path, program: &Path, missing: &str) -> CliResult<Command> {
+    let probe = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    probe.users_as(missing)?;
+    let mut command = Command::new(program);
+    command.current_dir(dir);
+    Ok(command)
+}
+
+/// Runs a program to its end; what it prints is talk.
+fn finish(command: &mut Command, dir: &Path) -> CliResult<()> {
+    let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
+    let shown = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let status = command.stdout(std::io::stderr()).status().users_as(format!("`{shown}` does not start"))?;
+    if status.success() {
+        return Ok(());
+    }
+    let message = format!("`{shown}` failed in `{}` ({status}); put right what it says above", dir.display());
+    Err(CliError::mistake(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_component_is_the_one_that_cargo_names() {
+        let own = Path::new("/work/a/Cargo.toml");
+        let line = |manifest: &str, file: &str| {
+            format!(r#"{{"reason":"compiler-artifact","manifest_path":"{manifest}","filenames":["{file}"]}}"#)
+        };
+        let wasm = "/elsewhere/target/wasm32-wasip2/release/a.wasm";
+        assert_eq!(artifact(&line("/work/a/Cargo.toml", wasm), own), Some(PathBuf::from(wasm)));
+        assert_eq!(artifact(&line("/work/b/Cargo.toml", wasm), own), None);
+        assert_eq!(artifact(&line("/work/a/Cargo.toml", "/elsewhere/liba.rlib"), own), None);
+        assert_eq!(artifact("no JSON", own), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! What is given to a plugin beside its file: options, files, a setup.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gymkhana_episode::NamedValue;
+use gymkhana_registry::{Manifest, read_manifest, read_plugin_file};
+use gymkhana_sandbox::{Assets, Grants, Plugin, Sandbox, SandboxConfig, SandboxError};
+
+use crate::error::{Blame, CliError, CliResult};
+use crate::options::named_values;
+use crate::plugins::compiled_plugins;
+use crate::printer::Printer;
+
+/// A plugin's file, read.
+pub struct Given {
+    /// Names it in messages.
+    pub origin: String,
+    /// The component.
+    pub bytes: Vec<u8>,
+    /// What it says of itself.
+    pub manifest: Manifest,
+}
+
+impl Given {
+    /// Reads a plugin that this host can run.
+    pub fn read(path: &Path) -> CliResult<Self> {
+        let origin = path.display().to_string();
+        let bytes = read_plugin_file(path).users()?;
+        let cannot = || format!("plugin file `{origin}` cannot be used");
+        let manifest = read_manifest(&bytes).users_as(cannot())?;
+        manifest.check_contract().users_as(cannot())?;
+        Ok(Self { origin, bytes, manifest })
+    }
+
+    /// Compiles it, with all that it asks for.
+    pub fn load(&self, sandbox: &Sandbox) -> CliResult<Plugin> {
+        let grants = Grants(self.manifest.capabilities.clone());
+        Plugin::from_bytes(sandbox, &self.origin, &self.bytes, &grants).users()
+    }
+}
+
+/// Options as they are typed: a value that TOML reads as a flag or a number is one, anything else is text.
+pub fn options(plugin: &str, typed: &[String]) -> CliResult<Vec<NamedValue>> {
+    let mut options = crate::runfile::Options::new();
+    for option in typed {
+        let (name, value) = option
+            .split_once('=')
+            .ok_or_else(|| CliError::mistake(format!("--option `{option}` has no `=`; write it as `difficulty=3`")))?;
+        let read = format!("value = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("value"));
+        let value = read.unwrap_or_else(|| toml::Value::String(value.to_owned()));
+        options.insert(name.to_owned(), value);
+    }
+    named_values(plugin, &options)
+}
+
+/// Files to mount, as they are typed.
+pub fn assets(typed: &[String]) -> CliResult<Assets> {
+    let file = |asset: &String| {
+        let (name, path) = asset.split_once('=').ok_or_else(|| {
+            CliError::mistake(format!("--asset `{asset}` has no `=`; write it as `words.txt=data/words.txt`"))
+        })?;
+        let bytes = std::fs::read(path).users_as(format!("the file `{path}` for the asset `{name}` cannot be read"))?;
+        Ok((name.to_owned(), Arc::from(bytes)))
+    };
+    typed.iter().map(file).collect()
+}
+
+/// The bytes of a tool's setup.
+pub fn setup(path: Option<&Path>) -> CliResult<Option<Vec<u8>>> {
+    let read = |path: &Path| std::fs::read(path).users_as(format!("the setup `{}` cannot be read", path.display()));
+    path.map(read).transpose()
+}
+
+/// A sandbox; compiled plugins are kept between calls where they can be.
+pub fn sandbox(config: &SandboxConfig, printer: &Printer) -> CliResult<Sandbox> {
+    let config = SandboxConfig { cache: compiled_plugins(), ..config.clone() };
+    match Sandbox::new(&config) {
+        Err(SandboxError::Cache(error)) => {
+            printer.talk(format!("compiled plugins are not kept: {error}"));
+            Sandbox::new(&SandboxConfig { cache: None, ..config }).users()
+        }
+        other => other.users(),
+    }
+}
+
+/// A runtime for plugins' calls.
+pub fn runtime() -> CliResult<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()
+}

@@ -1,0 +1,27 @@
+//! `host plugin`: for those who write plugins.
+
+mod args;
+mod bench;
+mod build;
+mod given;
+mod inspect;
+mod new;
+mod play;
+mod test;
+
+pub use args::PluginCommand;
+
+use crate::error::CliResult;
+use crate::printer::Printer;
+
+/// Runs one of its commands.
+pub fn run(command: &PluginCommand, printer: &Printer) -> CliResult<()> {
+    match command {
+        PluginCommand::New(args) => new::new(args, printer),
+        PluginCommand::Build(args) => build::build(args, printer),
+        PluginCommand::Test(args) => test::test(args, printer),
+        PluginCommand::Play(args) => play::play(args, printer),
+        PluginCommand::Bench(args) => bench::bench(args, printer),
+        PluginCommand::Inspect(args) => inspect::inspect(&args.file, args.json, printer),
+    }
+}

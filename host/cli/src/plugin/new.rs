@@ -1,0 +1,129 @@
+//! `host plugin new`: a folder that builds and passes its tests at once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gymkhana_registry::PluginName;
+
+use crate::error::{Blame, CliError, CliResult};
+use crate::plugin::args::{KindArg, Language, NewArgs};
+use crate::plugin::build::{JS_SETUP, PYTHON_SETUP};
+use crate::printer::Printer;
+
+/// A file of a template: its template's folder, its path in there, and its text.
+struct TemplateFile {
+    template: &'static str,
+    path: &'static str,
+    text: &'static str,
+}
+
+// `TEMPLATES`: what lies in `templates/`, as `build.rs` found it.
+include!(concat!(env!("OUT_DIR"), "/templates.rs"));
+
+/// The checkout that built this host.
+const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Writes the folder.
+pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
+    let name = PluginName::new(&args.namespace, &args.name).users()?;
+    let template = format!("{}-{}", language(args.lang), kind(args.kind));
+    let files: Vec<&TemplateFile> = TEMPLATES.iter().filter(|file| file.template == template).collect();
+    if files.is_empty() {
+        return Err(CliError::mistake(format!("this host has no template `{template}`; build a newer one")));
+    }
+    let sdk = sdk(args)?;
+    let folder = Path::new(&args.name);
+    if folder.exists() {
+        let message = format!("`{}` exists already; choose another name or another folder", folder.display());
+        return Err(CliError::mistake(message));
+    }
+    for file in files {
+        // Under its own name git would obey it here.
+        let path = folder.join(file.path.replace("gitignore", ".gitignore"));
+        let text = fill(file.text, &name, &sdk.to_string_lossy());
+        let write = || {
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::write(&path, text)
+        };
+        write().users_as(format!("`{}` cannot be written", path.display()))?;
+    }
+    printer.result(format!("{name} lies in {}", folder.display()));
+    let first = match args.lang {
+        Language::Rust => String::new(),
+        Language::Python => format!("(cd {} && {PYTHON_SETUP}) && ", folder.display()),
+        Language::Js => format!("(cd {} && {JS_SETUP}) && ", folder.display()),
+    };
+    printer.talk(format!("next: {first}host plugin test {}", folder.display()));
+    Ok(())
+}
+
+/// A template's text for one plugin.
+fn fill(text: &str, name: &PluginName, sdk: &str) -> String {
+    let filled = text.replace("{{name}}", name.name()).replace("{{namespace}}", name.namespace());
+    filled.replace("{{module}}", &name.name().replace('-', "_")).replace("{{sdk}}", sdk)
+}
+
+fn language(language: Language) -> &'static str {
+    match language {
+        Language::Rust => "rust",
+        Language::Python => "python",
+        Language::Js => "js",
+    }
+}
+
+fn kind(kind: KindArg) -> &'static str {
+    match kind {
+        KindArg::Environment => "environment",
+        KindArg::Tool => "tool",
+        KindArg::Reward => "reward",
+    }
+}
+
+/// Where the language's SDK is. It is unreleased: a new plugin names it by its path.
+fn sdk(args: &NewArgs) -> CliResult<PathBuf> {
+    let language = language(args.lang);
+    let marker = match args.lang {
+        Language::Rust => "Cargo.toml",
+        Language::Python => "pyproject.toml",
+        Language::Js => "package.json",
+    };
+    let given = args.sdk.clone();
+    let folder = given.unwrap_or_else(|| Path::new(CHECKOUT).join("sdk").join(language));
+    let advice =
+        format!("give the folder `sdk/{language}` of a checkout of Gymkhana, as in `--sdk ../gymkhana/sdk/{language}`");
+    if !folder.join(marker).is_file() {
+        let message = format!("the {language} SDK is not at `{}`: no `{marker}` is there; {advice}", folder.display());
+        return Err(CliError::mistake(message));
+    }
+    fs::canonicalize(&folder)
+        .users_as(format!("the {language} SDK at `{}` cannot be reached; {advice}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn new_plugins_are_built_as_ours_are() {
+        let ours = fs::read_to_string(Path::new(CHECKOUT).join("rust-toolchain.toml")).expect("a pinned toolchain");
+        let channel = |text: &str| text.lines().find(|line| line.starts_with("channel")).map(str::to_owned);
+        let pinned: Vec<_> = TEMPLATES.iter().filter(|file| file.path == "rust-toolchain.toml").collect();
+        assert_eq!(pinned.len(), 3);
+        assert!(channel(&ours).is_some() && pinned.iter().all(|file| channel(file.text) == channel(&ours)));
+    }
+
+    #[test]
+    fn every_kind_has_a_template_that_names_what_it_should() {
+        let templates: BTreeSet<&str> = TEMPLATES.iter().map(|file| file.template).collect();
+        for kind in ["environment", "tool", "reward"] {
+            assert!(templates.contains(format!("rust-{kind}").as_str()), "{kind}: {templates:?}");
+        }
+        let name = PluginName::new("me", "a-b").expect("a name");
+        for file in TEMPLATES {
+            let filled = fill(file.text, &name, "/sdk");
+            assert!(!filled.contains("{{"), "{}/{} has a placeholder that nothing fills", file.template, file.path);
+        }
+    }
+}

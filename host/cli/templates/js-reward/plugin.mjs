@@ -1,0 +1,32 @@
+// A right answer is worth a point, and a short one a little more than a long one.
+
+import { Invalid, Option, Reward } from "gymkhana";
+
+/** Compares the last message of a seat with the environment's privileged `answer`. */
+export class Brief extends Reward {
+  static summary = "Short right answers";
+  static range = [0, 1];
+  static components = {
+    right: "1 when the answer stands in the last message, else 0",
+    length: "characters of it",
+  };
+  static options = [Option.integer("free", "How many characters cost nothing", 40, { within: [0, 10_000] })];
+
+  score(trajectory, seat, options) {
+    const { answer } = trajectory.privileged;
+    if (typeof answer !== "string" || answer === "") {
+      throw new Invalid("this reward needs an environment with a privileged text `answer`");
+    }
+    const last = trajectory.lastMessage(seat);
+    if (!last) return { total: 0, components: { right: 0, length: 0 } };
+    const place = last.text.indexOf(answer);
+    const length = [...last.text].length;
+    const components = { right: place < 0 ? 0 : 1, length };
+    if (place < 0) return { total: 0, components };
+    // Places are counted in bytes of UTF-8.
+    const bytes = (text) => new TextEncoder().encode(text).length;
+    const start = bytes(last.text.slice(0, place));
+    const evidence = [{ turn: last.turn, start, end: start + bytes(answer), note: "the answer" }];
+    return { total: 1 / (1 + Math.max(0, length - options.free) / 100), components, evidence };
+  }
+}

@@ -1,0 +1,65 @@
+// A notebook: what the agent writes in one call it can read in a later one of the same episode.
+
+import { Invalid, Mistake, Option, Tool, fn, parameter } from "gymkhana";
+
+/** One session: its notes by their names. */
+export class Notes extends Tool {
+  static summary = "A notebook for one episode";
+  static options = [Option.integer("most", "How many notes there may be", 100, { within: [1, 10_000] })];
+
+  static functions() {
+    const name = parameter("string", "the note's name");
+    const text = parameter("string", "what to remember");
+    return [
+      fn("write", "Writes a note, over an old one of that name.", { name, text }),
+      fn("read", "Reads a note.", { name }),
+    ];
+  }
+
+  open(setup, options) {
+    // What the environment prepared for this tool, if anything: notes to begin with.
+    this.notes = setup ? readNotes(setup) : new Map();
+    this.most = options.most;
+  }
+
+  call(call) {
+    const name = call.text("name");
+    if (call.name === "write") {
+      if (!this.notes.has(name) && this.notes.size >= this.most) {
+        throw new Mistake(`the notebook is full: there are ${this.most} notes; write over one of them`);
+      }
+      this.notes.set(name, call.text("text"));
+      return "Noted.";
+    }
+    if (!this.notes.has(name)) {
+      throw new Mistake(`there is no note \`${name}\`; there are: ${[...this.notes.keys()].join(", ") || "none"}`);
+    }
+    return this.notes.get(name);
+  }
+
+  // What follows is optional: the class offers what it defines.
+
+  snapshot() {
+    return new TextEncoder().encode(JSON.stringify([this.most, [...this.notes]]));
+  }
+
+  restore(snapshot) {
+    const [most, notes] = JSON.parse(new TextDecoder().decode(snapshot));
+    if (!Number.isInteger(most)) throw new Error("it does not say how many notes there may be");
+    [this.most, this.notes] = [most, new Map(notes)];
+  }
+
+  finalView() {
+    return { notes: this.notes.size };
+  }
+}
+
+function readNotes(setup) {
+  try {
+    const notes = Object.entries(JSON.parse(new TextDecoder().decode(setup)));
+    if (notes.every(([, text]) => typeof text === "string")) return new Map(notes);
+  } catch {
+    // Told below.
+  }
+  throw new Invalid("the setup must be a JSON object of notes");
+}

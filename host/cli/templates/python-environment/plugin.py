@@ -1,0 +1,71 @@
+"""A number to be guessed: the environment says whether a guess is too low or too high."""
+
+import json
+
+from gymkhana import Environment, Mistake, NotFound, Option, Rng, Split, Started, Stepped, hash64
+
+SPLITS = {"train": 1000, "test": 100}
+
+
+class Guess(Environment):
+    """One episode: the secret number, and what the guesses have shown of it."""
+
+    summary = "Guess a number from hints"
+    rewards = (0.0, 1.0)
+    options = (
+        Option("highest", "The largest number that may be the secret", 100, within=(2, 1_000_000)),
+        Option("guesses", "How many guesses there are", 7, within=(1, 100)),
+    )
+
+    @classmethod
+    def splits(cls, options):
+        return [Split(name, tasks) for name, tasks in SPLITS.items()]
+
+    def start(self, task, options, seed):
+        if task.index >= SPLITS.get(task.split, 0):
+            raise NotFound(f"there is no task {task.index} in a split `{task.split}`; there are: {SPLITS}")
+        # The task decides the number, whatever the seed: attempts at one task can be compared.
+        self.secret = Rng(hash64(f"{task.split}/{task.index}".encode())).between(1, options["highest"])
+        self.low, self.high = 1, options["highest"]
+        self.left = options["guesses"]
+        return Started(f"I think of a number from 1 to {self.high}. You have {self.left} guesses.")
+
+    def step(self, action):
+        try:
+            guess = int(action.text)
+        except ValueError:
+            raise Mistake("Answer with a whole number and nothing else.") from None
+        self.left -= 1
+        if guess == self.secret:
+            return Stepped("Right!", reward=1.0, terminated=True, extras={"success": True})
+        if guess < self.secret:
+            self.low = max(self.low, guess + 1)
+        else:
+            self.high = min(self.high, guess - 1)
+        hint = "Too low." if guess < self.secret else "Too high."
+        if self.left == 0:
+            return Stepped(f"{hint} No guess is left.", reward=0.0, terminated=True, extras={"success": False})
+        return Stepped(f"{hint} {self.left} left.", reward=0.0)
+
+    # What follows is optional: the class offers what it defines.
+
+    def snapshot(self):
+        return json.dumps([self.secret, self.low, self.high, self.left]).encode()
+
+    def restore(self, snapshot):
+        self.secret, self.low, self.high, self.left = map(int, json.loads(snapshot))
+
+    def state_key(self):
+        return self.snapshot()
+
+    def privileged(self):
+        return {"answer": str(self.secret)}
+
+    def advise(self, tools, results):
+        return str((self.low + self.high) // 2)
+
+    def guidance(self):
+        return f"The number is {'even' if self.secret % 2 == 0 else 'odd'}."
+
+    def render(self):
+        return f"{self.low} <= secret <= {self.high}, {self.left} guesses left"

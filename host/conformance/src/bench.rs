@@ -1,0 +1,145 @@
+//! The plugin on the bench: what the checks know of it, and what they used.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gymkhana_episode::{Cost, FailureKind, NamedValue, Seed, TaskRef};
+use gymkhana_registry::Kind;
+use gymkhana_sandbox::{EnvironmentEpisode, Plugin, SplitInfo, ToolSession};
+
+use crate::Settings;
+use crate::finding::{During, Stop};
+use crate::stage::{Beginning, Stage};
+use crate::world::MadeUp;
+
+/// What one call used.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Used {
+    pub(crate) call: &'static str,
+    pub(crate) cost: Cost,
+}
+
+/// What the checks share.
+pub(crate) struct Bench {
+    pub(crate) plugin: Plugin,
+    pub(crate) settings: Settings,
+    pub(crate) options: Vec<NamedValue>,
+    /// The environment's splits.
+    pub(crate) splits: Vec<SplitInfo>,
+    /// What a tool is given when a session opens: one entry for each that is known.
+    pub(crate) setups: Vec<Option<Vec<u8>>>,
+    /// Why no session could be opened, if none could.
+    pub(crate) closed: Option<String>,
+    used: Mutex<Vec<Used>>,
+}
+
+impl Bench {
+    /// Asks the plugin what it has.
+    pub(crate) async fn new(plugin: Plugin, settings: Settings) -> Result<Self, Stop> {
+        let plugin = plugin.with_assets(settings.assets.clone()).asking(Arc::new(MadeUp));
+        let asking = |(plugin, options): (Plugin, _)| (plugin.asking(Arc::new(MadeUp)), options);
+        let settings = Settings { beside: settings.beside.into_iter().map(asking).collect(), ..settings };
+        let options = settings.options.clone();
+        let mut bench =
+            Self { plugin, settings, options, splits: vec![], setups: vec![], closed: None, used: Mutex::default() };
+        if bench.is(Kind::Environment) {
+            bench.splits = bench.plugin.splits(&bench.options).await.during("`splits` failed")?;
+        }
+        if bench.is(Kind::Tool) {
+            bench.setups = bench.known_setups().await?;
+            let first = bench.setups.first().and_then(Option::as_deref);
+            match ToolSession::open(&bench.plugin, first, &bench.options, bench.seed("setup")).await {
+                Err(error) if error.kind == FailureKind::Refused => bench.closed = Some(error.message),
+                other => drop(other.during("a session could not be opened")?),
+            }
+        }
+        Ok(bench)
+    }
+
+    /// What sessions may be given: what the settings say, else what environments beside the tool prepare for it.
+    async fn known_setups(&self) -> Result<Vec<Option<Vec<u8>>>, Stop> {
+        if let Some(setup) = &self.settings.setup {
+            return Ok(vec![Some(setup.clone())]);
+        }
+        let mut setups = Vec::new();
+        for (environment, options) in self.beside(Kind::Environment) {
+            for task in self.some_tasks(&splits_of(environment, options).await?) {
+                let started = EnvironmentEpisode::start(environment, &task, options, self.seed(&task)).await;
+                let (_, started) = started.during(format!("task {task} of `{}` beside it", environment.name()))?;
+                let mine = started.opening.setup.into_iter().filter(|(tool, _)| tool == self.plugin.name());
+                setups.extend(mine.map(|(_, bytes)| Some(bytes)));
+            }
+        }
+        Ok(if setups.is_empty() { vec![None] } else { setups })
+    }
+
+    /// Whether the plugin is of this kind.
+    pub(crate) fn is(&self, kind: Kind) -> bool {
+        self.plugin.manifest().kinds.contains(&kind)
+    }
+
+    /// The plugins of this kind beside it, with their options.
+    pub(crate) fn beside(&self, kind: Kind) -> impl Iterator<Item = (&Plugin, &[NamedValue])> {
+        let of_kind = move |(plugin, _): &&(Plugin, _)| plugin.manifest().kinds.contains(&kind);
+        self.settings.beside.iter().filter(of_kind).map(|(plugin, options)| (plugin, options.as_slice()))
+    }
+
+    /// The seed of what `label` names.
+    pub(crate) fn seed(&self, label: impl std::fmt::Display) -> Seed {
+        Seed(self.settings.seed).child(label)
+    }
+
+    /// The first, the second, the last and some random tasks of each split.
+    pub(crate) fn some_tasks(&self, splits: &[SplitInfo]) -> Vec<TaskRef> {
+        let mut tasks = Vec::new();
+        for split in splits {
+            let count = split.tasks.unwrap_or(u64::MAX);
+            let mut stream = self.seed("tasks").child(&split.name).stream();
+            let near = count.min(1 << 20);
+            let some = (0..4).filter(|_| near > 0).map(|_| stream.below(near.max(1))).collect::<Vec<_>>();
+            let mut indices: Vec<u64> =
+                [0, 1, count - 1].into_iter().chain(some).filter(|index| *index < count).collect();
+            indices.sort_unstable();
+            indices.dedup();
+            tasks.extend(indices.into_iter().map(|index| TaskRef { split: split.name.clone(), index }));
+        }
+        tasks
+    }
+
+    /// How episodes and sessions can begin, those of sessions first.
+    pub(crate) fn beginnings(&self) -> Vec<Beginning> {
+        let sessions = self.setups.iter().filter(|_| self.closed.is_none()).cloned().map(Beginning::Session);
+        let episodes = self.some_tasks(&self.splits).into_iter().map(Beginning::Episode);
+        sessions.chain(episodes).collect()
+    }
+
+    /// Why there is no beginning.
+    pub(crate) fn nothing_to_play(&self) -> String {
+        match &self.closed {
+            Some(why) => format!(
+                "no session opens: {why}; give what an environment would prepare with --setup FILE, or that environment \
+                 with --with ENVIRONMENT.wasm"
+            ),
+            None => "a reward has neither episodes nor sessions".to_owned(),
+        }
+    }
+
+    /// Notes what the last call of a stage used.
+    pub(crate) fn count(&self, stage: &Stage, call: &'static str) {
+        self.use_up(Used { call, cost: stage.cost });
+    }
+
+    /// Notes what a call used.
+    pub(crate) fn use_up(&self, used: Used) {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).push(used);
+    }
+
+    /// What calls used so far.
+    pub(crate) fn used(&self) -> Vec<Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The splits of an environment beside the plugin.
+pub(crate) async fn splits_of(environment: &Plugin, options: &[NamedValue]) -> Result<Vec<SplitInfo>, Stop> {
+    environment.splits(options).await.during(format!("`splits` of `{}` beside it", environment.name()))
+}

@@ -1,0 +1,38 @@
+//! What calls cost: instructions and memory against what passes, time for people to read.
+
+use std::collections::BTreeMap;
+
+use crate::bench::{Bench, Used};
+use crate::finding::{Finding, passed, skipped, stop};
+
+pub(crate) async fn check(bench: &Bench) -> Finding {
+    let used = bench.used();
+    if used.is_empty() {
+        return skipped("nothing was called");
+    }
+    let mut calls: BTreeMap<&str, Vec<&Used>> = BTreeMap::new();
+    used.iter().for_each(|one| calls.entry(one.call).or_default().push(one));
+    let mut told = Vec::new();
+    for (call, used) in calls {
+        let most = |number: fn(&Used) -> Option<u64>| used.iter().filter_map(|one| number(one)).max().unwrap_or(0);
+        let (fuel, memory) = (most(|one| one.cost.fuel), most(|one| one.cost.memory_bytes));
+        let limit = bench.settings.most_fuel;
+        if fuel > limit {
+            let seen = format!("one {call} took {fuel} instructions, and at most {limit} pass");
+            return Err(stop(seen, "do less in one call, or do it once and keep the result"));
+        }
+        let limit = bench.settings.most_memory;
+        if memory > limit {
+            let seen = format!("during a {call} the instance held {memory} bytes, and at most {limit} pass");
+            return Err(stop(seen, "hold less at once"));
+        }
+        let mut times: Vec<f64> = used.iter().map(|one| one.cost.running_us).collect();
+        times.sort_by(f64::total_cmp);
+        let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
+        told.push(format!(
+            "{call}: {median:.0} µs in the middle and {slowest:.0} at most, {fuel} instructions and {} KiB at most",
+            memory >> 10
+        ));
+    }
+    passed(told.join("; "))
+}

@@ -1,0 +1,17 @@
+//! One module for each check.
+
+pub(crate) mod apart;
+pub(crate) mod capabilities;
+pub(crate) mod cost;
+pub(crate) mod describe;
+pub(crate) mod determinism;
+pub(crate) mod fuzz;
+pub(crate) mod invalid;
+pub(crate) mod looking;
+pub(crate) mod options;
+pub(crate) mod oracle;
+pub(crate) mod parameters;
+pub(crate) mod scores;
+pub(crate) mod snapshots;
+pub(crate) mod splits;
+pub(crate) mod state_keys;

@@ -1,0 +1,92 @@
+//! Options that a plugin does not know: a misspelt one that is ignored spoils an experiment unnoticed.
+
+use gymkhana_episode::{FailureKind, NamedValue, TaskRef, Value};
+use gymkhana_registry::Kind;
+use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionInfo, ToolSession, score};
+
+use crate::bench::Bench;
+use crate::finding::{Finding, Stop, passed, stop};
+use crate::settings::with;
+
+/// No plugin has such an option.
+const UNKNOWN: &str = "no-such-option";
+
+pub(crate) async fn check(bench: &Bench) -> Finding {
+    let mut wrong = vec![NamedValue { name: UNKNOWN.to_owned(), value: Value::Integer(1) }];
+    wrong.extend(declared(bench).await?.iter().map(mistyped));
+    for option in &wrong {
+        let options = with(&bench.options, std::slice::from_ref(option));
+        let shown = if option.name == UNKNOWN {
+            format!("the unknown option `{UNKNOWN}`")
+        } else {
+            format!("the option `{}` as {:?}", option.name, option.value)
+        };
+        for (call, answer) in calls(bench, &options).await {
+            match answer {
+                Ok(()) => {
+                    let seen = format!("`{call}` took {shown}");
+                    return Err(stop(
+                        seen,
+                        "refuse it with `Error::Invalid` and name the nearest known option or the type",
+                    ));
+                }
+                Err(error) if error.kind == FailureKind::Refused => {}
+                Err(error) if error.kind.is_hosts() => return Err(Stop::Host(error)),
+                Err(error) => {
+                    let seen = format!("`{call}` with {shown}: {}", error.message);
+                    return Err(stop(seen, "refuse it with `Error::Invalid`"));
+                }
+            }
+        }
+    }
+    passed(format!("{} wrong options were refused", wrong.len()))
+}
+
+/// All options of all kinds.
+async fn declared(bench: &Bench) -> Result<Vec<OptionInfo>, Stop> {
+    use crate::finding::During;
+    let mut options = Vec::new();
+    if bench.is(Kind::Environment) {
+        options.extend(bench.plugin.environment_info().await.during("`describe` failed")?.options.clone());
+    }
+    if bench.is(Kind::Tool) {
+        options.extend(bench.plugin.tool_info().await.during("`describe` failed")?.options.clone());
+    }
+    if bench.is(Kind::Reward) {
+        options.extend(bench.plugin.reward_info().await.during("`describe` failed")?.options.clone());
+    }
+    Ok(options)
+}
+
+/// The option with a value of a type that it has not.
+fn mistyped(option: &OptionInfo) -> NamedValue {
+    let value = match option.default {
+        Value::Flag(_) => Value::Text("perhaps".to_owned()),
+        Value::Integer(_) | Value::Number(_) => Value::Text("many".to_owned()),
+        Value::Text(_) | Value::Bytes(_) | Value::Other(_) => Value::Flag(true),
+    };
+    NamedValue { name: option.name.clone(), value }
+}
+
+/// Every call that takes options.
+async fn calls(bench: &Bench, options: &[NamedValue]) -> Vec<(&'static str, Result<(), CallError>)> {
+    let (plugin, seed) = (&bench.plugin, bench.seed("options"));
+    let mut calls = Vec::new();
+    if bench.is(Kind::Environment) {
+        calls.push(("splits", plugin.splits(options).await.map(drop)));
+        let split = bench.splits.first().map_or_else(|| "train".to_owned(), |split| split.name.clone());
+        let task = TaskRef { split, index: 0 };
+        calls.push(("start", EnvironmentEpisode::start(plugin, &task, options, seed).await.map(drop)));
+    }
+    if bench.is(Kind::Tool) {
+        calls.push(("functions", plugin.functions(options).await.map(drop)));
+        if bench.closed.is_none() {
+            let setup = bench.setups.first().and_then(Option::as_deref);
+            calls.push(("open", ToolSession::open(plugin, setup, options, seed).await.map(drop)));
+        }
+    }
+    if bench.is(Kind::Reward) {
+        calls.push(("score", score(plugin, &[], options, 0, seed).await.map(drop)));
+    }
+    calls
+}

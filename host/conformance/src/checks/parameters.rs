@@ -1,0 +1,94 @@
+//! Functions: their parameters are a JSON Schema, and arguments that fit it are answered.
+
+use std::collections::BTreeSet;
+
+use gymkhana_episode::Function;
+use serde_json::Value;
+
+use crate::acts::call;
+use crate::bench::Bench;
+use crate::examples::Examples;
+use crate::finding::{Finding, Stop, passed, short, skipped, stop};
+use crate::path::Path;
+use crate::stage::{Beginning, Stage};
+
+/// Examples of each function.
+const EXAMPLES: usize = 12;
+
+pub(crate) async fn check(bench: &Bench) -> Finding {
+    let beginnings = bench.beginnings();
+    if beginnings.is_empty() {
+        return skipped(bench.nothing_to_play());
+    }
+    let (mut names, mut calls, mut failures) = (BTreeSet::new(), 0, 0);
+    for beginning in &beginnings {
+        let (_, stage) = begin(bench, beginning, 0).await?;
+        let functions: Vec<Function> = stage.functions().cloned().collect();
+        if stage.is_session() && functions.is_empty() {
+            return Err(stop("the tool offers no function", "offer at least one in `functions`"));
+        }
+        for function in functions {
+            let examples = schema(&function)?;
+            if names.insert(function.name.clone()) {
+                let (made, failed) = try_examples(bench, beginning, &function, &examples).await?;
+                (calls, failures) = (calls + made, failures + failed);
+            }
+        }
+    }
+    if names.is_empty() {
+        return skipped("it offers no function");
+    }
+    let names: Vec<String> = names.into_iter().collect();
+    let names = names.join(", ");
+    passed(format!("{names}: {calls} calls made from the JSON Schemas were answered, {failures} of them as failed"))
+}
+
+async fn begin(bench: &Bench, beginning: &Beginning, number: usize) -> Result<(Path, Stage), Stop> {
+    Path::begin(bench, &bench.plugin, beginning, &bench.options, bench.seed("parameters").child(number)).await
+}
+
+/// The function's schema, which must be one of an object whose parts are told in words.
+fn schema(function: &Function) -> Result<Examples, Stop> {
+    let name = &function.name;
+    let examples = Examples::of(&function.parameters)
+        .map_err(|why| stop(format!("the parameters of `{name}`: {why}"), "write them as JSON Schema"))?;
+    if examples.schema().get("type").and_then(Value::as_str) != Some("object") {
+        let seen = format!("the parameters of `{name}` are not of type `object`");
+        return Err(stop(seen, "write {\"type\": \"object\", \"properties\": {…}}, as calls have named arguments"));
+    }
+    let properties = examples.schema().get("properties").and_then(Value::as_object);
+    let lacking =
+        examples.required().into_iter().find(|name| !properties.is_some_and(|known| known.contains_key(name)));
+    if let Some(lacking) = lacking {
+        let seen = format!("`{name}` requires the argument `{lacking}`, which its `properties` lack");
+        return Err(stop(seen, "describe it under `properties`, or take it out of `required`"));
+    }
+    if function.description.trim().is_empty() {
+        return Err(stop(format!("`{name}` is described by nothing"), "tell the agent in a sentence what it does"));
+    }
+    Ok(examples)
+}
+
+/// Calls with what the schema allows, and gives how many calls there were and how many failed. An answer may say that the
+/// call failed, since a schema does not say everything that a text must be.
+async fn try_examples(
+    bench: &Bench,
+    beginning: &Beginning,
+    function: &Function,
+    examples: &Examples,
+) -> Result<(usize, usize), Stop> {
+    let mut stream = bench.seed("examples").child(&function.name).stream();
+    let (mut made, mut failures) = (0, 0);
+    for number in 0..EXAMPLES {
+        let Some(arguments) = examples.make(&mut stream) else { continue };
+        made += 1;
+        let (mut path, mut stage) = begin(bench, beginning, number).await?;
+        path.act(bench, &mut stage, call(&function.name, arguments.to_string())).await?;
+        failures += usize::from(stage.failed);
+        if stage.is_session() && stage.shown.trim().is_empty() {
+            let seen = format!("`{}` answers {} with nothing", function.name, short(&arguments.to_string()));
+            return Err(stop(seen, "answer in words, even if only that it is done: agents read nothing else"));
+        }
+    }
+    Ok((made, failures))
+}

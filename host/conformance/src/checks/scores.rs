@@ -1,0 +1,130 @@
+//! Scores of finished episodes of all shapes: one for each seat, in the declared range, finite, with the declared
+//! components, and the same each time.
+
+use gymkhana_episode::Score;
+use gymkhana_registry::Kind;
+use gymkhana_sandbox::{CallError, Scorer, Trajectory};
+
+use crate::Tale;
+use crate::bench::{Bench, Used, splits_of};
+use crate::finding::{During, Finding, Stop, parting, passed, skipped, stop};
+use crate::play::{Chosen, Player, play};
+use crate::tale::made_up;
+
+/// Groups of recorded episodes that are scored.
+const MOST_GROUPS: usize = 200;
+
+pub(crate) async fn check(bench: &Bench) -> Finding {
+    if !bench.is(Kind::Reward) {
+        return skipped("it is no reward");
+    }
+    let (mut scored, mut refused, mut totals, mut why) = (0, 0, Vec::new(), String::new());
+    for (name, group) in groups(bench).await? {
+        for training_step in [0, 1000] {
+            match score(bench, &group, training_step).await {
+                Ok(scores) => {
+                    scored += 1;
+                    totals.extend(scores.iter().flatten().map(|score| score.total));
+                }
+                Err(error) if error.is_invalid() => {
+                    refused += 1;
+                    why = format!("{name}: {}", error.message);
+                }
+                Err(error) => return Err(error).during(name),
+            }
+        }
+    }
+    if scored <= 2 {
+        return skipped(format!(
+            "it refused all of {refused} groups as invalid, such as {why}; give it episodes with --with ENVIRONMENT.wasm or \
+             --on RUN"
+        ));
+    }
+    let (low, high) = totals
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), total| (low.min(*total), high.max(*total)));
+    let refusals =
+        if refused > 0 { format!("; {refused} were refused as invalid, such as {why}") } else { String::new() };
+    passed(format!("{scored} groups were scored, {} totals from {low} to {high}{refusals}", totals.len()))
+}
+
+/// Scores each group twice in fresh instances and once where another group was scored before.
+pub(crate) async fn check_again(bench: &Bench) -> Finding {
+    if !bench.is(Kind::Reward) {
+        return skipped("it is no reward");
+    }
+    if !bench.plugin.manifest().deterministic {
+        return skipped("its manifest says that it is not deterministic");
+    }
+    let groups = groups(bench).await?;
+    let mut alike = 0;
+    for (number, (name, group)) in groups.iter().enumerate() {
+        let Ok(first) = score(bench, group, 7).await else { continue };
+        let second = score(bench, group, 7).await.during(format!("{name}, scored again"))?;
+        same(name, &first, &second, "draw every random choice from the seed")?;
+        let (_, other) = &groups[(number + 1) % groups.len()];
+        let mut scorer = open(bench).await.during("the start of a scoring")?;
+        // Whether the other group is refused is of no interest here.
+        if scorer.score(&trajectories(other), &bench.options, 7).await.is_err_and(|error| !error.is_invalid()) {
+            continue;
+        }
+        let third = scorer.score(&trajectories(group), &bench.options, 7).await;
+        let third = third.during(format!("{name}, scored after another group"))?;
+        same(
+            name,
+            &first,
+            &third,
+            "keep nothing in statics, globals or module variables: groups are scored by themselves",
+        )?;
+        alike += 1;
+    }
+    if alike == 0 {
+        skipped("nothing could be scored")
+    } else {
+        passed(format!("{alike} groups got the same scores three times"))
+    }
+}
+
+fn same(name: &str, first: &[Vec<Score>], second: &[Vec<Score>], change: &str) -> Result<(), Stop> {
+    let (first, second) = (format!("{first:?}"), format!("{second:?}"));
+    if first == second {
+        return Ok(());
+    }
+    Err(stop(format!("{name} got two scores: {}", parting(&first, &second)), change))
+}
+
+fn trajectories(group: &[Tale]) -> Vec<Trajectory<'_>> {
+    group.iter().map(Tale::trajectory).collect()
+}
+
+async fn open(bench: &Bench) -> Result<Scorer, CallError> {
+    Scorer::open(&bench.plugin, bench.seed("scores")).await
+}
+
+async fn score(bench: &Bench, group: &[Tale], training_step: u64) -> Result<Vec<Vec<Score>>, CallError> {
+    let mut scorer = open(bench).await?;
+    let scores = scorer.score(&trajectories(group), &bench.options, training_step).await;
+    bench.use_up(Used { call: "scoring", cost: scorer.cost() });
+    scores
+}
+
+/// What is scored: made-up episodes, recorded ones, and ones of environments beside the reward.
+async fn groups(bench: &Bench) -> Result<Vec<(String, Vec<Tale>)>, Stop> {
+    let mut groups = made_up(bench.seed("made-up"));
+    let recorded = bench.settings.recorded.iter().take(MOST_GROUPS).enumerate();
+    groups.extend(recorded.map(|(number, group)| (format!("the recorded group {number}"), group.clone())));
+    let tools: Vec<Chosen<'_>> = bench.beside(Kind::Tool).collect();
+    for (environment, options) in bench.beside(Kind::Environment) {
+        for task in bench.some_tasks(&splits_of(environment, options).await?) {
+            let mut group = Vec::new();
+            for member in 0..3 {
+                let seed = bench.seed("episodes").child(member);
+                let oracle = member == 0 && environment.offers(gymkhana_sandbox::Optional::Oracle);
+                let player = if oracle { Player::Oracle } else { Player::Fool(Box::new(seed.child(&task).stream())) };
+                group.push(play((environment, options), &tools, &task, seed, player).await?);
+            }
+            groups.push((format!("a group of task {task} of `{}`", environment.name()), group));
+        }
+    }
+    Ok(groups)
+}

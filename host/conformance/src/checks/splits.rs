@@ -1,0 +1,92 @@
+//! Splits and tasks: what an environment promises to have, it starts; what it does not have, it refuses.
+
+use std::collections::BTreeSet;
+
+use gymkhana_episode::{FailureKind, TaskRef};
+use gymkhana_registry::Kind;
+use gymkhana_sandbox::{EnvironmentEpisode, SplitInfo};
+
+use crate::bench::Bench;
+use crate::finding::{During, Finding, Stop, failed, passed, short, skipped, stop};
+
+/// Tasks of two splits that are compared.
+const COMPARED: u64 = 12;
+
+pub(crate) async fn check(bench: &Bench) -> Finding {
+    if !bench.is(Kind::Environment) {
+        return skipped("it is no environment");
+    }
+    if bench.splits.is_empty() {
+        return failed("it has no split", "give at least one in `splits`, such as `train`");
+    }
+    if let Some(empty) = bench.splits.iter().find(|split| split.tasks == Some(0)) {
+        return failed(
+            format!("split `{}` has no task", empty.name),
+            "leave the split out of `splits` under these options",
+        );
+    }
+    let tasks = bench.some_tasks(&bench.splits);
+    for task in &tasks {
+        opening(bench, task).await?;
+    }
+    refused(bench, TaskRef { split: "no-such-split".to_owned(), index: 0 }).await?;
+    for split in &bench.splits {
+        if let Some(count) = split.tasks {
+            refused(bench, TaskRef { split: split.name.clone(), index: count }).await?;
+        }
+    }
+    for (one, other) in bench.splits.iter().zip(bench.splits.iter().skip(1)) {
+        differ(bench, one, other).await?;
+    }
+    let shown = bench.splits.iter().map(|split| match split.tasks {
+        Some(count) => format!("{} with {count}", split.name),
+        None => format!("{} without end", split.name),
+    });
+    passed(format!("{}; {} tasks were started", shown.collect::<Vec<_>>().join(", "), tasks.len()))
+}
+
+async fn opening(bench: &Bench, task: &TaskRef) -> Result<String, Stop> {
+    let start = EnvironmentEpisode::start(&bench.plugin, task, &bench.options, bench.seed("opening")).await;
+    let (_, started) = start.during(format!("task {task}, which `splits` promises, could not be started"))?;
+    Ok(format!("{:?}", started.opening))
+}
+
+async fn refused(bench: &Bench, task: TaskRef) -> Result<(), Stop> {
+    match EnvironmentEpisode::start(&bench.plugin, &task, &bench.options, bench.seed("opening")).await {
+        Err(error) if error.kind == FailureKind::Refused => Ok(()),
+        Err(error) if error.kind.is_hosts() => Err(Stop::Host(error)),
+        Err(error) => {
+            Err(stop(format!("task {task}, which there is not: {}", error.message), "refuse it with `Error::NotFound`"))
+        }
+        Ok(_) => Err(stop(
+            format!("task {task} was started, and `splits` says that there is no such task"),
+            "refuse it with `Error::NotFound`, or correct the number of tasks",
+        )),
+    }
+}
+
+/// Splits never share a task. A few openings may be alike; when all are, the split is not looked at.
+async fn differ(bench: &Bench, one: &SplitInfo, other: &SplitInfo) -> Result<(), Stop> {
+    let count = COMPARED.min(one.tasks.unwrap_or(COMPARED)).min(other.tasks.unwrap_or(COMPARED));
+    let (mut alike, mut openings) = (0, BTreeSet::new());
+    for index in 0..count {
+        let first = opening(bench, &TaskRef { split: one.name.clone(), index }).await?;
+        let second = opening(bench, &TaskRef { split: other.name.clone(), index }).await?;
+        alike += u64::from(first == second);
+        openings.insert(first);
+    }
+    // Where all tasks begin alike, as in some games, an opening tells nothing.
+    if alike == count && openings.len() as u64 > count / 2 && count > 2 {
+        let first = openings.first().map_or("", String::as_str);
+        return Err(stop(
+            format!(
+                "the first {count} tasks of `{}` and `{}` begin alike, such as {}",
+                one.name,
+                other.name,
+                short(first)
+            ),
+            "make them from the split's name too: what is trained on must not be measured on",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! State keys: equal states give equal bytes, whatever path led there, and other states give others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gymkhana_sandbox::Optional;
+
+use crate::bench::Bench;
+use crate::finding::{During, Finding, Stop, passed, skipped, stop};
+use crate::path::Path;
+use crate::stage::{Beginning, Stage};
+
+/// Acts of a path.
+const LENGTH: usize = 8;
+/// Paths from one beginning.
+const PATHS: usize = 3;
+
+const UNEQUAL: &str =
+    "make the key of the state's meaning alone: no counter of looks, no address, no order of a hash table";
+
+/// What was seen along all paths.
+#[derive(Default)]
+struct Seen {
+    keys: BTreeSet<Vec<u8>>,
+    shown: BTreeSet<String>,
+    moments: u64,
+}
+
+pub(crate) async fn check(bench: &Bench) -> Finding {
+    if !bench.plugin.offers(Optional::StateKey) {
+        return skipped("it offers no state keys");
+    }
+    let mut seen = Seen::default();
+    let episodes = bench.beginnings().into_iter().filter(|beginning| matches!(beginning, Beginning::Episode(_)));
+    for (number, beginning) in episodes.enumerate() {
+        // What was saved on one seed's paths, with the key of each state.
+        let mut known: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        for walk in 0..PATHS {
+            let seed = bench.seed("state-keys").child(number);
+            let (path, _) = Path::walk(bench, &beginning, seed.child(walk), LENGTH).await?;
+            follow(bench, &Path { seed, ..path }, &mut seen, &mut known).await?;
+        }
+    }
+    let Seen { keys, shown, moments } = seen;
+    if keys.len() == 1 && shown.len() > 1 {
+        let shown = shown.len();
+        let seen =
+            format!("all of {moments} states have the same key, and {shown} different things were shown in them");
+        return Err(stop(seen, "put into the key what tells one state from another"));
+    }
+    passed(format!("{moments} states have {} keys", keys.len()))
+}
+
+/// Does what was done on a path with its own seed, and looks at the key of every state on the way.
+async fn follow(
+    bench: &Bench,
+    path: &Path,
+    seen: &mut Seen,
+    known: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+) -> Result<(), Stop> {
+    let (_, mut stage) = Path::begin(bench, &bench.plugin, &path.beginning, &bench.options, path.seed).await?;
+    for turn in 0..=path.acts.len() {
+        let key = key(&mut stage, path, turn).await?;
+        if bench.plugin.offers(Optional::Snapshot) {
+            survives(bench, &mut stage, path, turn, &key, known).await?;
+        }
+        seen.moments += 1;
+        seen.shown.insert(stage.shown.clone());
+        seen.keys.insert(key);
+        let Some(act) = path.acts.get(turn).filter(|_| !stage.over) else { break };
+        stage.act(act).await.during(format!("{act} in {}, step {turn}", path.place()))?;
+        bench.count(&stage, "step");
+    }
+    Ok(())
+}
+
+/// The key is the same once the state is restored, and that of every state which was saved alike.
+async fn survives(
+    bench: &Bench,
+    stage: &mut Stage,
+    path: &Path,
+    turn: usize,
+    key: &[u8],
+    known: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+) -> Result<(), Stop> {
+    let place = format!("in front of step {turn} of {}", path.place());
+    let saved = stage.save().await.during(format!("the snapshot {place}"))?;
+    let copy = Stage::restore(&bench.plugin, &saved, &path.beginning, path.seed).await;
+    let mut copy = copy.during(format!("its own snapshot {place} could not be restored"))?;
+    if self::key(&mut copy, path, turn).await? != key {
+        return Err(stop(format!("the key {place} is another once the state is restored"), UNEQUAL));
+    }
+    if known.entry(saved.snapshot.bytes).or_insert_with(|| key.to_vec()) != key {
+        return Err(stop(format!("two states with equal snapshots have different keys, one {place}"), UNEQUAL));
+    }
+    Ok(())
+}
+
+/// The key, asked for twice.
+async fn key(stage: &mut Stage, path: &Path, turn: usize) -> Result<Vec<u8>, Stop> {
+    let place = || format!("the state key in front of step {turn} of {}", path.place());
+    let first = stage.state_key().await.during(place())?.unwrap_or_default();
+    let second = stage.state_key().await.during(place())?.unwrap_or_default();
+    if first != second {
+        return Err(stop(format!("{} is another when it is asked for twice", place()), UNEQUAL));
+    }
+    Ok(first)
+}

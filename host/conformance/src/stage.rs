@@ -1,0 +1,241 @@
+//! An episode or a session, driven alike: what can be acted on, copied and looked at.
+
+use gymkhana_episode::{Call, Cost, Function, NamedValue, Part, Seed, TaskRef, text_of};
+use gymkhana_sandbox::{
+    Advice, CallError, Deed, EnvironmentEpisode, Optional, Plugin, Snapshot, Started, Stepped, ToolSession,
+};
+
+use crate::acts::Act;
+
+/// With what a stage begins.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Beginning {
+    /// An episode of this task.
+    Episode(TaskRef),
+    /// A session, with what an environment prepared for it.
+    Session(Option<Vec<u8>>),
+}
+
+impl std::fmt::Display for Beginning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Episode(task) => write!(f, "task {task}"),
+            Self::Session(None) => f.write_str("a session"),
+            Self::Session(Some(setup)) => write!(f, "a session with a setup of {} bytes", setup.len()),
+        }
+    }
+}
+
+enum Live {
+    Episode(Box<EnvironmentEpisode>),
+    Session(Box<ToolSession>),
+}
+
+/// What is acted on.
+pub(crate) struct Stage {
+    live: Live,
+    /// What each seat may call; a session has one.
+    functions: Vec<(u32, Vec<Function>)>,
+    /// Whose turn it is.
+    pub(crate) seat: u32,
+    /// The episode has ended.
+    pub(crate) over: bool,
+    /// What was shown last, as text.
+    pub(crate) shown: String,
+    /// The last call of a session was answered as failed.
+    pub(crate) failed: bool,
+    /// What the last call used.
+    pub(crate) cost: Cost,
+}
+
+/// A stage to go back to.
+#[derive(Debug, Clone)]
+pub(crate) struct Saved {
+    pub(crate) snapshot: Snapshot,
+    functions: Vec<(u32, Vec<Function>)>,
+    seat: u32,
+    over: bool,
+    shown: String,
+}
+
+impl Stage {
+    /// Begins, and tells everything that the plugin said at that.
+    pub(crate) async fn begin(
+        plugin: &Plugin,
+        beginning: &Beginning,
+        options: &[NamedValue],
+        seed: Seed,
+    ) -> Result<(Self, String), CallError> {
+        let (live, functions, seat, shown, said) = match beginning {
+            Beginning::Episode(task) => {
+                let (episode, started) = EnvironmentEpisode::start(plugin, task, options, seed).await?;
+                let said = format!("{started:?}");
+                let Started { opening, seat } = started;
+                let shown = opening.observations.iter().map(|(_, content)| text_of(content)).collect::<Vec<_>>();
+                let functions = opening.functions.into_iter().map(|offer| (offer.seat, offer.functions)).collect();
+                (Live::Episode(Box::new(episode)), functions, seat, shown.join("\n"), said)
+            }
+            Beginning::Session(setup) => {
+                let functions = plugin.functions(options).await?;
+                let session = ToolSession::open(plugin, setup.as_deref(), options, seed).await?;
+                let said = format!("{functions:?}");
+                (Live::Session(Box::new(session)), vec![(0, functions)], 0, String::new(), said)
+            }
+        };
+        let mut stage = Self { live, functions, seat, over: false, shown, failed: false, cost: Cost::default() };
+        stage.count();
+        Ok((stage, said))
+    }
+
+    /// What the seat to move may call.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = &Function> {
+        self.functions.iter().filter(|(seat, _)| *seat == self.seat).flat_map(|(_, functions)| functions)
+    }
+
+    /// Whether it is a session, which is called and never spoken to.
+    pub(crate) fn is_session(&self) -> bool {
+        matches!(self.live, Live::Session(_))
+    }
+
+    /// Acts for the seat to move, and tells everything that the plugin said.
+    pub(crate) async fn act(&mut self, act: &Act) -> Result<String, CallError> {
+        let said = match (&mut self.live, act) {
+            (Live::Episode(episode), act) => {
+                let deed = match act {
+                    Act::Say(content) => Deed::Message(content),
+                    Act::Call(call) => Deed::Call(call),
+                    Act::Other(content) => Deed::Other(content),
+                };
+                let stepped = episode.step(self.seat, deed).await;
+                if stepped.is_ok() {
+                    episode.check_totals()?;
+                }
+                self.take_in(stepped?)
+            }
+            (Live::Session(session), Act::Call(call)) => {
+                let answer = session.call(call).await?;
+                (self.shown, self.failed) = (text_of(&answer.content), answer.failed);
+                format!("{answer:?}")
+            }
+            (Live::Session(_), Act::Say(_) | Act::Other(_)) => String::new(),
+        };
+        self.count();
+        Ok(said)
+    }
+
+    fn take_in(&mut self, stepped: Stepped) -> String {
+        let Stepped { observations, rewards, terminated, truncated, extras, seat } = stepped;
+        self.over = terminated || truncated;
+        let shown: Vec<String> = observations.iter().map(|(_, content)| text_of(content)).collect();
+        self.shown = shown.join("\n");
+        // Whose turn it is means nothing once the episode is over.
+        self.seat = if self.over { self.seat } else { seat };
+        let seat = (!self.over).then_some(seat);
+        format!(
+            "{observations:?}, rewards {rewards:?}, terminated {terminated}, truncated {truncated}, extras {extras:?}, \
+             next {seat:?}"
+        )
+    }
+
+    fn count(&mut self) {
+        self.cost = match &self.live {
+            Live::Episode(episode) => episode.cost(),
+            Live::Session(session) => session.cost(),
+        };
+    }
+
+    /// The expert's advice as an act, if there is an expert and the environment can do what it says by itself.
+    pub(crate) async fn advice(&mut self) -> Result<Option<Act>, CallError> {
+        let Live::Episode(episode) = &mut self.live else { return Ok(None) };
+        Ok(match episode.advise(&[], &[]).await? {
+            Advice::Message(text) => Some(Act::Say(vec![Part::Text(text)])),
+            Advice::Calls(calls) => {
+                let offered = |call: &Call| self.functions().any(|function| function.name == call.name);
+                calls.into_iter().find(|call| offered(call)).map(Act::Call)
+            }
+        })
+    }
+
+    /// Whether the plugin can copy it.
+    pub(crate) fn can_be_saved(plugin: &Plugin, beginning: &Beginning) -> bool {
+        plugin.offers(match beginning {
+            Beginning::Episode(_) => Optional::Snapshot,
+            Beginning::Session(_) => Optional::ToolSnapshot,
+        })
+    }
+
+    /// What to go back to.
+    pub(crate) async fn save(&mut self) -> Result<Saved, CallError> {
+        let snapshot = match &mut self.live {
+            Live::Episode(episode) => episode.snapshot().await?,
+            Live::Session(session) => session.snapshot().await?,
+        };
+        let Self { functions, seat, over, shown, .. } = self;
+        Ok(Saved { snapshot, functions: functions.clone(), seat: *seat, over: *over, shown: shown.clone() })
+    }
+
+    /// A new stage in the saved state.
+    pub(crate) async fn restore(plugin: &Plugin, saved: &Saved, of: &Beginning, seed: Seed) -> Result<Self, CallError> {
+        let live = match of {
+            Beginning::Episode(_) => {
+                Live::Episode(Box::new(EnvironmentEpisode::restore(plugin, &saved.snapshot, seed).await?))
+            }
+            Beginning::Session(_) => {
+                Live::Session(Box::new(ToolSession::restore(plugin, &saved.snapshot, seed).await?))
+            }
+        };
+        let Saved { functions, seat, over, shown, .. } = saved.clone();
+        let mut stage = Self { live, functions, seat, over, shown, failed: false, cost: Cost::default() };
+        stage.count();
+        Ok(stage)
+    }
+
+    /// The canonical form of its state; none for a session.
+    pub(crate) async fn state_key(&mut self) -> Result<Option<Vec<u8>>, CallError> {
+        match &mut self.live {
+            Live::Episode(episode) => episode.state_key().await.map(Some),
+            Live::Session(_) => Ok(None),
+        }
+    }
+
+    /// Looks in every way that the plugin offers, and tells what was seen.
+    pub(crate) async fn look(&mut self, plugin: &Plugin) -> Result<Vec<(&'static str, String)>, CallError> {
+        let mut seen = Vec::new();
+        match &mut self.live {
+            Live::Episode(episode) => {
+                if plugin.offers(Optional::Snapshot) {
+                    seen.push(("snapshot", format!("{:?}", episode.snapshot().await?.bytes)));
+                }
+                if plugin.offers(Optional::StateKey) {
+                    seen.push(("state-key", format!("{:?}", episode.state_key().await?)));
+                }
+                if plugin.offers(Optional::Privileged) {
+                    seen.push(("privileged", format!("{:?}", episode.privileged().await?)));
+                }
+                if plugin.offers(Optional::Guidance) {
+                    seen.push(("guidance", format!("{:?}", episode.guidance().await?)));
+                }
+                if plugin.offers(Optional::Render) {
+                    seen.push(("render", format!("{:?}", episode.render().await?)));
+                }
+            }
+            Live::Session(session) => {
+                if plugin.offers(Optional::ToolSnapshot) {
+                    seen.push(("snapshot", format!("{:?}", session.snapshot().await?.bytes)));
+                }
+                if plugin.offers(Optional::FinalView) {
+                    seen.push(("final-view", format!("{:?}", session.final_view().await?)));
+                }
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Ends it.
+    pub(crate) async fn close(self) -> Result<(), CallError> {
+        match self.live {
+            Live::Episode(episode) => episode.close().await,
+            Live::Session(session) => session.close().await,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The suite: its checks in their order, and the report that they come to.
+
+use futures::future::BoxFuture;
+use gymkhana_registry::{
+    Check, ComponentError, ContractError, Digest, Manifest, ManifestError, Outcome, REPORT_SCHEMA, Report, SUITE,
+    imports, read_manifest,
+};
+use gymkhana_sandbox::{CallError, Grants, LoadError, Plugin, Sandbox};
+
+use crate::Settings;
+use crate::bench::Bench;
+use crate::checks;
+use crate::finding::{Finding, Stop};
+
+/// A plugin cannot be checked at all.
+#[derive(Debug, thiserror::Error)]
+pub enum SuiteError {
+    /// It has no manifest that can be read.
+    #[error("the file is no plugin")]
+    Manifest(#[from] ManifestError),
+    /// It is no component.
+    #[error("the file is no plugin")]
+    Component(#[from] ComponentError),
+    /// It was built for another host.
+    #[error("the plugin cannot be checked by this host")]
+    Contract(#[from] ContractError),
+    /// This host cannot hold it.
+    #[error("the plugin cannot be run here")]
+    Load(#[from] LoadError),
+    /// It failed where it had to work to be measured.
+    #[error("{0}")]
+    Plugin(String),
+    /// The host failed, and nothing is known of the plugin.
+    #[error("the host could not run the plugin")]
+    Host(#[source] CallError),
+}
+
+/// A check by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckInfo {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// What it looks at.
+    pub what: &'static str,
+}
+
+type Run = for<'a> fn(&'a Bench) -> BoxFuture<'a, Finding>;
+
+/// Before anything is run.
+const LOADS: CheckInfo =
+    CheckInfo { name: "loads", what: "the engine takes the component, and it exports what it says" };
+const CAPABILITIES: CheckInfo =
+    CheckInfo { name: "capabilities", what: "the component imports what its manifest asks for, and nothing else" };
+
+/// The checks of a plugin that runs.
+fn playing() -> Vec<(CheckInfo, Run)> {
+    let check = |name, what, run: Run| (CheckInfo { name, what }, run);
+    vec![
+        check("describes-itself", "its summary, options, seats and components are told in words", |bench| {
+            Box::pin(checks::describe::check(bench))
+        }),
+        check("options", "options that it does not know, or of another type, are refused", |bench| {
+            Box::pin(checks::options::check(bench))
+        }),
+        check("splits-and-tasks", "splits have the tasks that they promise, and no others", |bench| {
+            Box::pin(checks::splits::check(bench))
+        }),
+        check("parameters", "functions take JSON Schemas, and arguments made from them are answered", |bench| {
+            Box::pin(checks::parameters::check(bench))
+        }),
+        check("same-seed-same-bytes", "the same beginning, seed and actions give the same bytes", |bench| {
+            Box::pin(checks::determinism::check(bench))
+        }),
+        check("snapshots", "what is restored goes on as what was saved, and as what was replayed", |bench| {
+            Box::pin(checks::snapshots::check(bench))
+        }),
+        check("bad-snapshots", "bytes that are no snapshot are refused", |bench| {
+            Box::pin(checks::snapshots::check_bad(bench))
+        }),
+        check("state-keys", "equal states have equal keys, and other states others", |bench| {
+            Box::pin(checks::state_keys::check(bench))
+        }),
+        check("looking", "looking at a state does not change it", |bench| Box::pin(checks::looking::check(bench))),
+        check("oracle", "the oracle ends its episodes, and well", |bench| Box::pin(checks::oracle::check(bench))),
+        check("invalid-actions", "what the rules forbid is answered", |bench| Box::pin(checks::invalid::check(bench))),
+        check("apart", "two episodes or sessions in one instance do not disturb each other", |bench| {
+            Box::pin(checks::apart::check(bench))
+        }),
+        check("fuzz", "random actions are answered, and rewards stay in their range", |bench| {
+            Box::pin(checks::fuzz::check(bench))
+        }),
+        check("scores", "finished episodes of all shapes get a score for each seat, in range and finite", |bench| {
+            Box::pin(checks::scores::check(bench))
+        }),
+        check("same-episodes-same-scores", "the same episodes get the same scores", |bench| {
+            Box::pin(checks::scores::check_again(bench))
+        }),
+        check("cost", "no call needs more instructions or memory than a run allows", |bench| {
+            Box::pin(checks::cost::check(bench))
+        }),
+    ]
+}
+
+/// All checks, in the order in which they are made.
+#[must_use]
+pub fn all_checks() -> Vec<CheckInfo> {
+    [CAPABILITIES, LOADS].into_iter().chain(playing().into_iter().map(|(info, _)| info)).collect()
+}
+
+/// Checks a plugin. `origin` names it in messages; `told` hears of each check when it is over. Compiling blocks for
+/// tenths of a second and more.
+///
+/// # Errors
+/// If the bytes are no plugin of this contract, or the host fails. Everything else is a finding.
+pub async fn check_plugin(
+    sandbox: &Sandbox,
+    origin: &str,
+    bytes: &[u8],
+    settings: Settings,
+    mut told: impl FnMut(&Check) + Send,
+) -> Result<Report, SuiteError> {
+    let manifest = read_manifest(bytes)?;
+    manifest.check_contract()?;
+    let imports = imports(bytes)?;
+    let mut report = report(&manifest, bytes, settings.seed);
+    let mut note = |info: CheckInfo, finding: Finding, report: &mut Report| {
+        let outcome = match finding {
+            Ok(outcome) => outcome,
+            Err(Stop::Plugin(why)) => Outcome::Failed(why),
+            Err(Stop::Host(error)) => return Err(SuiteError::Host(error)),
+        };
+        let check = Check { name: info.name.to_owned(), outcome };
+        told(&check);
+        report.checks.push(check);
+        Ok(())
+    };
+    note(CAPABILITIES, checks::capabilities::check(&manifest, &imports), &mut report)?;
+    let grants = Grants(manifest.capabilities.clone());
+    let bench = match Plugin::from_bytes(sandbox, origin, bytes, &grants) {
+        Ok(plugin) => Bench::new(plugin, settings).await,
+        Err(error @ (LoadError::Cache(_) | LoadError::TooBig { .. })) => return Err(error.into()),
+        Err(error) => Err(Stop::Plugin(told_whole(&error))),
+    };
+    let bench = match bench {
+        Ok(bench) => bench,
+        Err(stop) => {
+            note(LOADS, Err(stop), &mut report)?;
+            for (info, _) in playing() {
+                note(info, crate::finding::skipped("the plugin does not run"), &mut report)?;
+            }
+            return Ok(report);
+        }
+    };
+    note(LOADS, crate::finding::passed(format!("{} bytes", bytes.len())), &mut report)?;
+    for (info, run) in playing() {
+        let finding = run(&bench).await;
+        note(info, finding, &mut report)?;
+    }
+    report.steps = bench.used().len() as u64;
+    Ok(report)
+}
+
+fn report(manifest: &Manifest, bytes: &[u8], seed: u64) -> Report {
+    Report {
+        schema: REPORT_SCHEMA,
+        suite: SUITE,
+        name: manifest.name.clone(),
+        version: manifest.version.clone(),
+        digest: Digest::of(bytes),
+        contract: manifest.contract.clone(),
+        seed,
+        steps: 0,
+        checks: vec![],
+    }
+}
+
+/// An error with its causes.
+fn told_whole(error: &LoadError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}

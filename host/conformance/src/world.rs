@@ -1,0 +1,38 @@
+//! A world that is made up: it answers every question in its own words, the same to the same question.
+
+use gymkhana_episode::{HttpResponse, ModelReply, Question, Refused, Reply, Seed};
+use gymkhana_sandbox::{Quota, World, WorldFuture};
+
+/// Answers of models and servers that there are not. A plugin must cope with whatever a model may say.
+pub(crate) struct MadeUp;
+
+/// What a model might say, to a judge's question or to a simulated user's.
+const SAYINGS: [&str; 8] =
+    ["yes", "no", "7/10", "Score: 3", "{\"score\": 0.5}", "I cannot tell.", "", "Well… <b>perhaps</b>?\n\n1. one"];
+
+impl World for MadeUp {
+    fn quota(&self) -> Quota {
+        let (model_calls, http_requests, tool_calls) = (u32::MAX, u32::MAX, u32::MAX);
+        Quota { model_calls, model_tokens: u64::MAX, http_requests, tool_calls }
+    }
+
+    fn ask<'a>(&'a self, question: &'a Question, earlier: u32) -> WorldFuture<'a, Reply> {
+        let chosen = Seed(0).child(format!("{question:?}")).child(earlier).0;
+        let reply = match question {
+            Question::Model(_) => {
+                let text = SAYINGS[(chosen % SAYINGS.len() as u64) as usize].to_owned();
+                let completion_tokens = 1 + text.len() as u32 / 4;
+                Reply::Model(ModelReply { text, cut: chosen.is_multiple_of(16), prompt_tokens: 10, completion_tokens })
+            }
+            Question::Http(_) if chosen.is_multiple_of(4) => {
+                Reply::Refused(Refused::Failed("nobody answers: this world is made up".to_owned()))
+            }
+            Question::Http(_) => {
+                let status = [200, 200, 404, 500][(chosen / 4 % 4) as usize];
+                Reply::Http(HttpResponse { status, headers: vec![], body: b"{\"made\": \"up\"}".to_vec() })
+            }
+            Question::Tool(_) => Reply::Refused(Refused::NotFound("this world has no tools".to_owned())),
+        };
+        Box::pin(std::future::ready(Ok(reply)))
+    }
+}

@@ -1,0 +1,96 @@
+//! A question: a walk from entity to entity, of which only the beginning is named.
+
+use gymkhana_sdk::{Rng, hash};
+
+use crate::world::{RELATIONS, World};
+
+/// One of this many questions is held out.
+const HELD_OUT: u64 = 8;
+
+/// A question about a world of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    pub world: World,
+    /// The entities of the walk, the first one named and the last one asked for.
+    pub walk: Vec<usize>,
+    /// What the agent reads.
+    pub text: String,
+}
+
+impl Question {
+    /// The question at a place of a split; the same place always holds the same one.
+    pub fn at(test: bool, index: u64, hops: usize, pages: usize) -> Self {
+        let split = if test { "test" } else { "train" };
+        let mut rng = Rng::new(hash(format!("{split}/{index}/{hops}/{pages}").as_bytes()));
+        loop {
+            let question = Self::draw(&mut rng, hops, pages);
+            if question.is_held_out() == test {
+                return question;
+            }
+        }
+    }
+
+    /// The words decide where a question belongs, so that none is in both splits.
+    pub fn is_held_out(&self) -> bool {
+        hash(self.text.as_bytes()).is_multiple_of(HELD_OUT)
+    }
+
+    fn draw(rng: &mut Rng, hops: usize, pages: usize) -> Self {
+        let world = World::draw(rng, pages);
+        loop {
+            let mut walk = vec![rng.below(world.entities.len() as u64) as usize];
+            let mut asked = world.entities[walk[0]].name.clone();
+            while walk.len() <= hops {
+                let last = &world.entities[walk[walk.len() - 1]];
+                let ways: Vec<&(usize, usize)> =
+                    last.related.iter().filter(|(_, other)| !walk.contains(other)).collect();
+                if ways.is_empty() {
+                    break;
+                }
+                let (relation, other) = **rng.pick(&ways);
+                asked = RELATIONS[relation].asked.replace("{a}", &asked);
+                walk.push(other);
+            }
+            if walk.len() == hops + 1 {
+                let text = format!("What is the name of {asked}? Answer with the name alone.");
+                return Self { world, walk, text };
+            }
+        }
+    }
+
+    /// The name that is asked for.
+    pub fn answer(&self) -> &str {
+        &self.world.entities[self.walk[self.walk.len() - 1]].name
+    }
+
+    /// All pages, a line of JSON each, as the search tool takes them.
+    pub fn corpus(&self) -> Vec<u8> {
+        let line = |index: usize| {
+            let (id, title) = (self.world.id(index), &self.world.entities[index].name);
+            format!("{}\n", serde_json::json!({ "id": id, "title": title, "text": self.world.page(index) }))
+        };
+        (0..self.world.entities.len()).map(line).collect::<String>().into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_walk_leads_to_the_answer_page_by_page() {
+        for index in 0..40 {
+            let hops = 1 + index as usize % 4;
+            let question = Question::at(index % 2 == 0, index, hops, 40);
+            assert_eq!(question.walk.len(), hops + 1);
+            for step in question.walk.windows(2) {
+                let page = question.world.page(step[0]);
+                assert!(page.contains(&question.world.entities[step[1]].name), "{page}");
+            }
+            assert!(question.text.contains(&question.world.entities[question.walk[0]].name));
+            assert!(!question.text.contains(question.answer()), "{}", question.text);
+            assert_eq!(question.is_held_out(), index % 2 == 0);
+            assert_eq!(question, Question::at(index % 2 == 0, index, hops, 40));
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! From tokens to an answer. It reads what people write at the end of a solution, and refuses what it does not know.
+
+use num_rational::BigRational;
+
+use crate::lexer::{Token, tokens};
+use crate::tree::{Expr, Function, Relation, Shape, Trouble};
+
+/// How deep brackets, powers and signs may be nested.
+const DEEPEST: u32 = 48;
+/// The most members of a list, and rows or columns of a matrix.
+const MOST_MEMBERS: usize = 64;
+/// The most tokens of an answer.
+const MOST_TOKENS: usize = 2_000;
+
+/// An answer and the units behind its values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// What it says.
+    pub shape: Shape,
+    /// The words behind numbers, in their order.
+    pub units: Vec<String>,
+}
+
+/// Reads an answer.
+pub fn read(text: &str) -> Result<Answer, Trouble> {
+    let tokens = tokens(text)?;
+    if tokens.len() > MOST_TOKENS {
+        return Err(Trouble::TooLarge);
+    }
+    let plus = Parser::new(&tokens, true).whole()?;
+    if !tokens.iter().any(|token| matches!(token, Token::Sign('±' | '∓'))) {
+        return Ok(plus);
+    }
+    // All signs turn together, so that there are two answers.
+    let minus = Parser::new(&tokens, false).whole()?;
+    Ok(Answer { shape: Shape::Set(vec![plus.shape, minus.shape]), units: plus.units })
+}
+
+/// A reader of tokens; the parts that read expressions stand in `expression.rs`.
+pub struct Parser<'a> {
+    pub tokens: &'a [Token],
+    pub place: usize,
+    pub depth: u32,
+    /// Which of `±`'s two signs holds.
+    pub plus: bool,
+    /// Inside of how many functions' arguments, where `°` means degrees.
+    pub functions: u32,
+    /// Between how many bars of an absolute value.
+    pub bars: u32,
+    units: Vec<String>,
+}
+
+impl<'a> Parser<'a> {
+    fn new(tokens: &'a [Token], plus: bool) -> Self {
+        Self { tokens, place: 0, depth: 0, plus, functions: 0, bars: 0, units: Vec::new() }
+    }
+
+    /// The token that comes next.
+    pub fn peek(&self) -> Option<&'a Token> {
+        self.tokens.get(self.place)
+    }
+
+    /// Takes this sign, if it comes next.
+    pub fn eat(&mut self, sign: char) -> bool {
+        let eaten = self.peek() == Some(&Token::Sign(sign));
+        self.place += usize::from(eaten);
+        eaten
+    }
+
+    /// Takes this token, or cannot go on.
+    pub fn expect(&mut self, token: &Token) -> Result<(), Trouble> {
+        if self.peek() != Some(token) {
+            return Err(Trouble::Unreadable);
+        }
+        self.place += 1;
+        Ok(())
+    }
+
+    /// Does something one level deeper.
+    pub fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Trouble>) -> Result<T, Trouble> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(Trouble::TooLarge);
+        }
+        let read = read(self);
+        self.depth -= 1;
+        read
+    }
+
+    fn whole(mut self) -> Result<Answer, Trouble> {
+        let mut members = self.members(self.tokens.len())?;
+        let shape = match members.len() {
+            0 => return Err(Trouble::Unreadable),
+            1 => members.remove(0),
+            _ => Shape::Set(members),
+        };
+        Ok(Answer { shape, units: self.units })
+    }
+
+    /// Members between commas, up to the token at `end`.
+    fn members(&mut self, end: usize) -> Result<Vec<Shape>, Trouble> {
+        let mut members = Vec::new();
+        while self.place < end {
+            if members.len() == MOST_MEMBERS {
+                return Err(Trouble::TooLarge);
+            }
+            members.push(self.chain()?);
+            // `1, 2, and 3` has two signs side by side.
+            let mut separated = false;
+            while self.place < end && self.eat(',') {
+                separated = true;
+            }
+            if self.place < end && !separated {
+                return Err(Trouble::Unreadable);
+            }
+        }
+        if self.place == end { Ok(members) } else { Err(Trouble::Unreadable) }
+    }
+
+    /// Sides with relations between them.
+    fn chain(&mut self) -> Result<Shape, Trouble> {
+        let mut sides = vec![self.union()?];
+        let mut relations = Vec::new();
+        while let Some(Token::Relation(relation)) = self.peek() {
+            self.place += 1;
+            relations.push(*relation);
+            sides.push(self.union()?);
+        }
+        if relations.len() > MOST_MEMBERS {
+            return Err(Trouble::TooLarge);
+        }
+        Ok(if relations.is_empty() { sides.remove(0) } else { Shape::Chain(sides, relations) })
+    }
+
+    /// Sets and intervals together.
+    fn union(&mut self) -> Result<Shape, Trouble> {
+        let mut parts = vec![self.member()?];
+        while self.eat('∪') {
+            if parts.len() == MOST_MEMBERS {
+                return Err(Trouble::TooLarge);
+            }
+            parts.push(self.member()?);
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Shape::Union(parts) })
+    }
+
+    /// A sequence, a set, a matrix or one value with its unit.
+    fn member(&mut self) -> Result<Shape, Trouble> {
+        if self.peek() == Some(&Token::Begin) {
+            return self.matrix();
+        }
+        if self.peek() == Some(&Token::Name("emptyset".to_owned())) {
+            self.place += 1;
+            return Ok(Shape::Set(vec![]));
+        }
+        if let Some(end) = self.bracketed() {
+            return self.sequence(end);
+        }
+        let value = self.sum()?;
+        self.unit();
+        Ok(Shape::Scalar(value))
+    }
+
+    /// Where the bracket that comes next closes, when it holds a sequence or a set, and not a part of a formula.
+    fn bracketed(&self) -> Option<usize> {
+        let Some(Token::Open(open)) = self.peek() else { return None };
+        let mut depth = 0_u32;
+        let mut comma = false;
+        let close = (self.place..self.tokens.len()).find(|place| {
+            match &self.tokens[*place] {
+                Token::Open(_) | Token::Begin => depth += 1,
+                Token::Close(_) | Token::End => depth = depth.saturating_sub(1),
+                Token::Sign(',') if depth == 1 => comma = true,
+                _ => {}
+            }
+            depth == 0
+        })?;
+        let alone = match self.tokens.get(close + 1) {
+            None => true,
+            Some(token) => {
+                matches!(token, Token::Sign(',' | '∪') | Token::Relation(_) | Token::Close(_) | Token::Word(_))
+            }
+        };
+        let set = *open == 'S';
+        (alone && (comma || set) && matches!(open, '(' | '[' | '{' | 'S')).then_some(close)
+    }
+
+    fn sequence(&mut self, close: usize) -> Result<Shape, Trouble> {
+        let (Some(Token::Open(open)), Token::Close(end)) = (self.peek(), &self.tokens[close]) else {
+            return Err(Trouble::Unreadable);
+        };
+        self.place += 1;
+        let members = self.deeper(|parser| parser.members(close))?;
+        self.place = close + 1;
+        match (open, end) {
+            ('S', 'T') | ('{', '}') => Ok(Shape::Set(members)),
+            ('(' | '[', ')' | ']') => Ok(Shape::Sequence(*open, members, *end)),
+            _ => Err(Trouble::Unreadable),
+        }
+    }
+
+    fn matrix(&mut self) -> Result<Shape, Trouble> {
+        self.place += 1;
+        let mut rows = vec![vec![]];
+        loop {
+            if self.peek() == Some(&Token::End) {
+                self.place += 1;
+                break;
+            }
+            if rows.len() * rows[0].len().max(1) > MOST_MEMBERS * 4 {
+                return Err(Trouble::TooLarge);
+            }
+            let value = self.deeper(Self::sum)?;
+            if let Some(row) = rows.last_mut() {
+                row.push(value);
+            }
+            match self.peek() {
+                Some(Token::Sign('&')) => self.place += 1,
+                Some(Token::Sign('\\')) => {
+                    self.place += 1;
+                    if self.peek() != Some(&Token::End) {
+                        rows.push(vec![]);
+                    }
+                }
+                Some(Token::End) => {}
+                _ => return Err(Trouble::Unreadable),
+            }
+        }
+        let width = rows[0].len();
+        let even = width > 0 && rows.iter().all(|row| row.len() == width);
+        if even { Ok(Shape::Matrix(rows)) } else { Err(Trouble::Unreadable) }
+    }
+
+    /// The words behind a value: `cm`, `cm^2`, `miles / hour`, `°`.
+    fn unit(&mut self) {
+        let mut unit = String::new();
+        loop {
+            match self.peek() {
+                Some(Token::Word(word)) => unit.push_str(word),
+                Some(Token::Sign('°')) => unit.push('°'),
+                Some(Token::Sign(sign @ ('^' | '/' | '*'))) if !unit.is_empty() => unit.push(*sign),
+                Some(Token::Number(number, true)) if unit.ends_with('^') => unit.push_str(&number.to_string()),
+                Some(Token::Open('{') | Token::Close('}')) if unit.contains('^') => {}
+                // `30^\circ`, with braces or without.
+                Some(Token::Sign('^')) if self.degrees() => {}
+                Some(Token::Open('{')) if self.tokens.get(self.place + 1) == Some(&Token::Sign('°')) => {}
+                Some(Token::Close('}'))
+                    if unit.ends_with('°')
+                        && self.tokens.get(self.place.wrapping_sub(2)) == Some(&Token::Open('{')) => {}
+                _ => break,
+            }
+            self.place += 1;
+        }
+        if !unit.is_empty() {
+            self.units.push(unit.split_whitespace().collect::<String>().to_lowercase());
+        }
+    }
+
+    /// Whether `^` and degrees come next.
+    pub fn degrees(&self) -> bool {
+        let at = |step: usize| self.tokens.get(self.place + step);
+        let braced = at(1) == Some(&Token::Open('{')) && at(2) == Some(&Token::Sign('°'));
+        at(0) == Some(&Token::Sign('^')) && (at(1) == Some(&Token::Sign('°')) || braced)
+    }
+
+    /// A sum.
+    pub fn sum(&mut self) -> Result<Expr, Trouble> {
+        let mut terms = vec![self.product()?];
+        loop {
+            let negative = match self.peek() {
+                Some(Token::Sign('+')) => false,
+                Some(Token::Sign('-')) => true,
+                Some(Token::Sign('±')) => !self.plus,
+                Some(Token::Sign('∓')) => self.plus,
+                _ => break,
+            };
+            self.place += 1;
+            let term = self.product()?;
+            terms.push(if negative { Expr::Negative(Box::new(term)) } else { term });
+        }
+        Ok(if terms.len() == 1 { terms.remove(0) } else { Expr::Sum(terms) })
+    }
+
+    /// Factors, with a sign between them or none.
+    fn product(&mut self) -> Result<Expr, Trouble> {
+        let mut value = self.signed()?;
+        let mut factors: Vec<Expr> = Vec::new();
+        loop {
+            if self.eat('*') {
+                factors.push(value);
+                value = self.signed()?;
+            } else if self.eat('/') {
+                // One flat product, since a long row of bars would else be a deep tree.
+                factors.push(value);
+                value = Expr::Power(Box::new(self.signed()?), Box::new(Expr::integer(-1)));
+            } else if let Some(mixed) = self.mixed(&value)? {
+                value = mixed;
+            } else if self.begins_factor() {
+                factors.push(value);
+                value = self.power()?;
+            } else {
+                factors.push(value);
+                return Ok(product_of(factors));
+            }
+            if factors.len() > MOST_TOKENS {
+                return Err(Trouble::TooLarge);
+            }
+        }
+    }
+
+    /// `3\frac{1}{2}` or `3 1/2`: a whole number and a fraction of whole numbers behind it, added up.
+    fn mixed(&mut self, value: &Expr) -> Result<Option<Expr>, Trouble> {
+        let whole = matches!(self.tokens.get(self.place.wrapping_sub(1)), Some(Token::Number(_, true)));
+        let Expr::Number(_) = value else { return Ok(None) };
+        if !whole {
+            return Ok(None);
+        }
+        let add = |fraction: Expr| Some(Expr::Sum(vec![value.clone(), fraction]));
+        match self.peek() {
+            Some(Token::Fraction) => {
+                let fraction = self.power()?;
+                let plain = matches!(&fraction, Expr::Quotient(one, other)
+                    if matches!((&**one, &**other), (Expr::Number(_), Expr::Number(_))));
+                Ok(if plain { add(fraction) } else { Some(Expr::Product(vec![value.clone(), fraction])) })
+            }
+            Some(Token::Number(above, true)) => match self.tokens.get(self.place + 1..self.place + 3) {
+                Some([Token::Sign('/'), Token::Number(below, true)]) => {
+                    self.place += 3;
+                    let part = |number: &BigRational| Box::new(Expr::Number(number.clone()));
+                    Ok(add(Expr::Quotient(part(above), part(below))))
+                }
+                // Two numbers side by side are no product.
+                _ => Err(Trouble::Unreadable),
+            },
+            Some(Token::Number(..)) => Err(Trouble::Unreadable),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether a factor may come next without a sign of multiplication.
+    fn begins_factor(&self) -> bool {
+        match self.peek() {
+            Some(Token::Open(open)) => {
+                // A brace with a degree in it belongs to a unit.
+                *open != 'S' && self.tokens.get(self.place + 1) != Some(&Token::Sign('°'))
+            }
+            Some(Token::Sign('|')) => self.bars == 0,
+            Some(
+                Token::Name(_)
+                | Token::Function(_)
+                | Token::Log
+                | Token::Fraction
+                | Token::Choose
+                | Token::Root
+                | Token::Infinity,
+            ) => true,
+            _ => false,
+        }
+    }
+
+    /// A factor with signs before it.
+    fn signed(&mut self) -> Result<Expr, Trouble> {
+        let negative = match self.peek() {
+            Some(Token::Sign('+')) => false,
+            Some(Token::Sign('-')) => true,
+            Some(Token::Sign('±')) => !self.plus,
+            Some(Token::Sign('∓')) => self.plus,
+            _ => return self.power(),
+        };
+        self.place += 1;
+        // The sign stands before the whole of a mixed number, and before a power.
+        let value = self.deeper(Self::signed)?;
+        let value = self.mixed(&value)?.unwrap_or(value);
+        Ok(if negative { Expr::Negative(Box::new(value)) } else { value })
+    }
+}
+
+/// A product of one or more factors.
+fn product_of(mut factors: Vec<Expr>) -> Expr {
+    if factors.len() == 1 { factors.remove(0) } else { Expr::Product(factors) }
+}
+
+/// A logarithm to a base.
+pub fn logarithm(base: Expr, argument: Expr) -> Expr {
+    let ln = |value| Box::new(Expr::Apply(Function::Ln, Box::new(value)));
+    Expr::Quotient(ln(argument), ln(base))
+}
+
+/// The relation when the sides are swapped.
+pub fn turned(relation: Relation) -> Relation {
+    match relation {
+        Relation::Less => Relation::Greater,
+        Relation::AtMost => Relation::AtLeast,
+        Relation::Greater => Relation::Less,
+        Relation::AtLeast => Relation::AtMost,
+        other => other,
+    }
+}

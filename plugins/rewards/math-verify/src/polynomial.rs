@@ -1,0 +1,226 @@
+//! Polynomials in several generators over the rational numbers, exactly, with a bound on the work.
+//!
+//! A generator is a variable, a constant or anything else that is taken as it is. The square roots of primes and `i` are
+//! generators whose squares are known, so that every product is reduced; such roots and their products are linearly
+//! independent over the rational numbers, hence a polynomial in them is zero only when all its coefficients are.
+
+use std::collections::BTreeMap;
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{One, Zero};
+
+use crate::tree::Trouble;
+
+/// The most bits of a coefficient's numerator or denominator.
+pub const MOST_BITS: u64 = 4_096;
+/// The most terms of a polynomial.
+const MOST_TERMS: usize = 2_000;
+/// The greatest exponent.
+const MOST_EXPONENT: u32 = 10_000;
+/// The work of joining two monomials.
+const PAIR: u64 = 16;
+
+/// Something that is taken as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Generator {
+    /// A variable.
+    Variable(String),
+    /// π or e: transcendental, each by itself.
+    Constant(String),
+    /// The square root of −1.
+    Imaginary,
+    /// The square root of a prime.
+    PrimeRoot(BigInt),
+    /// Anything else, by what is written there: equal texts are equal, different ones may be.
+    Opaque(String),
+}
+
+impl Generator {
+    fn square(&self) -> Option<BigRational> {
+        match self {
+            Self::Imaginary => Some(BigRational::from_integer((-1).into())),
+            Self::PrimeRoot(prime) => Some(BigRational::from_integer(prime.clone())),
+            Self::Variable(_) | Self::Constant(_) | Self::Opaque(_) => None,
+        }
+    }
+}
+
+/// Generators with their exponents, in ascending order; empty for 1.
+type Monomial = Vec<(usize, u32)>;
+
+/// A polynomial: no coefficient is zero.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Polynomial {
+    terms: BTreeMap<Monomial, BigRational>,
+}
+
+impl Polynomial {
+    /// A number.
+    pub fn constant(value: BigRational) -> Self {
+        let mut terms = BTreeMap::new();
+        if !value.is_zero() {
+            terms.insert(vec![], value);
+        }
+        Self { terms }
+    }
+
+    /// Its value, if it is a number.
+    pub fn as_constant(&self) -> Option<BigRational> {
+        match self.terms.len() {
+            0 => Some(BigRational::zero()),
+            1 => self.terms.get(&vec![]).cloned(),
+            _ => None,
+        }
+    }
+
+    /// Whether it is nothing.
+    pub fn is_zero(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// The coefficient of its last monomial, in an order that all polynomials of a ring share.
+    pub fn leading(&self) -> Option<(&[(usize, u32)], &BigRational)> {
+        self.terms.last_key_value().map(|(monomial, coefficient)| (monomial.as_slice(), coefficient))
+    }
+
+    /// The generators that stand in it.
+    pub fn generators(&self) -> impl Iterator<Item = usize> {
+        self.terms.keys().flatten().map(|(generator, _)| *generator)
+    }
+}
+
+/// How much work is left; a unit is some tenths of a microsecond at most.
+#[derive(Debug)]
+pub struct Work(pub u64);
+
+impl Work {
+    /// Takes a part of it.
+    pub fn spend(&mut self, work: u64) -> Result<(), Trouble> {
+        self.0 = self.0.checked_sub(work).ok_or(Trouble::TooLarge)?;
+        Ok(())
+    }
+}
+
+/// The generators of a comparison, and how much work is left for it.
+#[derive(Debug)]
+pub struct Ring {
+    generators: Vec<Generator>,
+    work: Work,
+}
+
+impl Ring {
+    /// A ring that may do so much work.
+    pub fn new(work: u64) -> Self {
+        Self { generators: Vec::new(), work: Work(work) }
+    }
+
+    /// Takes a part of the work that is left.
+    pub fn spend(&mut self, work: u64) -> Result<(), Trouble> {
+        self.work.spend(work)
+    }
+
+    /// What a generator is.
+    pub fn generator(&self, place: usize) -> &Generator {
+        &self.generators[place]
+    }
+
+    /// A generator as a polynomial.
+    pub fn of(&mut self, generator: Generator) -> Polynomial {
+        let known = self.generators.iter().position(|known| *known == generator);
+        let place = known.unwrap_or_else(|| {
+            self.generators.push(generator);
+            self.generators.len() - 1
+        });
+        Polynomial { terms: [(vec![(place, 1)], BigRational::one())].into() }
+    }
+
+    /// The sum.
+    pub fn add(&mut self, one: &Polynomial, other: &Polynomial) -> Result<Polynomial, Trouble> {
+        let mut sum = one.clone();
+        for (monomial, coefficient) in &other.terms {
+            self.put(&mut sum, monomial, coefficient.clone())?;
+        }
+        Ok(sum)
+    }
+
+    /// The product with a number.
+    pub fn scale(&mut self, one: &Polynomial, by: &BigRational) -> Result<Polynomial, Trouble> {
+        self.multiply(one, &Polynomial::constant(by.clone()))
+    }
+
+    /// The product.
+    pub fn multiply(&mut self, one: &Polynomial, other: &Polynomial) -> Result<Polynomial, Trouble> {
+        let mut product = Polynomial::default();
+        for (left, first) in &one.terms {
+            for (right, second) in &other.terms {
+                self.spend(PAIR + cost(first) + cost(second))?;
+                let (monomial, factor) = self.join(left, right)?;
+                self.put(&mut product, &monomial, first * second * factor)?;
+            }
+        }
+        Ok(product)
+    }
+
+    /// A power, by squares.
+    pub fn power(&mut self, base: &Polynomial, exponent: u32) -> Result<Polynomial, Trouble> {
+        if exponent > MOST_EXPONENT {
+            return Err(Trouble::TooLarge);
+        }
+        let (mut result, mut square, mut left) = (Polynomial::constant(BigRational::one()), base.clone(), exponent);
+        loop {
+            if left & 1 == 1 {
+                result = self.multiply(&result, &square)?;
+            }
+            left >>= 1;
+            if left == 0 {
+                return Ok(result);
+            }
+            square = self.multiply(&square, &square)?;
+        }
+    }
+
+    fn put(&mut self, into: &mut Polynomial, monomial: &Monomial, coefficient: BigRational) -> Result<(), Trouble> {
+        self.spend(cost(&coefficient))?;
+        let entry = into.terms.entry(monomial.clone()).or_insert_with(BigRational::zero);
+        *entry += coefficient;
+        if bits(entry) > MOST_BITS {
+            return Err(Trouble::TooLarge);
+        }
+        if entry.is_zero() {
+            into.terms.remove(monomial);
+        }
+        if into.terms.len() > MOST_TERMS { Err(Trouble::TooLarge) } else { Ok(()) }
+    }
+
+    /// The product of two monomials, and the number that known squares give.
+    fn join(&self, left: &Monomial, right: &Monomial) -> Result<(Monomial, BigRational), Trouble> {
+        let mut exponents: BTreeMap<usize, u32> = left.iter().copied().collect();
+        for (generator, exponent) in right {
+            *exponents.entry(*generator).or_default() += exponent;
+        }
+        let mut factor = BigRational::one();
+        for (generator, exponent) in &mut exponents {
+            if *exponent > MOST_EXPONENT {
+                return Err(Trouble::TooLarge);
+            }
+            // Both sides are reduced, so that no exponent is above 2.
+            if let Some(square) = self.generators[*generator].square().filter(|_| *exponent >= 2) {
+                *exponent -= 2;
+                factor *= square;
+            }
+        }
+        Ok((exponents.into_iter().filter(|(_, exponent)| *exponent > 0).collect(), factor))
+    }
+}
+
+/// The bits of the longer of numerator and denominator.
+pub fn bits(number: &BigRational) -> u64 {
+    number.numer().bits().max(number.denom().bits())
+}
+
+/// Sums of fractions need a greatest common divisor, whose time grows with the square of the length.
+fn cost(number: &BigRational) -> u64 {
+    let words = bits(number) / 64;
+    1 + words * words
+}

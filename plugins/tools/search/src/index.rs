@@ -1,0 +1,79 @@
+//! Okapi BM25 over titles and texts, stemmed and without stop words.
+
+use bm25::{DefaultTokenizer, Embedder, EmbedderBuilder, Language, Scorer};
+
+use crate::corpus::Document;
+
+/// The documents with their index.
+pub struct Index {
+    documents: Vec<Document>,
+    embedder: Embedder<u32, DefaultTokenizer>,
+    scorer: Scorer<usize, u32>,
+}
+
+impl Index {
+    /// Reads all documents once.
+    pub fn new(documents: Vec<Document>) -> Self {
+        let texts: Vec<String> =
+            documents.iter().map(|document| format!("{}\n{}", document.title, document.text)).collect();
+        let corpus: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let embedder: Embedder<u32, DefaultTokenizer> =
+            EmbedderBuilder::with_fit_to_corpus(Language::English, &corpus).build();
+        let mut scorer = Scorer::new();
+        for (place, text) in corpus.iter().enumerate() {
+            scorer.upsert(&place, embedder.embed(text));
+        }
+        Self { documents, embedder, scorer }
+    }
+
+    /// The best documents for a query, best first. Equal ones stand in the order of the corpus, so that the answer is
+    /// the same whatever order the index walks in.
+    pub fn search(&self, query: &str, most: usize) -> Vec<&Document> {
+        let mut found = self.scorer.matches(&self.embedder.embed(query));
+        found.sort_by(|one, other| other.score.total_cmp(&one.score).then(one.id.cmp(&other.id)));
+        found.into_iter().take(most).filter_map(|scored| self.documents.get(scored.id)).collect()
+    }
+
+    /// The document of this id.
+    pub fn get(&self, id: &str) -> Option<&Document> {
+        self.documents.iter().find(|document| document.id == id)
+    }
+
+    /// How many documents there are.
+    pub fn len(&self) -> usize {
+        self.documents.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index() -> Index {
+        let texts = [
+            ("rivers", "Long rivers", "The Ebra runs through Varno. Boats run on the river."),
+            ("towns", "Towns", "Varno is a town. Its bakers are known."),
+            ("bread", "Bread", "Bakers bake bread early. Bread is eaten fresh."),
+            ("more-bread", "Bread", "Bakers bake bread early. Bread is eaten fresh."),
+        ];
+        Index::new(
+            texts
+                .map(|(id, title, text)| Document { id: id.into(), title: title.into(), text: text.into() })
+                .into_iter()
+                .collect(),
+        )
+    }
+
+    fn found(query: &str) -> Vec<String> {
+        index().search(query, 10).into_iter().map(|document| document.id.clone()).collect()
+    }
+
+    #[test]
+    fn rare_words_lead_and_ties_keep_their_order() {
+        assert_eq!(found("Which river is in Varno?")[0], "rivers");
+        assert_eq!(found("baker of Varno")[0], "towns");
+        assert_eq!(found("baking bread")[..2], ["bread", "more-bread"]);
+        assert_eq!(found("zebra"), Vec::<String>::new());
+        assert_eq!(found(""), Vec::<String>::new());
+    }
+}

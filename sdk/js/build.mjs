@@ -1,0 +1,161 @@
+// Makes a plugin of a folder: `node node_modules/gymkhana/build.mjs DIR --out FILE`.
+//
+// The folder holds `package.json` and the files that it names. esbuild joins them with the SDK into one module, with or
+// without TypeScript's types, and componentize-js puts a JavaScript engine around it.
+
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { argv, exit, pid } from "node:process";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+import { FOLDER, VERSION, files, world } from "./contract.mjs";
+import { BuildError, FREE, manifestOf, readProject, stamp } from "./manifest.mjs";
+import { Environment, Reward, Tool, interfacesOf, offers } from "./src/kinds.mjs";
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+const WORLD = "plugin-to-build";
+const BASES = { environment: Environment, tool: Tool, reward: Reward };
+
+/** Makes the component of the project in `folder`. Throws `BuildError` for what the author can put right. */
+export async function build(folder, out) {
+  const project = readProject(folder);
+  const [esbuild, { componentize }] = await Promise.all([
+    find("esbuild", folder),
+    find("@bytecodealliance/componentize-js", folder),
+  ]);
+  const made = mkdtempSync(join(tmpdir(), "gymkhana-"));
+  try {
+    const { interfaces, range } = await abilities(project, folder, esbuild, made);
+    const manifest = manifestOf(project, range);
+    const wit = join(made, "wit");
+    mkdirSync(wit);
+    files().forEach((name) => writeFileSync(join(wit, name), readFileSync(new URL(name, FOLDER))));
+    const imports = [...FREE, ...project.capabilities];
+    writeFileSync(join(wit, `${WORLD}.wit`), world(WORLD, ["types", ...imports], interfaces));
+    const sourcePath = join(made, "plugin.js");
+    await bundle(esbuild, folder, entryOf(project, interfaces), sourcePath, imports);
+    // Without these features no import remains that a sandbox would refuse.
+    const disableFeatures = ["http", "fetch-event"];
+    const { component } = await componentize({ sourcePath, witPath: wit, worldName: WORLD, disableFeatures });
+    mkdirSync(dirname(out), { recursive: true });
+    // Whoever reads it meanwhile sees the old or the new one whole.
+    writeFileSync(`${out}.${pid}.tmp`, stamp(component, manifest));
+    renameSync(`${out}.${pid}.tmp`, out);
+  } finally {
+    rmSync(made, { recursive: true });
+  }
+}
+
+/** A package that the build needs, found from here or from the author's folder. */
+async function find(name, folder) {
+  for (let place of [HERE, resolve(folder)]) {
+    for (; ; place = dirname(place)) {
+      const home = join(place, "node_modules", name);
+      if (existsSync(join(home, "package.json"))) {
+        const { exports, main } = JSON.parse(readFileSync(join(home, "package.json"), "utf8"));
+        return import(pathToFileURL(join(home, exports?.import ?? main)));
+      }
+      if (place === dirname(place)) break;
+    }
+  }
+  throw new BuildError(`the package \`${name}\` is missing, which builds plugins; run \`npm install\` in \`${folder}\``);
+}
+
+/** What the classes offer, found by importing them as plain Node.js does. */
+async function abilities(project, folder, esbuild, made) {
+  const interfaces = [];
+  let range;
+  for (const [kind, place] of Object.entries(project.classes)) {
+    const [file, name] = place.split("#");
+    const path = join(made, `${kind}.mjs`);
+    await bundle(esbuild, folder, `export * from ${JSON.stringify(file)}; export { ${BASES[kind].name} as Base } from "gymkhana";`, path);
+    const module = await import(pathToFileURL(path));
+    const found = module[name];
+    if (!found) throw new BuildError(`\`${file}\` exports no \`${name}\`, which "gymkhana" names in "${kind}"`);
+    // The bundle has classes of its own: its base is not ours.
+    if (!(found.prototype instanceof module.Base)) throw new BuildError(`\`${place}\` does not extend gymkhana's ${module.Base.name}`);
+    if (!found.summary) throw new BuildError(`\`${place}\` needs \`static summary\`, one line for people`);
+    if (kind !== "reward" && offers(found, "snapshot") !== offers(found, "restore")) {
+      throw new BuildError(`\`${place}\` defines one of \`snapshot\` and \`restore\`: define both or neither`);
+    }
+    interfaces.push(...interfacesOf(kind, found));
+    if (kind === "reward") range = found.range;
+  }
+  return { interfaces, range };
+}
+
+/** The module whose exports componentize-js takes. */
+function entryOf(project, interfaces) {
+  const lines = Object.entries(project.classes).flatMap(([kind, place]) => {
+    const [file, name] = place.split("#");
+    const make = `${kind}Exports`;
+    return [
+      `import { ${name} as ${kind}Class } from ${JSON.stringify(file)};`,
+      `import { ${make} } from "gymkhana-component/${kind}.mjs";`,
+      `const of_${kind} = ${make}(${kind}Class);`,
+    ];
+  });
+  const exported = interfaces.map((name) => {
+    const camel = name.replace(/-([a-z])/g, (_, letter) => letter.toUpperCase());
+    return `export const ${camel} = of_${name.split("-")[0]}.${camel};`;
+  });
+  return [`import "gymkhana-component/engine.mjs";`, ...lines, ...exported].join("\n");
+}
+
+/** Joins an entry with what it imports into one file. With `imports` the host's functions are the real ones. */
+async function bundle(esbuild, folder, contents, outfile, imports) {
+  const source = join(HERE, "src");
+  const sdk = {
+    name: "gymkhana",
+    setup(build) {
+      build.onResolve({ filter: /^gymkhana$/ }, () => ({ path: join(source, "index.mjs") }));
+      build.onResolve({ filter: /^gymkhana-component\// }, ({ path }) => ({
+        path: join(source, "component", path.slice("gymkhana-component/".length)),
+      }));
+      build.onResolve({ filter: /^gymkhana:plugin\// }, ({ path }) => ({ path, external: true }));
+      if (imports) build.onLoad({ filter: /[\\/]src[\\/]host\.mjs$/ }, () => ({ contents: hostOf(imports) }));
+    },
+  };
+  try {
+    await esbuild.build({
+      stdin: { contents, resolveDir: resolve(folder), sourcefile: "entry.mjs" },
+      bundle: true,
+      format: "esm",
+      platform: "neutral",
+      mainFields: ["module", "main"],
+      target: "es2022",
+      keepNames: true,
+      logLevel: "silent",
+      plugins: [sdk],
+      outfile,
+    });
+  } catch (error) {
+    const said = (error.errors ?? [error]).map(({ text, message, location }) =>
+      location ? `${location.file}:${location.line}: ${text}` : (text ?? message),
+    );
+    throw new BuildError(`the plugin's files cannot be joined:\n${said.join("\n")}`);
+  }
+}
+
+/** What stands in place of `src/host.mjs` in a component. */
+function hostOf(imports) {
+  const lines = imports.map((name) => `import * as ${name} from "gymkhana:plugin/${name}@${VERSION}";`);
+  return [...lines, `export const host = { ${imports.join(", ")} };`, "export const HOSTED = true;"].join("\n");
+}
+
+async function main() {
+  const usage = "usage: node build.mjs DIR [--out FILE]";
+  const [folder, flag, file, ...rest] = argv.slice(2);
+  if (!folder || rest.length > 0 || (flag !== undefined && (flag !== "--out" || !file))) throw new BuildError(usage);
+  const out = resolve(file ?? join(folder, `${readProject(folder).name}.wasm`));
+  await build(folder, out);
+  console.log(out);
+}
+
+if (argv[1] && import.meta.url === pathToFileURL(argv[1]).href || argv[1]?.endsWith("build.mjs")) {
+  main().catch((error) => {
+    console.error(`error: ${error instanceof BuildError ? error.message : error.stack}`);
+    exit(error instanceof BuildError ? 2 : 1);
+  });
+}

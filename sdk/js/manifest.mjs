@@ -1,0 +1,129 @@
+// The manifest: who a plugin is and what it wants, read from the author's `package.json`.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { VERSION, digest } from "./contract.mjs";
+import { nearest } from "./src/options.mjs";
+
+/** The name of the custom section. */
+export const SECTION = "gymkhana:manifest";
+/** What a plugin may be. */
+export const KINDS = ["environment", "tool", "reward"];
+/** Imports that need a request, and those that are always there. */
+export const CAPABILITIES = ["assets", "model", "tools", "http"];
+export const FREE = ["log", "random", "clock"];
+
+const SCHEMA = 1;
+const KEYS = ["namespace", "capabilities", "deterministic", ...KINDS];
+const NAME = /^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$/;
+const PLACE = /^[^#]+#[A-Za-z_$][\w$]*$/;
+const SEMVER = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[\w.-]+)?(\+[\w.-]+)?$/;
+
+/** Something that the author can put right; the message names it and says how. */
+export class BuildError extends Error {}
+
+/** What `package.json` of a folder says, checked. */
+export function readProject(folder) {
+  const path = join(folder, "package.json");
+  let document;
+  try {
+    document = JSON.parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    throw new BuildError(`\`${path}\` cannot be read: ${error.message}`);
+  }
+  return projectOf(document);
+}
+
+/** Checks a project's document. */
+export function projectOf(document) {
+  const table = document.gymkhana;
+  if (table === null || typeof table !== "object" || Array.isArray(table)) throw missing("namespace", '"your-name"');
+  for (const key of Object.keys(table)) {
+    if (!KEYS.includes(key)) throw new BuildError(`unknown key \`${key}\` in "gymkhana"; ${advice(key, KEYS)}`);
+  }
+  const { name, version } = document;
+  if (!NAME.test(name ?? "")) {
+    throw new BuildError(`package name \`${name}\` cannot name a plugin: use lower-case letters, digits and single \`-\` inside`);
+  }
+  if (!SEMVER.test(version ?? "")) throw new BuildError(`"version" must be three numbers, such as "0.1.0", not ${version}`);
+  for (const key of ["license", "description"]) {
+    if (typeof document[key] !== "string" || !document[key]) {
+      throw new BuildError(`package.json needs \`${key}\`, because the manifest shows it: add "${key}": "…"`);
+    }
+  }
+  const { namespace, capabilities = [], deterministic = true } = table;
+  if (namespace === undefined) throw missing("namespace", '"your-name"');
+  if (!NAME.test(namespace)) throw wrong("namespace", "a name of lower-case letters, digits and `-`", '"your-name"');
+  checkCapabilities(capabilities);
+  if (typeof deterministic !== "boolean") throw wrong("deterministic", "true or false", "false");
+  const classes = classesOf(table);
+  return { name, version, license: document.license, description: document.description, namespace, capabilities, deterministic, classes };
+}
+
+/** The manifest as JSON holds it. A reward says its range. */
+export function manifestOf(project, rewardRange) {
+  const { namespace, name, version, license, description, capabilities, deterministic, classes } = project;
+  const kinds = KINDS.filter((kind) => classes[kind]);
+  const contract = { version: VERSION, digest: digest() };
+  const fields = { schema: SCHEMA, namespace, name, version, kinds, contract, license, description, capabilities, deterministic };
+  if (rewardRange === undefined) return fields;
+  const [low, high] = rewardRange;
+  if (!(Number.isFinite(low) && Number.isFinite(high) && low <= high)) {
+    throw new BuildError(`\`static range\` of the reward must be two finite numbers, the smaller first, not ${rewardRange}`);
+  }
+  return { ...fields, "reward-range": [low, high] };
+}
+
+/** A component with its manifest: one custom section at the end of the outermost level. */
+export function stamp(component, manifest) {
+  const text = Buffer.from(JSON.stringify(manifest));
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(text.length);
+  const content = Buffer.concat([leb128(SECTION.length), Buffer.from(SECTION), Buffer.from("GYMK"), length, text]);
+  return Buffer.concat([component, Buffer.from([0]), leb128(content.length), content]);
+}
+
+function leb128(number) {
+  const bytes = [];
+  do {
+    const low = number & 127;
+    number >>>= 7;
+    bytes.push(number ? low | 128 : low);
+  } while (number);
+  return Buffer.from(bytes);
+}
+
+function classesOf(table) {
+  const classes = Object.fromEntries(KINDS.filter((kind) => table[kind] !== undefined).map((kind) => [kind, table[kind]]));
+  if (Object.keys(classes).length === 0) throw missing("environment`, `tool` or `reward", '"./plugin.mjs#YourClass"');
+  for (const [kind, place] of Object.entries(classes)) {
+    if (typeof place !== "string" || !PLACE.test(place)) throw wrong(kind, "a file and a class", '"./plugin.mjs#YourClass"');
+  }
+  return classes;
+}
+
+function checkCapabilities(names) {
+  if (!Array.isArray(names) || !names.every((name) => typeof name === "string")) {
+    throw wrong("capabilities", "a list of names", '["http"]');
+  }
+  for (const name of names) {
+    if (FREE.includes(name)) throw new BuildError(`capability \`${name}\` needs no request: leave it out of "capabilities"`);
+    if (!CAPABILITIES.includes(name)) throw new BuildError(`unknown capability \`${name}\`; ${advice(name, CAPABILITIES)}`);
+    if (names.indexOf(name) !== names.lastIndexOf(name)) {
+      throw new BuildError(`capability \`${name}\` stands twice in "capabilities": leave one out`);
+    }
+  }
+}
+
+function missing(key, example) {
+  return new BuildError(`\`${key}\` is missing: add to package.json\n\n"gymkhana": { "${key.split("`")[0]}": ${example} }`);
+}
+
+function wrong(key, wanted, example) {
+  return new BuildError(`\`${key}\` in "gymkhana" must be ${wanted}, such as ${example}`);
+}
+
+function advice(word, known) {
+  return `did you mean \`${nearest(word, known)}\`? known: ${known.map((name) => `\`${name}\``).join(", ")}`;
+}

@@ -1,0 +1,9 @@
+// Write environments, tools and rewards for Gymkhana. What each name means stands in `index.d.ts`.
+
+export { Call, Float, Json, fn, parameter, textOf } from "./content.mjs";
+export { BadSnapshot, Denied, Invalid, Mistake, NotFound, PluginError } from "./errors.mjs";
+export { Environment, Reward, Tool } from "./kinds.mjs";
+export { Option } from "./options.mjs";
+export { Rng, hash64 } from "./rng.mjs";
+export { Trajectory, Turn } from "./trajectory.mjs";
+export { assets, clock, http, log, model, random, tools } from "./imports.mjs";

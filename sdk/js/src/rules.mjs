@@ -1,0 +1,184 @@
+// What holds for every plugin: options are checked, seats take turns, the end is the end, scores stay in range. The
+// component calls these, and so do native tests: both meet the same checks.
+
+import { BadSnapshot, Invalid, Mistake, NotFound, PluginError } from "./errors.mjs";
+import { readOptions } from "./options.mjs";
+
+/** What is given by seat, or for seat 0 alone, as a Map. */
+export function bySeat(given) {
+  if (given === undefined || given === null) return new Map();
+  return given instanceof Map ? given : new Map([[0, given]]);
+}
+
+/** An episode as the host meets it. */
+export class Episode {
+  constructor(environment, seat, offered, over = false) {
+    Object.assign(this, { environment, seat, offered, over });
+  }
+
+  /** The splits under these options. */
+  static splits(kind, given = []) {
+    return kind.splits(readOptions(kind.options, given));
+  }
+
+  /** Starts an episode: the episode, and how it begins. */
+  static start(kind, task, given = [], seed = 0n) {
+    const environment = new kind();
+    const started = environment.start(task, readOptions(kind.options, given), seed);
+    const offered = [];
+    for (const [seat, functions] of bySeat(started.functions)) {
+      functions.forEach((each) => offered.push([seat, each.name]));
+    }
+    return [new Episode(environment, started.seat ?? 0, offered), started];
+  }
+
+  /** Acts. Throws `Invalid` once the episode is over or out of turn, `NotFound` for what was not offered. */
+  step(action) {
+    if (this.over) throw new Invalid("the episode is over: start another");
+    if (action.seat !== this.seat) {
+      throw new Invalid(`it is the turn of seat ${this.seat}, not of seat ${action.seat}`);
+    }
+    const isOffered = ([seat, name]) => seat === action.seat && name === action.call.name;
+    if (action.call && !this.offered.some(isOffered)) {
+      throw new NotFound(`function \`${action.call.name}\` was not offered to seat ${action.seat}`);
+    }
+    let stepped;
+    try {
+      stepped = this.environment.step(action);
+    } catch (error) {
+      if (!(error instanceof Mistake)) throw error;
+      return { observations: new Map([[this.seat, error.message]]), seat: this.seat };
+    }
+    this.over = Boolean(stepped.terminated || stepped.truncated);
+    this.seat = stepped.seat ?? 0;
+    return stepped;
+  }
+
+  /** The whole state. */
+  snapshot() {
+    return joined([this.over, this.seat, this.offered], this.environment.snapshot());
+  }
+
+  /** An episode in the state that `snapshot` saw. Throws `BadSnapshot` for other bytes. */
+  static restore(kind, snapshot) {
+    const [head, own] = parted(snapshot);
+    const [over, seat, offered] = head;
+    if (typeof over !== "boolean" || !Number.isInteger(seat) || !Array.isArray(offered)) throw damaged("its head");
+    return new Episode(restored(kind, own), seat, offered, over);
+  }
+}
+
+/** A tool's session as the host meets it. */
+export class Session {
+  constructor(tool, names) {
+    Object.assign(this, { tool, names });
+  }
+
+  /** The functions under these options. */
+  static functions(kind, given = []) {
+    return kind.functions(readOptions(kind.options, given));
+  }
+
+  /** Opens a session. */
+  static open(kind, setup, given = [], seed = 0n) {
+    const options = readOptions(kind.options, given);
+    const session = new Session(new kind(), kind.functions(options).map((each) => each.name));
+    session.tool.open(setup, options, seed);
+    return session;
+  }
+
+  /** Calls a function: content, and whether it failed. */
+  call(call) {
+    if (!this.names.includes(call.name)) {
+      return failed(`there is no function \`${call.name}\`; there are: ${this.names.join(", ")}`);
+    }
+    try {
+      const answer = this.tool.call(call);
+      return Object.hasOwn(Object(answer), "failed") ? answer : { content: answer, failed: false };
+    } catch (error) {
+      if (error instanceof Mistake) return failed(error.message);
+      throw error;
+    }
+  }
+
+  /** The whole state. */
+  snapshot() {
+    return joined(this.names, this.tool.snapshot());
+  }
+
+  /** A session in the state that `snapshot` saw. Throws `BadSnapshot` for other bytes. */
+  static restore(kind, snapshot) {
+    const [names, own] = parted(snapshot);
+    if (!Array.isArray(names)) throw damaged("its head");
+    return new Session(restored(kind, own), names);
+  }
+}
+
+/** A failed answer. */
+export function failed(content) {
+  return { content, failed: true };
+}
+
+/** Scores a group: one Map a trajectory, with a score for each seat that acted. Throws for what the host would refuse. */
+export function score(kind, group, given = [], trainingStep = 0) {
+  const scores = new kind().scoreGroup(group, readOptions(kind.options, given), trainingStep);
+  if (scores.length !== group.length) throw new Error(`${scores.length} trajectories were scored, not ${group.length}`);
+  return scores.map((seats, place) => {
+    const acted = group[place].seats();
+    const scored = [...seats.keys()].sort((a, b) => a - b);
+    if (String(scored) !== String(acted)) throw new Error(`seats ${scored} were scored, not ${acted}, those that acted`);
+    return new Map(acted.map((seat) => [seat, checked(kind, seats.get(seat))]));
+  });
+}
+
+function checked(kind, given) {
+  const { total, components = {}, turns = [], evidence = [] } = typeof given === "number" ? { total: given } : given;
+  const [names, wanted] = [Object.keys(components), Object.keys(kind.components)];
+  if (String(names) !== String(wanted)) throw new Error(`the components are ${names}, not ${wanted} as declared`);
+  const [low, high] = kind.range;
+  for (const number of [total, ...turns]) {
+    if (!(low <= number && number <= high)) {
+      throw new Error(`a reward of ${number} is outside ${low} to ${high}, the range of ${kind.name}`);
+    }
+  }
+  for (const [name, value] of Object.entries(components)) {
+    if (!Number.isFinite(value)) throw new Error(`component \`${name}\` is ${value}; components are finite`);
+  }
+  return { total, components, turns, evidence };
+}
+
+function joined(head, own) {
+  const text = new TextEncoder().encode(JSON.stringify(head));
+  const bytes = new Uint8Array(4 + text.length + own.length);
+  new DataView(bytes.buffer).setUint32(0, text.length, true);
+  bytes.set(text, 4);
+  bytes.set(own, 4 + text.length);
+  return bytes;
+}
+
+function parted(snapshot) {
+  try {
+    const length = new DataView(snapshot.buffer, snapshot.byteOffset, snapshot.length).getUint32(0, true);
+    if (4 + length > snapshot.length) throw new Error("it is cut short");
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(snapshot.subarray(4, 4 + length));
+    const head = JSON.parse(text);
+    if (!Array.isArray(head)) throw new Error("its head is damaged");
+    return [head, snapshot.slice(4 + length)];
+  } catch (error) {
+    throw damaged(error.message);
+  }
+}
+
+function restored(kind, own) {
+  const instance = new kind();
+  try {
+    instance.restore(own);
+  } catch (error) {
+    throw error instanceof PluginError ? error : damaged(error.message);
+  }
+  return instance;
+}
+
+function damaged(why) {
+  return new BadSnapshot(`the bytes are no snapshot of this plugin: ${why}`);
+}

@@ -1,0 +1,32 @@
+"""Tools for rewards that check an answer by calling one. Sessions are the reward's own. Needs `tools`."""
+
+from __future__ import annotations
+
+import json
+
+from .content import Call, Function
+from .host import capability, missing
+from .tool import Answer
+
+_host = capability("tools")
+
+
+def functions() -> list[Function]:
+    """What can be called; nothing in native tests."""
+    if _host is None:
+        return []
+    return [Function(each.name, each.description, json.loads(each.parameters), each.cost) for each in _host.functions()]
+
+
+def call(call: Call) -> Answer:
+    """Calls a function.
+
+    Raises `NotFound` for an unknown function, `Denied` without a grant.
+    """
+    if _host is None:
+        missing("tools")
+    from ._component.convert import from_parts, raised, to_call
+
+    with raised():
+        answer = _host.call(to_call(call))
+    return Answer(from_parts(answer.content), answer.failed)

@@ -1,0 +1,126 @@
+"""Options, functions, arguments, contents and random numbers: as the Rust SDK has them."""
+
+import json
+import math
+import unittest
+
+from gymkhana import Call, Function, Image, Invalid, Json, Mistake, Option, Options, Parameter, Rng, Text, hash64, text_of
+from gymkhana.content import parts_of, shown
+
+DECLARED = [
+    Option("difficulty", "How hard", 2, within=(1, 4)),
+    Option("cost", "In points", 0.0, within=(0, math.inf)),
+    Option("mode", "What is compared", "auto", one_of=("auto", "text")),
+    Option("slippery", "Ice", False),
+]
+
+
+class OptionsTest(unittest.TestCase):
+    def test_defaults_hold_until_set(self):
+        options = Options(DECLARED, [("difficulty", 4), ("cost", 1)])
+        self.assertEqual(dict(options), {"difficulty": 4, "cost": 1.0, "mode": "auto", "slippery": False})
+        with self.assertRaisesRegex(KeyError, "never declared"):
+            options["ice"]
+
+    def test_mistakes_name_the_option_and_the_fix(self):
+        # The words of the Rust SDK's own test.
+        for name, value, words in [
+            ("dificulty", 1, "unknown option `dificulty`; the nearest known one is `difficulty`"),
+            ("difficulty", 5, "option `difficulty` must be 1 to 4, not 5"),
+            ("difficulty", "hard", "option `difficulty` must be a whole number, not hard"),
+            ("difficulty", 2.0, "option `difficulty` must be a whole number, not 2"),
+            ("difficulty", True, "option `difficulty` must be a whole number, not true"),
+            ("cost", -1.0, "option `cost` must be at least 0, not -1"),
+            ("cost", math.nan, "option `cost` must be at least 0, not NaN"),
+            ("mode", "numbr", "option `mode` must be one of auto, text, not numbr"),
+        ]:
+            with self.assertRaises(Invalid) as raised:
+                Options(DECLARED, [(name, value)])
+            self.assertEqual(str(raised.exception), words)
+        with self.assertRaisesRegex(Invalid, "twice"):
+            Options(DECLARED, [("slippery", True), ("slippery", True)])
+
+    def test_the_host_reads_the_range_in_the_description(self):
+        told = [option.told() for option in DECLARED]
+        self.assertEqual(
+            told, ["How hard (1 to 4)", "In points (at least 0)", "What is compared (one of auto, text)", "Ice"]
+        )
+
+
+class FunctionTest(unittest.TestCase):
+    def test_parameters_are_json_schema(self):
+        function = Function("f", "d", {"a": Parameter(str, "first"), "b": Parameter(int, "second", optional=True)})
+        self.assertEqual(
+            function.schema(),
+            '{"type":"object","properties":{"a":{"type":"string","description":"first"},'
+            '"b":{"type":"integer","description":"second"}},"required":["a"]}',
+        )
+        schema = {"type": "object", "properties": {}}
+        self.assertEqual(json.loads(Function("f", "d", schema).schema()), schema)
+
+    def test_arguments_are_read_or_explained(self):
+        call = Call("f", '{"a": "x", "b": 2}')
+        self.assertEqual((call.text("a"), call.integer("b"), call.number("b")), ("x", 2, 2.0))
+        for look, words in [
+            (lambda: call.text("b"), "argument `b` must be a string, not 2"),
+            (lambda: call.text("c"), "argument `c` is missing; given: a, b"),
+            (lambda: Call("f", "{").text("a"), "not JSON"),
+            (lambda: Call("f", "[]").text("a"), "an object"),
+            (lambda: Call("f", "[" * 100_000).text("a"), "not JSON"),
+        ]:
+            with self.assertRaises(Mistake) as raised:
+                look()
+            self.assertIn(words, str(raised.exception))
+
+
+class ContentTest(unittest.TestCase):
+    def test_words_and_parts_are_content(self):
+        image = Image("image/png", b"\x89")
+        self.assertEqual(parts_of("a"), [Text("a")])
+        self.assertEqual(parts_of(["a", image]), [Text("a"), image])
+        self.assertEqual(text_of(["a", image, Text("b")]), "ab")
+
+    def test_values_are_shown_as_people_write_them(self):
+        self.assertEqual([shown(value) for value in (True, 2, 2.5, 3.0, "x", b"12", Json("[]"))],
+                         ["true", "2", "2.5", "3", "x", "2 bytes", "[]"])
+
+
+class RngTest(unittest.TestCase):
+    def test_stream_is_that_of_splitmix64(self):
+        # Vigna's splitmix64.c with the seed 1234567.
+        rng = Rng(1234567)
+        self.assertEqual(
+            [rng.bits() for _ in range(5)],
+            [
+                6457827717110365317,
+                3203168211198807973,
+                9817491932198370423,
+                4593380528125082431,
+                16408922859458223821,
+            ],
+        )
+
+    def test_hash_is_that_of_the_other_sdks(self):
+        # FNV-1a of "foobar" is 0x85944171f73967e8; what the Rust SDK makes of it is its finalised form.
+        state = (0x85944171F73967E8 - 0x9E3779B97F4A7C15) % 2**64
+        self.assertEqual(hash64(b"foobar"), Rng(state).bits())
+
+    def test_state_goes_on_where_it_was(self):
+        rng = Rng(5)
+        rng.random()
+        self.assertEqual(Rng(rng.state).bits(), rng.bits())
+
+    def test_numbers_stay_in_their_bounds_and_reach_the_ends(self):
+        rng = Rng(2)
+        drawn = [rng.between(-1, 2) for _ in range(200)]
+        self.assertEqual((min(drawn), max(drawn)), (-1, 2))
+        self.assertTrue(all(0 <= rng.unit() < 1 for _ in range(1000)))
+        items = list(range(100))
+        rng.shuffle(items)
+        self.assertEqual(sorted(items), list(range(100)))
+        self.assertNotEqual(items, list(range(100)))
+        self.assertIn(rng.choice("abc"), "abc")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,180 @@
+//! An environment that breaks one promise at a time, as its option `crook` says: one for each check that it must fail.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gymkhana_sdk::environment::{
+    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+};
+use gymkhana_sdk::snapshot::{Reader, Writer};
+use gymkhana_sdk::{
+    Content, Error, Function, NamedValue, OptionInfo, Options, Parameters, Task, hash, named, plugin, text,
+};
+
+/// What it may do wrong, beside nothing.
+const CROOKS: [&str; 19] = [
+    "none",
+    "missing-task",
+    "extra-task",
+    "same-splits",
+    "bad-schema",
+    "idle-schema",
+    "counts-starts",
+    "talks-across",
+    "forgets",
+    "trusting",
+    "one-key",
+    "counting-key",
+    "restless",
+    "lost-oracle",
+    "hopeless-oracle",
+    "fragile",
+    "late-trap",
+    "greedy",
+    "late-work",
+];
+
+/// Turns until the cut.
+const TURNS: u64 = 30;
+/// The turn at which what only long episodes meet goes wrong.
+const LATE: u64 = 20;
+/// Six tasks each.
+const SPLITS: [&str; 2] = ["train", "test"];
+
+static STARTS: AtomicU64 = AtomicU64::new(0);
+static STEPS: AtomicU64 = AtomicU64::new(0);
+
+/// Hides a word of the task's and shows a counter; over when the word is said.
+pub struct Crooked {
+    crook: String,
+    word: u64,
+    turns: u64,
+    looks: Cell<u64>,
+}
+
+impl Crooked {
+    fn is(&self, crook: &str) -> bool {
+        self.crook == crook
+    }
+
+    fn look(&self) {
+        self.looks.set(self.looks.get() + 1);
+    }
+}
+
+impl Environment for Crooked {
+    fn info() -> Info {
+        Info::new("Breaks one promise at a time", ["agent"])
+            .option(OptionInfo::new("crook", "The broken promise", "none").one_of(&CROOKS))
+            .option(OptionInfo::new("spare-option-x", "Nothing", 0))
+            .rewards(0.0, 1.0)
+    }
+
+    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+        Ok(SPLITS.map(|split| Split::of(split, 6)).into())
+    }
+
+    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+        let crook = options.text("crook").to_owned();
+        if !SPLITS.contains(&task.split.as_str()) {
+            return Err(Error::no_split(task, &SPLITS));
+        }
+        let tasks = match crook.as_str() {
+            "missing-task" => 5,
+            "extra-task" => 7,
+            _ => 6,
+        };
+        if task.index >= tasks {
+            return Err(Error::not_found("there are six tasks"));
+        }
+        let split = if crook == "same-splits" { "train" } else { &task.split };
+        let word = hash(format!("{split}/{}", task.index).as_bytes()) % 1000;
+        let starts = STARTS.fetch_add(1, Ordering::Relaxed);
+        let shown = if crook == "counts-starts" { starts } else { word % 10 };
+        let mut function = Function::new("guess", "Guesses the word.", Parameters::new().text("word", "three digits"));
+        match crook.as_str() {
+            "bad-schema" => function.parameters = r#"{"type": "objekt"}"#.to_owned(),
+            "idle-schema" => function.parameters = r#"{"type": "object", "required": ["word"]}"#.to_owned(),
+            _ => {}
+        }
+        let started =
+            Started::observe(format!("The word ends in {shown}; its task is {word}.")).offer(0, vec![function]);
+        Ok((Self { crook, word, turns: 0, looks: Cell::new(0) }, started))
+    }
+
+    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+        self.turns += 1;
+        let steps = STEPS.fetch_add(1, Ordering::Relaxed);
+        let said = match action.call() {
+            Some(call) => call.text("word").unwrap_or_default(),
+            None => action.text(),
+        };
+        assert!(!(self.is("fragile") && said.is_empty()), "nothing was said");
+        assert!(!(self.is("late-trap") && self.turns > LATE), "nobody comes this far");
+        if self.is("late-work") && self.turns > LATE {
+            (0..4_500_000_u64).for_each(|number| {
+                black_box(number);
+            });
+        }
+        let shown = match self.crook.as_str() {
+            "talks-across" => steps,
+            "restless" => self.looks.get(),
+            _ => self.turns,
+        };
+        if said == self.word.to_string() && !self.is("late-trap") && !self.is("late-work") {
+            return Ok(Stepped::observe("Yes.").reward(1.0).extra("success", !self.is("hopeless-oracle")).end());
+        }
+        let stepped = Stepped::observe(format!("No, {shown}.")).extra("success", false);
+        let stepped = if self.is("greedy") { stepped.reward(1.0) } else { stepped };
+        Ok(if self.turns < TURNS { stepped } else { stepped.cut_off() })
+    }
+}
+
+impl Snapshot for Crooked {
+    fn snapshot(&self) -> Vec<u8> {
+        self.look();
+        let turns = if self.is("forgets") { 0 } else { self.turns };
+        Writer::new().text(&self.crook).integer(self.word).integer(turns).finish()
+    }
+
+    fn restore(snapshot: &[u8]) -> Result<Self, Error> {
+        let mut reader = Reader::new(snapshot);
+        let (crook, word, turns) = (reader.text()?.to_owned(), reader.integer()?, reader.integer()?);
+        reader.end()?;
+        assert!(crook != "trusting" || word < 1000, "the host gives back what it was given");
+        Ok(Self { crook, word, turns, looks: Cell::new(0) })
+    }
+}
+
+impl StateKey for Crooked {
+    fn state_key(&self) -> Vec<u8> {
+        self.look();
+        match self.crook.as_str() {
+            "one-key" => vec![],
+            "counting-key" => Writer::new().integer(self.looks.get()).finish(),
+            _ => Writer::new().integer(self.word).integer(self.turns).finish(),
+        }
+    }
+}
+
+impl Privileged for Crooked {
+    fn privileged(&self) -> Vec<NamedValue> {
+        vec![named("answer", self.word.to_string())]
+    }
+}
+
+impl Guidance for Crooked {
+    fn guidance(&self) -> Content {
+        text("Say the word.")
+    }
+}
+
+impl Oracle for Crooked {
+    fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
+        let word = if self.is("lost-oracle") { "the word".to_owned() } else { self.word.to_string() };
+        Ok(Advice::Message(word))
+    }
+}
+
+plugin! { environment: Crooked { snapshot, state_key, privileged, oracle, guidance } }

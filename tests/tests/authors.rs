@@ -1,0 +1,189 @@
+//! Plugins in Python and JavaScript, as their templates make them: each kind is played and scored like one in Rust.
+
+use std::sync::OnceLock;
+
+use gymkhana_episode::{Call, Ending, NamedValue, Part, Seed, TaskRef, Turn, Value, text_of};
+use gymkhana_sandbox::{
+    Advice, Deed, EnvironmentEpisode, Grants, Optional, Plugin, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
+};
+use gymkhana_tests::component;
+use serde_json::json;
+
+/// Whose templates become `guest-python-tool` and so on.
+const LANGUAGES: [&str; 2] = ["python", "js"];
+
+fn load(language: &str, kind: &str) -> Plugin {
+    static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+    let config = SandboxConfig { max_instances: Some(64), ..SandboxConfig::default() };
+    let sandbox = SANDBOX.get_or_init(|| Sandbox::new(&config).expect("a sandbox"));
+    let name = format!("guest-{language}-{kind}");
+    Plugin::load(sandbox, &component(&name), &Grants::default()).expect("a sound plugin")
+}
+
+fn task(index: u64) -> TaskRef {
+    TaskRef { split: "train".to_owned(), index }
+}
+
+fn words(text: &str) -> Vec<Part> {
+    vec![Part::Text(text.to_owned())]
+}
+
+fn option(name: &str, value: Value) -> NamedValue {
+    NamedValue { name: name.to_owned(), value }
+}
+
+async fn start(plugin: &Plugin, seed: u64) -> EnvironmentEpisode {
+    EnvironmentEpisode::start(plugin, &task(0), &[], Seed(seed)).await.expect("an episode").0
+}
+
+/// Plays the expert's move; what it led to.
+async fn expert(episode: &mut EnvironmentEpisode) -> (String, f64, bool) {
+    let Advice::Message(advice) = episode.advise(&[], &[]).await.expect("an expert") else { panic!("a message") };
+    let stepped = episode.step(0, Deed::Message(&words(&advice))).await.expect("a step");
+    (text_of(&stepped.observations[0].1), stepped.rewards[0].1, stepped.terminated)
+}
+
+#[tokio::test]
+async fn an_environment_is_played_forked_and_looked_at() {
+    for language in LANGUAGES {
+        let plugin = load(language, "environment");
+        let all = [
+            Optional::Snapshot,
+            Optional::StateKey,
+            Optional::Privileged,
+            Optional::Oracle,
+            Optional::Guidance,
+            Optional::Render,
+        ];
+        assert!(all.into_iter().all(|optional| plugin.offers(optional)), "{language}");
+        let (mut episode, started) =
+            EnvironmentEpisode::start(&plugin, &task(0), &[option("guesses", Value::Integer(9))], Seed(1))
+                .await
+                .expect("a good option");
+        let shown = "I think of a number from 1 to 100. You have 9 guesses.";
+        assert_eq!(text_of(&started.opening.observations[0].1), shown);
+        // What is no number costs nothing.
+        let stepped = episode.step(0, Deed::Message(&words("seven"))).await.expect("a step");
+        assert_eq!(text_of(&stepped.observations[0].1), "Answer with a whole number and nothing else.");
+        expert(&mut episode).await;
+        let saved = episode.snapshot().await.expect("a snapshot");
+        let mut twin = EnvironmentEpisode::restore(&plugin, &saved, Seed(1)).await.expect("its own snapshot");
+        assert_eq!(twin.state_key().await, episode.state_key().await);
+        loop {
+            let (one, other) = (expert(&mut episode).await, expert(&mut twin).await);
+            assert_eq!(one, other, "{language}");
+            if one.2 {
+                assert_eq!((one.0.as_str(), one.1), ("Right!", 1.0));
+                break;
+            }
+        }
+        assert!(episode.step(0, Deed::Message(&words("1"))).await.is_err(), "the end is the end");
+        let options = [option("higest", Value::Integer(9))];
+        let refused = EnvironmentEpisode::start(&plugin, &task(0), &options, Seed(1)).await;
+        let message = refused.err().expect("there is no such option").message;
+        assert!(message.contains("the nearest known one is `highest`"), "{language}: {message}");
+    }
+}
+
+/// The two languages draw the same numbers from the same seeds, so that the same tasks hide the same secrets.
+#[tokio::test]
+async fn equal_tasks_are_equal_in_every_language_and_instance() {
+    let mut secrets = Vec::new();
+    for language in LANGUAGES {
+        for seed in [1, 2] {
+            let mut episode = start(&load(language, "environment"), seed).await;
+            let privileged = episode.privileged().await.expect("a privileged view");
+            secrets.push(privileged[0].value.clone());
+        }
+    }
+    // hash64("train/0") through SplitMix64 and Lemire's multiplication, below 100, as the Rust SDK computes it.
+    let secret = gymkhana_sdk::Rng::new(gymkhana_sdk::hash(b"train/0")).between(1, 100);
+    assert_eq!(secrets, vec![Value::Text(secret.to_string()); 4]);
+}
+
+#[tokio::test]
+async fn a_tool_remembers_is_saved_and_seen() {
+    for language in LANGUAGES {
+        let plugin = load(language, "tool");
+        let functions = plugin.functions(&[]).await.expect("functions");
+        let names: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
+        assert_eq!(names, ["write", "read"], "{language}");
+        let call = |name: &str, arguments: serde_json::Value| Call {
+            id: "1".to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.to_string(),
+        };
+        let setup = br#"{"a": "\u00e9"}"#;
+        let mut session = ToolSession::open(&plugin, Some(setup), &[], Seed(1)).await.expect("a session");
+        let told = session.call(&call("read", json!({"name": "a"}))).await.expect("an answer");
+        assert_eq!((told.failed, text_of(&told.content).as_str()), (false, "é"), "{language}");
+        // A long text passes unharmed.
+        let long = "0123456789".repeat(10_000);
+        session.call(&call("write", json!({"name": "b", "text": long}))).await.expect("an answer");
+        let saved = session.snapshot().await.expect("a snapshot");
+        let mut twin = ToolSession::restore(&plugin, &saved, Seed(1)).await.expect("its own snapshot");
+        let told = twin.call(&call("read", json!({"name": "b"}))).await.expect("an answer");
+        assert_eq!(text_of(&told.content), long, "{language}");
+        let told = twin.call(&call("read", json!({"nam": "b"}))).await.expect("an answer");
+        assert!(told.failed && text_of(&told.content) == "argument `name` is missing; given: nam", "{language}");
+        assert_eq!(twin.final_view().await, Ok(vec![option("notes", Value::Integer(2))]), "{language}");
+        let refused = ToolSession::open(&plugin, Some(b"[1]"), &[], Seed(1)).await.err().expect("no such setup");
+        assert!(refused.message.contains("JSON object of notes"), "{language}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reward_scores_a_group_with_its_evidence() {
+    for language in LANGUAGES {
+        let plugin = load(language, "reward");
+        assert!(plugin.manifest().reward_range.is_some_and(|range| (range.low, range.high) == (0.0, 1.0)));
+        let privileged = [option("answer", Value::Text("42".to_owned()))];
+        let said = |text: &str| vec![Turn::Message { seat: 0, content: words(text) }];
+        let turns = [said("é42"), said("41"), vec![]];
+        let task = task(0);
+        let group: Vec<Trajectory<'_>> = turns
+            .iter()
+            .map(|turns| Trajectory {
+                task: &task,
+                turns,
+                ending: Ending::Terminated,
+                environment_rewards: &[],
+                extras: &[],
+                privileged: &privileged,
+                views: &[],
+            })
+            .collect();
+        let scores = score(&plugin, &group, &[], 0, Seed(1)).await.expect("scores");
+        let totals: Vec<Vec<f64>> = scores.iter().map(|seats| seats.iter().map(|seat| seat.total).collect()).collect();
+        assert_eq!(totals, [vec![1.0], vec![0.0], vec![]], "{language}");
+        // Two bytes of UTF-8 stand before the answer.
+        let evidence = &scores[0][0].evidence[0];
+        assert_eq!((evidence.turn, evidence.start, evidence.end), (0, 2, 4), "{language}");
+        let bare = Trajectory { privileged: &[], ..group[0] };
+        let refused = score(&plugin, &[bare], &[], 0, Seed(1)).await.expect_err("there is no answer");
+        assert!(refused.message.contains("privileged text `answer`"), "{language}: {refused:?}");
+    }
+}
+
+/// A component is made by running it: what the engine draws then must not be what every instance draws.
+#[tokio::test]
+async fn a_javascript_engine_draws_and_measures_by_the_host() {
+    let plugin = load("js", "engine");
+    let ask = async |name: &str, seed: u64| {
+        let mut session = ToolSession::open(&plugin, None, &[], Seed(seed)).await.expect("a session");
+        let call = Call { id: "1".to_owned(), name: name.to_owned(), arguments: "{}".to_owned() };
+        let answer = session.call(&call).await.expect("an answer");
+        serde_json::from_str::<serde_json::Value>(&text_of(&answer.content)).expect("JSON")
+    };
+    let first = ask("draw", 1).await;
+    assert_eq!(first, ask("draw", 1).await, "equal seeds draw equal numbers");
+    let other = ask("draw", 2).await;
+    assert!((0..3).all(|place| first[place] != other[place]), "{first} {other}");
+    assert_ne!(first[0], first[1]);
+    assert_eq!(first[3], other[3], "what was drawn while the component was made stays");
+    let clocks = ask("time", 1).await;
+    assert_eq!(clocks, ask("time", 1).await);
+    // The virtual clock: 2000-01-01, and every reading moves it on.
+    assert_eq!(clocks[0][0].as_f64().map(|milliseconds| milliseconds.floor()), Some(946_684_800_000.0), "{clocks}");
+    assert!((1..3).all(|clock| clocks[0][clock].as_f64() < clocks[1][clock].as_f64()), "{clocks}");
+}

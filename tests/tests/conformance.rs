@@ -1,0 +1,276 @@
+//! The conformance suite: every first-party plugin passes, and for each check there is a guest that fails it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Mutex;
+
+use gymkhana_conformance::{Settings, all_checks, check_plugin, limits};
+use gymkhana_episode::{NamedValue, Value};
+use gymkhana_registry::{Outcome, Report};
+use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
+use gymkhana_tests::{component, root};
+
+/// A bench that is narrow enough for a misdeed to be small.
+fn narrow() -> Settings {
+    Settings { steps: 300, most_fuel: 20_000_000, most_memory: 16 << 20, ..Settings::default() }
+}
+
+fn sandbox(settings: &Settings) -> Sandbox {
+    // Guests that count their fuel are compiled once for all runs of these tests.
+    let cache = Some(std::path::PathBuf::from(concat!(env!("CARGO_TARGET_TMPDIR"), "/conformance")));
+    let config = SandboxConfig { cache, max_instances: Some(32), limits: limits(settings), ..SandboxConfig::default() };
+    Sandbox::new(&config).expect("a sandbox")
+}
+
+fn text(name: &str, value: &str) -> Vec<NamedValue> {
+    vec![NamedValue { name: name.to_owned(), value: Value::Text(value.to_owned()) }]
+}
+
+async fn check(sandbox: &Sandbox, name: &str, bytes: &[u8], settings: Settings) -> Report {
+    check_plugin(sandbox, name, bytes, settings, |_| ()).await.expect("a plugin that can be checked")
+}
+
+fn read(name: &str) -> Vec<u8> {
+    fs::read(component(name)).expect("a component")
+}
+
+/// The names of the checks that failed.
+fn failed(report: &Report) -> BTreeSet<&str> {
+    report.failures().map(|(name, _)| name).collect()
+}
+
+/// The component with one of its texts replaced, wherever it stands, by one of the same length.
+fn forged(name: &str, text: &str, other: &str) -> Vec<u8> {
+    assert_eq!(text.len(), other.len(), "offsets must stay");
+    let mut bytes = read(name);
+    let places: Vec<usize> = bytes
+        .windows(text.len())
+        .enumerate()
+        .filter(|(_, found)| *found == text.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
+    assert!(!places.is_empty(), "{name} has no text `{text}`");
+    places.into_iter().for_each(|at| bytes[at..at + text.len()].copy_from_slice(other.as_bytes()));
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_party_plugins_pass() {
+    let settings = Settings { steps: 300, ..Settings::default() };
+    let sandbox = sandbox(&settings);
+    let folder = component("calculator").parent().expect("components lie in a folder").to_owned();
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .expect("a folder of components")
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".wasm")?.to_owned()))
+        .filter(|name| !name.starts_with("guest-"))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 8, "{names:?}");
+    for name in names {
+        let report = check(&sandbox, &name, &read(&name), settings.clone()).await;
+        assert_eq!(report.failures().collect::<Vec<_>>(), [], "{name}");
+        assert_eq!(report.checks.len(), all_checks().len(), "{name}");
+    }
+}
+
+/// The guests that break one promise at a time: option, misdeed, and the check that must notice.
+const CROOKS: [(&str, &str, &str, &str); 41] = [
+    ("guest-crooked-environment", "crook", "missing-task", "splits-and-tasks"),
+    ("guest-crooked-environment", "crook", "extra-task", "splits-and-tasks"),
+    ("guest-crooked-environment", "crook", "same-splits", "splits-and-tasks"),
+    ("guest-crooked-environment", "crook", "bad-schema", "parameters"),
+    ("guest-crooked-environment", "crook", "idle-schema", "parameters"),
+    ("guest-crooked-environment", "crook", "counts-starts", "same-seed-same-bytes"),
+    ("guest-crooked-environment", "crook", "talks-across", "apart"),
+    ("guest-crooked-environment", "crook", "forgets", "snapshots"),
+    ("guest-crooked-environment", "crook", "trusting", "bad-snapshots"),
+    ("guest-crooked-environment", "crook", "one-key", "state-keys"),
+    ("guest-crooked-environment", "crook", "counting-key", "state-keys"),
+    ("guest-crooked-environment", "crook", "restless", "looking"),
+    ("guest-crooked-environment", "crook", "lost-oracle", "oracle"),
+    ("guest-crooked-environment", "crook", "hopeless-oracle", "oracle"),
+    ("guest-crooked-environment", "crook", "fragile", "invalid-actions"),
+    ("guest-crooked-environment", "crook", "late-trap", "fuzz"),
+    ("guest-crooked-environment", "crook", "greedy", "fuzz"),
+    ("guest-crooked-environment", "crook", "late-work", "cost"),
+    ("guest-crooked-tool", "crook", "no-function", "parameters"),
+    ("guest-crooked-tool", "crook", "no-description", "parameters"),
+    ("guest-crooked-tool", "crook", "mute", "parameters"),
+    ("guest-crooked-tool", "crook", "polite", "invalid-actions"),
+    ("guest-crooked-tool", "crook", "fragile", "invalid-actions"),
+    ("guest-crooked-tool", "crook", "refuses", "invalid-actions"),
+    ("guest-crooked-tool", "crook", "shared-sum", "apart"),
+    ("guest-crooked-tool", "crook", "forgets", "snapshots"),
+    ("guest-crooked-tool", "crook", "hoards", "cost"),
+    ("guest-hostile-environment", "behaviour", "false-restore", "snapshots"),
+    ("guest-hostile-environment", "behaviour", "trap-step", "invalid-actions"),
+    ("guest-hostile-environment", "behaviour", "trap-close", "fuzz"),
+    ("guest-hostile-environment", "behaviour", "trap-advise", "oracle"),
+    ("guest-hostile-reward", "behaviour", "nan", "scores"),
+    ("guest-hostile-reward", "behaviour", "infinite", "scores"),
+    ("guest-hostile-reward", "behaviour", "out-of-range", "scores"),
+    ("guest-hostile-reward", "behaviour", "nan-turn", "scores"),
+    ("guest-hostile-reward", "behaviour", "too-few", "scores"),
+    ("guest-hostile-reward", "behaviour", "too-many", "scores"),
+    ("guest-hostile-reward", "behaviour", "wrong-components", "scores"),
+    ("guest-hostile-reward", "behaviour", "trap", "scores"),
+    ("guest-hostile-reward", "behaviour", "error", "scores"),
+    ("guest-hostile-reward", "behaviour", "remembers", "same-episodes-same-scores"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_broken_promise_is_noticed_and_each_kept_one_passes() {
+    let noticed: Mutex<BTreeSet<String>> = Mutex::default();
+    let note = |report: &Report| {
+        noticed.lock().expect("no test panics here").extend(failed(report).into_iter().map(str::to_owned));
+    };
+    let settings = narrow();
+    let sandbox = sandbox(&settings);
+    for name in ["guest-crooked-environment", "guest-crooked-tool", "guest-hostile-reward"] {
+        let report = check(&sandbox, name, &read(name), settings.clone()).await;
+        assert_eq!(report.failures().collect::<Vec<_>>(), [], "{name} is honest by itself");
+    }
+    for (name, option, misdeed, expected) in CROOKS {
+        let settings = Settings { options: text(option, misdeed), ..settings.clone() };
+        let report = check(&sandbox, name, &read(name), settings).await;
+        let failures: Vec<_> = report.failures().collect();
+        assert!(failed(&report).contains(expected), "{name} with {misdeed}: {failures:?}");
+        note(&report);
+    }
+    for (expected, bytes) in forgeries() {
+        let report = check(&sandbox, expected, &bytes, settings.clone()).await;
+        let failures: Vec<_> = report.failures().collect();
+        assert!(failed(&report).contains(expected), "{expected}: {failures:?}");
+        note(&report);
+    }
+    let noticed = noticed.into_inner().expect("no test panics here");
+    let unproven: Vec<&str> =
+        all_checks().iter().map(|check| check.name).filter(|name| !noticed.contains(*name)).collect();
+    assert_eq!(unproven, Vec::<&str>::new(), "no guest fails these checks");
+}
+
+/// What no option can break, since it stands in the component itself.
+fn forgeries() -> [(&'static str, Vec<u8>); 5] {
+    let (environment, tool, asking) = ("guest-crooked-environment", "guest-crooked-tool", "guest-asking-tool");
+    let idle = (r#"promise at a time","capabilities":[]"#, r#"promise at ","capabilities":["http"]"#);
+    let hidden = (
+        r#"run may grant","capabilities":["assets","model","http"]"#,
+        r#"run may grant, too..","capabilities":["assets","model"]"#,
+    );
+    [
+        ("describes-itself", forged(environment, "Nothing", "       ")),
+        // It knows an option that nobody has.
+        ("options", forged(environment, "spare-option-x", "no-such-option")),
+        ("capabilities", forged(tool, idle.0, idle.1)),
+        ("capabilities", forged(asking, hidden.0, hidden.1)),
+        ("loads", forged(asking, hidden.0, hidden.1)),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_a_plugin_does_ends_in_a_report() {
+    let settings = Settings { steps: 20, ..narrow() };
+    let sandbox = sandbox(&settings);
+    for name in
+        ["guest-hostile-tool", "guest-hostile-environment", "guest-start-loop", "guest-editing-tool", "guest-experts"]
+    {
+        let report = check(&sandbox, name, &read(name), settings.clone()).await;
+        assert_eq!(report.checks.len(), all_checks().len(), "{name}");
+    }
+    let misdeeds = [
+        "trap-start",
+        "loop-start",
+        "no-observation",
+        "malformed-functions",
+        "nan-reward",
+        "huge-observation",
+        "bad-seat",
+        "nan-extra",
+        "memory-step",
+        "loop-privileged",
+        "trap-snapshot",
+    ];
+    for misdeed in misdeeds {
+        let name = "guest-hostile-environment";
+        let settings = Settings { options: text("behaviour", misdeed), ..settings.clone() };
+        let report = check(&sandbox, name, &read(name), settings).await;
+        assert!(!failed(&report).is_empty(), "{misdeed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_checked_is_skipped_until_it_is_given() {
+    let settings = narrow();
+    let sandbox = sandbox(&settings);
+    let skipped = |report: &Report, name: &str| {
+        let found = report.checks.iter().find(|check| check.name == name).expect("every report has every check");
+        matches!(found.outcome, Outcome::Skipped(_))
+    };
+    let wants = Settings { options: text("crook", "wants-setup"), ..settings.clone() };
+    let tool = "guest-crooked-tool";
+    let without = check(&sandbox, tool, &read(tool), wants.clone()).await;
+    assert_eq!(failed(&without), BTreeSet::new());
+    assert!(skipped(&without, "fuzz") && skipped(&without, "invalid-actions"), "{without:?}");
+    let with = check(&sandbox, tool, &read(tool), Settings { setup: Some(b"prepared".to_vec()), ..wants }).await;
+    assert_eq!(failed(&with), BTreeSet::new());
+    assert!(!skipped(&with, "fuzz") && !skipped(&with, "invalid-actions"), "{with:?}");
+
+    let picky = Settings { options: text("behaviour", "picky"), ..settings };
+    let reward = "guest-hostile-reward";
+    let report = check(&sandbox, reward, &read(reward), picky).await;
+    assert_eq!(failed(&report), BTreeSet::new());
+    assert!(skipped(&report, "scores"), "a reward may refuse what nobody played: {report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reward_beside_an_environment_says_whether_its_oracle_succeeds() {
+    let settings = Settings { steps: 10, ..Settings::default() };
+    let sandbox = sandbox(&settings);
+    let load = |name: &str| {
+        (
+            Plugin::load(&sandbox, &component(name), &Grants::default()).expect("a sound plugin"),
+            Vec::<NamedValue>::new(),
+        )
+    };
+    let oracle =
+        |report: &Report| report.checks.iter().find(|check| check.name == "oracle").map(|check| check.outcome.clone());
+    let alone = check(&sandbox, "word-problems", &read("word-problems"), settings.clone()).await;
+    let words = "train: 8 of 8 ended, and nothing says whether well";
+    assert!(matches!(oracle(&alone), Some(Outcome::Passed(seen)) if seen.contains(words)), "{alone:?}");
+    let beside = Settings { beside: vec![load("answer-match"), load("calculator")], ..settings.clone() };
+    let judged = check(&sandbox, "word-problems", &read("word-problems"), beside).await;
+    let words = "train: success at 8 of 8, test: success at 8 of 8";
+    assert!(matches!(oracle(&judged), Some(Outcome::Passed(seen)) if seen == words), "{judged:?}");
+    // The other way round: the environment gives the reward what it needs.
+    let beside = Settings { beside: vec![load("word-problems"), load("calculator")], ..settings };
+    let scored = check(&sandbox, "answer-match", &read("answer-match"), beside).await;
+    assert_eq!(failed(&scored), BTreeSet::new());
+    let scores = scored.checks.iter().find(|check| check.name == "scores").map(|check| format!("{:?}", check.outcome));
+    assert!(scores.as_deref().is_some_and(|seen| seen.contains("112 groups were scored")), "{scores:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_is_the_same_for_the_same_seed_but_for_times() {
+    let settings = Settings { steps: 200, ..narrow() };
+    let run = async |seed: u64| {
+        let sandbox = sandbox(&settings);
+        let mut report =
+            check(&sandbox, "guest", &read("guest-crooked-tool"), Settings { seed, ..settings.clone() }).await;
+        // What a call took by the clock stands in its words.
+        report.checks.retain(|check| check.name != "cost");
+        report
+    };
+    let (first, second, other) = (run(1).await, run(1).await, run(2).await);
+    assert_eq!(first, second);
+    assert_ne!(first.seed, other.seed);
+    let json = serde_json::to_string(&first).expect("JSON");
+    assert_eq!(serde_json::from_str::<Report>(&json).expect("a report"), first);
+}
+
+#[test]
+fn the_documentation_explains_every_check() {
+    let page = fs::read_to_string(root().join("docs/plugins.md")).expect("the page for authors");
+    let sections: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let checks: Vec<&str> = all_checks().iter().map(|check| check.name).collect();
+    assert_eq!(sections, checks);
+}
