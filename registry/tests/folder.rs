@@ -161,6 +161,17 @@ fn a_registry_is_made_where_nothing_is() {
 }
 
 #[test]
+fn a_root_that_has_handed_over_signs_no_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    registry.replace_root(&key(5), by(&root())).expect("handed over");
+    let error = add(&registry, &Made::version("1.0.0")).expect_err("the old root");
+    assert!(error.to_string().contains(&key(5).public().to_string()), "{error}");
+    let made = Made::version("1.0.0");
+    add_file(&registry, &made.signed(), &made.component(), by(&key(5))).expect("the new root");
+}
+
+#[test]
 fn an_unsigned_folder_has_no_keys() {
     let folder = tempfile::tempdir().expect("a folder");
     let unsigned = gymkhana_registry::Authority { root: None, ..by(&root()) };

@@ -27,8 +27,27 @@ impl Drop for Served {
 /// A desk with a registry in `shop`, served, and a publisher of `gymkhana` and `acme` who has a token.
 struct Market {
     desk: Desk,
-    _served: Served,
+    served: Served,
+    root: String,
     token: String,
+}
+
+/// Serves the desk's `shop`, and names it in the desk's file of registries.
+fn serve(desk: &Desk, root: &str) -> Served {
+    let arguments = ["registry", "serve", "shop", "--root", "root.key", "--listen", "127.0.0.1:0"];
+    let mut served = desk.command(&arguments).stderr(Stdio::piped()).spawn().expect("a server");
+    let mut talk = BufReader::new(served.stderr.take().expect("its talk"));
+    let mut line = String::new();
+    talk.read_line(&mut line).expect("a line");
+    let url = line.trim().rsplit(' ').next().expect("a word").to_owned();
+    assert!(url.starts_with("http://127.0.0.1:"), "{line}");
+    // Its log must go somewhere.
+    std::thread::spawn(move || talk.lines().for_each(drop));
+    let config = format!(
+        "[registries.shop]\nurl = '{url}'\nroot = '{root}'\ntoken = 'SHOP_TOKEN'\n\n[namespaces]\ngymkhana = 'shop'\nacme = 'shop'\n"
+    );
+    desk.write("gymkhana-registries.toml", config);
+    Served(served)
 }
 
 impl Market {
@@ -41,20 +60,15 @@ impl Market {
             desk.host(&["registry", "grant", "shop", namespace, &key, "--root", "root.key"]).succeeded();
         }
         let token = desk.host(&["registry", "token", "shop", "gymkhana", "acme"]).succeeded().trim().to_owned();
-        let arguments = ["registry", "serve", "shop", "--root", "root.key", "--listen", "127.0.0.1:0"];
-        let mut served = desk.command(&arguments).stderr(Stdio::piped()).spawn().expect("a server");
-        let mut talk = BufReader::new(served.stderr.take().expect("its talk"));
-        let mut line = String::new();
-        talk.read_line(&mut line).expect("a line");
-        let url = line.trim().rsplit(' ').next().expect("a word").to_owned();
-        assert!(url.starts_with("http://127.0.0.1:"), "{line}");
-        // Its log must go somewhere.
-        std::thread::spawn(move || talk.lines().for_each(drop));
-        let config = format!(
-            "[registries.shop]\nurl = '{url}'\nroot = '{root}'\ntoken = 'SHOP_TOKEN'\n\n[namespaces]\ngymkhana = 'shop'\nacme = 'shop'\n"
-        );
-        desk.write("gymkhana-registries.toml", config);
-        Self { desk, _served: Served(served), token }
+        let served = serve(&desk, &root);
+        Self { desk, served, root, token }
+    }
+
+    /// The server dies at once, and another takes its place.
+    fn restart(&mut self) {
+        self.served.0.kill().expect("killed");
+        self.served.0.wait().expect("it has ended");
+        self.served = serve(&self.desk, &self.root);
     }
 
     fn host(&self, arguments: &[&str]) -> Outcome {
@@ -247,4 +261,25 @@ fn a_mirror_of_the_server_is_a_registry_of_its_own() {
     market.host(&["registry", "token", "shop", "--revoke", &number]).succeeded();
     assert_eq!(market.host(&["registry", "token", "shop"]).succeeded(), "");
     market.host(&["registry", "sign", "shop", "--root", "root.key", "--days", "7"]).succeeded();
+}
+
+/// Whenever the server is killed, what it shows next is whole: the version is there or it is not.
+#[test]
+fn a_server_that_is_killed_while_it_takes_a_release_leaves_a_whole_registry() {
+    let mut market = Market::new();
+    for round in 0..6_u64 {
+        let component = searcher(&format!("1.{round}.0"), r#"["log"]"#);
+        market.desk.write("next.wasm", &component);
+        market.desk.write("next.json", serde_json::to_string(&report_of(&component)).expect("JSON"));
+        let publish = ["publish", "next.wasm", "--report", "next.json", "--key", "acme.key"];
+        let mut command = market.desk.command(&publish);
+        let command = command.env("SHOP_TOKEN", &market.token).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut publishing = command.spawn().expect("a publisher");
+        std::thread::sleep(std::time::Duration::from_millis(40 + 25 * round));
+        market.restart();
+        publishing.wait().expect("it ends");
+        let again = market.host(&publish);
+        assert!(again.code == Some(0) || again.talk.contains("is published already"), "{again:?}");
+        market.host(&["add", &format!("searcher@=1.{round}.0")]).succeeded();
+    }
 }

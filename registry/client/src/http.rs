@@ -213,7 +213,8 @@ impl Web {
                 return Ok(Answer { response, origin, patience: self.patience });
             }
             if !status.is_redirection() {
-                let words = words(response).await;
+                // Whoever drips words is not listened to any longer than whoever says nothing.
+                let words = tokio::time::timeout(self.patience.idle, words(response)).await.unwrap_or_default();
                 return Err(FetchError::Status { origin, status, words });
             }
             let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());

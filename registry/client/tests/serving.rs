@@ -384,3 +384,20 @@ async fn a_revoked_token_counts_no_more_and_a_crash_leaves_nothing_behind() {
     let error = publish(&publisher(&User::new(), address, &token), &Made::version("1.0.1"), &with(acme())).await;
     assert!(said(&error.expect_err("revoked")).contains("show a token"));
 }
+
+/// Each of these clients could be a process of its own: they share nothing but the folders.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_clients_fill_one_cache_at_once() {
+    let shop = Shop::new();
+    let address = shop.serve().await;
+    let user = User::new();
+    let fetch = |_| {
+        let client = user.client(address);
+        tokio::spawn(async move { get(&client, "adder").await.expect("fetched") })
+    };
+    for running in (0..16).map(fetch).collect::<Vec<_>>() {
+        assert_eq!(running.await.expect("no panic"), stock()[1].component());
+    }
+    assert_eq!(user.cached().len(), 1);
+    assert_eq!(get(&user.offline(address), "adder").await.expect("whole"), stock()[1].component());
+}

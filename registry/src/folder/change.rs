@@ -84,6 +84,9 @@ pub enum FolderError {
         /// The other.
         other: Namespace,
     },
+    /// The root key has handed over.
+    #[error("the registry is signed by the root key {0} now; use that one")]
+    OldRoot(PublicKey),
     /// A key is not handed over as it must be.
     #[error("{holder}'s key {key} cannot be replaced: {why}")]
     Rotation {
@@ -245,7 +248,12 @@ impl RegistryFolder {
         let broken = |source| self.unwritten(ContentsError::Disk { what: "locked", path: path.clone(), source });
         let lock = File::options().write(true).create(true).truncate(false).open(&path).map_err(broken)?;
         lock.lock().map_err(broken)?;
-        let state = self.state(authority.root.map(SecretKey::public).as_ref())?;
+        let root = authority.root.map(SecretKey::public);
+        let state = self.state(root.as_ref())?;
+        // An old root leads to the new one, but what it signs from now on would be refused by everybody.
+        if let Some(new) = state.root.filter(|signer| Some(*signer) != root) {
+            return Err(FolderError::OldRoot(new));
+        }
         let catalogue = self.catalogue(&state)?.into_iter().map(|row| (row.name.clone(), row)).collect();
         Ok(Draft { checkpoint: state.checkpoint, catalogue, _lock: lock })
     }

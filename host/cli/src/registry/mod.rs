@@ -19,7 +19,7 @@ use crate::error::{Blame, CliError, CliResult};
 use crate::printer::Printer;
 use args::{RegistryCommand, ServingCommand};
 
-pub use names::gather;
+pub use names::{gather, look_up};
 
 /// Does what was asked for.
 pub fn run(command: RegistryCommand, printer: &Printer) -> CliResult<()> {

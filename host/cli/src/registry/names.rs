@@ -38,14 +38,7 @@ pub fn gather(
     printer: &Printer,
 ) -> CliResult<(Vec<PluginFile>, Lock)> {
     let project = Project::open()?;
-    let mut read = Vec::new();
-    let mut wanted = Vec::new();
-    for origin in given.iter().map(|given| Origin::of(given)) {
-        match origin {
-            Origin::File(path) => read.push(read_file(&path)?),
-            Origin::Name(name) => wanted.push(name),
-        }
-    }
+    let (mut read, mut wanted) = sorted(given)?;
     if given.is_empty() {
         let project = project.as_ref().filter(|project| !project.plugins().is_empty());
         let project = project.ok_or_else(|| {
@@ -58,6 +51,36 @@ pub fn gather(
         read.extend(named(&wanted, fetch, project.as_ref(), resumed, printer)?);
     }
     pin(read)
+}
+
+/// The same for a command that only looks at recorded episodes: it takes the newest versions that fit, and neither
+/// reads nor changes a lock.
+pub fn look_up(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<PluginFile>, Lock)> {
+    let (mut read, wanted) = sorted(given)?;
+    if !wanted.is_empty() {
+        let asker = Asker::new(false)?;
+        let pinned = asker.wait(printer, asker.client.resolve(&wanted, None, Unlocked::Resolve))?;
+        let components = asker.wait(printer, asker.client.components(&pinned))?;
+        read.extend(pinned.iter().map(origin).zip(components));
+    }
+    pin(read)
+}
+
+/// The files, read, and the names.
+fn sorted(given: &[PathBuf]) -> CliResult<(Vec<(String, Vec<u8>)>, Vec<Wanted>)> {
+    let (mut read, mut wanted) = (Vec::new(), Vec::new());
+    for origin in given.iter().map(|given| Origin::of(given)) {
+        match origin {
+            Origin::File(path) => read.push(read_file(&path)?),
+            Origin::Name(name) => wanted.push(name),
+        }
+    }
+    Ok((read, wanted))
+}
+
+/// How messages call what came from a registry.
+fn origin(entry: &LockEntry) -> String {
+    format!("{} {}", entry.name, entry.version)
 }
 
 /// Resolves, fetches and locks.
@@ -81,7 +104,6 @@ fn named(
     if !goes_on {
         keep(&folder, lock, &pinned, printer)?;
     }
-    let origin = |entry: &LockEntry| format!("{} {}", entry.name, entry.version);
     Ok(pinned.iter().map(origin).zip(components).collect())
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use gymkhana_episode::{EpisodeId, EpisodeRecord, FailureKind, Score, Turn, text_of};
-use gymkhana_registry::Kind;
+use gymkhana_registry::{Kind, Lock};
 use gymkhana_store::RunReader;
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ use crate::error::{Blame, CliError, CliResult};
 use crate::harmless::harmless;
 use crate::plugins::{self, PluginFile};
 use crate::printer::Printer;
+use crate::registry;
 use crate::runfile::RunFile;
 
 /// What one version says of one seat of an episode.
@@ -52,7 +53,8 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
     let sides = [(&args.a, &args.option_a), (&args.b, &args.option_b)];
     let mut said: Vec<Vec<(EpisodeId, u32, Said, String)>> = vec![];
     for (path, options) in sides {
-        said.push(runtime.block_on(ask(&args.on, &run, path, options, printer))?);
+        let reward = registry::look_up(std::slice::from_ref(path), printer)?;
+        said.push(runtime.block_on(ask(&args.on, &run, reward, options, printer))?);
     }
     let [one, other] = <[_; 2]>::try_from(said).map_err(|_| anyhow::anyhow!("two sides were asked")).ours()?;
     let pairs: Vec<Pair> = one
@@ -80,11 +82,10 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
 async fn ask(
     dir: &Path,
     run: &RunReader,
-    path: &Path,
+    (mut given, lock): (Vec<PluginFile>, Lock),
     options: &[String],
     printer: &Printer,
 ) -> CliResult<Vec<(EpisodeId, u32, Said, String)>> {
-    let (mut given, lock) = plugins::read_files(&[path.to_owned()])?;
     plugins::only_rewards(&lock)?;
     let name = given.first().map(|file| file.name.clone()).unwrap_or_default();
     let sets: Vec<String> = options.iter().map(|option| format!("rewards.{name}.options.{option}")).collect();

@@ -15,6 +15,7 @@ use crate::args::ScoreArgs;
 use crate::error::{Blame, CliError, CliResult};
 use crate::plugins;
 use crate::printer::Printer;
+use crate::registry;
 use crate::runfile::RunFile;
 
 /// Every figure of all episodes and seats, as it was recorded and as it is now; none where there was none.
@@ -31,7 +32,7 @@ pub fn score(args: &ScoreArgs, printer: &Printer) -> CliResult<()> {
     let run = RunReader::open(&args.dir)?;
     let file = RunFile::parse(&run.run_text()?, "run.toml", &args.set).users()?;
     let mut files = plugins::recorded_files(&run)?;
-    let (given, lock) = plugins::read_files(&args.plugins)?;
+    let (given, lock) = registry::look_up(&args.plugins, printer)?;
     plugins::only_rewards(&lock)?;
     files.retain(|file| given.iter().all(|other| other.name != file.name));
     files.extend(given);
