@@ -137,7 +137,7 @@ pub enum ManifestError {
     Schema(u64),
     /// The JSON is not what a manifest must be.
     #[error(
-        "the manifest is invalid; correct `[package.metadata.gymkhana]` in the plugin's Cargo.toml and build it again"
+        "the manifest is invalid; correct it in the plugin's Cargo.toml, pyproject.toml or package.json and build it again"
     )]
     Invalid(#[source] serde_json::Error),
     /// The manifest promises another kind than the component exports.
@@ -177,6 +177,8 @@ struct ManifestJson {
 enum ShapeError {
     #[error(transparent)]
     Name(#[from] ParseNameError),
+    #[error("`{key}` has more than {most} bytes; say it in fewer")]
+    Long { key: &'static str, most: usize },
     #[error("`optional` has `{0}`, and `capabilities` has not; ask for it there too")]
     NotAsked(Capability),
     #[error("`kinds` is empty; name at least one of environment, tool and reward")]
@@ -191,6 +193,11 @@ impl TryFrom<ManifestJson> for Manifest {
     fn try_from(json: ManifestJson) -> Result<Self, Self::Error> {
         if json.kinds.is_empty() {
             return Err(ShapeError::NoKind);
+        }
+        for (key, text, most) in [("license", &json.license, 200), ("description", &json.description, 1000)] {
+            if text.len() > most {
+                return Err(ShapeError::Long { key, most });
+            }
         }
         if let Some(unasked) = json.optional.difference(&json.capabilities).next() {
             return Err(ShapeError::NotAsked(*unasked));

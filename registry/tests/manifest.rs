@@ -40,6 +40,26 @@ fn a_manifest_survives_its_json() {
 }
 
 #[test]
+fn texts_have_an_end_and_what_is_optional_is_asked_for() {
+    let with = |from: &str, to: &str| {
+        let json = manifest_json();
+        assert!(json.contains(from), "{json}");
+        serde_json::from_str::<Manifest>(&json.replace(from, to)).map_err(|error| error.to_string())
+    };
+    let described = |bytes: usize| {
+        let json: serde_json::Value = serde_json::from_str(&manifest_json()).expect("JSON");
+        let own = json["description"].as_str().expect("a text").to_owned();
+        with(&format!("\"description\":\"{own}\""), &format!("\"description\":\"{}\"", "x".repeat(bytes)))
+    };
+    assert!(described(1000).is_ok());
+    assert!(described(1001).expect_err("too long").contains("`description` has more than 1000 bytes"));
+    let optional =
+        |name: &str| with(r#""deterministic":true"#, &format!(r#""optional":["{name}"],"deterministic":true"#));
+    assert!(optional("log").is_ok());
+    assert!(optional("http").expect_err("not asked for").contains("`capabilities` has not"));
+}
+
+#[test]
 fn the_manifest_is_found_at_any_depth() {
     let manifest = manifest_section(&manifest_json());
     let export = export("gymkhana:plugin/tool@0.1.0");

@@ -54,6 +54,22 @@ fn a_number_promises_what_semver_says() {
     }
 }
 
+/// What comes after a candidate comes after the last release, too: a candidate in between frees nobody.
+#[test]
+fn a_candidate_widens_no_patch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    let wider = |version| Made { capabilities: &["http", "log"], ..Made::version(version) };
+    add(&registry, &Made::version("1.0.0")).expect("a first version");
+    add(&registry, &wider("1.0.1-rc.1")).expect_err("a candidate of a patch is a patch");
+    add(&registry, &Made::version("1.0.1-rc.1")).expect("a candidate");
+    let refused = refusal(&registry, &wider("1.0.1"));
+    assert!(matches!(refused, Refusal::Step(_)), "{refused}");
+    add(&registry, &Made::version("1.0.1")).expect("what the candidate was");
+    add(&registry, &wider("1.1.0-rc.1")).expect("a candidate of more");
+    add(&registry, &wider("1.1.0")).expect("more");
+}
+
 #[test]
 fn a_name_is_nobody_elses_or_far_from_it() {
     let folder = tempfile::tempdir().expect("a folder");

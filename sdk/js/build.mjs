@@ -114,7 +114,9 @@ async function bundle(esbuild, folder, contents, outfile, imports) {
         path: join(source, "component", path.slice("gymkhana-component/".length)),
       }));
       build.onResolve({ filter: /^gymkhana:plugin\// }, ({ path }) => ({ path, external: true }));
-      if (imports) build.onLoad({ filter: /[\\/]src[\\/]host\.mjs$/ }, () => ({ contents: hostOf(imports) }));
+      // The SDK's own file; an author's of the same name stays what it is.
+      const ofSdk = ({ path }) => (path === join(source, "host.mjs") ? { contents: hostOf(imports) } : undefined);
+      if (imports) build.onLoad({ filter: /[\\/]host\.mjs$/ }, ofSdk);
     },
   };
   try {

@@ -44,7 +44,7 @@ fn serve(desk: &Desk, root: &str) -> Served {
     // Its log must go somewhere.
     std::thread::spawn(move || talk.lines().for_each(drop));
     let config = format!(
-        "[registries.shop]\nurl = '{url}'\nroot = '{root}'\ntoken = 'SHOP_TOKEN'\n\n[namespaces]\ngymkhana = 'shop'\nacme = 'shop'\n"
+        "[registries.shop]\nurl = '{url}'\nroot = '{root}'\ntoken = 'GYMKHANA_SHOP_TOKEN'\n\n[namespaces]\ngymkhana = 'shop'\nacme = 'shop'\n"
     );
     desk.write("gymkhana-registries.toml", config);
     Served(served)
@@ -72,7 +72,7 @@ impl Market {
     }
 
     fn host(&self, arguments: &[&str]) -> Outcome {
-        finish(self.desk.command(arguments).env("SHOP_TOKEN", &self.token))
+        finish(self.desk.command(arguments).env("GYMKHANA_SHOP_TOKEN", &self.token))
     }
 
     /// Publishes a component with a report that has nothing to find fault with.
@@ -273,7 +273,7 @@ fn a_server_that_is_killed_while_it_takes_a_release_leaves_a_whole_registry() {
         market.desk.write("next.json", serde_json::to_string(&report_of(&component)).expect("JSON"));
         let publish = ["publish", "next.wasm", "--report", "next.json", "--key", "acme.key"];
         let mut command = market.desk.command(&publish);
-        let command = command.env("SHOP_TOKEN", &market.token).stdout(Stdio::null()).stderr(Stdio::null());
+        let command = command.env("GYMKHANA_SHOP_TOKEN", &market.token).stdout(Stdio::null()).stderr(Stdio::null());
         let mut publishing = command.spawn().expect("a publisher");
         std::thread::sleep(std::time::Duration::from_millis(40 + 25 * round));
         market.restart();

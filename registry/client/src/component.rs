@@ -38,7 +38,8 @@ impl Client {
             Err(error) => return Err(error.into()),
         }
         let (row, release) = self.release(pinned).await?;
-        self.fetch(&row, &release).await
+        let bytes = self.fetch(&row, &release).await?;
+        self.is_pinned(pinned, bytes)
     }
 
     /// Sees that a plugin is what its publisher signed, from the registry's state on down, and gives who signed.
@@ -52,6 +53,7 @@ impl Client {
             None => self.fetch(&row, &release).await?,
         };
         self.is_what_was_signed(&row, &release, &bytes)?;
+        self.is_pinned(pinned, bytes)?;
         Ok(row.signer)
     }
 

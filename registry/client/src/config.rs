@@ -186,12 +186,21 @@ impl Config {
     }
 }
 
+/// How the names of variables begin that a file may name: it may come with a project that somebody else wrote.
+const SECRETS: &str = "GYMKHANA_";
+
 impl Written {
     fn meant(self, beside: &Path) -> Result<Source, &'static str> {
         let Self { folder, url, oci, root, keys, unsigned, also, token, credentials } = self;
         let places = usize::from(folder.is_some()) + usize::from(url.is_some()) + usize::from(oci.is_some());
         if places != 1 {
             return Err("needs exactly one of `folder`, `url` and `oci`: where it is");
+        }
+        if token.iter().chain(&credentials).any(|variable| !variable.starts_with(SECRETS)) {
+            return Err(
+                "names a secret's variable that does not begin with `GYMKHANA_`; rename it: a project that was \
+                        cloned must not be able to ask for any other",
+            );
         }
         if also.iter().any(|url| !is_web(url)) {
             return Err("has an address in `also` that is none of a web server; write `https://host`");
@@ -276,7 +285,7 @@ mod tests {
             url = 'https://plugins.example.org/gymkhana'
             root = 'ROOT'
             also = ['https://cdn.example.org']
-            token = 'MAIN_TOKEN'
+            token = 'GYMKHANA_MAIN_TOKEN'
 
             [registries.mine]
             folder = 'plugins'
@@ -285,7 +294,7 @@ mod tests {
             [registries.cloud]
             oci = 'https://ghcr.example.org/acme'
             keys = ['ROOT']
-            credentials = 'CLOUD'
+            credentials = 'GYMKHANA_CLOUD'
 
             [namespaces]
             gymkhana = 'main'
@@ -310,9 +319,11 @@ mod tests {
             ("folder = 'x'\nroot = 'ROOT'\nunsigned = true", "needs `root`"),
             ("folder = 'x'\nurl = 'https://h/'\nroot = 'ROOT'", "exactly one"),
             ("unsigned = true", "exactly one"),
-            ("folder = 'x'\nunsigned = true\ntoken = 'T'", "is a folder"),
+            ("url = 'https://h/'\nroot = 'ROOT'\ntoken = 'AWS_SECRET_ACCESS_KEY'", "does not begin with `GYMKHANA_`"),
+            ("oci = 'https://h/'\nunsigned = true\ncredentials = 'HOME'", "does not begin with `GYMKHANA_`"),
+            ("folder = 'x'\nunsigned = true\ntoken = 'GYMKHANA_T'", "is a folder"),
             ("url = 'http://h.example/'\nunsigned = true", "use https"),
-            ("url = 'http://h.example/'\nroot = 'ROOT'\ntoken = 'T'", "use https"),
+            ("url = 'http://h.example/'\nroot = 'ROOT'\ntoken = 'GYMKHANA_T'", "use https"),
             ("url = 'https://me:secret@h.example/'\nroot = 'ROOT'", "a password in its address"),
             ("url = 'ftp://h.example/'\nroot = 'ROOT'", "none of a web server"),
             ("url = 'https://h.example/'\nroot = 'ROOT'\nkeys = ['ROOT']", "is no OCI registry"),

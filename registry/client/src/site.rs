@@ -5,7 +5,7 @@ use std::io::Write;
 
 use gymkhana_registry::{
     Accepted, CHECKPOINT_FILE, CatalogueRow, CheckpointError, Contents, Digest, Incoming, IndexError, Item,
-    MAX_CHECKPOINT_BYTES, PluginName, RegistryFolder, Row, check_goes_on, read_catalogue, read_index,
+    MAX_CHECKPOINT_BYTES, MAX_PLUGIN_BYTES, PluginName, RegistryFolder, Row, check_goes_on, read_catalogue, read_index,
 };
 use reqwest::header::IF_NONE_MATCH;
 use reqwest::{Method, StatusCode};
@@ -237,7 +237,7 @@ impl Site {
             }
             Place::Web { web, url, .. } => {
                 self.may_ask(&item.path(), asking)?;
-                download(web, &below(url, &item.path()), &Sent::default(), size, cache)
+                download(web, &below(url, &item.path()), &Sent::default(), size.min(MAX_PLUGIN_BYTES as u64), cache)
                     .await
                     .map_err(self.failed(&item.path()))?
             }

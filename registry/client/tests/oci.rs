@@ -229,13 +229,13 @@ async fn a_token_is_fetched_from_the_registry_or_from_a_named_host() {
     let config = |more: &str| {
         let key = acme().public();
         format!(
-            "[registries.cloud]\noci = 'http://{guarded}/plugins'\nkeys = ['{key}']\ncredentials = 'CLOUD'\n{more}\n[namespaces]\nacme = 'cloud'\n"
+            "[registries.cloud]\noci = 'http://{guarded}/plugins'\nkeys = ['{key}']\ncredentials = 'GYMKHANA_CLOUD'\n{more}\n[namespaces]\nacme = 'cloud'\n"
         )
     };
     publish(&docker.signed(&User::new()), &Made::version("1.0.0"), acme()).await.expect("published");
     let user = User::new();
     let settle = |settings: &mut gymkhana_registry_client::Settings| {
-        settings.variable = |name| (name == "CLOUD").then(|| "me:password".to_owned());
+        settings.variable = |name| (name == "GYMKHANA_CLOUD").then(|| "me:password".to_owned());
     };
     let error = get(&user.client_of(&config(""), settle), "acme/adder").await.expect_err("another host");
     assert!(said(&error).contains("which is not the registry"), "{}", said(&error));

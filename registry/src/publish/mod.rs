@@ -136,9 +136,21 @@ fn check_report(release: &Release) -> Result<(), Refusal> {
 
 /// The version before it says what the number promises; a first version promises nothing.
 fn check_step(release: &Release, rows: &[Row]) -> Result<(), Refusal> {
+    let version = &release.manifest.version;
+    let newest = |rows: &mut dyn Iterator<Item = &'_ Row>| {
+        rows.filter(|row| row.version < *version).max_by(|one, other| one.version.cmp(&other.version)).cloned()
+    };
+    // What comes after a version that was no release yet still comes after the last one that was.
+    let released = newest(&mut rows.iter().filter(|row| row.version.pre.is_empty()));
+    let newest = newest(&mut rows.iter());
+    for before in [newest, released.filter(|_| version.pre.is_empty())].into_iter().flatten() {
+        check_step_from(&before, release)?;
+    }
+    Ok(())
+}
+
+fn check_step_from(before: &Row, release: &Release) -> Result<(), Refusal> {
     let (name, version) = (&release.manifest.name, &release.manifest.version);
-    let before = rows.iter().filter(|row| row.version < *version).max_by(|one, other| one.version.cmp(&other.version));
-    let Some(before) = before else { return Ok(()) };
     let step = Step::between(&before.version, version);
     for (needed, change) in changes(release, before) {
         if step < needed {

@@ -22,9 +22,10 @@ enum Origin {
 }
 
 impl Origin {
-    /// A text that is a name, such as `calculator@^1`, and no file that is there; else a file.
+    /// A text that is a name, such as `calculator@^1`; else a file. No file can take a name's place by lying there: what
+    /// ends in `.wasm` or begins with `.` or `/` is one.
     fn of(given: &Path) -> Self {
-        let wanted = given.to_str().filter(|_| !given.exists()).and_then(|text| text.parse().ok());
+        let wanted = given.to_str().and_then(|text| text.parse().ok());
         wanted.map_or_else(|| Self::File(given.to_owned()), Self::Name)
     }
 }

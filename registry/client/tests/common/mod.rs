@@ -20,7 +20,7 @@ use gymkhana_registry_server::{Limits, Server, Tokens};
 pub use registry::{DAY, Made, acme, add_file, key, name, pinned, registry_by, root, said};
 
 /// The token of `acme`, as the tests' environment holds it.
-pub const TOKEN: &str = "ACME_TOKEN";
+pub const TOKEN: &str = "GYMKHANA_ACME_TOKEN";
 
 /// Seconds since 1970.
 pub fn now() -> u64 {

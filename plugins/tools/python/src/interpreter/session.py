@@ -95,11 +95,14 @@ class Namespace:
 
 
 def _compile(code: str, name: str) -> types.CodeType:
-    """A cell that gives its only expression, or keeps under `_LAST` one that it ends with and no semicolon hides."""
+    """A cell that gives its only expression, or keeps under `_LAST` one that it ends with and no semicolon hides.
+
+    What this module imports from `__future__` does not hold for cells.
+    """
     if "\n" not in code:
         try:
             # Most cells are one expression, and to compile it so takes a third of the time.
-            return compile(code, name, "eval")
+            return compile(code, name, "eval", dont_inherit=True)
         except SyntaxError:
             pass  # A statement, or an error that is told below.
     tree = ast.parse(code, name)
@@ -107,7 +110,7 @@ def _compile(code: str, name: str) -> types.CodeType:
         last = tree.body[-1]
         kept = ast.Name(_LAST, ast.Store(), **_place_of(last))
         tree.body[-1] = ast.Assign([kept], last.value, **_place_of(last))
-    return compile(tree, name, "exec")
+    return compile(tree, name, "exec", dont_inherit=True)
 
 
 def _place_of(node: ast.expr | ast.stmt) -> dict[str, int | None]:
