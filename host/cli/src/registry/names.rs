@@ -12,6 +12,9 @@ use crate::error::{Blame, CliError, CliResult};
 use crate::plugins::{PluginFile, pin, read_file};
 use crate::printer::Printer;
 
+/// A component, and how messages call it.
+type Read = (String, Vec<u8>);
+
 /// One plugin that was asked for.
 #[derive(Debug)]
 enum Origin {
@@ -39,7 +42,7 @@ pub fn gather(
     printer: &Printer,
 ) -> CliResult<(Vec<PluginFile>, Lock)> {
     let project = Project::open()?;
-    let (mut read, mut wanted) = sorted(given)?;
+    let (mut read, mut wanted) = sorted(given, printer)?;
     if given.is_empty() {
         let project = project.as_ref().filter(|project| !project.plugins().is_empty());
         let project = project.ok_or_else(|| {
@@ -57,7 +60,7 @@ pub fn gather(
 /// The same for a command that only looks at recorded episodes: it takes the newest versions that fit, and neither
 /// reads nor changes a lock.
 pub fn look_up(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<PluginFile>, Lock)> {
-    let (mut read, wanted) = sorted(given)?;
+    let (mut read, wanted) = sorted(given, printer)?;
     if !wanted.is_empty() {
         let asker = Asker::new(false)?;
         let pinned = asker.wait(printer, asker.client.resolve(&wanted, None, Unlocked::Resolve))?;
@@ -68,12 +71,18 @@ pub fn look_up(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<PluginFil
 }
 
 /// The files, read, and the names.
-fn sorted(given: &[PathBuf]) -> CliResult<(Vec<(String, Vec<u8>)>, Vec<Wanted>)> {
+fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<Read>, Vec<Wanted>)> {
     let (mut read, mut wanted) = (Vec::new(), Vec::new());
-    for origin in given.iter().map(|given| Origin::of(given)) {
-        match origin {
+    for given in given {
+        match Origin::of(given) {
             Origin::File(path) => read.push(read_file(&path)?),
-            Origin::Name(name) => wanted.push(name),
+            Origin::Name(name) => {
+                if given.exists() {
+                    let path = given.display();
+                    printer.talk(format!("`{path}` is taken for a plugin's name; for what lies here write `./{path}`"));
+                }
+                wanted.push(name);
+            }
         }
     }
     Ok((read, wanted))
@@ -91,7 +100,7 @@ fn named(
     project: Option<&Project>,
     resumed: Option<Lock>,
     printer: &Printer,
-) -> CliResult<Vec<(String, Vec<u8>)>> {
+) -> CliResult<Vec<Read>> {
     let asker = Asker::new(fetch.offline)?;
     let folder = root_or_here()?;
     let goes_on = resumed.is_some();
@@ -103,7 +112,13 @@ fn named(
     }
     let components = asker.wait(printer, asker.client.components(&pinned))?;
     if !goes_on {
-        keep(&folder, lock, &pinned, printer)?;
+        // A project's lock holds what the project asks for: what is tried once beside it pins nothing there.
+        let asked_for = |entry: &&LockEntry| {
+            let wish = |project: &Project| project.plugins().get(&entry.name).map(|wish| wish.versions.clone());
+            project.is_none_or(|project| wish(project).is_some_and(|versions| versions.matches(&entry.version)))
+        };
+        let kept: Vec<LockEntry> = pinned.iter().filter(asked_for).cloned().collect();
+        keep(&folder, lock.as_ref(), &kept, printer)?;
     }
     Ok(pinned.iter().map(origin).zip(components).collect())
 }
@@ -120,8 +135,8 @@ fn agreed(entry: &LockEntry, project: Option<&Project>, lock: Option<&Lock>) -> 
 }
 
 /// Writes down what is used now, beside what else was locked there.
-fn keep(folder: &Path, lock: Option<Lock>, pinned: &[LockEntry], printer: &Printer) -> CliResult<()> {
-    let before = lock.as_ref().map(Lock::entries).unwrap_or_default();
+fn keep(folder: &Path, lock: Option<&Lock>, pinned: &[LockEntry], printer: &Printer) -> CliResult<()> {
+    let before = lock.map(Lock::entries).unwrap_or_default();
     let is_new = |entry: &&LockEntry| !before.contains(entry);
     for entry in pinned.iter().filter(is_new) {
         printer.talk(format!("{} {} is locked in {LOCK_FILE}", entry.name, entry.version));
