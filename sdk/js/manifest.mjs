@@ -15,7 +15,7 @@ export const CAPABILITIES = ["assets", "model", "tools", "http"];
 export const FREE = ["log", "random", "clock"];
 
 const SCHEMA = 1;
-const KEYS = ["namespace", "capabilities", "deterministic", ...KINDS];
+const KEYS = ["namespace", "capabilities", "optional", "deterministic", ...KINDS];
 const NAME = /^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$/;
 const PLACE = /^[^#]+#[A-Za-z_$][\w$]*$/;
 const SEMVER = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[\w.-]+)?(\+[\w.-]+)?$/;
@@ -52,21 +52,26 @@ export function projectOf(document) {
       throw new BuildError(`package.json needs \`${key}\`, because the manifest shows it: add "${key}": "…"`);
     }
   }
-  const { namespace, capabilities = [], deterministic = true } = table;
+  const { namespace, capabilities = [], optional = [], deterministic = true } = table;
   if (namespace === undefined) throw missing("namespace", '"your-name"');
   if (!NAME.test(namespace)) throw wrong("namespace", "a name of lower-case letters, digits and `-`", '"your-name"');
-  checkCapabilities(capabilities);
+  checkCapabilities("capabilities", capabilities);
+  checkCapabilities("optional", optional);
+  const unasked = optional.find((name) => !capabilities.includes(name));
+  if (unasked) throw new BuildError(`"optional" has \`${unasked}\` and "capabilities" has not: ask for it there too`);
   if (typeof deterministic !== "boolean") throw wrong("deterministic", "true or false", "false");
   const classes = classesOf(table);
-  return { name, version, license: document.license, description: document.description, namespace, capabilities, deterministic, classes };
+  const { license, description } = document;
+  return { name, version, license, description, namespace, capabilities, optional, deterministic, classes };
 }
 
 /** The manifest as JSON holds it. A reward says its range. */
 export function manifestOf(project, rewardRange) {
-  const { namespace, name, version, license, description, capabilities, deterministic, classes } = project;
+  const { namespace, name, version, license, description, capabilities, optional, deterministic, classes } = project;
   const kinds = KINDS.filter((kind) => classes[kind]);
   const contract = { version: VERSION, digest: digest() };
-  const fields = { schema: SCHEMA, namespace, name, version, kinds, contract, license, description, capabilities, deterministic };
+  const whole = { schema: SCHEMA, namespace, name, version, kinds, contract, license, description, capabilities, deterministic };
+  const fields = optional.length > 0 ? { ...whole, optional } : whole;
   if (rewardRange === undefined) return fields;
   const [low, high] = rewardRange;
   if (!(Number.isFinite(low) && Number.isFinite(high) && low <= high)) {
@@ -103,15 +108,15 @@ function classesOf(table) {
   return classes;
 }
 
-function checkCapabilities(names) {
+function checkCapabilities(key, names) {
   if (!Array.isArray(names) || !names.every((name) => typeof name === "string")) {
-    throw wrong("capabilities", "a list of names", '["http"]');
+    throw wrong(key, "a list of names", '["http"]');
   }
   for (const name of names) {
-    if (FREE.includes(name)) throw new BuildError(`capability \`${name}\` needs no request: leave it out of "capabilities"`);
+    if (FREE.includes(name)) throw new BuildError(`capability \`${name}\` needs no request: leave it out of "${key}"`);
     if (!CAPABILITIES.includes(name)) throw new BuildError(`unknown capability \`${name}\`; ${advice(name, CAPABILITIES)}`);
     if (names.indexOf(name) !== names.lastIndexOf(name)) {
-      throw new BuildError(`capability \`${name}\` stands twice in "capabilities": leave one out`);
+      throw new BuildError(`capability \`${name}\` stands twice in "${key}": leave one out`);
     }
   }
 }

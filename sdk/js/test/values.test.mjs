@@ -127,6 +127,7 @@ test("mistakes in package.json name the key and show the fix", () => {
     [{ ...good, capabilities: ["htp"] }, "did you mean `http`?"],
     [{ ...good, capabilities: ["log"] }, "needs no request"],
     [{ ...good, capabilities: ["http", "http"] }, "twice"],
+    [{ ...good, optional: ["http"] }, "ask for it there too"],
   ]) {
     assert.throws(() => project(gymkhana), (error) => error instanceof BuildError && error.message.includes(words), words);
   }

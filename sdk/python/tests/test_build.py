@@ -58,6 +58,10 @@ class ManifestTest(unittest.TestCase):
             with self.assertRaisesRegex(BuildError, "`range`"):
                 manifest.manifest(ends)
 
+    def test_what_it_can_do_without_is_in_the_manifest(self):
+        fields = project("namespace = 'a'\ntool = 'm:C'\ncapabilities = ['http', 'model']\noptional = ['model']").manifest(None)
+        self.assertEqual((fields["capabilities"], fields["optional"]), (["http", "model"], ["model"]))
+
     def test_mistakes_name_the_key_and_show_the_fix(self):
         with self.assertRaisesRegex(BuildError, 'namespace = "your-name"'):
             Project.of({"project": {"name": "a"}})
@@ -72,6 +76,8 @@ class ManifestTest(unittest.TestCase):
             (good + "capabilities = ['htp']", "did you mean `http`?"),
             (good + "capabilities = ['log']", "needs no request"),
             (good + "capabilities = ['http', 'http']", "twice"),
+            (good + "optional = ['http']", "ask for it there too"),
+            (good + "optional = 'http'", "optional = [\"http\"]"),
             (good + "range = [0, 1]", "unknown key `range`"),
         ]:
             with self.assertRaises(BuildError, msg=metadata) as raised:

@@ -25,7 +25,7 @@ FREE = ("log", "random", "clock")
 
 _SCHEMA = 1
 _MAGIC = b"GYMK"
-_KEYS = ("namespace", "capabilities", "deterministic", *KINDS)
+_KEYS = ("namespace", "capabilities", "optional", "deterministic", *KINDS)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -46,6 +46,8 @@ class Project:
     classes: dict[str, str] = field(default_factory=dict)
     """Where the class of each kind is, as `module:class`."""
     capabilities: list[str] = field(default_factory=list)
+    optional: list[str] = field(default_factory=list)
+    """Those of the capabilities without which it runs, too: where a run grants one not, asking for it is denied."""
     deterministic: bool = True
 
     @classmethod
@@ -78,11 +80,16 @@ class Project:
         texts = {key: _text(project, key) for key in ("version", "description", "license")}
         if not re.fullmatch(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[\w.-]+)?(\+[\w.-]+)?", texts["version"]):
             raise BuildError(f"`version` must be three numbers, such as `0.1.0`, not `{texts['version']}`")
+        capabilities, optional = _capabilities(table, "capabilities"), _capabilities(table, "optional")
+        for unasked in optional:
+            if unasked not in capabilities:
+                raise BuildError(f"`optional` has `{unasked}` and `capabilities` has not: ask for it there too")
         return cls(
             name=name,
             namespace=_namespace(table),
             classes=_classes(table),
-            capabilities=_capabilities(table),
+            capabilities=capabilities,
+            optional=optional,
             deterministic=_deterministic(table),
             **texts,
         )
@@ -101,6 +108,8 @@ class Project:
             "capabilities": self.capabilities,
             "deterministic": self.deterministic,
         }
+        if self.optional:
+            fields["optional"] = self.optional
         if reward_range is not None:
             low, high = reward_range
             if not (math.isfinite(low) and math.isfinite(high) and low <= high):
@@ -171,17 +180,17 @@ def _classes(table: dict[str, Any]) -> dict[str, str]:
     return classes
 
 
-def _capabilities(table: dict[str, Any]) -> list[str]:
-    names = table.get("capabilities", [])
+def _capabilities(table: dict[str, Any], key: str) -> list[str]:
+    names = table.get(key, [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _wrong("capabilities", "a list of names", 'capabilities = ["http"]')
+        raise _wrong(key, "a list of names", f'{key} = ["http"]')
     for name in names:
         if name in FREE:
-            raise BuildError(f"capability `{name}` needs no request: leave it out of `capabilities`")
+            raise BuildError(f"capability `{name}` needs no request: leave it out of `{key}`")
         if name not in CAPABILITIES:
             raise BuildError(f"unknown capability `{name}`; {_advice(name, CAPABILITIES)}")
         if names.count(name) > 1:
-            raise BuildError(f"capability `{name}` stands twice in `capabilities`: leave one out")
+            raise BuildError(f"capability `{name}` stands twice in `{key}`: leave one out")
     return names
 
 
