@@ -1,7 +1,7 @@
 //! Trains on the baselines' toy: `bench_trainer every|packed|frugal STEPS` prints the CPU seconds of a step as JSON, with
 //! every position of every episode computed, with common beginnings computed once, and moreover without episodes that
 //! teach nothing; `bench_trainer curve STEPS SEED [SETTINGS]` prints the mean reward of each step, with the settings of
-//! a TOML file such as `toy.toml` beside this one.
+//! training that a TOML file has.
 
 use gymkhana_episode::Seed;
 use gymkhana_trainer::measure::toy;
