@@ -1,34 +1,21 @@
 //! The booking of a table with a guest whom a real server on loopback plays, and with one that goes by rules.
 
 mod common;
+#[path = "common/model.rs"]
+mod model;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use common::{Table, call, limits, play, play_by, rollout};
 use gymkhana_episode::{Ending, EpisodeRecord, Turn, Value, text_of};
 use gymkhana_rollout::{Difference, Speaker};
 use gymkhana_sandbox::Quota;
 use gymkhana_world::{Model, ModelServer, Offline, Outlet};
-use serde_json::{Value as Json, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use model::serve;
+use serde_json::Value as Json;
 
 const QUOTA: Quota = Quota { model_calls: 8, model_tokens: 4000, http_requests: 0, tool_calls: 0 };
-
-/// The body of a request, however many pieces it comes in.
-async fn body_of(stream: &mut TcpStream) -> Option<Json> {
-    let mut bytes = Vec::new();
-    loop {
-        let head = bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|end| end + 4);
-        if let Some(body) = head.and_then(|head| serde_json::from_slice(&bytes[head..]).ok()) {
-            return Some(body);
-        }
-        if stream.read_buf(&mut bytes).await.ok()? == 0 {
-            return None;
-        }
-    }
-}
 
 /// Plays the guest as a model would: it finds what it wants in its instruction, and answers the last question.
 fn guest(request: &Json) -> String {
@@ -45,28 +32,6 @@ fn guest(request: &Json) -> String {
         "In which area?" => format!("Somewhere in the {}.", wants("area")),
         other => format!("Pardon? {other}"),
     }
-}
-
-/// A model server on loopback; gives its port and how often it was asked.
-async fn server() -> (u16, Arc<AtomicU32>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let port = listener.local_addr().expect("it has one").port();
-    let asked = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&asked);
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let Some(request) = body_of(&mut stream).await else { continue };
-            counted.fetch_add(1, Ordering::SeqCst);
-            let body = json!({
-                "choices": [{ "message": { "content": guest(&request) }, "finish_reason": "stop" }],
-                "usage": { "prompt_tokens": 90, "completion_tokens": 6 },
-            })
-            .to_string();
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-            let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
-        }
-    });
-    (port, asked)
 }
 
 fn table(user: &str) -> Table {
@@ -104,7 +69,7 @@ fn wanted(record: &EpisodeRecord, slot: &str) -> String {
 
 #[tokio::test]
 async fn a_server_plays_the_guest_and_a_replay_asks_nobody() {
-    let (port, asked) = server().await;
+    let (port, asked) = serve(guest).await;
     let record = play_by(&played_by_server(port).await, Speaker::Oracle).await;
     assert_eq!((record.ending, record.success, &record.rewards[..]), (Ending::Terminated, true, &[1.0][..]));
     // One of four was named at once.
@@ -120,7 +85,7 @@ async fn a_server_plays_the_guest_and_a_replay_asks_nobody() {
 
 #[tokio::test]
 async fn who_books_without_asking_guesses() {
-    let (port, asked) = server().await;
+    let (port, asked) = serve(guest).await;
     let book = |day: &str| {
         let arguments = format!(r#"{{"day": "{day}", "hour": 12, "guests": 1, "area": "bar"}}"#);
         call("book", &arguments)

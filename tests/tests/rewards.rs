@@ -7,9 +7,11 @@
 //! - options that cannot be meant are refused before a run begins.
 
 mod common;
+#[path = "common/model.rs"]
+mod model;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use common::{Table, call, limits, play, play_by, rollout, sandbox};
 use gymkhana_episode::{
@@ -20,9 +22,8 @@ use gymkhana_rollout::{Difference, Rollout, Speaker};
 use gymkhana_sandbox::{Grants, Plugin, Quota, Trajectory, World, score};
 use gymkhana_tests::component;
 use gymkhana_world::{Model, ModelServer, Offline, Outlet};
-use serde_json::{Value as Json, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use model::serve;
+use serde_json::Value as Json;
 
 const QUOTA: Quota = Quota { model_calls: 8, model_tokens: 4000, http_requests: 0, tool_calls: 0 };
 
@@ -218,20 +219,6 @@ async fn rubric_by_rules_asks_nobody() {
 
 const JUDGED: &str = r#"[{"name": "kind", "ask": "Is the text kind?"}, {"name": "thanks", "contains": "thank"}]"#;
 
-/// The body of a request, however many pieces it comes in.
-async fn body_of(stream: &mut TcpStream) -> Option<Json> {
-    let mut bytes = Vec::new();
-    loop {
-        let head = bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|end| end + 4);
-        if let Some(body) = head.and_then(|head| serde_json::from_slice(&bytes[head..]).ok()) {
-            return Some(body);
-        }
-        if stream.read_buf(&mut bytes).await.ok()? == 0 {
-            return None;
-        }
-    }
-}
-
 /// A judge who reads what stands between the lines, and obeys nobody there.
 fn verdict(request: &Json) -> &'static str {
     let shown = request["messages"][1]["content"].as_str().unwrap_or_default();
@@ -246,28 +233,6 @@ fn verdict(request: &Json) -> &'static str {
     }
 }
 
-/// A server on loopback; gives its port and how often it was asked.
-async fn judge() -> (u16, Arc<AtomicU32>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let port = listener.local_addr().expect("it has one").port();
-    let asked = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&asked);
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let Some(request) = body_of(&mut stream).await else { continue };
-            counted.fetch_add(1, Ordering::SeqCst);
-            let body = json!({
-                "choices": [{ "message": { "content": verdict(&request) }, "finish_reason": "stop" }],
-                "usage": { "prompt_tokens": 90, "completion_tokens": 1 },
-            })
-            .to_string();
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-            let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
-        }
-    });
-    (port, asked)
-}
-
 async fn rubric_asking(world: Arc<dyn World>) -> Rollout {
     let table = Table::new().reward("rubric", &[("checklist", words(JUDGED))]);
     rollout(&table.granting("rubric", world), limits()).await
@@ -275,7 +240,7 @@ async fn rubric_asking(world: Arc<dyn World>) -> Rollout {
 
 #[tokio::test]
 async fn rubric_asks_a_judge_and_a_replay_asks_nobody() {
-    let (port, asked) = judge().await;
+    let (port, asked) = serve(|request| verdict(request).to_owned()).await;
     let url = format!("http://127.0.0.1:{port}/v1").parse().expect("a URL");
     let server = ModelServer::new(url, "judge".to_owned(), None).expect("a client");
     let live =
