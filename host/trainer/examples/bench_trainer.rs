@@ -1,11 +1,11 @@
 //! Trains on the baselines' toy: `bench_trainer every|packed|frugal STEPS` prints the CPU seconds of a step as JSON, with
 //! every position of every episode computed, with common beginnings computed once, and moreover without episodes that
 //! teach nothing; `bench_trainer curve STEPS SEED [SETTINGS]` prints the mean reward of each step, with the settings of
-//! training that a TOML file has.
+//! training that a TOML file has. A last word `bfloat16` lets passes compute in that, over weights in float32.
 
 use gymkhana_episode::Seed;
 use gymkhana_trainer::measure::toy;
-use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Optimizer, RlSettings, Scale};
+use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Optimizer, Precision, RlSettings, Scale};
 
 /// CPU seconds of this process.
 fn cpu_seconds() -> Result<f64, Box<dyn std::error::Error>> {
@@ -49,7 +49,11 @@ fn settings(share_beginnings: bool, skip_idle: bool) -> RlSettings {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let precision = match words.pop_if(|last| *last == "bfloat16") {
+        Some(_) => Precision::Bfloat16,
+        None => Precision::Float32,
+    };
     let (settings, steps, seed) = match words[..] {
         ["every", steps] => (settings(false, false), steps.parse()?, 0),
         ["packed", steps] => (settings(true, false), steps.parse()?, 0),
@@ -58,9 +62,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ["curve", steps, seed, file] => {
             (toml::from_str(&std::fs::read_to_string(file)?)?, steps.parse()?, seed.parse()?)
         }
-        _ => return Err("usage: bench_trainer every|packed|frugal STEPS, or curve STEPS SEED [SETTINGS]".into()),
+        _ => {
+            return Err(
+                "usage: bench_trainer (every|packed|frugal STEPS | curve STEPS SEED [SETTINGS]) [bfloat16]".into()
+            );
+        }
     };
-    let (trainer, seed) = (toy::trainer(Seed(seed))?, Seed(seed));
+    let (trainer, seed) = (toy::trainer(Seed(seed), precision)?, Seed(seed));
     let (mut played, mut learnt, mut positions) = (Vec::new(), Vec::new(), Vec::new());
     for step in 0..steps {
         let start = cpu_seconds()?;

@@ -2,14 +2,19 @@
 //! line a step. The first line says which figure is to be plotted; `docs/studies.md` says what each study is about.
 
 mod anchors;
+mod branching;
 mod entropy_band;
 mod few_calls;
+#[path = "../figures/mod.rs"]
+mod figures;
+mod frozen_lake;
 mod gating;
 mod kuhn;
 mod over_long;
 mod recall;
 mod stale;
 mod table;
+mod toy;
 mod void_turns;
 
 use anyhow::{Result, bail};
@@ -39,10 +44,13 @@ fn study(name: &str) -> Result<Study> {
         "stale" => stale::STUDY,
         "over-long" => over_long::STUDY,
         "anchors" => anchors::STUDY,
+        "frozen-lake" => frozen_lake::STUDY,
+        "branching" => branching::STUDY,
         "kuhn" => kuhn::STUDY,
         "gating" => gating::STUDY,
         "few-calls" => few_calls::STUDY,
         "recall" => recall::STUDY,
+        "toy" => toy::STUDY,
         other => bail!("there is no study `{other}`"),
     })
 }
@@ -54,10 +62,13 @@ async fn run(name: &str, arm: &str, seed: Seed) -> Result<Vec<Row>> {
         "stale" => stale::run(arm, seed).await,
         "over-long" => over_long::run(arm, seed).await,
         "anchors" => anchors::run(arm, seed).await,
+        "frozen-lake" => frozen_lake::run(arm, seed).await,
+        "branching" => branching::run(arm, seed).await,
         "kuhn" => kuhn::run(arm, seed).await,
         "gating" => gating::run(arm, seed).await,
         "few-calls" => few_calls::run(arm, seed).await,
         "recall" => recall::run(arm, seed).await,
+        "toy" => toy::run(arm, seed).await,
         other => bail!("there is no study `{other}`"),
     }
 }

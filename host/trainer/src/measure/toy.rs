@@ -12,7 +12,7 @@ use gymkhana_episode::{
 };
 use gymkhana_rollout::{Conversation, GenerateRequest, Policy, Sampling};
 
-use crate::{Settings, TinyModel, Trainer, TrainerError};
+use crate::{Precision, Settings, TinyModel, Trainer, TrainerError};
 
 const SAMPLED: usize = 8;
 
@@ -26,13 +26,13 @@ pub fn model() -> TinyModel {
     TinyModel { layers: 6, width: 256, heads: 4, kv_heads: 2, mlp: 1024, context: 512 }
 }
 
-/// A trainer of that model on one thread.
+/// A trainer of that model on one thread, whose passes compute in `precision`.
 ///
 /// # Errors
 /// If the model does not fit into memory.
-pub fn trainer(seed: Seed) -> Result<Trainer, TrainerError> {
+pub fn trainer(seed: Seed, precision: Precision) -> Result<Trainer, TrainerError> {
     let slots = (GROUPS * GROUP_SIZE) as usize;
-    Trainer::create(&model(), &Settings { slots, context: Some(64), seed, ..Settings::default() })
+    Trainer::create(&model(), &Settings { slots, context: Some(64), seed, precision, ..Settings::default() })
 }
 
 /// Plays a step's episodes; gives them with their mean reward, at most 1.5.

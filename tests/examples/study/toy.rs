@@ -1,0 +1,67 @@
+//! The baselines' toy with its model of six million parameters: what its settings learn, and what solves it.
+
+use anyhow::{Result, bail};
+use gymkhana_episode::Seed;
+use gymkhana_trainer::measure::toy;
+use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Optimizer, Precision, Replay, RlSettings, Scale, Surrogate};
+
+use crate::table::{reported, reward};
+use crate::{Row, Study};
+
+pub const STUDY: Study = Study { figure: "reward", marks: &[1.4], arms: &["imitation", "grpo"] };
+
+const STEPS: u32 = 200;
+
+pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
+    let settings = match arm {
+        "imitation" => imitation(),
+        "grpo" => grpo(),
+        other => bail!("there is no arm `{other}`"),
+    };
+    let trainer = toy::trainer(seed, Precision::Bfloat16)?;
+    trainer.begin_stage(settings.algorithm.keeps()).await?;
+    let mut rows = vec![];
+    for step in 0..STEPS {
+        let (groups, _) = toy::play(&trainer, step, seed).await?;
+        let metrics = trainer.rl_step(&groups, &settings).await?;
+        let figures = vec![("reward", reward(&groups)), ("entropy", reported(&metrics, "entropy")?)];
+        rows.push(Row { step: step.into(), figures });
+    }
+    Ok(rows)
+}
+
+/// Groups compared as they are, entropy rewarded, and successes imitated again and again (SPEAR's buffer). Without a
+/// bonus of this size the policy soon knows no more than a few digits, and what it never says it cannot learn; with
+/// clipped ratios a success teaches nothing more once it is a quarter more probable than when it was sampled.
+fn imitation() -> RlSettings {
+    let algorithm = Algorithm {
+        baseline: Baseline::GroupMean,
+        scale: Scale::None,
+        ratio: None,
+        surrogate: Surrogate::Plain,
+        aggregation: Aggregation::Token,
+        entropy_bonus: 0.03,
+        replay: Some(Replay::SelfImitation { capacity: 512, baselines: 512, stale_steps: 100, ramp_steps: 20 }),
+        ..Algorithm::default()
+    };
+    RlSettings {
+        optimizer: Optimizer { learning_rate: 5e-4, ..Optimizer::default() },
+        algorithm,
+        ..RlSettings::default()
+    }
+}
+
+/// What the baselines do.
+fn grpo() -> RlSettings {
+    let algorithm = Algorithm {
+        baseline: Baseline::GroupMean,
+        scale: Scale::GroupStd,
+        aggregation: Aggregation::Sequence,
+        ..Algorithm::default()
+    };
+    RlSettings {
+        optimizer: Optimizer { learning_rate: 1e-3, ..Optimizer::default() },
+        algorithm,
+        ..RlSettings::default()
+    }
+}
