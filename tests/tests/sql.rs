@@ -29,14 +29,14 @@ async fn open(plugin: &Plugin, setup: Option<&[u8]>, options: &[NamedValue], see
     ToolSession::open(plugin, setup, options, Seed(seed)).await.expect("a session")
 }
 
-async fn call(session: &mut ToolSession, name: &str, arguments: serde_json::Value) -> (String, bool) {
+async fn call(session: &mut ToolSession, name: &str, arguments: &serde_json::Value) -> (String, bool) {
     let call = Call { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_string() };
     let answer = session.call(&call).await.expect("no trap");
     (text_of(&answer.content), answer.failed)
 }
 
 async fn query(session: &mut ToolSession, sql: &str) -> (String, bool) {
-    call(session, "query", serde_json::json!({ "sql": sql })).await
+    call(session, "query", &serde_json::json!({ "sql": sql })).await
 }
 
 async fn works(session: &mut ToolSession, sql: &str) -> String {
@@ -67,13 +67,13 @@ async fn mounted_databases_are_asked_by_name() {
     let two = mount(&[("shop.sqlite", file), ("towns.sql", towns)]);
     let mut session = open(&two, None, &[], 1).await;
     let ask = |sql: &str, database: &str| serde_json::json!({"sql": sql, "database": database});
-    let (answer, failed) = call(&mut session, "query", ask("SELECT * FROM item", "shop")).await;
+    let (answer, failed) = call(&mut session, "query", &ask("SELECT * FROM item", "shop")).await;
     assert_eq!((answer.as_str(), failed), ("name | price\n-----+------\npen  |   1.5\nink  |  NULL\n(2 rows)", false));
-    assert!(!call(&mut session, "query", ask("SELECT * FROM town", "towns")).await.1);
-    let (apart, failed) = call(&mut session, "query", ask("SELECT * FROM item", "towns")).await;
+    assert!(!call(&mut session, "query", &ask("SELECT * FROM town", "towns")).await.1);
+    let (apart, failed) = call(&mut session, "query", &ask("SELECT * FROM item", "towns")).await;
     assert!(failed && apart.contains("no such table: item"), "{apart}");
     fails(&mut session, "SELECT 1", "one of: shop, towns").await;
-    let (schema, _) = call(&mut session, "schema", serde_json::json!({})).await;
+    let (schema, _) = call(&mut session, "schema", &serde_json::json!({})).await;
     assert!(schema.starts_with("-- database shop\nCREATE TABLE item") && schema.contains("-- database towns"));
 
     let refused = |files: &[(&str, &[u8])], words: &'static str| {

@@ -90,6 +90,12 @@ fn words(column: &str) -> String {
     column.replace('_', " ")
 }
 
+/// A word with its article.
+fn a(word: &str) -> String {
+    let article = if word.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    format!("{article} {word}")
+}
+
 /// A number in the middle half of a range, so that some rows are on either side of it.
 fn middle(rng: &mut Rng, low: i64, high: i64) -> i64 {
     let quarter = (high - low) / 4;
@@ -104,7 +110,7 @@ impl Parts<'_> {
 
     /// A value of their category.
     fn category(&self, rng: &mut Rng) -> &'static str {
-        *rng.pick::<&str>(self.p.entity.category.1)
+        rng.pick::<&str>(self.p.entity.category.1)
     }
 
     /// A value of the deeds' number.

@@ -11,14 +11,14 @@ pub fn insert(schema: &Schema, rng: &mut Rng, rows: u64) -> String {
     let counts = [(rows / 3).max(4), (rows / 4).max(4)];
     let mut script = String::new();
     for (things, count) in [&schema.who, &schema.what].into_iter().zip(counts) {
-        fill(&mut script, &things.table, entities(things, rng, count));
+        fill(&mut script, &things.table, &entities(things, rng, count));
     }
     let deeds = deeds(schema, rng, counts, rows);
-    fill(&mut script, &schema.deed.table, deeds);
+    fill(&mut script, &schema.deed.table, &deeds);
     script
 }
 
-fn fill(script: &mut String, table: &str, rows: Vec<String>) {
+fn fill(script: &mut String, table: &str, rows: &[String]) {
     let _ = writeln!(script, "INSERT INTO {table} VALUES\n  {};", rows.join(",\n  "));
 }
 

@@ -121,9 +121,9 @@ fn things(rng: &mut Rng, entity: &'static Entity, style: Style) -> Things {
         many,
         id: style.id(one),
         key: format!("{one}_id"),
-        label: *rng.pick::<&str>(entity.label),
-        category: *rng.pick::<&str>(entity.category.0),
-        number: *rng.pick::<&str>(entity.number.0),
+        label: rng.pick::<&str>(entity.label),
+        category: rng.pick::<&str>(entity.category.0),
+        number: rng.pick::<&str>(entity.number.0),
         extra: (rng.below(3) > 0).then_some(entity.extra.0),
     }
 }
@@ -136,9 +136,9 @@ fn deeds(rng: &mut Rng, of: &'static Deed, style: Style) -> Deeds {
         one,
         many,
         id: style.id(one),
-        day: *rng.pick::<&str>(of.day),
-        category: *rng.pick::<&str>(of.category.0),
-        count: *rng.pick::<&str>(of.count.0),
+        day: rng.pick::<&str>(of.day),
+        category: rng.pick::<&str>(of.category.0),
+        count: rng.pick::<&str>(of.count.0),
         amount: (rng.below(3) > 0).then_some(of.amount.0),
     }
 }

@@ -1,6 +1,7 @@
 //! A task: a schema, a question, and databases of that schema with other rows.
 
 use gymkhana_sdk::{Rng, hash};
+use gymkhana_sqlite::Value;
 
 use crate::judge::{alike, ask, database};
 use crate::question::{Kind, Question};
@@ -93,22 +94,19 @@ impl Task {
     /// Whether the question has an answer, not too long a one, and one that the rows decide: the same answer in two
     /// databases could be given without a look at any.
     fn check(&self) -> Result<(), String> {
-        let mut answers = vec![];
-        for number in 0..DATABASES {
-            let answer = ask(&mut database(&self.script(number))?, &self.question.sql)?;
-            if answer.total > MOST_ROWS {
-                return Err(format!("{} rows answer it", answer.total));
-            }
-            answers.push(answer);
+        let answer = |number| ask(&mut database(&self.script(number))?, &self.question.sql);
+        let shown = answer(0)?;
+        if shown.total > MOST_ROWS {
+            return Err(format!("{} rows answer it", shown.total));
         }
-        let known = |value: &gymkhana_sqlite::Value| *value != gymkhana_sqlite::Value::Null;
-        if !answers[0].rows.iter().flatten().any(known) {
+        if shown.rows.iter().flatten().all(|value| *value == Value::Null) {
             return Err("nothing answers it".to_owned());
         }
-        let others = &answers[1..];
-        match others.iter().any(|other| alike(&answers[0], other, self.question.ordered)) {
-            true => Err("one answer fits several databases".to_owned()),
-            false => Ok(()),
+        for number in 1..DATABASES {
+            if alike(&shown, &answer(number)?, self.question.ordered) {
+                return Err("one answer fits several databases".to_owned());
+            }
         }
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! How a database is opened: what SQLite itself is told to refuse, and its functions that look outside.
 
-use std::ptr::NonNull;
+use std::ffi::{CStr, CString};
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use gymkhana_sdk::random;
@@ -64,14 +65,23 @@ impl Database {
         self.connection.authorizer(Some(move |context: AuthContext<'_>| deciding.decide(&context.action)))
     }
 
-    /// Runs a script of the owner's.
+    /// Runs a script of the owner's, in one go: to compile its statements one by one would copy what is left of the
+    /// script each time.
     pub(crate) fn load(&mut self, script: &str) -> Result<(), String> {
         self.guard.enter(Access::Owner);
         self.connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, i32::MAX).map_err(|error| error.to_string())?;
-        self.connection.execute_batch(script).map_err(|error| match self.guard.refused() {
-            Some(refused) => refused,
-            None => error.to_string(),
-        })
+        let script = CString::new(script).map_err(|_| "the script has a zero byte in it".to_owned())?;
+        // SAFETY: the connection is open and the script ends with a zero byte; neither rows nor words are asked for.
+        let code = unsafe {
+            let connection = self.connection.handle();
+            ffi::sqlite3_exec(connection, script.as_ptr(), None, ptr::null_mut(), ptr::null_mut())
+        };
+        if code == ffi::SQLITE_OK {
+            return Ok(());
+        }
+        // SAFETY: the connection is open, and its message is copied before anything else is asked of it.
+        let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(self.connection.handle())) };
+        Err(self.guard.refused().unwrap_or_else(|| message.to_string_lossy().into_owned()))
     }
 
     /// From here on strangers write the statements.

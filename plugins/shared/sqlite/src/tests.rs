@@ -58,3 +58,14 @@ fn no_call_tells_of_an_earlier_one() {
     assert_eq!(first(&mut database, "SELECT count(*) FROM t"), [[Value::Integer(1)]]);
     assert!(database.run("COMMIT", KEEP).is_err_and(|failure| failure.message.contains("no transaction")));
 }
+
+#[test]
+fn a_long_script_runs_and_a_wrong_one_is_told() {
+    let rows: String = (0..5_000).map(|row| format!("INSERT INTO t VALUES ({row});\n")).collect();
+    let mut database = database(&format!("CREATE TABLE t (a);\nBEGIN;\n{rows}COMMIT;"), Access::ReadOnly);
+    assert_eq!(first(&mut database, "SELECT count(*) FROM t"), [[Value::Integer(5_000)]]);
+    let wrong =
+        |script: &str| Database::open(script.as_bytes(), Access::ReadOnly, Limits::default()).err().expect("wrong");
+    assert_eq!(wrong("CREATE TABLE t (a); INSERT INTO u VALUES (1)"), "no such table: u");
+    assert_eq!(wrong("SELECT 1; \0"), "the script has a zero byte in it");
+}

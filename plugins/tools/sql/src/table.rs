@@ -148,9 +148,9 @@ fn hexadecimal(bytes: &[u8], most: usize) -> String {
 fn escaped(text: &str) -> String {
     text.chars().fold(String::new(), |mut line, letter| {
         if letter.is_control() {
-            line.extend(letter.escape_default())
+            line.extend(letter.escape_default());
         } else {
-            line.push(letter)
+            line.push(letter);
         }
         line
     })

@@ -9,13 +9,13 @@ fn session(options: Vec<NamedValue>) -> Session<Sql> {
     Session::open(Some(PEOPLE.as_bytes().to_vec()), options, 0).expect("a database")
 }
 
-fn call(session: &mut Session<Sql>, name: &str, arguments: serde_json::Value) -> (String, bool) {
+fn call(session: &mut Session<Sql>, name: &str, arguments: &serde_json::Value) -> (String, bool) {
     let answer = session.call(&Call::advised(name, arguments.to_string())).expect("mistakes are answers");
     (text_of(&answer.content), answer.failed)
 }
 
 fn query(session: &mut Session<Sql>, sql: &str) -> (String, bool) {
-    call(session, "query", serde_json::json!({ "sql": sql }))
+    call(session, "query", &serde_json::json!({ "sql": sql }))
 }
 
 fn works(session: &mut Session<Sql>, sql: &str) -> String {
@@ -137,11 +137,11 @@ fn mistakes_are_told_with_the_way_out() {
     fails(&mut session, "SELECT nme FROM person", "error: no such column: nme (at `nme FROM person`)");
     fails(&mut session, "SELEC 1", "near \"SELEC\": syntax error");
     fails(&mut session, "  -- nothing", "there is no statement");
-    let (answer, failed) = call(&mut session, "schema", serde_json::json!({"table": "cat"}));
+    let (answer, failed) = call(&mut session, "schema", &serde_json::json!({"table": "cat"}));
     assert!(failed && answer.contains("there is no table `cat`; there are: person"), "{answer}");
-    let (answer, failed) = call(&mut session, "query", serde_json::json!({"sql": "SELECT 1", "database": "x"}));
+    let (answer, failed) = call(&mut session, "query", &serde_json::json!({"sql": "SELECT 1", "database": "x"}));
     assert!(failed && answer.contains("there is no database `x`; there are: main"), "{answer}");
-    let (answer, failed) = call(&mut session, "schema", serde_json::json!({}));
+    let (answer, failed) = call(&mut session, "schema", &serde_json::json!({}));
     assert!(
         !failed && answer.starts_with("CREATE TABLE person (id INTEGER") && answer.ends_with("-- 3 rows"),
         "{answer}"

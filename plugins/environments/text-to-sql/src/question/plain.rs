@@ -59,7 +59,7 @@ pub(super) fn filter(parts: &Parts<'_>, rng: &mut Rng) -> Form {
             )
         }
         (4, _) => (
-            format!("Which values of {category} do {} with a {number} below {x} have? List each once.", p.many),
+            format!("Which values of {category} do those {} have whose {number} is below {x}? List each once.", p.many),
             format!("SELECT DISTINCT {} FROM {} WHERE {} < {x}", p.category, p.table, p.number),
             false,
         ),
@@ -81,7 +81,7 @@ pub(super) fn aggregate(parts: &Parts<'_>, rng: &mut Rng) -> Form {
         0 => {
             let (value, x) = (parts.category(rng), parts.number(rng));
             (
-                format!("How many {} have the {category} {value} or a {number} above {x}?", p.many),
+                format!("How many {} are there whose {category} is {value} or whose {number} is above {x}?", p.many),
                 format!("SELECT COUNT(*) FROM {} WHERE {} = '{value}' OR {} > {x}", p.table, p.category, p.number),
                 false,
             )

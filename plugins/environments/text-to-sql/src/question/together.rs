@@ -2,7 +2,7 @@
 
 use gymkhana_sdk::Rng;
 
-use super::{Form, Parts, words};
+use super::{Form, Parts, a, words};
 
 /// Two or three tables.
 pub(super) fn join(parts: &Parts<'_>, rng: &mut Rng) -> Form {
@@ -14,9 +14,9 @@ pub(super) fn join(parts: &Parts<'_>, rng: &mut Rng) -> Form {
     match rng.below(5) {
         0 => (
             format!(
-                "List the {label} of every {} that has a {} whose {} is {state}; each once.",
+                "List the {label} of every {} that has {} whose {} is {state}; each once.",
                 p.one,
-                d.one,
+                a(d.one),
                 words(d.category)
             ),
             format!("SELECT DISTINCT p.{} {joined} WHERE d.{} = '{state}'", p.label, d.category),
@@ -36,7 +36,7 @@ pub(super) fn join(parts: &Parts<'_>, rng: &mut Rng) -> Form {
         2 => {
             let value = parts.category(rng);
             (
-                format!("How many {} have a {} whose {} is {value}?", d.many, p.one, words(p.category)),
+                format!("How many {} have {} whose {} is {value}?", d.many, a(p.one), words(p.category)),
                 format!("SELECT COUNT(*) {joined} WHERE p.{} = '{value}'", p.category),
                 false,
             )
@@ -45,12 +45,12 @@ pub(super) fn join(parts: &Parts<'_>, rng: &mut Rng) -> Form {
             let (value, other) = (parts.category(rng), rng.pick(q.entity.category.1));
             (
                 format!(
-                    "What is the sum of {count} over all {} of {} with the {} {value} and {} with a {} other than {other}?",
+                    "What is the sum of {count} over all {} of {} with the {} {value} and {} with {} other than {other}?",
                     d.many,
                     p.many,
                     words(p.category),
                     q.many,
-                    words(q.category)
+                    a(&words(q.category))
                 ),
                 format!(
                     "SELECT SUM(d.{}) {all} WHERE p.{} = '{value}' AND q.{} <> '{other}'",
@@ -91,7 +91,7 @@ pub(super) fn group(parts: &Parts<'_>, rng: &mut Rng) -> Form {
             let x = parts.number(rng);
             (
                 format!(
-                    "For every {category}, how many {} have a {number} of at least {x}? List {category} and number; leave out what has none.",
+                    "For every {category}, how many {} are there whose {number} is at least {x}? List {category} and how many; leave out what has none.",
                     p.many
                 ),
                 format!(

@@ -2,7 +2,7 @@
 
 use gymkhana_sdk::Rng;
 
-use super::{Form, Parts, words};
+use super::{Form, Parts, a, words};
 
 /// Queries within queries, and differences of results.
 pub(super) fn nested(parts: &Parts<'_>, rng: &mut Rng) -> Form {
@@ -37,9 +37,9 @@ pub(super) fn nested(parts: &Parts<'_>, rng: &mut Rng) -> Form {
         ),
         2 => (
             format!(
-                "Which {} have a {} whose {} is {state}, but none whose {} is {other}? List each {label} once.",
+                "Which {} have {} whose {} is {state}, but none whose {} is {other}? List each {label} once.",
                 p.many,
-                d.one,
+                a(d.one),
                 words(d.category),
                 words(d.category)
             ),
@@ -132,7 +132,7 @@ pub(super) fn window(parts: &Parts<'_>, rng: &mut Rng) -> Form {
         ),
         3 => (
             format!(
-                "By how much does the {count} of each {one} differ from that of the {one} before it, if they are ordered by {day} and then by {id}? List {id} and difference; leave out the first.",
+                "By how much does the {count} of each {one} differ from that of the {one} before it, if they are ordered by {day} and then by {id}? List {id} and difference, negative where it is smaller; leave out the first.",
                 one = d.one,
                 day = words(d.day),
                 id = words(&d.id)
