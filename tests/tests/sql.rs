@@ -98,6 +98,11 @@ async fn attacks_are_answered_and_the_session_goes_on() {
     }
     fails(&mut session, &format!("{NUMBERS} SELECT max(i) FROM n"), "stopped after 1000000 steps").await;
     fails(&mut session, &format!("{NUMBERS} SELECT a.i FROM n a, n b, n c ORDER BY 1"), "stopped after").await;
+    // Each step makes a large value: they are counted as what they cost, not as steps alone.
+    let heavy = format!("{NUMBERS} SELECT sum(length(hex(zeroblob(30000 - i % 2)))) FROM n");
+    fails(&mut session, &heavy, "stopped after 1000000 steps").await;
+    fails(&mut session, &format!("{NUMBERS} SELECT i FROM n WHERE hex(zeroblob(30000 - i % 2)) LIKE '%1'"), "stopped")
+        .await;
     let grow = format!("INSERT INTO item (name) {NUMBERS} SELECT hex(zeroblob(20000)) FROM n");
     fails(&mut session, &grow, "the database is full").await;
     for outside in [

@@ -5,6 +5,11 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use rusqlite::hooks::{AuthAction, Authorization};
 
+use crate::meter;
+
+/// Bytes of large values that count as a step.
+const STEP_BYTES: u64 = 128;
+
 /// Who writes the statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -45,12 +50,20 @@ pub(crate) struct Guard {
     access: AtomicU8,
     most: u64,
     spent: AtomicU64,
+    /// The meter when the call began.
+    made: AtomicU64,
     refused: Mutex<Option<String>>,
 }
 
 impl Guard {
     pub(crate) fn new(most: u64) -> Self {
-        Self { access: AtomicU8::new(Access::Owner as u8), most, spent: AtomicU64::new(0), refused: Mutex::new(None) }
+        Self {
+            access: AtomicU8::new(Access::Owner as u8),
+            most,
+            spent: AtomicU64::new(0),
+            made: AtomicU64::new(0),
+            refused: Mutex::new(None),
+        }
     }
 
     /// From here on somebody else writes the statements.
@@ -62,13 +75,15 @@ impl Guard {
     /// A new call: nothing is spent, nothing refused.
     pub(crate) fn begin(&self) {
         self.spent.store(0, Ordering::Relaxed);
+        self.made.store(meter::counted(), Ordering::Relaxed);
         self.refused();
     }
 
     /// Counts steps; whether there were too many.
     pub(crate) fn spend(&self, steps: u64) -> bool {
         let spent = self.spent.fetch_add(steps, Ordering::Relaxed) + steps;
-        self.access() != Access::Owner && spent > self.most
+        let made = meter::counted().saturating_sub(self.made.load(Ordering::Relaxed)) / STEP_BYTES;
+        self.access() != Access::Owner && spent + made > self.most
     }
 
     /// Why the last statement was refused, told once.

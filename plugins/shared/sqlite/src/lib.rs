@@ -9,6 +9,7 @@
 #[cfg(target_family = "wasm")]
 mod files;
 mod guard;
+mod meter;
 mod open;
 mod run;
 
@@ -28,7 +29,7 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 /// What the statements of one database may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Instructions of SQLite's machine that one call may take.
+    /// Instructions of SQLite's machine that one call may take; large values that are made on the way count as more.
     pub steps: u64,
     /// Bytes of the longest text or blob.
     pub value_bytes: u32,

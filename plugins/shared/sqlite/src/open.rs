@@ -15,7 +15,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, MAIN_DB};
 
 use crate::guard::{Access, Guard};
-use crate::{Database, Limits};
+use crate::{Database, Limits, meter};
 
 /// SQLite's machine is watched whenever it took so many steps.
 const STRIDE: i32 = 500;
@@ -38,6 +38,7 @@ const FIXED: [(Limit, i32); 10] = [
 impl Database {
     /// A database without a table. Nobody is asked yet what a statement may do: to put a file into it is an ATTACH.
     pub(crate) fn empty(limits: Limits) -> Result<Self, Error> {
+        meter::install();
         let connection = Connection::open_in_memory()?;
         let guard = Arc::new(Guard::new(limits.steps));
         for (limit, value) in FIXED {

@@ -120,6 +120,10 @@ fn bombs_are_answered() {
     }
     let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
     fails(&mut session, &format!("{numbers} SELECT count(*) FROM n"), "stopped after 1000000 steps; narrow the query");
+    let heavy =
+        format!("{numbers} SELECT sum(length(hex(zeroblob(30000 - i % 2)))) FROM (SELECT i FROM n LIMIT 10000)");
+    fails(&mut session, &heavy, "stopped after 1000000 steps");
+    assert!(works(&mut session, &heavy.replace("30000", "300")).contains("5990000"));
     fails(&mut session, &format!("CREATE TABLE t AS {numbers} SELECT i FROM n"), "");
     fails(
         &mut session,
