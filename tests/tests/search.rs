@@ -44,6 +44,22 @@ async fn the_expert_finds_every_answer_page_by_page() {
 }
 
 #[tokio::test]
+async fn the_calls_of_a_walk_are_those_that_are_expected() {
+    let rollout = rollout(&table(2).reward("tool-match", &[]), long()).await;
+    let walked = play_by(&rollout, Speaker::Oracle).await;
+    let matched = |record: &EpisodeRecord, name: &str| {
+        let found = record.scores.iter().flat_map(|plugin| &plugin.scores).flat_map(|score| &score.components);
+        found.filter(|component| component.name == name).map(|component| component.value).sum::<f64>()
+    };
+    let best = (2.0 * matched(&walked, "parameters"), matched(&walked, "format"));
+    assert_eq!((best, matched(&walked, "correctness")), ((8.0, 1.0), 3.0), "{:?}", walked.turns);
+    let lost = play(&rollout, &[&call("fetch", r#"{"id": "page-99"}"#), "Nowhere"]).await;
+    assert!(matched(&lost, "correctness") < 0.0);
+    let silent = play(&rollout, &["Nowhere"]).await;
+    assert_eq!((matched(&silent, "format"), matched(&silent, "correctness")), (0.0, -3.0));
+}
+
+#[tokio::test]
 async fn a_guess_is_wrong_and_the_corpus_stays_hidden() {
     let rollout = rollout(&table(2), long()).await;
     let search = call("search", r#"{"query": "town river firm"}"#);

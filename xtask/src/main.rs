@@ -10,6 +10,7 @@ mod arguments;
 mod authors;
 mod baselines;
 mod bench;
+mod compiler;
 mod demo;
 mod libtorch;
 mod peers;

@@ -4,11 +4,13 @@ use std::fs;
 
 use anyhow::Context;
 
+use crate::compiler;
 use crate::step::{cargo, execute, step};
 use crate::workspace::Workspace;
 
 /// Builds every plugin package to a component named after the package.
 pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
+    compiler::ensure(&workspace.root)?;
     step("plugins", || {
         let packages = workspace.plugin_packages();
         let mut command = cargo();

@@ -48,9 +48,12 @@ impl Workspace {
         Some(Self { root, target: PathBuf::from(metadata["target_directory"].as_str()?), packages })
     }
 
-    /// The names of the packages that become plugins: the first-party ones and the guests of the tests.
+    /// The names of the packages that become plugins: the first-party ones, without what they share, and the guests of
+    /// the tests.
     pub fn plugin_packages(&self) -> Vec<&str> {
-        let is_plugin = |folder: &Path| folder.starts_with("plugins") || folder.starts_with("tests/guests");
+        let is_shared = |folder: &Path| folder.starts_with("plugins/shared");
+        let is_plugin =
+            |folder: &Path| folder.starts_with("plugins") && !is_shared(folder) || folder.starts_with("tests/guests");
         self.packages.iter().filter(|(_, folder)| is_plugin(folder)).map(|(name, _)| name.as_str()).collect()
     }
 
@@ -74,6 +77,7 @@ mod tests {
                 {"name": "gymkhana-tests", "manifest_path": "/r/tests/Cargo.toml"},
                 {"name": "calculator", "manifest_path": "/r/plugins/tools/calculator/Cargo.toml"},
                 {"name": "gymkhana-sdk", "manifest_path": "/r/sdk/rust/Cargo.toml"},
+                {"name": "gymkhana-sqlite", "manifest_path": "/r/plugins/shared/sqlite/Cargo.toml"},
             ],
         });
         let workspace = Workspace::from_metadata("/r".into(), &metadata).expect("understood");

@@ -287,3 +287,28 @@ fn another_environment_needs_only_another_plugin_and_run_file() {
     // A demonstration: no model has a part in it.
     check("show-frozen-lake", &desk.host(&["show", "out", "--episode", "0.demo.0.0.0.0"]).succeeded());
 }
+
+/// `examples/text-to-sql.toml` is only smaller here: the environment prepares the tool's database, which is recorded.
+#[test]
+fn an_environment_prepares_the_database_of_a_tool() {
+    let example = fs::read_to_string(gymkhana_tests::root().join("examples/text-to-sql.toml")).expect("an example");
+    let desk = Desk::with_run_file(&example);
+    let smaller = [
+        "policy.tiny={ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 2048 }",
+        "policy.slots=8",
+        "limits.reply_tokens=16",
+        "evaluation.tasks=2",
+        "stages.sft.steps=2",
+        "stages.sft.batch=4",
+        "stages.rl.steps=1",
+        "stages.rl.groups=2",
+        "stages.rl.group_size=2",
+    ];
+    let sets: Vec<&str> = smaller.into_iter().flat_map(|set| ["--set", set]).collect();
+    desk.run("plugins/text-to-sql.wasm,plugins/sql.wasm,plugins/tool-match.wasm", &sets).succeeded();
+    let records = desk.episodes();
+    let demonstrations: Vec<_> = records.iter().filter(|record| record.id.phase == Phase::Demonstration).collect();
+    assert!(demonstrations.len() == 8 && demonstrations.iter().all(|record| record.success), "the expert's are right");
+    let replayed = desk.host(&["replay", "out"]).succeeded();
+    assert!(replayed.contains(&format!("every byte equal: {}", records.len())), "{replayed}");
+}

@@ -36,6 +36,17 @@ impl FactHunt {
         Self { test, index, hops, pages, question, answered: false }
     }
 
+    /// The calls of somebody who walks from page to page: a search for each entity but the last, and its page.
+    fn calls(&self) -> String {
+        let walked = 0..self.question.walk.len() - 1;
+        let calls = walked.flat_map(|step| {
+            let page = self.question.world.id(self.question.walk[step]);
+            let search = serde_json::json!({ "name": "search", "arguments": { "query": self.name(step) } });
+            [search, serde_json::json!({ "name": "fetch", "arguments": { "id": page } })]
+        });
+        serde_json::Value::from_iter(calls).to_string()
+    }
+
     fn name(&self, step: usize) -> &str {
         &self.question.world.entities[self.question.walk[step]].name
     }
@@ -95,7 +106,7 @@ impl StateKey for FactHunt {
 impl Privileged for FactHunt {
     fn privileged(&self) -> Vec<NamedValue> {
         let pages = self.question.walk.iter().map(|index| self.question.world.id(*index)).collect::<Vec<_>>();
-        vec![named("answer", self.question.answer()), named("pages", pages.join(" "))]
+        vec![named("answer", self.question.answer()), named("pages", pages.join(" ")), named("calls", self.calls())]
     }
 }
 

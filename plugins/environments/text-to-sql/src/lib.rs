@@ -1,0 +1,194 @@
+//! Questions about generated databases: the answer is a query, and right if it gives what it should.
+//!
+//! Every task has a schema, rows and a question of its own. The shown database is prepared for the tool `sql`; the judge
+//! runs the answer on further ones with other rows as well, so that no constant passes. The first query that runs ends
+//! the episode; one that does not is answered with SQLite's words, and may be mended so many times.
+
+mod domain;
+pub mod judge;
+mod question;
+mod rows;
+mod schema;
+mod task;
+
+use gymkhana_sdk::environment::{
+    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+};
+use gymkhana_sdk::snapshot::{Reader, Writer};
+use gymkhana_sdk::{Call, Content, Error, NamedValue, OptionInfo, Options, Task as Place, named, plugin, text};
+
+use question::Kind;
+use task::Task;
+
+const SPLITS: [&str; 2] = ["train", "test"];
+/// The option for a task of any kind.
+const MIXED: &str = "mixed";
+/// The function of the tool `sql` that the expert calls.
+const QUERY: &str = "query";
+const ROWS: std::ops::RangeInclusive<u64> = 12..=400;
+const ATTEMPTS: std::ops::RangeInclusive<u64> = 1..=20;
+
+/// An episode: one task, answered or not.
+pub struct TextToSql {
+    settings: Settings,
+    task: Task,
+    tried: u64,
+    over: bool,
+}
+
+/// What a task follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Settings {
+    test: bool,
+    index: u64,
+    kind: Option<Kind>,
+    rows: u64,
+    attempts: u64,
+}
+
+impl TextToSql {
+    fn new(settings: Settings) -> Result<Self, Error> {
+        let Settings { test, index, kind, rows, .. } = settings;
+        let task = Task::at(test, index, kind, rows).map_err(Error::Other)?;
+        Ok(Self { settings, task, tried: 0, over: false })
+    }
+
+    fn ended(&mut self, right: bool) -> Stepped {
+        self.over = true;
+        Stepped::new().reward(f64::from(u8::from(right))).extra("success", right).end()
+    }
+
+    /// The call that an expert makes before it answers.
+    fn call(&self) -> Call {
+        Call::advised(QUERY, serde_json::json!({ "sql": self.task.question.sql }).to_string())
+    }
+}
+
+impl Environment for TextToSql {
+    fn info() -> Info {
+        let choices: Vec<&str> = [MIXED].into_iter().chain(Kind::ALL.map(|(name, _)| name)).collect();
+        let attempts = "Queries that may be said until one runs";
+        Info::new("Questions about a database, answered by a query", ["analyst"])
+            .option(OptionInfo::new("difficulty", "What the query needs", MIXED).one_of(&choices))
+            .option(OptionInfo::new("rows", "Rows of the greatest table", 40).within(bound(&ROWS).0, bound(&ROWS).1))
+            .option(OptionInfo::new("attempts", attempts, 3).within(bound(&ATTEMPTS).0, bound(&ATTEMPTS).1))
+            .option(OptionInfo::new("show-schema", "Whether the question comes with the tables", true))
+            .rewards(0.0, 1.0)
+    }
+
+    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+        Ok(SPLITS.map(Split::endless).to_vec())
+    }
+
+    fn start(place: &Place, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+        let split =
+            SPLITS.iter().position(|split| *split == place.split).ok_or_else(|| Error::no_split(place, &SPLITS))?;
+        let size = |name: &str| u64::try_from(options.integer(name)).unwrap_or(1);
+        let wanted = options.text("difficulty");
+        let episode = Self::new(Settings {
+            test: split == 1,
+            index: place.index,
+            kind: Kind::ALL.iter().find(|(name, _)| *name == wanted).map(|(_, kind)| *kind),
+            rows: size("rows"),
+            attempts: size("attempts"),
+        })?;
+        let tables = if options.flag("show-schema") { format!("{}\n", episode.task.create) } else { String::new() };
+        let how = "Answer with one query in SQLite's SQL and nothing else. Its columns come in the order in which the \
+                   question names them.";
+        let words = format!("{tables}{}\n\n{how}", episode.task.question.text);
+        let started = Started::observe(words).prepare("sql", episode.task.script(0).into_bytes());
+        Ok((episode, started))
+    }
+
+    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+        self.tried += 1;
+        let left = self.settings.attempts.saturating_sub(self.tried);
+        Ok(match self.task.judge(query_in(&action.text())) {
+            Ok(right) => self.ended(right),
+            Err(_) if left == 0 => self.ended(false),
+            Err(why) => {
+                let more = if left == 1 { "1 more attempt".to_owned() } else { format!("{left} more attempts") };
+                Stepped::observe(format!("This query does not run: {why}. You have {more}."))
+            }
+        })
+    }
+}
+
+fn bound(range: &std::ops::RangeInclusive<u64>) -> (f64, f64) {
+    (*range.start() as f64, *range.end() as f64)
+}
+
+/// The query in a message: its last block between fences, or all of it.
+fn query_in(message: &str) -> &str {
+    let Some((before, _)) = message.rsplit_once("```") else { return message.trim() };
+    let Some((_, block)) = before.rsplit_once("```") else { return message.trim() };
+    let (language, rest) = block.split_once('\n').unwrap_or(("", block));
+    if language.chars().all(char::is_alphanumeric) { rest.trim() } else { block.trim() }
+}
+
+impl Snapshot for TextToSql {
+    /// The task is the state: its question and its rows follow from it.
+    fn snapshot(&self) -> Vec<u8> {
+        let Settings { test, index, kind, rows, attempts } = self.settings;
+        let writer = Writer::new().flag(test).integer(index).text(kind.map_or(MIXED, Kind::name));
+        writer.integer(rows).integer(attempts).integer(self.tried).flag(self.over).finish()
+    }
+
+    fn restore(snapshot: &[u8]) -> Result<Self, Error> {
+        let mut reader = Reader::new(snapshot);
+        let (test, index, name) = (reader.flag()?, reader.integer()?, reader.text()?.to_owned());
+        let (rows, attempts, tried, over) = (reader.integer()?, reader.integer()?, reader.integer()?, reader.flag()?);
+        reader.end()?;
+        let kind = Kind::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+        if kind.is_none() && name != MIXED || !ROWS.contains(&rows) || !ATTEMPTS.contains(&attempts) || tried > attempts
+        {
+            return Err(Error::bad_snapshot("the snapshot's difficulty, rows or attempts are out of range"));
+        }
+        Ok(Self { tried, over, ..Self::new(Settings { test, index, kind, rows, attempts })? })
+    }
+}
+
+impl StateKey for TextToSql {
+    fn state_key(&self) -> Vec<u8> {
+        let writer = Writer::new().text(&self.task.script(0)).text(&self.task.question.text);
+        writer.integer(self.settings.attempts - self.tried).flag(self.over).finish()
+    }
+}
+
+impl Privileged for TextToSql {
+    fn privileged(&self) -> Vec<NamedValue> {
+        let Call { name, arguments, .. } = self.call();
+        let arguments = serde_json::from_str::<serde_json::Value>(&arguments).unwrap_or_default();
+        let calls = serde_json::json!([{ "name": name, "arguments": arguments }]).to_string();
+        let question = &self.task.question;
+        vec![named("answer", question.sql.as_str()), named("kind", question.kind.name()), named("calls", calls)]
+    }
+}
+
+impl Guidance for TextToSql {
+    fn guidance(&self) -> Content {
+        text(match self.task.question.kind {
+            Kind::Filter => "One table is enough: WHERE, and where an order is asked for ORDER BY and LIMIT.",
+            Kind::Aggregate => {
+                "One row is asked for: COUNT, SUM, AVG, MIN or MAX, with DISTINCT where things count once."
+            }
+            Kind::Join => "Join the tables by their keys, and mind whether equal rows are asked for once.",
+            Kind::GroupHaving => "GROUP BY makes the groups and HAVING chooses among them.",
+            Kind::Nested => "Put a query within the query: IN, NOT IN, a comparison with an average, or EXCEPT.",
+            Kind::Window => "Use a window: RANK, ROW_NUMBER, LAG or a sum with OVER (PARTITION BY … ORDER BY …).",
+        })
+    }
+}
+
+impl Oracle for TextToSql {
+    /// Tries its query with the tool, if there is one, then says it.
+    fn advise(&self, tools: &[String], results: &[String]) -> Result<Advice, Error> {
+        let can_try = tools.iter().any(|tool| tool == QUERY) && results.is_empty();
+        Ok(if can_try { Advice::Calls(vec![self.call()]) } else { Advice::Message(self.task.question.sql.clone()) })
+    }
+}
+
+plugin! { environment: TextToSql { snapshot, state_key, privileged, guidance, oracle } }
+
+#[cfg(test)]
+mod tests;

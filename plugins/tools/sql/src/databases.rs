@@ -1,0 +1,121 @@
+//! The databases of a session: `main`, which the environment prepares or a script makes, and those that the run mounts,
+//! each by its file's name. No statement sees two of them.
+
+use gymkhana_sdk::snapshot::{Reader, Writer};
+use gymkhana_sdk::{Error, assets};
+use gymkhana_sqlite::Database;
+
+use crate::settings::Settings;
+
+/// Bytes of an asset that are read at once.
+const CHUNK: u32 = 1 << 20;
+/// The name of the database that is not mounted.
+const MAIN: &str = "main";
+
+/// Named databases, the prepared one first, the mounted ones by name.
+pub struct Databases {
+    all: Vec<(String, Database)>,
+}
+
+impl Databases {
+    /// Opens every database. Without any there is an empty `main`.
+    ///
+    /// # Errors
+    ///
+    /// If one is neither a file of SQLite's nor a script that runs, or two have one name.
+    pub fn load(setup: Option<&[u8]>, script: &str, settings: Settings) -> Result<Self, Error> {
+        let mut all = vec![];
+        let mounted = assets::names();
+        if setup.is_some() || !script.is_empty() || mounted.is_empty() {
+            let mut main = open("the environment's setup", setup.unwrap_or_default(), settings)?;
+            main.extend(script, settings.access)
+                .map_err(|error| Error::invalid(format!("option `script` does not run: {error}")))?;
+            all.push((MAIN.to_owned(), main));
+        }
+        for asset in mounted {
+            let name = asset.name.rsplit_once('.').map_or(asset.name.as_str(), |(stem, _)| stem).to_owned();
+            if all.iter().any(|(other, _)| *other == name) {
+                let message = format!("two databases have the name `{name}`; mount `{}` by another one", asset.name);
+                return Err(Error::invalid(message));
+            }
+            let database = open(&format!("asset `{}`", asset.name), &read(&asset.name)?, settings)?;
+            all.push((name, database));
+        }
+        Ok(Self { all })
+    }
+
+    /// The names, in their order.
+    pub fn names(&self) -> Vec<&str> {
+        self.all.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// All of them.
+    pub fn each(&mut self) -> impl Iterator<Item = (&str, &mut Database)> {
+        self.all.iter_mut().map(|(name, database)| (name.as_str(), database))
+    }
+
+    /// The database of this name, or the only one.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or several and no name: in words that list them.
+    pub fn named(&mut self, name: Option<&str>) -> Result<&mut Database, String> {
+        let place = match name {
+            None if self.all.len() == 1 => Some(0),
+            None => return Err(format!("which database? Write `database`, one of: {}", self.names().join(", "))),
+            Some(name) => self.all.iter().position(|(known, _)| known == name),
+        };
+        match place {
+            Some(place) => Ok(&mut self.all[place].1),
+            None => {
+                Err(format!("there is no database `{}`; there are: {}", name.unwrap_or(MAIN), self.names().join(", ")))
+            }
+        }
+    }
+
+    /// Writes them into a snapshot.
+    pub fn write(&self, writer: Writer) -> Writer {
+        let count = writer.integer(self.all.len() as u64);
+        // Without memory for an image there is no snapshot that could be restored: an empty name says so.
+        self.all.iter().fold(count, |writer, (name, database)| match database.image() {
+            Ok(image) => writer.text(name).bytes(&image),
+            Err(_) => writer.text("").bytes(&[]),
+        })
+    }
+
+    /// Reads them from a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// If it holds something else.
+    pub fn read(reader: &mut Reader<'_>, settings: Settings) -> Result<Self, Error> {
+        let mut all = vec![];
+        for _ in 0..reader.integer()? {
+            let name = reader.text()?.to_owned();
+            if name.is_empty() {
+                return Err(Error::bad_snapshot("the snapshot was made without memory for a database"));
+            }
+            let database = Database::open(reader.bytes()?, settings.access, settings.limits)
+                .map_err(|error| Error::bad_snapshot(format!("database `{name}` of the snapshot: {error}")))?;
+            all.push((name, database));
+        }
+        Ok(Self { all })
+    }
+}
+
+fn open(origin: &str, bytes: &[u8], settings: Settings) -> Result<Database, Error> {
+    Database::open(bytes, settings.access, settings.limits)
+        .map_err(|error| Error::invalid(format!("{origin} gives no database: {error}")))
+}
+
+fn read(name: &str) -> Result<Vec<u8>, Error> {
+    let mut bytes = vec![];
+    loop {
+        let more = assets::read(name, bytes.len() as u64, CHUNK)?;
+        let last = more.len() < CHUNK as usize;
+        bytes.extend(more);
+        if last {
+            return Ok(bytes);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! SQL: asks databases and shows rows as a table. What a statement does wrong is an answer with SQLite's own words.
+
+mod databases;
+mod schema;
+mod settings;
+mod table;
+
+use gymkhana_sdk::snapshot::{Reader, Writer};
+use gymkhana_sdk::tool::{Answer, FinalView, Info, Snapshot, Tool};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, Value, named, plugin};
+use gymkhana_sqlite::{Keep, Outcome};
+
+use databases::Databases;
+use settings::Settings;
+
+/// Bytes of values that one call keeps, shown or not.
+const KEPT: usize = 1 << 20;
+
+/// A session: its databases, and what was asked of them.
+pub struct Sql {
+    settings: Settings,
+    databases: Databases,
+    asked: Asked,
+}
+
+/// What rewards may know of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Asked {
+    statements: u64,
+    errors: u64,
+    /// The last call's error, or nothing.
+    error: String,
+    /// The rows of the last table, as JSON.
+    result: String,
+}
+
+impl Tool for Sql {
+    fn info() -> Info {
+        let script = "Statements that make the database `main`, run over what the environment prepared";
+        let steps = "Instructions of SQLite's machine that one call may take";
+        let grown = "Bytes that a database may grow to";
+        Info::new("SQL over an episode's or a run's databases")
+            .option(OptionInfo::new("script", script, ""))
+            .option(OptionInfo::new("read-only", "Whether statements that change something are refused", true))
+            .option(OptionInfo::new("rows", "Rows that a statement shows", 50).within(1.0, 10_000.0))
+            .option(OptionInfo::new("cell-chars", "Characters shown of a value", 80).within(4.0, 10_000.0))
+            .option(OptionInfo::new("answer-bytes", "Bytes of an answer", 8_000).within(200.0, 1_000_000.0))
+            .option(OptionInfo::new("steps", steps, 1_000_000).within(1_000.0, 1e9))
+            .option(OptionInfo::new("value-bytes", "Bytes of the longest value", 65_536).within(1_000.0, 1e8))
+            .option(OptionInfo::new("database-bytes", grown, 4_194_304).within(8_192.0, 1e9))
+    }
+
+    fn functions(options: &Options) -> Result<Vec<Function>, Error> {
+        let which = "which database, by its name; may be left out where there is one";
+        let query = Parameters::new().text("sql", "one statement of SQLite's SQL, or several with ; between them");
+        let about = if options.flag("read-only") {
+            "Runs SQL and shows the rows. The database is read-only."
+        } else {
+            "Runs SQL and shows the rows. Changes last to the end of the episode."
+        };
+        let schema = Parameters::new().text("table", "one table; all if left out").optional();
+        Ok(vec![
+            Function::new("query", about, query.text("database", which).optional()),
+            Function::new(
+                "schema",
+                "Shows the tables, their columns and how many rows they have.",
+                schema.text("database", which).optional(),
+            ),
+        ])
+    }
+
+    fn open(setup: Option<Vec<u8>>, options: &Options, _seed: u64) -> Result<Self, Error> {
+        let settings = Settings::of(options);
+        let databases = Databases::load(setup.as_deref(), options.text("script"), settings)?;
+        Ok(Self { settings, databases, asked: Asked::default() })
+    }
+
+    fn call(&mut self, call: &Call) -> Result<Answer, Error> {
+        Ok(match call.name.as_str() {
+            "query" => self.query(call).into(),
+            "schema" => self.schema(call).into(),
+            _ => Answer::no_function(call),
+        })
+    }
+}
+
+impl Sql {
+    fn query(&mut self, call: &Call) -> Result<String, String> {
+        let sql = call.text("sql")?;
+        let settings = self.settings;
+        let database = self.databases.named(optional(call, "database")?.as_deref())?;
+        let keep = Keep { rows: settings.rows, bytes: KEPT };
+        let (done, error) = match database.run(&sql, keep) {
+            Ok(done) => (done, None),
+            Err(failure) => (failure.done, Some(failure.message)),
+        };
+        self.asked.note(&done, error.as_deref());
+        let shown = table::show(&done, settings.look());
+        match error {
+            None if done.is_empty() => Err("there is no statement in `sql`".to_owned()),
+            None => Ok(shown),
+            Some(error) if done.is_empty() => Err(format!("error: {error}")),
+            Some(error) => Err(format!("{shown}\n\nerror in statement {}: {error}", done.len() + 1)),
+        }
+    }
+
+    fn schema(&mut self, call: &Call) -> Result<String, String> {
+        let table = optional(call, "table")?;
+        let wanted = optional(call, "database")?;
+        let most = self.settings.answer_bytes;
+        let shown = match (&wanted, self.databases.names().len()) {
+            (None, 2..) => {
+                let all = self.databases.each().map(|(name, database)| {
+                    schema::show(database, table.as_deref()).map(|text| format!("-- database {name}\n{text}"))
+                });
+                all.collect::<Result<Vec<_>, _>>()?.join("\n\n")
+            }
+            _ => schema::show(self.databases.named(wanted.as_deref())?, table.as_deref())?,
+        };
+        Ok(table::cut(&shown, most))
+    }
+}
+
+impl Asked {
+    fn note(&mut self, done: &[Outcome], error: Option<&str>) {
+        self.statements += done.len() as u64 + u64::from(error.is_some());
+        self.errors += u64::from(error.is_some());
+        self.error = error.unwrap_or_default().to_owned();
+        let last = done.iter().rev().find_map(|outcome| match outcome {
+            Outcome::Table(table) => Some(table::json(table)),
+            Outcome::Changed(_) => None,
+        });
+        self.result = last.unwrap_or_else(|| std::mem::take(&mut self.result));
+    }
+}
+
+impl Snapshot for Sql {
+    fn snapshot(&self) -> Vec<u8> {
+        let Asked { statements, errors, error, result } = &self.asked;
+        let writer = self.databases.write(self.settings.write(Writer::new()));
+        writer.integer(*statements).integer(*errors).text(error).text(result).finish()
+    }
+
+    fn restore(snapshot: &[u8]) -> Result<Self, Error> {
+        let mut reader = Reader::new(snapshot);
+        let settings = Settings::read(&mut reader)?;
+        let databases = Databases::read(&mut reader, settings)?;
+        let (statements, errors) = (reader.integer()?, reader.integer()?);
+        let (error, result) = (reader.text()?.to_owned(), reader.text()?.to_owned());
+        reader.end()?;
+        Ok(Self { settings, databases, asked: Asked { statements, errors, error, result } })
+    }
+}
+
+impl FinalView for Sql {
+    fn final_view(&self) -> Vec<NamedValue> {
+        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        vec![
+            named("statements", count(self.asked.statements)),
+            named("errors", count(self.asked.errors)),
+            named("error", self.asked.error.as_str()),
+            named("result", Value::Other(self.asked.result.clone())),
+        ]
+    }
+}
+
+/// A text argument that may be left out.
+fn optional(call: &Call, name: &str) -> Result<Option<String>, String> {
+    let given = serde_json::from_str::<serde_json::Value>(&call.arguments).is_ok_and(|all| !all[name].is_null());
+    given.then(|| call.text(name)).transpose()
+}
+
+plugin! { tool: Sql { snapshot, final_view } }
+
+#[cfg(test)]
+mod tests;
