@@ -41,7 +41,8 @@ pub use manifest::{
 };
 pub use name::{Namespace, ParseNameError, ParseNamespaceError, PluginName};
 pub use publish::{
-    Refusal, Step, TooSmallStep, check as check_release, check_namespace, too_close, too_close_namespace,
+    LEAST_ACTIONS, MOST_FUEL, MOST_MEMORY, Refusal, Step, TooSmallStep, check as check_release, check_namespace,
+    suite_checks, too_close, too_close_namespace,
 };
 pub use report::{Check, Outcome, REPORT_SCHEMA, Report, SUITE};
 pub use resolve::{ParseWantedError, Unresolved, Wanted, WantedName, choose, without_consent};

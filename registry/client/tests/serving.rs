@@ -91,6 +91,10 @@ async fn the_server_trusts_no_client() {
     let signed = |release: &gymkhana_registry::Release| release.sign(Some(&acme())).expect("JSON");
     let mut without_report = made.release();
     without_report.report = None;
+    let mut hasty = made.release();
+    hasty.report.as_mut().expect("a report").checks.retain(|check| check.name != "fuzz");
+    let mut idle = made.release();
+    idle.report.as_mut().expect("a report").steps = 0;
     let mut lie = made.release();
     lie.manifest.capabilities.clear();
     let other = Made { padding: 3, ..made.clone() };
@@ -99,6 +103,8 @@ async fn the_server_trusts_no_client() {
         (existing.signed(), existing.component(), 409, "is published already"),
         (made.release().sign(Some(&key(9))).expect("JSON"), made.component(), 403, "is no key of namespace"),
         (signed(&without_report), made.component(), 422, "has no report of the conformance suite"),
+        (signed(&hasty), made.component(), 422, "lacks the check `fuzz`"),
+        (signed(&idle), made.component(), 422, "tells of 0 calls"),
         (signed(&lie), made.component(), 422, "not the one that its publisher signed"),
         (made.signed(), other.component(), 413, "larger than the"),
         (made.signed(), made.component()[1..].to_vec(), 422, "the component's sha256 is"),

@@ -97,9 +97,9 @@ pub struct KeygenArgs {
 pub struct PublishArgs {
     /// The `.wasm` file
     pub file: PathBuf,
-    /// The report that `host plugin test --json` wrote about it
+    /// The report that `host plugin test --json` wrote about it; without one the suite is run now
     #[arg(long, value_name = "FILE")]
-    pub report: PathBuf,
+    pub report: Option<PathBuf>,
     #[command(flatten)]
     pub keys: KeyArgs,
 }
