@@ -7,11 +7,12 @@ use std::process::{Command, Stdio};
 
 use common::tricks::{Trick, serve};
 use common::{
-    DAY, Made, Shop, TOKEN, User, acme, by, get, key, name, now, pinned, registry, resolve, root, said, stock, web,
+    DAY, Made, Shop, TOKEN, User, acme, by, get, key, name, now, pinned, registry, reqwest_client, resolve, root, said,
+    stock, web,
 };
 use gymkhana_registry::{Authority, Lock, RegistryFolder, SecretKey, Wanted};
 use gymkhana_registry_client::{Client, ClientError, Publishing, Secrets, Unlocked};
-use gymkhana_registry_server::{Limits, Tokens};
+use gymkhana_registry_server::Tokens;
 
 thread_local! {
     static VARIABLE: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
@@ -123,11 +124,6 @@ async fn the_server_trusts_no_client() {
     assert_eq!(shop.state().checkpoint.sequence, before.checkpoint.sequence + 1);
 }
 
-fn reqwest_client() -> reqwest::Client {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().expect("a client")
-}
-
 #[tokio::test]
 async fn files_have_tags_and_private_ones_are_not_served() {
     let shop = Shop::new();
@@ -163,20 +159,6 @@ async fn files_have_tags_and_private_ones_are_not_served() {
         client.post(format!("http://{address}/checkpoint.json")).send().await.expect("an answer").status().as_u16(),
         405
     );
-}
-
-#[tokio::test]
-async fn who_asks_too_much_waits() {
-    let shop = Shop::new();
-    let limits = Limits { requests_at_once: 3.0, requests_per_second: 0.0, ..Limits::default() };
-    let address = shop.serve_within(limits).await;
-    let client = reqwest_client();
-    let mut statuses = Vec::new();
-    for _ in 0..4 {
-        let answer = client.get(format!("http://{address}/checkpoint.json")).send().await.expect("an answer");
-        statuses.push(answer.status().as_u16());
-    }
-    assert_eq!(statuses, [200, 200, 200, 429]);
 }
 
 /// One wins, whatever the others hold, and all others are told.

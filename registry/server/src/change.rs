@@ -4,7 +4,6 @@
 //! before the component is read, which goes to disk as it comes, no further than the release says.
 
 use std::io::Write;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -13,7 +12,6 @@ use gymkhana_registry::{
 };
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::header::AUTHORIZATION;
 use hyper::{Request, Response, StatusCode};
 use serde::Deserialize;
 
@@ -41,10 +39,9 @@ impl Service {
     pub(crate) async fn change(
         self: Arc<Self>,
         request: Request<Incoming>,
-        peer: IpAddr,
+        known: Known,
         line: &mut Line,
     ) -> Result<Response<Body>, Refusal> {
-        let known = self.who(&request, peer)?;
         line.token = Some(known.number.clone());
         if !self.limiter.may_change(&known.number) {
             return Err(Refusal::too_many("your token changes too much; wait a minute"));
@@ -58,22 +55,6 @@ impl Service {
         };
         line.what = Some(done.clone());
         Ok(Response::new(full(format!("{done}\n"))))
-    }
-
-    /// Whose token it is.
-    fn who(&self, request: &Request<Incoming>, peer: IpAddr) -> Result<Known, Refusal> {
-        let words = "show a token of this registry: `authorization: Bearer …`; its maintainer makes one";
-        let refused = || Refusal::new(StatusCode::UNAUTHORIZED, words);
-        if !self.limiter.may_try(peer) {
-            return Err(Refusal::too_many("too many wrong tokens; wait some minutes"));
-        }
-        let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = header.and_then(|header| header.strip_prefix("Bearer ")).ok_or_else(refused)?;
-        let known = self.tokens.find(token.trim()).map_err(|error| Refusal::fault(&error))?;
-        known.ok_or_else(|| {
-            self.limiter.tried_wrong(peer);
-            refused()
-        })
     }
 
     async fn publish(self: Arc<Self>, body: Incoming, known: &Known) -> Result<String, Refusal> {

@@ -21,9 +21,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gymkhana_registry::{Authority, FolderError, ReadError, RegistryFolder, SecretKey};
 use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -34,7 +35,8 @@ pub use log::{Line, Log};
 pub use tokens::{TokenError, Tokens};
 
 use answer::{Body, Refusal, refuse};
-use limits::Limiter;
+use limits::{Asker, Limiter, neighbourhood};
+use tokens::Known;
 
 /// How often it is looked whether the checkpoint must be signed again.
 const RENEWALS: Duration = Duration::from_secs(600);
@@ -161,19 +163,42 @@ impl Server {
 
 impl Service {
     async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
+        let peer = if self.limits.behind_proxy { forwarded_for(request.headers()).unwrap_or(peer) } else { peer };
         let mut line = Line::begin(&request, peer);
-        let changes = [Method::PUT].contains(request.method());
-        let answered = if !self.limiter.may_ask(peer) {
-            Err(Refusal::too_many("you ask too often; wait a moment"))
-        } else if changes {
-            Arc::clone(&self).change(request, peer, &mut line).await
-        } else {
-            self.file(&request).await
-        };
+        let answered = Arc::clone(&self).answer_to(request, peer, &mut line).await;
         let response = answered.unwrap_or_else(|refusal| refuse(&refusal, &mut line));
         line.end(&response);
         (self.log)(&line);
         response
+    }
+
+    async fn answer_to(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: IpAddr,
+        line: &mut Line,
+    ) -> Result<Response<Body>, Refusal> {
+        let shown = Shown::by(&request, &self.tokens)?;
+        let asker = match &shown {
+            Shown::Known(known) => Asker::Token(known.number.clone()),
+            Shown::Nothing | Shown::Wrong => Asker::Stranger(neighbourhood(peer)),
+        };
+        if !self.limiter.may_ask(asker) {
+            return Err(Refusal::too_many("you ask too often; wait a moment"));
+        }
+        if *request.method() != Method::PUT {
+            return self.file(&request).await;
+        }
+        match shown {
+            Shown::Known(known) => self.change(request, known, line).await,
+            Shown::Wrong if !self.limiter.may_be_wrong(peer) => {
+                Err(Refusal::too_many("too many wrong tokens; wait some minutes"))
+            }
+            Shown::Wrong | Shown::Nothing => {
+                let words = "show a token of this registry: `authorization: Bearer …`; its maintainer makes one";
+                Err(Refusal::new(StatusCode::UNAUTHORIZED, words))
+            }
+        }
     }
 
     fn authority(&self) -> Authority<'_> {
@@ -186,6 +211,29 @@ impl Service {
         let age = now().saturating_sub(state.checkpoint.issued);
         if age >= self.lifetime / 4 { self.folder.renew(self.authority()) } else { Ok(()) }
     }
+}
+
+/// What a request shows of who asks.
+enum Shown {
+    Nothing,
+    Wrong,
+    Known(Known),
+}
+
+impl Shown {
+    fn by<B>(request: &Request<B>, tokens: &Tokens) -> Result<Self, Refusal> {
+        let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let Some(token) = header.and_then(|header| header.strip_prefix("Bearer ")) else { return Ok(Self::Nothing) };
+        let known = tokens.find(token.trim()).map_err(|error| Refusal::fault(&error))?;
+        Ok(known.map_or(Self::Wrong, Self::Known))
+    }
+}
+
+/// Whom the proxy has before it: the last entry of the last header is its own; those before it are what the client says.
+fn forwarded_for(headers: &HeaderMap) -> Option<IpAddr> {
+    let said = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+    let last = said.rsplit(',').next()?.trim();
+    last.parse().ok().or_else(|| Some(last.parse::<SocketAddr>().ok()?.ip()))
 }
 
 async fn renewals(service: Arc<Service>) {
@@ -202,4 +250,28 @@ async fn renewals(service: Arc<Service>) {
 /// Seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_of_the_last_header_is_the_proxys() {
+        let address = |lines: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append("x-forwarded-for", line.parse().unwrap());
+            }
+            forwarded_for(&headers).map(|address| address.to_string())
+        };
+        assert_eq!(address(&["10.0.0.1"]).as_deref(), Some("10.0.0.1"));
+        assert_eq!(address(&["1.2.3.4, 5.6.7.8 , 10.0.0.2"]).as_deref(), Some("10.0.0.2"));
+        assert_eq!(address(&["1.2.3.4", "10.0.0.3:4711"]).as_deref(), Some("10.0.0.3"));
+        assert_eq!(address(&["2001:db8::1"]).as_deref(), Some("2001:db8::1"));
+        assert_eq!(address(&["[2001:db8::1]:80"]).as_deref(), Some("2001:db8::1"));
+        for nobody in [&[][..], &["unknown"], &["1.2.3.4,"]] {
+            assert_eq!(address(nobody), None, "{nobody:?}");
+        }
+    }
 }

@@ -191,6 +191,9 @@ pub enum ServingCommand {
         /// The address, such as `127.0.0.1:8080`
         #[arg(long, value_name = "ADDRESS", value_parser = crate::args::address)]
         listen: SocketAddr,
+        /// All clients come through a proxy of yours: the last entry of its `X-Forwarded-For` says who they are
+        #[arg(long)]
+        behind_proxy: bool,
         #[command(flatten)]
         signing: SigningArgs,
     },

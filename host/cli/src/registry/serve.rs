@@ -55,7 +55,9 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
             }
             Ok(())
         }
-        ServingCommand::Serve { dir, listen, signing } => serve(&dir, listen, &signing, printer),
+        ServingCommand::Serve { dir, listen, behind_proxy, signing } => {
+            serve(&dir, listen, Limits { behind_proxy, ..Limits::default() }, &signing, printer)
+        }
         ServingCommand::Mirror { registry, dir } => mirror(&registry, &dir, printer),
     }
 }
@@ -100,7 +102,7 @@ fn rotate(
     Ok(())
 }
 
-fn serve(dir: &Path, listen: SocketAddr, signing: &SigningArgs, printer: &Printer) -> CliResult<()> {
+fn serve(dir: &Path, listen: SocketAddr, limits: Limits, signing: &SigningArgs, printer: &Printer) -> CliResult<()> {
     let root = SecretKey::read(&signing.root).users()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
     runtime.block_on(async {
@@ -109,7 +111,7 @@ fn serve(dir: &Path, listen: SocketAddr, signing: &SigningArgs, printer: &Printe
             // A line is plain data, which can always be written.
             log.talk(serde_json::to_string(line).unwrap_or_default());
         });
-        let server = Server::start(dir, root, days(signing.days), listen, Limits::default(), log).await.users()?;
+        let server = Server::start(dir, root, days(signing.days), listen, limits, log).await.users()?;
         printer.talk(format!("`{}` is served at http://{}/", dir.display(), server.address()));
         tokio::select! {
             () = server.serve() => {}
