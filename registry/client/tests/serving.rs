@@ -12,7 +12,7 @@ use common::{
 };
 use gymkhana_registry::{Authority, Lock, RegistryFolder, SecretKey, Wanted};
 use gymkhana_registry_client::{Client, ClientError, Publishing, Secrets, Unlocked};
-use gymkhana_registry_server::Tokens;
+use gymkhana_registry_server::{Limits, Tokens};
 
 thread_local! {
     static VARIABLE: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
@@ -194,7 +194,9 @@ async fn a_thousand_downloads_at_once_come_whole() {
     let shop = Shop::empty();
     let made = Made { padding: 300_000, ..Made::version("1.0.0") };
     shop.add(&made);
-    let address = shop.serve().await;
+    // They all come from here.
+    let limits = Limits { connections_per_address: 2000, ..Limits::default() };
+    let address = shop.serve_within(limits).await;
     let url = format!("http://{address}/{}", shop.component_path("acme/adder", "1.0.0"));
     let component = made.component();
     let client = reqwest_client();

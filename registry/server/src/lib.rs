@@ -8,9 +8,11 @@
 
 mod answer;
 mod change;
+mod crowd;
 mod files;
 mod limits;
 mod log;
+mod pace;
 mod tokens;
 
 use std::convert::Infallible;
@@ -26,7 +28,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -35,13 +37,19 @@ pub use log::{Line, Log};
 pub use tokens::{TokenError, Tokens};
 
 use answer::{Body, Refusal, refuse};
+use crowd::Crowd;
 use limits::{Asker, Limiter, neighbourhood};
+use pace::{Pace, Paced};
 use tokens::Known;
 
 /// How often it is looked whether the checkpoint must be signed again.
 const RENEWALS: Duration = Duration::from_secs(600);
 /// Files that nobody has named for so long are removed.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
+/// What the system keeps of an answer that is not taken yet, in bytes.
+const SEND_BUFFER: u32 = 128 << 10;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 /// After the system has refused a connection, such as for want of file handles.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -77,7 +85,9 @@ pub struct Service {
     limiter: Limiter,
     log: Log,
     /// Each change reads a whole component into memory.
-    changes: Semaphore,
+    changes: Arc<Semaphore>,
+    /// Releases on their way in, by token.
+    releases: Arc<Crowd<String>>,
     limits: Limits,
 }
 
@@ -112,14 +122,16 @@ impl Server {
             tokens,
             limiter: Limiter::new(limits),
             log,
-            changes: Semaphore::new(limits.changes_at_once),
+            changes: Arc::new(Semaphore::new(limits.changes_at_once)),
+            releases: Crowd::new(limits.releases_per_token),
             limits,
         };
         service.folder.state(Some(&service.root.public()))?;
         service.folder.sweep(FORGOTTEN, service.authority())?;
         service.renew_if_due()?;
-        let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
-        let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
+        let failed = |source| ServeError::Listen { address, source };
+        let listener = listen(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address, service: Arc::new(service) })
     }
 
@@ -132,7 +144,10 @@ impl Server {
     /// Serves until this is dropped.
     pub async fn serve(self) {
         let Self { listener, service, .. } = self;
-        let room = Arc::new(Semaphore::new(service.limits.connections));
+        let limits = service.limits;
+        let room = Arc::new(Semaphore::new(limits.connections));
+        let most = if limits.behind_proxy { limits.connections } else { limits.connections_per_address };
+        let crowd = Crowd::new(most);
         let mut tasks = JoinSet::new();
         tasks.spawn(renewals(Arc::clone(&service)));
         loop {
@@ -140,28 +155,62 @@ impl Server {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
             while tasks.try_join_next().is_some() {}
             match listener.accept().await {
-                Ok((stream, peer)) => {
-                    let service = Arc::clone(&service);
-                    tasks.spawn(async move {
-                        let answer = service_fn(|request| {
-                            let service = Arc::clone(&service);
-                            async move { Ok::<_, Infallible>(service.answer(request, peer.ip()).await) }
+                Ok((stream, peer)) => match crowd.enter(neighbourhood(peer.ip())) {
+                    Some(place) => {
+                        let service = Arc::clone(&service);
+                        tasks.spawn(async move {
+                            service.attend(stream, peer.ip()).await;
+                            drop((permit, place));
                         });
-                        let mut connection = http1::Builder::new();
-                        connection.timer(TokioTimer::new()).header_read_timeout(service.limits.patience);
-                        connection.max_buf_size(64 << 10);
-                        // A client that goes away has done harm to itself alone.
-                        let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
-                        drop(permit);
-                    });
-                }
+                    }
+                    None => turn_away(stream),
+                },
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
     }
 }
 
+/// Takes an address. What this machine keeps for a client that does not take it is bounded, and told in small steps: a
+/// larger buffer would hide for minutes whether anything moves.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As is usual: a server that is started again gets its port back.
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Closes a connection beyond the most of its address. What it is told goes as far as it goes: nobody is waited for.
+fn turn_away(stream: TcpStream) {
+    let words = "your address has too many connections; close some\n";
+    let answer = format!(
+        "HTTP/1.1 429 Too Many Requests\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{words}",
+        words.len()
+    );
+    let _ = stream.into_std().and_then(|mut stream| std::io::Write::write(&mut stream, answer.as_bytes()));
+}
+
 impl Service {
+    /// Answers the requests of one connection, one after the other.
+    async fn attend(self: Arc<Self>, stream: TcpStream, peer: IpAddr) {
+        let answer = service_fn(|request| {
+            let service = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(service.answer(request, peer).await) }
+        });
+        let stream = Paced::new(stream, self.pace());
+        let mut connection = http1::Builder::new();
+        connection.timer(TokioTimer::new()).header_read_timeout(self.limits.head).max_buf_size(64 << 10);
+        // A client that goes away has done harm to itself alone.
+        let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
+    }
+
+    /// The patience with one client.
+    fn pace(&self) -> Pace {
+        Pace::new(self.limits.patience, self.limits.slowest)
+    }
+
     async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
         let peer = if self.limits.behind_proxy { forwarded_for(request.headers()).unwrap_or(peer) } else { peer };
         let mut line = Line::begin(&request, peer);

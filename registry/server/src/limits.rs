@@ -31,10 +31,18 @@ pub struct Limits {
     pub wrong_tokens: f64,
     /// Connections that are served side by side.
     pub connections: usize,
-    /// Releases that are taken side by side.
+    /// Of these, the most from one address; behind a proxy, which has them all, that is for the proxy to say.
+    pub connections_per_address: usize,
+    /// Releases that one token sends side by side.
+    pub releases_per_token: usize,
+    /// Changes of the folder that are made side by side: each holds a whole component in memory.
     pub changes_at_once: usize,
-    /// How long a client may be silent.
+    /// How long a connection may take to send the head of a request, and to begin the next one.
+    pub head: Duration,
+    /// How long a client may be silent while it sends or takes a body.
     pub patience: Duration,
+    /// Bytes a second in the long run, below which a client's patience is used up, too.
+    pub slowest: u64,
     /// Whether all clients come through a proxy of one's own, which writes behind `X-Forwarded-For` who they are.
     pub behind_proxy: bool,
 }
@@ -48,8 +56,12 @@ impl Default for Limits {
             changes_in_a_row: 60.0,
             wrong_tokens: 10.0,
             connections: 4096,
+            connections_per_address: 256,
+            releases_per_token: 16,
             changes_at_once: 4,
+            head: Duration::from_secs(10),
             patience: Duration::from_secs(30),
+            slowest: 4096,
             behind_proxy: false,
         }
     }
