@@ -16,6 +16,7 @@ use crate::error::ClientError;
 use crate::http::{Patience, Web};
 use crate::oci::{Oci, Tokens};
 use crate::site::{Asking, Place, Site, nearest};
+use crate::vouchers::{SourceId, Vouchers};
 
 /// How many plugins are asked for at once.
 const SIDE_BY_SIDE: usize = 16;
@@ -77,6 +78,7 @@ pub struct Client {
     pub(crate) config: Config,
     registries: BTreeMap<String, Registry>,
     pub(crate) cache: Contents,
+    pub(crate) vouchers: Vouchers,
     pub(crate) asking: Asking,
     pub(crate) variable: fn(&str) -> Option<String>,
     notices: Mutex<Vec<String>>,
@@ -87,6 +89,16 @@ pub struct Client {
 pub(crate) enum Registry {
     Site(Box<Site>),
     Oci(Box<Oci>),
+}
+
+impl Registry {
+    /// What tells it from other sources.
+    pub fn id(&self) -> SourceId {
+        match self {
+            Self::Site(site) => site.id(),
+            Self::Oci(oci) => oci.id(),
+        }
+    }
 }
 
 impl Client {
@@ -103,7 +115,9 @@ impl Client {
             registries.insert(name.clone(), registry(name, source, &places.memory, patience, variable)?);
         }
         let notices = Mutex::default();
-        Ok(Self { config, registries, cache: Contents::new(places.cache), asking, variable, notices })
+        let cache = Contents::new(places.cache);
+        let vouchers = Vouchers::beside(&cache);
+        Ok(Self { config, registries, cache, vouchers, asking, variable, notices })
     }
 
     /// What the user should hear of, though it stopped nothing; told once.

@@ -22,24 +22,72 @@ impl Client {
         stream::iter(pinned.to_vec()).map(one).buffered(SIDE_BY_SIDE).try_collect().await
     }
 
-    /// The component of a pinned plugin. One in the cache is hashed again; it was checked against its signature when it
-    /// came there, and the lock names its digest.
+    /// The component of a pinned plugin. One in the cache is hashed again, and used if the source that serves it now has
+    /// vouched for it; then nobody need be asked for it.
     ///
     /// # Errors
     /// If it cannot be had, or is not what it must be.
     pub async fn component(&self, pinned: &LockEntry) -> Result<Vec<u8>, ClientError> {
-        let item = Item::Component(pinned.digest);
-        match self.cache.read(&item) {
-            Ok(Some(bytes)) => return self.is_pinned(pinned, bytes),
-            Ok(None) => {}
+        let bytes = match self.cache.read(&Item::Component(pinned.digest)) {
             Err(ContentsError::Changed { path }) if !self.asking.offline => {
                 self.notice(format!("`{}` was changed since it was fetched; it is fetched again", path.display()));
+                None
             }
-            Err(error) => return Err(error.into()),
+            other => other?,
+        };
+        let Some(bytes) = bytes else {
+            let (row, release) = self.release(pinned).await?;
+            let bytes = self.fetch(&row, &release).await?;
+            return self.is_pinned(pinned, bytes);
+        };
+        if !self.is_vouched_for(pinned, &bytes).await? {
+            // By the word of another source, which is not this one's: it must give its own.
+            self.vouch_anew(pinned, &bytes).await?;
         }
-        let (row, release) = self.release(pinned).await?;
-        let bytes = self.fetch(&row, &release).await?;
         self.is_pinned(pinned, bytes)
+    }
+
+    /// Whether the source that serves a plugin has vouched for this component, and that still counts.
+    async fn is_vouched_for(&self, pinned: &LockEntry, bytes: &[u8]) -> Result<bool, ClientError> {
+        let (_, serving) = self.serves(pinned.name.namespace())?;
+        let Some(voucher) = self.vouchers.find(&serving.id(), pinned.digest) else { return Ok(false) };
+        let is_key = |key: &PublicKey| match serving {
+            Registry::Site(site) => site.last_keys(pinned.name.namespace()).is_some_and(|keys| keys.have_signed(key)),
+            Registry::Oci(oci) => oci.keys().is_some_and(|keys| keys.contains(key)),
+        };
+        let is_unsigned = match serving {
+            Registry::Site(site) => site.trust == Trust::Unsigned,
+            Registry::Oci(oci) => oci.keys().is_none(),
+        };
+        let signer = match voucher.signer {
+            None => return Ok(is_unsigned),
+            Some(signer) => signer,
+        };
+        let Ok(Some(file)) = self.cache.read(&Item::Release(voucher.release)) else { return Ok(false) };
+        let release = Release::read(&String::from_utf8_lossy(&file), Some(&signer));
+        Ok(is_key(&signer) && release.is_ok_and(|release| release.check_component(bytes).is_ok()))
+    }
+
+    /// Asks the source that serves a plugin for its word for a component that is here.
+    async fn vouch_anew(&self, pinned: &LockEntry, bytes: &[u8]) -> Result<(), ClientError> {
+        let (row, release) = match self.release(pinned).await {
+            Err(ClientError::Offline { .. }) => {
+                let (registry, _) = self.serves(pinned.name.namespace())?;
+                let (name, version) = (pinned.name.clone(), pinned.version.clone());
+                return Err(ClientError::NotVouched { registry: registry.to_owned(), name, version });
+            }
+            other => other?,
+        };
+        self.is_what_was_signed(&row, &release, bytes)?;
+        self.vouch(&row)
+    }
+
+    /// Notes that the source that serves a plugin stands for this version of it.
+    fn vouch(&self, row: &Row) -> Result<(), ClientError> {
+        let (_, serving) = self.serves(row.name.namespace())?;
+        let path = self.cache.folder().to_owned();
+        let failed = |source| ContentsError::Disk { what: "written", path, source };
+        Ok(self.vouchers.note(&serving.id(), row).map_err(failed)?)
     }
 
     /// Sees that a plugin is what its publisher signed, from the registry's state on down, and gives who signed.
@@ -53,6 +101,7 @@ impl Client {
             None => self.fetch(&row, &release).await?,
         };
         self.is_what_was_signed(&row, &release, &bytes)?;
+        self.vouch(&row)?;
         self.is_pinned(pinned, bytes)?;
         Ok(row.signer)
     }
@@ -68,6 +117,7 @@ impl Client {
                 let mut release = None;
                 let mut rows = Vec::new();
                 for offer in offers.into_iter().filter(|offer| offer.row.version == pinned.version) {
+                    self.cache.write(&Item::Release(offer.row.release), offer.file.as_bytes())?;
                     release = Some(offer.release);
                     rows.push(offer.row);
                 }
@@ -152,6 +202,7 @@ impl Client {
         })?;
         self.is_what_was_signed(row, release, &bytes)?;
         self.cache.keep(&incoming, &item)?;
+        self.vouch(row)?;
         Ok(bytes)
     }
 

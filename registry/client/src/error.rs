@@ -156,6 +156,19 @@ pub enum ClientError {
         /// The version.
         version: Version,
     },
+    /// It is here, but by the word of another source.
+    #[error(
+        "`{name}` {version} is in the cache, but registry `{registry}` has not vouched for it, and --offline asks nobody; \
+         run once without --offline"
+    )]
+    NotVouched {
+        /// The registry that serves it.
+        registry: String,
+        /// The plugin.
+        name: PluginName,
+        /// The version.
+        version: Version,
+    },
     /// The cache cannot be used.
     #[error("the cache of plugins cannot be used")]
     Contents(#[from] ContentsError),

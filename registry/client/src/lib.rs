@@ -17,6 +17,7 @@ mod oci;
 mod publish;
 mod site;
 mod upload;
+mod vouchers;
 
 pub use client::{Client, Found, Places, Settings, Unlocked};
 pub use config::{CONFIG_FILE, Config, ConfigError, Source, Trust};

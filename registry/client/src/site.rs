@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::Write;
 
 use gymkhana_registry::{
-    Accepted, CHECKPOINT_FILE, CatalogueRow, CheckpointError, Contents, Digest, Incoming, IndexError, Item,
+    Accepted, CHECKPOINT_FILE, CatalogueRow, CheckpointError, Contents, Digest, Incoming, IndexError, Item, Keys,
     MAX_CHECKPOINT_BYTES, MAX_PLUGIN_BYTES, PluginName, RegistryFolder, Row, check_goes_on, read_catalogue, read_index,
 };
 use reqwest::header::IF_NONE_MATCH;
@@ -17,6 +17,7 @@ use crate::config::Trust;
 use crate::error::ClientError;
 use crate::http::{FetchError, Sent, Web};
 use crate::memory::{Memory, Remembered};
+use crate::vouchers::SourceId;
 
 /// One registry.
 #[derive(Debug)]
@@ -63,9 +64,24 @@ impl Site {
         Self { name, place, trust, memory, unsigned, state: OnceCell::new() }
     }
 
+    /// What tells it from other sources.
+    pub fn id(&self) -> SourceId {
+        let trust = self.trust.root().map_or_else(|| "unsigned".to_owned(), |root| root.to_string());
+        SourceId::new(&self.place.id(), &trust)
+    }
+
     /// The registry's state, asked for once in this process's life.
     pub async fn state(&self, asking: Asking) -> Result<&State, ClientError> {
         self.state.get_or_try_init(|| self.ask_state(asking)).await
+    }
+
+    /// The keys of a namespace as they were when the registry was seen last; this process's look counts, if it took one.
+    pub fn last_keys(&self, namespace: &str) -> Option<Keys> {
+        let keys = |accepted: &Accepted| accepted.checkpoint.namespaces.get(namespace).cloned();
+        match self.state.get() {
+            Some(state) => keys(&state.accepted),
+            None => keys(&self.memory.as_ref()?.last().ok()??.accepted),
+        }
     }
 
     async fn ask_state(&self, asking: Asking) -> Result<State, ClientError> {
