@@ -49,5 +49,5 @@ pub use resolve::{ParseWantedError, Unresolved, Wanted, WantedName, choose, with
 pub use signing::{
     Accepted, CHECKPOINT_SCHEMA, Checkpoint, CheckpointError, Holder, KeyFileError, Keys, MAX_CHECKPOINT_BYTES,
     MAX_RELEASE_BYTES, ParseKeyError, PublicKey, Purpose, RELEASE_SCHEMA, Release, ReleaseError, Rotation, SecretKey,
-    Signature, Signed, SignedError,
+    Signature, Signed, SignedError, Standing,
 };

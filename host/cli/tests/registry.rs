@@ -211,6 +211,37 @@ fn publishing_refuses_what_the_rules_forbid() {
     assert!(verified.contains("acme/searcher 1.0.2"), "what the old key signed still counts: {verified}");
 }
 
+/// A key was stolen: what it signed is neither run nor mirrored nor chosen, and what the new one signs is.
+#[test]
+fn what_a_revoked_key_signed_is_not_used_any_more() {
+    let market = Market::new();
+    for name in ["word-problems", "calculator", "answer-match"] {
+        market.publish_built(name);
+    }
+    market.publish("one", &searcher("1.0.0", r#"["log"]"#)).succeeded();
+    let run = |out: &str| market.host(&["run", "run.toml", "--plugins", NAMES, "--out", out]);
+    run("out").succeeded();
+    market.host(&["keygen", "new.key", "--replaces", "acme.key", "--namespace", "gymkhana"]).succeeded();
+    let rotate = ["registry", "rotate", "shop", "--rotation", "new.key.rotation.json", "--root", "root.key"];
+    market.host(&rotate).succeeded();
+    run("again").succeeded();
+    // It was retired, and turns out to be stolen.
+    let key = market.host(&["verify", "out"]).succeeded();
+    let key = key.split_whitespace().find(|word| word.starts_with("ed25519:")).expect("a key").to_owned();
+    let told = market.host(&["registry", "revoke", "shop", "acme", &key, "--root", "root.key"]).mistake("current");
+    assert!(told.contains("is no retired key of namespace `acme`"), "{told}");
+    market.host(&["registry", "revoke", "shop", "gymkhana", &key, "--root", "root.key"]).succeeded();
+    for refused in [run("third"), market.host(&["verify", "out"])] {
+        let told = refused.mistake("revoked");
+        assert!(told.contains("which namespace `gymkhana` has revoked: what it signed counts no more"), "{told}");
+    }
+    let told = market.host(&["search", "arithmetic"]).succeeded();
+    assert!(told.contains("gymkhana/calculator"), "{told}");
+    let told = market.host(&["registry", "mirror", "shop", "mirror"]).succeeded();
+    assert!(told.contains("in 1 versions") && told.contains("3 are left out, whose keys were revoked"), "{told}");
+    market.host(&["add", "searcher"]).succeeded();
+}
+
 /// Without a report the suite is run where the plugin is published.
 #[test]
 fn publishing_runs_the_suite_where_there_is_no_report() {

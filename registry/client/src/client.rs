@@ -7,11 +7,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use gymkhana_registry::{
-    CatalogueRow, Contents, ContractStamp, Lock, LockEntry, PluginName, RegistryFolder, Row, Wanted, WantedName, choose,
+    CatalogueRow, Contents, ContractStamp, Lock, LockEntry, PluginName, RegistryFolder, Row, Standing, Unresolved,
+    Wanted, WantedName, choose,
 };
 use semver::VersionReq;
 
-use crate::config::{Config, Source};
+use crate::config::{Config, Source, Trust};
 use crate::error::ClientError;
 use crate::http::{Patience, Web};
 use crate::oci::{Oci, Tokens};
@@ -99,6 +100,14 @@ impl Registry {
             Self::Oci(oci) => oci.id(),
         }
     }
+
+    /// Whether nobody signs there: the user has said so.
+    pub fn is_unsigned(&self) -> bool {
+        match self {
+            Self::Site(site) => site.trust == Trust::Unsigned,
+            Self::Oci(oci) => oci.keys().is_none(),
+        }
+    }
 }
 
 impl Client {
@@ -127,7 +136,9 @@ impl Client {
     }
 
     pub(crate) fn notice(&self, text: String) {
-        if let Ok(mut notices) = self.notices.lock() {
+        if let Ok(mut notices) = self.notices.lock()
+            && !notices.contains(&text)
+        {
             notices.push(text);
         }
     }
@@ -239,9 +250,45 @@ impl Client {
             return Err(not_locked());
         }
         let (registry, rows) = self.rows(&name, &wanted.versions).await?;
-        let chosen = choose(&rows, &wanted.versions, None, &host);
-        let unresolved = |source| ClientError::Unresolved { registry, name, source: Box::new(source) };
-        Ok(chosen.map_err(unresolved)?.pin())
+        let chosen = self.chosen(&name, rows, &wanted.versions, &host).await?;
+        chosen.map_err(|source| ClientError::Unresolved { registry, name, source: Box::new(source) })
+    }
+
+    /// The version to use of these. What a key signed that was revoked is passed over, and said if it would be used.
+    async fn chosen(
+        &self,
+        name: &PluginName,
+        rows: Vec<Row>,
+        wanted: &VersionReq,
+        host: &ContractStamp,
+    ) -> Result<Result<LockEntry, Unresolved>, ClientError> {
+        let (_, serving) = self.serves(name.namespace())?;
+        let checkpoint = match serving {
+            Registry::Site(site) => Some(&site.state(self.asking).await?.accepted.checkpoint),
+            Registry::Oci(_) => None,
+        };
+        let is_revoked = |row: &Row| {
+            let standing = |key| checkpoint.map(|checkpoint| checkpoint.standing(name.namespace(), &key));
+            row.signer.and_then(standing) == Some(Standing::Revoked)
+        };
+        let (revoked, counting): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(is_revoked);
+        let passed_over = choose(&revoked, wanted, None, host).ok();
+        let chosen = choose(&counting, wanted, None, host);
+        Ok(match (chosen, passed_over) {
+            (Ok(row), Some(other)) if other.version > row.version => {
+                let (newer, version) = (&other.version, &row.version);
+                self.notice(format!(
+                    "`{name}` {newer} is passed over: the key that signed it was revoked; {version} is the newest that still counts"
+                ));
+                Ok(row.pin())
+            }
+            (Ok(row), _) => Ok(row.pin()),
+            (Err(_), Some(_)) => {
+                let newest = choose(&counting, &VersionReq::STAR, None, host).ok().map(|row| row.version.clone());
+                Err(Unresolved::Revoked { wanted: wanted.clone(), newest })
+            }
+            (Err(error), None) => Err(error),
+        })
     }
 
     /// The versions of a plugin, at least those that are asked for, and the registry's name.

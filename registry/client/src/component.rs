@@ -1,7 +1,9 @@
 //! A pinned plugin's bytes: from the cache, or fetched, checked against its publisher's signature, and kept.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use gymkhana_registry::{Contents, ContentsError, Item, LockEntry, PublicKey, Release, Row, Unresolved, read_manifest};
+use gymkhana_registry::{
+    Contents, ContentsError, Item, LockEntry, PublicKey, Release, Row, Standing, Unresolved, read_manifest,
+};
 use semver::{Comparator, Op, VersionReq};
 
 use crate::client::{Client, Registry};
@@ -51,21 +53,28 @@ impl Client {
     async fn is_vouched_for(&self, pinned: &LockEntry, bytes: &[u8]) -> Result<bool, ClientError> {
         let (_, serving) = self.serves(pinned.name.namespace())?;
         let Some(voucher) = self.vouchers.find(&serving.id(), pinned.digest) else { return Ok(false) };
-        let is_key = |key: &PublicKey| match serving {
-            Registry::Site(site) => site.last_keys(pinned.name.namespace()).is_some_and(|keys| keys.have_signed(key)),
-            Registry::Oci(oci) => oci.keys().is_some_and(|keys| keys.contains(key)),
-        };
-        let is_unsigned = match serving {
-            Registry::Site(site) => site.trust == Trust::Unsigned,
-            Registry::Oci(oci) => oci.keys().is_none(),
-        };
-        let signer = match voucher.signer {
-            None => return Ok(is_unsigned),
-            Some(signer) => signer,
+        let Some(signer) = voucher.signer else { return Ok(serving.is_unsigned()) };
+        let counts = match serving {
+            Registry::Site(site) => self.standing(site, pinned, &signer).await? == Standing::Counts,
+            Registry::Oci(oci) => oci.keys().is_some_and(|keys| keys.contains(&signer)),
         };
         let Ok(Some(file)) = self.cache.read(&Item::Release(voucher.release)) else { return Ok(false) };
         let release = Release::read(&String::from_utf8_lossy(&file), Some(&signer));
-        Ok(is_key(&signer) && release.is_ok_and(|release| release.check_component(bytes).is_ok()))
+        Ok(counts && release.is_ok_and(|release| release.check_component(bytes).is_ok()))
+    }
+
+    /// What the key counts for that signed what is here: a revoked one is refused.
+    async fn standing(&self, site: &Site, pinned: &LockEntry, key: &PublicKey) -> Result<Standing, ClientError> {
+        let (standing, untold) = site.standing(pinned.name.namespace(), key, self.asking).await;
+        if let Some(why) = untold {
+            self.notice(format!("whether a key was revoked is known as of the last time that it was asked: {why}"));
+        }
+        match standing.unwrap_or(Standing::Stranger) {
+            Standing::Revoked => {
+                Err(ClientError::Revoked { name: pinned.name.clone(), version: pinned.version.clone(), key: *key })
+            }
+            other => Ok(other),
+        }
     }
 
     /// Asks the source that serves a plugin for its word for a component that is here.
@@ -164,15 +173,16 @@ impl Client {
         let signer = match site.trust {
             Trust::Unsigned => None,
             Trust::Root(_) => {
-                let state = site.state(self.asking).await?;
-                let keys = state.accepted.checkpoint.namespaces.get(row.name.namespace());
-                let may = |key: &PublicKey| keys.is_some_and(|keys| keys.have_signed(key));
-                let signer = row.signer.filter(may);
-                Some(signer.ok_or_else(|| ClientError::NotAKey {
-                    name: row.name.clone(),
-                    version: row.version.clone(),
-                    signer: row.signer.map_or("nobody".to_owned(), |key| key.to_string()),
-                })?)
+                let checkpoint = &site.state(self.asking).await?.accepted.checkpoint;
+                let (name, version) = (row.name.clone(), row.version.clone());
+                match row.signer.map(|key| (key, checkpoint.standing(name.namespace(), &key))) {
+                    Some((key, Standing::Counts)) => Some(key),
+                    Some((key, Standing::Revoked)) => return Err(ClientError::Revoked { name, version, key }),
+                    Some((_, Standing::Stranger)) | None => {
+                        let signer = row.signer.map_or("nobody".to_owned(), |key| key.to_string());
+                        return Err(ClientError::NotAKey { name, version, signer });
+                    }
+                }
             }
         };
         let release = Release::read(&file, signer.as_ref()).map_err(refused)?;

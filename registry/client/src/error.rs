@@ -134,6 +134,19 @@ pub enum ClientError {
         /// Who signed.
         signer: String,
     },
+    /// Signed by a key that counts no more.
+    #[error(
+        "`{name}` {version} is signed by {key}, which namespace `{}` has revoked: what it signed counts no more; take \
+         another version with `host update`, or ask its publisher", name.namespace()
+    )]
+    Revoked {
+        /// The plugin.
+        name: PluginName,
+        /// The version.
+        version: Version,
+        /// The key.
+        key: PublicKey,
+    },
     /// A release or a component is refused.
     #[error("`{name}` {version} is refused")]
     Release {

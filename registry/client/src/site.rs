@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 use std::io::Write;
+use std::time::Duration;
 
 use gymkhana_registry::{
-    Accepted, CHECKPOINT_FILE, CatalogueRow, CheckpointError, Contents, Digest, Incoming, IndexError, Item, Keys,
-    MAX_CHECKPOINT_BYTES, MAX_PLUGIN_BYTES, PluginName, RegistryFolder, Row, check_goes_on, read_catalogue, read_index,
+    Accepted, CHECKPOINT_FILE, CatalogueRow, CheckpointError, Contents, Digest, Incoming, IndexError, Item,
+    MAX_CHECKPOINT_BYTES, MAX_PLUGIN_BYTES, PluginName, PublicKey, RegistryFolder, Row, Standing, check_goes_on,
+    read_catalogue, read_index,
 };
 use reqwest::header::IF_NONE_MATCH;
 use reqwest::{Method, StatusCode};
@@ -19,6 +21,9 @@ use crate::http::{FetchError, Sent, Web};
 use crate::memory::{Memory, Remembered};
 use crate::vouchers::SourceId;
 
+/// How long a registry is waited for whose newest state is wanted and not needed.
+const MOMENT: Duration = Duration::from_secs(3);
+
 /// One registry.
 #[derive(Debug)]
 pub(crate) struct Site {
@@ -30,6 +35,8 @@ pub(crate) struct Site {
     /// Index files of an unsigned one.
     unsigned: Contents,
     state: OnceCell<State>,
+    /// Why the newest state was not told when what is here was to be used; none if it was.
+    untold: OnceCell<Option<String>>,
 }
 
 /// What a registry holds now.
@@ -61,7 +68,7 @@ impl Site {
         let memory = trust.root().map(|root| Memory::new(memories, &id, root));
         let unsigned =
             Contents::new(memories.join(format!("unsigned-{}", &Digest::of(id.as_bytes()).to_string()[..32])));
-        Self { name, place, trust, memory, unsigned, state: OnceCell::new() }
+        Self { name, place, trust, memory, unsigned, state: OnceCell::new(), untold: OnceCell::new() }
     }
 
     /// What tells it from other sources.
@@ -75,13 +82,24 @@ impl Site {
         self.state.get_or_try_init(|| self.ask_state(asking)).await
     }
 
-    /// The keys of a namespace as they were when the registry was seen last; this process's look counts, if it took one.
-    pub fn last_keys(&self, namespace: &str) -> Option<Keys> {
-        let keys = |accepted: &Accepted| accepted.checkpoint.namespaces.get(namespace).cloned();
-        match self.state.get() {
-            Some(state) => keys(&state.accepted),
-            None => keys(&self.memory.as_ref()?.last().ok()??.accepted),
-        }
+    /// What a key counts for in a namespace: by the newest state if the registry tells it at once, and else by the last
+    /// one that was seen, with why. None if none was.
+    pub async fn standing(&self, namespace: &str, key: &PublicKey, asking: Asking) -> (Option<Standing>, Option<&str>) {
+        let untold = self.untold.get_or_init(|| async {
+            match tokio::time::timeout(MOMENT, self.state(asking)).await {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some(format!("registry `{}` does not answer", self.name)),
+            }
+        });
+        let untold = untold.await.as_deref().filter(|_| !asking.offline);
+        let standing = |accepted: &Accepted| accepted.checkpoint.standing(namespace, key);
+        let last = || self.memory.as_ref()?.last().ok()?;
+        let standing = match self.state.get() {
+            Some(state) => Some(standing(&state.accepted)),
+            None => last().map(|last| standing(&last.accepted)),
+        };
+        (standing, untold)
     }
 
     async fn ask_state(&self, asking: Asking) -> Result<State, ClientError> {

@@ -97,6 +97,17 @@ pub enum FolderError {
         /// Why not.
         why: &'static str,
     },
+    /// A key cannot be revoked by itself.
+    #[error(
+        "{key} is no retired key of namespace `{namespace}`; one that is current is replaced and revoked with \
+         `host registry rotate --revoke`"
+    )]
+    NotRetired {
+        /// The namespace.
+        namespace: Namespace,
+        /// The key.
+        key: PublicKey,
+    },
     /// It cannot be written as JSON.
     #[error("the registry's state cannot be written as JSON")]
     Json(#[from] serde_json::Error),
@@ -218,6 +229,19 @@ impl RegistryFolder {
             keys.retired.insert(rotation.from);
         }
         draft.checkpoint.rotations.push(rotation);
+        self.finish(draft, authority)
+    }
+
+    /// Lets what a retired key signed count no more: it was stolen, as it turned out later.
+    ///
+    /// # Errors
+    /// If it is none of the namespace's retired keys, or the folder cannot be written.
+    pub fn revoke(&self, namespace: &Namespace, key: &PublicKey, authority: Authority<'_>) -> Result<(), FolderError> {
+        let mut draft = self.draft(authority)?;
+        let keys = draft.checkpoint.namespaces.get_mut(namespace);
+        if !keys.is_some_and(|keys| keys.retired.remove(key)) {
+            return Err(FolderError::NotRetired { namespace: namespace.clone(), key: *key });
+        }
         self.finish(draft, authority)
     }
 

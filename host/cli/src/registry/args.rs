@@ -167,6 +167,17 @@ pub enum ServingCommand {
         #[command(flatten)]
         signing: SigningArgs,
     },
+    /// Let what a key signed count no more that was replaced before; it was stolen, as it turned out
+    Revoke {
+        /// The registry's folder
+        dir: PathBuf,
+        /// The namespace
+        namespace: Namespace,
+        /// The old public key
+        key: PublicKey,
+        #[command(flatten)]
+        signing: SigningArgs,
+    },
     /// Sign a registry's state again, so that it goes on counting
     Sign {
         /// The registry's folder

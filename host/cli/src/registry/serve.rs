@@ -29,6 +29,12 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
         ServingCommand::Rotate { dir, rotation, revoke, new_root, signing } => {
             rotate(&dir, rotation.as_deref(), revoke, new_root.as_deref(), &signing, printer)
         }
+        ServingCommand::Revoke { dir, namespace, key, signing } => {
+            let root = SecretKey::read(&signing.root).users()?;
+            RegistryFolder::open(&dir).users()?.revoke(&namespace, &key, authority(&root, signing.days)).users()?;
+            printer.result(format!("what {key} signed in namespace `{namespace}` counts no more"));
+            Ok(())
+        }
         ServingCommand::Sign { dir, signing } => {
             let root = SecretKey::read(&signing.root).users()?;
             RegistryFolder::open(&dir).users()?.renew(authority(&root, signing.days)).users()?;
@@ -128,8 +134,12 @@ pub fn mirror(registry: &str, dir: &Path, printer: &Printer) -> CliResult<()> {
     }
     let asker = Asker::new(false)?;
     let mirrored = asker.wait(printer, asker.client.mirror(registry, dir))?;
+    let left_out = match mirrored.left_out {
+        0 => String::new(),
+        some => format!("; {some} are left out, whose keys were revoked"),
+    };
     printer.result(format!(
-        "`{}` holds {} plugins in {} versions, {} of them fetched now, as of checkpoint {}",
+        "`{}` holds {} plugins in {} versions, {} of them fetched now, as of checkpoint {}{left_out}",
         dir.display(),
         mirrored.plugins,
         mirrored.versions,
