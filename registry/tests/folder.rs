@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{Made, acme, add, add_file, by, key, name, pinned, registry, root, said};
 use gymkhana_registry::{
-    Accepted, CatalogueRow, Contents, ContentsError, Digest, FolderError, IndexError, Item, RegistryFolder, Row,
-    check_goes_on, read_catalogue, read_index, write_catalogue, write_index,
+    Accepted, CatalogueRow, Contents, ContentsError, Digest, FolderError, IndexError, Item, MAX_INDEX_BYTES,
+    RegistryFolder, Row, check_goes_on, read_catalogue, read_index, write_catalogue, write_index,
 };
 
 fn rows(registry: &RegistryFolder) -> Vec<Row> {
@@ -185,6 +185,39 @@ fn a_sweep_takes_what_no_checkpoint_names() {
     assert!(strays.iter().all(|stray| !contents.has(stray)) && !contents.has(&Item::Catalogue(Digest::of(b"x"))));
     assert!(readme.exists(), "what is nothing of ours stays");
     assert!(is_whole(&registry, &registry.state(Some(&pinned())).expect("a state")));
+}
+
+/// A file that readers refuse would end the plugin; it is not written.
+#[test]
+fn an_index_that_nobody_would_read_is_not_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    add(&registry, &Made::version("1.0.0")).expect("added");
+    // As full as can be: only somebody with the root key gets there so fast.
+    let mut state = registry.state(Some(&pinned())).expect("a state").checkpoint;
+    let mut rows = rows(&registry);
+    let room = MAX_INDEX_BYTES as usize - write_index(&rows).expect("JSON").len();
+    rows[0].description.push_str(&"x".repeat(room - 10));
+    let text = write_index(&rows).expect("JSON");
+    let digest = Digest::of(text.as_bytes());
+    registry.contents().write(&Item::Index(name("acme/adder"), digest), text.as_bytes()).expect("written");
+    state.index.insert(name("acme/adder"), digest);
+    state.sequence += 1;
+    registry.show(&state.sign(Some(&root())).expect("JSON")).expect("shown");
+    let before = registry.checkpoint_text().expect("text");
+    let error = add(&registry, &Made::version("1.0.1")).expect_err("no room");
+    assert!(error.to_string().contains("the index of `acme/adder` would have"), "{error}");
+    assert!(matches!(error, FolderError::Full { limit: MAX_INDEX_BYTES, .. }), "{error}");
+    assert_eq!(registry.checkpoint_text().expect("text"), before, "nothing is changed");
+    add(&registry, &Made::of("acme/other", "1.0.0")).expect("another plugin has room");
+    // A release that says it is larger than anything is none.
+    let made = Made::of("acme/other", "1.0.1");
+    let mut endless = made.release();
+    endless.size = u64::MAX;
+    let file = endless.sign(Some(&acme())).expect("JSON");
+    let error = add_file(&registry, &file, &made.component(), by(&root())).expect_err("not that large");
+    assert!(said(&error).contains("the component's sha256 is"), "{}", said(&error));
+    add(&registry, &made).expect("what it is");
 }
 
 fn snapshot(folder: &Path) -> Vec<(String, Vec<u8>)> {

@@ -131,9 +131,10 @@ fn refusal(error: &FolderError) -> Refusal {
         }
         FolderError::NotAKey { .. } => Refusal::mistake(StatusCode::FORBIDDEN, error),
         FolderError::Unknown(_) => Refusal::mistake(StatusCode::NOT_FOUND, error),
-        FolderError::Refused(_) | FolderError::NoRelease(_) | FolderError::Release { .. } => {
-            Refusal::mistake(StatusCode::UNPROCESSABLE_ENTITY, error)
-        }
+        FolderError::Refused(_)
+        | FolderError::NoRelease(_)
+        | FolderError::Release { .. }
+        | FolderError::Full { .. } => Refusal::mistake(StatusCode::UNPROCESSABLE_ENTITY, error),
         _ => Refusal::fault(error),
     }
 }

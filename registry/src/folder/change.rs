@@ -10,8 +10,8 @@ use super::{CHECKPOINT_FILE, ReadError, RegistryFolder};
 use crate::contents::{disk, read_up_to};
 use crate::publish::{self, Refusal};
 use crate::{
-    CatalogueRow, Checkpoint, Contents, ContentsError, Digest, Holder, Incoming, Item, Keys, Namespace, PluginName,
-    PublicKey, Release, ReleaseError, Rotation, Row, SecretKey, Signed, check_goes_on,
+    CatalogueRow, Checkpoint, Contents, ContentsError, Digest, Holder, Incoming, Item, Keys, MAX_CHECKPOINT_BYTES,
+    Namespace, PluginName, PublicKey, Release, ReleaseError, Rotation, Row, SecretKey, Signed, check_goes_on,
     write_atomically, write_catalogue, write_index,
 };
 
@@ -96,6 +96,16 @@ pub enum FolderError {
         key: PublicKey,
         /// Why not.
         why: &'static str,
+    },
+    /// A file would be larger than readers read.
+    #[error("{what} would have {bytes} bytes, and {limit} are the most that is read; publish under another name")]
+    Full {
+        /// Which file.
+        what: String,
+        /// What it would have.
+        bytes: usize,
+        /// What it may have.
+        limit: u64,
     },
     /// A key cannot be revoked by itself.
     #[error(
@@ -328,6 +338,9 @@ impl RegistryFolder {
         let rows: Vec<CatalogueRow> = draft.catalogue.values().cloned().collect();
         let lines = write_catalogue(&rows)?;
         let catalogue = Item::Catalogue(Digest::of(lines.as_bytes()));
+        // What nobody would read is not written: it would end this plugin, or the registry.
+        has_room(&format!("the index of `{name}`"), text.len(), index.limit())?;
+        has_room("the catalogue", lines.len(), catalogue.limit())?;
         self.write(&index, text.as_bytes())?;
         self.write(&catalogue, lines.as_bytes())?;
         if let Some(old) = draft.checkpoint.index.insert(name.clone(), index.digest()) {
@@ -350,6 +363,7 @@ impl RegistryFolder {
         checkpoint.issued = authority.now;
         checkpoint.expires = authority.now.saturating_add(authority.lifetime);
         let text = checkpoint.sign(authority.root)?;
+        has_room("the checkpoint", text.len(), MAX_CHECKPOINT_BYTES)?;
         let path = self.path().join(CHECKPOINT_FILE);
         write_atomically(&path, text.as_bytes())
             .map_err(|source| self.unwritten(ContentsError::Disk { what: "written", path: path.clone(), source }))
@@ -362,4 +376,9 @@ impl RegistryFolder {
     pub(super) fn unwritten(&self, source: ContentsError) -> FolderError {
         FolderError::Write { path: self.path().to_owned(), source }
     }
+}
+
+/// Whether a file of so many bytes would be read.
+fn has_room(what: &str, bytes: usize, limit: u64) -> Result<(), FolderError> {
+    if bytes as u64 <= limit { Ok(()) } else { Err(FolderError::Full { what: what.to_owned(), bytes, limit }) }
 }
