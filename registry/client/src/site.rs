@@ -88,7 +88,7 @@ impl Site {
         let untold = self.untold.get_or_init(|| async {
             match tokio::time::timeout(MOMENT, self.state(asking)).await {
                 Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(error.to_string()),
+                Ok(Err(error)) => Some(with_causes(&error)),
                 Err(_) => Some(format!("registry `{}` does not answer", self.name)),
             }
         });
@@ -334,6 +334,12 @@ pub(crate) async fn download(
         Ok((incoming, Digest::from_hasher(hash)))
     })
     .await
+}
+
+/// An error and its causes, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }
 
 /// An address below another, whose path ends with a slash.

@@ -102,7 +102,9 @@ async fn a_silent_registry_leaves_what_is_here_as_it_was() {
     std::fs::remove_file(&checkpoint).expect("removed");
     let alone = client();
     alone.component(&pinned).await.expect("what was seen last counts");
-    assert!(alone.notices().concat().contains("is known as of the last time that it was asked"));
+    let notices = alone.notices().concat();
+    assert!(notices.contains("is known as of the last time that it was asked"), "{notices}");
+    assert!(notices.contains("holds no registry"), "why: {notices}");
     std::fs::write(&checkpoint, state).expect("written");
     // One that was never seen vouches for nothing.
     user.client(silent).component(&pinned).await.expect_err("never seen");
