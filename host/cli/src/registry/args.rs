@@ -167,7 +167,7 @@ pub enum ServingCommand {
         #[command(flatten)]
         signing: SigningArgs,
     },
-    /// Let what a key signed count no more that was replaced before; it was stolen, as it turned out
+    /// Let what a replaced key signed count no more
     Revoke {
         /// The registry's folder
         dir: PathBuf,
