@@ -243,7 +243,7 @@ impl Contents {
 /// Reads a file, and one byte more than `limit` at most.
 pub(crate) fn read_up_to(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

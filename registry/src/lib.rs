@@ -41,12 +41,13 @@ pub use manifest::{
 };
 pub use name::{Namespace, ParseNameError, ParseNamespaceError, PluginName};
 pub use publish::{
-    Refusal, Step, TooSmallStep, check as check_release, check_namespace, too_close, too_close_namespace,
+    LEAST_ACTIONS, MOST_FUEL, MOST_MEMORY, Refusal, Step, TooSmallStep, check as check_release, check_namespace,
+    suite_checks, too_close, too_close_namespace,
 };
 pub use report::{Check, Outcome, REPORT_SCHEMA, Report, SUITE};
 pub use resolve::{ParseWantedError, Unresolved, Wanted, WantedName, choose, without_consent};
 pub use signing::{
     Accepted, CHECKPOINT_SCHEMA, Checkpoint, CheckpointError, Holder, KeyFileError, Keys, MAX_CHECKPOINT_BYTES,
     MAX_RELEASE_BYTES, ParseKeyError, PublicKey, Purpose, RELEASE_SCHEMA, Release, ReleaseError, Rotation, SecretKey,
-    Signature, Signed, SignedError,
+    Signature, Signed, SignedError, Standing,
 };

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{ContractStamp, Digest, PluginName};
 
 /// The number of the report's shape.
-pub const REPORT_SCHEMA: u32 = 1;
+pub const REPORT_SCHEMA: u32 = 2;
 
 /// The number of the suite: raised when a check is added or becomes stricter.
 pub const SUITE: u32 = 1;
@@ -29,6 +29,12 @@ pub struct Report {
     pub contract: ContractStamp,
     /// The seed of everything random.
     pub seed: u64,
+    /// Random and fuzzed actions that were asked for.
+    pub actions: u64,
+    /// The most instructions of one call that passed.
+    pub most_fuel: u64,
+    /// The most memory of one instance that passed, in bytes.
+    pub most_memory: u64,
     /// Steps, calls and scorings that were made.
     pub steps: u64,
     /// The checks, in the order in which they were made.

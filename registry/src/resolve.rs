@@ -95,6 +95,17 @@ pub enum Unresolved {
         /// What was asked for.
         wanted: VersionReq,
     },
+    /// Those that fit are signed by keys that count no more.
+    #[error(
+        "all versions that fit `{wanted}` are signed by a key that its publisher revoked; {}, or ask the publisher to \
+         publish again", still_counting(.newest.as_ref())
+    )]
+    Revoked {
+        /// What was asked for.
+        wanted: VersionReq,
+        /// The newest of the others.
+        newest: Option<Version>,
+    },
     /// Those that fit are for other hosts.
     #[error(
         "version {newest} fits `{wanted}`, but it was built for {}, and this host speaks {}; ask its publisher to build \
@@ -129,6 +140,13 @@ fn listed(known: &[Version]) -> String {
     match known {
         [] => "none".to_owned(),
         _ => known.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn still_counting(newest: Option<&Version>) -> String {
+    match newest {
+        Some(newest) => format!("{newest} is the newest that still counts: ask for that"),
+        None => "there is none that still counts: use another plugin".to_owned(),
     }
 }
 

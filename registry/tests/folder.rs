@@ -2,14 +2,14 @@
 
 mod common;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
 use common::{Made, acme, add, add_file, by, key, name, pinned, registry, root, said};
 use gymkhana_registry::{
-    CatalogueRow, Contents, ContentsError, Digest, FolderError, IndexError, Item, RegistryFolder, Row, check_goes_on,
-    read_catalogue, read_index, write_catalogue, write_index,
+    Accepted, CatalogueRow, Contents, ContentsError, Digest, FolderError, IndexError, Item, MAX_INDEX_BYTES,
+    RegistryFolder, Row, check_goes_on, read_catalogue, read_index, write_catalogue, write_index,
 };
 
 fn rows(registry: &RegistryFolder) -> Vec<Row> {
@@ -80,7 +80,10 @@ fn a_crash_at_any_moment_leaves_the_registry_whole() {
     add(&registry, &made).expect("added");
     let after = snapshot(registry.path());
     // What was written, oldest first: the component, its release, the index, the catalogue, the checkpoint.
-    let mut written: Vec<&(String, Vec<u8>)> = after.iter().filter(|file| !before.contains(file)).collect();
+    // The list of what was replaced comes behind all that: whoever dies before it is written leaves more, and nothing less.
+    let is_list = |(path, _): &(String, Vec<u8>)| path == ".replaced.json";
+    let is_written = |file: &&(String, Vec<u8>)| !before.contains(file) && !is_list(file);
+    let mut written: Vec<&(String, Vec<u8>)> = after.iter().filter(is_written).collect();
     let order = ["components/", "releases/", "index/", "catalogue/", "checkpoint"];
     written.sort_by_key(|(path, _)| order.iter().position(|start| path.starts_with(start)));
     assert_eq!(written.len(), order.len());
@@ -103,8 +106,118 @@ fn a_crash_at_any_moment_leaves_the_registry_whole() {
         assert_eq!(fs::read_dir(crashed.join("incoming")).expect("a folder").count(), 0);
         assert_eq!(versions(&registry), ["1.0.0", "1.1.0"], "a sweep takes nothing that counts");
         let index = fs::read_dir(crashed.join("index/acme/adder")).expect("a folder").count();
-        assert_eq!(index, 1, "the old index file is swept");
+        assert_eq!(index, 2, "the one before is kept for whoever reads by it");
     }
+}
+
+/// Whether all that a checkpoint names can be read.
+fn is_whole(registry: &RegistryFolder, state: &Accepted) -> bool {
+    state.checkpoint.index.keys().all(|plugin| registry.rows(state, plugin).is_ok())
+        && registry.catalogue(state).is_ok()
+}
+
+fn index_files(registry: &RegistryFolder) -> usize {
+    fs::read_dir(registry.path().join("index/acme/adder")).expect("a folder").count()
+}
+
+/// Who reads by one of the last checkpoints finds what it names; what no such one names is gone with the next change.
+#[test]
+fn what_the_last_checkpoints_name_is_kept_and_no_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    let state = || registry.state(Some(&pinned())).expect("a state");
+    let mut states = Vec::new();
+    for patch in 0..40 {
+        let version: &'static str = format!("1.0.{patch}").leak();
+        add(&registry, &Made::version(version)).expect("added");
+        states.push(state());
+    }
+    for (age, state) in states.iter().rev().enumerate() {
+        assert_eq!(is_whole(&registry, state), age <= 16, "{age} changes ago");
+    }
+    assert_eq!(index_files(&registry), 17);
+    // How old a file is says nothing: the first of these lies there since long ago, and is still read.
+    let old = Item::Index(name("acme/adder"), states[39 - 16].checkpoint.index[&name("acme/adder")]);
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(365 * 24 * 3600);
+    let file = File::options().write(true).open(registry.contents().path(&old)).expect("a file");
+    file.set_modified(long_ago).expect("set");
+    registry.sweep(Duration::from_secs(3600), by(&root())).expect("swept");
+    assert!(states[39 - 16..].iter().all(|state| is_whole(&registry, state)));
+    // A renewal is a checkpoint too.
+    registry.renew(by(&root())).expect("renewed");
+    assert!(!is_whole(&registry, &states[39 - 16]) && is_whole(&registry, &states[39 - 15]));
+}
+
+/// What was replaced comes back with the same digest, and is what counts then.
+#[test]
+fn a_file_that_comes_back_is_not_taken_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    add(&registry, &Made::version("1.0.0")).expect("added");
+    let version = "1.0.0".parse().expect("a version");
+    for round in 0..60 {
+        registry.yank(&name("acme/adder"), &version, round % 2 == 0, by(&root())).expect("changed");
+        let state = registry.state(Some(&pinned())).expect("a state");
+        assert!(is_whole(&registry, &state), "after {round} changes");
+    }
+    assert_eq!(index_files(&registry), 2);
+    // Once nothing brings it back, it goes.
+    for _ in 0..17 {
+        registry.renew(by(&root())).expect("renewed");
+    }
+    assert_eq!(index_files(&registry), 1);
+}
+
+/// A crash, or an older host, left what is on no list.
+#[test]
+fn a_sweep_takes_what_no_checkpoint_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    add(&registry, &Made::version("1.0.0")).expect("added");
+    let contents = registry.contents();
+    let strays = [name("acme/adder"), name("acme/never")].map(|plugin| Item::Index(plugin, Digest::of(b"x")));
+    for stray in strays.iter().chain([&Item::Catalogue(Digest::of(b"x"))]) {
+        contents.write(stray, b"x").expect("written");
+    }
+    let readme = registry.path().join("index/acme/adder/README");
+    fs::write(&readme, "ours").expect("written");
+    registry.sweep(Duration::from_secs(3600), by(&root())).expect("swept");
+    assert!(strays.iter().all(|stray| !contents.has(stray)) && !contents.has(&Item::Catalogue(Digest::of(b"x"))));
+    assert!(readme.exists(), "what is nothing of ours stays");
+    assert!(is_whole(&registry, &registry.state(Some(&pinned())).expect("a state")));
+}
+
+/// A file that readers refuse would end the plugin; it is not written.
+#[test]
+fn an_index_that_nobody_would_read_is_not_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    add(&registry, &Made::version("1.0.0")).expect("added");
+    // As full as can be: only somebody with the root key gets there so fast.
+    let mut state = registry.state(Some(&pinned())).expect("a state").checkpoint;
+    let mut rows = rows(&registry);
+    let room = MAX_INDEX_BYTES as usize - write_index(&rows).expect("JSON").len();
+    rows[0].description.push_str(&"x".repeat(room - 10));
+    let text = write_index(&rows).expect("JSON");
+    let digest = Digest::of(text.as_bytes());
+    registry.contents().write(&Item::Index(name("acme/adder"), digest), text.as_bytes()).expect("written");
+    state.index.insert(name("acme/adder"), digest);
+    state.sequence += 1;
+    registry.show(&state.sign(Some(&root())).expect("JSON")).expect("shown");
+    let before = registry.checkpoint_text().expect("text");
+    let error = add(&registry, &Made::version("1.0.1")).expect_err("no room");
+    assert!(error.to_string().contains("the index of `acme/adder` would have"), "{error}");
+    assert!(matches!(error, FolderError::Full { limit: MAX_INDEX_BYTES, .. }), "{error}");
+    assert_eq!(registry.checkpoint_text().expect("text"), before, "nothing is changed");
+    add(&registry, &Made::of("acme/other", "1.0.0")).expect("another plugin has room");
+    // A release that says it is larger than anything is none.
+    let made = Made::of("acme/other", "1.0.1");
+    let mut endless = made.release();
+    endless.size = u64::MAX;
+    let file = endless.sign(Some(&acme())).expect("JSON");
+    let error = add_file(&registry, &file, &made.component(), by(&root())).expect_err("not that large");
+    assert!(said(&error).contains("the component's sha256 is"), "{}", said(&error));
+    add(&registry, &made).expect("what it is");
 }
 
 fn snapshot(folder: &Path) -> Vec<(String, Vec<u8>)> {

@@ -172,3 +172,38 @@ fn no_damaged_byte_brings_the_reader_down() {
         }
     }
 }
+
+/// What the SDKs in Python and JavaScript take and refuse, each in a test of its own, is what is taken and refused here.
+#[test]
+fn versions_are_those_of_semver() {
+    let is_version = |text: &str| text.parse::<semver::Version>().is_ok();
+    for text in
+        ["0.1.0", "1.2.3-rc.1", "1.0.0-0a.b-c.0", "1.0.0+001", "1.0.0-a+b.c-d", "1.0.0--", "18446744073709551615.0.0"]
+    {
+        assert!(is_version(text), "{text}");
+    }
+    for text in [
+        "1",
+        "1.2",
+        "01.2.3",
+        "1.02.3",
+        "1.2.3.4",
+        "1.2.3-",
+        "1.2.3+",
+        "1.2.3-01",
+        "1.2.3-a..b",
+        "1.2.3-.a",
+        "1.2.3-a_b",
+        "1.2.3+a_b",
+        "1.2.3-ä",
+        "1.2.3-a.",
+        "1.2.3+a..b",
+        "1.2.3\n",
+        " 1.2.3",
+        "v1.2.3",
+        "\u{661}.2.3",
+        "18446744073709551616.0.0",
+    ] {
+        assert!(!is_version(text), "{text}");
+    }
+}

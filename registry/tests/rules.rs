@@ -4,8 +4,8 @@ mod common;
 
 use common::{Made, add, by, key, name, registry, root};
 use gymkhana_registry::{
-    Capability, Check, ContractStamp, Digest, FolderError, LockEntry, Outcome, Refusal, RegistryFolder, Row, SUITE,
-    Unresolved, Wanted, check_release, choose, without_consent,
+    Capability, Check, ContractStamp, Digest, FolderError, LockEntry, Outcome, Refusal, RegistryFolder, Report, Row,
+    SUITE, Unresolved, Wanted, check_release, choose, without_consent,
 };
 
 fn refusal(registry: &RegistryFolder, made: &Made) -> Refusal {
@@ -91,30 +91,103 @@ fn a_name_is_nobody_elses_or_far_from_it() {
     assert!(matches!(error, FolderError::NotAKey { .. }), "{error}");
 }
 
+fn refused(made: &Made, change: &dyn Fn(&mut Report)) -> Refusal {
+    let mut release = made.release();
+    change(release.report.as_mut().expect("a report"));
+    check_release(&release, &[], [].iter()).expect_err("a bad report")
+}
+
+fn outcome<'a>(report: &'a mut Report, name: &str) -> &'a mut Outcome {
+    let check = report.checks.iter_mut().find(|check| check.name == name);
+    &mut check.unwrap_or_else(|| panic!("no check `{name}`")).outcome
+}
+
 #[test]
 fn the_suite_must_have_passed_on_this_very_component() {
     let made = Made::version("1.0.0");
-    let refused = |change: &dyn Fn(&mut gymkhana_registry::Report)| {
-        let mut release = made.release();
-        change(release.report.as_mut().expect("a report"));
-        check_release(&release, &[], [].iter()).expect_err("a bad report")
-    };
-    let check = |outcome| Check { name: "reward-range".to_owned(), outcome };
-    let failed = refused(&|report| report.checks.push(check(Outcome::Failed("2 is above 1".to_owned()))));
-    assert!(failed.to_string().contains("reward-range: 2 is above 1"), "{failed}");
+    assert_eq!(check_release(&made.release(), &[], [].iter()), Ok(()));
+    let refused = |change: &dyn Fn(&mut Report)| refused(&made, change);
+    let failed = refused(&|report| *outcome(report, "fuzz") = Outcome::Failed("2 is above 1".to_owned()));
+    assert!(failed.to_string().contains("fuzz: 2 is above 1"), "{failed}");
     assert!(matches!(refused(&|report| report.digest = Digest::of(b"")), Refusal::OtherReport(_)));
     assert!(matches!(refused(&|report| report.suite = SUITE - 1), Refusal::OtherReport(_)));
     assert!(matches!(refused(&|report| report.schema = 9), Refusal::OtherReport(_)));
-    assert!(matches!(refused(&|report| report.checks.clear()), Refusal::OtherReport(_)));
     assert!(matches!(refused(&|report| report.contract.digest = Digest::of(b"")), Refusal::OtherReport(_)));
     let mut without = made.release();
     without.report = None;
     assert!(matches!(check_release(&without, &[], [].iter()), Err(Refusal::NoReport { .. })));
-    // What the plugin does not offer need not be checked.
-    let mut skipped = made.release();
-    let report = skipped.report.as_mut().expect("a report");
-    report.checks.push(check(Outcome::Skipped("no reward".to_owned())));
-    assert_eq!(check_release(&skipped, &[], [].iter()), Ok(()));
+    // A later suite may know more.
+    let mut later = made.release();
+    let report = later.report.as_mut().expect("a report");
+    report.suite = SUITE + 1;
+    report.checks.push(Check { name: "new".to_owned(), outcome: Outcome::Passed("well".to_owned()) });
+    assert_eq!(check_release(&later, &[], [].iter()), Ok(()));
+}
+
+#[test]
+fn a_report_lacks_no_check_of_the_suite() {
+    let made = Made::version("1.0.0");
+    let checks: Vec<String> = made.report().checks.into_iter().map(|check| check.name).collect();
+    assert_eq!(checks.len(), 18);
+    for name in &checks {
+        let lacking = refused(&made, &|report| report.checks.retain(|check| check.name != *name));
+        assert!(lacking.to_string().contains(&format!("lacks the check `{name}`")), "{lacking}");
+    }
+    let twice = refused(&made, &|report| report.checks.push(report.checks[0].clone()));
+    assert!(twice.to_string().contains("has the check `capabilities` twice"), "{twice}");
+}
+
+/// What a plugin does not have need not be looked at, and what it has must be.
+#[test]
+fn a_needed_check_is_not_skipped() {
+    let tool = Made::version("1.0.0");
+    let reward = Made { exports: &["reward"], ..tool.clone() };
+    let world = Made { exports: &["environment"], ..tool.clone() };
+    let saved = Made { exports: &["tool", "tool-snapshot"], ..tool.clone() };
+    let expert = Made { exports: &["environment", "environment-oracle", "environment-state-key"], ..tool.clone() };
+    let always = ["capabilities", "loads", "describes-itself", "options", "cost"];
+    let played = ["same-seed-same-bytes", "invalid-actions", "apart", "fuzz"];
+    let scored = ["scores", "same-episodes-same-scores"];
+    for (made, needed) in [
+        (&tool, [&played[..], &["parameters"]].concat()),
+        (&reward, scored.to_vec()),
+        (&world, [&played[..], &["splits-and-tasks"]].concat()),
+        (&saved, [&played[..], &["parameters", "snapshots", "bad-snapshots", "looking"]].concat()),
+        (&expert, [&played[..], &["splits-and-tasks", "oracle", "state-keys", "looking"]].concat()),
+    ] {
+        for check in made.report().checks {
+            let mut release = made.release();
+            let skipped = outcome(release.report.as_mut().expect("a report"), &check.name);
+            *skipped = Outcome::Skipped("nothing to play".to_owned());
+            let refused = matches!(check_release(&release, &[], [].iter()), Err(Refusal::Skipped { .. }));
+            let name = check.name.as_str();
+            assert_eq!(refused, always.contains(&name) || needed.contains(&name), "{:?}: {name}", made.exports);
+        }
+    }
+}
+
+#[test]
+fn a_report_is_made_with_enough_and_lets_no_more_pass_than_a_run_allows() {
+    let made = Made::version("1.0.0");
+    for (change, words) in [
+        (&(|report: &mut Report| report.steps = 0) as &dyn Fn(&mut Report), "tells of 0 calls"),
+        (&|report| report.steps = 999, "tells of 999 calls"),
+        (&|report| report.actions = 999, "was made with 999 actions, and 1000 are wanted"),
+        (&|report| report.most_fuel = 0, "lets 0 instructions"),
+        (&|report| report.most_fuel = u64::MAX, "instructions of a call pass"),
+        (&|report| report.most_memory = u64::MAX, "bytes of memory pass"),
+    ] {
+        let refused = refused(&made, change);
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+    // A reward is scored, which takes fewer calls than playing.
+    let mut reward = Made { exports: &["reward"], ..made.clone() }.release();
+    reward.report.as_mut().expect("a report").steps = 12;
+    assert_eq!(check_release(&reward, &[], [].iter()), Ok(()));
+    let mut patient = made.release();
+    let report = patient.report.as_mut().expect("a report");
+    (report.most_fuel, report.most_memory) = (30_000_000_000, 2 << 30);
+    assert_eq!(check_release(&patient, &[], [].iter()), Ok(()));
 }
 
 fn row(version: &'static str) -> Row {

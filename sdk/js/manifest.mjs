@@ -18,7 +18,12 @@ const SCHEMA = 1;
 const KEYS = ["namespace", "capabilities", "optional", "deterministic", ...KINDS];
 const NAME = /^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$/;
 const PLACE = /^[^#]+#[A-Za-z_$][\w$]*$/;
-const SEMVER = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[\w.-]+)?(\+[\w.-]+)?$/;
+// As semver has it: no number begins with a zero, no part between dots is empty, and nothing but ASCII is in it.
+const NUMBER = "(0|[1-9][0-9]*)";
+const PART = "(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)";
+const SEMVER = new RegExp(
+  `^${NUMBER}\\.${NUMBER}\\.${NUMBER}(?:-${PART}(?:\\.${PART})*)?(?:\\+[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*)?$`,
+);
 
 /** Something that the author can put right; the message names it and says how. */
 export class BuildError extends Error {}
@@ -35,6 +40,12 @@ export function readProject(folder) {
   return projectOf(document);
 }
 
+function isVersion(text) {
+  const found = typeof text === "string" && SEMVER.exec(text);
+  // The host counts in 64 bits.
+  return Boolean(found) && found.slice(1).every((number) => BigInt(number) < 1n << 64n);
+}
+
 /** Checks a project's document. */
 export function projectOf(document) {
   const table = document.gymkhana;
@@ -46,7 +57,7 @@ export function projectOf(document) {
   if (!NAME.test(name ?? "")) {
     throw new BuildError(`package name \`${name}\` cannot name a plugin: use lower-case letters, digits and single \`-\` inside`);
   }
-  if (!SEMVER.test(version ?? "")) throw new BuildError(`"version" must be three numbers, such as "0.1.0", not ${version}`);
+  if (!isVersion(version)) throw new BuildError(`"version" must be three numbers, such as "0.1.0", not ${version}`);
   for (const key of ["license", "description"]) {
     if (typeof document[key] !== "string" || !document[key]) {
       throw new BuildError(`package.json needs \`${key}\`, because the manifest shows it: add "${key}": "…"`);

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use gymkhana_conformance::{Settings, all_checks, check_plugin, limits};
 use gymkhana_episode::{NamedValue, Value};
-use gymkhana_registry::{Outcome, Report};
+use gymkhana_registry::{Outcome, Report, suite_checks};
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::{component, root};
 
@@ -144,6 +144,7 @@ async fn each_broken_promise_is_noticed_and_each_kept_one_passes() {
         note(&report);
     }
     let noticed = noticed.into_inner().expect("no test panics here");
+    assert!(all_checks().iter().map(|check| check.name).eq(suite_checks()), "a registry asks for these checks");
     let unproven: Vec<&str> =
         all_checks().iter().map(|check| check.name).filter(|name| !noticed.contains(*name)).collect();
     assert_eq!(unproven, Vec::<&str>::new(), "no guest fails these checks");

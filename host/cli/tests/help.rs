@@ -38,6 +38,7 @@ fn help_of_every_command() {
         "registry init",
         "registry grant",
         "registry rotate",
+        "registry revoke",
         "registry sign",
         "registry token",
         "registry serve",

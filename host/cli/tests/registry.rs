@@ -4,15 +4,16 @@
 mod common;
 #[path = "../../../registry/tests/common/plugins.rs"]
 mod plugins;
+#[path = "../../../registry/tests/common/registry.rs"]
+mod registry;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
 use common::{Desk, Outcome, SMALL_RUN, finish};
-use gymkhana_registry::{
-    Check, Digest, Outcome as CheckOutcome, REPORT_SCHEMA, Report, SUITE, contract, read_manifest,
-};
+use gymkhana_registry::{Check, Outcome as CheckOutcome, contract};
 use gymkhana_tests::component;
+use registry::report as report_of;
 
 /// A server that ends with the test.
 struct Served(Child);
@@ -90,24 +91,6 @@ impl Market {
 
     fn lock(&self) -> String {
         std::fs::read_to_string(self.desk.path("gymkhana.lock")).expect("a lock")
-    }
-}
-
-fn report_of(component: &[u8]) -> Report {
-    let manifest = read_manifest(component).expect("a plugin");
-    Report {
-        schema: REPORT_SCHEMA,
-        suite: SUITE,
-        name: manifest.name,
-        version: manifest.version,
-        digest: Digest::of(component),
-        contract: manifest.contract,
-        seed: 0,
-        steps: 1,
-        checks: vec![Check {
-            name: "same-seed-same-bytes".to_owned(),
-            outcome: CheckOutcome::Passed("1 step".to_owned()),
-        }],
     }
 }
 
@@ -205,9 +188,9 @@ fn publishing_refuses_what_the_rules_forbid() {
     let publish = ["publish", "three.wasm", "--report", "one.json", "--key", "acme.key"];
     assert!(market.host(&publish).mistake("another's report").contains("is of another component"));
     let mut report = report_of(&searcher("1.0.2", r#"["log"]"#));
-    report.checks.push(Check { name: "schemas".to_owned(), outcome: CheckOutcome::Failed("no schema".to_owned()) });
+    report.checks.push(Check { name: "new".to_owned(), outcome: CheckOutcome::Failed("no schema".to_owned()) });
     market.desk.write("one.json", serde_json::to_string(&report).expect("JSON"));
-    assert!(market.host(&publish).mistake("a failed suite").contains("schemas: no schema"));
+    assert!(market.host(&publish).mistake("a failed suite").contains("new: no schema"));
     market.host(&["keygen", "other.key"]).succeeded();
     report.checks.pop();
     market.desk.write("one.json", serde_json::to_string(&report).expect("JSON"));
@@ -226,6 +209,65 @@ fn publishing_refuses_what_the_rules_forbid() {
     market.host(&["add", "searcher"]).succeeded();
     let verified = market.host(&["verify"]).succeeded();
     assert!(verified.contains("acme/searcher 1.0.2"), "what the old key signed still counts: {verified}");
+}
+
+/// A key was stolen: what it signed is neither run nor mirrored nor chosen, and what the new one signs is.
+#[test]
+fn what_a_revoked_key_signed_is_not_used_any_more() {
+    let market = Market::new();
+    for name in ["word-problems", "calculator", "answer-match"] {
+        market.publish_built(name);
+    }
+    market.publish("one", &searcher("1.0.0", r#"["log"]"#)).succeeded();
+    let run = |out: &str| market.host(&["run", "run.toml", "--plugins", NAMES, "--out", out]);
+    run("out").succeeded();
+    market.host(&["keygen", "new.key", "--replaces", "acme.key", "--namespace", "gymkhana"]).succeeded();
+    let rotate = ["registry", "rotate", "shop", "--rotation", "new.key.rotation.json", "--root", "root.key"];
+    market.host(&rotate).succeeded();
+    run("again").succeeded();
+    // It was retired, and turns out to be stolen.
+    let key = market.host(&["verify", "out"]).succeeded();
+    let key = key.split_whitespace().find(|word| word.starts_with("ed25519:")).expect("a key").to_owned();
+    let told = market.host(&["registry", "revoke", "shop", "acme", &key, "--root", "root.key"]).mistake("current");
+    assert!(told.contains("is no retired key of namespace `acme`"), "{told}");
+    market.host(&["registry", "revoke", "shop", "gymkhana", &key, "--root", "root.key"]).succeeded();
+    for refused in [run("third"), market.host(&["verify", "out"])] {
+        let told = refused.mistake("revoked");
+        assert!(told.contains("which namespace `gymkhana` has revoked: what it signed counts no more"), "{told}");
+    }
+    let told = market.host(&["search", "arithmetic"]).succeeded();
+    assert!(told.contains("gymkhana/calculator"), "{told}");
+    let told = market.host(&["registry", "mirror", "shop", "mirror"]).succeeded();
+    assert!(told.contains("in 1 versions") && told.contains("3 are left out, whose keys were revoked"), "{told}");
+    market.host(&["add", "searcher"]).succeeded();
+}
+
+/// Without a report the suite is run where the plugin is published.
+#[test]
+fn publishing_runs_the_suite_where_there_is_no_report() {
+    let market = Market::new();
+    let publish = |file: &str| market.host(&["publish", file, "--key", "acme.key"]);
+    let published = publish("plugins/calculator.wasm");
+    assert!(published.talk.contains("the conformance suite looks at `plugins/calculator.wasm`"), "{published:?}");
+    assert_eq!(published.succeeded(), "gymkhana/calculator 0.1.0 is published in registry `shop`\n");
+    market.host(&["add", "calculator"]).succeeded();
+    // A tool that fails at what an agent may do.
+    let outcome = publish("plugins/guest-hostile-tool.wasm");
+    assert_eq!(outcome.code, Some(2));
+    let talk = &outcome.talk;
+    assert!(talk.contains("FAILED  invalid-actions ") && talk.contains("7 of 18 checks: parameters"), "{outcome:?}");
+    // One that must be given something to be looked at.
+    let rubric = "plugins/rubric.wasm";
+    let told = publish(rubric).mistake("skipped checks");
+    assert!(told.contains("the conformance suite skipped its check `scores`, which this plugin needs"), "{told}");
+    let list = "checklist=[[items]]\nname = \"short\"\nmax-words = 3\n";
+    market.host(&["plugin", "test", rubric, "--option", list, "--json", "rubric.json"]).succeeded();
+    market.host(&["publish", rubric, "--report", "rubric.json", "--key", "acme.key"]).succeeded();
+    // What was looked at for a moment is not enough.
+    let (game, short) = ("plugins/tic-tac-toe.wasm", "short.json");
+    market.host(&["plugin", "test", game, "--steps", "10", "--json", short]).succeeded();
+    let told = market.host(&["publish", game, "--report", short, "--key", "acme.key"]).mistake("too short");
+    assert!(told.contains("was made with 10 actions, and 1000 are wanted"), "{told}");
 }
 
 /// A file that wasmtime made would run without any of the sandbox's checks.

@@ -122,7 +122,7 @@ pub async fn check_plugin(
     let manifest = read_manifest(bytes)?;
     manifest.check_contract()?;
     let imports = imports(bytes)?;
-    let mut report = report(&manifest, bytes, settings.seed);
+    let mut report = report(&manifest, bytes, &settings);
     let mut note = |info: CheckInfo, finding: Finding, report: &mut Report| {
         let outcome = match finding {
             Ok(outcome) => outcome,
@@ -160,7 +160,7 @@ pub async fn check_plugin(
     Ok(report)
 }
 
-fn report(manifest: &Manifest, bytes: &[u8], seed: u64) -> Report {
+fn report(manifest: &Manifest, bytes: &[u8], settings: &Settings) -> Report {
     Report {
         schema: REPORT_SCHEMA,
         suite: SUITE,
@@ -168,7 +168,10 @@ fn report(manifest: &Manifest, bytes: &[u8], seed: u64) -> Report {
         version: manifest.version.clone(),
         digest: Digest::of(bytes),
         contract: manifest.contract.clone(),
-        seed,
+        seed: settings.seed,
+        actions: settings.steps,
+        most_fuel: settings.most_fuel,
+        most_memory: settings.most_memory,
         steps: 0,
         checks: vec![],
     }

@@ -84,7 +84,9 @@ fn plugin(package: usize) -> Outcome<PluginName> {
 
 async fn serve(folder: &Path) -> Outcome<SocketAddr> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = Server::start(folder, root(), DAY, any, Limits::default(), Box::new(|_| ())).await?;
+    // All downloads come from this address.
+    let limits = Limits { connections_per_address: 2 * DOWNLOADS, ..Limits::default() };
+    let server = Server::start(folder, root(), DAY, any, limits, Box::new(|_| ())).await?;
     let address = server.address();
     tokio::spawn(server.serve());
     Ok(address)

@@ -7,15 +7,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use gymkhana_registry::{
-    CatalogueRow, Contents, ContractStamp, Lock, LockEntry, PluginName, RegistryFolder, Row, Wanted, WantedName, choose,
+    CatalogueRow, Contents, ContractStamp, Lock, LockEntry, PluginName, RegistryFolder, Row, Standing, Unresolved,
+    Wanted, WantedName, choose,
 };
 use semver::VersionReq;
 
-use crate::config::{Config, Source};
+use crate::config::{Config, Source, Trust};
 use crate::error::ClientError;
 use crate::http::{Patience, Web};
 use crate::oci::{Oci, Tokens};
 use crate::site::{Asking, Place, Site, nearest};
+use crate::vouchers::{SourceId, Vouchers};
 
 /// How many plugins are asked for at once.
 const SIDE_BY_SIDE: usize = 16;
@@ -77,6 +79,7 @@ pub struct Client {
     pub(crate) config: Config,
     registries: BTreeMap<String, Registry>,
     pub(crate) cache: Contents,
+    pub(crate) vouchers: Vouchers,
     pub(crate) asking: Asking,
     pub(crate) variable: fn(&str) -> Option<String>,
     notices: Mutex<Vec<String>>,
@@ -87,6 +90,24 @@ pub struct Client {
 pub(crate) enum Registry {
     Site(Box<Site>),
     Oci(Box<Oci>),
+}
+
+impl Registry {
+    /// What tells it from other sources.
+    pub fn id(&self) -> SourceId {
+        match self {
+            Self::Site(site) => site.id(),
+            Self::Oci(oci) => oci.id(),
+        }
+    }
+
+    /// Whether nobody signs there: the user has said so.
+    pub fn is_unsigned(&self) -> bool {
+        match self {
+            Self::Site(site) => site.trust == Trust::Unsigned,
+            Self::Oci(oci) => oci.keys().is_none(),
+        }
+    }
 }
 
 impl Client {
@@ -103,7 +124,9 @@ impl Client {
             registries.insert(name.clone(), registry(name, source, &places.memory, patience, variable)?);
         }
         let notices = Mutex::default();
-        Ok(Self { config, registries, cache: Contents::new(places.cache), asking, variable, notices })
+        let cache = Contents::new(places.cache);
+        let vouchers = Vouchers::beside(&cache);
+        Ok(Self { config, registries, cache, vouchers, asking, variable, notices })
     }
 
     /// What the user should hear of, though it stopped nothing; told once.
@@ -113,7 +136,9 @@ impl Client {
     }
 
     pub(crate) fn notice(&self, text: String) {
-        if let Ok(mut notices) = self.notices.lock() {
+        if let Ok(mut notices) = self.notices.lock()
+            && !notices.contains(&text)
+        {
             notices.push(text);
         }
     }
@@ -225,9 +250,45 @@ impl Client {
             return Err(not_locked());
         }
         let (registry, rows) = self.rows(&name, &wanted.versions).await?;
-        let chosen = choose(&rows, &wanted.versions, None, &host);
-        let unresolved = |source| ClientError::Unresolved { registry, name, source: Box::new(source) };
-        Ok(chosen.map_err(unresolved)?.pin())
+        let chosen = self.chosen(&name, rows, &wanted.versions, &host).await?;
+        chosen.map_err(|source| ClientError::Unresolved { registry, name, source: Box::new(source) })
+    }
+
+    /// The version to use of these. What a key signed that was revoked is passed over, and said if it would be used.
+    async fn chosen(
+        &self,
+        name: &PluginName,
+        rows: Vec<Row>,
+        wanted: &VersionReq,
+        host: &ContractStamp,
+    ) -> Result<Result<LockEntry, Unresolved>, ClientError> {
+        let (_, serving) = self.serves(name.namespace())?;
+        let checkpoint = match serving {
+            Registry::Site(site) => Some(&site.state(self.asking).await?.accepted.checkpoint),
+            Registry::Oci(_) => None,
+        };
+        let is_revoked = |row: &Row| {
+            let standing = |key| checkpoint.map(|checkpoint| checkpoint.standing(name.namespace(), &key));
+            row.signer.and_then(standing) == Some(Standing::Revoked)
+        };
+        let (revoked, counting): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(is_revoked);
+        let passed_over = choose(&revoked, wanted, None, host).ok();
+        let chosen = choose(&counting, wanted, None, host);
+        Ok(match (chosen, passed_over) {
+            (Ok(row), Some(other)) if other.version > row.version => {
+                let (newer, version) = (&other.version, &row.version);
+                self.notice(format!(
+                    "`{name}` {newer} is passed over: the key that signed it was revoked; {version} is the newest that still counts"
+                ));
+                Ok(row.pin())
+            }
+            (Ok(row), _) => Ok(row.pin()),
+            (Err(_), Some(_)) => {
+                let newest = choose(&counting, &VersionReq::STAR, None, host).ok().map(|row| row.version.clone());
+                Err(Unresolved::Revoked { wanted: wanted.clone(), newest })
+            }
+            (Err(error), None) => Err(error),
+        })
     }
 
     /// The versions of a plugin, at least those that are asked for, and the registry's name.

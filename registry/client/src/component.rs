@@ -1,7 +1,9 @@
 //! A pinned plugin's bytes: from the cache, or fetched, checked against its publisher's signature, and kept.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use gymkhana_registry::{Contents, ContentsError, Item, LockEntry, PublicKey, Release, Row, Unresolved, read_manifest};
+use gymkhana_registry::{
+    Contents, ContentsError, Item, LockEntry, PublicKey, Release, Row, Standing, Unresolved, read_manifest,
+};
 use semver::{Comparator, Op, VersionReq};
 
 use crate::client::{Client, Registry};
@@ -22,24 +24,79 @@ impl Client {
         stream::iter(pinned.to_vec()).map(one).buffered(SIDE_BY_SIDE).try_collect().await
     }
 
-    /// The component of a pinned plugin. One in the cache is hashed again; it was checked against its signature when it
-    /// came there, and the lock names its digest.
+    /// The component of a pinned plugin. One in the cache is hashed again, and used if the source that serves it now has
+    /// vouched for it; then nobody need be asked for it.
     ///
     /// # Errors
     /// If it cannot be had, or is not what it must be.
     pub async fn component(&self, pinned: &LockEntry) -> Result<Vec<u8>, ClientError> {
-        let item = Item::Component(pinned.digest);
-        match self.cache.read(&item) {
-            Ok(Some(bytes)) => return self.is_pinned(pinned, bytes),
-            Ok(None) => {}
+        let bytes = match self.cache.read(&Item::Component(pinned.digest)) {
             Err(ContentsError::Changed { path }) if !self.asking.offline => {
                 self.notice(format!("`{}` was changed since it was fetched; it is fetched again", path.display()));
+                None
             }
-            Err(error) => return Err(error.into()),
+            other => other?,
+        };
+        let Some(bytes) = bytes else {
+            let (row, release) = self.release(pinned).await?;
+            let bytes = self.fetch(&row, &release).await?;
+            return self.is_pinned(pinned, bytes);
+        };
+        if !self.is_vouched_for(pinned, &bytes).await? {
+            // By the word of another source, which is not this one's: it must give its own.
+            self.vouch_anew(pinned, &bytes).await?;
         }
-        let (row, release) = self.release(pinned).await?;
-        let bytes = self.fetch(&row, &release).await?;
         self.is_pinned(pinned, bytes)
+    }
+
+    /// Whether the source that serves a plugin has vouched for this component, and that still counts.
+    async fn is_vouched_for(&self, pinned: &LockEntry, bytes: &[u8]) -> Result<bool, ClientError> {
+        let (_, serving) = self.serves(pinned.name.namespace())?;
+        let Some(voucher) = self.vouchers.find(&serving.id(), pinned.digest) else { return Ok(false) };
+        let Some(signer) = voucher.signer else { return Ok(serving.is_unsigned()) };
+        let counts = match serving {
+            Registry::Site(site) => self.standing(site, pinned, &signer).await? == Standing::Counts,
+            Registry::Oci(oci) => oci.keys().is_some_and(|keys| keys.contains(&signer)),
+        };
+        let Ok(Some(file)) = self.cache.read(&Item::Release(voucher.release)) else { return Ok(false) };
+        let release = Release::read(&String::from_utf8_lossy(&file), Some(&signer));
+        Ok(counts && release.is_ok_and(|release| release.check_component(bytes).is_ok()))
+    }
+
+    /// What the key counts for that signed what is here: a revoked one is refused.
+    async fn standing(&self, site: &Site, pinned: &LockEntry, key: &PublicKey) -> Result<Standing, ClientError> {
+        let (standing, untold) = site.standing(pinned.name.namespace(), key, self.asking).await;
+        if let Some(why) = untold {
+            self.notice(format!("whether a key was revoked is known as of the last time that it was asked: {why}"));
+        }
+        match standing.unwrap_or(Standing::Stranger) {
+            Standing::Revoked => {
+                Err(ClientError::Revoked { name: pinned.name.clone(), version: pinned.version.clone(), key: *key })
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Asks the source that serves a plugin for its word for a component that is here.
+    async fn vouch_anew(&self, pinned: &LockEntry, bytes: &[u8]) -> Result<(), ClientError> {
+        let (row, release) = match self.release(pinned).await {
+            Err(ClientError::Offline { .. }) => {
+                let (registry, _) = self.serves(pinned.name.namespace())?;
+                let (name, version) = (pinned.name.clone(), pinned.version.clone());
+                return Err(ClientError::NotVouched { registry: registry.to_owned(), name, version });
+            }
+            other => other?,
+        };
+        self.is_what_was_signed(&row, &release, bytes)?;
+        self.vouch(&row)
+    }
+
+    /// Notes that the source that serves a plugin stands for this version of it.
+    fn vouch(&self, row: &Row) -> Result<(), ClientError> {
+        let (_, serving) = self.serves(row.name.namespace())?;
+        let path = self.cache.folder().to_owned();
+        let failed = |source| ContentsError::Disk { what: "written", path, source };
+        Ok(self.vouchers.note(&serving.id(), row).map_err(failed)?)
     }
 
     /// Sees that a plugin is what its publisher signed, from the registry's state on down, and gives who signed.
@@ -53,6 +110,7 @@ impl Client {
             None => self.fetch(&row, &release).await?,
         };
         self.is_what_was_signed(&row, &release, &bytes)?;
+        self.vouch(&row)?;
         self.is_pinned(pinned, bytes)?;
         Ok(row.signer)
     }
@@ -68,6 +126,7 @@ impl Client {
                 let mut release = None;
                 let mut rows = Vec::new();
                 for offer in offers.into_iter().filter(|offer| offer.row.version == pinned.version) {
+                    self.cache.write(&Item::Release(offer.row.release), offer.file.as_bytes())?;
                     release = Some(offer.release);
                     rows.push(offer.row);
                 }
@@ -114,15 +173,16 @@ impl Client {
         let signer = match site.trust {
             Trust::Unsigned => None,
             Trust::Root(_) => {
-                let state = site.state(self.asking).await?;
-                let keys = state.accepted.checkpoint.namespaces.get(row.name.namespace());
-                let may = |key: &PublicKey| keys.is_some_and(|keys| keys.have_signed(key));
-                let signer = row.signer.filter(may);
-                Some(signer.ok_or_else(|| ClientError::NotAKey {
-                    name: row.name.clone(),
-                    version: row.version.clone(),
-                    signer: row.signer.map_or("nobody".to_owned(), |key| key.to_string()),
-                })?)
+                let checkpoint = &site.state(self.asking).await?.accepted.checkpoint;
+                let (name, version) = (row.name.clone(), row.version.clone());
+                match row.signer.map(|key| (key, checkpoint.standing(name.namespace(), &key))) {
+                    Some((key, Standing::Counts)) => Some(key),
+                    Some((key, Standing::Revoked)) => return Err(ClientError::Revoked { name, version, key }),
+                    Some((_, Standing::Stranger)) | None => {
+                        let signer = row.signer.map_or("nobody".to_owned(), |key| key.to_string());
+                        return Err(ClientError::NotAKey { name, version, signer });
+                    }
+                }
             }
         };
         let release = Release::read(&file, signer.as_ref()).map_err(refused)?;
@@ -152,6 +212,7 @@ impl Client {
         })?;
         self.is_what_was_signed(row, release, &bytes)?;
         self.cache.keep(&incoming, &item)?;
+        self.vouch(row)?;
         Ok(bytes)
     }
 

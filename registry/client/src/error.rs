@@ -134,6 +134,19 @@ pub enum ClientError {
         /// Who signed.
         signer: String,
     },
+    /// Signed by a key that counts no more.
+    #[error(
+        "`{name}` {version} is signed by {key}, which namespace `{}` has revoked: what it signed counts no more; take \
+         another version with `host update`, or ask its publisher", name.namespace()
+    )]
+    Revoked {
+        /// The plugin.
+        name: PluginName,
+        /// The version.
+        version: Version,
+        /// The key.
+        key: PublicKey,
+    },
     /// A release or a component is refused.
     #[error("`{name}` {version} is refused")]
     Release {
@@ -150,6 +163,19 @@ pub enum ClientError {
     )]
     OtherThanSigned {
         /// The registry.
+        registry: String,
+        /// The plugin.
+        name: PluginName,
+        /// The version.
+        version: Version,
+    },
+    /// It is here, but by the word of another source.
+    #[error(
+        "`{name}` {version} is in the cache, but registry `{registry}` has not vouched for it, and --offline asks nobody; \
+         run once without --offline"
+    )]
+    NotVouched {
+        /// The registry that serves it.
         registry: String,
         /// The plugin.
         name: PluginName,

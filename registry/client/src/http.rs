@@ -7,21 +7,28 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, ETAG, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Client, Method, Response, StatusCode, redirect};
+use reqwest::{Body, Client, Method, Response, StatusCode, redirect};
 use url::Url;
+
+use crate::upload::Upload;
 
 /// How often a request may be sent on.
 const REDIRECTS: usize = 5;
 /// The most that is read of what a server says about an error, in bytes.
 const WORDS: usize = 2048;
+/// What of a body may lie in this machine's buffers when all of it has gone, in bytes.
+const BUFFERED: u64 = 256 << 10;
+/// What is said of who does not answer.
+const TOO_LONG: &str = "it took too long";
 
 /// How long somebody is waited for.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// For a connection.
     pub connecting: Duration,
-    /// For the next byte.
+    /// For the next byte, whether it comes or is taken; and for an answer, once the request has gone.
     pub idle: Duration,
     /// After this, a body must have come at [`slowest`](Self::slowest) or faster.
     pub grace: Duration,
@@ -43,6 +50,13 @@ impl Default for Patience {
             retries: 3,
             pause: Duration::from_millis(300),
         }
+    }
+}
+
+impl Patience {
+    /// Whether so many bytes in so long are fewer than anybody waits for.
+    fn is_too_slow(&self, bytes: u64, elapsed: Duration) -> bool {
+        elapsed > self.grace && (bytes as f64) < self.slowest as f64 * elapsed.as_secs_f64()
     }
 }
 
@@ -102,6 +116,20 @@ pub enum FetchError {
         /// In how long.
         seconds: u64,
     },
+    /// It takes what is sent slower than anybody waits.
+    #[error(
+        "`{origin}` has taken {bytes} of {length} bytes in {seconds} s, which is too slow; try again, or ask its maintainer"
+    )]
+    SlowToTake {
+        /// Who was asked.
+        origin: String,
+        /// What went.
+        bytes: u64,
+        /// What should have gone.
+        length: u64,
+        /// In how long.
+        seconds: u64,
+    },
     /// The body ends early, or the connection breaks.
     #[error("`{origin}` broke off after {bytes} bytes: {why}")]
     BrokeOff {
@@ -152,7 +180,7 @@ pub(crate) struct Sent<'a> {
     /// The `authorization` header; it is sent to the first origin alone.
     pub authorization: Option<&'a str>,
     /// The body.
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 /// A server's answer, before its body.
@@ -181,7 +209,8 @@ impl Web {
         // Fails if a provider is there already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = Client::builder().no_proxy().redirect(redirect::Policy::none());
-        let client = builder.connect_timeout(patience.connecting).read_timeout(patience.idle).build();
+        // Everything behind the connection is waited for here: the client's own timeout would also run while we send.
+        let client = builder.connect_timeout(patience.connecting).build();
         Ok(Self { client: client.map_err(FetchError::Client)?, also, patience })
     }
 
@@ -196,18 +225,19 @@ impl Web {
         let mut url = first.clone();
         for _ in 0..=REDIRECTS {
             let origin = url.origin().ascii_serialization();
-            let unreachable =
-                |error: reqwest::Error| FetchError::Unreachable { origin: origin.clone(), why: root_cause(&error) };
             let mut request = self.client.request(method.clone(), url.clone()).headers(headers(sent));
             if let Some(secret) = sent.authorization.filter(|_| url.origin() == first.origin()) {
                 let mut value = HeaderValue::from_str(secret).unwrap_or_else(|_| HeaderValue::from_static(""));
                 value.set_sensitive(true);
                 request = request.header(AUTHORIZATION, value);
             }
-            if !sent.body.is_empty() || *method != Method::GET {
-                request = request.body(sent.body.clone());
+            let upload = Upload::of(&sent.body);
+            if !sent.body.is_empty() {
+                request = request.body(Body::wrap(upload.clone()));
+            } else if *method != Method::GET {
+                request = request.body(Vec::new());
             }
-            let response = request.send().await.map_err(unreachable)?;
+            let response = self.head(request.send(), &upload, &origin).await?;
             let status = response.status();
             if status.is_success() || status == StatusCode::NOT_MODIFIED || expected.contains(&status) {
                 return Ok(Answer { response, origin, patience: self.patience });
@@ -228,6 +258,37 @@ impl Web {
             };
         }
         Err(FetchError::Redirects { origin: first.origin().ascii_serialization() })
+    }
+
+    /// Waits for the head of an answer: as long as what is sent is taken, and then for so long.
+    async fn head(
+        &self,
+        sending: impl Future<Output = Result<Response, reqwest::Error>>,
+        upload: &Upload,
+        origin: &str,
+    ) -> Result<Response, FetchError> {
+        let unreachable = |why| FetchError::Unreachable { origin: origin.to_owned(), why };
+        let mut sending = std::pin::pin!(sending);
+        let (begun, length) = (Instant::now(), upload.length());
+        let mut before = 0;
+        loop {
+            let bytes = upload.gone();
+            // What has gone lies in this machine's buffers for a while.
+            let buffered = if bytes == length { length.min(BUFFERED) / self.patience.slowest.max(1) } else { 0 };
+            let patience = self.patience.idle + Duration::from_secs(buffered);
+            if let Ok(answered) = tokio::time::timeout(patience, &mut sending).await {
+                return answered.map_err(|error| unreachable(root_cause(&error)));
+            }
+            let (elapsed, gone) = (begun.elapsed(), upload.gone());
+            if bytes == length {
+                return Err(unreachable(TOO_LONG.to_owned()));
+            }
+            if gone == before || self.patience.is_too_slow(gone, elapsed) {
+                let (origin, seconds) = (origin.to_owned(), elapsed.as_secs());
+                return Err(FetchError::SlowToTake { origin, bytes: gone, length, seconds });
+            }
+            before = gone;
+        }
     }
 
     /// Fetches a whole file of at most `limit` bytes into memory.
@@ -310,10 +371,12 @@ impl Answer {
         let begun = Instant::now();
         let mut bytes = 0;
         loop {
-            let chunk = match self.response.chunk().await {
+            let Ok(chunk) = tokio::time::timeout(self.patience.idle, self.response.chunk()).await else {
+                return Err(slow(origin, bytes, begun.elapsed()));
+            };
+            let chunk = match chunk {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return Ok(bytes),
-                Err(error) if error.is_timeout() => return Err(slow(origin, bytes, begun.elapsed())),
                 Err(error) => return Err(FetchError::BrokeOff { origin, bytes, why: root_cause(&error) }),
             };
             bytes += chunk.len() as u64;
@@ -322,7 +385,7 @@ impl Answer {
             }
             sink(&chunk).map_err(FetchError::Disk)?;
             let elapsed = begun.elapsed();
-            if elapsed > self.patience.grace && (bytes as f64) < self.patience.slowest as f64 * elapsed.as_secs_f64() {
+            if self.patience.is_too_slow(bytes, elapsed) {
                 return Err(slow(origin, bytes, elapsed));
             }
         }
@@ -352,5 +415,5 @@ fn root_cause(error: &reqwest::Error) -> String {
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    if error.is_timeout() { "it took too long".to_owned() } else { cause.to_string() }
+    if error.is_timeout() { TOO_LONG.to_owned() } else { cause.to_string() }
 }

@@ -16,6 +16,8 @@ mod mirror;
 mod oci;
 mod publish;
 mod site;
+mod upload;
+mod vouchers;
 
 pub use client::{Client, Found, Places, Settings, Unlocked};
 pub use config::{CONFIG_FILE, Config, ConfigError, Source, Trust};

@@ -24,6 +24,16 @@ pub struct Mirrored {
     pub versions: usize,
     /// Components that were fetched now.
     pub fetched: usize,
+    /// Versions that are not copied, since the key that signed them was revoked.
+    pub left_out: usize,
+}
+
+/// What was copied of one plugin, in versions.
+#[derive(Default)]
+struct Copied {
+    there: usize,
+    fetched: usize,
+    left_out: usize,
 }
 
 impl Client {
@@ -46,22 +56,37 @@ impl Client {
             let contents = mirror.contents().clone();
             async move { self.copy(site, &name, &contents).await }
         };
-        let copied: Vec<(usize, usize)> = stream::iter(names).map(one).buffered(SIDE_BY_SIDE).try_collect().await?;
+        let copied: Vec<Copied> = stream::iter(names).map(one).buffered(SIDE_BY_SIDE).try_collect().await?;
         let catalogue = Item::Catalogue(checkpoint.catalogue);
         if !matches!(mirror.contents().read(&catalogue), Ok(Some(_))) {
             mirror.contents().write(&catalogue, &site.file(&catalogue, self.asking).await?)?;
         }
         mirror.show(&state.text)?;
-        let (versions, fetched) = copied.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        Ok(Mirrored { sequence: checkpoint.sequence, plugins, versions, fetched })
+        let sum = |part: fn(&Copied) -> usize| copied.iter().map(part).sum();
+        Ok(Mirrored {
+            sequence: checkpoint.sequence,
+            plugins,
+            versions: sum(|one| one.there),
+            fetched: sum(|one| one.fetched),
+            left_out: sum(|one| one.left_out),
+        })
     }
 
-    /// Copies a plugin; gives how many versions it has, and how many components were fetched.
-    async fn copy(&self, site: &Site, name: &PluginName, mirror: &Contents) -> Result<(usize, usize), ClientError> {
-        let rows = site.rows(name, self.asking).await?;
-        let mut fetched = 0;
-        for row in &rows {
-            fetched += usize::from(self.copy_version(site, row, mirror).await?);
+    /// Copies a plugin. A version whose key was revoked is of use to nobody, and no reason to copy nothing else.
+    async fn copy(&self, site: &Site, name: &PluginName, mirror: &Contents) -> Result<Copied, ClientError> {
+        let mut copied = Copied::default();
+        for row in &site.rows(name, self.asking).await? {
+            match self.copy_version(site, row, mirror).await {
+                Ok(fetched) => {
+                    copied.there += 1;
+                    copied.fetched += usize::from(fetched);
+                }
+                Err(ClientError::Revoked { name, version, key }) => {
+                    copied.left_out += 1;
+                    self.notice(format!("`{name}` {version} is left out: the key that signed it, {key}, was revoked"));
+                }
+                Err(error) => return Err(error),
+            }
         }
         let state = site.state(self.asking).await?;
         if let Some(digest) = state.accepted.checkpoint.index.get(name) {
@@ -70,7 +95,7 @@ impl Client {
                 mirror.write(&item, &site.file(&item, self.asking).await?)?;
             }
         }
-        Ok((rows.len(), fetched))
+        Ok(copied)
     }
 
     /// Copies a version, unless it is there; says whether it was fetched.

@@ -196,7 +196,7 @@ impl Client {
         })?;
         let authorization = format!("Bearer {}", token.trim());
         let headers = vec![(CONTENT_TYPE, media_type)];
-        let sent = Sent { headers, authorization: Some(&authorization), body };
+        let sent = Sent { headers, authorization: Some(&authorization), body: body.into() };
         // Once: a change that was made and whose answer was lost would be refused the second time.
         let answered = match web.ask(&Method::PUT, to, &sent, &[]).await {
             Ok(answer) => answer.bytes(MAX_ANSWER).await.map(|_| ()),

@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 use std::io::Write;
+use std::time::Duration;
 
 use gymkhana_registry::{
     Accepted, CHECKPOINT_FILE, CatalogueRow, CheckpointError, Contents, Digest, Incoming, IndexError, Item,
-    MAX_CHECKPOINT_BYTES, MAX_PLUGIN_BYTES, PluginName, RegistryFolder, Row, check_goes_on, read_catalogue, read_index,
+    MAX_CHECKPOINT_BYTES, MAX_PLUGIN_BYTES, PluginName, PublicKey, RegistryFolder, Row, Standing, check_goes_on,
+    read_catalogue, read_index,
 };
 use reqwest::header::IF_NONE_MATCH;
 use reqwest::{Method, StatusCode};
@@ -17,6 +19,10 @@ use crate::config::Trust;
 use crate::error::ClientError;
 use crate::http::{FetchError, Sent, Web};
 use crate::memory::{Memory, Remembered};
+use crate::vouchers::SourceId;
+
+/// How long a registry is waited for whose newest state is wanted and not needed.
+const MOMENT: Duration = Duration::from_secs(3);
 
 /// One registry.
 #[derive(Debug)]
@@ -29,6 +35,8 @@ pub(crate) struct Site {
     /// Index files of an unsigned one.
     unsigned: Contents,
     state: OnceCell<State>,
+    /// Why the newest state was not told when what is here was to be used; none if it was.
+    untold: OnceCell<Option<String>>,
 }
 
 /// What a registry holds now.
@@ -60,12 +68,38 @@ impl Site {
         let memory = trust.root().map(|root| Memory::new(memories, &id, root));
         let unsigned =
             Contents::new(memories.join(format!("unsigned-{}", &Digest::of(id.as_bytes()).to_string()[..32])));
-        Self { name, place, trust, memory, unsigned, state: OnceCell::new() }
+        Self { name, place, trust, memory, unsigned, state: OnceCell::new(), untold: OnceCell::new() }
+    }
+
+    /// What tells it from other sources.
+    pub fn id(&self) -> SourceId {
+        let trust = self.trust.root().map_or_else(|| "unsigned".to_owned(), |root| root.to_string());
+        SourceId::new(&self.place.id(), &trust)
     }
 
     /// The registry's state, asked for once in this process's life.
     pub async fn state(&self, asking: Asking) -> Result<&State, ClientError> {
         self.state.get_or_try_init(|| self.ask_state(asking)).await
+    }
+
+    /// What a key counts for in a namespace: by the newest state if the registry tells it at once, and else by the last
+    /// one that was seen, with why. None if none was.
+    pub async fn standing(&self, namespace: &str, key: &PublicKey, asking: Asking) -> (Option<Standing>, Option<&str>) {
+        let untold = self.untold.get_or_init(|| async {
+            match tokio::time::timeout(MOMENT, self.state(asking)).await {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(with_causes(&error)),
+                Err(_) => Some(format!("registry `{}` does not answer", self.name)),
+            }
+        });
+        let untold = untold.await.as_deref().filter(|_| !asking.offline);
+        let standing = |accepted: &Accepted| accepted.checkpoint.standing(namespace, key);
+        let last = || self.memory.as_ref()?.last().ok()?;
+        let standing = match self.state.get() {
+            Some(state) => Some(standing(&state.accepted)),
+            None => last().map(|last| standing(&last.accepted)),
+        };
+        (standing, untold)
     }
 
     async fn ask_state(&self, asking: Asking) -> Result<State, ClientError> {
@@ -300,6 +334,12 @@ pub(crate) async fn download(
         Ok((incoming, Digest::from_hasher(hash)))
     })
     .await
+}
+
+/// An error and its causes, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }
 
 /// An address below another, whose path ends with a slash.

@@ -173,6 +173,16 @@ async fn what_another_tool_pushed_is_taken_where_the_user_says_so() {
     docker.push_as_wkg(&made, "2.0.0").await;
     let error = get(&docker.unsigned(&user), "acme/adder").await.expect_err("1.0.0 under the tag 2.0.0");
     assert!(said(&error).contains("not what its publisher signed"), "{}", said(&error));
+    // It is looked at before it is kept: somebody who has nothing yet keeps nothing of it.
+    let stranger = User::new();
+    get(&docker.unsigned(&stranger), "acme/adder@^2").await.expect_err("1.0.0 under the tag 2.0.0");
+    assert_eq!(stranger.cached(), Vec::<String>::new());
+    get(&docker.unsigned(&stranger), "acme/adder@^1").await.expect("1.0.0 under its own");
+    assert_eq!(stranger.cached().len(), 1);
+    // What is here by an unsigned source's word is not here by a signed one's.
+    let pinned = resolve(&docker.unsigned(&stranger), "acme/adder@^1").await.expect("resolved");
+    let error = docker.signed(&stranger).component(&pinned).await.expect_err("nobody signed it");
+    assert!(said(&error).contains("is not signed by one of the registry's `keys`"), "{}", said(&error));
 }
 
 #[tokio::test]

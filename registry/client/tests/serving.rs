@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use common::tricks::{Trick, serve};
 use common::{
-    DAY, Made, Shop, TOKEN, User, acme, by, get, key, name, now, pinned, registry, resolve, root, said, stock, web,
+    DAY, Made, Shop, TOKEN, User, acme, by, get, key, name, now, pinned, registry, reqwest_client, resolve, root, said,
+    stock, web,
 };
 use gymkhana_registry::{Authority, Lock, RegistryFolder, SecretKey, Wanted};
 use gymkhana_registry_client::{Client, ClientError, Publishing, Secrets, Unlocked};
@@ -91,6 +92,10 @@ async fn the_server_trusts_no_client() {
     let signed = |release: &gymkhana_registry::Release| release.sign(Some(&acme())).expect("JSON");
     let mut without_report = made.release();
     without_report.report = None;
+    let mut hasty = made.release();
+    hasty.report.as_mut().expect("a report").checks.retain(|check| check.name != "fuzz");
+    let mut idle = made.release();
+    idle.report.as_mut().expect("a report").steps = 0;
     let mut lie = made.release();
     lie.manifest.capabilities.clear();
     let other = Made { padding: 3, ..made.clone() };
@@ -99,6 +104,8 @@ async fn the_server_trusts_no_client() {
         (existing.signed(), existing.component(), 409, "is published already"),
         (made.release().sign(Some(&key(9))).expect("JSON"), made.component(), 403, "is no key of namespace"),
         (signed(&without_report), made.component(), 422, "has no report of the conformance suite"),
+        (signed(&hasty), made.component(), 422, "lacks the check `fuzz`"),
+        (signed(&idle), made.component(), 422, "tells of 0 calls"),
         (signed(&lie), made.component(), 422, "not the one that its publisher signed"),
         (made.signed(), other.component(), 413, "larger than the"),
         (made.signed(), made.component()[1..].to_vec(), 422, "the component's sha256 is"),
@@ -115,11 +122,6 @@ async fn the_server_trusts_no_client() {
     assert_eq!(std::fs::read_dir(shop.registry.path().join("incoming")).expect("a folder").count(), 0);
     assert_eq!(send(&made.signed(), &made.component()).await.0, 200);
     assert_eq!(shop.state().checkpoint.sequence, before.checkpoint.sequence + 1);
-}
-
-fn reqwest_client() -> reqwest::Client {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().expect("a client")
 }
 
 #[tokio::test]
@@ -159,20 +161,6 @@ async fn files_have_tags_and_private_ones_are_not_served() {
     );
 }
 
-#[tokio::test]
-async fn who_asks_too_much_waits() {
-    let shop = Shop::new();
-    let limits = Limits { requests_at_once: 3.0, requests_per_second: 0.0, ..Limits::default() };
-    let address = shop.serve_within(limits).await;
-    let client = reqwest_client();
-    let mut statuses = Vec::new();
-    for _ in 0..4 {
-        let answer = client.get(format!("http://{address}/checkpoint.json")).send().await.expect("an answer");
-        statuses.push(answer.status().as_u16());
-    }
-    assert_eq!(statuses, [200, 200, 200, 429]);
-}
-
 /// One wins, whatever the others hold, and all others are told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_publishers_of_one_version_one_wins() {
@@ -206,7 +194,9 @@ async fn a_thousand_downloads_at_once_come_whole() {
     let shop = Shop::empty();
     let made = Made { padding: 300_000, ..Made::version("1.0.0") };
     shop.add(&made);
-    let address = shop.serve().await;
+    // They all come from here.
+    let limits = Limits { connections_per_address: 2000, ..Limits::default() };
+    let address = shop.serve_within(limits).await;
     let url = format!("http://{address}/{}", shop.component_path("acme/adder", "1.0.0"));
     let component = made.component();
     let client = reqwest_client();

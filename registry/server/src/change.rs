@@ -4,7 +4,6 @@
 //! before the component is read, which goes to disk as it comes, no further than the release says.
 
 use std::io::Write;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -13,13 +12,14 @@ use gymkhana_registry::{
 };
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::header::AUTHORIZATION;
 use hyper::{Request, Response, StatusCode};
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use crate::Service;
 use crate::answer::{Body, Refusal, full};
 use crate::log::Line;
+use crate::pace::Pace;
 use crate::tokens::Known;
 
 /// What separates a release file from its component: the file's last line end and an empty line.
@@ -41,16 +41,16 @@ impl Service {
     pub(crate) async fn change(
         self: Arc<Self>,
         request: Request<Incoming>,
-        peer: IpAddr,
+        known: Known,
         line: &mut Line,
     ) -> Result<Response<Body>, Refusal> {
-        let known = self.who(&request, peer)?;
         line.token = Some(known.number.clone());
         if !self.limiter.may_change(&known.number) {
             return Err(Refusal::too_many("your token changes too much; wait a minute"));
         }
-        // The semaphore is never closed.
-        let _permit = self.changes.acquire().await.map_err(|error| Refusal::fault(&error))?;
+        // Who sends slowly holds one of the token's places, and none that others wait for.
+        let too_many = || Refusal::too_many("your token sends too many releases at once; wait until one is through");
+        let _place = self.releases.enter(known.number.clone()).ok_or_else(too_many)?;
         let done = match request.uri().path() {
             "/publish" => Arc::clone(&self).publish(request.into_body(), &known).await?,
             "/yank" => Arc::clone(&self).yank(request.into_body(), &known).await?,
@@ -60,24 +60,8 @@ impl Service {
         Ok(Response::new(full(format!("{done}\n"))))
     }
 
-    /// Whose token it is.
-    fn who(&self, request: &Request<Incoming>, peer: IpAddr) -> Result<Known, Refusal> {
-        let words = "show a token of this registry: `authorization: Bearer …`; its maintainer makes one";
-        let refused = || Refusal::new(StatusCode::UNAUTHORIZED, words);
-        if !self.limiter.may_try(peer) {
-            return Err(Refusal::too_many("too many wrong tokens; wait some minutes"));
-        }
-        let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = header.and_then(|header| header.strip_prefix("Bearer ")).ok_or_else(refused)?;
-        let known = self.tokens.find(token.trim()).map_err(|error| Refusal::fault(&error))?;
-        known.ok_or_else(|| {
-            self.limiter.tried_wrong(peer);
-            refused()
-        })
-    }
-
     async fn publish(self: Arc<Self>, body: Incoming, known: &Known) -> Result<String, Refusal> {
-        let mut body = Timed { body, patience: self.limits.patience };
+        let mut body = Timed { body, pace: self.pace() };
         let (file, first) = body.release_file().await?;
         let said = Release::read(&file, None).map_err(|error| Refusal::mistake(StatusCode::BAD_REQUEST, &error))?;
         let name = said.manifest.name.clone();
@@ -86,7 +70,7 @@ impl Service {
         // What is wrong with the release itself is said before anything is sent.
         let service = Arc::clone(&self);
         let early = file.clone();
-        blocking(move || service.folder.would_add(&early, Some(&root))).await?;
+        self.at_the_folder(move || service.folder.would_add(&early, Some(&root))).await?;
         let mut incoming = self.folder.contents().begin().map_err(|error| Refusal::fault(&error))?;
         let mut left = said.size.min(MAX_PLUGIN_BYTES as u64);
         let mut next = Some(first);
@@ -99,12 +83,12 @@ impl Service {
             next = body.piece().await?;
         }
         let service = Arc::clone(&self);
-        let row = blocking(move || service.folder.add(&file, &incoming, service.authority())).await?;
+        let row = self.at_the_folder(move || service.folder.add(&file, &incoming, service.authority())).await?;
         Ok(format!("published {} {}", row.name, row.version))
     }
 
     async fn yank(self: Arc<Self>, body: Incoming, known: &Known) -> Result<String, Refusal> {
-        let mut body = Timed { body, patience: self.limits.patience };
+        let mut body = Timed { body, pace: self.pace() };
         let mut bytes = BytesMut::new();
         while let Some(piece) = body.piece().await? {
             bytes.extend_from_slice(&piece);
@@ -117,8 +101,41 @@ impl Service {
             asked.map_err(|error| Refusal::mistake(StatusCode::BAD_REQUEST, &error))?;
         may_write(known, &name)?;
         let done = format!("{} {name} {version}", if yanked { "yanked" } else { "brought back" });
-        blocking(move || self.folder.yank(&name, &version, yanked, self.authority())).await?;
+        let service = Arc::clone(&self);
+        self.at_the_folder(move || service.folder.yank(&name, &version, yanked, service.authority())).await?;
         Ok(done)
+    }
+
+    /// Does what waits for the disk where nobody else waits for it; so many do so side by side.
+    async fn at_the_folder<T: Send + 'static>(
+        &self,
+        act: impl FnOnce() -> Result<T, FolderError> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        // The semaphore is never closed.
+        let permit = Arc::clone(&self.changes).acquire_owned().await.map_err(|error| Refusal::fault(&error))?;
+        let done = tokio::task::spawn_blocking(move || {
+            let done = act();
+            // Not before: who asked for it may be gone meanwhile.
+            drop(permit);
+            done
+        });
+        done.await.map_err(|error| Refusal::fault(&error))?.map_err(|error| refusal(&error))
+    }
+}
+
+/// What a client hears of what the folder said.
+fn refusal(error: &FolderError) -> Refusal {
+    match error {
+        FolderError::Refused(rule) if matches!(**rule, Rule::Exists { .. }) => {
+            Refusal::mistake(StatusCode::CONFLICT, error)
+        }
+        FolderError::NotAKey { .. } => Refusal::mistake(StatusCode::FORBIDDEN, error),
+        FolderError::Unknown(_) => Refusal::mistake(StatusCode::NOT_FOUND, error),
+        FolderError::Refused(_)
+        | FolderError::NoRelease(_)
+        | FolderError::Release { .. }
+        | FolderError::Full { .. } => Refusal::mistake(StatusCode::UNPROCESSABLE_ENTITY, error),
+        _ => Refusal::fault(error),
     }
 }
 
@@ -132,38 +149,21 @@ fn may_write(known: &Known, name: &PluginName) -> Result<(), Refusal> {
     Err(Refusal::new(StatusCode::FORBIDDEN, words))
 }
 
-/// Does what waits for the disk where nobody else waits for it.
-async fn blocking<T: Send + 'static>(
-    act: impl FnOnce() -> Result<T, FolderError> + Send + 'static,
-) -> Result<T, Refusal> {
-    match tokio::task::spawn_blocking(act).await {
-        Ok(done) => done.map_err(|error| match &error {
-            FolderError::Refused(rule) if matches!(**rule, Rule::Exists { .. }) => {
-                Refusal::mistake(StatusCode::CONFLICT, &error)
-            }
-            FolderError::NotAKey { .. } => Refusal::mistake(StatusCode::FORBIDDEN, &error),
-            FolderError::Unknown(_) => Refusal::mistake(StatusCode::NOT_FOUND, &error),
-            FolderError::Refused(_) | FolderError::NoRelease(_) | FolderError::Release { .. } => {
-                Refusal::mistake(StatusCode::UNPROCESSABLE_ENTITY, &error)
-            }
-            _ => Refusal::fault(&error),
-        }),
-        Err(error) => Err(Refusal::fault(&error)),
-    }
-}
-
-/// A body whose sender may be silent for so long.
+/// A body whose sender is waited for at its pace.
 struct Timed {
     body: Incoming,
-    patience: std::time::Duration,
+    pace: Pace,
 }
 
 impl Timed {
     /// The next piece; none at the end.
     async fn piece(&mut self) -> Result<Option<Bytes>, Refusal> {
         loop {
-            let frame = tokio::time::timeout(self.patience, self.body.frame()).await;
+            let begun = Instant::now();
+            let frame = tokio::time::timeout(self.pace.left(), self.body.frame()).await;
             let frame = frame.map_err(|_| Refusal::new(StatusCode::REQUEST_TIMEOUT, "you send too slowly"))?;
+            let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+            self.pace.moved(data.map_or(0, Bytes::len), begun.elapsed());
             match frame {
                 None => return Ok(None),
                 Some(Err(_)) => return Err(Refusal::new(StatusCode::BAD_REQUEST, "the request broke off")),

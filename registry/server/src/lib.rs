@@ -8,9 +8,11 @@
 
 mod answer;
 mod change;
+mod crowd;
 mod files;
 mod limits;
 mod log;
+mod pace;
 mod tokens;
 
 use std::convert::Infallible;
@@ -21,11 +23,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gymkhana_registry::{Authority, FolderError, ReadError, RegistryFolder, SecretKey};
 use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -34,12 +37,19 @@ pub use log::{Line, Log};
 pub use tokens::{TokenError, Tokens};
 
 use answer::{Body, Refusal, refuse};
-use limits::Limiter;
+use crowd::Crowd;
+use limits::{Asker, Limiter, neighbourhood};
+use pace::{Pace, Paced};
+use tokens::Known;
 
 /// How often it is looked whether the checkpoint must be signed again.
 const RENEWALS: Duration = Duration::from_secs(600);
 /// Files that nobody has named for so long are removed.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
+/// What the system keeps of an answer that is not taken yet, in bytes.
+const SEND_BUFFER: u32 = 128 << 10;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 /// After the system has refused a connection, such as for want of file handles.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -75,7 +85,9 @@ pub struct Service {
     limiter: Limiter,
     log: Log,
     /// Each change reads a whole component into memory.
-    changes: Semaphore,
+    changes: Arc<Semaphore>,
+    /// Releases on their way in, by token.
+    releases: Arc<Crowd<String>>,
     limits: Limits,
 }
 
@@ -110,14 +122,16 @@ impl Server {
             tokens,
             limiter: Limiter::new(limits),
             log,
-            changes: Semaphore::new(limits.changes_at_once),
+            changes: Arc::new(Semaphore::new(limits.changes_at_once)),
+            releases: Crowd::new(limits.releases_per_token),
             limits,
         };
         service.folder.state(Some(&service.root.public()))?;
         service.folder.sweep(FORGOTTEN, service.authority())?;
         service.renew_if_due()?;
-        let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
-        let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
+        let failed = |source| ServeError::Listen { address, source };
+        let listener = listen(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address, service: Arc::new(service) })
     }
 
@@ -130,7 +144,10 @@ impl Server {
     /// Serves until this is dropped.
     pub async fn serve(self) {
         let Self { listener, service, .. } = self;
-        let room = Arc::new(Semaphore::new(service.limits.connections));
+        let limits = service.limits;
+        let room = Arc::new(Semaphore::new(limits.connections));
+        let most = if limits.behind_proxy { limits.connections } else { limits.connections_per_address };
+        let crowd = Crowd::new(most);
         let mut tasks = JoinSet::new();
         tasks.spawn(renewals(Arc::clone(&service)));
         loop {
@@ -138,42 +155,99 @@ impl Server {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
             while tasks.try_join_next().is_some() {}
             match listener.accept().await {
-                Ok((stream, peer)) => {
-                    let service = Arc::clone(&service);
-                    tasks.spawn(async move {
-                        let answer = service_fn(|request| {
-                            let service = Arc::clone(&service);
-                            async move { Ok::<_, Infallible>(service.answer(request, peer.ip()).await) }
+                Ok((stream, peer)) => match crowd.enter(neighbourhood(peer.ip())) {
+                    Some(place) => {
+                        let service = Arc::clone(&service);
+                        tasks.spawn(async move {
+                            service.attend(stream, peer.ip()).await;
+                            drop((permit, place));
                         });
-                        let mut connection = http1::Builder::new();
-                        connection.timer(TokioTimer::new()).header_read_timeout(service.limits.patience);
-                        connection.max_buf_size(64 << 10);
-                        // A client that goes away has done harm to itself alone.
-                        let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
-                        drop(permit);
-                    });
-                }
+                    }
+                    None => turn_away(stream),
+                },
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
     }
 }
 
+/// Takes an address. What this machine keeps for a client that does not take it is bounded, and told in small steps: a
+/// larger buffer would hide for minutes whether anything moves.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As is usual: a server that is started again gets its port back.
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Closes a connection beyond the most of its address. What it is told goes as far as it goes: nobody is waited for.
+fn turn_away(stream: TcpStream) {
+    let words = "your address has too many connections; close some\n";
+    let answer = format!(
+        "HTTP/1.1 429 Too Many Requests\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{words}",
+        words.len()
+    );
+    let _ = stream.into_std().and_then(|mut stream| std::io::Write::write(&mut stream, answer.as_bytes()));
+}
+
 impl Service {
+    /// Answers the requests of one connection, one after the other.
+    async fn attend(self: Arc<Self>, stream: TcpStream, peer: IpAddr) {
+        let answer = service_fn(|request| {
+            let service = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(service.answer(request, peer).await) }
+        });
+        let stream = Paced::new(stream, self.pace());
+        let mut connection = http1::Builder::new();
+        connection.timer(TokioTimer::new()).header_read_timeout(self.limits.head).max_buf_size(64 << 10);
+        // A client that goes away has done harm to itself alone.
+        let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
+    }
+
+    /// The patience with one client.
+    fn pace(&self) -> Pace {
+        Pace::new(self.limits.patience, self.limits.slowest)
+    }
+
     async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
+        let peer = if self.limits.behind_proxy { forwarded_for(request.headers()).unwrap_or(peer) } else { peer };
         let mut line = Line::begin(&request, peer);
-        let changes = [Method::PUT].contains(request.method());
-        let answered = if !self.limiter.may_ask(peer) {
-            Err(Refusal::too_many("you ask too often; wait a moment"))
-        } else if changes {
-            Arc::clone(&self).change(request, peer, &mut line).await
-        } else {
-            self.file(&request).await
-        };
+        let answered = Arc::clone(&self).answer_to(request, peer, &mut line).await;
         let response = answered.unwrap_or_else(|refusal| refuse(&refusal, &mut line));
         line.end(&response);
         (self.log)(&line);
         response
+    }
+
+    async fn answer_to(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: IpAddr,
+        line: &mut Line,
+    ) -> Result<Response<Body>, Refusal> {
+        let shown = Shown::by(&request, &self.tokens)?;
+        let asker = match &shown {
+            Shown::Known(known) => Asker::Token(known.number.clone()),
+            Shown::Nothing | Shown::Wrong => Asker::Stranger(neighbourhood(peer)),
+        };
+        if !self.limiter.may_ask(asker) {
+            return Err(Refusal::too_many("you ask too often; wait a moment"));
+        }
+        if *request.method() != Method::PUT {
+            return self.file(&request).await;
+        }
+        match shown {
+            Shown::Known(known) => self.change(request, known, line).await,
+            Shown::Wrong if !self.limiter.may_be_wrong(peer) => {
+                Err(Refusal::too_many("too many wrong tokens; wait some minutes"))
+            }
+            Shown::Wrong | Shown::Nothing => {
+                let words = "show a token of this registry: `authorization: Bearer …`; its maintainer makes one";
+                Err(Refusal::new(StatusCode::UNAUTHORIZED, words))
+            }
+        }
     }
 
     fn authority(&self) -> Authority<'_> {
@@ -186,6 +260,29 @@ impl Service {
         let age = now().saturating_sub(state.checkpoint.issued);
         if age >= self.lifetime / 4 { self.folder.renew(self.authority()) } else { Ok(()) }
     }
+}
+
+/// What a request shows of who asks.
+enum Shown {
+    Nothing,
+    Wrong,
+    Known(Known),
+}
+
+impl Shown {
+    fn by<B>(request: &Request<B>, tokens: &Tokens) -> Result<Self, Refusal> {
+        let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let Some(token) = header.and_then(|header| header.strip_prefix("Bearer ")) else { return Ok(Self::Nothing) };
+        let known = tokens.find(token.trim()).map_err(|error| Refusal::fault(&error))?;
+        Ok(known.map_or(Self::Wrong, Self::Known))
+    }
+}
+
+/// Whom the proxy has before it: the last entry of the last header is its own; those before it are what the client says.
+fn forwarded_for(headers: &HeaderMap) -> Option<IpAddr> {
+    let said = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+    let last = said.rsplit(',').next()?.trim();
+    last.parse().ok().or_else(|| Some(last.parse::<SocketAddr>().ok()?.ip()))
 }
 
 async fn renewals(service: Arc<Service>) {
@@ -202,4 +299,28 @@ async fn renewals(service: Arc<Service>) {
 /// Seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_of_the_last_header_is_the_proxys() {
+        let address = |lines: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append("x-forwarded-for", line.parse().unwrap());
+            }
+            forwarded_for(&headers).map(|address| address.to_string())
+        };
+        assert_eq!(address(&["10.0.0.1"]).as_deref(), Some("10.0.0.1"));
+        assert_eq!(address(&["1.2.3.4, 5.6.7.8 , 10.0.0.2"]).as_deref(), Some("10.0.0.2"));
+        assert_eq!(address(&["1.2.3.4", "10.0.0.3:4711"]).as_deref(), Some("10.0.0.3"));
+        assert_eq!(address(&["2001:db8::1"]).as_deref(), Some("2001:db8::1"));
+        assert_eq!(address(&["[2001:db8::1]:80"]).as_deref(), Some("2001:db8::1"));
+        for nobody in [&[][..], &["unknown"], &["1.2.3.4,"]] {
+            assert_eq!(address(nobody), None, "{nobody:?}");
+        }
+    }
 }

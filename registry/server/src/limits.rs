@@ -1,7 +1,10 @@
-//! How much one client may ask: buckets that fill with time, one for each address and each token.
+//! How much one client may ask: buckets that fill with time, one for each token, and one for all strangers of an address.
+//!
+//! Who shows a token of this registry is nobody's neighbour: strangers who share the address, as they do behind a proxy
+//! or a firm's gateway, can use up their own bucket and no other.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,9 +19,9 @@ const OTHER_HANDLES: u64 = 128;
 /// What a server allows.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Requests a second of one address, in the long run.
+    /// Requests a second by one token, or by all strangers of one address, in the long run.
     pub requests_per_second: f64,
-    /// Requests of one address at once, after a pause.
+    /// Requests of the same at once, after a pause.
     pub requests_at_once: f64,
     /// Changes a minute by one token, in the long run.
     pub changes_per_minute: f64,
@@ -28,10 +31,20 @@ pub struct Limits {
     pub wrong_tokens: f64,
     /// Connections that are served side by side.
     pub connections: usize,
-    /// Releases that are taken side by side.
+    /// Of these, the most from one address; behind a proxy, which has them all, that is for the proxy to say.
+    pub connections_per_address: usize,
+    /// Releases that one token sends side by side.
+    pub releases_per_token: usize,
+    /// Changes of the folder that are made side by side: each holds a whole component in memory.
     pub changes_at_once: usize,
-    /// How long a client may be silent.
+    /// How long a connection may take to send the head of a request, and to begin the next one.
+    pub head: Duration,
+    /// How long a client may be silent while it sends or takes a body.
     pub patience: Duration,
+    /// Bytes a second in the long run, below which a client's patience is used up, too.
+    pub slowest: u64,
+    /// Whether all clients come through a proxy of one's own, which writes behind `X-Forwarded-For` who they are.
+    pub behind_proxy: bool,
 }
 
 impl Default for Limits {
@@ -43,8 +56,13 @@ impl Default for Limits {
             changes_in_a_row: 60.0,
             wrong_tokens: 10.0,
             connections: 4096,
+            connections_per_address: 256,
+            releases_per_token: 16,
             changes_at_once: 4,
+            head: Duration::from_secs(10),
             patience: Duration::from_secs(30),
+            slowest: 4096,
+            behind_proxy: false,
         }
     }
 }
@@ -93,11 +111,6 @@ impl<K: std::hash::Hash + Eq> Buckets<K> {
         })
     }
 
-    /// Whether there is a drop; it stays.
-    fn has(&self, key: K) -> bool {
-        self.at(key, |bucket| bucket.drops >= 1.0)
-    }
-
     fn at<T>(&self, key: K, act: impl FnOnce(&mut Bucket) -> T) -> T {
         let now = Instant::now();
         let mut by = self.by.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,9 +126,26 @@ impl<K: std::hash::Hash + Eq> Buckets<K> {
     }
 }
 
+/// Whose requests are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Asker {
+    /// Whoever shows the token of this number.
+    Token(String),
+    /// All who show none and come from there.
+    Stranger(IpAddr),
+}
+
+/// Where an address belongs: of IPv6 a customer is given a whole /64, and may write from any address in it.
+pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
 /// Keeps count.
 pub(crate) struct Limiter {
-    requests: Buckets<IpAddr>,
+    requests: Buckets<Asker>,
     changes: Buckets<String>,
     wrong: Buckets<IpAddr>,
 }
@@ -129,9 +159,9 @@ impl Limiter {
         }
     }
 
-    /// Whether an address may ask once more.
-    pub fn may_ask(&self, peer: IpAddr) -> bool {
-        self.requests.take(peer)
+    /// Whether somebody may ask once more.
+    pub fn may_ask(&self, asker: Asker) -> bool {
+        self.requests.take(asker)
     }
 
     /// Whether a token may change something once more.
@@ -139,14 +169,9 @@ impl Limiter {
         self.changes.take(token.to_owned())
     }
 
-    /// Whether an address may try a token at all.
-    pub fn may_try(&self, peer: IpAddr) -> bool {
-        self.wrong.has(peer)
-    }
-
-    /// An address has tried a wrong token.
-    pub fn tried_wrong(&self, peer: IpAddr) {
-        self.wrong.take(peer);
+    /// Whether an address may show a wrong token once more.
+    pub fn may_be_wrong(&self, peer: IpAddr) -> bool {
+        self.wrong.take(neighbourhood(peer))
     }
 }
 
@@ -166,9 +191,14 @@ mod tests {
     #[test]
     fn who_guesses_tokens_is_not_heard_any_more() {
         let limiter = Limiter::new(Limits { wrong_tokens: 1.0, ..Limits::default() });
-        let (one, another) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
-        assert!(limiter.may_try(one) && limiter.may_try(one), "to look costs nothing");
-        limiter.tried_wrong(one);
-        assert!(!limiter.may_try(one) && limiter.may_try(another));
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        for (one, same, another) in [
+            ("127.0.0.1", "::ffff:127.0.0.1", "127.0.0.2"),
+            ("2001:db8:0:1::1", "2001:db8:0:1:ffff::", "2001:db8:0:2::1"),
+        ] {
+            assert!(limiter.may_be_wrong(address(one)));
+            assert!(!limiter.may_be_wrong(address(one)) && !limiter.may_be_wrong(address(same)), "{one}");
+            assert!(limiter.may_be_wrong(address(another)), "{another}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Changes of a registry's folder, one at a time.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use semver::Version;
@@ -10,9 +10,9 @@ use super::{CHECKPOINT_FILE, ReadError, RegistryFolder};
 use crate::contents::{disk, read_up_to};
 use crate::publish::{self, Refusal};
 use crate::{
-    CatalogueRow, Checkpoint, Contents, ContentsError, Digest, Holder, Incoming, Item, Keys, Namespace, PluginName,
-    PublicKey, Release, ReleaseError, Rotation, Row, SecretKey, Signed, check_goes_on, write_atomically,
-    write_catalogue, write_index,
+    CatalogueRow, Checkpoint, Contents, ContentsError, Digest, Holder, Incoming, Item, Keys, MAX_CHECKPOINT_BYTES,
+    Namespace, PluginName, PublicKey, Release, ReleaseError, Rotation, Row, SecretKey, Signed, check_goes_on,
+    write_atomically, write_catalogue, write_index,
 };
 
 /// The file that whoever changes the registry holds a lock on.
@@ -97,15 +97,38 @@ pub enum FolderError {
         /// Why not.
         why: &'static str,
     },
+    /// A file would be larger than readers read.
+    #[error("{what} would have {bytes} bytes, and {limit} are the most that is read; publish under another name")]
+    Full {
+        /// Which file.
+        what: String,
+        /// What it would have.
+        bytes: usize,
+        /// What it may have.
+        limit: u64,
+    },
+    /// A key cannot be revoked by itself.
+    #[error(
+        "{key} is no retired key of namespace `{namespace}`; one that is current is replaced and revoked with \
+         `host registry rotate --revoke`"
+    )]
+    NotRetired {
+        /// The namespace.
+        namespace: Namespace,
+        /// The key.
+        key: PublicKey,
+    },
     /// It cannot be written as JSON.
     #[error("the registry's state cannot be written as JSON")]
     Json(#[from] serde_json::Error),
 }
 
 /// A state that is being changed, under the folder's lock.
-struct Draft {
-    checkpoint: Checkpoint,
+pub(super) struct Draft {
+    pub(super) checkpoint: Checkpoint,
     catalogue: BTreeMap<PluginName, CatalogueRow>,
+    /// Files that the state named before and names no more.
+    replaced: Vec<Item>,
     _lock: File,
 }
 
@@ -123,7 +146,7 @@ impl RegistryFolder {
         let empty = Digest::of(b"");
         contents.write(&Item::Catalogue(empty), b"").map_err(failed)?;
         let registry = Self { contents };
-        registry.commit(Checkpoint::empty(empty), authority)?;
+        registry.commit(&mut Checkpoint::empty(empty), authority)?;
         Ok(registry)
     }
 
@@ -221,6 +244,19 @@ impl RegistryFolder {
         self.finish(draft, authority)
     }
 
+    /// Lets what a retired key signed count no more: it was stolen, as it turned out later.
+    ///
+    /// # Errors
+    /// If it is none of the namespace's retired keys, or the folder cannot be written.
+    pub fn revoke(&self, namespace: &Namespace, key: &PublicKey, authority: Authority<'_>) -> Result<(), FolderError> {
+        let mut draft = self.draft(authority)?;
+        let keys = draft.checkpoint.namespaces.get_mut(namespace);
+        if !keys.is_some_and(|keys| keys.retired.remove(key)) {
+            return Err(FolderError::NotRetired { namespace: namespace.clone(), key: *key });
+        }
+        self.finish(draft, authority)
+    }
+
     /// Hands the registry over to a new root key: the authority's is the old one, which signs for the new one.
     ///
     /// # Errors
@@ -243,7 +279,7 @@ impl RegistryFolder {
     }
 
     /// Takes the lock and reads the state under it.
-    fn draft(&self, authority: Authority<'_>) -> Result<Draft, FolderError> {
+    pub(super) fn draft(&self, authority: Authority<'_>) -> Result<Draft, FolderError> {
         let path = self.path().join(LOCK);
         let broken = |source| self.unwritten(ContentsError::Disk { what: "locked", path: path.clone(), source });
         let lock = File::options().write(true).create(true).truncate(false).open(&path).map_err(broken)?;
@@ -255,7 +291,7 @@ impl RegistryFolder {
             return Err(FolderError::OldRoot(new));
         }
         let catalogue = self.catalogue(&state)?.into_iter().map(|row| (row.name.clone(), row)).collect();
-        Ok(Draft { checkpoint: state.checkpoint, catalogue, _lock: lock })
+        Ok(Draft { checkpoint: state.checkpoint, catalogue, replaced: Vec::new(), _lock: lock })
     }
 
     /// Sees that a release is signed by a current key of its namespace and breaks no rule.
@@ -294,29 +330,40 @@ impl RegistryFolder {
         check_goes_on(&self.rows_of(&draft.checkpoint, name)?, rows)
             .map_err(|source| self.bad_index(name.to_string(), source))?;
         let text = write_index(rows)?;
-        let digest = Digest::of(text.as_bytes());
-        self.write(&Item::Index(name.clone(), digest), text.as_bytes())?;
-        draft.checkpoint.index.insert(name.clone(), digest);
+        let index = Item::Index(name.clone(), Digest::of(text.as_bytes()));
         match CatalogueRow::of(rows) {
             Some(row) => draft.catalogue.insert(name.clone(), row),
             None => draft.catalogue.remove(name),
         };
         let rows: Vec<CatalogueRow> = draft.catalogue.values().cloned().collect();
-        let text = write_catalogue(&rows)?;
-        draft.checkpoint.catalogue = Digest::of(text.as_bytes());
-        self.write(&Item::Catalogue(draft.checkpoint.catalogue), text.as_bytes())
+        let lines = write_catalogue(&rows)?;
+        let catalogue = Item::Catalogue(Digest::of(lines.as_bytes()));
+        // What nobody would read is not written: it would end this plugin, or the registry.
+        has_room(&format!("the index of `{name}`"), text.len(), index.limit())?;
+        has_room("the catalogue", lines.len(), catalogue.limit())?;
+        self.write(&index, text.as_bytes())?;
+        self.write(&catalogue, lines.as_bytes())?;
+        if let Some(old) = draft.checkpoint.index.insert(name.clone(), index.digest()) {
+            draft.replaced.push(Item::Index(name.clone(), old));
+        }
+        draft.replaced.push(Item::Catalogue(draft.checkpoint.catalogue));
+        draft.checkpoint.catalogue = catalogue.digest();
+        Ok(())
     }
 
     /// Writes the new state down, and the lock goes.
-    fn finish(&self, draft: Draft, authority: Authority<'_>) -> Result<(), FolderError> {
-        self.commit(draft.checkpoint, authority)
+    fn finish(&self, mut draft: Draft, authority: Authority<'_>) -> Result<(), FolderError> {
+        self.commit(&mut draft.checkpoint, authority)?;
+        self.take_out_old(&draft.checkpoint, &draft.replaced);
+        Ok(())
     }
 
-    fn commit(&self, mut checkpoint: Checkpoint, authority: Authority<'_>) -> Result<(), FolderError> {
+    fn commit(&self, checkpoint: &mut Checkpoint, authority: Authority<'_>) -> Result<(), FolderError> {
         checkpoint.sequence += 1;
         checkpoint.issued = authority.now;
         checkpoint.expires = authority.now.saturating_add(authority.lifetime);
         let text = checkpoint.sign(authority.root)?;
+        has_room("the checkpoint", text.len(), MAX_CHECKPOINT_BYTES)?;
         let path = self.path().join(CHECKPOINT_FILE);
         write_atomically(&path, text.as_bytes())
             .map_err(|source| self.unwritten(ContentsError::Disk { what: "written", path: path.clone(), source }))
@@ -326,30 +373,12 @@ impl RegistryFolder {
         self.contents.write(item, bytes).map_err(|error| self.unwritten(error))
     }
 
-    fn unwritten(&self, source: ContentsError) -> FolderError {
+    pub(super) fn unwritten(&self, source: ContentsError) -> FolderError {
         FolderError::Write { path: self.path().to_owned(), source }
     }
+}
 
-    /// Removes index files and catalogues that no checkpoint names any more, and what died on its way in: after so
-    /// long nobody is reading by an old checkpoint.
-    ///
-    /// # Errors
-    /// If the folder cannot be read.
-    pub fn sweep(&self, older_than: std::time::Duration, authority: Authority<'_>) -> Result<(), FolderError> {
-        let draft = self.draft(authority)?;
-        self.contents.sweep(older_than).map_err(|error| self.unwritten(error))?;
-        let folders = draft.checkpoint.index.iter().map(|(name, digest)| Item::Index(name.clone(), *digest));
-        for item in folders.chain([Item::Catalogue(draft.checkpoint.catalogue)]) {
-            let current = self.contents.path(&item);
-            let Some(folder) = current.parent() else { continue };
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                let modified = entry.metadata().and_then(|metadata| metadata.modified());
-                let is_old = modified.is_ok_and(|when| when.elapsed().is_ok_and(|age| age > older_than));
-                if is_old && entry.path() != current {
-                    let _ = fs::remove_file(entry.path());
-                }
-            }
-        }
-        Ok(())
-    }
+/// Whether a file of so many bytes would be read.
+fn has_room(what: &str, bytes: usize, limit: u64) -> Result<(), FolderError> {
+    if bytes as u64 <= limit { Ok(()) } else { Err(FolderError::Full { what: what.to_owned(), bytes, limit }) }
 }

@@ -5,6 +5,7 @@
 //! the old state whole, and readers never see half of a change.
 
 mod change;
+mod sweep;
 
 use std::fs;
 use std::io;

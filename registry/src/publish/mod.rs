@@ -4,6 +4,7 @@
 
 mod close;
 mod step;
+mod suite;
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,9 @@ use semver::Version;
 
 pub use close::{too_close, too_close_namespace};
 pub use step::Step;
+pub use suite::{LEAST_ACTIONS, MOST_FUEL, MOST_MEMORY, suite_checks};
 
-use crate::{Capability, Namespace, PluginName, REPORT_SCHEMA, Release, Row, SUITE};
+use crate::{Capability, Namespace, PluginName, Release, Row};
 
 /// A release is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,9 +50,20 @@ pub enum Refusal {
         /// The version.
         version: Version,
     },
-    /// The report is not of this component, or of an older suite.
+    /// The report is not of this component, of an older suite, not whole, or made with too little.
     #[error("the report of the conformance suite {0}; run `host plugin test` again on the component that is published")]
     OtherReport(String),
+    /// The suite could not look at something that the plugin has.
+    #[error(
+        "the conformance suite skipped its check `{check}`, which this plugin needs: {why}; run `host plugin test --json` \
+         with what it wants, and publish with its report"
+    )]
+    Skipped {
+        /// The check.
+        check: String,
+        /// Why it was skipped.
+        why: String,
+    },
     /// The suite found faults.
     #[error("the conformance suite failed: {}; correct the plugin and run `host plugin test` again", listed(.0))]
     Failed(Vec<String>),
@@ -95,43 +108,13 @@ pub fn check<'a>(
     if rows.iter().any(same) {
         return Err(Refusal::Exists { name: name.clone(), version: version.clone() });
     }
-    check_report(release)?;
+    suite::check_report(release)?;
     if rows.is_empty()
         && let Some(other) = others.find(|other| too_close(name, other))
     {
         return Err(Refusal::Close { name: name.clone(), other: other.clone() });
     }
     check_step(release, rows)
-}
-
-/// The suite's report must be of this very component, made by this suite or a later one, with something passed and
-/// nothing failed.
-fn check_report(release: &Release) -> Result<(), Refusal> {
-    let manifest = &release.manifest;
-    let Some(report) = &release.report else {
-        return Err(Refusal::NoReport { name: manifest.name.clone(), version: manifest.version.clone() });
-    };
-    let other = |what: String| Err(Refusal::OtherReport(what));
-    if report.schema != REPORT_SCHEMA {
-        return other(format!("has schema {}, and {REPORT_SCHEMA} is wanted", report.schema));
-    }
-    if report.digest != release.digest || report.name != manifest.name || report.version != manifest.version {
-        return other("is of another component".to_owned());
-    }
-    if report.contract != manifest.contract {
-        return other("is of another contract".to_owned());
-    }
-    if report.suite < SUITE {
-        return other(format!("is of suite {}, and {SUITE} is wanted", report.suite));
-    }
-    let failures: Vec<String> = report.failures().map(|(name, why)| format!("{name}: {why}")).collect();
-    if !failures.is_empty() {
-        return Err(Refusal::Failed(failures));
-    }
-    if !report.checks.iter().any(|check| matches!(check.outcome, crate::Outcome::Passed(_))) {
-        return other("has no check that passed".to_owned());
-    }
-    Ok(())
 }
 
 /// The version before it says what the number promises; a first version promises nothing.

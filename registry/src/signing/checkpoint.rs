@@ -62,6 +62,17 @@ impl Keys {
     }
 }
 
+/// What a release that some key signed counts for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It counts: the key is one of the namespace's.
+    Counts,
+    /// It counts no more: the key was the namespace's, handed over, and was revoked.
+    Revoked,
+    /// It never counted: the key is a stranger's.
+    Stranger,
+}
+
 /// A checkpoint is refused. The caller says whose it is.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
@@ -150,6 +161,22 @@ impl Checkpoint {
             rotations: Vec::new(),
             catalogue,
             index: BTreeMap::new(),
+        }
+    }
+
+    /// What a release in this namespace counts for that this key signed.
+    #[must_use]
+    pub fn standing(&self, namespace: &str, key: &PublicKey) -> Standing {
+        let handed_over = |rotation: &Rotation| {
+            let is_of = matches!(&rotation.of, Holder::Namespace(of) if of.as_str() == namespace);
+            is_of && rotation.from == *key && rotation.is_signed()
+        };
+        if self.namespaces.get(namespace).is_some_and(|keys| keys.have_signed(key)) {
+            Standing::Counts
+        } else if self.rotations.iter().any(handed_over) {
+            Standing::Revoked
+        } else {
+            Standing::Stranger
         }
     }
 

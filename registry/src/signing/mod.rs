@@ -9,7 +9,7 @@ mod release;
 mod rotation;
 mod signed;
 
-pub use checkpoint::{Accepted, CHECKPOINT_SCHEMA, Checkpoint, CheckpointError, Keys, MAX_CHECKPOINT_BYTES};
+pub use checkpoint::{Accepted, CHECKPOINT_SCHEMA, Checkpoint, CheckpointError, Keys, MAX_CHECKPOINT_BYTES, Standing};
 pub use key::{KeyFileError, ParseKeyError, PublicKey, SecretKey};
 pub use release::{MAX_RELEASE_BYTES, RELEASE_SCHEMA, Release, ReleaseError};
 pub use rotation::{Holder, Rotation};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gymkhana_registry::{
     Authority, Check, FolderError, Outcome, PluginName, PublicKey, REPORT_SCHEMA, RegistryFolder, Release, Report, Row,
-    SUITE, SecretKey, contract, read_manifest,
+    SUITE, SecretKey, contract, read_manifest, suite_checks,
 };
 
 use super::plugins::{component, export, import, manifest_section, nested_module};
@@ -92,9 +92,10 @@ impl Made {
     }
 }
 
-/// A report about a component in which one check passed.
+/// A report about a component that has nothing to find fault with.
 pub fn report(component: &[u8]) -> Report {
     let manifest = read_manifest(component).expect("a plugin");
+    let passed = |name: &str| Check { name: name.to_owned(), outcome: Outcome::Passed("20 steps".to_owned()) };
     Report {
         schema: REPORT_SCHEMA,
         suite: SUITE,
@@ -103,11 +104,11 @@ pub fn report(component: &[u8]) -> Report {
         digest: gymkhana_registry::Digest::of(component),
         contract: manifest.contract,
         seed: 0,
-        steps: 1,
-        checks: vec![Check {
-            name: "same-seed-same-bytes".to_owned(),
-            outcome: Outcome::Passed("20 steps".to_owned()),
-        }],
+        actions: 1000,
+        most_fuel: 1_000_000_000,
+        most_memory: 64 << 20,
+        steps: 1000,
+        checks: suite_checks().map(passed).collect(),
     }
 }
 

@@ -137,6 +137,19 @@ test("mistakes in package.json name the key and show the fix", () => {
   assert.throws(() => manifestOf(project(good), [0, NaN]), /two finite numbers/);
 });
 
+// The host's own parser takes the first and refuses the others: registry/tests/manifest.rs.
+test("versions are those of semver", () => {
+  for (const version of ["0.1.0", "1.2.3-rc.1", "1.0.0-0a.b-c.0", "1.0.0+001", "1.0.0-a+b.c-d", "1.0.0--", "18446744073709551615.0.0"]) {
+    assert.equal(project({ namespace: "a", tool: "m.mjs#C" }, { version }).version, version);
+  }
+  for (const version of [
+    "1", "1.2", "01.2.3", "1.02.3", "1.2.3.4", "1.2.3-", "1.2.3+", "1.2.3-01", "1.2.3-a..b", "1.2.3-.a", "1.2.3-a_b",
+    "1.2.3+a_b", "1.2.3-ä", "1.2.3-a.", "1.2.3+a..b", "1.2.3\n", " 1.2.3", "v1.2.3", "\u0661.2.3", "18446744073709551616.0.0",
+  ]) {
+    assert.throws(() => project({ namespace: "a", tool: "m.mjs#C" }, { version }), /three numbers/, version);
+  }
+});
+
 test("the contract's digest is that of the repository's files", () => {
   const hash = createHash("sha256");
   for (const name of readdirSync(new URL("wit/", REPOSITORY)).sort()) {

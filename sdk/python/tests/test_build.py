@@ -88,6 +88,21 @@ class ManifestTest(unittest.TestCase):
                 project(good, **over)
             self.assertIn(words, str(raised.exception))
 
+    def test_versions_are_those_of_semver(self):
+        for version in VERSIONS:
+            self.assertEqual(project("namespace = 'a'\ntool = 'm:C'", version=version).version, version)
+        for version in NO_VERSIONS:
+            with self.assertRaisesRegex(BuildError, "three numbers", msg=version):
+                project("namespace = 'a'\ntool = 'm:C'", version=version)
+
+
+# The host's own parser takes the first and refuses the others: registry/tests/manifest.rs.
+VERSIONS = ["0.1.0", "1.2.3-rc.1", "1.0.0-0a.b-c.0", "1.0.0+001", "1.0.0-a+b.c-d", "1.0.0--", "18446744073709551615.0.0"]
+NO_VERSIONS = [
+    "1", "1.2", "01.2.3", "1.02.3", "1.2.3.4", "1.2.3-", "1.2.3+", "1.2.3-01", "1.2.3-a..b", "1.2.3-.a", "1.2.3-a_b",
+    "1.2.3+a_b", "1.2.3-ä", "1.2.3-a.", "1.2.3+a..b", "1.2.3\n", " 1.2.3", "v1.2.3", "\u0661.2.3", "18446744073709551616.0.0",
+]
+
 
 class ContractTest(unittest.TestCase):
     def test_digest_is_that_of_the_repositorys_files(self):

@@ -10,6 +10,7 @@ mod play;
 mod test;
 
 pub use args::PluginCommand;
+pub use test::report_for_publishing;
 
 use crate::error::CliResult;
 use crate::printer::Printer;

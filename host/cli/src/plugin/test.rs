@@ -1,8 +1,10 @@
 //! `host plugin test`: does a plugin keep the contract?
 
+use std::path::Path;
+
 use gymkhana_conformance::{Settings, Tale, check_plugin, limits};
 use gymkhana_registry::{Check, Outcome, Report, write_atomically};
-use gymkhana_sandbox::SandboxConfig;
+use gymkhana_sandbox::{Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
 
 use crate::error::{Blame, CliError, CliResult};
@@ -22,16 +24,48 @@ pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
     };
     let given = Given::read(&file)?;
     let settings = settings(args, &given)?;
-    let sandbox = given::sandbox(&SandboxConfig { limits: limits(&settings), ..SandboxConfig::default() }, printer)?;
+    let sandbox = sandbox(&settings, printer)?;
     let settings = Settings { beside: beside(args, &sandbox)?, ..settings };
-    let told = |check: &Check| tell(check, printer);
-    let suite = check_plugin(&sandbox, &given.origin, &given.bytes, settings, told);
-    let report = given::runtime()?.block_on(suite).ours()?;
+    let report = run_suite(&sandbox, &given, settings, |check| printer.result(line(check)))?;
     if let Some(path) = &args.json {
         let text = serde_json::to_vec_pretty(&report).ours()?;
         write_atomically(path, &text).users_as(format!("the report `{}` cannot be written", path.display()))?;
     }
-    conclude(&report, printer)
+    no_failure(&report)?;
+    let passed = report.checks.iter().filter(|check| matches!(check.outcome, Outcome::Passed(_))).count();
+    let Report { name, version, steps, .. } = &report;
+    printer.result(format!("{name} {version} keeps the contract: {passed} checks passed, {steps} calls were made"));
+    Ok(())
+}
+
+/// The report of a component that is published without one: made with what every report must be made with. Only what
+/// is wrong is told.
+pub fn report_for_publishing(file: &Path, printer: &Printer) -> CliResult<Report> {
+    let given = Given::read(file)?;
+    let settings = Settings::default();
+    let sandbox = sandbox(&settings, printer)?;
+    printer.talk(format!("the conformance suite looks at `{}`", file.display()));
+    let told = |check: &Check| {
+        if matches!(check.outcome, Outcome::Failed(_)) {
+            printer.talk(line(check));
+        }
+    };
+    let report = run_suite(&sandbox, &given, settings, told)?;
+    no_failure(&report)?;
+    Ok(report)
+}
+
+fn sandbox(settings: &Settings, printer: &Printer) -> CliResult<Sandbox> {
+    given::sandbox(&SandboxConfig { limits: limits(settings), ..SandboxConfig::default() }, printer)
+}
+
+fn run_suite(
+    sandbox: &Sandbox,
+    given: &Given,
+    settings: Settings,
+    told: impl FnMut(&Check) + Send,
+) -> CliResult<Report> {
+    given::runtime()?.block_on(check_plugin(sandbox, &given.origin, &given.bytes, settings, told)).ours()
 }
 
 fn settings(args: &TestArgs, given: &Given) -> CliResult<Settings> {
@@ -51,37 +85,37 @@ fn settings(args: &TestArgs, given: &Given) -> CliResult<Settings> {
 /// The plugins beside it.
 fn beside(
     args: &TestArgs,
-    sandbox: &gymkhana_sandbox::Sandbox,
+    sandbox: &Sandbox,
 ) -> CliResult<Vec<(gymkhana_sandbox::Plugin, Vec<gymkhana_episode::NamedValue>)>> {
     args.with.iter().map(|path| Ok((Given::read(path)?.load(sandbox)?, vec![]))).collect()
 }
 
 /// A run's episodes by group, as rewards see them.
-fn recorded(dir: &std::path::Path) -> CliResult<Vec<Vec<Tale>>> {
+fn recorded(dir: &Path) -> CliResult<Vec<Vec<Tale>>> {
     let episodes = RunReader::open(dir)?.episodes()?;
     groups(episodes.read_all()).map(|group| Ok(group?.iter().map(Tale::of).collect())).collect()
 }
 
-fn tell(check: &Check, printer: &Printer) {
+/// A check, as a person reads it.
+fn line(check: &Check) -> String {
     let (mark, words) = match &check.outcome {
         Outcome::Passed(seen) => ("ok", seen),
         Outcome::Failed(why) => ("FAILED", why),
         Outcome::Skipped(why) => ("-", why),
     };
-    printer.result(format!("{mark:>6}  {:<26} {words}", check.name));
+    format!("{mark:>6}  {:<26} {words}", check.name)
 }
 
-fn conclude(report: &Report, printer: &Printer) -> CliResult<()> {
-    let failed = report.failures().count();
-    let passed = report.checks.iter().filter(|check| matches!(check.outcome, Outcome::Passed(_))).count();
-    let name = format!("{} {}", report.name, report.version);
-    if failed == 0 {
-        printer.result(format!("{name} keeps the contract: {passed} checks passed, {} calls were made", report.steps));
+fn no_failure(report: &Report) -> CliResult<()> {
+    let names: Vec<&str> = report.failures().map(|(name, _)| name).collect();
+    if names.is_empty() {
         return Ok(());
     }
-    let names: Vec<&str> = report.failures().map(|(name, _)| name).collect();
     Err(CliError::mistake(format!(
-        "{name} fails {failed} of {} checks: {}; docs/plugins.md says of each what it means",
+        "{} {} fails {} of {} checks: {}; docs/plugins.md says of each what it means",
+        report.name,
+        report.version,
+        names.len(),
         report.checks.len(),
         names.join(", ")
     )))

@@ -97,9 +97,9 @@ pub struct KeygenArgs {
 pub struct PublishArgs {
     /// The `.wasm` file
     pub file: PathBuf,
-    /// The report that `host plugin test --json` wrote about it
+    /// The report that `host plugin test --json` wrote about it; without one the suite is run now
     #[arg(long, value_name = "FILE")]
-    pub report: PathBuf,
+    pub report: Option<PathBuf>,
     #[command(flatten)]
     pub keys: KeyArgs,
 }
@@ -167,6 +167,17 @@ pub enum ServingCommand {
         #[command(flatten)]
         signing: SigningArgs,
     },
+    /// Let what a replaced key signed count no more
+    Revoke {
+        /// The registry's folder
+        dir: PathBuf,
+        /// The namespace
+        namespace: Namespace,
+        /// The old public key
+        key: PublicKey,
+        #[command(flatten)]
+        signing: SigningArgs,
+    },
     /// Sign a registry's state again, so that it goes on counting
     Sign {
         /// The registry's folder
@@ -191,6 +202,9 @@ pub enum ServingCommand {
         /// The address, such as `127.0.0.1:8080`
         #[arg(long, value_name = "ADDRESS", value_parser = crate::args::address)]
         listen: SocketAddr,
+        /// All clients come through a proxy of yours: the last entry of its `X-Forwarded-For` says who they are
+        #[arg(long)]
+        behind_proxy: bool,
         #[command(flatten)]
         signing: SigningArgs,
     },

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gymkhana_registry::{Holder, Report, Rotation, SecretKey, read_plugin_file, write_atomically};
 use gymkhana_registry_client::{Publishing, Secrets};
@@ -11,6 +11,7 @@ use super::args::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
 use super::use_plugins::version_of;
 use super::{Asker, days};
 use crate::error::{Blame, CliResult};
+use crate::plugin::report_for_publishing;
 use crate::printer::Printer;
 
 /// Makes a key.
@@ -35,15 +36,22 @@ pub fn keygen(args: &KeygenArgs, printer: &Printer) -> CliResult<()> {
 /// Publishes a plugin.
 pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
     let component = read_plugin_file(&args.file).users()?;
-    let told =
-        || format!("`{}` is no report that `host plugin test --json` wrote; make one with it", args.report.display());
-    let report: Report = serde_json::from_slice(&fs::read(&args.report).users_as(told())?).users_as(told())?;
+    // What can be missing here is missed before the suite is run, which takes seconds.
     let secrets = secrets(&args.keys)?;
     let asker = Asker::new(false)?;
+    let report = match &args.report {
+        Some(path) => read_report(path)?,
+        None => report_for_publishing(&args.file, printer)?,
+    };
     let publishing = Publishing { component: &component, report: Some(report) };
     let (registry, row) = asker.wait(printer, asker.client.publish(publishing, &secrets))?;
     printer.result(format!("{} {} is published in registry `{registry}`", row.name, row.version));
     Ok(())
+}
+
+fn read_report(path: &Path) -> CliResult<Report> {
+    let told = || format!("`{}` is no report that `host plugin test --json` wrote; make one with it", path.display());
+    serde_json::from_slice(&fs::read(path).users_as(told())?).users_as(told())
 }
 
 /// Withdraws a version, or brings it back.

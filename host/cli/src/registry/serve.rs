@@ -29,6 +29,12 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
         ServingCommand::Rotate { dir, rotation, revoke, new_root, signing } => {
             rotate(&dir, rotation.as_deref(), revoke, new_root.as_deref(), &signing, printer)
         }
+        ServingCommand::Revoke { dir, namespace, key, signing } => {
+            let root = SecretKey::read(&signing.root).users()?;
+            RegistryFolder::open(&dir).users()?.revoke(&namespace, &key, authority(&root, signing.days)).users()?;
+            printer.result(format!("what {key} signed in namespace `{namespace}` counts no more"));
+            Ok(())
+        }
         ServingCommand::Sign { dir, signing } => {
             let root = SecretKey::read(&signing.root).users()?;
             RegistryFolder::open(&dir).users()?.renew(authority(&root, signing.days)).users()?;
@@ -55,7 +61,9 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
             }
             Ok(())
         }
-        ServingCommand::Serve { dir, listen, signing } => serve(&dir, listen, &signing, printer),
+        ServingCommand::Serve { dir, listen, behind_proxy, signing } => {
+            serve(&dir, listen, Limits { behind_proxy, ..Limits::default() }, &signing, printer)
+        }
         ServingCommand::Mirror { registry, dir } => mirror(&registry, &dir, printer),
     }
 }
@@ -100,7 +108,7 @@ fn rotate(
     Ok(())
 }
 
-fn serve(dir: &Path, listen: SocketAddr, signing: &SigningArgs, printer: &Printer) -> CliResult<()> {
+fn serve(dir: &Path, listen: SocketAddr, limits: Limits, signing: &SigningArgs, printer: &Printer) -> CliResult<()> {
     let root = SecretKey::read(&signing.root).users()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
     runtime.block_on(async {
@@ -109,7 +117,7 @@ fn serve(dir: &Path, listen: SocketAddr, signing: &SigningArgs, printer: &Printe
             // A line is plain data, which can always be written.
             log.talk(serde_json::to_string(line).unwrap_or_default());
         });
-        let server = Server::start(dir, root, days(signing.days), listen, Limits::default(), log).await.users()?;
+        let server = Server::start(dir, root, days(signing.days), listen, limits, log).await.users()?;
         printer.talk(format!("`{}` is served at http://{}/", dir.display(), server.address()));
         tokio::select! {
             () = server.serve() => {}
@@ -126,8 +134,12 @@ pub fn mirror(registry: &str, dir: &Path, printer: &Printer) -> CliResult<()> {
     }
     let asker = Asker::new(false)?;
     let mirrored = asker.wait(printer, asker.client.mirror(registry, dir))?;
+    let left_out = match mirrored.left_out {
+        0 => String::new(),
+        some => format!("; {some} are left out, whose keys were revoked"),
+    };
     printer.result(format!(
-        "`{}` holds {} plugins in {} versions, {} of them fetched now, as of checkpoint {}",
+        "`{}` holds {} plugins in {} versions, {} of them fetched now, as of checkpoint {}{left_out}",
         dir.display(),
         mirrored.plugins,
         mirrored.versions,

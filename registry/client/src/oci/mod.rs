@@ -25,6 +25,7 @@ use url::Url;
 use crate::error::ClientError;
 use crate::http::{Answer, FetchError, Sent, Web};
 use crate::site::{Asking, below, download};
+use crate::vouchers::SourceId;
 pub(crate) use auth::Tokens;
 use layout::{MANIFEST, Manifest};
 
@@ -53,6 +54,8 @@ pub(crate) struct Oci {
 pub(crate) struct Offer {
     pub row: Row,
     pub release: Release,
+    /// The release's file.
+    pub file: String,
 }
 
 /// What an OCI registry holds is not what it must be.
@@ -107,6 +110,16 @@ pub enum OciError {
 impl Oci {
     pub fn new(name: String, web: Web, url: Url, keys: Option<BTreeSet<PublicKey>>, tokens: Tokens) -> Self {
         Self { name, web, url, keys, tokens }
+    }
+
+    /// What tells it from other sources.
+    pub fn id(&self) -> SourceId {
+        SourceId::new(self.url.as_str(), if self.keys.is_some() { "signed" } else { "unsigned" })
+    }
+
+    /// Who may sign; none where unsigned releases are taken.
+    pub fn keys(&self) -> Option<&BTreeSet<PublicKey>> {
+        self.keys.as_ref()
     }
 
     /// The versions that fit, each with what was signed of it.
@@ -191,7 +204,7 @@ impl Oci {
             }
             (None, Some(file)) => (file.to_owned(), None),
             // Pushed by another tool: what it is stands in the component alone.
-            (None, None) => (self.said_by_component(name, digest, size, cache).await?, None),
+            (None, None) => (self.said_by_component(name, &version, (digest, size), cache).await?, None),
         };
         let release = Release::read(&file, signer.as_ref()).map_err(release_refused)?;
         let said = &release.manifest;
@@ -199,35 +212,35 @@ impl Oci {
             return Err(self.refused(name, OciError::OtherThanSigned { version }));
         }
         let row = Row { yanked: manifest.is_yanked(), ..Row::new(&release, &file, signer) };
-        Ok(Offer { row, release })
+        Ok(Offer { row, release, file })
     }
 
+    /// The release file of a version that was pushed without one. Its component is kept if it is this version's, and not
+    /// before that is known.
     async fn said_by_component(
         &self,
         name: &PluginName,
-        digest: Digest,
-        size: u64,
+        version: &Version,
+        (digest, size): (Digest, u64),
         cache: &Contents,
     ) -> Result<String, ClientError> {
         let item = Item::Component(digest);
-        let bytes = match cache.read(&item) {
-            Ok(Some(bytes)) => bytes,
-            _ => {
-                let incoming = self.blob(name, digest, size, cache).await?;
-                let path = incoming.path().to_owned();
-                let bytes =
-                    std::fs::read(&path).map_err(|source| ContentsError::Disk { what: "read", path, source })?;
-                Release::of(&bytes, None).map_err(|error| self.no_plugin(name, error))?;
-                cache.keep(&incoming, &item)?;
-                bytes
-            }
+        let said = |bytes: &[u8]| {
+            let refused = |source| self.refused(name, OciError::Release { version: version.clone(), source });
+            let release = Release::of(bytes, None).map_err(|error| refused(error.into()))?;
+            let is_this = release.manifest.name == *name && release.manifest.version == *version;
+            let other = || self.refused(name, OciError::OtherThanSigned { version: version.clone() });
+            if is_this { Ok(release.sign(None)?) } else { Err(other()) }
         };
-        Ok(Release::of(&bytes, None).map_err(|error| self.no_plugin(name, error))?.sign(None)?)
-    }
-
-    fn no_plugin(&self, name: &PluginName, error: gymkhana_registry::ManifestError) -> ClientError {
-        let version = Version::new(0, 0, 0);
-        self.refused(name, OciError::Release { version, source: error.into() })
+        if let Ok(Some(bytes)) = cache.read(&item) {
+            return said(&bytes);
+        }
+        let incoming = self.blob(name, digest, size, cache).await?;
+        let path = incoming.path().to_owned();
+        let bytes = std::fs::read(&path).map_err(|source| ContentsError::Disk { what: "read", path, source })?;
+        let file = said(&bytes)?;
+        cache.keep(&incoming, &item)?;
+        Ok(file)
     }
 
     /// The component of a version, not yet looked at.

@@ -57,7 +57,7 @@ impl Oci {
     async fn put(&self, name: &PluginName, version: &Version, manifest: &Manifest) -> Result<(), ClientError> {
         let url = self.at(name, &format!("manifests/{version}"));
         let headers = vec![(CONTENT_TYPE, MANIFEST), (ACCEPT, MANIFEST)];
-        let sent = Sent { headers, body: serde_json::to_vec(manifest)?, ..Sent::default() };
+        let sent = Sent { headers, body: serde_json::to_vec(manifest)?.into(), ..Sent::default() };
         self.ask(Method::PUT, &url, name, sent, &[]).await.map(|_| ())
     }
 
@@ -80,7 +80,7 @@ impl Oci {
         }
         place.query_pairs_mut().append_pair("digest", &digest);
         let headers = vec![(CONTENT_TYPE, "application/octet-stream")];
-        let sent = Sent { headers, body: bytes.to_vec(), ..Sent::default() };
+        let sent = Sent { headers, body: bytes.to_vec().into(), ..Sent::default() };
         self.ask(Method::PUT, &place, name, sent, &[]).await.map(|_| ())
     }
 }

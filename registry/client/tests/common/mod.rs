@@ -187,3 +187,9 @@ pub async fn resolve(client: &Client, wanted: &str) -> Result<LockEntry, ClientE
     let wanted: Wanted = wanted.parse().expect("a requirement");
     Ok(client.resolve(&[wanted], None, Unlocked::Resolve).await?.remove(0))
 }
+
+/// A client that is none of ours; each request has a connection of its own.
+pub fn reqwest_client() -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().expect("a client")
+}

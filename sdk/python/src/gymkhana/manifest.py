@@ -27,6 +27,12 @@ _SCHEMA = 1
 _MAGIC = b"GYMK"
 _KEYS = ("namespace", "capabilities", "optional", "deterministic", *KINDS)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
+# As semver has it: no number begins with a zero, no part between dots is empty, and nothing but ASCII is in it.
+_NUMBER = r"(0|[1-9][0-9]*)"
+_PART = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_VERSION = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_PART}(?:\.{_PART})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -78,7 +84,7 @@ class Project:
                 f"project name `{name}` cannot name a plugin: use lower-case letters, digits and single `-` inside"
             )
         texts = {key: _text(project, key) for key in ("version", "description", "license")}
-        if not re.fullmatch(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[\w.-]+)?(\+[\w.-]+)?", texts["version"]):
+        if not _is_version(texts["version"]):
             raise BuildError(f"`version` must be three numbers, such as `0.1.0`, not `{texts['version']}`")
         capabilities, optional = _capabilities(table, "capabilities"), _capabilities(table, "optional")
         for unasked in optional:
@@ -123,6 +129,12 @@ def stamp(component: bytes, manifest: dict[str, Any]) -> bytes:
     text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":")).encode()
     content = _named(SECTION) + _MAGIC + struct.pack("<I", len(text)) + text
     return component + b"\0" + _leb128(len(content)) + content
+
+
+def _is_version(text: str) -> bool:
+    found = _VERSION.fullmatch(text)
+    # The host counts in 64 bits.
+    return found is not None and all(int(number) < 1 << 64 for number in found.groups())
 
 
 def _named(name: str) -> bytes:
