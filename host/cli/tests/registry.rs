@@ -45,7 +45,7 @@ fn serve(desk: &Desk, root: &str) -> Served {
     // Its log must go somewhere.
     std::thread::spawn(move || talk.lines().for_each(drop));
     let config = format!(
-        "[registries.shop]\nurl = '{url}'\nroot = '{root}'\ntoken = 'GYMKHANA_SHOP_TOKEN'\n\n[namespaces]\ngymkhana = 'shop'\nacme = 'shop'\n"
+        "[registries.shop]\nurl = '{url}'\nroot = '{root}'\ntoken = 'GYMKHANA_SHOP_TOKEN'\n\n[namespaces]\ngymkhana = 'shop'\nacme = 'shop'\nguest = 'shop'\n"
     );
     desk.write("gymkhana-registries.toml", config);
     Served(served)
@@ -250,7 +250,9 @@ fn publishing_runs_the_suite_where_there_is_no_report() {
     let published = publish("plugins/calculator.wasm");
     assert!(published.talk.contains("the conformance suite looks at `plugins/calculator.wasm`"), "{published:?}");
     assert_eq!(published.succeeded(), "gymkhana/calculator 0.1.0 is published in registry `shop`\n");
-    market.host(&["add", "calculator"]).succeeded();
+    // Who has no key is told so at once.
+    let told = market.host(&["publish", "plugins/tic-tac-toe.wasm"]).mistake("without a key");
+    assert!(told.contains("give your key with --key") && !told.contains("conformance suite"), "{told}");
     // A tool that fails at what an agent may do.
     let outcome = publish("plugins/guest-hostile-tool.wasm");
     assert_eq!(outcome.code, Some(2));
@@ -263,6 +265,10 @@ fn publishing_runs_the_suite_where_there_is_no_report() {
     let list = "checklist=[[items]]\nname = \"short\"\nmax-words = 3\n";
     market.host(&["plugin", "test", rubric, "--option", list, "--json", "rubric.json"]).succeeded();
     market.host(&["publish", rubric, "--report", "rubric.json", "--key", "acme.key"]).succeeded();
+    let told = market.host(&["add", "calculator", "calculator@*"]).mistake("twice");
+    assert!(told.contains("`gymkhana/calculator` is asked for twice"), "{told}");
+    let added = market.host(&["add", "calculator", "rubric@^0.1", "--allow", "model"]).succeeded();
+    assert!(added.contains("gymkhana/calculator 0.1.0") && added.contains("gymkhana/rubric 0.1.0"), "{added}");
     // What was looked at for a moment is not enough.
     let (game, short) = ("plugins/tic-tac-toe.wasm", "short.json");
     market.host(&["plugin", "test", game, "--steps", "10", "--json", short]).succeeded();

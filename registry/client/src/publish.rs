@@ -52,19 +52,9 @@ impl Client {
         let name = &release.manifest.name;
         let (registry, serving) = self.serves(name.namespace())?;
         self.may_publish(&release, registry, serving).await?;
-        let is_signed = match serving {
-            Registry::Site(site) => site.trust.root().is_some(),
-            Registry::Oci(oci) => oci.is_signed(),
-        };
-        let file = match (&secrets.key, is_signed) {
-            (Some(key), true) => release.sign(Some(key))?,
-            (None, true) => {
-                let what = "takes signed releases alone; give your key with --key, or make one with `host keygen`";
-                return Err(cannot(registry, what));
-            }
-            (_, false) => release.sign(None)?,
-        };
-        let signer = secrets.key.as_ref().filter(|_| is_signed).map(SecretKey::public);
+        let key = signing_key(registry, serving, secrets)?;
+        let file = release.sign(key)?;
+        let signer = key.map(SecretKey::public);
         let row = Row::new(&release, &file, signer);
         match serving {
             Registry::Oci(oci) => oci.publish(&release, &file, publishing.component, self.asking.now).await?,
@@ -83,6 +73,22 @@ impl Client {
             }
         }
         Ok((registry.to_owned(), row))
+    }
+
+    /// Sees that the publisher has what the registry of a component asks for, before the conformance suite takes its time.
+    ///
+    /// # Errors
+    /// If no registry serves its namespace, or a key or a token is missing.
+    pub fn is_equipped(&self, component: &[u8], secrets: &Secrets) -> Result<(), ClientError> {
+        let release = Release::of(component, None).map_err(ClientError::NoPlugin)?;
+        let (registry, serving) = self.serves(release.manifest.name.namespace())?;
+        signing_key(registry, serving, secrets)?;
+        if let Registry::Site(site) = serving
+            && let Place::Web { token, .. } = &site.place
+        {
+            self.token(&site.name, token.as_deref())?;
+        }
+        Ok(())
     }
 
     /// The rules, before anything is sent: the server applies them again.
@@ -172,6 +178,16 @@ impl Client {
         Ok(registry.to_owned())
     }
 
+    /// The publisher's token, from the environment variable that the registry's settings name.
+    fn token(&self, registry: &str, variable: Option<&str>) -> Result<String, ClientError> {
+        let variable = variable.ok_or_else(|| {
+            cannot(registry, "takes changes by token alone; name the environment variable that holds yours in `token`")
+        })?;
+        (self.variable)(variable).ok_or_else(|| {
+            cannot(registry, &format!("takes your token from the environment variable {variable}, which is not set"))
+        })
+    }
+
     /// Sends a change to a server that takes them.
     async fn send(
         &self,
@@ -185,16 +201,7 @@ impl Client {
         if self.asking.offline {
             return Err(ClientError::Offline { what: format!("registry `{}`", site.name) });
         }
-        let variable = token.ok_or_else(|| {
-            cannot(
-                &site.name,
-                "takes changes by token alone; name the environment variable that holds yours in `token`",
-            )
-        })?;
-        let token = (self.variable)(variable).ok_or_else(|| {
-            cannot(&site.name, &format!("takes your token from the environment variable {variable}, which is not set"))
-        })?;
-        let authorization = format!("Bearer {}", token.trim());
+        let authorization = format!("Bearer {}", self.token(&site.name, token)?.trim());
         let headers = vec![(CONTENT_TYPE, media_type)];
         let sent = Sent { headers, authorization: Some(&authorization), body: body.into() };
         // Once: a change that was made and whose answer was lost would be refused the second time.
@@ -209,6 +216,23 @@ impl Client {
             other => site.failed("the change")(other),
         })
     }
+}
+
+/// The key that signs releases for a registry; none where nobody signs.
+fn signing_key<'a>(
+    registry: &str,
+    serving: &Registry,
+    secrets: &'a Secrets,
+) -> Result<Option<&'a SecretKey>, ClientError> {
+    let is_signed = match serving {
+        Registry::Site(site) => site.trust.root().is_some(),
+        Registry::Oci(oci) => oci.is_signed(),
+    };
+    if is_signed && secrets.key.is_none() {
+        let what = "takes signed releases alone; give your key with --key, or make one with `host keygen`";
+        return Err(cannot(registry, what));
+    }
+    Ok(secrets.key.as_ref().filter(|_| is_signed))
 }
 
 fn cannot(registry: &str, what: &str) -> ClientError {

@@ -70,9 +70,10 @@ pub struct FetchArgs {
 /// `host add`.
 #[derive(Debug, Args)]
 pub struct AddArgs {
-    /// The plugin, such as `gymkhana/calculator@^1`, or `calculator` where one registry alone has it
-    pub plugin: Wanted,
-    /// Agree to a capability that it asks for, such as `http`; may be given several times
+    /// The plugins, such as `gymkhana/calculator@^1`, or `calculator` where one registry alone has it
+    #[arg(required = true, value_name = "PLUGIN")]
+    pub plugins: Vec<Wanted>,
+    /// Agree to a capability that one asks for, such as `http`; may be given several times
     #[arg(long, value_name = "CAPABILITY", value_parser = capability)]
     pub allow: Vec<Capability>,
     #[command(flatten)]

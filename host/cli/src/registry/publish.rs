@@ -39,6 +39,7 @@ pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
     // What can be missing here is missed before the suite is run, which takes seconds.
     let secrets = secrets(&args.keys)?;
     let asker = Asker::new(false)?;
+    asker.client.is_equipped(&component, &secrets).users()?;
     let report = match &args.report {
         Some(path) => read_report(path)?,
         None => report_for_publishing(&args.file, printer)?,

@@ -1,9 +1,10 @@
 //! `host add`, `remove`, `update`, `lock`, `verify` and `search`: what a project uses.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::path::Path;
 
-use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, PluginName, Wanted, WantedName, without_consent};
+use gymkhana_registry::{Capability, LOCK_FILE, Lock, LockEntry, PluginName, Wanted, WantedName, without_consent};
 use gymkhana_registry_client::Unlocked;
 use semver::{Comparator, Op, VersionReq};
 use serde_json::json;
@@ -15,34 +16,48 @@ use crate::error::{Blame, CliError, CliResult};
 use crate::harmless::harmless;
 use crate::printer::Printer;
 
-/// Uses a plugin in this project.
+/// Uses plugins in this project: all of them, or none where one is refused.
 pub fn add(args: &AddArgs, printer: &Printer) -> CliResult<()> {
     if args.fetch.locked {
         return Err(CliError::mistake("`host add` changes gymkhana.lock, which --locked forbids; leave it out"));
     }
     let asker = Asker::new(args.fetch.offline)?;
     let mut project = Project::open_or_begin()?;
-    let wanted = std::slice::from_ref(&args.plugin);
-    let entry = asker.wait(printer, asker.client.resolve(wanted, None, Unlocked::Resolve))?.remove(0);
+    let entries = asker.wait(printer, asker.client.resolve(&args.plugins, None, Unlocked::Resolve))?;
+    let mut agreed = Vec::new();
+    for (place, entry) in entries.iter().enumerate() {
+        if entries[..place].iter().any(|other| other.name == entry.name) {
+            return Err(CliError::mistake(format!("`{}` is asked for twice; leave one of them out", entry.name)));
+        }
+        let allow = consent(entry, &project, &args.allow)?;
+        asker.wait(printer, asker.client.component(entry))?;
+        agreed.push(allow);
+    }
+    for ((entry, wanted), allow) in entries.iter().zip(&args.plugins).zip(agreed) {
+        let versions = if wanted.versions == VersionReq::STAR { compatible(entry) } else { wanted.versions.clone() };
+        printer.result(format!("{} {} ({versions})", entry.name, entry.version));
+        let asks = if allow.is_empty() { "nothing".to_owned() } else { listed(allow.iter()) };
+        printer.result(format!("agreed to: {asks}"));
+        project.put(&entry.name, Wish { versions, allow });
+    }
+    let lock = with(project.lock()?, &entries)?;
+    project.write(&lock)
+}
+
+/// The capabilities that a plugin may have in this project: those that were agreed to before, those of the command line,
+/// and those that a person agrees to now.
+fn consent(entry: &LockEntry, project: &Project, allowed: &[Capability]) -> CliResult<BTreeSet<Capability>> {
     let mut allow = project.plugins().get(&entry.name).map(|wish| wish.allow.clone()).unwrap_or_default();
-    allow.extend(&args.allow);
+    allow.extend(allowed);
     allow.retain(|capability| entry.capabilities.contains(capability));
     let open = without_consent(&entry.capabilities, &allow);
     if !open.is_empty() {
-        if !agrees(&entry, &listed(open.iter())) {
-            return Err(wants_consent(&entry, &open));
+        if !agrees(entry, &listed(open.iter())) {
+            return Err(wants_consent(entry, &open));
         }
         allow.extend(open);
     }
-    asker.wait(printer, asker.client.component(&entry))?;
-    let versions =
-        if args.plugin.versions == VersionReq::STAR { compatible(&entry) } else { args.plugin.versions.clone() };
-    printer.result(format!("{} {} ({versions})", entry.name, entry.version));
-    let asks = if allow.is_empty() { "nothing".to_owned() } else { listed(allow.iter()) };
-    printer.result(format!("agreed to: {asks}"));
-    project.put(&entry.name, Wish { versions, allow });
-    let lock = with(project.lock()?, &[entry])?;
-    project.write(&lock)
+    Ok(allow)
 }
 
 /// Asks a person, if there is one.
