@@ -224,7 +224,5 @@ async fn a_student_comes_near_its_teacher() {
         gaps.push(-figure(&metrics, "advantage_mean"));
     }
     let mean = |gaps: &[f64]| gaps.iter().sum::<f64>() / gaps.len() as f64;
-    // At its best: a model of this size, at a rate that lets it learn within a minute, may lose again what it had found.
-    let best = gaps.windows(10).map(mean).fold(f64::INFINITY, f64::min);
-    assert!(best < 0.8 * mean(&gaps[..5]), "{gaps:?}");
+    assert!(mean(&gaps[50..]) < 0.8 * mean(&gaps[..5]), "{gaps:?}");
 }

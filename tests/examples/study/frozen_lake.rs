@@ -13,8 +13,8 @@ pub const STUDY: Study = Study { figure: "success", marks: &[], arms: &["gigpo",
 const STEPS: u64 = 150;
 /// The shortest way takes 14.
 const TURNS: usize = 50;
-/// Steps of demonstrations by a guide whose every second move is random: without them hardly a walk in a thousand
-/// reaches the goal, and no method has anything to learn from.
+/// Steps of demonstrations by a guide whose every second move is random: without them a policy hardly ever reaches the
+/// goal, and no method has anything to learn from.
 const DEMONSTRATED: u64 = 8;
 
 pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
