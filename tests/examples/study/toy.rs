@@ -3,9 +3,9 @@
 use anyhow::{Result, bail};
 use gymkhana_episode::Seed;
 use gymkhana_trainer::measure::toy;
-use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Optimizer, Precision, Replay, RlSettings, Scale, Surrogate};
+use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Precision, Replay, RlSettings, Scale, Surrogate};
 
-use crate::table::{reported, reward};
+use crate::table::{reported, reward, settings};
 use crate::{Row, Study};
 
 pub const STUDY: Study = Study { figure: "reward", marks: &[1.4], arms: &["imitation", "grpo"] };
@@ -36,7 +36,6 @@ pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
 fn imitation() -> RlSettings {
     let algorithm = Algorithm {
         baseline: Baseline::GroupMean,
-        scale: Scale::None,
         ratio: None,
         surrogate: Surrogate::Plain,
         aggregation: Aggregation::Token,
@@ -44,11 +43,7 @@ fn imitation() -> RlSettings {
         replay: Some(Replay::SelfImitation { capacity: 512, baselines: 512, stale_steps: 100, ramp_steps: 20 }),
         ..Algorithm::default()
     };
-    RlSettings {
-        optimizer: Optimizer { learning_rate: 5e-4, ..Optimizer::default() },
-        algorithm,
-        ..RlSettings::default()
-    }
+    settings(algorithm, 5e-4)
 }
 
 /// What the baselines do.
@@ -59,9 +54,5 @@ fn grpo() -> RlSettings {
         aggregation: Aggregation::Sequence,
         ..Algorithm::default()
     };
-    RlSettings {
-        optimizer: Optimizer { learning_rate: 1e-3, ..Optimizer::default() },
-        algorithm,
-        ..RlSettings::default()
-    }
+    settings(algorithm, 1e-3)
 }
