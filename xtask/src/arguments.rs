@@ -19,13 +19,26 @@ Usage: cargo xtask COMMAND
   study NAME [--seeds N]       train tiny models with a method and without, one JSON
                                line a step, and draw docs/studies/NAME.svg; NAME is one
                                of void-turns, entropy-band, stale, over-long, anchors,
+                               frozen-lake, branching, gating, few-calls, recall, toy,
                                kuhn";
 
 const COMMANDS: [&str; 7] = ["setup", "plugins", "demo", "test", "bench", "study", "help"];
 
 /// What can be studied.
-const STUDIES: [&str; 9] =
-    ["void-turns", "gating", "few-calls", "entropy-band", "stale", "over-long", "recall", "anchors", "kuhn"];
+const STUDIES: [&str; 12] = [
+    "void-turns",
+    "entropy-band",
+    "stale",
+    "over-long",
+    "anchors",
+    "frozen-lake",
+    "branching",
+    "gating",
+    "few-calls",
+    "recall",
+    "toy",
+    "kuhn",
+];
 
 /// How many seeds a study has if not said.
 const SEEDS: u32 = 3;
@@ -229,6 +242,20 @@ mod tests {
             ("plugins all", "`plugins` does not take `all`"),
         ] {
             assert_eq!(parsed(line), Err(message.to_owned()));
+        }
+    }
+
+    #[test]
+    fn each_documented_study_can_be_asked_for() {
+        let documented: Vec<&str> = include_str!("../../docs/studies.md")
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("## `")?.split_once('`')?.0))
+            .collect();
+        assert_eq!(documented, STUDIES);
+        let (_, usage) = USAGE.split_once("  study NAME").expect("the usage tells of studies");
+        for name in STUDIES {
+            assert!(usage.contains(name), "the usage does not name `{name}`");
+            assert!(parsed(&format!("study {name}")).is_ok(), "{name}");
         }
     }
 

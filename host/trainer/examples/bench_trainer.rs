@@ -5,7 +5,7 @@
 
 use gymkhana_episode::Seed;
 use gymkhana_trainer::measure::toy;
-use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Optimizer, Precision, RlSettings, Scale};
+use gymkhana_trainer::{Precision, RlSettings};
 
 /// CPU seconds of this process.
 fn cpu_seconds() -> Result<f64, Box<dyn std::error::Error>> {
@@ -34,16 +34,9 @@ fn print(line: &serde_json::Value) {
     }
 }
 
-/// What the baselines do: GRPO with AdamW at 1e-3, without decay or penalty.
+/// What the baselines do, with or without what saves work.
 fn settings(share_beginnings: bool, skip_idle: bool) -> RlSettings {
-    let algorithm = Algorithm {
-        baseline: Baseline::GroupMean,
-        scale: Scale::GroupStd,
-        aggregation: Aggregation::Sequence,
-        ..Algorithm::default()
-    };
-    let optimizer = Optimizer { learning_rate: 1e-3, ..Optimizer::default() };
-    RlSettings { optimizer, algorithm, share_beginnings, skip_idle, ..RlSettings::default() }
+    RlSettings { share_beginnings, skip_idle, ..toy::settings() }
 }
 
 #[tokio::main(flavor = "current_thread")]

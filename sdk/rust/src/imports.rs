@@ -109,6 +109,24 @@ pub mod assets {
             Err(super::no_host("assets"))
         }
     }
+
+    /// All bytes of an asset.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`].
+    pub fn read_whole(name: &str) -> Result<Vec<u8>, Error> {
+        const CHUNK: u32 = 1 << 20;
+        let mut bytes = vec![];
+        loop {
+            let more = read(name, bytes.len() as u64, CHUNK)?;
+            let last = more.len() < CHUNK as usize;
+            bytes.extend(more);
+            if last {
+                return Ok(bytes);
+            }
+        }
+    }
 }
 
 /// Completions by a model that the run binds to this plugin. Needs the capability `model`.

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use gymkhana_episode::{Ending, EpisodeRecord, Seed};
-use gymkhana_trainer::Credit;
+use gymkhana_trainer::{Credit, Trainer};
 
 use crate::table::{Table, play, preset, reward, settings, trainer};
 use crate::{Row, Study};
@@ -15,18 +15,30 @@ const LENGTH: u32 = 8;
 const TURNS: usize = 24;
 
 pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
+    walk(&trainer(seed)?, arm, (STEPS, seed), one).await
+}
+
+/// Learns a walk by one of the arms; tells each step's successes.
+pub async fn walk<'a, Played>(
+    trainer: &'a Trainer,
+    arm: &str,
+    (steps, seed): (u64, Seed),
+    one: impl Fn(Table<'a>) -> Played,
+) -> Result<Vec<Row>>
+where
+    Played: Future<Output = Result<EpisodeRecord>>,
+{
     let mut flags = preset("gigpo")?;
     match arm {
         "gigpo" => {}
         "episodes-alone" => flags.credit = Credit::Episode,
         other => bail!("there is no arm `{other}`"),
     }
-    let trainer = trainer(seed)?;
     trainer.begin_stage(flags.keeps()).await?;
     let settings = settings(flags, 3e-3);
     let mut rows = vec![];
-    for step in 0..STEPS {
-        let groups = play(&trainer, step, seed, one).await?;
+    for step in 0..steps {
+        let groups = play(trainer, step, seed, &one).await?;
         rows.push(Row { step, figures: vec![("success", reward(&groups))] });
         trainer.rl_step(&groups, &settings).await?;
     }

@@ -1,11 +1,12 @@
 //! FrozenLake's large map by its plugin's rules: comparing turns that began alike (GiGPO) against whole episodes (GRPO).
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use frozen_lake::{Direction, Map};
 use gymkhana_episode::{Ending, EpisodeRecord, Seed, Segment};
-use gymkhana_trainer::{Credit, Optimizer, SftSettings, Trainer};
+use gymkhana_trainer::{Optimizer, SftSettings, Trainer};
 
-use crate::table::{Table, play, preset, reward, settings, trainer};
+use crate::anchors::walk;
+use crate::table::{Table, trainer};
 use crate::{Row, Study};
 
 pub const STUDY: Study = Study { figure: "success", marks: &[], arms: &["gigpo", "episodes-alone"] };
@@ -18,23 +19,9 @@ const TURNS: usize = 50;
 const DEMONSTRATED: u64 = 8;
 
 pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
-    let mut flags = preset("gigpo")?;
-    match arm {
-        "gigpo" => {}
-        "episodes-alone" => flags.credit = Credit::Episode,
-        other => bail!("there is no arm `{other}`"),
-    }
     let trainer = trainer(seed)?;
     imitate(&trainer, seed).await?;
-    trainer.begin_stage(flags.keeps()).await?;
-    let settings = settings(flags, 3e-3);
-    let mut rows = vec![];
-    for step in 0..STEPS {
-        let groups = play(&trainer, step, seed, one).await?;
-        rows.push(Row { step, figures: vec![("success", reward(&groups))] });
-        trainer.rl_step(&groups, &settings).await?;
-    }
-    Ok(rows)
+    walk(&trainer, arm, (STEPS, seed), one).await
 }
 
 /// The map, which does not change.

@@ -3,21 +3,21 @@
 
 use std::cell::RefCell;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use gymkhana_episode::{Ending, EpisodeRecord, Seed};
 use gymkhana_trainer::{Aggregation, Baseline, Schedule};
 use kuhn_poker::rules::{Act, DEALS, information_set, mover, won};
-use kuhn_poker::strategy::{Strategy, Tally};
+use kuhn_poker::strategy::{Strategy, Tally, information_sets};
 
-use crate::table::{Table, play, preset, settings, trainer};
+use crate::table::{Table, play_groups, preset, settings, trainer_of};
 use crate::{Row, Study};
 
 pub const STUDY: Study = Study { figure: "averaged", marks: &[0.05], arms: &["role-baselines", "no-baseline"] };
 
-const STEPS: u64 = 1500;
+const STEPS: u64 = 3000;
 const EVERY: u64 = 25;
-/// Rounds of 64 hands in a step.
-const ROUNDS: u64 = 4;
+/// Of eight hands each; all of a step are played at once.
+const GROUPS: u32 = 32;
 
 pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
     let mut flags = preset("spiral-rae")?;
@@ -31,16 +31,14 @@ pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
         "no-baseline" => (flags.baseline, flags.average_decay) = (Baseline::None, None),
         other => bail!("there is no arm `{other}`"),
     }
-    let trainer = trainer(seed)?;
+    let trainer = trainer_of(GROUPS, seed)?;
     trainer.begin_stage(flags.keeps()).await?;
-    let mut settings = settings(flags, 2e-3);
+    let mut settings = settings(flags, 3e-3);
     (settings.optimizer.schedule, settings.optimizer.total_steps) = (Schedule::Cosine, Some(STEPS));
     let (mut rows, mut all, mut latest) = (vec![], Tally::default(), Tally::default());
     for step in 0..STEPS {
-        let (mut groups, hands) = (vec![], RefCell::new(vec![]));
-        for round in 0..ROUNDS {
-            groups.extend(play(&trainer, step * ROUNDS + round, seed, |table| one(table, &hands)).await?);
-        }
+        let hands = RefCell::new(vec![]);
+        let groups = play_groups(GROUPS, &trainer, step, seed, |table| one(table, &hands)).await?;
         for decisions in hands.take() {
             all.add(&decisions)?;
             latest.add(&decisions)?;
@@ -57,13 +55,19 @@ pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// How a player is shown what it knows: as one letter, so that sets are as different to the model as they are in play.
+fn shown(set: &str) -> Result<char> {
+    let place = information_sets().iter().position(|known| known == set);
+    Ok(char::from(b'A' + place.with_context(|| format!("`{set}` is no information set"))? as u8))
+}
+
 /// A hand: an even token bets or calls, an odd one passes or folds.
 async fn one(mut table: Table<'_>, hands: &RefCell<Vec<String>>) -> Result<EpisodeRecord> {
     let cards = DEALS[table.chance("deal").stream().below(DEALS.len() as u64) as usize];
     let (mut acts, mut decisions) = (vec![], String::new());
     while let Some(player) = mover(&acts) {
         let set = information_set(cards[player], &acts);
-        table.show(player as u32, &format!("{set}:"));
+        table.show(player as u32, &shown(&set)?.to_string());
         let bets = table.say(player as u32, 1).await?[0] % 2 == 0;
         let act = if bets { Act::Bet } else { Act::Pass };
         decisions.push_str(&format!("{set}:{} ", act.letter()));

@@ -15,11 +15,19 @@ use gymkhana_trainer::{Algorithm, Optimizer, RlSettings, Settings, StepMetrics, 
 pub const GROUPS: u32 = 8;
 /// See [`GROUPS`].
 pub const MEMBERS: u32 = 8;
+/// Each has a context of its own.
+const SEATS: u32 = 2;
 
 /// A model of some thousand parameters.
 pub fn trainer(seed: Seed) -> Result<Trainer> {
+    trainer_of(GROUPS, seed)
+}
+
+/// The same with room for so many groups at once.
+pub fn trainer_of(groups: u32, seed: Seed) -> Result<Trainer> {
     let tiny = TinyModel { layers: 2, width: 32, heads: 4, kv_heads: 2, mlp: 48, context: 128 };
-    Ok(Trainer::create(&tiny, &Settings { slots: 128, seed, ..Settings::default() })?)
+    let slots = (groups * MEMBERS * SEATS) as usize;
+    Ok(Trainer::create(&tiny, &Settings { slots, seed, ..Settings::default() })?)
 }
 
 /// A preset's flags.
@@ -71,8 +79,22 @@ pub async fn play<'a, Played>(
 where
     Played: Future<Output = Result<EpisodeRecord>>,
 {
+    play_groups(GROUPS, trainer, step, seed, one).await
+}
+
+/// The same with so many groups.
+pub async fn play_groups<'a, Played>(
+    groups: u32,
+    trainer: &'a Trainer,
+    step: u64,
+    seed: Seed,
+    one: impl Fn(Table<'a>) -> Played,
+) -> Result<Vec<Vec<EpisodeRecord>>>
+where
+    Played: Future<Output = Result<EpisodeRecord>>,
+{
     let one = &one;
-    let groups = (0..GROUPS).map(|group| {
+    let groups = (0..groups).map(|group| {
         try_join_all((0..MEMBERS).map(move |member| one(Table::new(trainer, (step, group, member), seed))))
     });
     try_join_all(groups).await
@@ -90,7 +112,7 @@ pub struct Table<'a> {
     /// See `step`.
     pub member: u32,
     /// Each seat's segment.
-    current: [usize; 2],
+    current: [usize; SEATS as usize],
     record: EpisodeRecord,
 }
 
@@ -174,7 +196,7 @@ impl<'a> Table<'a> {
 
     /// Ends the episode, with a reward for each seat.
     pub fn end(mut self, ending: Ending, rewards: Vec<f64>) -> EpisodeRecord {
-        for seat in 0..2 {
+        for seat in 0..SEATS {
             self.trainer.release(self.conversation(seat));
         }
         self.record.success = rewards.iter().any(|reward| *reward > 0.0);
@@ -200,7 +222,7 @@ impl<'a> Table<'a> {
     }
 
     fn conversation(&self, seat: u32) -> Conversation {
-        let place = (self.group * MEMBERS + self.member) * 2 + seat;
+        let place = (self.group * MEMBERS + self.member) * SEATS + seat;
         Conversation { id: u64::from(place), place }
     }
 }
@@ -218,7 +240,7 @@ fn record(step: u64, group: u32, member: u32) -> EpisodeRecord {
         opening: Opening::default(),
         turns: vec![],
         policy_turns: vec![],
-        segments: vec![Segment::default(); 2],
+        segments: vec![Segment::default(); SEATS as usize],
         ending: Ending::Terminated,
         environment_rewards: vec![],
         extras: vec![],

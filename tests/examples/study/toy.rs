@@ -3,19 +3,19 @@
 use anyhow::{Result, bail};
 use gymkhana_episode::Seed;
 use gymkhana_trainer::measure::toy;
-use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Precision, Replay, RlSettings, Scale, Surrogate};
+use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Precision, Replay, RlSettings, Surrogate};
 
 use crate::table::{reported, reward, settings};
 use crate::{Row, Study};
 
 pub const STUDY: Study = Study { figure: "reward", marks: &[1.4], arms: &["imitation", "grpo"] };
 
-const STEPS: u32 = 200;
+const STEPS: u32 = 450;
 
 pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
     let settings = match arm {
         "imitation" => imitation(),
-        "grpo" => grpo(),
+        "grpo" => toy::settings(),
         other => bail!("there is no arm `{other}`"),
     };
     let trainer = toy::trainer(seed, Precision::Bfloat16)?;
@@ -44,15 +44,4 @@ fn imitation() -> RlSettings {
         ..Algorithm::default()
     };
     settings(algorithm, 5e-4)
-}
-
-/// What the baselines do.
-fn grpo() -> RlSettings {
-    let algorithm = Algorithm {
-        baseline: Baseline::GroupMean,
-        scale: Scale::GroupStd,
-        aggregation: Aggregation::Sequence,
-        ..Algorithm::default()
-    };
-    settings(algorithm, 1e-3)
 }

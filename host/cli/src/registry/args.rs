@@ -9,7 +9,7 @@ use gymkhana_registry::{Capability, Namespace, PublicKey, Wanted};
 /// Commands that know registries.
 #[derive(Debug, Subcommand)]
 pub enum RegistryCommand {
-    /// Use a plugin of a registry in this project
+    /// Use plugins of a registry in this project
     Add(AddArgs),
     /// Use a plugin no more
     Remove {

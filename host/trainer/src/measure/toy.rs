@@ -12,7 +12,10 @@ use gymkhana_episode::{
 };
 use gymkhana_rollout::{Conversation, GenerateRequest, Policy, Sampling};
 
-use crate::{Precision, Settings, TinyModel, Trainer, TrainerError};
+use crate::{
+    Aggregation, Algorithm, Baseline, Optimizer, Precision, RlSettings, Scale, Settings, TinyModel, Trainer,
+    TrainerError,
+};
 
 const SAMPLED: usize = 8;
 
@@ -33,6 +36,19 @@ pub fn model() -> TinyModel {
 pub fn trainer(seed: Seed, precision: Precision) -> Result<Trainer, TrainerError> {
     let slots = (GROUPS * GROUP_SIZE) as usize;
     Trainer::create(&model(), &Settings { slots, context: Some(64), seed, precision, ..Settings::default() })
+}
+
+/// What the baselines do: GRPO with AdamW at 1e-3, without decay or penalty.
+#[must_use]
+pub fn settings() -> RlSettings {
+    let algorithm = Algorithm {
+        baseline: Baseline::GroupMean,
+        scale: Scale::GroupStd,
+        aggregation: Aggregation::Sequence,
+        ..Algorithm::default()
+    };
+    let optimizer = Optimizer { learning_rate: 1e-3, ..Optimizer::default() };
+    RlSettings { optimizer, algorithm, ..RlSettings::default() }
 }
 
 /// Plays a step's episodes; gives them with their mean reward, at most 1.5.
@@ -67,12 +83,12 @@ async fn play_one(
     segment.append_given(&bytes(&format!("r={answer};    ")), 0, 1);
     let second = say(trainer, &mut segment, 1, (step, group, member), seed).await?;
     trainer.release(conversation(group, member));
-    let reward = 0.5 * f64::from(u8::from(asked)) + f64::from(u8::from(second == u32::from(secret)));
+    let rewards = [0.5 * f64::from(u8::from(asked)), f64::from(u8::from(second == u32::from(secret)))];
     Ok(record(
         EpisodeId { stage: 0, phase: Phase::Train, step: step.into(), group, member, attempt: 0 },
         task,
         segment,
-        reward,
+        rewards,
     ))
 }
 
@@ -109,7 +125,7 @@ async fn say(
     Ok(reply.tokens[0])
 }
 
-fn record(id: EpisodeId, task: u32, segment: Segment, reward: f64) -> EpisodeRecord {
+fn record(id: EpisodeId, task: u32, segment: Segment, rewards: [f64; 2]) -> EpisodeRecord {
     EpisodeRecord {
         schema: EPISODE_SCHEMA,
         id,
@@ -130,10 +146,10 @@ fn record(id: EpisodeId, task: u32, segment: Segment, reward: f64) -> EpisodeRec
         views: vec![],
         hint: None,
         scores: vec![],
-        rewards: vec![reward],
-        turn_rewards: vec![],
+        rewards: vec![rewards.iter().sum()],
+        turn_rewards: vec![rewards.to_vec()],
         turn_gains: vec![],
-        success: reward > 0.0,
+        success: rewards.iter().any(|reward| *reward > 0.0),
         selected: true,
         failures: vec![],
         exchanges: vec![],

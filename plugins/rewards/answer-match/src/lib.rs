@@ -1,7 +1,6 @@
 //! Does the last message give the privileged `answer`? One point if it does, less a price for each call.
 
-mod answer;
-
+use gymkhana_answer as answer;
 use gymkhana_sdk::reward::{Ending, Info, Ranged, Reward, Score, Trajectory, each_seat};
 use gymkhana_sdk::{Error, OptionInfo, Options, plugin};
 

@@ -2,10 +2,9 @@
 //!
 //! A reward sees no other reward's score, and what OTC multiplies must be known here; so this one judges by itself.
 
+use gymkhana_answer as answer;
 use gymkhana_sdk::reward::{Ending, Trajectory};
 use gymkhana_sdk::{Error, Options, Value};
-
-use crate::answer;
 
 /// What decides, as the option writes it.
 pub const SOURCES: [&str; 3] = ["answer", "fact", "reward"];

@@ -11,12 +11,10 @@
 //! compared as `answer-match` compares; an extra of the environment's last step; or the sum of the environment's rewards.
 //! In a run with this reward, give `answer-match` and its like the weight 0, else the answer is paid for twice.
 
-// The same reading of an answer as the sibling plugin's. Two crates that both export a reward cannot link each other.
-#[path = "../../answer-match/src/answer.rs"]
-mod answer;
 mod correct;
 mod formula;
 
+use gymkhana_answer as answer;
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, Turn};
 use gymkhana_sdk::{Error, OptionInfo, Options, Value, plugin};
 

@@ -92,6 +92,10 @@ class InterpreterTest(unittest.TestCase):
             expected = f"{words[:50]}\n… 897 characters left out …\n{words[-50:]}"
             self.assertEqual(output.text(), expected, piece)
 
+    def test_one_cells_output_is_not_the_nexts(self):
+        self.assertEqual(self.shown("import sys\nkept = sys.stdout\nprint('one')\nsys.stdout.close()"), "one")
+        self.assertEqual(self.shown("kept.write('t'); print('wo', flush=True)"), "two")
+
     def test_a_setup_is_code_that_runs_first(self):
         session = open_session(Python, b"secret = 7")
         self.assertEqual(session.call(Call.of("python", code="secret")).content, "7")

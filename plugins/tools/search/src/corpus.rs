@@ -3,9 +3,6 @@
 use gymkhana_sdk::{Error, assets};
 use serde::Deserialize;
 
-/// Bytes of an asset that are read at once.
-const CHUNK: u32 = 1 << 20;
-
 /// One document. Written as a line of JSON, `{"id": "d1", "title": "Rivers", "text": "…"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,7 +23,7 @@ pub struct Document {
 pub fn load(setup: Option<&[u8]>) -> Result<Vec<Document>, Error> {
     let mut documents = setup.map_or(Ok(vec![]), |bytes| parse("the environment's setup", bytes))?;
     for asset in assets::names() {
-        let bytes = read(&asset.name)?;
+        let bytes = assets::read_whole(&asset.name)?;
         if asset.name.ends_with(".jsonl") {
             documents.extend(parse(&format!("asset `{}`", asset.name), &bytes)?);
         } else {
@@ -40,18 +37,6 @@ pub fn load(setup: Option<&[u8]>) -> Result<Vec<Document>, Error> {
     match ids.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(Error::invalid(format!("two documents have the id `{}`; give each its own", pair[0]))),
         None => Ok(documents),
-    }
-}
-
-fn read(name: &str) -> Result<Vec<u8>, Error> {
-    let mut bytes = vec![];
-    loop {
-        let more = assets::read(name, bytes.len() as u64, CHUNK)?;
-        let last = more.len() < CHUNK as usize;
-        bytes.extend(more);
-        if last {
-            return Ok(bytes);
-        }
     }
 }
 

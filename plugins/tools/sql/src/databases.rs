@@ -7,8 +7,6 @@ use gymkhana_sqlite::Database;
 
 use crate::settings::Settings;
 
-/// Bytes of an asset that are read at once.
-const CHUNK: u32 = 1 << 20;
 /// The name of the database that is not mounted.
 const MAIN: &str = "main";
 
@@ -38,7 +36,7 @@ impl Databases {
                 let message = format!("two databases have the name `{name}`; mount `{}` by another one", asset.name);
                 return Err(Error::invalid(message));
             }
-            let database = open(&format!("asset `{}`", asset.name), &read(&asset.name)?, settings)?;
+            let database = open(&format!("asset `{}`", asset.name), &assets::read_whole(&asset.name)?, settings)?;
             all.push((name, database));
         }
         Ok(Self { all })
@@ -106,16 +104,4 @@ impl Databases {
 fn open(origin: &str, bytes: &[u8], settings: Settings) -> Result<Database, Error> {
     Database::open(bytes, settings.access, settings.limits)
         .map_err(|error| Error::invalid(format!("{origin} gives no database: {error}")))
-}
-
-fn read(name: &str) -> Result<Vec<u8>, Error> {
-    let mut bytes = vec![];
-    loop {
-        let more = assets::read(name, bytes.len() as u64, CHUNK)?;
-        let last = more.len() < CHUNK as usize;
-        bytes.extend(more);
-        if last {
-            return Ok(bytes);
-        }
-    }
 }

@@ -6,16 +6,27 @@ import io
 
 
 class Output(io.TextIOBase):
-    """A stream that keeps at most `most` characters however much is written."""
+    """A stream that keeps at most `most` characters however much is written.
+
+    One serves all cells of a session: to make and to finalize a stream takes longer than to print a line.
+    """
 
     def __init__(self, most: int) -> None:
         super().__init__()
-        self._room = most // 2
-        self._head: list[str] = []
+        self._most_of_head = most // 2
         self._most_of_tail = most - most // 2
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets what was written."""
+        self._room = self._most_of_head
+        self._head: list[str] = []
         self._tail: list[str] = []
         self._tail_length = 0
         self._left_out = 0
+
+    def close(self) -> None:
+        """Does nothing: the next cell prints here, too."""
 
     def writable(self) -> bool:
         return True

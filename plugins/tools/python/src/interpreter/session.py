@@ -20,7 +20,7 @@ _LAST = "_the last expression"
 """No program's name: it is no identifier."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Result:
     """What a cell gave."""
 
@@ -39,7 +39,7 @@ class Namespace:
 
     def __init__(self, seed: int, most: int) -> None:
         self._module = types.ModuleType("__main__")
-        self._most = most
+        self._output = Output(most)
         self._cells = 0
         # In a component they stand for good: see `library.bake`.
         self._guards = nullcontext() if sys.platform == "wasi" else Guards()
@@ -51,7 +51,8 @@ class Namespace:
         self._cells += 1
         name = f"<cell {self._cells}>"
         report.remember(name, code)
-        output = Output(self._most)
+        output = self._output
+        output.begin()
         streams = sys.stdout, sys.stderr
         sys.stdout = sys.stderr = output
         error = value = None
