@@ -9,8 +9,8 @@ use wasmtime::component::Instance;
 
 use crate::bindings::exports::gymkhana::plugin::{environment, environment_oracle, environment_render};
 use crate::convert::Parts;
-use crate::live::{Entry, HostSide, Slot, look};
-use crate::plugin::offered;
+use crate::functions::{EnvironmentFunctions, Indices, offered};
+use crate::live::{Entry, HostSide, Slot, look, save};
 use crate::room::Closing;
 use crate::state::State;
 use crate::{CallError, CallFuture, EnvironmentInfo, LogLine, Plugin, SplitInfo, convert, info};
@@ -86,7 +86,7 @@ pub struct Snapshot {
 pub struct EnvironmentEpisode {
     plugin: Plugin,
     info: Arc<EnvironmentInfo>,
-    slot: Slot<environment::Guest>,
+    slot: Slot<EnvironmentFunctions>,
     handle: u32,
     /// What each seat earned so far.
     totals: Vec<f64>,
@@ -102,7 +102,7 @@ impl Plugin {
             let describe = async || {
                 let mut slot = open(self, Seed(0)).await?;
                 let mut live = slot.enter(Entry::Look("describe")).await?;
-                let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_describe(&mut live.store))).await;
+                let outcome = live.meter.run(slot.wall(), pin!(live.guest.acts.call_describe(&mut live.store))).await;
                 slot.leave_plain(live, outcome, info::environment).map(Arc::new)
             };
             self.environment_cell().get_or_try_init(describe).await.cloned()
@@ -118,16 +118,22 @@ impl Plugin {
             let mut slot = open(self, Seed(0)).await?;
             let options = convert::named_value_params(options);
             let mut live = slot.enter(Entry::Look("splits")).await?;
-            let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_splits(&mut live.store, &options))).await;
+            let outcome =
+                live.meter.run(slot.wall(), pin!(live.guest.acts.call_splits(&mut live.store, &options))).await;
             slot.leave(live, outcome, info::splits)
         })
     }
 }
 
 /// An instance for an episode: its own, or a place in one that is shared.
-async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<environment::Guest>, CallError> {
-    let indices = offered(plugin.indices().environment.as_ref(), plugin, "environment")?;
-    let functions = |store: &mut Store<State>, instance: &Instance| indices.load(store, instance);
+async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<EnvironmentFunctions>, CallError> {
+    let Indices { environment: acts, snapshot: saves, .. } = plugin.indices();
+    let acts = offered(acts.as_ref(), plugin, "environment")?;
+    let functions = |store: &mut Store<State>, instance: &Instance| {
+        let acts = acts.load(&mut *store, instance)?;
+        let saves = saves.as_ref().map(|saves| saves.load(store, instance)).transpose()?;
+        Ok(EnvironmentFunctions { acts, saves })
+    };
     match plugin.rooms() {
         Some(rooms) => Slot::open_shared(plugin, &rooms.environments, seed, functions).await,
         None => Slot::open(plugin, seed, functions).await,
@@ -135,8 +141,8 @@ async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<environment::Guest>, C
 }
 
 /// Tells the environment that an episode ends.
-pub(crate) fn close<'a>(guest: &'a environment::Guest, store: &'a mut Store<State>, handle: u32) -> Closing<'a> {
-    Box::pin(guest.call_close(store, handle))
+pub(crate) fn close<'a>(guest: &'a EnvironmentFunctions, store: &'a mut Store<State>, handle: u32) -> Closing<'a> {
+    Box::pin(guest.acts.call_close(store, handle))
 }
 
 impl EnvironmentEpisode {
@@ -158,8 +164,10 @@ impl EnvironmentEpisode {
             let options = convert::named_value_params(options);
             let task = environment::Task { split: &task.split, index: task.index };
             let mut live = slot.enter(Entry::Act).await?;
-            let outcome =
-                live.meter.run(slot.wall(), pin!(live.guest.call_start(&mut live.store, task, &options, seed.0))).await;
+            let outcome = live
+                .meter
+                .run(slot.wall(), pin!(live.guest.acts.call_start(&mut live.store, task, &options, seed.0)))
+                .await;
             let (handle, started) = slot.leave(live, outcome, |started| accept_start(started, &info))?;
             slot.handle = Some(handle);
             let totals = vec![0.0; info.seats.len()];
@@ -190,7 +198,7 @@ impl EnvironmentEpisode {
                 .meter
                 .run(
                     self.slot.wall(),
-                    pin!(live.guest.call_step(&mut live.store, self.handle, environment::Action { seat, deed })),
+                    pin!(live.guest.acts.call_step(&mut live.store, self.handle, environment::Action { seat, deed })),
                 )
                 .await;
             let Self { slot, info, totals, .. } = self;
@@ -213,8 +221,7 @@ impl EnvironmentEpisode {
     /// If the environment does not offer it, or fails.
     pub fn snapshot(&mut self) -> CallFuture<'_, Snapshot> {
         Box::pin(async move {
-            let bytes =
-                look!(self.slot, self.plugin, snapshot, "environment-snapshot", call_snapshot(self.handle), Ok)?;
+            let bytes = save!(self.slot, self.plugin, snapshot, "environment-snapshot", call_snapshot(self.handle))?;
             Ok(Snapshot { bytes, host: self.slot.host_side(), totals: self.totals.clone() })
         })
     }
@@ -228,7 +235,7 @@ impl EnvironmentEpisode {
         Box::pin(async move {
             let info = plugin.environment_info().await?;
             let mut slot = open(plugin, snapshot.host.first).await?;
-            let handle = look!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes), Ok)?;
+            let handle = save!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes))?;
             slot.handle = Some(handle);
             slot.resume(&snapshot.host, plugin.name(), seed);
             Ok(Self { plugin: plugin.clone(), info, slot, handle, totals: snapshot.totals.clone() })
@@ -242,13 +249,14 @@ impl EnvironmentEpisode {
     pub fn rewind<'a>(&'a mut self, snapshot: &'a Snapshot) -> CallFuture<'a, ()> {
         Box::pin(async move {
             let Self { slot, plugin, .. } = self;
-            let handle = look!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes), Ok)?;
+            let handle = save!(slot, plugin, snapshot, "environment-snapshot", call_restore(&snapshot.bytes))?;
             let left = std::mem::replace(&mut self.handle, handle);
             self.slot.handle = Some(handle);
             self.slot.rewind(&snapshot.host);
             self.totals.clone_from(&snapshot.totals);
             let mut live = self.slot.enter(Entry::Look("close")).await?;
-            let outcome = live.meter.run(self.slot.wall(), pin!(live.guest.call_close(&mut live.store, left))).await;
+            let outcome =
+                live.meter.run(self.slot.wall(), pin!(live.guest.acts.call_close(&mut live.store, left))).await;
             self.slot.leave_plain(live, outcome, Ok)
         })
     }
@@ -346,7 +354,7 @@ impl EnvironmentEpisode {
         Box::pin(async move {
             let mut live = self.slot.enter(Entry::Look("close")).await?;
             let outcome =
-                live.meter.run(self.slot.wall(), pin!(live.guest.call_close(&mut live.store, self.handle))).await;
+                live.meter.run(self.slot.wall(), pin!(live.guest.acts.call_close(&mut live.store, self.handle))).await;
             self.slot.handle = None;
             self.slot.leave_plain(live, outcome, Ok)
         })

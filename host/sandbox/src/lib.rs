@@ -19,6 +19,7 @@ mod convert;
 mod engine;
 mod environment;
 mod error;
+mod functions;
 mod grant;
 mod imports;
 mod info;

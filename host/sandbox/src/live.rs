@@ -382,12 +382,12 @@ impl<G> Drop for Slot<G> {
     }
 }
 
-/// Looks at a live plugin through an optional interface: the functions of that are resolved for this one call.
+/// Looks at a live plugin through an optional interface, whose functions are found for this one call.
 ///
 /// `look!(slot, plugin, field of the indices, interface, function(arguments), how to accept the result)`
 macro_rules! look {
     ($slot:expr, $plugin:expr, $indices:ident, $interface:literal, $function:ident($($argument:expr),*), $accept:expr) => {{
-        let indices = $crate::plugin::offered($plugin.indices().$indices.as_ref(), &$plugin, $interface)?;
+        let indices = $crate::functions::offered($plugin.indices().$indices.as_ref(), &$plugin, $interface)?;
         let mut live = $slot.enter($crate::live::Entry::Look($interface)).await?;
         let outcome = match indices.load(&mut live.store, &live.instance) {
             Ok(guest) => {
@@ -399,6 +399,24 @@ macro_rules! look {
     }};
 }
 pub(crate) use look;
+
+/// Saves a live plugin, or restores it, through the interface that was found when the instance opened: these are called
+/// as often as steps.
+///
+/// `save!(slot, plugin, field of the indices, interface, function(arguments))`
+macro_rules! save {
+    ($slot:expr, $plugin:expr, $indices:ident, $interface:literal, $function:ident($argument:expr)) => {{
+        $crate::functions::offered($plugin.indices().$indices.as_ref(), &$plugin, $interface)?;
+        let mut live = $slot.enter($crate::live::Entry::Look($interface)).await?;
+        let $crate::live::Live { store, guest, meter, .. } = &mut *live;
+        let outcome = match &guest.saves {
+            Some(saves) => meter.run($slot.wall(), std::pin::pin!(saves.$function(store, $argument))).await,
+            None => Ok(Err(wasmtime::Error::msg("the instance has no functions that save it"))),
+        };
+        $slot.leave(live, outcome, Ok)
+    }};
+}
+pub(crate) use save;
 
 /// What a call that did not return means, with what the guest wrote as its last words.
 #[cold]

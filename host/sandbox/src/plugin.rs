@@ -4,23 +4,20 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
-use gymkhana_episode::FailureKind;
 use gymkhana_registry::{
-    ContractError, Digest, Manifest, ManifestError, PluginFileError, contract, exports, imports, read_manifest,
-    read_plugin_file,
+    ContractError, Digest, Manifest, ManifestError, PluginFileError, exports, imports, read_manifest, read_plugin_file,
 };
 use tokio::sync::OnceCell;
 use wasmtime::component::InstancePre;
 
-use crate::bindings::exports::gymkhana::plugin as interfaces;
 use crate::engine::{TABLES_PER_PLACE, Weight};
+use crate::functions::{EnvironmentFunctions, Indices, ToolFunctions};
 use crate::grant::{self, Refusal};
 use crate::room::Rooms;
 use crate::sandbox::CompileError;
 use crate::state::State;
 use crate::{
-    Assets, CacheError, CallError, EnvironmentInfo, Grants, RewardInfo, Sandbox, SandboxError, ToolInfo, World,
-    environment, tool,
+    Assets, CacheError, EnvironmentInfo, Grants, RewardInfo, Sandbox, SandboxError, ToolInfo, World, environment, tool,
 };
 
 /// What WebAssembly counts memory in.
@@ -119,8 +116,8 @@ pub struct Plugin {
 
 /// The instances of a plugin that many episodes share, by kind. Rewards never share one.
 pub(crate) struct AllRooms {
-    pub environments: Rooms<interfaces::environment::Guest>,
-    pub tools: Rooms<interfaces::tool::Guest>,
+    pub environments: Rooms<EnvironmentFunctions>,
+    pub tools: Rooms<ToolFunctions>,
 }
 
 struct Shared {
@@ -334,64 +331,4 @@ fn checked_manifest(origin: &str, bytes: &[u8], grants: &Grants) -> Result<Manif
         .map_err(|source| LoadError::Manifest { origin: origin(), source: ManifestError::Component(source) })?;
     grant::decide(&manifest, &imports, grants).map_err(|source| LoadError::Refused { origin: origin(), source })?;
     Ok(manifest)
-}
-
-/// Where a component's functions are, found once and not at each call.
-pub(crate) struct Indices {
-    pub environment: Option<interfaces::environment::GuestIndices>,
-    pub snapshot: Option<interfaces::environment_snapshot::GuestIndices>,
-    pub state_key: Option<interfaces::environment_state_key::GuestIndices>,
-    pub privileged: Option<interfaces::environment_privileged::GuestIndices>,
-    pub oracle: Option<interfaces::environment_oracle::GuestIndices>,
-    pub guidance: Option<interfaces::environment_guidance::GuestIndices>,
-    pub render: Option<interfaces::environment_render::GuestIndices>,
-    pub tool: Option<interfaces::tool::GuestIndices>,
-    pub tool_snapshot: Option<interfaces::tool_snapshot::GuestIndices>,
-    pub final_view: Option<interfaces::tool_final_view::GuestIndices>,
-    pub reward: Option<interfaces::reward::GuestIndices>,
-}
-
-impl Indices {
-    fn find(linked: &InstancePre<State>, exports: &[String]) -> wasmtime::Result<Self> {
-        let find = Find { linked, exports };
-        Ok(Self {
-            environment: find.interface("environment", interfaces::environment::GuestIndices::new)?,
-            snapshot: find.interface("environment-snapshot", interfaces::environment_snapshot::GuestIndices::new)?,
-            state_key: find.interface("environment-state-key", interfaces::environment_state_key::GuestIndices::new)?,
-            privileged: find
-                .interface("environment-privileged", interfaces::environment_privileged::GuestIndices::new)?,
-            oracle: find.interface("environment-oracle", interfaces::environment_oracle::GuestIndices::new)?,
-            guidance: find.interface("environment-guidance", interfaces::environment_guidance::GuestIndices::new)?,
-            render: find.interface("environment-render", interfaces::environment_render::GuestIndices::new)?,
-            tool: find.interface("tool", interfaces::tool::GuestIndices::new)?,
-            tool_snapshot: find.interface("tool-snapshot", interfaces::tool_snapshot::GuestIndices::new)?,
-            final_view: find.interface("tool-final-view", interfaces::tool_final_view::GuestIndices::new)?,
-            reward: find.interface("reward", interfaces::reward::GuestIndices::new)?,
-        })
-    }
-}
-
-struct Find<'a> {
-    linked: &'a InstancePre<State>,
-    exports: &'a [String],
-}
-
-impl Find<'_> {
-    /// An interface that is not exported is none; one that is must be whole.
-    fn interface<I>(
-        &self,
-        name: &str,
-        indices: impl FnOnce(&InstancePre<State>) -> wasmtime::Result<I>,
-    ) -> wasmtime::Result<Option<I>> {
-        let full = format!("{}/{name}@{}", contract::PACKAGE, contract::VERSION);
-        self.exports.contains(&full).then(|| indices(self.linked)).transpose()
-    }
-}
-
-/// The indices of an interface, or the refusal that says that the plugin lacks it.
-pub(crate) fn offered<'a, I>(indices: Option<&'a I>, plugin: &Plugin, interface: &str) -> Result<&'a I, CallError> {
-    indices.ok_or_else(|| {
-        let name = &plugin.manifest().name;
-        CallError::new(FailureKind::Refused, format!("plugin `{name}` does not offer the interface `{interface}`"))
-    })
 }

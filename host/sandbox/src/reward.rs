@@ -11,8 +11,8 @@ use gymkhana_episode::{
 use crate::bindings::exports::gymkhana::plugin::reward;
 use crate::bindings::gymkhana::plugin::types;
 use crate::convert::Parts;
+use crate::functions::offered;
 use crate::live::{Entry, Slot};
-use crate::plugin::offered;
 use crate::{CallError, CallFuture, Plugin, RewardInfo, convert, info};
 
 /// What a reward sees of a finished episode, and nothing else.

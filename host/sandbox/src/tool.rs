@@ -7,9 +7,8 @@ use gymkhana_episode::{Call, Content, Cost, Function, NamedValue, Seed};
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
-use crate::bindings::exports::gymkhana::plugin::tool;
-use crate::live::{Entry, Slot, look};
-use crate::plugin::offered;
+use crate::functions::{Indices, ToolFunctions, offered};
+use crate::live::{Entry, Slot, look, save};
 use crate::room::Closing;
 use crate::state::State;
 use crate::{CallError, CallFuture, LogLine, Plugin, Snapshot, Spent, ToolInfo, convert, info};
@@ -26,7 +25,7 @@ pub struct Answer {
 /// One session, in a store of its own unless the plugin is shared. Dropping it ends it.
 pub struct ToolSession {
     plugin: Plugin,
-    slot: Slot<tool::Guest>,
+    slot: Slot<ToolFunctions>,
     handle: u32,
 }
 
@@ -40,7 +39,7 @@ impl Plugin {
             let describe = async || {
                 let mut slot = open(self, Seed(0)).await?;
                 let mut live = slot.enter(Entry::Look("describe")).await?;
-                let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_describe(&mut live.store))).await;
+                let outcome = live.meter.run(slot.wall(), pin!(live.guest.acts.call_describe(&mut live.store))).await;
                 slot.leave_plain(live, outcome, info::tool).map(Arc::new)
             };
             self.tool_cell().get_or_try_init(describe).await.cloned()
@@ -56,16 +55,22 @@ impl Plugin {
             let mut slot = open(self, Seed(0)).await?;
             let options = convert::named_value_params(options);
             let mut live = slot.enter(Entry::Look("functions")).await?;
-            let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_functions(&mut live.store, &options))).await;
+            let outcome =
+                live.meter.run(slot.wall(), pin!(live.guest.acts.call_functions(&mut live.store, &options))).await;
             slot.leave(live, outcome, info::functions)
         })
     }
 }
 
 /// An instance for a session: its own, or a place in one that is shared.
-async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<tool::Guest>, CallError> {
-    let indices = offered(plugin.indices().tool.as_ref(), plugin, "tool")?;
-    let functions = |store: &mut Store<State>, instance: &Instance| indices.load(store, instance);
+async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<ToolFunctions>, CallError> {
+    let Indices { tool: acts, tool_snapshot: saves, .. } = plugin.indices();
+    let acts = offered(acts.as_ref(), plugin, "tool")?;
+    let functions = |store: &mut Store<State>, instance: &Instance| {
+        let acts = acts.load(&mut *store, instance)?;
+        let saves = saves.as_ref().map(|saves| saves.load(store, instance)).transpose()?;
+        Ok(ToolFunctions { acts, saves })
+    };
     match plugin.rooms() {
         Some(rooms) => Slot::open_shared(plugin, &rooms.tools, seed, functions).await,
         None => Slot::open(plugin, seed, functions).await,
@@ -73,8 +78,8 @@ async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<tool::Guest>, CallErro
 }
 
 /// Tells the tool that a session ends.
-pub(crate) fn close<'a>(guest: &'a tool::Guest, store: &'a mut Store<State>, handle: u32) -> Closing<'a> {
-    Box::pin(guest.call_close(store, handle))
+pub(crate) fn close<'a>(guest: &'a ToolFunctions, store: &'a mut Store<State>, handle: u32) -> Closing<'a> {
+    Box::pin(guest.acts.call_close(store, handle))
 }
 
 impl ToolSession {
@@ -93,8 +98,10 @@ impl ToolSession {
             let mut slot = open(plugin, seed).await?;
             let options = convert::named_value_params(options);
             let mut live = slot.enter(Entry::Act).await?;
-            let outcome =
-                live.meter.run(slot.wall(), pin!(live.guest.call_open(&mut live.store, setup, &options, seed.0))).await;
+            let outcome = live
+                .meter
+                .run(slot.wall(), pin!(live.guest.acts.call_open(&mut live.store, setup, &options, seed.0)))
+                .await;
             let handle = slot.leave(live, outcome, Ok)?;
             slot.handle = Some(handle);
             Ok(Self { plugin: plugin.clone(), slot, handle })
@@ -112,7 +119,7 @@ impl ToolSession {
                 .meter
                 .run(
                     self.slot.wall(),
-                    pin!(live.guest.call_call(&mut live.store, self.handle, convert::call_param(call))),
+                    pin!(live.guest.acts.call_call(&mut live.store, self.handle, convert::call_param(call))),
                 )
                 .await;
             self.slot.leave(live, outcome, |answer| {
@@ -138,7 +145,7 @@ impl ToolSession {
     /// If the tool does not offer it, or fails.
     pub fn snapshot(&mut self) -> CallFuture<'_, Snapshot> {
         Box::pin(async move {
-            let bytes = look!(self.slot, self.plugin, tool_snapshot, "tool-snapshot", call_snapshot(self.handle), Ok)?;
+            let bytes = save!(self.slot, self.plugin, tool_snapshot, "tool-snapshot", call_snapshot(self.handle))?;
             Ok(Snapshot { bytes, host: self.slot.host_side(), totals: vec![] })
         })
     }
@@ -150,7 +157,7 @@ impl ToolSession {
     pub fn restore<'a>(plugin: &'a Plugin, snapshot: &'a Snapshot, seed: Seed) -> CallFuture<'a, Self> {
         Box::pin(async move {
             let mut slot = open(plugin, snapshot.host.first).await?;
-            let handle = look!(slot, plugin, tool_snapshot, "tool-snapshot", call_restore(&snapshot.bytes), Ok)?;
+            let handle = save!(slot, plugin, tool_snapshot, "tool-snapshot", call_restore(&snapshot.bytes))?;
             slot.handle = Some(handle);
             slot.resume(&snapshot.host, plugin.name(), seed);
             Ok(Self { plugin: plugin.clone(), slot, handle })
@@ -192,7 +199,7 @@ impl ToolSession {
         Box::pin(async move {
             let mut live = self.slot.enter(Entry::Look("close")).await?;
             let outcome =
-                live.meter.run(self.slot.wall(), pin!(live.guest.call_close(&mut live.store, self.handle))).await;
+                live.meter.run(self.slot.wall(), pin!(live.guest.acts.call_close(&mut live.store, self.handle))).await;
             self.slot.handle = None;
             self.slot.leave_plain(live, outcome, Ok)
         })
