@@ -2,16 +2,19 @@
 //! components, the policy is a script, and every record is written.
 //!
 //! The processor's time is counted, of all threads. Episodes are held before their first reply until as many are in
-//! flight as a figure says, so that they truly are. One JSON line a figure.
+//! flight as a figure says, so that they truly are. What they hold of memory is seen in a process that begins with them
+//! (`bench_rollouts isolated|shared` prints that alone), since none gives back all that it once had. One JSON line a
+//! figure.
 
 mod figures;
 
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use figures::rollouts::{plan, reply, rollout};
 use figures::{load, median, print_in, resident_bytes};
 use gymkhana_episode::{Ending, EpisodeRecord};
@@ -29,11 +32,13 @@ const REPLY: &str = "<tool_call>\n{\"name\": \"calculate\", \"arguments\": {\"ex
 const TURNS: u32 = 3;
 /// Attempts at one task, scored together.
 const GROUP: u64 = 10;
+const MOST_SHARED: u64 = 10_000;
 const SHARED_BY: NonZeroU32 = NonZeroU32::new(1000).expect("not zero");
 /// As `measured.md` has it of verifiers, in microseconds of the wall clock.
 const VERIFIERS: f64 = 19_000.0;
 
 fn main() -> Result<()> {
+    let asked = std::env::args().nth(1);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let sandbox = Sandbox::new(&SandboxConfig::default())?;
@@ -43,26 +48,38 @@ fn main() -> Result<()> {
         // As many as have all their plugins alive: an environment, a tool, and a reward at the end.
         let most = u64::from(sandbox.counters().places) / 3 / GROUP * GROUP;
         let isolated = Table { sandbox: &sandbox, plugins: [&environment, &tool, &reward] };
-        let (few, many) = (isolated.rounds(10, 2_000, 3).await?, isolated.rounds(most, most, 3).await?);
-        let (environment, tool) = (environment.shared_by(SHARED_BY), tool.shared_by(SHARED_BY));
-        let shared = Table { sandbox: &sandbox, plugins: [&environment, &tool, &reward] };
-        let (shared_few, shared_many) = (shared.rounds(10, 2_000, 3).await?, shared.rounds(10_000, 10_000, 3).await?);
-        print_in("µs", "episode-cpu", few.cpu, "an episode of verifiers", VERIFIERS);
-        print_in("µs", "episode-cpu-guests", few.guests, "the whole episode", few.cpu);
-        print_in("µs", "episode-cpu-store", few.store, "the whole episode", few.cpu);
-        print_in("µs", &format!("episode-cpu-{most}-in-flight"), many.cpu, "10 in flight", few.cpu);
-        print_in("stores", &format!("live-stores-{most}-in-flight"), many.stores, "episodes", most as f64);
-        print_in(
-            "KB",
-            &format!("kb-{most}-in-flight"),
-            many.kilobytes,
-            "10,000 in shared instances",
-            shared_many.kilobytes,
-        );
-        print_in("µs", "episode-cpu-10000-in-flight", shared_many.cpu, "10 in flight", shared_few.cpu);
-        print_in("stores", "live-stores-10000-in-flight", shared_many.stores, "episodes", 10_000.0);
-        Ok(())
+        let (shared_environment, shared_tool) = (environment.shared_by(SHARED_BY), tool.shared_by(SHARED_BY));
+        let shared = Table { sandbox: &sandbox, plugins: [&shared_environment, &shared_tool, &reward] };
+        match asked.as_deref() {
+            None => print_all(&isolated, &shared, most).await,
+            Some("isolated") => isolated.print_kilobytes(most).await,
+            Some("shared") => shared.print_kilobytes(MOST_SHARED).await,
+            Some(other) => bail!("there is no `{other}`: nothing for all figures, or isolated or shared for memory"),
+        }
     })
+}
+
+async fn print_all(isolated: &Table<'_>, shared: &Table<'_>, most: u64) -> Result<()> {
+    let (few, many) = (isolated.rounds(10, 2_000, 3).await?, isolated.rounds(most, most, 3).await?);
+    let (shared_few, shared_many) =
+        (shared.rounds(10, 2_000, 3).await?, shared.rounds(MOST_SHARED, MOST_SHARED, 3).await?);
+    let (kilobytes, shared_kilobytes) = (kilobytes_of("isolated")?, kilobytes_of("shared")?);
+    print_in("µs", "episode-cpu", few.cpu, "an episode of verifiers", VERIFIERS);
+    print_in("µs", "episode-cpu-guests", few.guests, "the whole episode", few.cpu);
+    print_in("µs", "episode-cpu-store", few.store, "the whole episode", few.cpu);
+    print_in("µs", &format!("episode-cpu-{most}-in-flight"), many.cpu, "10 in flight", few.cpu);
+    print_in("stores", &format!("live-stores-{most}-in-flight"), many.stores, "episodes", most as f64);
+    print_in("KB", &format!("kb-{most}-in-flight"), kilobytes, "10,000 in shared instances", shared_kilobytes);
+    print_in("µs", "episode-cpu-10000-in-flight", shared_many.cpu, "10 in flight", shared_few.cpu);
+    print_in("stores", "live-stores-10000-in-flight", shared_many.stores, "episodes", MOST_SHARED as f64);
+    Ok(())
+}
+
+/// What an episode in flight holds of memory, as a process sees it that begins with them.
+fn kilobytes_of(table: &str) -> Result<f64> {
+    let output = Command::new(std::env::current_exe()?).arg(table).stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "the process that looks at the memory of `{table}` failed");
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
 /// The plugins of an episode.
@@ -78,16 +95,26 @@ struct Figures {
     guests: f64,
     /// Writing records.
     store: f64,
-    /// Stores that were live, and memory for each episode, when all were in flight.
+    /// Stores that were live, and resident memory that had been added for each episode, when all were in flight.
     stores: f64,
     kilobytes: f64,
 }
 
 impl Table<'_> {
+    async fn rollout(&self) -> Result<Arc<Rollout>> {
+        let [environment, tool, reward] = self.plugins;
+        Ok(Arc::new(rollout(environment, &[tool], &[reward], TURNS, "answer-match.correct").await?))
+    }
+
+    /// Prints the memory of each of so many episodes at once.
+    async fn print_kilobytes(&self, in_flight: u64) -> Result<()> {
+        println!("{}", self.round(&self.rollout().await?, in_flight, in_flight).await?.kilobytes);
+        Ok(())
+    }
+
     /// Medians of several rounds, after one that is not counted.
     async fn rounds(&self, in_flight: u64, episodes: u64, rounds: usize) -> Result<Figures> {
-        let [environment, tool, reward] = self.plugins;
-        let rollout = Arc::new(rollout(environment, &[tool], &[reward], TURNS, "answer-match.correct").await?);
+        let rollout = self.rollout().await?;
         let mut all = Vec::new();
         for round in 0..=rounds {
             let figures = self.round(&rollout, in_flight, episodes).await?;

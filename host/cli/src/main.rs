@@ -29,6 +29,9 @@ use crate::args::{Cli, Command, RewardCommand};
 use crate::error::CliResult;
 use crate::printer::Printer;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let printer = Printer::new();

@@ -14,6 +14,10 @@ use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Grants, Plugin, Sandbox};
 use gymkhana_tests::root;
 
+/// The host's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A first-party plugin or a guest.
 pub fn load(sandbox: &Sandbox, name: &str) -> Result<Plugin> {
     load_with(sandbox, name, &Grants::default())
