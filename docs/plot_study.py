@@ -69,7 +69,7 @@ def table(arms, rows, figures):
     for arm in arms:
         for figure in figures:
             lasts, every = [], []
-            for seed in sorted({row["seed"] for row in rows}):
+            for seed in sorted({row["seed"] for row in rows if row["arm"] == arm}):
                 values = [row[figure] for row in rows if (row["arm"], row["seed"]) == (arm, seed) and figure in row]
                 tail = values[-max(1, len(values) // 10) :]
                 lasts.append(sum(tail) / len(tail))

@@ -13,6 +13,8 @@ pub const STUDY: Study = Study { figure: "calls", marks: &[NEEDED], arms: &["few
 const STEPS: u64 = 360;
 /// Steps in which correctness counts alone: the method is made for a policy that knows what its tool is for.
 const WARM: u64 = 100;
+/// So that answering without a call is still tried when calling has become a habit.
+const ENTROPY_BONUS: f64 = 0.02;
 /// The most calls of an episode.
 const CALLS: u32 = 3;
 /// The fewest calls with which everything is solved: one for every second task.
@@ -26,6 +28,7 @@ pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
     };
     let mut flags = preset("otc")?;
     flags.kl = None;
+    flags.entropy_bonus = ENTROPY_BONUS;
     let trainer = trainer(seed)?;
     trainer.begin_stage(flags.keeps()).await?;
     let settings = settings(flags, 3e-3);

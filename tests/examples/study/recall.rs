@@ -11,11 +11,11 @@ pub const STUDY: Study = Study { figure: "recalled", marks: &[CHANCE], arms: &["
 
 const STEPS: u64 = 400;
 /// Steps of demonstrations: who sees a letter says it when asked.
-const DEMONSTRATED: u64 = 60;
+const DEMONSTRATED: u64 = 150;
 /// Letters that may have been shown.
-const LETTERS: u64 = 4;
+const LETTERS: u64 = 2;
 /// What a guess is worth.
-const CHANCE: f64 = 0.25;
+const CHANCE: f64 = 0.5;
 /// Texts between the letter and the question, which do not fit the window beside the letter.
 const TEXTS: u64 = 1;
 
@@ -27,7 +27,7 @@ pub async fn run(arm: &str, seed: Seed) -> Result<Vec<Row>> {
     };
     let flags = preset("supo")?;
     let trainer = trainer(seed)?;
-    let optimizer = Optimizer { learning_rate: 1e-2, ..Optimizer::default() };
+    let optimizer = Optimizer { learning_rate: 3e-3, ..Optimizer::default() };
     let demonstrated = SftSettings { optimizer, ..SftSettings::default() };
     for step in 0..DEMONSTRATED {
         let seed = seed.child("demonstrations").child(step);
