@@ -3,6 +3,7 @@
 
 use tch::{Kind, Tensor};
 
+use super::product::product;
 use crate::parameters::Parameters;
 use crate::{ModelConfig, lora};
 
@@ -29,7 +30,7 @@ impl Weights {
 
     /// Logits in float32, `[N, V]`, from the residual stream after the last layer, `[N, C]`.
     pub(crate) fn logits(&self, hidden_NC: &Tensor) -> Tensor {
-        hidden_NC.linear::<&Tensor>(&self.head_VC, None).to_kind(Kind::Float)
+        product(hidden_NC, &self.head_VC, None).to_kind(Kind::Float)
     }
 }
 
@@ -57,7 +58,7 @@ pub(super) struct Linear {
 
 impl Linear {
     pub fn of(&self, x: &Tensor) -> Tensor {
-        let product = x.linear(&self.weight_OI, self.bias_O.as_ref());
+        let product = product(x, &self.weight_OI, self.bias_O.as_ref());
         match &self.adapter {
             None => product,
             Some([down_RI, up_OR]) => product + x.linear::<&Tensor>(down_RI, None).linear::<&Tensor>(up_OR, None),
