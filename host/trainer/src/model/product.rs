@@ -1,10 +1,18 @@
 //! Products with weights, by the faster of the two libraries that libtorch has for them on a processor.
 //!
-//! For float32 libtorch asks MKL, which uses half of what the vector units of AMD's processors can do; oneDNN, which
-//! libtorch keeps for tensors in its own form, uses all. Both add in an order that the shapes alone decide.
+//! For float32 libtorch asks MKL, which uses half of what the vector units of newer AMD processors can do; oneDNN, which
+//! libtorch keeps for tensors of a form of its own, uses all. Both add in an order that the shapes alone decide.
 #![allow(non_snake_case)]
 
+use std::sync::LazyLock;
+
 use tch::{Device, Kind, Tensor};
+
+/// MKL knows the processors of its maker alone.
+static FOREIGN: LazyLock<bool> = LazyLock::new(|| {
+    let told = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    !told.contains("GenuineIntel")
+});
 
 /// From so many multiplications on, and so many rows, oneDNN wins although it is handed copies.
 const LEAST_WORK: i64 = 1 << 23;
@@ -20,16 +28,17 @@ pub(super) fn product(x: &Tensor, weight_OI: &Tensor, bias_O: Option<&Tensor>) -
     let (Some(last), Ok((O, I))) = (shape.last_mut(), weight_OI.size2()) else { return x.linear(weight_OI, bias_O) };
     *last = O;
     let N = shape.iter().rev().skip(1).product::<i64>();
-    let worthwhile = N >= LEAST_ROWS && N * I * O >= LEAST_WORK;
-    if !worthwhile || x.device() != Device::Cpu || !tch::utils::has_mkldnn() {
+    // Of half the width, they go to oneDNN by themselves.
+    let (float, large) = (x.kind() == Kind::Float, N >= LEAST_ROWS && N * I * O >= LEAST_WORK);
+    if x.device() != Device::Cpu || !large || !tch::utils::has_mkldnn() || (float && !*FOREIGN) {
         return x.linear(weight_OI, bias_O);
     }
     let (x_NI, filling) = (x.reshape([N, I]), filled(N) - N);
     let x_NI = if filling > 0 { x_NI.constant_pad_nd([0, 0, 0, filling]) } else { x_NI };
-    let y_NO = match x.kind() {
-        Kind::Float => x_NI.to_mkldnn().mkldnn_linear(weight_OI, bias_O).to_dense(None, false),
-        // Of half the width, they go to oneDNN by themselves.
-        _ => x_NI.linear(weight_OI, bias_O),
+    let y_NO = if float {
+        x_NI.to_mkldnn().mkldnn_linear(weight_OI, bias_O).to_dense(None, false)
+    } else {
+        x_NI.linear(weight_OI, bias_O)
     };
     y_NO.narrow(0, 0, N).view(&shape[..])
 }
