@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 use tch::{Device, Kind, Tensor};
 
-/// MKL knows the processors of its maker alone.
-static FOREIGN: LazyLock<bool> = LazyLock::new(|| {
+/// Whether MKL does not know this processor well: it was not made by MKL's makers.
+static NOT_INTEL: LazyLock<bool> = LazyLock::new(|| {
     let told = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     !told.contains("GenuineIntel")
 });
@@ -30,7 +30,7 @@ pub(super) fn product(x: &Tensor, weight_OI: &Tensor, bias_O: Option<&Tensor>) -
     let N = shape.iter().rev().skip(1).product::<i64>();
     // Of half the width, they go to oneDNN by themselves.
     let (float, large) = (x.kind() == Kind::Float, N >= LEAST_ROWS && N * I * O >= LEAST_WORK);
-    if x.device() != Device::Cpu || !large || !tch::utils::has_mkldnn() || (float && !*FOREIGN) {
+    if x.device() != Device::Cpu || !large || !tch::utils::has_mkldnn() || (float && !*NOT_INTEL) {
         return x.linear(weight_OI, bias_O);
     }
     let (x_NI, filling) = (x.reshape([N, I]), filled(N) - N);
