@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use figures::{call, load, mappings, median, microseconds, print, print_in};
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use gymkhana_sandbox::{Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
 
 const EPISODES: u64 = 200;

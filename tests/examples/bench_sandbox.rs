@@ -11,8 +11,8 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use figures::native;
 use figures::{load, median, microseconds, print, text, train};
-use gymkhana_episode::{Ending, NamedValue, Part, Seed, Turn, Value};
-use gymkhana_sandbox::{Deed, EnvironmentEpisode, Sandbox, SandboxConfig, Scorer, Trajectory, score};
+use gymkhana_record::{Ending, NamedValue, Part, Seed, Turn, Value};
+use gymkhana_sandbox::{Action, EnvironmentEpisode, Sandbox, SandboxConfig, Scorer, Trajectory, score};
 
 const ROUNDS: usize = 301;
 const BENCHES: [&str; 3] = ["step", "instantiate", "reward"];
@@ -51,7 +51,7 @@ async fn step(sandbox: &Sandbox) -> Result<()> {
     for _ in 0..ROUNDS {
         let started = Instant::now();
         for _ in 0..STEPS {
-            std::hint::black_box(episode.step(0, Deed::Message(&message)).await?);
+            std::hint::black_box(episode.step(0, Action::Message(&message)).await?);
         }
         sandboxed.push(microseconds(started) / f64::from(STEPS));
         let started = Instant::now();
@@ -81,7 +81,7 @@ async fn instantiate(sandbox: &Sandbox) -> Result<()> {
         let started = Instant::now();
         for _ in 0..TIMES {
             let (mut episode, _) = EnvironmentEpisode::start(&echo, &task, &[], Seed(1)).await?;
-            episode.step(0, Deed::Message(&message)).await?;
+            episode.step(0, Action::Message(&message)).await?;
         }
         whole.push(microseconds(started) / f64::from(TIMES));
     }

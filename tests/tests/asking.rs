@@ -6,19 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{Table, answers, call, limits, play, rollout, rollout_in};
-use gymkhana_episode::{Boundary, Ending, EpisodeRecord, Exchange, FailureKind, Question, Refused, Reply, Seed};
-use gymkhana_rollout::{Difference, EpisodePlan, ReplyPiece, Sampling, ScriptedPolicy, Speaker};
-use gymkhana_sandbox::{Quota, Sandbox, SandboxConfig, World, WorldFault, WorldFuture};
-use gymkhana_world::{HttpGrant, Model, ModelServer, Offline, Outlet, Rule};
+use gymkhana_chat::ReplyPiece;
+use gymkhana_egress::{Egress, HttpGrant, Model, ModelServer, Offline, Rule};
+use gymkhana_policy::{Sampling, ScriptedPolicy};
+use gymkhana_record::{Boundary, Ending, EpisodeRecord, Exchange, FailureKind, Question, Refused, Reply, Seed};
+use gymkhana_rollout::{Actor, Difference, EpisodePlan};
+use gymkhana_sandbox::{Outbound, OutboundError, OutboundFuture, Quota, Sandbox, SandboxConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 const QUOTA: Quota = Quota { model_calls: 8, model_tokens: 1000, http_requests: 8, tool_calls: 0 };
 
 /// A model that says these words, one after the other in each episode.
-fn script(replies: &[&str], quota: Quota) -> Arc<dyn World> {
+fn script(replies: &[&str], quota: Quota) -> Arc<dyn Outbound> {
     let script = Model::Script(replies.iter().map(|reply| (*reply).to_owned()).collect());
-    Arc::new(Outlet { model: Some(script.into()), http: None, quota })
+    Arc::new(Egress { model: Some(script.into()), http: None, quota })
 }
 
 /// A server on loopback whose every answer differs from the one before.
@@ -63,7 +65,7 @@ async fn a_tools_questions_to_real_servers_are_recorded_and_answered_again() {
     let mut rule = Rule::parse(&format!("http://127.0.0.1:{page}")).expect("a server");
     rule.private = true;
     let server = ModelServer::new(url, "judge".to_owned(), None).expect("a client");
-    let world = Outlet {
+    let world = Egress {
         model: Some(Model::Server(server).into()),
         http: Some(HttpGrant::new(vec![rule]).expect("a client")),
         quota: QUOTA,
@@ -161,7 +163,7 @@ async fn an_oracle_that_asks_is_not_asked_again() {
     let table = || Table::new().environment("guest-asking-environment", &[]);
     let words = ["A table, please.", "a butler", "At eight.", "a waiter", "thanks"];
     let live = rollout(&table().granting("guest-asking-environment", script(&words, QUOTA)), limits()).await;
-    let record = common::play_by(&live, Speaker::Oracle).await;
+    let record = common::play_by(&live, Actor::Oracle).await;
     assert_eq!((record.ending, record.exchanges.len()), (Ending::Terminated, 5), "{:?}", record.failures);
     let again = replayed_offline(table(), &["guest-asking-environment"], QUOTA, &record).await;
     assert_eq!(Difference::between(&record, &again), None);
@@ -172,16 +174,16 @@ struct Shaky {
     failures: AtomicU32,
 }
 
-impl World for Shaky {
+impl Outbound for Shaky {
     fn quota(&self) -> Quota {
         QUOTA
     }
 
-    fn ask<'a>(&'a self, question: &'a Question, earlier: u32) -> WorldFuture<'a, Reply> {
+    fn ask<'a>(&'a self, question: &'a Question, earlier: u32) -> OutboundFuture<'a, Reply> {
         Box::pin(async move {
             let left = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
             if left.is_ok() {
-                return Err(WorldFault("the server is down".to_owned()));
+                return Err(OutboundError("the server is down".to_owned()));
             }
             script(&["yes"], QUOTA).ask(question, earlier).await
         })
@@ -202,7 +204,7 @@ async fn a_server_that_is_down_costs_no_agent_anything() {
     }
 }
 
-async fn scored(world: Arc<dyn World>, reply: &str) -> EpisodeRecord {
+async fn scored(world: Arc<dyn Outbound>, reply: &str) -> EpisodeRecord {
     let table = Table::new().tool("calculator", &[]).reward("guest-asking-reward", &[]);
     play(&rollout(&table.granting("guest-asking-reward", world), limits()).await, &[reply]).await
 }
@@ -240,7 +242,7 @@ async fn forks_share_what_was_asked_before_and_ask_for_themselves_after() {
     let ask = call("complete", r#"{"words": "?"}"#);
     let record = play(&live, &[&ask, &ask, &ask, "done"]).await;
     let plan = |member| EpisodePlan {
-        id: gymkhana_episode::EpisodeId { member, ..record.id },
+        id: gymkhana_record::EpisodeId { member, ..record.id },
         task: record.task.clone(),
         seed: Seed(11).child(member),
         sampling: Sampling::GREEDY,
@@ -251,7 +253,7 @@ async fn forks_share_what_was_asked_before_and_ask_for_themselves_after() {
     let encode = |reply: &str| live.chat().encode_reply(&[ReplyPiece::Frame(reply)]).expect("a reply in tokens");
     let (replies, turns) = ([encode(&ask), encode("done")], AtomicU32::new(0));
     let rest = ScriptedPolicy::new(usize::MAX, |_| replies[turns.fetch_add(1, Ordering::SeqCst) as usize].clone());
-    let forks = live.fork_recorded(&record, 2, vec![plan(1)], Speaker::Policy(&rest)).await.expect("forked");
+    let forks = live.fork_recorded(&record, 2, vec![plan(1)], Actor::Policy(&rest)).await.expect("forked");
     let told = |record: &EpisodeRecord| answers(record).into_iter().map(|(text, _)| text).collect::<Vec<_>>();
     assert_eq!(told(&forks[0]), ["first (1+1)", "second (1+1)", "third (1+1)"]);
     assert_eq!(forks[0].exchanges.len(), 3, "the two of the shared beginning and its own");

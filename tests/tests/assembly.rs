@@ -5,12 +5,12 @@
 mod common;
 
 use common::{Table, play, play_by, rollout};
-use gymkhana_episode::{EpisodeRecord, Value};
-use gymkhana_rollout::{Difference, Gate, Rollout, RuleError, Share, Speaker};
+use gymkhana_record::{EpisodeRecord, Value};
+use gymkhana_rollout::{Actor, Difference, Gate, RewardTerm, Rollout, RuleError};
 
 /// A reward that gives everyone 1, and an eighth, two, three … for the messages.
 fn table(gate: &str) -> Table {
-    let share = Share { weight: 0.5.into(), gate: Some(Gate::parse("guest-hostile-reward", gate).unwrap()) };
+    let share = RewardTerm { weight: 0.5.into(), gate: Some(Gate::parse("guest-hostile-reward", gate).unwrap()) };
     let turns = [("behaviour", Value::Text("turns".to_owned()))];
     Table::new().reward("answer-match", &[]).reward_sharing("guest-hostile-reward", &turns, share)
 }
@@ -24,7 +24,7 @@ async fn again(rollout: &Rollout, record: &EpisodeRecord) {
 async fn a_dense_reward_counts_only_behind_the_outcome() {
     let rollout = rollout(&table("answer-match.correct >= 0.5"), common::limits()).await;
     rollout.check_rules().unwrap();
-    let right = play_by(&rollout, Speaker::Oracle).await;
+    let right = play_by(&rollout, Actor::Oracle).await;
     let wrong = play(&rollout, &["no number"]).await;
     assert_eq!((&right.rewards[..], &wrong.rewards[..]), (&[1.5][..], &[0.0][..]));
     assert_eq!((&right.turn_rewards[..], &wrong.turn_rewards[..]), (&[vec![0.0625]][..], &[vec![0.0]][..]));

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use gymkhana_episode::{
+use gymkhana_record::{
     Call, Ending, HttpResponse, ModelReply, NamedValue, Part, Question, Refused, Reply, Seed, TaskRef, Turn, Value,
     text_of,
 };
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{
-    Advice, Assets, Deed, EnvironmentEpisode, Grants, LoadError, Optional, Plugin, Quota, Sandbox, SandboxConfig,
-    ToolSession, Trajectory, World, WorldFuture, score,
+    Action, Advice, Assets, EnvironmentEpisode, Grants, LoadError, OptionalInterface, Outbound, OutboundFuture, Plugin,
+    Quota, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
 };
 use gymkhana_tests::component;
 use serde_json::json;
@@ -48,7 +48,7 @@ async fn start(plugin: &Plugin, seed: u64) -> EnvironmentEpisode {
 /// Plays the expert's move; what it led to.
 async fn expert(episode: &mut EnvironmentEpisode) -> (String, f64, bool) {
     let Advice::Message(advice) = episode.advise(&[], &[]).await.expect("an expert") else { panic!("a message") };
-    let stepped = episode.step(0, Deed::Message(&words(&advice))).await.expect("a step");
+    let stepped = episode.step(0, Action::Message(&words(&advice))).await.expect("a step");
     (text_of(&stepped.observations[0].1), stepped.rewards[0].1, stepped.terminated)
 }
 
@@ -57,12 +57,12 @@ async fn an_environment_is_played_forked_and_looked_at() {
     for language in LANGUAGES {
         let plugin = load(language, "environment");
         let all = [
-            Optional::Snapshot,
-            Optional::StateKey,
-            Optional::Privileged,
-            Optional::Oracle,
-            Optional::Guidance,
-            Optional::Render,
+            OptionalInterface::Snapshot,
+            OptionalInterface::StateKey,
+            OptionalInterface::Privileged,
+            OptionalInterface::Oracle,
+            OptionalInterface::Guidance,
+            OptionalInterface::Render,
         ];
         assert!(all.into_iter().all(|optional| plugin.offers(optional)), "{language}");
         let (mut episode, started) =
@@ -72,7 +72,7 @@ async fn an_environment_is_played_forked_and_looked_at() {
         let shown = "I think of a number from 1 to 100. You have 9 guesses.";
         assert_eq!(text_of(&started.opening.observations[0].1), shown);
         // What is no number costs nothing.
-        let stepped = episode.step(0, Deed::Message(&words("seven"))).await.expect("a step");
+        let stepped = episode.step(0, Action::Message(&words("seven"))).await.expect("a step");
         assert_eq!(text_of(&stepped.observations[0].1), "Answer with a whole number and nothing else.");
         expert(&mut episode).await;
         let saved = episode.snapshot().await.expect("a snapshot");
@@ -86,7 +86,7 @@ async fn an_environment_is_played_forked_and_looked_at() {
                 break;
             }
         }
-        assert!(episode.step(0, Deed::Message(&words("1"))).await.is_err(), "the end is the end");
+        assert!(episode.step(0, Action::Message(&words("1"))).await.is_err(), "the end is the end");
         let options = [option("higest", Value::Integer(9))];
         let refused = EnvironmentEpisode::start(&plugin, &task(0), &options, Seed(1)).await;
         let message = refused.err().expect("there is no such option").message;
@@ -202,12 +202,12 @@ async fn a_javascript_engine_draws_and_measures_by_the_host() {
 /// Answers a model's question with what was asked, and echoes a request.
 struct Echo;
 
-impl World for Echo {
+impl Outbound for Echo {
     fn quota(&self) -> Quota {
         Quota::default()
     }
 
-    fn ask<'a>(&'a self, question: &'a Question, _earlier: u32) -> WorldFuture<'a, Reply> {
+    fn ask<'a>(&'a self, question: &'a Question, _earlier: u32) -> OutboundFuture<'a, Reply> {
         let reply = match question {
             Question::Model(request) => Reply::Model(ModelReply {
                 text: request.messages.iter().map(|message| text_of(&message.content)).collect::<Vec<_>>().join("|"),

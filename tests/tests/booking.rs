@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use common::{Table, call, limits, play, play_by, rollout};
-use gymkhana_episode::{Ending, EpisodeRecord, Turn, Value, text_of};
-use gymkhana_rollout::{Difference, Speaker};
+use gymkhana_egress::{Egress, Model, ModelServer, Offline};
+use gymkhana_record::{Ending, EpisodeRecord, Turn, Value, text_of};
+use gymkhana_rollout::{Actor, Difference};
 use gymkhana_sandbox::Quota;
-use gymkhana_world::{Model, ModelServer, Offline, Outlet};
 use model::serve;
 use serde_json::Value as Json;
 
@@ -41,7 +41,7 @@ fn table(user: &str) -> Table {
 async fn played_by_server(port: u16) -> gymkhana_rollout::Rollout {
     let url = format!("http://127.0.0.1:{port}/v1").parse().expect("a URL");
     let model = ModelServer::new(url, "guest".to_owned(), None).expect("a client");
-    let world = Outlet { model: Some(Model::Server(model).into()), http: None, quota: QUOTA };
+    let world = Egress { model: Some(Model::Server(model).into()), http: None, quota: QUOTA };
     rollout(&table("model").granting("booking", Arc::new(world)), limits()).await
 }
 
@@ -70,7 +70,7 @@ fn wanted(record: &EpisodeRecord, slot: &str) -> String {
 #[tokio::test]
 async fn a_server_plays_the_guest_and_a_replay_asks_nobody() {
     let (port, asked) = serve(guest).await;
-    let record = play_by(&played_by_server(port).await, Speaker::Oracle).await;
+    let record = play_by(&played_by_server(port).await, Actor::Oracle).await;
     assert_eq!((record.ending, record.success, &record.rewards[..]), (Ending::Terminated, true, &[1.0][..]));
     // One of four was named at once.
     assert_eq!((asked.load(Ordering::SeqCst), record.exchanges.len()), (3, 3));
@@ -101,11 +101,11 @@ async fn who_books_without_asking_guesses() {
 #[tokio::test]
 async fn by_rules_nobody_is_asked_at_all() {
     let nobody = rollout(&table("rules").granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
-    let record = play_by(&nobody, Speaker::Oracle).await;
+    let record = play_by(&nobody, Actor::Oracle).await;
     assert_eq!((record.ending, record.success, record.exchanges.len()), (Ending::Terminated, true, 0));
     assert_eq!(Difference::between(&record, &replayed_by_nobody("rules", &record).await), None);
     // The twin: a guest whom a model plays says nothing where nobody can be asked.
     let silent = rollout(&table("model").granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
-    let record = play_by(&silent, Speaker::Oracle).await;
+    let record = play_by(&silent, Actor::Oracle).await;
     assert_eq!((record.ending, record.success), (Ending::Dropped, false), "{:?}", record.failures);
 }

@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-use gymkhana_episode::{Function, Seed};
-use gymkhana_rollout::{ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
+use gymkhana_chat::{ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
+use gymkhana_record::{Function, Seed};
 use gymkhana_tests::root;
 use serde::Deserialize;
 

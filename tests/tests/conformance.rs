@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Mutex;
 
 use gymkhana_conformance::{Settings, all_checks, check_plugin, limits};
-use gymkhana_episode::{NamedValue, Value};
+use gymkhana_record::{NamedValue, Value};
 use gymkhana_registry::{Outcome, Report, suite_checks};
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::{component, root};
@@ -88,7 +88,7 @@ const CROOKS: [(&str, &str, &str, &str); 41] = [
     ("guest-crooked-environment", "crook", "counting-key", "state-keys"),
     ("guest-crooked-environment", "crook", "restless", "looking"),
     ("guest-crooked-environment", "crook", "lost-oracle", "oracle"),
-    ("guest-crooked-environment", "crook", "hopeless-oracle", "oracle"),
+    ("guest-crooked-environment", "crook", "early_stop-oracle", "oracle"),
     ("guest-crooked-environment", "crook", "fragile", "invalid-actions"),
     ("guest-crooked-environment", "crook", "late-trap", "fuzz"),
     ("guest-crooked-environment", "crook", "greedy", "fuzz"),

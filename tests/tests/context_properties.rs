@@ -15,11 +15,10 @@ mod recorder;
 use std::collections::BTreeMap;
 
 use common::{Table, call, limits, plan, rollout_with};
-use gymkhana_episode::{EpisodeRecord, Sampled, Seed, Stream};
-use gymkhana_rollout::{
-    ContextStrategy, Difference, GenerateRequest, Limits, ReplyPiece, Rollout, Speaker, Summary, Window, WrittenCall,
-    parse_reply,
-};
+use gymkhana_chat::{ReplyPiece, WrittenCall, parse_reply};
+use gymkhana_policy::GenerateRequest;
+use gymkhana_record::{EpisodeRecord, Sampled, Seed, Stream};
+use gymkhana_rollout::{Actor, ContextStrategy, Difference, Limits, Rollout, Summary, Window};
 use recorder::{Recorder, assert_saw};
 
 const CASES: u64 = 120;
@@ -185,7 +184,7 @@ fn assert_called(record: &EpisodeRecord, rollout: &Rollout, heard: &[(GenerateRe
         .turns
         .iter()
         .filter_map(|turn| match turn {
-            gymkhana_episode::Turn::Call { call, .. } => Some(call.name.as_str()),
+            gymkhana_record::Turn::Call { call, .. } => Some(call.name.as_str()),
             _ => None,
         })
         .collect();
@@ -202,7 +201,7 @@ async fn contexts_hold_what_was_seen_and_said() {
         let (table, limits, strategy) = (table(&mut stream), some_limits(&mut stream), strategy(&mut stream));
         let rollout = rollout_with(&table, limits, strategy).await;
         let policy = Recorder::new(|request: &GenerateRequest| reply(&rollout, request));
-        let mut records = rollout.run_group(vec![plan(0, number)], Speaker::Policy(&policy)).await.unwrap();
+        let mut records = rollout.run_group(vec![plan(0, number)], Actor::Policy(&policy)).await.unwrap();
         let heard = policy.take();
         let record = &records[0];
         assert_saw(record, &heard);
@@ -213,7 +212,7 @@ async fn contexts_hold_what_was_seen_and_said() {
         // Another path from some turn on, below a seed of its own.
         let turn = stream.below(record.policy_turns.len().max(1) as u64) as u32;
         if !record.policy_turns.is_empty() {
-            let forks = rollout.fork_recorded(record, turn, vec![plan(1, number + 1)], Speaker::Policy(&policy)).await;
+            let forks = rollout.fork_recorded(record, turn, vec![plan(1, number + 1)], Actor::Policy(&policy)).await;
             records.extend(forks.unwrap());
         }
         let replayed = rollout.replay_group(&records).await.unwrap();

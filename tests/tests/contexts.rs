@@ -13,10 +13,10 @@ mod common;
 mod recorder;
 
 use common::{Table, answers, call, limits, plan, play_by, rollout, rollout_with};
-use gymkhana_episode::{Ending, EpisodeRecord, FailureKind, Turn};
-use gymkhana_rollout::{
-    ContextStrategy, Difference, GenerateRequest, Limits, ReplyPiece, Rollout, SetError, Speaker, Summary, Window,
-};
+use gymkhana_chat::ReplyPiece;
+use gymkhana_policy::GenerateRequest;
+use gymkhana_record::{Ending, EpisodeRecord, FailureKind, Turn};
+use gymkhana_rollout::{Actor, ContextStrategy, Difference, Limits, PluginSetError, Rollout, Summary, Window};
 use gymkhana_store::RunFolder;
 use recorder::{Recorder, assert_saw};
 
@@ -47,7 +47,7 @@ fn echo(text: &str) -> String {
 /// in front of every turn come to the same end. Gives the record and its segments as text.
 async fn play(rollout: &Rollout, reply: impl Fn(&str, usize) -> String + Send + Sync) -> (EpisodeRecord, Vec<String>) {
     let policy = speaker(rollout, reply);
-    let record = play_by(rollout, Speaker::Policy(&policy)).await;
+    let record = play_by(rollout, Actor::Policy(&policy)).await;
     assert_saw(&record, &policy.take());
     let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
     assert_eq!(Difference::between(&record, &replayed[0]), None);
@@ -146,7 +146,7 @@ async fn an_oracle_is_not_asked_for_a_summary() {
         (ContextStrategy::default(), Ending::Terminated),
     ] {
         let rollout = rollout_with(&Table::new().tool("calculator", &[]), limits(), strategy).await;
-        let record = play_by(&rollout, Speaker::Oracle).await;
+        let record = play_by(&rollout, Actor::Oracle).await;
         assert_eq!(record.ending, ending, "{:?}", record.failures);
         if let Some(failure) = record.failures.first() {
             assert_eq!(
@@ -228,7 +228,10 @@ async fn edits_are_offered_by_their_strategy_alone() {
 async fn a_tool_that_offers_the_same_function_is_refused() {
     let table = || Table::new().tool("guest-editing-tool", &[]);
     let refused = rollout(&table(), limits()).await.with_context(ContextStrategy::Edits {}).err().unwrap();
-    assert!(matches!(&refused, SetError::ContextFunction { tool, .. } if tool == "guest-editing-tool"), "{refused}");
+    assert!(
+        matches!(&refused, PluginSetError::ContextFunction { tool, .. } if tool == "guest-editing-tool"),
+        "{refused}"
+    );
     rollout_with(&table(), limits(), ContextStrategy::State {}).await;
 }
 
@@ -266,10 +269,10 @@ async fn forks_of_several_segments_are_stored_and_replayed() {
             Some('5') => "done".to_owned(),
             _ => echo("result-0"),
         });
-    let first = play_by(&rollout, Speaker::Policy(&policy)).await;
+    let first = play_by(&rollout, Actor::Policy(&policy)).await;
     assert_eq!(first.segments.len(), 6);
     let plans = vec![plan(1, 7), plan(2, 200)];
-    let forks = rollout.fork_recorded(&first, 4, plans, Speaker::Policy(&policy)).await.unwrap();
+    let forks = rollout.fork_recorded(&first, 4, plans, Actor::Policy(&policy)).await.unwrap();
     for fork in &forks {
         let tokens = |record: &EpisodeRecord| -> Vec<Vec<u32>> {
             record.segments.iter().map(|segment| segment.tokens.clone()).collect()

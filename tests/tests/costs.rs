@@ -7,7 +7,7 @@ mod common;
 use std::num::NonZeroU32;
 
 use common::{Table, answers, call, limits, play, rollout_in};
-use gymkhana_episode::{Boundary, EpisodeRecord, FailureKind, Seed};
+use gymkhana_record::{Boundary, EpisodeRecord, FailureKind, Seed};
 use gymkhana_rollout::{Difference, Rollout};
 use gymkhana_sandbox::{Grants, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
 use gymkhana_tests::component;
@@ -74,7 +74,7 @@ async fn fuel_and_memory_are_compared_and_times_are_not() {
 async fn rewards_and_oracles_are_paid_for_as_well() {
     let table = Table::new().tool("calculator", &[]).reward("answer-match", &[]);
     let rollout = rollout_in(&sandbox(Limits::default()), &table, limits(), 0).await;
-    let record = common::play_by(&rollout, gymkhana_rollout::Speaker::Oracle).await;
+    let record = common::play_by(&rollout, gymkhana_rollout::Actor::Oracle).await;
     let during = |at: &Boundary| {
         let calls = record.costs.iter().filter(|call| call.at == *at && call.cost.running_us > 0.0);
         calls.map(|call| call.during.as_str()).collect::<Vec<_>>()
@@ -134,7 +134,7 @@ async fn an_episode_whose_neighbour_ended_their_tool_is_dropped_and_not_paid() {
     let bound = |plugin: &Plugin| gymkhana_rollout::Bound { plugin: plugin.clone(), options: vec![] };
     let environment = bound(&load("word-problems"));
     let set = gymkhana_rollout::PluginSet::assemble(environment, vec![bound(&tool)], vec![]).await.unwrap();
-    let assembly = gymkhana_rollout::Assembly {
+    let assembly = gymkhana_rollout::RewardSum {
         environment: 1.0.into(),
         failure_reward: common::FAILURE_REWARD,
         success: "environment.success".parse().unwrap(),
@@ -150,7 +150,7 @@ async fn an_episode_whose_neighbour_ended_their_tool_is_dropped_and_not_paid() {
             let session = culprit.lock().unwrap().take();
             // A call that is cancelled ends the instance as a trap does.
             let mut session = session.unwrap();
-            let endless = gymkhana_episode::Call { id: String::new(), name: "loop".into(), arguments: "{}".into() };
+            let endless = gymkhana_record::Call { id: String::new(), name: "loop".into(), arguments: "{}".into() };
             let mut call = session.call(&endless);
             let _pending =
                 std::pin::Pin::new(&mut call).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
@@ -158,5 +158,5 @@ async fn an_episode_whose_neighbour_ended_their_tool_is_dropped_and_not_paid() {
     })
     .await;
     assert_eq!(record.failures[0].kind, FailureKind::Neighbour, "{:?}", record.failures);
-    assert_eq!((record.ending, &record.rewards[..]), (gymkhana_episode::Ending::Dropped, &[][..]));
+    assert_eq!((record.ending, &record.rewards[..]), (gymkhana_record::Ending::Dropped, &[][..]));
 }

@@ -9,8 +9,8 @@
 mod common;
 
 use common::{Table, answers, call, chat, limits, play, rollout};
-use gymkhana_episode::{EpisodeRecord, Function, Seed, Turn, Value, text_of};
-use gymkhana_rollout::{ChatFiles, ChatFormat, Extension, Message, Rendered, Role};
+use gymkhana_chat::{ChatFiles, ChatFormat, Extension, Message, Rendered, Role};
+use gymkhana_record::{EpisodeRecord, Function, Seed, Turn, Value, text_of};
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
 const MESSAGE_BEGINS: u32 = 257;

@@ -13,10 +13,10 @@
 mod common;
 
 use common::{Table, answers, call, limits, play, rollout};
-use gymkhana_episode::{EpisodeId, EpisodeRecord, Seed, Value};
-use gymkhana_rollout::{
-    Difference, EpisodePlan, ForkError, GenerateRequest, ReplyPiece, Rollout, Sampling, ScriptedPolicy, Speaker,
-};
+use gymkhana_chat::ReplyPiece;
+use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
+use gymkhana_record::{EpisodeId, EpisodeRecord, Seed, Value};
+use gymkhana_rollout::{Actor, Difference, EpisodePlan, ForkError, Rollout};
 
 /// A policy that says the same in the same turn, whatever it is told: `replies[turn]`, the last one for ever.
 fn by_turn<'a>(
@@ -58,7 +58,7 @@ async fn a_fork_with_the_same_seed_goes_on_as_the_first_would() {
     let policy = by_turn(&rollout, &replies);
     for turn in 0..5 {
         let plans = vec![plan(&first, 1, first.seed.0)];
-        let forks = rollout.fork_recorded(&first, turn, plans, Speaker::Policy(&policy)).await.unwrap();
+        let forks = rollout.fork_recorded(&first, turn, plans, Actor::Policy(&policy)).await.unwrap();
         assert_eq!(answers(&forks[0]), answers(&first), "forked in front of turn {turn}");
         assert_eq!(forks[0].turns, first.turns);
         assert_eq!(forks[0].segments, first.segments);
@@ -74,7 +74,7 @@ async fn forks_of_forks_have_seeds_of_their_own_and_are_replayed() {
     let policy = by_turn(&rollout, &draws());
     let first = play(&rollout, &draws().iter().map(String::as_str).collect::<Vec<_>>()).await;
     let plans = vec![plan(&first, 1, 100), plan(&first, 2, 200)];
-    let forks = rollout.fork_recorded(&first, 2, plans, Speaker::Policy(&policy)).await.unwrap();
+    let forks = rollout.fork_recorded(&first, 2, plans, Actor::Policy(&policy)).await.unwrap();
     let [left, right] = &forks[..] else { panic!("two forks") };
     // Each turn draws and asks the clock: two answers a turn. Two turns are shared.
     assert_eq!(answers(left)[..4], answers(&first)[..4]);
@@ -82,14 +82,14 @@ async fn forks_of_forks_have_seeds_of_their_own_and_are_replayed() {
     assert_ne!(answers(left)[4], answers(right)[4], "and so does its neighbour");
     assert_eq!(answers(left)[5], answers(&first)[5], "the clock goes on as it was");
     let grandchildren =
-        rollout.fork_recorded(left, 3, vec![plan(&first, 3, 300)], Speaker::Policy(&policy)).await.unwrap();
+        rollout.fork_recorded(left, 3, vec![plan(&first, 3, 300)], Actor::Policy(&policy)).await.unwrap();
     let child = &grandchildren[0];
     assert_eq!(answers(child)[..6], answers(left)[..6]);
     assert_ne!(answers(child)[6], answers(left)[6]);
     let parents: Vec<EpisodeId> = child.forks.iter().map(|fork| fork.parent).collect();
     assert_eq!(parents, [first.id, left.id]);
     // Before its own parent's fork, a grandchild hangs on the first episode alone.
-    let early = rollout.fork_recorded(left, 1, vec![plan(&first, 4, 400)], Speaker::Policy(&policy)).await.unwrap();
+    let early = rollout.fork_recorded(left, 1, vec![plan(&first, 4, 400)], Actor::Policy(&policy)).await.unwrap();
     assert_eq!(early[0].forks.iter().map(|fork| (fork.parent, fork.seed)).collect::<Vec<_>>(), [(left.id, first.seed)]);
     for group in [&forks, &grandchildren, &early] {
         let replayed = rollout.replay_group(group).await.unwrap();
@@ -105,16 +105,16 @@ async fn forks_of_forks_have_seeds_of_their_own_and_are_replayed() {
 async fn plugins_without_snapshots_are_forked_by_playing_again() {
     let rollout = rollout(&Table::new().environment("guest-two-seats", &[]), limits()).await;
     let policy = by_turn(&rollout, &[call("stay", "{}"), "over to you".to_owned()]);
-    let first = common::play_by(&rollout, Speaker::Policy(&policy)).await;
+    let first = common::play_by(&rollout, Actor::Policy(&policy)).await;
     assert_eq!(first.rewards, [1.0, 1.0]);
     for turn in 0..4 {
         let forks =
-            rollout.fork_recorded(&first, turn, vec![plan(&first, 1, 5)], Speaker::Policy(&policy)).await.unwrap();
+            rollout.fork_recorded(&first, turn, vec![plan(&first, 1, 5)], Actor::Policy(&policy)).await.unwrap();
         assert_eq!((&forks[0].turns, &forks[0].rewards), (&first.turns, &first.rewards), "turn {turn}");
         let replayed = rollout.replay_group(&forks).await.unwrap();
         assert_eq!(Difference::between(&forks[0], &replayed[0]), None);
     }
-    let error = rollout.fork_recorded(&first, 4, vec![plan(&first, 1, 5)], Speaker::Policy(&policy)).await.unwrap_err();
+    let error = rollout.fork_recorded(&first, 4, vec![plan(&first, 1, 5)], Actor::Policy(&policy)).await.unwrap_err();
     assert!(matches!(error, ForkError::NoTurn { turns: 4, .. }), "{error}");
     assert!(error.to_string().ends_with("it can be forked in front of turn 0 to 3"), "{error}");
 }
@@ -126,7 +126,7 @@ async fn every_first_party_plugin_forks_as_it_plays() {
     let booking = Table::new().environment("booking", &[("user", Value::Text("rules".to_owned()))]);
     for table in [words, lake, booking] {
         let rollout = rollout(&table, limits()).await;
-        let record = common::play_by(&rollout, Speaker::Oracle).await;
+        let record = common::play_by(&rollout, Actor::Oracle).await;
         assert!(record.segments[0].turns.last().unwrap() > &0, "an episode of several turns");
         assert_eq!(rollout.check_forks(&record).await.unwrap(), None);
     }
@@ -140,7 +140,6 @@ async fn a_beginning_that_does_not_come_again_is_no_fork() {
     let mut record = play(&rollout, &replies.iter().map(String::as_str).collect::<Vec<_>>()).await;
     record.seed = Seed(8);
     let policy = by_turn(&rollout, &replies);
-    let error =
-        rollout.fork_recorded(&record, 3, vec![plan(&record, 1, 1)], Speaker::Policy(&policy)).await.unwrap_err();
+    let error = rollout.fork_recorded(&record, 3, vec![plan(&record, 1, 1)], Actor::Policy(&policy)).await.unwrap_err();
     assert!(matches!(error, ForkError::Diverged(_)), "{error}");
 }

@@ -15,12 +15,12 @@ mod common;
 use std::collections::HashMap;
 
 use common::{Table, limits, rollout};
-use gymkhana_episode::{
+use gymkhana_chat::ReplyPiece;
+use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
+use gymkhana_record::{
     Ending, EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Turn, Value, text_of,
 };
-use gymkhana_rollout::{
-    Difference, EpisodePlan, GenerateRequest, ReplyPiece, Rollout, Sampling, ScriptedPolicy, Speaker, Voice,
-};
+use gymkhana_rollout::{Actor, Difference, EpisodePlan, Rollout, SeatPlayer};
 use kuhn_poker::strategy::{Strategy, observed};
 
 const GAMES: [&str; 3] = ["tic-tac-toe", "kuhn-poker", "negotiation"];
@@ -48,7 +48,7 @@ fn plan(index: u64, seed: u64) -> EpisodePlan {
     }
 }
 
-async fn play(rollout: &Rollout, index: u64, seed: u64, speaker: Speaker<'_>) -> EpisodeRecord {
+async fn play(rollout: &Rollout, index: u64, seed: u64, speaker: Actor<'_>) -> EpisodeRecord {
     let record = rollout.run_group(vec![plan(index, seed)], speaker).await.unwrap().remove(0);
     assert_eq!(record.failures, []);
     record
@@ -91,7 +91,7 @@ async fn oracles_play_every_game_to_its_end_and_so_does_every_fork() {
     for game in GAMES {
         let rollout = rollout(&Table::new().environment(game, &[]), limits()).await;
         for index in 0..6 {
-            let record = play(&rollout, index, 100 + index, Speaker::Oracle).await;
+            let record = play(&rollout, index, 100 + index, Actor::Oracle).await;
             assert_eq!((record.ending, record.success), (Ending::Terminated, true), "{game}");
             assert_eq!(record.rewards.len(), 2);
             let seats: Vec<u32> = record.segments.iter().filter_map(Segment::seat).collect();
@@ -109,10 +109,11 @@ async fn zero_sum_games_pay_what_they_take() {
         // Forfeits, in the end, of a seat that has nothing sensible to say.
         let silent = by_text(&rollout, |_, _| "pardon".to_owned());
         for index in 0..6 {
-            let lost = play(&rollout, index, index, Speaker::Policy(&silent)).await;
+            let lost = play(&rollout, index, index, Actor::Policy(&silent)).await;
             assert_eq!((lost.ending, lost.success), (Ending::Terminated, false), "{game}");
             assert!(lost.rewards[0] != 0.0 && lost.rewards[0] + lost.rewards[1] == 0.0, "{:?}", lost.rewards);
-            let both = play(&rollout, index, index, Speaker::Seats(&[Voice::Policy(&silent), Voice::Oracle])).await;
+            let both =
+                play(&rollout, index, index, Actor::Seats(&[SeatPlayer::Policy(&silent), SeatPlayer::Oracle])).await;
             assert!(both.rewards[1] > 0.0 && both.rewards[0] + both.rewards[1] == 0.0, "{:?}", both.rewards);
             assert_replayed(&rollout, &both).await;
         }
@@ -133,7 +134,7 @@ async fn each_seats_expert_hears_the_answers_to_its_own_calls() {
         record.turns.iter().filter_map(message).collect()
     };
     let told = |seat: u32, number: &str| (seat, format!("told {number}"));
-    let record = play(&rollout, 0, 0, Speaker::Oracle).await;
+    let record = play(&rollout, 0, 0, Actor::Oracle).await;
     assert_eq!(said(&record), [told(0, "10"), told(1, "20"), told(0, "30"), told(1, "40")]);
     assert_replayed(&rollout, &record).await;
     // A policy's calls are not the expert's.
@@ -143,7 +144,7 @@ async fn each_seats_expert_hears_the_answers_to_its_own_calls() {
         let call = common::call("calculate", r#"{"expression": "77"}"#);
         rollout.chat().encode_reply(&[ReplyPiece::Frame(if asked { "thanks" } else { &call })]).unwrap()
     });
-    let record = play(&rollout, 0, 0, Speaker::Seats(&[Voice::Policy(&policy), Voice::Oracle])).await;
+    let record = play(&rollout, 0, 0, Actor::Seats(&[SeatPlayer::Policy(&policy), SeatPlayer::Oracle])).await;
     let thanks = (0, "thanks".to_owned());
     assert_eq!(said(&record), [thanks.clone(), told(1, "20"), thanks, told(1, "40")]);
     assert_replayed(&rollout, &record).await;
@@ -155,7 +156,7 @@ async fn each_seat_is_spoken_for_by_its_own_voice() {
     let rollout = rollout(&Table::new().environment("negotiation", &[]), limits()).await;
     let left = by_text(&rollout, |_, _| "left <move>offer 0 0 0</move>".to_owned());
     let right = by_text(&rollout, |_, _| "right <move>accept</move>".to_owned());
-    let voices = [Voice::Policy(&left), Voice::Policy(&right), Voice::Oracle];
+    let voices = [SeatPlayer::Policy(&left), SeatPlayer::Policy(&right), SeatPlayer::Oracle];
     let said = |record: &EpisodeRecord, seat: u32| {
         let own = record.turns.iter().filter_map(move |turn| match turn {
             Turn::Message { seat: by, content } if *by == seat => Some(text_of(content)),
@@ -164,14 +165,14 @@ async fn each_seat_is_spoken_for_by_its_own_voice() {
         own.collect::<Vec<_>>().join("|")
     };
     for (first, second) in [(0, 1), (0, 2), (2, 1), (2, 2)] {
-        let record = play(&rollout, 7, 7, Speaker::Seats(&[voices[first], voices[second]])).await;
+        let record = play(&rollout, 7, 7, Actor::Seats(&[voices[first], voices[second]])).await;
         assert_eq!((record.ending, record.success), (Ending::Terminated, true), "{first} and {second}");
         let words = [said(&record, 0), said(&record, 1)];
         assert_eq!([words[0].contains("left"), words[1].contains("right")], [first == 0, second == 1], "{words:?}");
         assert_replayed(&rollout, &record).await;
     }
     // The last voice speaks for the seats that have none of their own.
-    let record = play(&rollout, 7, 7, Speaker::Seats(&[Voice::Oracle])).await;
+    let record = play(&rollout, 7, 7, Actor::Seats(&[SeatPlayer::Oracle])).await;
     assert!(record.success);
 }
 
@@ -183,7 +184,7 @@ async fn a_seat_of_kuhn_poker_never_sees_the_others_card() {
         let policy = by_text(&rollout, |_, request| {
             words[request.seed.child("word").stream().below(words.len() as u64) as usize].to_owned()
         });
-        let record = play(&rollout, seed % 6, seed, Speaker::Policy(&policy)).await;
+        let record = play(&rollout, seed % 6, seed, Actor::Policy(&policy)).await;
         let cards = ["first-card", "second-card"].map(|name| fact_text(&record.privileged, name));
         for seat in [0, 1] {
             let seen = seen_by(&rollout, &record, seat as u32);
@@ -205,7 +206,7 @@ async fn a_seat_of_a_negotiation_never_sees_the_others_values() {
     let mut seen: HashMap<(u32, String, String), (String, Vec<u32>)> = HashMap::new();
     let mut compared = 0;
     for index in 0..250 {
-        let record = play(&rollout, index, index, Speaker::Policy(&policy)).await;
+        let record = play(&rollout, index, index, Actor::Policy(&policy)).await;
         let values = ["first-values", "second-values"].map(|name| fact_text(&record.privileged, name));
         for segment in &record.segments {
             let seat = segment.seat().unwrap();
@@ -226,7 +227,7 @@ async fn a_seat_of_tic_tac_toe_sees_the_same_board_as_the_other() {
     let options = [("opening", Value::Integer(0)), ("slips", Value::Integer(100))];
     let rollout = rollout(&Table::new().environment("tic-tac-toe", &options), limits()).await;
     for seed in 0..20 {
-        let record = play(&rollout, 0, seed, Speaker::Oracle).await;
+        let record = play(&rollout, 0, seed, Actor::Oracle).await;
         let boards: Vec<Vec<String>> = [0, 1].map(|seat| told(&record, seat)).into();
         for (seat, letter) in ["X", "O"].into_iter().enumerate() {
             assert!(boards[seat].iter().all(|board| board.starts_with(&format!("You are {letter}.\n"))));
@@ -245,10 +246,10 @@ async fn a_strategy_is_read_off_recorded_hands() {
     let bold = by_text(&rollout, |text, _| {
         if text.ends_with("call.<|im_end|>\n<|im_start|>assistant\n") { "call" } else { "bet" }.to_owned()
     });
-    let voices = [Voice::Oracle, Voice::Policy(&bold)];
+    let voices = [SeatPlayer::Oracle, SeatPlayer::Policy(&bold)];
     let mut hands = Vec::new();
     for index in 0..60 {
-        let record = play(&rollout, index % 6, index, Speaker::Seats(&voices)).await;
+        let record = play(&rollout, index % 6, index, Actor::Seats(&voices)).await;
         assert!(record.success, "{record:?}");
         hands.push(fact_text(&record.extras, "decisions"));
     }
@@ -266,10 +267,10 @@ async fn a_strategy_is_read_off_recorded_hands() {
 async fn forks_of_a_game_keep_what_its_expert_draws_from() {
     let options = [("opening", Value::Integer(0)), ("slips", Value::Integer(100))];
     let rollout = rollout(&Table::new().environment("tic-tac-toe", &options), limits()).await;
-    let first = play(&rollout, 0, 1, Speaker::Oracle).await;
+    let first = play(&rollout, 0, 1, Actor::Oracle).await;
     let forks: Vec<EpisodePlan> =
         (1..9).map(|member| EpisodePlan { id: EpisodeId { member, ..first.id }, ..plan(0, member.into()) }).collect();
-    let forks = rollout.fork_recorded(&first, 3, forks, Speaker::Oracle).await.unwrap();
+    let forks = rollout.fork_recorded(&first, 3, forks, Actor::Oracle).await.unwrap();
     for fork in &forks {
         assert_eq!(fork.forks[0].turns, [2, 1]);
         assert_eq!((&fork.turns, &fork.segments), (&first.turns, &first.segments));

@@ -12,7 +12,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Table, call, limits, play, play_with, rollout_in};
-use gymkhana_episode::{Boundary, Ending, EpisodeRecord, FailureKind, NamedValue, Seed, TaskRef};
+use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind, NamedValue, Seed, TaskRef};
 use gymkhana_sandbox::{EnvironmentEpisode, Plugin, Sandbox, SandboxConfig};
 
 const WAIT: Duration = Duration::from_millis(100);

@@ -17,11 +17,14 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use common::{Table, call, limits, rollout, rollout_in, sandbox};
-use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord, Phase, Sampled, Seed, TaskRef};
+use gymkhana_chat::ReplyPiece;
+use gymkhana_policy::{
+    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest, Stop,
+};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Sampled, Seed, TaskRef};
 use gymkhana_rollout::{
-    Branch, Conversation, Difference, GenerateRequest, Generated, GroupPlan, Guided, Hopeless, Keep, Limits,
-    Oversample, Policy, PolicyError, PolicyFuture, Prefixes, Probe, ReplyPiece, Rollout, Sampling, SamplingPlan,
-    ScoreRequest, Speaker, Stop,
+    Actor, Branch, Difference, EarlyStop, GroupPlan, Guided, Limits, Oversample, Prefixes, Probe, Rollout,
+    SamplingPlan, Selection,
 };
 
 /// Says what a function of the prompt's text and of chance makes it say, and is as unsure as that makes it.
@@ -125,15 +128,15 @@ async fn play_plan(
     say: impl Fn(&str, u64) -> (String, f32) + Send + Sync,
 ) -> Vec<EpisodeRecord> {
     let policy = Unsure { rollout, say };
-    let records = rollout.run_plan(&group(size), plan, Speaker::Policy(&policy)).await.unwrap();
+    let records = rollout.run_plan(&group(size), plan, Actor::Policy(&policy)).await.unwrap();
     let members: BTreeSet<u32> = records.iter().map(|record| record.id.member).collect();
     assert_eq!(members.len(), records.len(), "a number was given twice");
     for record in &records {
-        let parent = |fork: &gymkhana_episode::Fork| records.iter().any(|other| other.id == fork.parent);
+        let parent = |fork: &gymkhana_record::Fork| records.iter().any(|other| other.id == fork.parent);
         assert!(record.forks.iter().all(parent), "a parent is not in the group");
         assert_eq!(record.failures, []);
     }
-    let again = rollout.run_plan(&group(size), plan, Speaker::Policy(&policy)).await.unwrap();
+    let again = rollout.run_plan(&group(size), plan, Actor::Policy(&policy)).await.unwrap();
     let replayed = rollout.replay_group(&records).await.unwrap();
     assert_eq!((records.len(), records.len()), (again.len(), replayed.len()));
     for ((record, again), replayed) in records.iter().zip(&again).zip(&replayed) {
@@ -229,14 +232,14 @@ async fn an_episode_of_a_tree_that_the_model_failed_is_tried_again() {
             for at in [0, 2, 5, 8, 11] {
                 let policy = Unsure { rollout: &rollout, say: |prompt: &str, chance| (guesses(prompt, chance), 1.0) };
                 let policy = FailsOnce { policy, left: AtomicI64::new(at) };
-                let records = rollout.run_plan(&group(6), &plan, Speaker::Policy(&policy)).await.unwrap();
+                let records = rollout.run_plan(&group(6), &plan, Actor::Policy(&policy)).await.unwrap();
                 let sound = records.iter().filter(|record| record.ending != Ending::Dropped);
                 let members: BTreeSet<u32> = sound.clone().map(|record| record.id.member).collect();
                 assert_eq!((members.len(), sound.count()), (6 - lost, 6 - lost), "{plan:?}, {retries}, {at}");
                 let again = records.iter().filter(|record| record.id.attempt == 1).count();
                 assert_eq!(again, retries as usize, "{plan:?}, {at}");
                 for record in &records {
-                    let parent = |fork: &gymkhana_episode::Fork| records.iter().any(|other| other.id == fork.parent);
+                    let parent = |fork: &gymkhana_record::Fork| records.iter().any(|other| other.id == fork.parent);
                     assert!(record.forks.iter().all(parent), "{plan:?}, {at}: a parent is not in the group");
                 }
             }
@@ -254,7 +257,7 @@ async fn what_is_kept_of_an_oversampled_group_is_marked() {
         _ if chance % 3 < 2 => ("yes".to_owned(), 1.0),
         _ => ("no".to_owned(), 1.0),
     };
-    for keep in [Keep::Clean, Keep::Balanced] {
+    for keep in [Selection::Clean, Selection::Balanced] {
         let plan = SamplingPlan::Oversample(Oversample { factor: 3, keep });
         let records = play_plan(&rollout, &plan, 8, say).await;
         assert_eq!(records.len(), 24);
@@ -265,15 +268,15 @@ async fn what_is_kept_of_an_oversampled_group_is_marked() {
         let unclean_kept = kept.iter().filter(|record| record.success && failed_call(record));
         match keep {
             // No solved episode with a failed call is kept while one without is left.
-            Keep::Clean => assert!(clean_left.count() == 0 || unclean_kept.count() == 0),
-            Keep::Balanced => assert_eq!(kept.iter().filter(|record| record.success).count(), 4),
+            Selection::Clean => assert!(clean_left.count() == 0 || unclean_kept.count() == 0),
+            Selection::Balanced => assert_eq!(kept.iter().filter(|record| record.success).count(), 4),
         }
     }
 }
 
 #[tokio::test]
 async fn a_failed_attempt_is_made_again_with_a_hint() {
-    let table = Table::new().environment("frozen-lake", &[("map", gymkhana_episode::Value::Text("4x4".to_owned()))]);
+    let table = Table::new().environment("frozen-lake", &[("map", gymkhana_record::Value::Text("4x4".to_owned()))]);
     let rollout = rollout(&table, limits()).await;
     // The way across the 4x4 map of Gymnasium; without the hint it walks into the first hole.
     let way = ["down", "down", "right", "right", "down", "right"];
@@ -285,7 +288,7 @@ async fn a_failed_attempt_is_made_again_with_a_hint() {
     let first = GroupPlan { task: TaskRef { split: "train".to_owned(), index: 0 }, ..group(2) };
     let policy = Unsure { rollout: &rollout, say };
     let plan = SamplingPlan::Guided(Guided { retries: 2 });
-    let records = rollout.run_plan(&first, &plan, Speaker::Policy(&policy)).await.unwrap();
+    let records = rollout.run_plan(&first, &plan, Actor::Policy(&policy)).await.unwrap();
     let outcomes: Vec<(u32, bool, bool)> =
         records.iter().map(|record| (record.id.member, record.guidance.is_some(), record.success)).collect();
     assert_eq!(outcomes, [(0, false, false), (1, false, false), (2, true, true), (3, true, true)]);
@@ -300,22 +303,22 @@ async fn an_episode_without_hope_ends_early() {
     // On the left edge, left leads nowhere: the state comes again and again.
     let lake = Table::new().environment("frozen-lake", &[]);
     for (repeats, turns) in [(Some(2), 3), (None, 16)] {
-        let hopeless = Hopeless { repeats, failed_calls: None };
-        let rollout = rollout(&lake, Limits { hopeless, ..limits() }).await;
+        let early_stop = EarlyStop { repeats, failed_calls: None };
+        let rollout = rollout(&lake, Limits { early_stop, ..limits() }).await;
         let records = play_plan(&rollout, &SamplingPlan::Groups {}, 1, |_, _| ("left".to_owned(), 1.0)).await;
-        let ending = if repeats.is_some() { Ending::Hopeless } else { Ending::TurnLimit };
+        let ending = if repeats.is_some() { Ending::EarlyStopped } else { Ending::TurnLimit };
         assert_eq!((records[0].ending, common::answers(&records[0]).len()), (ending, 0));
         assert_eq!(records[0].segments[0].turns.last(), Some(&(turns - 1)));
     }
-    let hopeless = Hopeless { repeats: None, failed_calls: Some(2) };
-    let rollout = rollout(&guessing_table(), Limits { hopeless, ..limits() }).await;
+    let early_stop = EarlyStop { repeats: None, failed_calls: Some(2) };
+    let rollout = rollout(&guessing_table(), Limits { early_stop, ..limits() }).await;
     let records = play_plan(&rollout, &SamplingPlan::Groups {}, 1, |prompt, _| {
         let name = if prompt.matches("<|im_start|>a").count() == 2 { "state" } else { "failed" };
         (call(name, "{}"), 1.0)
     });
     let records = records.await;
     let failed: Vec<bool> = common::answers(&records[0]).into_iter().map(|(_, failed)| failed).collect();
-    assert_eq!((records[0].ending, &failed[..]), (Ending::Hopeless, &[true, false, true, true][..]));
+    assert_eq!((records[0].ending, &failed[..]), (Ending::EarlyStopped, &[true, false, true, true][..]));
 }
 
 #[tokio::test]
@@ -323,7 +326,7 @@ async fn a_group_may_have_a_turn_limit_of_its_own() {
     let rollout = rollout(&Table::new().environment("frozen-lake", &[]), limits()).await;
     let policy = Unsure { rollout: &rollout, say: |_: &str, _| ("left".to_owned(), 1.0) };
     let short = GroupPlan { turns: Some(3), ..group(1) };
-    let records = rollout.run_plan(&short, &SamplingPlan::Groups {}, Speaker::Policy(&policy)).await.unwrap();
+    let records = rollout.run_plan(&short, &SamplingPlan::Groups {}, Actor::Policy(&policy)).await.unwrap();
     assert_eq!((records[0].ending, records[0].turn_limit), (Ending::TurnLimit, 3));
     let replayed = rollout.replay_group(&records).await.unwrap();
     assert_eq!(Difference::between(&records[0], &replayed[0]), None);

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gymkhana_episode::Seed;
-use gymkhana_rollout::{Conversation, GenerateRequest, Policy, PolicyError, Sampling, ScoreRequest, Stop};
-use gymkhana_server_policy::{Protocol, ServerError, ServerPolicy, ServerSettings};
+use gymkhana_net::{RequestPolicy, Retry, Secret};
+use gymkhana_policy::{Conversation, GenerateRequest, Policy, PolicyError, Sampling, ScoreRequest, Stop};
+use gymkhana_policy_server::{Protocol, ServerError, ServerPolicy, ServerSettings};
+use gymkhana_record::Seed;
 use gymkhana_trainer::Trainer;
-use gymkhana_world::{Patience, Secret};
 use peer::{MODEL, Mischief, Peer, chat, settings, write_model};
 use serde_json::{Value, json};
 
@@ -23,19 +23,17 @@ fn model(seed: u64) -> tempfile::TempDir {
 }
 
 fn server_settings(peer: &Peer, protocol: Protocol, local: &Trainer) -> ServerSettings {
-    let patience = Patience {
-        time: Duration::from_secs(20),
-        retries: 2,
-        first_pause: Duration::from_millis(1),
-        longest_pause: Duration::from_millis(5),
+    let policy = RequestPolicy {
+        timeout: Duration::from_secs(20),
+        retry: Retry { retries: 2, first_delay: Duration::from_millis(1), max_delay: Duration::from_millis(5) },
     };
     ServerSettings {
         url: peer.url().parse().expect("a URL"),
         protocol,
         model: MODEL.to_owned(),
         key: None,
-        patience: patience.clone(),
-        update: patience,
+        policy,
+        update: policy,
         requests: 4,
         vocabulary: local.config().vocab_size as usize,
         context: local.context(),
@@ -63,7 +61,7 @@ fn request(seed: u64, sampling: Sampling) -> GenerateRequest {
         stop_texts: None,
         sampling,
         seed: Seed(seed),
-        heard_by: None,
+        token_sink: None,
     }
 }
 
@@ -313,7 +311,7 @@ async fn a_server_that_hangs_is_asked_again_and_waited_for_aloud() {
     let (told, heard) = std::sync::mpsc::channel();
     let told = std::sync::Mutex::new(told);
     let mut settings = server_settings(&peer, Protocol::Vllm, &local);
-    settings.patience.time = Duration::from_secs(2);
+    settings.policy.timeout = Duration::from_secs(2);
     let told = Box::new(move |text| told.lock().expect("unpoisoned").send(text).expect("it is heard"));
     let served = ServerPolicy::connect(settings, chat(&local), told).await.expect("it serves");
     peer.misbehave(&[Mischief::Hangs]);

@@ -14,10 +14,13 @@ mod common;
 use std::sync::Mutex;
 
 use common::{Table, call, limits, plan, play_by, rollout};
-use gymkhana_episode::{Ending, EpisodeRecord, Reading, Sampled, Seed, Value};
+use gymkhana_chat::ReplyPiece;
+use gymkhana_policy::{
+    Conversation, GenerateRequest, Generated, Policy, PolicyFuture, ScoreRequest, ScriptedPolicy, Stop,
+};
+use gymkhana_record::{Ending, EpisodeRecord, ProbeScore, Sampled, Seed, Value};
 use gymkhana_rollout::{
-    AnswerProbe, ContextStrategy, Conversation, Difference, FeedbackProbe, GenerateRequest, Generated, Policy,
-    PolicyFuture, ProbeError, ReplyPiece, Rollout, ScoreRequest, ScriptedPolicy, Speaker, Stop, Summary, TurnProbe,
+    Actor, AnswerProbe, ContextStrategy, Difference, FeedbackProbe, ProbeError, Rollout, Summary, TurnProbe,
 };
 
 /// Echoes twice, then is done. To it a text is the less probable the more stands before it.
@@ -88,7 +91,7 @@ fn answer(lead: &str) -> TurnProbe {
 }
 
 /// The readings of an episode, turn by turn.
-fn readings(record: &EpisodeRecord) -> Vec<Option<Reading>> {
+fn readings(record: &EpisodeRecord) -> Vec<Option<ProbeScore>> {
     record.policy_turns.iter().map(|turn| turn.reading).collect()
 }
 
@@ -107,7 +110,7 @@ fn near(found: &[f64], expected: &[f64]) {
 async fn the_right_answer_is_scored_before_each_turn() {
     let rollout = probing(answer("The answer is ")).await;
     let policy = Scorer::new(&rollout);
-    let record = play_by(&rollout, Speaker::Policy(&policy)).await;
+    let record = play_by(&rollout, Actor::Policy(&policy)).await;
     assert_eq!((record.ending, record.policy_turns.len()), (Ending::Terminated, 3));
     let right = match &record.privileged.iter().find(|field| field.name == "answer").unwrap().value {
         Value::Text(text) => text.clone(),
@@ -137,7 +140,7 @@ async fn a_reply_is_scored_with_and_without_what_was_heard() {
     let probe = FeedbackProbe { mask: "(hidden)".to_owned(), weight: 1.0 };
     let rollout = probing(TurnProbe::Feedback(probe)).await;
     let policy = Scorer::new(&rollout);
-    let record = play_by(&rollout, Speaker::Policy(&policy)).await;
+    let record = play_by(&rollout, Actor::Policy(&policy)).await;
     let (generated, scored) = (policy.generated.into_inner().unwrap(), policy.scored.into_inner().unwrap());
     // Nothing was heard before the first turn; then each is scored twice.
     assert_eq!((generated.len(), scored.len()), (3, 4));
@@ -159,7 +162,7 @@ async fn a_reply_is_scored_with_and_without_what_was_heard() {
     assert_replayed(&rollout, &record).await;
     // Other weights would say something else; a replay does not ask.
     let mut other = record.clone();
-    other.policy_turns[1].reading = Some(Reading { log_prob: -1.0, without: Some(-3.0) });
+    other.policy_turns[1].reading = Some(ProbeScore { log_prob: -1.0, without: Some(-3.0) });
     let replayed = rollout.replay_group(std::slice::from_ref(&other)).await.unwrap();
     near(&replayed[0].turn_gains[0], &[2.0, gains[1], 0.0]);
 }
@@ -168,9 +171,9 @@ async fn a_reply_is_scored_with_and_without_what_was_heard() {
 async fn forks_ask_the_policy_for_what_comes_after_them() {
     let rollout = probing(answer("")).await;
     let policy = Scorer::new(&rollout);
-    let record = play_by(&rollout, Speaker::Policy(&policy)).await;
+    let record = play_by(&rollout, Actor::Policy(&policy)).await;
     policy.scored.lock().unwrap().clear();
-    let forks = rollout.fork_recorded(&record, 1, vec![plan(1, 9)], Speaker::Policy(&policy)).await.unwrap();
+    let forks = rollout.fork_recorded(&record, 1, vec![plan(1, 9)], Actor::Policy(&policy)).await.unwrap();
     assert_eq!(readings(&forks[0]), readings(&record));
     assert_eq!(policy.scored.lock().unwrap().len(), 2, "the first turn's number is taken over");
     assert_eq!(forks[0].turn_gains, record.turn_gains);
@@ -183,7 +186,7 @@ async fn notes_are_not_scored_and_what_does_not_fit_has_no_number() {
     let rollout = probing(answer("")).await.with_context(strategy).unwrap();
     let policy = Scorer { context: 100_000, ..Scorer::new(&rollout) };
     let plan = gymkhana_rollout::EpisodePlan { turns: Some(6), ..plan(0, 7) };
-    let record = rollout.run_group(vec![plan], Speaker::Policy(&policy)).await.unwrap().remove(0);
+    let record = rollout.run_group(vec![plan], Actor::Policy(&policy)).await.unwrap().remove(0);
     assert!(record.policy_turns.iter().any(|turn| turn.note.is_some()));
     for turn in &record.policy_turns {
         assert_eq!(turn.reading.is_some(), turn.note.is_none(), "turn {}", turn.turn);
@@ -192,7 +195,7 @@ async fn notes_are_not_scored_and_what_does_not_fit_has_no_number() {
     // The answer has a digit at least, and finds no room behind the first prompt.
     let rollout = probing(answer(&"x".repeat(5000))).await;
     let policy = Scorer { context: 5000, ..Scorer::new(&rollout) };
-    let record = play_by(&rollout, Speaker::Policy(&policy)).await;
+    let record = play_by(&rollout, Actor::Policy(&policy)).await;
     assert_eq!((record.ending, readings(&record)), (Ending::Terminated, vec![None; 3]));
 }
 
@@ -214,7 +217,7 @@ async fn who_cannot_score_and_what_has_no_answer_is_refused() {
     // A view without the field fails the environment, in words.
     let field = TurnProbe::Answer(AnswerProbe { field: "anser".to_owned(), ..AnswerProbe::default() });
     let rollout = probing(field).await;
-    let record = play_by(&rollout, Speaker::Policy(&Scorer::new(&rollout))).await;
+    let record = play_by(&rollout, Actor::Policy(&Scorer::new(&rollout))).await;
     assert_eq!(record.ending, Ending::EnvironmentFailed);
     let message = &record.failures[0].message;
     assert!(message.contains("`anser`") && message.ends_with("its fields are `answer`"), "{message}");

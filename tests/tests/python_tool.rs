@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use common::{Table, answers, limits, play, rollout_in};
-use gymkhana_episode::{Call, FailureKind, NamedValue, Seed, Value, text_of};
+use gymkhana_record::{Call, FailureKind, NamedValue, Seed, Value, text_of};
 use gymkhana_sandbox::{CallError, Grants, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
 use gymkhana_tests::component;
 use serde_json::json;

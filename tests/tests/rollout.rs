@@ -16,8 +16,8 @@ mod common;
 use std::time::Duration;
 
 use common::{Table, answers, call, limits, play, play_by, rollout, rollout_in};
-use gymkhana_episode::{Boundary, Ending, FailureKind, Turn, Value};
-use gymkhana_rollout::{Difference, Limits, Speaker};
+use gymkhana_record::{Boundary, Ending, FailureKind, Turn, Value};
+use gymkhana_rollout::{Actor, Difference, Limits};
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_replay_gives_the_same_record_and_tells_a_changed_one() {
         Turn::Answer { content, .. } => Some(content),
         _ => None,
     });
-    *answer.unwrap() = vec![gymkhana_episode::Part::Text("1025".to_owned())];
+    *answer.unwrap() = vec![gymkhana_record::Part::Text("1025".to_owned())];
     let difference = Difference::between(&changed, &replayed[0]).expect("a changed answer is a difference");
     assert!(difference.place.starts_with("turns["), "{difference:?}");
 }
@@ -219,7 +219,7 @@ async fn a_replay_knows_the_failures_that_it_cannot_meet() {
         let table = behave(behaviour);
         let recording = rollout(&table, limits()).await;
         let record = match replies {
-            [] => play_by(&recording, Speaker::Oracle).await,
+            [] => play_by(&recording, Actor::Oracle).await,
             replies => play(&recording, replies).await,
         };
         let failures: Vec<&str> = record.failures.iter().map(|failure| failure.during.as_str()).collect();
@@ -231,7 +231,7 @@ async fn a_replay_knows_the_failures_that_it_cannot_meet() {
     }
     // An oracle that is not at a loss.
     let table = behave("honest");
-    let record = play_by(&rollout(&table, limits()).await, Speaker::Oracle).await;
+    let record = play_by(&rollout(&table, limits()).await, Actor::Oracle).await;
     assert_eq!((record.ending, record.success, &record.failures[..]), (Ending::Terminated, true, &[][..]));
 }
 

@@ -5,9 +5,9 @@ mod common;
 use std::sync::Arc;
 
 use common::{Table, answers, call, limits, play, play_by, rollout, sandbox};
-use gymkhana_episode::{Call, Ending, EpisodeRecord, Seed, Value, text_of};
+use gymkhana_record::{Call, Ending, EpisodeRecord, Seed, Value, text_of};
 use gymkhana_registry::Capability;
-use gymkhana_rollout::{Difference, Limits, Speaker};
+use gymkhana_rollout::{Actor, Difference, Limits};
 use gymkhana_sandbox::{Assets, Grants, Plugin, ToolSession};
 use gymkhana_tests::component;
 
@@ -29,7 +29,7 @@ fn correct(record: &EpisodeRecord) -> f64 {
 async fn the_expert_finds_every_answer_page_by_page() {
     for hops in [1, 2, 4] {
         let rollout = rollout(&table(hops), long()).await;
-        let record = play_by(&rollout, Speaker::Oracle).await;
+        let record = play_by(&rollout, Actor::Oracle).await;
         assert_eq!((record.ending, correct(&record)), (Ending::Terminated, 1.0), "{hops}: {:?}", record.turns);
         // A search and a page for each step, unless a search happens to list a later step's page.
         assert!((2..=2 * hops).contains(&(answers(&record).len() as i64)), "{:?}", record.turns);
@@ -46,7 +46,7 @@ async fn the_expert_finds_every_answer_page_by_page() {
 #[tokio::test]
 async fn the_calls_of_a_walk_are_those_that_are_expected() {
     let rollout = rollout(&table(2).reward("tool-match", &[]), long()).await;
-    let walked = play_by(&rollout, Speaker::Oracle).await;
+    let walked = play_by(&rollout, Actor::Oracle).await;
     let matched = |record: &EpisodeRecord, name: &str| {
         let found = record.scores.iter().flat_map(|plugin| &plugin.scores).flat_map(|score| &score.components);
         found.filter(|component| component.name == name).map(|component| component.value).sum::<f64>()

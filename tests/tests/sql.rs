@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::sandbox;
-use gymkhana_episode::{Call, NamedValue, Seed, Value, text_of};
+use gymkhana_record::{Call, NamedValue, Seed, Value, text_of};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Assets, Grants, Plugin, ToolSession};
 use gymkhana_tests::component;

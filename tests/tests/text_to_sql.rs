@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Table, answers, call, limits, play, play_by, rollout};
-use gymkhana_episode::{Ending, EpisodeRecord, Turn, Value, text_of};
-use gymkhana_rollout::{Difference, Limits, Speaker};
+use gymkhana_record::{Ending, EpisodeRecord, Turn, Value, text_of};
+use gymkhana_rollout::{Actor, Difference, Limits};
 use gymkhana_sqlite::Value as Cell;
 use gymkhana_tests::root;
 use serde_json::Value as Json;
@@ -51,7 +51,7 @@ fn shown(record: &EpisodeRecord) -> Vec<String> {
 async fn the_expert_asks_the_same_database_and_is_right() {
     for difficulty in DIFFICULTIES {
         let rollout = rollout(&table(difficulty), long()).await;
-        let record = play_by(&rollout, Speaker::Oracle).await;
+        let record = play_by(&rollout, Actor::Oracle).await;
         assert_eq!((record.ending, success(&record)), (Ending::Terminated, Some(&Value::Flag(true))), "{difficulty}");
         let answers = answers(&record);
         assert!(answers.len() == 1 && !answers[0].1 && answers[0].0.contains(" row"), "{difficulty}: {answers:?}");
@@ -66,7 +66,7 @@ async fn the_expert_asks_the_same_database_and_is_right() {
 #[tokio::test]
 async fn what_does_not_run_is_answered_and_what_runs_is_final() {
     let rollout = rollout(&table("aggregate"), long()).await;
-    let gold = fact(&play_by(&rollout, Speaker::Oracle).await, "answer");
+    let gold = fact(&play_by(&rollout, Actor::Oracle).await, "answer");
     let schema = play(&rollout, &[&call("schema", "{}"), "SELECT 1"]).await;
     let tables = answers(&schema)[0].0.clone();
     let name = tables.split(' ').nth(2).expect("CREATE TABLE and a name").to_owned();
@@ -92,7 +92,7 @@ async fn what_does_not_run_is_answered_and_what_runs_is_final() {
 #[tokio::test]
 async fn what_the_shown_database_gives_is_no_answer_by_itself() {
     let rollout = rollout(&table("aggregate"), long()).await;
-    let seen = answers(&play_by(&rollout, Speaker::Oracle).await)[0].0.clone();
+    let seen = answers(&play_by(&rollout, Actor::Oracle).await)[0].0.clone();
     let row = seen.lines().nth(2).expect("a header, a rule and a row");
     let constant = format!("SELECT {}", row.replace(" | ", ", "));
     let record = play(&rollout, &[&constant]).await;

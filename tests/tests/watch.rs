@@ -5,12 +5,12 @@
 mod common;
 
 use common::{Table, call, limits, play, rollout};
-use gymkhana_episode::{Boundary, EpisodeRecord};
-use gymkhana_rollout::{Rollout, Wait};
+use gymkhana_record::{Boundary, EpisodeRecord};
+use gymkhana_rollout::{Rollout, WaitKind};
 
 /// How many waits of each kind are over: queue, generate, tool, environment, reward, train.
 fn counts(rollout: &Rollout) -> [usize; 6] {
-    Wait::ALL.map(|wait| rollout.watch().times(wait).counts.iter().sum::<u64>() as usize)
+    WaitKind::ALL.map(|wait| rollout.metrics().times(wait).counts.iter().sum::<u64>() as usize)
 }
 
 fn calls(record: &EpisodeRecord, at: impl Fn(&Boundary) -> bool) -> usize {
@@ -27,8 +27,8 @@ async fn every_call_is_counted_once_at_its_boundary() {
     let environment = calls(&record, |at| matches!(at, Boundary::Environment(_)));
     assert!(environment >= 2, "a start and a step: {:?}", record.costs);
     assert_eq!(counts(&rollout), [0, 3, 3, environment, 1, 0]);
-    assert!(Wait::ALL.iter().all(|wait| rollout.watch().running(*wait) == 0));
-    let slept: u64 = Wait::ALL.iter().map(|wait| rollout.watch().times(*wait).sum).sum();
+    assert!(WaitKind::ALL.iter().all(|wait| rollout.metrics().running(*wait) == 0));
+    let slept: u64 = WaitKind::ALL.iter().map(|wait| rollout.metrics().times(*wait).sum).sum();
     assert!(slept > 0, "times are counted in nanoseconds");
 }
 
@@ -39,7 +39,7 @@ async fn a_call_that_has_not_ended_is_seen() {
     let replies = replies.each_ref().map(String::as_str);
     let mut playing = std::pin::pin!(play(&rollout, &replies));
     let seen = async {
-        while rollout.watch().running(Wait::Tool) == 0 {
+        while rollout.metrics().running(WaitKind::Tool) == 0 {
             tokio::task::yield_now().await;
         }
     };
@@ -47,11 +47,11 @@ async fn a_call_that_has_not_ended_is_seen() {
         record = &mut playing => panic!("it ended unseen: {:?}", record.failures),
         () = seen => {}
     }
-    assert_eq!(counts(&rollout)[Wait::Tool as usize], 0, "it goes on");
+    assert_eq!(counts(&rollout)[WaitKind::Tool as usize], 0, "it goes on");
     let record = playing.await;
     assert_eq!(record.failures.len(), 1, "the loop was ended");
-    assert_eq!(rollout.watch().running(Wait::Tool), 0);
-    assert_eq!(counts(&rollout)[Wait::Tool as usize], 1);
+    assert_eq!(rollout.metrics().running(WaitKind::Tool), 0);
+    assert_eq!(counts(&rollout)[WaitKind::Tool as usize], 1);
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn an_episode_that_is_given_up_waits_for_nothing_more() {
     {
         let playing = play(&rollout, &replies);
         let seen = async {
-            while rollout.watch().running(Wait::Tool) == 0 {
+            while rollout.metrics().running(WaitKind::Tool) == 0 {
                 tokio::task::yield_now().await;
             }
         };
@@ -71,5 +71,5 @@ async fn an_episode_that_is_given_up_waits_for_nothing_more() {
             () = seen => {}
         }
     }
-    assert!(Wait::ALL.iter().all(|wait| rollout.watch().running(*wait) == 0));
+    assert!(WaitKind::ALL.iter().all(|wait| rollout.metrics().running(*wait) == 0));
 }

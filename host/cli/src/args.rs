@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use gymkhana_episode::EpisodeId;
-use gymkhana_rollout::Sampling;
+use gymkhana_policy::Sampling;
+use gymkhana_record::EpisodeId;
 use gymkhana_trainer::Accelerator;
 
 use crate::error::{CliError, CliResult};
@@ -35,7 +35,7 @@ pub enum Command {
     /// Print a run, or one of its episodes as a person wants to read it
     Show(ShowArgs),
     /// Score a run's recorded episodes again, with other rewards or other options
-    Score(ScoreArgs),
+    Rescore(RescoreArgs),
     /// Reward plugins
     #[command(subcommand)]
     Reward(RewardCommand),
@@ -173,7 +173,7 @@ impl SamplingArgs {
     pub fn sampling(&self) -> CliResult<Sampling> {
         let Self { temperature, top_k, top_p, min_p } = *self;
         Sampling { temperature, top_k, top_p, min_p }.check().map_err(|error| {
-            CliError::mistake(format!(
+            CliError::user(format!(
                 "--{} is {}; it must be {}",
                 error.key.replace('_', "-"),
                 error.value,
@@ -208,7 +208,7 @@ pub struct ShowArgs {
 
 /// `host score`.
 #[derive(Debug, Args)]
-pub struct ScoreArgs {
+pub struct RescoreArgs {
     /// The run's folder
     pub dir: PathBuf,
     /// Reward plugins; one takes the place of the run's reward of the same name, others are added

@@ -9,10 +9,11 @@ use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use gymkhana_run::{Progress, Reporter};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use crate::error::{Blame, CliError, CliResult};
-use crate::harmless::{harmless, harmless_json};
+use crate::error::{Classify, CliError, CliResult};
+use crate::escape::{escape_json, escape_terminal};
 
 /// Between two plain lines of one piece of work.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -42,13 +43,13 @@ impl Printer {
     /// Prints a result.
     pub fn result(&self, text: impl std::fmt::Display) {
         let text = text.to_string();
-        self.keep_unprinted(self.beside_bar(|| writeln!(stdout(), "{}", harmless(&text))));
+        self.keep_unprinted(self.beside_bar(|| writeln!(stdout(), "{}", escape_terminal(&text))));
     }
 
     /// Prints a result in JSON.
     pub fn json(&self, text: impl std::fmt::Display) {
         let text = text.to_string();
-        self.keep_unprinted(self.beside_bar(|| writeln!(stdout(), "{}", harmless_json(&text))));
+        self.keep_unprinted(self.beside_bar(|| writeln!(stdout(), "{}", escape_json(&text))));
     }
 
     fn keep_unprinted(&self, printed: Result<(), Error>) {
@@ -62,7 +63,7 @@ impl Printer {
     pub fn piece(&self, text: &str) {
         let write = || {
             let mut out = stdout().lock();
-            write!(out, "{}", harmless(text)).and_then(|()| out.flush())
+            write!(out, "{}", escape_terminal(text)).and_then(|()| out.flush())
         };
         self.keep_unprinted(self.beside_bar(write));
     }
@@ -70,13 +71,15 @@ impl Printer {
     /// Whether all results were printed.
     pub fn all_printed(&self) -> CliResult<()> {
         let unprinted = self.unprinted.lock().unwrap_or_else(PoisonError::into_inner).take();
-        unprinted.map_or(Ok(()), Err).users_as("results cannot be written to standard output; make room where it goes")
+        unprinted
+            .map_or(Ok(()), Err)
+            .user_context("results cannot be written to standard output; make room where it goes")
     }
 
     /// Tells what is going on.
-    pub fn talk(&self, text: impl std::fmt::Display) {
+    pub fn status(&self, text: impl std::fmt::Display) {
         let text = text.to_string();
-        let _gone = self.beside_bar(|| writeln!(stderr(), "{}", harmless(&text)));
+        let _gone = self.beside_bar(|| writeln!(stderr(), "{}", escape_terminal(&text)));
     }
 
     fn beside_bar<T>(&self, write: impl FnOnce() -> T) -> T {
@@ -89,16 +92,16 @@ impl Printer {
 
     /// Prints an error.
     pub fn error(&self, error: &CliError) {
-        self.talk(error);
+        self.status(format!("error: {error}"));
     }
 
-    /// Says beside every piece of work what is waited for.
-    pub fn waits(&self, text: String) {
-        *self.waits.0.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    /// This printer as a run reports to it.
+    pub fn reporter(&self) -> Arc<dyn Reporter> {
+        Arc::new(self.clone())
     }
 
-    /// Shows a piece of work of `length` steps, of which some are `done`.
-    pub fn progress(&self, name: &str, done: u64, length: u64) -> Progress {
+    /// Opens a bar, or plain lines, for a piece of work of `length` steps, of which `done` are finished.
+    pub fn progress(&self, name: &str, done: u64, length: u64) -> ProgressLine {
         let bar = self.terminal.then(|| {
             let bar = ProgressBar::new(length).with_position(done);
             let line = "{prefix:>10} [{bar:30}] {pos}/{len} {elapsed} (eta {eta}) {msg}{waits}";
@@ -116,7 +119,27 @@ impl Printer {
         });
         let last = Mutex::new((done, None));
         let waits = self.waits.clone();
-        Progress { bar, name: name.to_owned(), length, begun: Instant::now(), first: done, last, waits }
+        ProgressLine { bar, name: name.to_owned(), length, begun: Instant::now(), first: done, last, waits }
+    }
+}
+
+impl Reporter for Printer {
+    fn status(&self, text: &str) {
+        Printer::status(self, text);
+    }
+
+    fn progress(&self, name: &str, done: u64, length: u64) -> Box<dyn Progress> {
+        Box::new(Printer::progress(self, name, done, length))
+    }
+
+    fn waits(&self, text: String) {
+        *self.waits.0.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+}
+
+impl Progress for ProgressLine {
+    fn at(&self, done: u64, message: &str) {
+        ProgressLine::at(self, done, message);
     }
 }
 
@@ -133,7 +156,7 @@ impl Waits {
 }
 
 /// A piece of work that is shown while it lasts.
-pub struct Progress {
+pub struct ProgressLine {
     bar: Option<ProgressBar>,
     name: String,
     length: u64,
@@ -145,7 +168,7 @@ pub struct Progress {
     waits: Waits,
 }
 
-impl Progress {
+impl ProgressLine {
     /// `done` steps are done; `message` says how it goes, besides the rate.
     pub fn at(&self, done: u64, message: &str) {
         let seconds = self.begun.elapsed().as_secs_f64();
@@ -166,7 +189,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish();

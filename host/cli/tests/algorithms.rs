@@ -46,7 +46,7 @@ fn figures(desk: &Desk, name: &str) -> Vec<f64> {
 
 #[test]
 fn adapters_learn_in_whole_runs_and_what_cannot_be_is_refused() {
-    let memory = ["--set", "policy.recompute=true", "--set", "policy.micro_tokens=700"];
+    let memory = ["--set", "policy.activation_checkpointing=true", "--set", "policy.micro_batch_tokens=700"];
     let adapters = ["--set", "policy.lora={rank=2, alpha=4.0, modules=[\"q_proj\", \"up_proj\"]}"];
     let stages = stage("sft", "").replace("groups = 3\ngroup_size = 4", "batch = 4") + &stage("rl", "");
     let learning = desk(&stages);

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::Desk;
-use gymkhana_episode::{EpisodeRecord, Phase};
+use gymkhana_record::{EpisodeRecord, Phase};
 
 const PLUGINS: &str = "plugins/frozen-lake.wasm";
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::killed::{assert_each_stored_once, resume, start};
 use common::{Desk, Outcome, SMALL_GAME, SMALL_RUN, TIC_TAC_TOE, WORD_PROBLEMS, files_below, finish, run_arguments};
-use gymkhana_episode::{EpisodeId, EpisodeRecord, Seed};
+use gymkhana_record::{EpisodeId, EpisodeRecord, Seed};
 use gymkhana_rollout::Difference;
 use serde_json::Value;
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use common::Desk;
 use common::taught::teach;
-use gymkhana_episode::{Boundary, Ending, EpisodeRecord, FailureKind};
+use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind};
 
 /// Calls the function of the hostile tool that panics.
 const CALL: &str = "<tool_call>\n{\"name\": \"trap\", \"arguments\": {}}\n</tool_call>";

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use common::{Desk, WORD_PROBLEMS};
 use futures::future::join_all;
-use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Value};
+use gymkhana_chat::{ChatFiles, ChatFormat};
+use gymkhana_policy::Sampling;
+use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Value};
 use gymkhana_rollout::{
-    Assembly, Bound, BoundReward, ChatFiles, ChatFormat, Difference, GroupPlan, Hopeless, Limits, PluginSet, Rollout,
-    Sampling, SamplingPlan, Speaker,
+    Actor, Bound, BoundReward, Difference, EarlyStop, GroupPlan, Limits, PluginSet, RewardSum, Rollout, SamplingPlan,
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -60,14 +61,14 @@ async fn rollout(desk: &Desk) -> Rollout {
     let tools = vec![bound("calculator", vec![])];
     let set = PluginSet::assemble(bound("word-problems", vec![]), tools, vec![reward]).await.expect("a set");
     let success = "answer-match.correct".parse().expect("a rule");
-    let assembly = Assembly { environment: 1.0.into(), failure_reward: 0.0, success };
+    let assembly = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success };
     let limits = Limits {
         turns: 2,
         reply_tokens: 24,
         context_tokens: 320,
         calls: 32,
         time: Duration::from_secs(600),
-        hopeless: Hopeless::default(),
+        hopeless: EarlyStop::default(),
     };
     let text = |name: &str| fs::read_to_string(desk.path("out/chat").join(name)).expect("a file of the chat format");
     let files = ChatFiles {
@@ -115,7 +116,7 @@ fn a_step_is_played_by_the_weights_of_all_steps_before_it_and_then_trained_on() 
                 };
                 let (rollout, trainer) = (&rollout, &trainer);
                 async move {
-                    let speaker = Speaker::Policy(trainer);
+                    let speaker = Actor::Policy(trainer);
                     rollout.run_plan(&plan, &SamplingPlan::default(), speaker).await.expect("played")
                 }
             }))

@@ -52,6 +52,6 @@ fn a_launcher_without_its_program_says_what_is_missing() {
     fs::hard_link(env!("CARGO_BIN_EXE_host"), &launcher).expect("linked");
     let outcome = finish(Command::new(launcher).arg("--version").env("LIBTORCH", env!("GYMKHANA_LIBTORCH")));
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
-    assert!(outcome.talk.contains("gymkhana-host` cannot be started"), "{}", outcome.talk);
+    assert!(outcome.talk.contains("gymkhana-main` cannot be started"), "{}", outcome.talk);
     assert!(outcome.talk.contains("cargo xtask setup"), "{}", outcome.talk);
 }

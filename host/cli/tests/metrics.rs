@@ -28,7 +28,7 @@ fn a_run_is_watched_while_it_goes_on() {
         assert_eq!(count, last[&*format!("gymkhana_wait_seconds_bucket{{boundary=\"{wait}\",le=\"+Inf\"}}")]);
         assert!(count > 0.0 || wait == "tool", "no {wait} in {}", pages[pages.len() - 1]);
     }
-    assert!(last["gymkhana_episodes_total"] >= 8.0, "both evaluations before the first stage");
+    assert!(last["gymkhana_records_total"] >= 8.0, "both evaluations before the first stage");
     assert!(last["gymkhana_plugin_places"] >= 1.0);
     assert!(last["gymkhana_trainer_idle_seconds_total"] > 0.0);
     assert!(last.contains_key("gymkhana_policy_idle_seconds_total{model=\"policy\"}"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::killed::{assert_each_stored_once, resume, start};
 use common::{Desk, WORD_PROBLEMS};
-use gymkhana_episode::{Phase, Seed};
+use gymkhana_record::{Phase, Seed};
 use serde_json::Value;
 
 /// Six steps of reinforcement learning from random weights. Calls cost points, so that rewards differ.

@@ -26,6 +26,6 @@ fn prometheus_reads_the_figures() {
     assert_eq!(read["gymkhana_waiting"], "gauge");
     assert_eq!(read["gymkhana_token_lag_steps"], "histogram");
     // The parser takes the suffix of a counter as a part of its kind.
-    assert_eq!(read["gymkhana_episodes"], "counter");
+    assert_eq!(read["gymkhana_records"], "counter");
     assert_eq!(read.as_object().expect("an object").values().filter(|kind| **kind == "unknown").count(), 0);
 }

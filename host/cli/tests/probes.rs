@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::{Desk, SMALL_RUN, WORD_PROBLEMS};
-use gymkhana_episode::{EpisodeRecord, Phase};
+use gymkhana_record::{EpisodeRecord, Phase};
 
 fn played(probe: &str) -> (Desk, Vec<EpisodeRecord>) {
     let desk = Desk::with_run_file(SMALL_RUN);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use common::{Desk, SMALL_RUN, WORD_PROBLEMS, files_below, json};
-use gymkhana_episode::{EpisodeId, EpisodeRecord, Phase};
+use gymkhana_record::{EpisodeId, EpisodeRecord, Phase};
 use gymkhana_registry::{Digest, Lock};
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use common::{Desk, SMALL_GAME, TIC_TAC_TOE, files_below};
-use gymkhana_episode::{EpisodeRecord, Phase, Segment};
+use gymkhana_record::{EpisodeRecord, Phase, Segment};
 use serde_json::Value;
 
 /// A desk on which the small game ended, with these bindings.

@@ -5,9 +5,9 @@ mod common;
 mod peer;
 
 use common::{Desk, TIC_TAC_TOE, WORD_PROBLEMS, json};
-use gymkhana_episode::{EpisodeRecord, Phase, Segment};
-use gymkhana_rollout::{Policy, ScoreRequest};
-use gymkhana_server_policy::Protocol;
+use gymkhana_policy::{Policy, ScoreRequest};
+use gymkhana_policy_server::Protocol;
+use gymkhana_record::{EpisodeRecord, Phase, Segment};
 use gymkhana_trainer::Trainer;
 use peer::{Mischief, Peer, write_model};
 
@@ -182,8 +182,8 @@ fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
     assert!(told.contains(&peer.url()) && told.contains("--resume") && told.contains("failed 2 times"), "{told}");
     assert!(told.contains("waiting for the server at"), "{told}");
     for record in desk.episodes().iter().filter(|record| !record.failures.is_empty()) {
-        assert_eq!(record.ending, gymkhana_episode::Ending::Dropped, "no agent pays for it: {record:?}");
-        assert!(record.failures.iter().all(|failure| failure.at == gymkhana_episode::Boundary::Model));
+        assert_eq!(record.ending, gymkhana_record::Ending::Dropped, "no agent pays for it: {record:?}");
+        assert!(record.failures.iter().all(|failure| failure.at == gymkhana_record::Boundary::Model));
         assert_eq!(record.rewards.iter().sum::<f64>(), 0.0);
     }
     peer.revive();

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use common::{Desk, SMALL_RUN, WORD_PROBLEMS};
-use gymkhana_episode::{Boundary, EpisodeRecord, Phase};
+use gymkhana_record::{Boundary, EpisodeRecord, Phase};
 use serde_json::Value;
 
 /// The lines of a trace about spans of this name.

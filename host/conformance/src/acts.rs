@@ -1,7 +1,7 @@
 //! Made-up actions: some that an expert or a schema suggests, some picked from what was shown, some sheer nonsense.
 
-use gymkhana_episode::{Call, Function, Media, Part, Seed, Stream};
-use gymkhana_sandbox::{CallError, Optional, Plugin};
+use gymkhana_record::{Call, Function, Media, Part, Seed, Stream};
+use gymkhana_sandbox::{CallError, OptionalInterface, Plugin};
 use serde_json::Value;
 
 use crate::examples::Examples;
@@ -20,7 +20,7 @@ pub(crate) enum Act {
 
 impl std::fmt::Display for Act {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = |parts: &[Part]| crate::finding::short(&gymkhana_episode::text_of(parts));
+        let text = |parts: &[Part]| crate::finding::short(&gymkhana_record::text_of(parts));
         match self {
             Self::Say(parts) => write!(f, "the message {:?}", text(parts)),
             Self::Call(call) => {
@@ -108,12 +108,12 @@ impl Picker {
     /// What is done next.
     pub(crate) async fn next(&mut self, plugin: &Plugin, stage: &mut Stage) -> Result<Act, CallError> {
         let chance = self.stream.below(100);
-        if !stage.is_session() && chance < 40 && plugin.offers(Optional::Oracle) {
+        if !stage.is_session() && chance < 40 && plugin.offers(OptionalInterface::Oracle) {
             match stage.advice().await {
                 Ok(Some(act)) => return Ok(act),
                 // An expert may be at a loss, or want a tool that is not here.
                 Ok(None) => {}
-                Err(error) if error.kind == gymkhana_episode::FailureKind::Refused => {}
+                Err(error) if error.kind == gymkhana_record::FailureKind::Refused => {}
                 Err(error) => return Err(error),
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gymkhana_episode::{Cost, FailureKind, NamedValue, Seed, TaskRef};
+use gymkhana_record::{Cost, FailureKind, NamedValue, Seed, TaskRef};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{EnvironmentEpisode, Plugin, SplitInfo, ToolSession};
 

@@ -1,6 +1,6 @@
 //! Examples of arguments, made from a function's JSON Schema and kept only where a validator accepts them.
 
-use gymkhana_episode::Stream;
+use gymkhana_record::Stream;
 use jsonschema::Validator;
 use serde_json::{Map, Number, Value};
 
@@ -48,7 +48,7 @@ impl Examples {
 
     /// An example, always the same.
     pub(crate) fn plain(&self) -> Option<Value> {
-        self.make(&mut gymkhana_episode::Seed(0).stream())
+        self.make(&mut gymkhana_record::Seed(0).stream())
     }
 }
 
@@ -181,7 +181,7 @@ impl Maker<'_> {
 
 #[cfg(test)]
 mod tests {
-    use gymkhana_episode::Seed;
+    use gymkhana_record::Seed;
 
     use super::*;
 

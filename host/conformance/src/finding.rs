@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use gymkhana_episode::FailureKind;
+use gymkhana_record::FailureKind;
 use gymkhana_registry::Outcome;
 use gymkhana_sandbox::CallError;
 

@@ -24,4 +24,4 @@ mod world;
 pub use measure::{Measured, measure};
 pub use settings::{Settings, limits};
 pub use suite::{CheckInfo, SuiteError, all_checks, check_plugin};
-pub use tale::Tale;
+pub use tale::FinishedEpisode;

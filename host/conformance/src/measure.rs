@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gymkhana_episode::Cost;
+use gymkhana_record::Cost;
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{Plugin, Scorer};
 
@@ -12,7 +12,7 @@ use crate::finding::{During, Stop};
 use crate::stage::{Beginning, Stage};
 use crate::suite::SuiteError;
 use crate::tale::equal_episodes;
-use crate::{Settings, Tale};
+use crate::{FinishedEpisode, Settings};
 
 /// How long one kind of call took, each time.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,7 +117,7 @@ async fn stages(
 /// A group of eight equal episodes, each time in a fresh instance.
 async fn scorings(bench: &Bench, times: u32) -> Result<Measured, Stop> {
     let made = equal_episodes();
-    let group: Vec<_> = made.iter().map(Tale::trajectory).collect();
+    let group: Vec<_> = made.iter().map(FinishedEpisode::trajectory).collect();
     let mut scorings = Measured::of("reward score");
     for number in 0..times {
         let since = Instant::now();

@@ -1,6 +1,6 @@
 //! A path through a plugin: how it began, what was done, and everything that it said.
 
-use gymkhana_episode::{NamedValue, Seed};
+use gymkhana_record::{NamedValue, Seed};
 use gymkhana_sandbox::Plugin;
 
 use crate::acts::{Act, Picker};

@@ -1,11 +1,11 @@
 //! Plays an episode to its end with tools beside it, by the oracle or by a fool, and keeps what a reward sees of it.
 
-use gymkhana_episode::{
+use gymkhana_record::{
     Call, Ending, FailureKind, Function, NamedValue, Part, SeatRewards, Seed, Stream, TaskRef, Turn, text_of,
 };
-use gymkhana_sandbox::{Advice, Deed, EnvironmentEpisode, Optional, Plugin, Stepped, ToolSession};
+use gymkhana_sandbox::{Action, Advice, EnvironmentEpisode, OptionalInterface, Plugin, StepResult, ToolSession};
 
-use crate::Tale;
+use crate::FinishedEpisode;
 use crate::examples::Examples;
 use crate::finding::{During, Stop, stop};
 
@@ -45,7 +45,7 @@ struct Game<'a> {
     seat: u32,
     calls: u64,
     place: &'a str,
-    tale: Tale,
+    tale: FinishedEpisode,
     over: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn play(
     task: &TaskRef,
     seed: Seed,
     mut player: Player,
-) -> Result<Tale, Stop> {
+) -> Result<FinishedEpisode, Stop> {
     let place = format!("task {task} with seed {}", seed.0);
     let mut game = Game::begin(environment, tools, task, seed, &place).await?;
     for _ in 0..MOST_TURNS {
@@ -90,11 +90,11 @@ impl<'a> Game<'a> {
             let during = format!("the tool `{}` beside {place}", tool.name());
             let functions = tool.functions(options).await.during(&during)?;
             let session = ToolSession::open(tool, setup, options, seed.child(tool.name())).await.during(&during)?;
-            let final_view = tool.offers(Optional::FinalView);
+            let final_view = tool.offers(OptionalInterface::FinalView);
             open.push(Tool { name: tool.name().to_owned(), functions, session, final_view });
         }
         let shown = opening.observations.into_iter().map(|(seat, content)| Turn::Observation { seat, content });
-        let tale = Tale {
+        let tale = FinishedEpisode {
             task: task.clone(),
             turns: shown.collect(),
             ending: Ending::TurnLimit,
@@ -156,7 +156,7 @@ impl<'a> Game<'a> {
             Advice::Message(text) => {
                 let content = vec![Part::Text(text)];
                 self.tale.turns.push(Turn::Message { seat, content: content.clone() });
-                self.step(Deed::Message(&content)).await.map(drop)
+                self.step(Action::Message(&content)).await.map(drop)
             }
             Advice::Calls(calls) => {
                 for call in calls {
@@ -182,7 +182,7 @@ impl<'a> Game<'a> {
             let answer = answer.during(format!("the call {}({}) in {}", call.name, call.arguments, self.place))?;
             (answer.content, answer.failed)
         } else if own.is_some() && !self.over && self.seat == seat {
-            let stepped = self.step(Deed::Call(&call)).await?;
+            let stepped = self.step(Action::Call(&call)).await?;
             let shown = stepped.observations.into_iter().find(|(of, _)| *of == seat);
             (shown.map(|(_, content)| content).unwrap_or_default(), false)
         } else {
@@ -193,8 +193,8 @@ impl<'a> Game<'a> {
         Ok(())
     }
 
-    async fn step(&mut self, deed: Deed<'_>) -> Result<Stepped, Stop> {
-        let is_call = matches!(deed, Deed::Call(_));
+    async fn step(&mut self, deed: Action<'_>) -> Result<StepResult, Stop> {
+        let is_call = matches!(deed, Action::Call(_));
         let mover = self.seat;
         let turn = self.tale.turns.len();
         let stepped = self.episode.step(mover, deed).await.during(format!("turn {turn} of {}", self.place))?;
@@ -220,8 +220,8 @@ impl<'a> Game<'a> {
         Ok(stepped)
     }
 
-    async fn end(mut self, environment: &Plugin) -> Result<Tale, Stop> {
-        if environment.offers(Optional::Privileged) {
+    async fn end(mut self, environment: &Plugin) -> Result<FinishedEpisode, Stop> {
+        if environment.offers(OptionalInterface::Privileged) {
             let privileged = self.episode.privileged().await;
             self.tale.privileged = privileged.during(format!("the privileged view of {}", self.place))?;
         }

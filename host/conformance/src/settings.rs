@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use gymkhana_episode::NamedValue;
+use gymkhana_record::NamedValue;
 use gymkhana_sandbox::{Assets, Limits, Plugin};
 
-use crate::Tale;
+use crate::FinishedEpisode;
 
 /// Instructions of one call that pass, about a second's worth: what a run allows a call unless it is told otherwise.
 const MOST_FUEL: u64 = 1_000_000_000;
@@ -31,7 +31,7 @@ pub struct Settings {
     /// reward something to score. Each with its options.
     pub beside: Vec<(Plugin, Vec<NamedValue>)>,
     /// Finished episodes for a reward to score, by group.
-    pub recorded: Vec<Vec<Tale>>,
+    pub recorded: Vec<Vec<FinishedEpisode>>,
 }
 
 impl Default for Settings {

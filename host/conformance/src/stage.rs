@@ -1,8 +1,9 @@
 //! An episode or a session, driven alike: what can be acted on, copied and looked at.
 
-use gymkhana_episode::{Call, Cost, Function, NamedValue, Part, Seed, TaskRef, text_of};
+use gymkhana_record::{Call, Cost, Function, NamedValue, Part, Seed, TaskRef, text_of};
 use gymkhana_sandbox::{
-    Advice, CallError, Deed, EnvironmentEpisode, Optional, Plugin, Snapshot, Started, Stepped, ToolSession,
+    Action, Advice, CallError, EnvironmentEpisode, OptionalInterface, Plugin, Snapshot, Started, StepResult,
+    ToolSession,
 };
 
 use crate::acts::Act;
@@ -102,9 +103,9 @@ impl Stage {
         let said = match (&mut self.live, act) {
             (Live::Episode(episode), act) => {
                 let deed = match act {
-                    Act::Say(content) => Deed::Message(content),
-                    Act::Call(call) => Deed::Call(call),
-                    Act::Other(content) => Deed::Other(content),
+                    Act::Say(content) => Action::Message(content),
+                    Act::Call(call) => Action::Call(call),
+                    Act::Other(content) => Action::Other(content),
                 };
                 let stepped = episode.step(self.seat, deed).await;
                 if stepped.is_ok() {
@@ -123,8 +124,8 @@ impl Stage {
         Ok(said)
     }
 
-    fn take_in(&mut self, stepped: Stepped) -> String {
-        let Stepped { observations, rewards, terminated, truncated, extras, seat } = stepped;
+    fn take_in(&mut self, stepped: StepResult) -> String {
+        let StepResult { observations, rewards, terminated, truncated, extras, seat } = stepped;
         self.over = terminated || truncated;
         let shown: Vec<String> = observations.iter().map(|(_, content)| text_of(content)).collect();
         self.shown = shown.join("\n");
@@ -159,8 +160,8 @@ impl Stage {
     /// Whether the plugin can copy it.
     pub(crate) fn can_be_saved(plugin: &Plugin, beginning: &Beginning) -> bool {
         plugin.offers(match beginning {
-            Beginning::Episode(_) => Optional::Snapshot,
-            Beginning::Session(_) => Optional::ToolSnapshot,
+            Beginning::Episode(_) => OptionalInterface::Snapshot,
+            Beginning::Session(_) => OptionalInterface::ToolSnapshot,
         })
     }
 
@@ -203,27 +204,27 @@ impl Stage {
         let mut seen = Vec::new();
         match &mut self.live {
             Live::Episode(episode) => {
-                if plugin.offers(Optional::Snapshot) {
+                if plugin.offers(OptionalInterface::Snapshot) {
                     seen.push(("snapshot", format!("{:?}", episode.snapshot().await?.bytes)));
                 }
-                if plugin.offers(Optional::StateKey) {
+                if plugin.offers(OptionalInterface::StateKey) {
                     seen.push(("state-key", format!("{:?}", episode.state_key().await?)));
                 }
-                if plugin.offers(Optional::Privileged) {
+                if plugin.offers(OptionalInterface::Privileged) {
                     seen.push(("privileged", format!("{:?}", episode.privileged().await?)));
                 }
-                if plugin.offers(Optional::Guidance) {
+                if plugin.offers(OptionalInterface::Guidance) {
                     seen.push(("guidance", format!("{:?}", episode.guidance().await?)));
                 }
-                if plugin.offers(Optional::Render) {
+                if plugin.offers(OptionalInterface::Render) {
                     seen.push(("render", format!("{:?}", episode.render().await?)));
                 }
             }
             Live::Session(session) => {
-                if plugin.offers(Optional::ToolSnapshot) {
+                if plugin.offers(OptionalInterface::ToolSnapshot) {
                     seen.push(("snapshot", format!("{:?}", session.snapshot().await?.bytes)));
                 }
-                if plugin.offers(Optional::FinalView) {
+                if plugin.offers(OptionalInterface::FinalView) {
                     seen.push(("final-view", format!("{:?}", session.final_view().await?)));
                 }
             }

@@ -1,13 +1,13 @@
 //! Finished episodes for rewards to score: recorded, played or made up.
 
-use gymkhana_episode::{
+use gymkhana_record::{
     Call, Content, Ending, EpisodeRecord, Media, NamedValue, Part, SeatRewards, Seed, Stream, TaskRef, Turn, Value,
 };
 use gymkhana_sandbox::Trajectory;
 
 /// What a reward sees of a finished episode.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tale {
+pub struct FinishedEpisode {
     /// What the episode was about.
     pub task: TaskRef,
     /// What was said, called, answered and shown.
@@ -24,7 +24,7 @@ pub struct Tale {
     pub views: Vec<NamedValue>,
 }
 
-impl Tale {
+impl FinishedEpisode {
     /// What a reward sees of this record.
     #[must_use]
     pub fn of(record: &EpisodeRecord) -> Self {
@@ -70,8 +70,8 @@ impl Tale {
 const RANDOM_GROUPS: u64 = 16;
 
 /// Groups of episodes that nobody played, of many shapes, each with a name.
-pub(crate) fn made_up(seed: Seed) -> Vec<(String, Vec<Tale>)> {
-    let mut groups: Vec<(String, Vec<Tale>)> = vec![("an empty group".to_owned(), vec![])];
+pub(crate) fn made_up(seed: Seed) -> Vec<(String, Vec<FinishedEpisode>)> {
+    let mut groups: Vec<(String, Vec<FinishedEpisode>)> = vec![("an empty group".to_owned(), vec![])];
     for (name, tale) in shapes() {
         groups.push((format!("an episode with {name}"), vec![tale]));
     }
@@ -81,10 +81,11 @@ pub(crate) fn made_up(seed: Seed) -> Vec<(String, Vec<Tale>)> {
         Ending::ContextLimit,
         Ending::CallLimit,
         Ending::TimeLimit,
-        Ending::Hopeless,
+        Ending::EarlyStopped,
         Ending::EnvironmentFailed,
     ] {
-        let tale = Tale { ending, ..Tale::made(vec![shows(0, "What is 6 times 7?"), says(0, "42")]) };
+        let tale =
+            FinishedEpisode { ending, ..FinishedEpisode::made(vec![shows(0, "What is 6 times 7?"), says(0, "42")]) };
         groups.push((format!("an episode that ended as {ending:?}"), vec![tale]));
     }
     groups.push(("a group of all shapes".to_owned(), shapes().into_iter().map(|(_, tale)| tale).collect()));
@@ -98,12 +99,12 @@ pub(crate) fn made_up(seed: Seed) -> Vec<(String, Vec<Tale>)> {
 }
 
 /// Eight times the same episode.
-pub(crate) fn equal_episodes() -> Vec<Tale> {
-    vec![Tale::made(vec![shows(0, "What is 6 times 7?"), says(0, "42")]); 8]
+pub(crate) fn equal_episodes() -> Vec<FinishedEpisode> {
+    vec![FinishedEpisode::made(vec![shows(0, "What is 6 times 7?"), says(0, "42")]); 8]
 }
 
 /// Turns in any order, as no environment would make them.
-fn random(stream: &mut Stream) -> Tale {
+fn random(stream: &mut Stream) -> FinishedEpisode {
     const TEXTS: [&str; 8] =
         ["", "42", "41.5", "yes", "\\boxed{42}", "<answer>42</answer>", "{\"answer\": 42}", "4\u{301}2\n\n"];
     let mut turns = Vec::new();
@@ -120,14 +121,14 @@ fn random(stream: &mut Stream) -> Tale {
     }
     let rewards = (0..stream.below(4)).map(|_| stream.unit() * 4.0 - 2.0).collect();
     let environment_rewards = vec![SeatRewards { seat: 0, rewards }];
-    Tale { environment_rewards, ..Tale::made(turns) }
+    FinishedEpisode { environment_rewards, ..FinishedEpisode::made(turns) }
 }
 
-fn shapes() -> Vec<(&'static str, Tale)> {
+fn shapes() -> Vec<(&'static str, FinishedEpisode)> {
     let question = || shows(0, "What is 6 times 7?");
     let long = "6 times 7 is 42. ".repeat(20_000);
     let image = Part::Image(Media { mime: "image/png".to_owned(), bytes: vec![0x89, b'P', b'N', b'G', 0] });
-    let plain = |turns: Vec<Turn>| Tale::made(turns);
+    let plain = |turns: Vec<Turn>| FinishedEpisode::made(turns);
     let bare = plain(vec![question(), says(0, "42")]);
     vec![
         ("a question and its answer", bare.clone()),
@@ -166,7 +167,7 @@ fn shapes() -> Vec<(&'static str, Tale)> {
         ),
         (
             "two seats",
-            Tale {
+            FinishedEpisode {
                 environment_rewards: [0, 1].map(|seat| SeatRewards { seat, rewards: vec![1.0, -1.0] }).into(),
                 ..plain(vec![
                     shows(0, "You begin."),
@@ -178,12 +179,18 @@ fn shapes() -> Vec<(&'static str, Tale)> {
             },
         ),
         ("a seat that is not the first", plain(vec![shows(3, "You begin."), says(3, "42")])),
-        ("no facts at all", Tale { extras: vec![], privileged: vec![], environment_rewards: vec![], ..bare.clone() }),
+        (
+            "no facts at all",
+            FinishedEpisode { extras: vec![], privileged: vec![], environment_rewards: vec![], ..bare.clone() },
+        ),
         (
             "no rewards but zeros",
-            Tale { environment_rewards: vec![SeatRewards { seat: 0, rewards: vec![0.0; 3] }], ..bare.clone() },
+            FinishedEpisode {
+                environment_rewards: vec![SeatRewards { seat: 0, rewards: vec![0.0; 3] }],
+                ..bare.clone()
+            },
         ),
-        ("facts of every type", Tale { extras: facts(), privileged: facts(), views: facts(), ..bare }),
+        ("facts of every type", FinishedEpisode { extras: facts(), privileged: facts(), views: facts(), ..bare }),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! A world that is made up: it answers every question in its own words, the same to the same question.
 
-use gymkhana_episode::{HttpResponse, ModelReply, Question, Refused, Reply, Seed};
-use gymkhana_sandbox::{Quota, World, WorldFuture};
+use gymkhana_record::{HttpResponse, ModelReply, Question, Refused, Reply, Seed};
+use gymkhana_sandbox::{Outbound, OutboundFuture, Quota};
 
 /// Answers of models and servers that there are not. A plugin must cope with whatever a model may say.
 pub(crate) struct MadeUp;
@@ -10,13 +10,13 @@ pub(crate) struct MadeUp;
 const SAYINGS: [&str; 8] =
     ["yes", "no", "7/10", "Score: 3", "{\"score\": 0.5}", "I cannot tell.", "", "Well… <b>perhaps</b>?\n\n1. one"];
 
-impl World for MadeUp {
+impl Outbound for MadeUp {
     fn quota(&self) -> Quota {
         let (model_calls, http_requests, tool_calls) = (u32::MAX, u32::MAX, u32::MAX);
         Quota { model_calls, model_tokens: u64::MAX, http_requests, tool_calls }
     }
 
-    fn ask<'a>(&'a self, question: &'a Question, earlier: u32) -> WorldFuture<'a, Reply> {
+    fn ask<'a>(&'a self, question: &'a Question, earlier: u32) -> OutboundFuture<'a, Reply> {
         let chosen = Seed(0).child(format!("{question:?}")).child(earlier).0;
         let reply = match question {
             Question::Model(_) => {

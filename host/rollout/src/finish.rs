@@ -2,16 +2,16 @@
 
 use std::time::Instant;
 
-use gymkhana_episode::{EPISODE_SCHEMA, Ending, EpisodeRecord, Exchange, Failure, Opening, Timing};
-use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, Optional};
+use gymkhana_record::{EPISODE_SCHEMA, Ending, EpisodeRecord, Exchange, Failure, Opening, Timing};
+use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
 
 use crate::RolloutError;
 use crate::context::Context;
-use crate::play::{EpisodePlan, Play, milliseconds};
+use crate::metrics::WaitKind;
+use crate::state::{EpisodePlan, EpisodeState, milliseconds};
 use crate::tools::FinalViews;
-use crate::watch::Wait;
 
-impl Play<'_> {
+impl EpisodeState<'_> {
     /// Looks once more at everything and writes the record.
     pub(crate) async fn finish(mut self, mut ending: Ending) -> Result<EpisodeRecord, RolloutError> {
         if ending.is_limit()
@@ -22,8 +22,8 @@ impl Play<'_> {
         }
         let (mut privileged, mut hint) = (None, None);
         if ending != Ending::EnvironmentFailed {
-            privileged = self.look(Optional::Privileged, "privileged", EnvironmentEpisode::privileged).await;
-            hint = self.look(Optional::Guidance, "guidance", EnvironmentEpisode::guidance).await;
+            privileged = self.look(OptionalInterface::Privileged, "privileged", EnvironmentEpisode::privileged).await;
+            hint = self.look(OptionalInterface::Guidance, "guidance", EnvironmentEpisode::guidance).await;
         }
         let FinalViews { views, failures, costs, exchanges } = self.toolbox.final_views().await;
         self.failures.extend(failures);
@@ -53,7 +53,7 @@ impl Play<'_> {
     /// A last look at the environment, if it offers it; a failure is kept.
     async fn look<T>(
         &mut self,
-        offered: Optional,
+        offered: OptionalInterface,
         during: &str,
         look: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
     ) -> Option<T> {
@@ -63,7 +63,7 @@ impl Play<'_> {
         let seen = match self.injected.failure(&self.rollout.environment_boundary(), during) {
             Some(failure) => Err(failure),
             None => {
-                let timer = self.rollout.watch.time(Wait::Environment);
+                let timer = self.rollout.metrics.time(WaitKind::Environment);
                 let seen = look(&mut self.environment).await;
                 drop(timer);
                 self.pay(during.to_owned());
@@ -75,7 +75,7 @@ impl Play<'_> {
 }
 
 /// The record of an episode that goes on: what it takes to play it again up to here.
-pub(crate) fn so_far(play: &Play<'_>) -> EpisodeRecord {
+pub(crate) fn so_far(play: &EpisodeState<'_>) -> EpisodeRecord {
     let segments = play.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
     let forks = play.forks.clone();
     let (policy_turns, exchanges) = (play.policy_turns.clone(), play.exchanges.clone());

@@ -6,18 +6,18 @@
 
 use std::sync::{Arc, PoisonError};
 
-use gymkhana_episode::{EpisodeId, EpisodeRecord, Failure, Fork};
-use gymkhana_sandbox::{EnvironmentEpisode, Optional};
+use gymkhana_record::{EpisodeId, EpisodeRecord, Failure, Fork};
+use gymkhana_sandbox::{EnvironmentEpisode, OptionalInterface};
 use tracing::{Instrument, info_span};
 
 use crate::context::Context;
 use crate::finish::so_far;
-use crate::injected::{Injected, turns_taken};
-use crate::play::{Begun, EpisodePlan, Play, Speaker};
-use crate::scripted::ReplayedPolicy;
+use crate::overrides::{ReplayOverrides, turns_taken};
+use crate::recorder::ExchangeRecorder;
+use crate::state::{Actor, EpisodePlan, EpisodeState, Started};
 use crate::tools::witnessed;
-use crate::witness::Witness;
-use crate::{Difference, Rollout, RolloutError, Sampling};
+use crate::{Difference, Rollout, RolloutError};
+use gymkhana_policy::{ReplayedPolicy, Sampling};
 
 /// Why an episode could not be forked.
 #[derive(Debug, thiserror::Error)]
@@ -50,14 +50,14 @@ pub struct FailedForks {
     pub last: String,
 }
 
-impl<'a> Play<'a> {
+impl<'a> EpisodeState<'a> {
     /// Whether every plugin that holds a state of this episode can copy it.
     pub(crate) fn can_be_copied(&self) -> bool {
-        self.rollout.plugins.environment.plugin.offers(Optional::Snapshot) && self.toolbox.can_be_copied()
+        self.rollout.plugins.environment.plugin.offers(OptionalInterface::Snapshot) && self.toolbox.can_be_copied()
     }
 
     /// The same episode once more, as `plan` names it, with the plan's seed for what comes after.
-    pub(crate) async fn fork(&mut self, plan: EpisodePlan) -> Result<Box<Play<'a>>, ForkError> {
+    pub(crate) async fn fork(&mut self, plan: EpisodePlan) -> Result<Box<EpisodeState<'a>>, ForkError> {
         if self.can_be_copied() { self.fork_by_copy(plan).await } else { self.fork_by_replay(plan).await }
     }
 
@@ -69,9 +69,9 @@ impl<'a> Play<'a> {
     }
 
     /// Forks by snapshots.
-    pub(crate) async fn fork_by_copy(&mut self, plan: EpisodePlan) -> Result<Box<Play<'a>>, ForkError> {
+    pub(crate) async fn fork_by_copy(&mut self, plan: EpisodePlan) -> Result<Box<EpisodeState<'a>>, ForkError> {
         let seed = plan.seed.child("environment");
-        let witness = self.witness.as_deref().map(Witness::copy);
+        let witness = self.witness.as_deref().map(ExchangeRecorder::copy);
         let plugin = &witnessed(&self.rollout.plugins.environment.plugin, witness.as_ref());
         let mute = |muted| [&self.witness, &witness].into_iter().flatten().for_each(|witness| witness.mute(muted));
         mute(true);
@@ -82,7 +82,7 @@ impl<'a> Play<'a> {
         mute(false);
         let environment = copied.map_err(|error| ForkError::Failed(self.rollout.environment_failure("fork", error)))?;
         let toolbox = self.toolbox.copy(plan.seed).await.map_err(ForkError::Failed)?;
-        let mut fork = Box::new(Play {
+        let mut fork = Box::new(EpisodeState {
             rollout: self.rollout,
             forks: self.lineage(),
             plan,
@@ -114,7 +114,7 @@ impl<'a> Play<'a> {
     }
 
     /// Forks by playing the beginning again, with the replies that were given.
-    pub(crate) async fn fork_by_replay(&mut self, plan: EpisodePlan) -> Result<Box<Play<'a>>, ForkError> {
+    pub(crate) async fn fork_by_replay(&mut self, plan: EpisodePlan) -> Result<Box<EpisodeState<'a>>, ForkError> {
         let record = so_far(self);
         let policy = ReplayedPolicy::of(&record);
         let mut fork = self.rollout.replay_until(&record, &policy, self.taken()).await?;
@@ -143,7 +143,7 @@ impl<'a> Play<'a> {
     }
 
     /// From here on this is injected, and the world is asked.
-    fn inject(&mut self, injected: Arc<Injected>) {
+    fn inject(&mut self, injected: Arc<ReplayOverrides>) {
         self.toolbox.inject(&injected);
         self.injected = injected;
         if let Some(witness) = &self.witness {
@@ -159,13 +159,13 @@ impl Rollout {
         record: &EpisodeRecord,
         policy: &ReplayedPolicy,
         taken: u32,
-    ) -> Result<Box<Play<'_>>, ForkError> {
+    ) -> Result<Box<EpisodeState<'_>>, ForkError> {
         let mut play = match self.begin_replay(record).await? {
-            Begun::Playing(play) => play,
-            Begun::Over(over) => return Err(ForkError::Diverged(format!("it ended at once: {:?}", over.ending))),
+            Started::Playing(play) => play,
+            Started::Over(over) => return Err(ForkError::Diverged(format!("it ended at once: {:?}", over.ending))),
         };
         while play.taken() < taken {
-            if let Some(ending) = play.advance(Speaker::Policy(policy)).await? {
+            if let Some(ending) = play.advance(Actor::Policy(policy)).await? {
                 let why = play.failures.last().map_or_else(|| format!("{ending:?}"), ToString::to_string);
                 return Err(ForkError::Diverged(format!("it ended after {} turns: {why}", play.taken())));
             }
@@ -174,7 +174,7 @@ impl Rollout {
     }
 
     /// Begins a recorded episode again, with what its machine's clock decided.
-    pub(crate) async fn begin_replay(&self, record: &EpisodeRecord) -> Result<Begun<'_>, RolloutError> {
+    pub(crate) async fn begin_replay(&self, record: &EpisodeRecord) -> Result<Started<'_>, RolloutError> {
         let (seed, reseeds) = record.seeds();
         let plan = EpisodePlan {
             id: record.id,
@@ -185,13 +185,13 @@ impl Rollout {
             turns: Some(record.turn_limit),
             guidance: record.guidance.clone(),
         };
-        let mut begun = Play::begin(self, plan, Injected::of(record)).await?;
+        let mut begun = EpisodeState::begin(self, plan, ReplayOverrides::of(record)).await?;
         match &mut begun {
-            Begun::Playing(play) => {
+            Started::Playing(play) => {
                 play.reseeds = reseeds.into();
                 play.forks.clone_from(&record.forks);
             }
-            Begun::Over(over) => {
+            Started::Over(over) => {
                 over.seed = record.seed;
                 over.forks.clone_from(&record.forks);
             }
@@ -209,7 +209,7 @@ impl Rollout {
         record: &EpisodeRecord,
         turn: u32,
         plans: Vec<EpisodePlan>,
-        speaker: Speaker<'_>,
+        speaker: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
         let mut records = self.fork_unscored(record, turn, plans, speaker).await?;
         self.score_group(&mut records, &[]).await;
@@ -222,14 +222,14 @@ impl Rollout {
         record: &EpisodeRecord,
         turn: u32,
         plans: Vec<EpisodePlan>,
-        speaker: Speaker<'_>,
+        speaker: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
         let turns = turns_taken(record);
         if turn >= turns {
             return Err(ForkError::NoTurn { episode: record.id, turns });
         }
         let mut base = self.replay_until(record, &ReplayedPolicy::of(record), turn).await?;
-        base.inject(Injected::nothing());
+        base.inject(ReplayOverrides::nothing());
         // What comes later in the recorded tree is none of the new forks'.
         base.reseeds.clear();
         base.forks.retain(|fork| fork.taken() <= turn);
@@ -271,19 +271,19 @@ impl Rollout {
     pub async fn check_forks(&self, record: &EpisodeRecord) -> Result<Option<(u32, Difference)>, ForkError> {
         let expected = unscored(record);
         let policy = ReplayedPolicy::of(record);
-        let Begun::Playing(mut base) = self.begin_replay(record).await? else { return Ok(None) };
+        let Started::Playing(mut base) = self.begin_replay(record).await? else { return Ok(None) };
         for turn in 0..turns_taken(record) {
             if base.can_be_copied() {
                 let turns: Vec<u32> = base.contexts.iter().map(|context: &Context| context.turns).collect();
                 let mut fork = base.fork_by_copy(base.plan.clone()).await?;
                 fork.forks.clone_from(&record.forks);
                 let rest = ReplayedPolicy::after(record, &turns);
-                let forked = fork.to_end(Speaker::Policy(&rest)).await?;
+                let forked = fork.to_end(Actor::Policy(&rest)).await?;
                 if let Some(difference) = Difference::between(&expected, &unscored(&forked)) {
                     return Ok(Some((turn, difference)));
                 }
             }
-            if base.advance(Speaker::Policy(&policy)).await?.is_some() {
+            if base.advance(Actor::Policy(&policy)).await?.is_some() {
                 break;
             }
         }

@@ -2,17 +2,17 @@
 
 use futures::future::join_all;
 
-use gymkhana_episode::{Ending, EpisodeRecord, Failure, PluginScore, Score};
+use gymkhana_record::{Ending, EpisodeRecord, Failure, PluginScore, Score};
 use gymkhana_sandbox::CallError;
 use tracing::{Instrument, info_span};
 
-use crate::injected::Injected;
-use crate::panel::{HostsFault, Panel, boundary};
-use crate::play::{Begun, EpisodePlan, Speaker, milliseconds, play};
+use crate::metrics::WaitKind;
+use crate::overrides::ReplayOverrides;
 use crate::plugins::Reward;
-use crate::scripted::ReplayedPolicy;
-use crate::watch::Wait;
+use crate::reward_call::{HostFault, RewardCall, boundary};
+use crate::state::{Actor, EpisodePlan, Started, milliseconds, play};
 use crate::{Rollout, RolloutError};
+use gymkhana_policy::ReplayedPolicy;
 
 impl Rollout {
     /// Plays a group's episodes, each at its own pace, and scores them together. A member that meets a fault of
@@ -24,7 +24,7 @@ impl Rollout {
     pub async fn run_group(
         &self,
         plans: Vec<EpisodePlan>,
-        speaker: Speaker<'_>,
+        speaker: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, RolloutError> {
         let members = plans.into_iter().map(|plan| self.run_member(plan, speaker));
         let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -35,13 +35,13 @@ impl Rollout {
     pub(crate) async fn run_member(
         &self,
         mut plan: EpisodePlan,
-        speaker: Speaker<'_>,
+        speaker: Actor<'_>,
     ) -> Result<EpisodeRecord, RolloutError> {
-        let _lane = match self.lanes.len() {
+        let _lane = match self.deterministic_places.len() {
             0 => None,
-            lanes => {
-                let _timer = self.watch.time(Wait::Queue);
-                Some(self.lanes[plan.place as usize % lanes].lock().await)
+            deterministic_places => {
+                let _timer = self.metrics.time(WaitKind::Queue);
+                Some(self.deterministic_places[plan.place as usize % deterministic_places].lock().await)
             }
         };
         loop {
@@ -61,8 +61,8 @@ impl Rollout {
     pub async fn replay_group(&self, recorded: &[EpisodeRecord]) -> Result<Vec<EpisodeRecord>, RolloutError> {
         let members = recorded.iter().map(|record| async move {
             match self.begin_replay(record).await? {
-                Begun::Playing(play) => play.to_end(Speaker::Policy(&ReplayedPolicy::of(record))).await,
-                Begun::Over(over) => Ok(*over),
+                Started::Playing(play) => play.to_end(Actor::Policy(&ReplayedPolicy::of(record))).await,
+                Started::Over(over) => Ok(*over),
             }
         });
         let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -83,7 +83,7 @@ impl Rollout {
         let mut failed: Vec<bool> = records.iter().map(|record| !playable(record)).collect();
         for reward in &self.plugins.rewards {
             let since = std::time::Instant::now();
-            let mut panel = Panel::new(self, reward, recorded);
+            let mut panel = RewardCall::new(self, reward, recorded);
             let asked = self.ask(&mut panel, records, &present, recorded).await;
             if let Some(&first) = present.first() {
                 let (exchanges, costs) = panel.into_account();
@@ -92,7 +92,7 @@ impl Rollout {
             }
             let scores = match asked {
                 Ok(scores) => scores,
-                Err(HostsFault(error)) => {
+                Err(HostFault(error)) => {
                     for &index in &present {
                         records[index].ending = Ending::Dropped;
                         records[index].failures.push(reward_failure(reward, error.clone()));
@@ -130,11 +130,11 @@ impl Rollout {
     /// fails alone pay, and the others are scored without them.
     async fn ask(
         &self,
-        panel: &mut Panel<'_>,
+        panel: &mut RewardCall<'_>,
         records: &[EpisodeRecord],
         present: &[usize],
         recorded: &[EpisodeRecord],
-    ) -> Result<Vec<Result<Vec<Score>, CallError>>, HostsFault> {
+    ) -> Result<Vec<Result<Vec<Score>, CallError>>, HostFault> {
         let mut sound: Vec<usize> = Vec::new();
         let mut answers: Vec<Option<Result<Vec<Score>, CallError>>> = present.iter().map(|_| None).collect();
         for (place, &index) in present.iter().enumerate() {
@@ -183,6 +183,6 @@ fn reward_failure(reward: &Reward, error: CallError) -> Failure {
 
 /// What the clock decided about this reward when the episode was recorded.
 fn injected_failure(reward: &Reward, recorded: &EpisodeRecord) -> Option<CallError> {
-    let failure = Injected::of(recorded).failure(&boundary(reward), "score")?;
+    let failure = ReplayOverrides::of(recorded).failure(&boundary(reward), "score")?;
     Some(CallError { kind: failure.kind, message: failure.message })
 }

@@ -3,60 +3,47 @@
 //! An episode is a small state machine that advances at its own pace; there is no barrier inside a batch. The
 //! policy is a trait, so that this crate knows nothing of libtorch.
 
-mod assembly;
-mod chat;
 mod context;
+mod early_stop;
 mod finish;
 mod fork;
+mod generate;
 mod group;
-mod hopeless;
-mod injected;
+mod group_plan;
 mod limits;
-mod look;
-mod panel;
-mod plans;
-mod play;
+mod metrics;
+mod overrides;
 mod plugins;
-mod policy;
 mod probe;
+mod recorder;
 mod replay;
 mod rescore;
+mod reward;
+mod reward_call;
 mod reward_tools;
-mod sampling;
-mod scripted;
-mod speak;
-mod spelling;
-mod stop_texts;
-mod template;
-mod tool_call;
+mod state;
 mod tools;
 mod turn;
-mod watch;
-mod witness;
 
 use std::sync::Arc;
 
-use gymkhana_episode::EpisodeRecord;
+use gymkhana_chat::{ChatError, ChatFormat, StopTexts};
+use gymkhana_policy::StopCondition;
+use gymkhana_record::EpisodeRecord;
 use tokio::sync::Mutex;
 
-pub use assembly::{Assembly, Gate, RuleError, Schedule, ScheduleError, Shape, Share, SuccessRule, Weight};
-pub use chat::{ChatError, ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
 pub use context::{ContextError, ContextStrategy, Summary, Window};
+pub use early_stop::EarlyStop;
 pub use fork::{FailedForks, ForkError};
-pub use hopeless::Hopeless;
-pub use injected::Injected;
+pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
 pub use limits::Limits;
-pub use plans::{Branch, GroupPlan, Guided, Keep, Oversample, PlanError, Prefixes, Probe, SamplingPlan};
-pub use play::{EpisodePlan, Speaker, Voice};
-pub use plugins::{Bound, BoundReward, PluginSet, SetError};
-pub use policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop};
+pub use metrics::{Buckets, RolloutMetrics, Timer, WaitKind};
+pub use overrides::ReplayOverrides;
+pub use plugins::{Bound, BoundReward, PluginSet, PluginSetError};
 pub use probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
 pub use replay::Difference;
-pub use sampling::{Sampling, SamplingError};
-pub use scripted::{ReplayedPolicy, ScriptedPolicy};
-pub use stop_texts::StopTexts;
-pub use tool_call::{Reply, WrittenCall, parse_reply};
-pub use watch::{Buckets, Timer, Wait, Watch};
+pub use reward::{Gate, RewardSum, RewardTerm, RuleError, Schedule, ScheduleError, Shape, SuccessRule, Weight};
+pub use state::{Actor, EpisodePlan, SeatPlayer};
 
 /// A fault of the host that no episode can carry in its record.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +53,7 @@ pub enum RolloutError {
     Chat(#[from] ChatError),
     /// A policy's reply has columns of different length.
     #[error("the policy's reply is malformed")]
-    Segment(#[from] gymkhana_episode::SegmentError),
+    Segment(#[from] gymkhana_record::SegmentError),
 }
 
 /// What all episodes of a run share.
@@ -76,15 +63,15 @@ pub struct Rollout {
     pub(crate) limits: Limits,
     pub(crate) context: Arc<ContextStrategy>,
     pub(crate) probe: Option<TurnProbe>,
-    pub(crate) assembly: Assembly,
+    pub(crate) assembly: RewardSum,
     pub(crate) system: Option<String>,
     pub(crate) stop: Arc<[u32]>,
-    pub(crate) stop_texts: Option<Arc<StopTexts>>,
+    pub(crate) stop_texts: Option<Arc<dyn StopCondition>>,
     pub(crate) retries: u32,
     /// Held by the episode that plays; none where the policy needs no such order.
-    pub(crate) lanes: Vec<Mutex<()>>,
+    pub(crate) deterministic_places: Vec<Mutex<()>>,
     pub(crate) failed_forks: std::sync::Mutex<FailedForks>,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) metrics: Arc<RolloutMetrics>,
 }
 
 impl Rollout {
@@ -95,7 +82,7 @@ impl Rollout {
         plugins: PluginSet,
         chat: ChatFormat,
         limits: Limits,
-        assembly: Assembly,
+        assembly: RewardSum,
         system: Option<String>,
         retries: u32,
     ) -> Self {
@@ -111,9 +98,9 @@ impl Rollout {
             stop,
             stop_texts: None,
             retries,
-            lanes: vec![],
+            deterministic_places: vec![],
             failed_forks: std::sync::Mutex::default(),
-            watch: Arc::default(),
+            metrics: Arc::default(),
         }
     }
 
@@ -121,12 +108,12 @@ impl Rollout {
     ///
     /// # Errors
     /// If a tool offers a function of the name that the strategy offers.
-    pub fn with_context(mut self, strategy: ContextStrategy) -> Result<Self, SetError> {
+    pub fn with_context(mut self, strategy: ContextStrategy) -> Result<Self, PluginSetError> {
         let tool = |name: &str| self.plugins.directory.get(name).map(|tool| &self.plugins.tools[*tool]);
         for function in strategy.functions() {
             if let Some(tool) = tool(&function.name) {
                 let tool = tool.bound.plugin.name().to_owned();
-                return Err(SetError::ContextFunction { function: function.name, tool });
+                return Err(PluginSetError::ContextFunction { function: function.name, tool });
             }
         }
         self.context = Arc::new(strategy);
@@ -136,23 +123,23 @@ impl Rollout {
     /// Has replies end with these texts too, wherever the policy says one. The text is part of the reply.
     #[must_use]
     pub fn with_stop_texts(mut self, texts: &[String]) -> Self {
-        self.stop_texts = StopTexts::new(texts, &self.chat).map(Arc::new);
+        self.stop_texts = StopTexts::new(texts, &self.chat).map(|texts| Arc::new(texts) as Arc<dyn StopCondition>);
         self
     }
 
-    /// Plays the episodes whose places are equal modulo `lanes` one after the other. That is for a policy that gives
+    /// Plays the episodes whose places are equal modulo `deterministic_places` one after the other. That is for a policy that gives
     /// each conversation the slot of its place: two episodes of several seats that share slots could wait for each
     /// other for ever, each holding one.
     #[must_use]
-    pub fn in_lanes(mut self, lanes: usize) -> Self {
-        self.lanes = std::iter::repeat_with(Mutex::default).take(lanes).collect();
+    pub fn with_deterministic_places(mut self, deterministic_places: usize) -> Self {
+        self.deterministic_places = std::iter::repeat_with(Mutex::default).take(deterministic_places).collect();
         self
     }
 
     /// Where all that is played here reports how long it takes.
     #[must_use]
-    pub fn watch(&self) -> &Arc<Watch> {
-        &self.watch
+    pub fn metrics(&self) -> &Arc<RolloutMetrics> {
+        &self.metrics
     }
 
     /// The plugins.

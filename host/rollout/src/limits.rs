@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use gymkhana_episode::Ending;
+use gymkhana_record::Ending;
 
-use crate::Hopeless;
+use crate::EarlyStop;
 
 /// The limits of one episode. After every turn they are checked in the order of the fields; the environment's
 /// own word comes before all of them. Where a strategy may shorten the context, its tokens come last of all: they are
@@ -22,12 +22,12 @@ pub struct Limits {
     /// Tokens of one reply; a reply that reaches it is taken as it stands.
     pub reply_tokens: usize,
     /// When an episode is given up before it reaches another limit; looked at last.
-    pub hopeless: Hopeless,
+    pub early_stop: EarlyStop,
 }
 
 /// What an episode has used up.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Used {
+pub(crate) struct Usage {
     pub(crate) turns: u32,
     pub(crate) context_tokens: usize,
     pub(crate) calls: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Used {
 
 impl Limits {
     /// The first limit, in the order of the fields, that leaves no room for another turn.
-    pub(crate) fn reached(&self, used: Used) -> Option<Ending> {
+    pub(crate) fn reached(&self, used: Usage) -> Option<Ending> {
         if used.turns >= self.turns {
             Some(Ending::TurnLimit)
         } else if used.context_tokens >= self.context_tokens {
@@ -63,9 +63,9 @@ mod tests {
             calls: 3,
             time: Duration::from_secs(1),
             reply_tokens: 5,
-            hopeless: Hopeless::default(),
+            early_stop: EarlyStop::default(),
         };
-        let mut used = Used { turns: 2, context_tokens: 10, calls: 3, time: Duration::from_secs(1) };
+        let mut used = Usage { turns: 2, context_tokens: 10, calls: 3, time: Duration::from_secs(1) };
         assert_eq!(limits.reached(used), Some(Ending::TurnLimit));
         used.turns = 1;
         assert_eq!(limits.reached(used), Some(Ending::ContextLimit));

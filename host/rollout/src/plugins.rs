@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gymkhana_episode::{FailureKind, Function, NamedValue, Seed};
+use gymkhana_record::{FailureKind, Function, NamedValue, Seed};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
 
-use crate::assembly::Share;
+use crate::reward::RewardTerm;
 
 /// A plugin and the options that the run gives it.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub struct BoundReward {
     /// The plugin and its options.
     pub bound: Bound,
     /// How much, and where.
-    pub share: Share,
+    pub share: RewardTerm,
 }
 
 /// A tool with its functions under the run's options.
@@ -36,13 +36,13 @@ pub(crate) struct Tool {
 /// A reward with its description.
 pub(crate) struct Reward {
     pub(crate) bound: Bound,
-    pub(crate) share: Share,
+    pub(crate) share: RewardTerm,
     pub(crate) info: Arc<RewardInfo>,
 }
 
 /// Why plugins do not make a set.
 #[derive(Debug, thiserror::Error)]
-pub enum SetError {
+pub enum PluginSetError {
     /// A plugin could not be asked.
     #[error("plugin `{plugin}` cannot be asked what it offers")]
     Ask {
@@ -108,7 +108,11 @@ impl PluginSet {
     ///
     /// # Errors
     /// If a plugin cannot be asked, refuses or does not know an option, or offers what another one offers.
-    pub async fn assemble(environment: Bound, tools: Vec<Bound>, rewards: Vec<BoundReward>) -> Result<Self, SetError> {
+    pub async fn assemble(
+        environment: Bound,
+        tools: Vec<Bound>,
+        rewards: Vec<BoundReward>,
+    ) -> Result<Self, PluginSetError> {
         let environment_info = environment.plugin.environment_info().await.map_err(ask(&environment.plugin))?;
         check_options(&environment, &environment_info.options)?;
         environment.plugin.splits(&environment.options).await.map_err(ask(&environment.plugin))?;
@@ -128,11 +132,11 @@ impl PluginSet {
         Ok(set)
     }
 
-    fn add_tool(&mut self, tool: Tool) -> Result<(), SetError> {
+    fn add_tool(&mut self, tool: Tool) -> Result<(), PluginSetError> {
         for function in &tool.functions {
             if let Some(first) = self.directory.insert(function.name.clone(), self.tools.len()) {
                 let first = self.tools.get(first).map_or(&tool, AsRef::as_ref);
-                return Err(SetError::SameFunction {
+                return Err(PluginSetError::SameFunction {
                     function: function.name.clone(),
                     first: first.bound.plugin.name().to_owned(),
                     second: tool.bound.plugin.name().to_owned(),
@@ -183,7 +187,7 @@ impl PluginSet {
     }
 
     /// What each reward counts, by its name, in the order in which they score.
-    pub(crate) fn shares(&self) -> Vec<(&str, &Share)> {
+    pub(crate) fn shares(&self) -> Vec<(&str, &RewardTerm)> {
         self.rewards.iter().map(|reward| (reward.bound.plugin.name(), &reward.share)).collect()
     }
 
@@ -207,17 +211,17 @@ pub(crate) fn listed(names: &[impl AsRef<str>]) -> String {
 }
 
 /// What a plugin's failure to answer means for the set.
-fn ask(plugin: &Plugin) -> impl FnOnce(CallError) -> SetError {
+fn ask(plugin: &Plugin) -> impl FnOnce(CallError) -> PluginSetError {
     let plugin = plugin.name().to_owned();
     move |source| match source.kind {
-        FailureKind::Refused => SetError::Options { plugin, source },
-        _ => SetError::Ask { plugin, source },
+        FailureKind::Refused => PluginSetError::Options { plugin, source },
+        _ => PluginSetError::Ask { plugin, source },
     }
 }
 
 /// A reward reads its options only when it scores, so it is given a group without a trajectory. One that refuses
 /// such a group whatever its options are is taken as it is, and so is one that fails: that is for the run to see.
-async fn check_reward_options(bound: &Bound) -> Result<(), SetError> {
+async fn check_reward_options(bound: &Bound) -> Result<(), PluginSetError> {
     let refusal = async |options| match score(&bound.plugin, &[], options, 0, Seed(0)).await {
         Err(error) if error.kind == FailureKind::Refused => Some(error),
         _ => None,
@@ -231,10 +235,10 @@ async fn check_reward_options(bound: &Bound) -> Result<(), SetError> {
     }
 }
 
-fn check_options(bound: &Bound, declared: &[OptionInfo]) -> Result<(), SetError> {
+fn check_options(bound: &Bound, declared: &[OptionInfo]) -> Result<(), PluginSetError> {
     for option in &bound.options {
         if !declared.iter().any(|info| info.name == option.name) {
-            return Err(SetError::UnknownOption {
+            return Err(PluginSetError::UnknownOption {
                 plugin: bound.plugin.name().to_owned(),
                 option: option.name.clone(),
                 known: declared.iter().map(|info| info.name.clone()).collect(),

@@ -7,19 +7,19 @@
 use std::sync::Arc;
 
 use futures::future::try_join;
-use gymkhana_episode::{
-    EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, Reading, Sampled, Seed, TaskRef, Value,
+use gymkhana_record::{
+    EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, ProbeScore, Sampled, Seed, TaskRef, Value,
 };
-use gymkhana_sandbox::{CallError, EnvironmentEpisode, Optional};
+use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
 use serde::{Deserialize, Serialize};
 
-use crate::chat::ChatError;
-use crate::play::Play;
 use crate::plugins::listed;
-use crate::policy::{Policy, PolicyError, ScoreRequest};
+use crate::recorder::ExchangeRecorder;
+use crate::state::EpisodeState;
 use crate::tools::witnessed;
-use crate::witness::Witness;
 use crate::{Rollout, RolloutError};
+use gymkhana_chat::ChatError;
+use gymkhana_policy::{Policy, PolicyError, ScoreRequest};
 
 /// During which call the privileged view is looked at.
 const LOOK: &str = "probe";
@@ -147,9 +147,9 @@ pub(crate) async fn read_answer(
     policy: &dyn Policy,
     context: &[u32],
     answer: &Answer,
-) -> Result<Option<Reading>, PolicyError> {
+) -> Result<Option<ProbeScore>, PolicyError> {
     let log_prob = score(policy, [context, &answer.lead].concat(), &answer.tokens).await?;
-    Ok(log_prob.map(|log_prob| Reading { log_prob, without: None }))
+    Ok(log_prob.map(|log_prob| ProbeScore { log_prob, without: None }))
 }
 
 /// How probable the reply is behind the context, and behind the one in which the feedback is hidden. Both are scored
@@ -159,17 +159,17 @@ pub(crate) async fn read_feedback(
     context: &[u32],
     masked: &[u32],
     reply: &Sampled,
-) -> Result<Option<Reading>, PolicyError> {
+) -> Result<Option<ProbeScore>, PolicyError> {
     let with = score(policy, context.to_vec(), &reply.tokens);
     let without = score(policy, masked.to_vec(), &reply.tokens);
     let both = try_join(with, without).await?;
     Ok(match both {
-        (Some(log_prob), Some(without)) => Some(Reading { log_prob, without: Some(without) }),
+        (Some(log_prob), Some(without)) => Some(ProbeScore { log_prob, without: Some(without) }),
         _ => None,
     })
 }
 
-impl Play<'_> {
+impl EpisodeState<'_> {
     /// Reads the right answer, where the run's probe scores it; none where the view has no such field.
     pub(crate) async fn find_answer(&mut self) -> Result<Result<(), Failure>, RolloutError> {
         let Some(TurnProbe::Answer(probe)) = &self.rollout.probe else { return Ok(Ok(())) };
@@ -202,7 +202,7 @@ impl Rollout {
     /// If the environment has no view to read an answer from.
     pub fn with_probe(mut self, probe: Option<TurnProbe>) -> Result<Self, ProbeError> {
         let environment = &self.plugins.environment.plugin;
-        if matches!(probe, Some(TurnProbe::Answer(_))) && !environment.offers(Optional::Privileged) {
+        if matches!(probe, Some(TurnProbe::Answer(_))) && !environment.offers(OptionalInterface::Privileged) {
             return Err(ProbeError::NoView { environment: environment.name().to_owned() });
         }
         self.probe = probe;
@@ -228,7 +228,7 @@ impl Rollout {
     pub async fn check_answer(&self, task: &TaskRef, seed: Seed) -> Result<(), ProbeError> {
         let Some(TurnProbe::Answer(probe)) = &self.probe else { return Ok(()) };
         let bound = &self.plugins.environment;
-        let witness = Witness::of(&bound.plugin, None);
+        let witness = ExchangeRecorder::of(&bound.plugin, None);
         let plugin = witnessed(&bound.plugin, witness.as_ref());
         let started = EnvironmentEpisode::start(&plugin, task, &bound.options, seed).await;
         let Ok((mut environment, _)) = started else { return Ok(()) };
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     fn turn(number: u32, reading: Option<(f64, Option<f64>)>, note: bool) -> PolicyTurn {
-        let reading = reading.map(|(log_prob, without)| Reading { log_prob, without });
+        let reading = reading.map(|(log_prob, without)| ProbeScore { log_prob, without });
         let note = note.then(|| "a note".to_owned());
         PolicyTurn { seat: 0, turn: number, transcript: 0, steps: 0, reading, note }
     }

@@ -1,9 +1,9 @@
 //! Compares a replayed episode with its record, byte by byte of what plugins produced.
 
-use gymkhana_episode::{Boundary, CallCost, EpisodeRecord, Exchange, Failure, Timing};
+use gymkhana_record::{Boundary, CallCost, EpisodeRecord, Exchange, Failure, Timing};
 use serde::Serialize;
 
-use crate::injected::ADVISE;
+use crate::overrides::ADVISE;
 
 /// Where a replay says something else than the record.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! Recorded episodes scored again, as if they had just ended.
 
-use gymkhana_episode::{Boundary, EpisodeRecord};
+use gymkhana_record::{Boundary, EpisodeRecord};
 
 use crate::Rollout;
 
 impl Rollout {
     /// Scores a recorded group with this set's rewards in the place of those that scored it. Its episodes are neither
     /// played again nor changed in any other way; what rewards ask of models and tools is asked anew.
-    pub async fn score_again(&self, recorded: &[EpisodeRecord]) -> Vec<EpisodeRecord> {
+    pub async fn rescore(&self, recorded: &[EpisodeRecord]) -> Vec<EpisodeRecord> {
         let mut records: Vec<EpisodeRecord> = recorded.iter().map(unscored).collect();
         self.score_group(&mut records, &[]).await;
         records

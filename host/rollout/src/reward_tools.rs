@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use futures::lock::Mutex;
 
-use gymkhana_episode::{Call, Function, Refused, Reply, Seed, ToolReply};
-use gymkhana_sandbox::WorldFault;
+use gymkhana_record::{Call, Function, Refused, Reply, Seed, ToolReply};
+use gymkhana_sandbox::OutboundError;
 
 use crate::Rollout;
-use crate::injected::Injected;
+use crate::overrides::ReplayOverrides;
 use crate::tools::Session;
 
 /// Sessions that open when they are first called.
@@ -23,7 +23,7 @@ impl RewardTools {
     /// Tools for scoring attempts at a task for which the environment prepared `setup`.
     pub(crate) fn new(rollout: &Rollout, seed: Seed, setup: &[(String, Vec<u8>)]) -> Self {
         let tools = &rollout.plugins.tools;
-        let injected = Injected::nothing();
+        let injected = ReplayOverrides::nothing();
         Self {
             sessions: Mutex::new(tools.iter().map(|tool| Session::new(tool, &injected, seed, setup)).collect()),
             functions: tools.iter().flat_map(|tool| tool.functions.clone()).collect(),
@@ -43,14 +43,14 @@ impl RewardTools {
     }
 
     /// Calls a function. A tool that fails is answered as an agent is answered.
-    pub(crate) async fn call(&self, call: &Call) -> Result<Reply, WorldFault> {
+    pub(crate) async fn call(&self, call: &Call) -> Result<Reply, OutboundError> {
         let Some(&tool) = self.directory.get(&call.name) else {
             let why = format!("no tool of the run offers a function `{}`", call.name);
             return Ok(Reply::Refused(Refused::NotFound(why)));
         };
         let answer = self.sessions.lock().await[tool].answer(call).await;
         match answer.failure {
-            Some(failure) if failure.kind.is_hosts() => Err(WorldFault(failure.to_string())),
+            Some(failure) if failure.kind.is_hosts() => Err(OutboundError(failure.to_string())),
             _ => Ok(Reply::Tool(ToolReply { content: answer.content, failed: answer.failed })),
         }
     }

@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use gymkhana_episode::{
+use gymkhana_record::{
     Boundary, Call, CallCost, Content, Cost, Exchange, Failure, FailureKind, Function, NamedValue, Part, Seed,
 };
-use gymkhana_sandbox::{CallError, Optional, Plugin, Spent, ToolSession, World};
+use gymkhana_sandbox::{CallError, OptionalInterface, Outbound, Plugin, Spent, ToolSession};
 use tracing::{Instrument, info_span};
 
 use crate::Rollout;
-use crate::injected::Injected;
+use crate::metrics::WaitKind;
+use crate::overrides::ReplayOverrides;
 use crate::plugins::Tool;
-use crate::watch::Wait;
-use crate::witness::Witness;
+use crate::recorder::ExchangeRecorder;
 
 /// During which call a final view failed.
 const FINAL_VIEW: &str = "final view";
@@ -66,8 +66,8 @@ pub(crate) struct Toolbox<'a> {
 pub(crate) struct Session {
     tool: Arc<Tool>,
     /// Between the tool and the world, if it may ask anything.
-    witness: Option<Arc<Witness>>,
-    injected: Arc<Injected>,
+    witness: Option<Arc<ExchangeRecorder>>,
+    injected: Arc<ReplayOverrides>,
     setup: Option<Vec<u8>>,
     seed: Seed,
     live: Option<ToolSession>,
@@ -78,7 +78,12 @@ pub(crate) struct Session {
 }
 
 impl<'a> Toolbox<'a> {
-    pub(crate) fn new(rollout: &'a Rollout, injected: &Arc<Injected>, seed: Seed, setup: &[(String, Vec<u8>)]) -> Self {
+    pub(crate) fn new(
+        rollout: &'a Rollout,
+        injected: &Arc<ReplayOverrides>,
+        seed: Seed,
+        setup: &[(String, Vec<u8>)],
+    ) -> Self {
         let sessions = rollout.plugins.tools.iter().map(|tool| Session::new(tool, injected, seed, setup));
         Self { rollout, sessions: sessions.collect() }
     }
@@ -94,7 +99,7 @@ impl<'a> Toolbox<'a> {
     }
 
     /// From here on this is injected, and the world is asked.
-    pub(crate) fn inject(&mut self, injected: &Arc<Injected>) {
+    pub(crate) fn inject(&mut self, injected: &Arc<ReplayOverrides>) {
         for session in &mut self.sessions {
             session.injected = Arc::clone(injected);
             if let Some(witness) = &session.witness {
@@ -105,7 +110,7 @@ impl<'a> Toolbox<'a> {
 
     /// Whether every session that is open can be copied.
     pub(crate) fn can_be_copied(&self) -> bool {
-        let copied = |session: &Session| session.tool.bound.plugin.offers(Optional::ToolSnapshot);
+        let copied = |session: &Session| session.tool.bound.plugin.offers(OptionalInterface::ToolSnapshot);
         self.sessions.iter().filter(|session| session.live.is_some()).all(copied)
     }
 
@@ -125,7 +130,7 @@ impl<'a> Toolbox<'a> {
     /// Answers a turn's calls, in their order; none where no tool offers the function. Tools run side by side, the
     /// calls of one tool one after the other, since they share its state.
     pub(crate) async fn answer(&mut self, calls: &[(Call, Option<String>)]) -> Vec<Option<ToolAnswer>> {
-        let (directory, watch) = (&self.rollout.plugins.directory, &self.rollout.watch);
+        let (directory, watch) = (&self.rollout.plugins.directory, &self.rollout.metrics);
         let works = self.sessions.iter_mut().enumerate().map(|(tool, session)| {
             let mine: Vec<(usize, &Call)> = calls
                 .iter()
@@ -136,7 +141,7 @@ impl<'a> Toolbox<'a> {
             async move {
                 let mut answers = Vec::with_capacity(mine.len());
                 for (place, call) in mine {
-                    let _timer = watch.time(Wait::Tool);
+                    let _timer = watch.time(WaitKind::Tool);
                     let tool = &session.tool.bound.plugin;
                     let span = info_span!("tool_call", tool = tool.name(), function = call.name, call = call.id);
                     answers.push((place, session.answer(call).instrument(span).await));
@@ -157,7 +162,9 @@ impl<'a> Toolbox<'a> {
         for session in &mut self.sessions {
             let plugin = &session.tool.bound.plugin;
             let injected = session.injected.failure(&session.boundary(), FINAL_VIEW);
-            let Some(live) = session.live.as_mut().filter(|_| plugin.offers(Optional::FinalView)) else { continue };
+            let Some(live) = session.live.as_mut().filter(|_| plugin.offers(OptionalInterface::FinalView)) else {
+                continue;
+            };
             let viewed = match injected {
                 Some(failure) => Err(failure),
                 None => {
@@ -187,9 +194,9 @@ fn boundary(plugin: &Plugin) -> Boundary {
 }
 
 /// The plugin as it asks the world through its witness, if it has one.
-pub(crate) fn witnessed(plugin: &Plugin, witness: Option<&Arc<Witness>>) -> Plugin {
+pub(crate) fn witnessed(plugin: &Plugin, witness: Option<&Arc<ExchangeRecorder>>) -> Plugin {
     match witness {
-        Some(witness) => plugin.asking(Arc::clone(witness) as Arc<dyn World>),
+        Some(witness) => plugin.asking(Arc::clone(witness) as Arc<dyn Outbound>),
         None => plugin.clone(),
     }
 }
@@ -199,11 +206,16 @@ fn tool_seed(seed: Seed, tool: &str) -> Seed {
 }
 
 impl Session {
-    pub(crate) fn new(tool: &Arc<Tool>, injected: &Arc<Injected>, seed: Seed, setup: &[(String, Vec<u8>)]) -> Self {
+    pub(crate) fn new(
+        tool: &Arc<Tool>,
+        injected: &Arc<ReplayOverrides>,
+        seed: Seed,
+        setup: &[(String, Vec<u8>)],
+    ) -> Self {
         let plugin = &tool.bound.plugin;
         let setup = setup.iter().find(|(tool, _)| tool == plugin.name()).map(|(_, bytes)| bytes.clone());
         Self {
-            witness: Witness::of(plugin, injected.exchanges(&boundary(plugin))),
+            witness: ExchangeRecorder::of(plugin, injected.exchanges(&boundary(plugin))),
             seed: tool_seed(seed, plugin.name()),
             injected: Arc::clone(injected),
             setup,
@@ -215,7 +227,7 @@ impl Session {
     }
 
     async fn copy(&mut self, seed: Seed) -> Result<Self, Failure> {
-        let witness = self.witness.as_deref().map(Witness::copy);
+        let witness = self.witness.as_deref().map(ExchangeRecorder::copy);
         let plugin = &witnessed(&self.tool.bound.plugin, witness.as_ref());
         let seed = tool_seed(seed, plugin.name());
         let mute = |muted| [&self.witness, &witness].into_iter().flatten().for_each(|witness| witness.mute(muted));

@@ -2,23 +2,23 @@
 
 use std::time::Instant;
 
-use gymkhana_episode::{Call, Ending, Part, PolicyTurn, Turn, text_of};
-use gymkhana_sandbox::{Deed, Stepped};
+use gymkhana_record::{Call, Ending, Part, PolicyTurn, Turn, text_of};
+use gymkhana_sandbox::{Action, StepResult};
 use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
-use crate::assembly::sum;
-use crate::chat::Role;
-use crate::play::{Play, milliseconds};
-use crate::speak::Said;
-use crate::tool_call::{WrittenCall, parse_reply};
+use crate::generate::SampledReply;
+use crate::metrics::WaitKind;
+use crate::reward::sum;
+use crate::state::{EpisodeState, milliseconds};
 use crate::tools::ToolAnswer;
-use crate::watch::Wait;
+use gymkhana_chat::Role;
+use gymkhana_chat::{WrittenCall, parse_reply};
 
-impl Play<'_> {
+impl EpisodeState<'_> {
     /// Does what the seat to move said; gives the ending if the episode ends with it.
-    pub(crate) async fn take_turn(&mut self, said: &Said) -> Result<Option<Ending>, RolloutError> {
-        let Said { sampled, stopped, reading } = said;
+    pub(crate) async fn take_turn(&mut self, said: &SampledReply) -> Result<Option<Ending>, RolloutError> {
+        let SampledReply { sampled, stopped, reading } = said;
         let seat = self.seat;
         let text = self.rollout.chat.decode_reply(&sampled.tokens)?;
         let context = &mut self.contexts[seat as usize];
@@ -35,7 +35,7 @@ impl Play<'_> {
         let says = |text: String| Turn::Message { seat, content: vec![Part::Text(text)] };
         if reply.calls.is_empty() {
             self.turns.push(says(reply.message.clone()));
-            return Ok(self.step(seat, Deed::Message(&[Part::Text(reply.message)])).await.err());
+            return Ok(self.step(seat, Action::Message(&[Part::Text(reply.message)])).await.err());
         }
         if !reply.message.is_empty() {
             self.turns.push(says(reply.message));
@@ -75,7 +75,7 @@ impl Play<'_> {
                         ToolAnswer::failed("it is not your turn".to_owned())
                     } else {
                         // What the environment shows this seat first is the answer; `step` has recorded it.
-                        ending = self.step(seat, Deed::Call(call)).await.err();
+                        ending = self.step(seat, Action::Call(call)).await.err();
                         continue;
                     }
                 }
@@ -119,14 +119,14 @@ impl Play<'_> {
     }
 
     /// Acts for a seat and hands round what the environment says.
-    async fn step(&mut self, seat: u32, deed: Deed<'_>) -> Result<(), Ending> {
+    async fn step(&mut self, seat: u32, deed: Action<'_>) -> Result<(), Ending> {
         let during = format!("step {}", self.steps);
         self.steps += 1;
         let since = Instant::now();
         let stepped = match self.injected.failure(&self.rollout.environment_boundary(), &during) {
             Some(failure) => Err(failure),
             None => {
-                let timer = self.rollout.watch.time(Wait::Environment);
+                let timer = self.rollout.metrics.time(WaitKind::Environment);
                 let span = info_span!("step", number = self.steps - 1, seat);
                 let stepped = self.environment.step(seat, deed).instrument(span).await;
                 drop(timer);
@@ -145,14 +145,14 @@ impl Play<'_> {
         }
     }
 
-    fn take_in(&mut self, stepped: Stepped, mover: u32, deed: Deed<'_>) -> Result<(), Ending> {
+    fn take_in(&mut self, stepped: StepResult, mover: u32, deed: Action<'_>) -> Result<(), Ending> {
         for rewards in &mut self.rewards {
             let earned = stepped.rewards.iter().filter(|(seat, _)| *seat == rewards.seat);
             rewards.rewards.push(sum(earned.map(|(_, reward)| *reward)));
         }
         let mut call = match deed {
-            Deed::Call(call) => Some(call),
-            Deed::Message(_) | Deed::Other(_) => None,
+            Action::Call(call) => Some(call),
+            Action::Message(_) | Action::Other(_) => None,
         };
         for (seat, content) in stepped.observations {
             let text = text_of(&content);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use gymkhana_episode::FailureKind;
+use gymkhana_record::FailureKind;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::CallError;

@@ -2,7 +2,7 @@
 //!
 //! Arguments borrow: only lists are new. Results move: the texts stay where wasmtime put them.
 
-use gymkhana_episode::{Call, Content, Media, NamedValue, Part, Value};
+use gymkhana_record::{Call, Content, Media, NamedValue, Part, Value};
 
 use crate::bindings::gymkhana::plugin::types;
 

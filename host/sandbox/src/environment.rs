@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use gymkhana_episode::{Call, Content, Cost, NamedValue, Opening, Part, SeatFunctions, Seed, TaskRef};
+use gymkhana_record::{Call, Content, Cost, NamedValue, Opening, Part, SeatFunctions, Seed, TaskRef};
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
@@ -26,7 +26,7 @@ pub struct Started {
 
 /// What the seat to move does.
 #[derive(Debug, Clone, Copy)]
-pub enum Deed<'a> {
+pub enum Action<'a> {
     /// A message without a call of the environment's functions.
     Message(&'a [Part]),
     /// One of the functions that the environment offered to this seat.
@@ -37,7 +37,7 @@ pub enum Deed<'a> {
 
 /// What came of a step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stepped {
+pub struct StepResult {
     /// What is seen: seat and content.
     pub observations: Vec<(u32, Content)>,
     /// What was earned: seat and reward.
@@ -179,16 +179,16 @@ impl EnvironmentEpisode {
     ///
     /// # Errors
     /// If the environment fails or returns what the contract forbids: it is then gone.
-    pub fn step<'a>(&'a mut self, seat: u32, deed: Deed<'a>) -> CallFuture<'a, Stepped> {
+    pub fn step<'a>(&'a mut self, seat: u32, deed: Action<'a>) -> CallFuture<'a, StepResult> {
         Box::pin(async move {
             let parts;
             let deed = match deed {
-                Deed::Message(content) => {
+                Action::Message(content) => {
                     parts = Parts::of(content);
                     environment::Deed::Message(parts.as_slice())
                 }
-                Deed::Call(call) => environment::Deed::Call(convert::call_param(call)),
-                Deed::Other(content) => {
+                Action::Call(call) => environment::Deed::Call(convert::call_param(call)),
+                Action::Other(content) => {
                     parts = Parts::of(content);
                     environment::Deed::Other(parts.as_slice())
                 }
@@ -379,7 +379,11 @@ fn accept_start(started: environment::Started, info: &EnvironmentInfo) -> Result
     Ok((episode, Started { opening, seat }))
 }
 
-fn accept_step(stepped: environment::Stepped, info: &EnvironmentInfo, totals: &mut [f64]) -> Result<Stepped, String> {
+fn accept_step(
+    stepped: environment::Stepped,
+    info: &EnvironmentInfo,
+    totals: &mut [f64],
+) -> Result<StepResult, String> {
     let environment::Stepped { observations, rewards, terminated, truncated, extras, seat } = stepped;
     let over = terminated || truncated;
     if !over {
@@ -399,7 +403,7 @@ fn accept_step(stepped: environment::Stepped, info: &EnvironmentInfo, totals: &m
     if over {
         check_totals(totals, info)?;
     }
-    Ok(Stepped {
+    Ok(StepResult {
         observations: accept_observations(observations, info)?,
         rewards: rewards.into_iter().map(|reward| (reward.seat, reward.reward)).collect(),
         terminated,

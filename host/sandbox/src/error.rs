@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use gymkhana_episode::FailureKind;
+use gymkhana_record::FailureKind;
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::I32Exit;
@@ -11,7 +11,7 @@ use crate::bindings::gymkhana::plugin::types::Error as PluginError;
 use crate::meter::BudgetSpent;
 use crate::spending::Allowance;
 use crate::state::TooManyBytes;
-use crate::{Limits, WorldFault};
+use crate::{Limits, OutboundError};
 
 /// A call of a plugin under way. Boxed, so that the engine's generic code is compiled in this crate, where it is
 /// inlined well, and not once more in each crate that awaits a call: that makes a step a fifth faster.
@@ -91,7 +91,7 @@ impl CallError {
             )
         } else if error.is::<PoolConcurrencyLimitError>() {
             (FailureKind::Capacity, format!("the pool of live plugins is full: {error}"))
-        } else if let Some(WorldFault(why)) = error.downcast_ref() {
+        } else if let Some(OutboundError(why)) = error.downcast_ref() {
             return Self::new(FailureKind::Fault, format!("what the plugin asked outside failed: {why}"));
         } else if let Some(trap) = error.downcast_ref::<Trap>() {
             (FailureKind::Trap, format!("the plugin trapped: {trap}"))

@@ -1,6 +1,6 @@
 //! Where a plugin's functions are, found once and not at each call.
 
-use gymkhana_episode::FailureKind;
+use gymkhana_record::FailureKind;
 use gymkhana_registry::contract;
 use wasmtime::component::InstancePre;
 

@@ -3,7 +3,7 @@
 //! A question to the world leaves the guest's fiber waiting. That wait is not the guest's own time: neither its budget
 //! nor the wall cap counts it, and the world has limits of its own.
 
-use gymkhana_episode::{
+use gymkhana_record::{
     Call, HttpRequest, HttpResponse, ModelMessage, ModelReply, ModelRequest, Part, Question, Refused, Reply, Speaks,
 };
 use wasmtime::component::{HasSelf, Linker};
@@ -11,7 +11,7 @@ use wasmtime::{Error, Result};
 
 use crate::bindings::gymkhana::plugin::{assets, http, model, tools, types};
 use crate::state::{State, TooManyBytes};
-use crate::{WorldFault, convert};
+use crate::{OutboundError, convert};
 
 /// Links them.
 pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
@@ -23,7 +23,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
 
 /// What a guest is told for an answer of another kind than its question: nobody sends that.
 fn other_kind<T>() -> Result<T> {
-    Err(Error::new(WorldFault("the world answered another question than was asked".to_owned())))
+    Err(Error::new(OutboundError("the world answered another question than was asked".to_owned())))
 }
 
 fn refusal(refused: Refused) -> types::Error {
@@ -134,7 +134,7 @@ fn http_response(response: HttpResponse) -> http::Response {
 impl tools::Host for State {
     async fn functions(&mut self) -> Result<Vec<types::Function>> {
         let functions = self.world.as_ref().map(|world| world.functions()).unwrap_or_default();
-        let function = |function: gymkhana_episode::Function| types::Function {
+        let function = |function: gymkhana_record::Function| types::Function {
             name: function.name,
             description: function.description,
             parameters: function.parameters,
@@ -154,7 +154,7 @@ impl tools::Host for State {
 }
 
 fn parts(content: Vec<Part>) -> Vec<types::PartResult> {
-    let media = |media: gymkhana_episode::Media| types::MediaResult { mime: media.mime, bytes: media.bytes };
+    let media = |media: gymkhana_record::Media| types::MediaResult { mime: media.mime, bytes: media.bytes };
     let part = |part| match part {
         Part::Text(text) => types::PartResult::Text(text),
         Part::Image(image) => types::PartResult::Image(media(image)),

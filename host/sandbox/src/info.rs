@@ -1,6 +1,6 @@
 //! What plugins say of themselves, checked once so that results can be held against it.
 
-use gymkhana_episode::{Function, Value};
+use gymkhana_record::{Function, Value};
 
 use crate::bindings::exports::gymkhana::plugin::{environment, reward, tool};
 use crate::bindings::gymkhana::plugin::types;

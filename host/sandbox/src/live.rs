@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gymkhana_episode::{Cost, FailureKind, Seed};
+use gymkhana_record::{Cost, FailureKind, Seed};
 use wasmtime::component::Instance;
 use wasmtime::{Result as EngineResult, Store, UpdateDeadline};
 

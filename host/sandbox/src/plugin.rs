@@ -17,7 +17,8 @@ use crate::room::Rooms;
 use crate::sandbox::CompileError;
 use crate::state::State;
 use crate::{
-    Assets, CacheError, EnvironmentInfo, Grants, RewardInfo, Sandbox, SandboxError, ToolInfo, World, environment, tool,
+    Assets, CacheError, EnvironmentInfo, Grants, Outbound, RewardInfo, Sandbox, SandboxError, ToolInfo, environment,
+    tool,
 };
 
 /// What WebAssembly counts memory in.
@@ -85,7 +86,7 @@ pub enum LoadError {
 
 /// An interface that a plugin may or may not offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Optional {
+pub enum OptionalInterface {
     /// An environment's episodes can be saved and restored.
     Snapshot,
     /// An environment's states have a canonical form.
@@ -110,8 +111,8 @@ pub struct Plugin {
     shared: Arc<Shared>,
     rooms: Option<Arc<AllRooms>>,
     assets: Assets,
-    granted: Option<Arc<dyn World>>,
-    world: Option<Arc<dyn World>>,
+    granted: Option<Arc<dyn Outbound>>,
+    world: Option<Arc<dyn Outbound>>,
 }
 
 /// The instances of a plugin that many episodes share, by kind. Rewards never share one.
@@ -219,19 +220,19 @@ impl Plugin {
 
     /// The same plugin with the world that a run grants it. It asks nobody yet: see [`Plugin::asking`].
     #[must_use]
-    pub fn granting(&self, world: Arc<dyn World>) -> Self {
+    pub fn granting(&self, world: Arc<dyn Outbound>) -> Self {
         Self { granted: Some(world), ..self.clone() }
     }
 
     /// The world that the run grants it.
     #[must_use]
-    pub fn granted(&self) -> Option<&Arc<dyn World>> {
+    pub fn granted(&self) -> Option<&Arc<dyn Outbound>> {
         self.granted.as_ref()
     }
 
     /// The same plugin for one episode, session or scoring, in which it asks this world.
     #[must_use]
-    pub fn asking(&self, world: Arc<dyn World>) -> Self {
+    pub fn asking(&self, world: Arc<dyn Outbound>) -> Self {
         Self { world: Some(world), ..self.clone() }
     }
 
@@ -240,7 +241,7 @@ impl Plugin {
         Self { world: None, ..self.clone() }
     }
 
-    pub(crate) fn world(&self) -> Option<&Arc<dyn World>> {
+    pub(crate) fn world(&self) -> Option<&Arc<dyn Outbound>> {
         self.world.as_ref()
     }
 
@@ -272,17 +273,17 @@ impl Plugin {
 
     /// Whether it offers an optional interface.
     #[must_use]
-    pub fn offers(&self, optional: Optional) -> bool {
+    pub fn offers(&self, optional: OptionalInterface) -> bool {
         let indices = self.indices();
         match optional {
-            Optional::Snapshot => indices.snapshot.is_some(),
-            Optional::StateKey => indices.state_key.is_some(),
-            Optional::Privileged => indices.privileged.is_some(),
-            Optional::Oracle => indices.oracle.is_some(),
-            Optional::Guidance => indices.guidance.is_some(),
-            Optional::Render => indices.render.is_some(),
-            Optional::ToolSnapshot => indices.tool_snapshot.is_some(),
-            Optional::FinalView => indices.final_view.is_some(),
+            OptionalInterface::Snapshot => indices.snapshot.is_some(),
+            OptionalInterface::StateKey => indices.state_key.is_some(),
+            OptionalInterface::Privileged => indices.privileged.is_some(),
+            OptionalInterface::Oracle => indices.oracle.is_some(),
+            OptionalInterface::Guidance => indices.guidance.is_some(),
+            OptionalInterface::Render => indices.render.is_some(),
+            OptionalInterface::ToolSnapshot => indices.tool_snapshot.is_some(),
+            OptionalInterface::FinalView => indices.final_view.is_some(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 
-use gymkhana_episode::{
+use gymkhana_record::{
     Component, Cost, Ending, EpisodeRecord, Evidence, NamedValue, Score, SeatRewards, Seed, TaskRef, Turn,
 };
 
@@ -230,7 +230,7 @@ fn ending(ending: Ending) -> reward::Ending {
         Ending::CallLimit => reward::Ending::CallLimit,
         Ending::TimeLimit => reward::Ending::TimeLimit,
         Ending::EnvironmentFailed => reward::Ending::Failed,
-        Ending::Hopeless | Ending::Dropped => reward::Ending::Other,
+        Ending::EarlyStopped | Ending::Dropped => reward::Ending::Other,
     }
 }
 

@@ -9,14 +9,14 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use gymkhana_episode::{FailureKind, Seed};
+use gymkhana_record::{FailureKind, Seed};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use wasmtime::{Result as EngineResult, Store};
 
 use crate::live::Live;
 use crate::log::Log;
 use crate::state::{Clock, RandomSource, State};
-use crate::{CallError, Limits, Plugin, World};
+use crate::{CallError, Limits, Outbound, Plugin};
 
 /// A guest is being told that one of its episodes ends.
 pub(crate) type Closing<'a> = Pin<Box<dyn Future<Output = EngineResult<()>> + Send + 'a>>;
@@ -145,7 +145,7 @@ pub(crate) struct Visit {
     pub clock: Clock,
     pub random: RandomSource,
     pub log: Log,
-    pub world: Option<Arc<dyn World>>,
+    pub world: Option<Arc<dyn Outbound>>,
 }
 
 impl Visit {

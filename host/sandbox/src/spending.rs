@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_episode::FailureKind;
+use gymkhana_record::FailureKind;
 
 use crate::{CallError, Limits};
 

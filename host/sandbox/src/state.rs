@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_episode::{Seed, Stream};
+use gymkhana_record::{Seed, Stream};
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
 use wasmtime::{ResourceLimiter, Result};
 use wasmtime_wasi::WasiCtx;
@@ -11,7 +11,7 @@ use crate::bindings::gymkhana::plugin::{clock, log, random, types};
 use crate::log::{Log, LogLevel};
 use crate::meter::Meter;
 use crate::wasi::Console;
-use crate::{Assets, Limits, LogLine, Plugin, World};
+use crate::{Assets, Limits, LogLine, Outbound, Plugin};
 
 /// Handles of streams and pollables that one plugin may hold at once; their host side costs memory.
 const HANDLES: usize = 1_000;
@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub meter: Arc<Meter>,
     pub assets: Assets,
     /// Whom the plugin may ask; none outside of episodes, and between the visits of a shared instance.
-    pub world: Option<Arc<dyn World>>,
+    pub world: Option<Arc<dyn Outbound>>,
 }
 
 impl State {

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use gymkhana_episode::{Call, Content, Cost, Function, NamedValue, Seed};
+use gymkhana_record::{Call, Content, Cost, Function, NamedValue, Seed};
 use wasmtime::Store;
 use wasmtime::component::Instance;
 

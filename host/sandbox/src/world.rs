@@ -6,15 +6,15 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use gymkhana_episode::{Function, Question, Reply};
+use gymkhana_record::{Function, Question, Reply};
 
 /// An answer under way; the error is a fault of the world, for which no plugin pays.
-pub type WorldFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, WorldFault>> + Send + 'a>>;
+pub type OutboundFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OutboundError>> + Send + 'a>>;
 
 /// The world failed: a model's server that is gone, for instance. The call of the plugin ends with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct WorldFault(pub String);
+pub struct OutboundError(pub String);
 
 /// How much one plugin may ask in one episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,12 +30,12 @@ pub struct Quota {
 }
 
 /// What a plugin may ask.
-pub trait World: Send + Sync {
+pub trait Outbound: Send + Sync {
     /// How much of it.
     fn quota(&self) -> Quota;
 
     /// Answers. `earlier` is how many questions of the same kind the plugin asked before in its episode.
-    fn ask<'a>(&'a self, question: &'a Question, earlier: u32) -> WorldFuture<'a, Reply>;
+    fn ask<'a>(&'a self, question: &'a Question, earlier: u32) -> OutboundFuture<'a, Reply>;
 
     /// The functions of the tools that may be called: none but for rewards.
     fn functions(&self) -> Vec<Function> {

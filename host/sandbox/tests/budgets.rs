@@ -5,8 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::{call, config, load, text, train};
-use gymkhana_episode::{Cost, FailureKind, Seed};
-use gymkhana_sandbox::{Deed, EnvironmentEpisode, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
+use gymkhana_record::{Cost, FailureKind, Seed};
+use gymkhana_sandbox::{Action, EnvironmentEpisode, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
 
 fn plugin(name: &str, limits: Limits) -> Plugin {
     load(&Sandbox::new(&SandboxConfig { limits, ..config() }).expect("a sandbox"), name)
@@ -16,7 +16,7 @@ async fn session(plugin: &Plugin) -> ToolSession {
     ToolSession::open(plugin, None, &[], Seed(7)).await.expect("a session")
 }
 
-fn work(rounds: u64) -> gymkhana_episode::Call {
+fn work(rounds: u64) -> gymkhana_record::Call {
     call("work", &format!(r#"{{"size": {rounds}}}"#))
 }
 
@@ -137,7 +137,7 @@ async fn starting_takes_fuel_as_well() {
     let echo = plugin("guest-echo", with_fuel(100_000, None));
     let (mut episode, _) = EnvironmentEpisode::start(&echo, &train(0), &[], Seed(1)).await.expect("enough for that");
     let start = episode.cost().fuel.expect("counted");
-    episode.step(0, Deed::Message(&text("hello"))).await.expect("enough for that");
+    episode.step(0, Action::Message(&text("hello"))).await.expect("enough for that");
     let step = episode.cost().fuel.expect("counted");
     assert!(0 < step && step < start, "{step} for a step, {start} for a start");
 }

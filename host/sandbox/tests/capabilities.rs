@@ -8,11 +8,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use common::{call, component, config, load, text_of};
-use gymkhana_episode::{Call, FailureKind, ModelReply, Question, Reply, Seed};
+use gymkhana_record::{Call, FailureKind, ModelReply, Question, Reply, Seed};
 use gymkhana_registry::{Capability, Digest};
 use gymkhana_sandbox::{
-    Answer, Assets, CallError, Grants, Limits, Plugin, Quota, Sandbox, SandboxConfig, ToolSession, World, WorldFault,
-    WorldFuture,
+    Answer, Assets, CallError, Grants, Limits, Outbound, OutboundError, OutboundFuture, Plugin, Quota, Sandbox,
+    SandboxConfig, ToolSession,
 };
 
 const GUEST: &str = "guest-asking-tool";
@@ -43,22 +43,22 @@ async fn told(plugin: &Plugin, name: &str, arguments: &str) -> String {
 /// Answers a completion after a while, and HTTP never.
 struct Slow(Duration);
 
-impl World for Slow {
+impl Outbound for Slow {
     fn quota(&self) -> Quota {
         Quota::default()
     }
 
-    fn ask<'a>(&'a self, question: &'a Question, _earlier: u32) -> WorldFuture<'a, Reply> {
+    fn ask<'a>(&'a self, question: &'a Question, _earlier: u32) -> OutboundFuture<'a, Reply> {
         Box::pin(async move {
             tokio::time::sleep(self.0).await;
             match question {
                 Question::Model(request) => Ok(Reply::Model(ModelReply {
-                    text: gymkhana_episode::text_of(&request.messages[0].content).to_uppercase(),
+                    text: gymkhana_record::text_of(&request.messages[0].content).to_uppercase(),
                     cut: false,
                     prompt_tokens: request.max_tokens,
                     completion_tokens: 2,
                 })),
-                _ => Err(WorldFault("the cable is cut".to_owned())),
+                _ => Err(OutboundError("the cable is cut".to_owned())),
             }
         })
     }

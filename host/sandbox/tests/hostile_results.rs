@@ -5,8 +5,8 @@ mod common;
 use std::fs;
 
 use common::{component, option, plugin, sandbox, text, train};
-use gymkhana_episode::{Ending, FailureKind, NamedValue, Part, Score, Seed, TaskRef, Turn};
-use gymkhana_sandbox::{CallError, Deed, EnvironmentEpisode, Grants, Plugin, Stepped, Trajectory, score};
+use gymkhana_record::{Ending, FailureKind, NamedValue, Part, Score, Seed, TaskRef, Turn};
+use gymkhana_sandbox::{Action, CallError, EnvironmentEpisode, Grants, Plugin, StepResult, Trajectory, score};
 
 async fn start(behaviour: &str) -> Result<EnvironmentEpisode, CallError> {
     let plugin = plugin("guest-hostile-environment");
@@ -14,17 +14,17 @@ async fn start(behaviour: &str) -> Result<EnvironmentEpisode, CallError> {
     EnvironmentEpisode::start(&plugin, &train(0), &options, Seed(1)).await.map(|(episode, _)| episode)
 }
 
-async fn step(behaviour: &str) -> Result<Stepped, CallError> {
+async fn step(behaviour: &str) -> Result<StepResult, CallError> {
     let mut episode = start(behaviour).await.expect("it starts well");
-    episode.step(0, Deed::Message(&text("no"))).await
+    episode.step(0, Action::Message(&text("no"))).await
 }
 
 #[tokio::test]
 async fn an_honest_environment_is_let_alone() {
     let mut episode = start("honest").await.expect("started");
-    let first = episode.step(0, Deed::Message(&text("no"))).await.expect("stepped");
+    let first = episode.step(0, Action::Message(&text("no"))).await.expect("stepped");
     assert_eq!(first.observations, [(0, text("no"))]);
-    let last = episode.step(0, Deed::Message(&text("yes"))).await.expect("stepped");
+    let last = episode.step(0, Action::Message(&text("yes"))).await.expect("stepped");
     assert_eq!((last.rewards, last.terminated), (vec![(0, 1.0)], true));
     episode.close().await.expect("closed");
 }
@@ -94,7 +94,7 @@ async fn a_snapshot_that_restores_to_something_else_has_another_state_key() {
     let plugin = plugin("guest-hostile-environment");
     for (behaviour, same) in [("honest", true), ("false-restore", false)] {
         let mut first = start(behaviour).await.expect("it starts well");
-        first.step(0, Deed::Message(&text("no"))).await.expect("stepped");
+        first.step(0, Action::Message(&text("no"))).await.expect("stepped");
         let snapshot = first.snapshot().await.expect("a snapshot");
         let mut second = EnvironmentEpisode::restore(&plugin, &snapshot, Seed(1)).await.expect("restored");
         let keys = (first.state_key().await.expect("a key"), second.state_key().await.expect("a key"));
@@ -106,10 +106,10 @@ async fn a_snapshot_that_restores_to_something_else_has_another_state_key() {
 async fn an_episode_is_rewound_in_its_own_store() {
     let mut episode = start("honest").await.expect("it starts well");
     let no = text("no");
-    episode.step(0, Deed::Message(&no)).await.expect("stepped");
+    episode.step(0, Action::Message(&no)).await.expect("stepped");
     let (saved, key) = (episode.snapshot().await.expect("a snapshot"), episode.state_key().await.expect("a key"));
     for _ in 0..3 {
-        episode.step(0, Deed::Message(&no)).await.expect("stepped");
+        episode.step(0, Action::Message(&no)).await.expect("stepped");
     }
     assert_ne!(episode.state_key().await.expect("a key"), key);
     episode.rewind(&saved).await.expect("back");

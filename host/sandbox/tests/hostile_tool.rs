@@ -6,7 +6,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{call, config, load, plugin, sandbox, text_of};
-use gymkhana_episode::{FailureKind, NamedValue, Seed, Value};
+use gymkhana_record::{FailureKind, NamedValue, Seed, Value};
 use gymkhana_sandbox::{CallError, Limits, LogLevel, Sandbox, SandboxConfig, ToolSession};
 
 async fn session() -> ToolSession {

@@ -5,8 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::{call, config, load, plugin, text, text_of, train};
-use gymkhana_episode::{FailureKind, Seed};
-use gymkhana_sandbox::{Deed, EnvironmentEpisode, Optional, Sandbox, SandboxConfig, ToolSession};
+use gymkhana_record::{FailureKind, Seed};
+use gymkhana_sandbox::{Action, EnvironmentEpisode, OptionalInterface, Sandbox, SandboxConfig, ToolSession};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_plugins_than_places_wait_for_each_other() {
@@ -110,12 +110,12 @@ async fn an_episode_is_restored_from_its_snapshot_alone() {
     let (mut first, started) = EnvironmentEpisode::start(&plugin, &train(5), &[], Seed(3)).await.expect("started");
     assert_eq!((started.seat, started.opening.observations.len()), (0, 1));
     for _ in 0..3 {
-        first.step(0, Deed::Message(&text("no"))).await.expect("stepped");
+        first.step(0, Action::Message(&text("no"))).await.expect("stepped");
     }
     let snapshot = first.snapshot().await.expect("a snapshot");
     drop(first);
     let mut second = EnvironmentEpisode::restore(&plugin, &snapshot, Seed(3)).await.expect("restored");
-    let stepped = second.step(0, Deed::Message(&text("no"))).await.expect("stepped");
+    let stepped = second.step(0, Action::Message(&text("no"))).await.expect("stepped");
     assert!(stepped.truncated, "the fourth turn is the last");
     let mut broken = snapshot;
     broken.bytes.truncate(3);
@@ -127,7 +127,7 @@ async fn an_episode_is_restored_from_its_snapshot_alone() {
 async fn plugins_say_what_they_are_and_offer() {
     let plugin = plugin("guest-echo");
     assert_eq!((plugin.name(), plugin.manifest().name.namespace()), ("guest-echo", "guest"));
-    assert!(plugin.offers(Optional::Snapshot) && !plugin.offers(Optional::Oracle));
+    assert!(plugin.offers(OptionalInterface::Snapshot) && !plugin.offers(OptionalInterface::Oracle));
     let info = plugin.environment_info().await.expect("described");
     assert_eq!(info.seats, ["speaker"]);
     let splits = plugin.splits(&[]).await.expect("splits");
@@ -136,6 +136,6 @@ async fn plugins_say_what_they_are_and_offer() {
     let error = episode.state_key().await.expect_err("not offered");
     assert_eq!(error.kind, FailureKind::Refused);
     assert!(error.message.contains("environment-state-key"), "{error}");
-    let again = episode.step(0, Deed::Message(&text("still here"))).await.expect("a refusal ends nothing");
+    let again = episode.step(0, Action::Message(&text("still here"))).await.expect("a refusal ends nothing");
     assert_eq!(again.observations, [(0, text("still here"))]);
 }

@@ -5,8 +5,8 @@ mod common;
 use std::num::NonZeroU32;
 
 use common::{call, load, option, sandbox, text, text_of, train};
-use gymkhana_episode::{FailureKind, Seed};
-use gymkhana_sandbox::{Deed, EnvironmentEpisode, Plugin, Sandbox, ToolSession};
+use gymkhana_record::{FailureKind, Seed};
+use gymkhana_sandbox::{Action, EnvironmentEpisode, Plugin, Sandbox, ToolSession};
 
 /// A sandbox of its own, whose places can be counted, and a plugin of which so many episodes share an instance.
 fn shared(name: &str, episodes: u32) -> (Sandbox, Plugin) {
@@ -122,10 +122,10 @@ async fn what_breaks_the_contract_ends_its_own_episode_alone() {
     };
     let (mut culprit, mut neighbour) = (start("nan-reward").await, start("honest").await);
     let no = text("no");
-    let error = culprit.step(0, Deed::Message(&no)).await.expect_err("no number");
+    let error = culprit.step(0, Action::Message(&no)).await.expect_err("no number");
     assert_eq!(error.kind, FailureKind::Malformed);
-    culprit.step(0, Deed::Message(&no)).await.expect_err("it is over");
-    neighbour.step(0, Deed::Message(&no)).await.expect("it goes on");
+    culprit.step(0, Action::Message(&no)).await.expect_err("it is over");
+    neighbour.step(0, Action::Message(&no)).await.expect("it goes on");
 }
 
 #[tokio::test]

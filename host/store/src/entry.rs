@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use gymkhana_episode::{EPISODE_SCHEMA, EpisodeRecord, Segment, Turn};
+use gymkhana_record::{EPISODE_SCHEMA, EpisodeRecord, Segment, Turn};
 use serde::{Deserialize, Serialize};
 use serde_json::ser::Formatter;
 

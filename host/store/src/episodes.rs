@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gymkhana_episode::{EpisodeId, EpisodeRecord};
+use gymkhana_record::{EpisodeId, EpisodeRecord};
 
 use crate::StoreError;
 use crate::entry::Entry;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use gymkhana_episode::EpisodeId;
+use gymkhana_record::EpisodeId;
 use gymkhana_registry::{Digest, LockError, PluginFileError};
 
 use crate::folder::{STATE_FILE, SUMMARY_FILE};

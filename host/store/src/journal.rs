@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use gymkhana_episode::EPISODE_SCHEMA;
+use gymkhana_record::EPISODE_SCHEMA;
 
 use crate::StoreError;
 use crate::entry::{BadEntry, Entry};

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{Array, RecordBatch};
-use gymkhana_episode::{EpisodeId, EpisodeRecord, Segment};
+use gymkhana_record::{EpisodeId, EpisodeRecord, Segment};
 
 use crate::part::{Cause, text};
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{id, record};
-use gymkhana_episode::{EPISODE_SCHEMA, EpisodeId, Fork, Phase, Seed, Segment};
+use gymkhana_record::{EPISODE_SCHEMA, EpisodeId, Fork, Phase, Seed, Segment};
 use gymkhana_store::{EpisodeStore, RunFolder, StoreError};
 use tempfile::TempDir;
 
@@ -276,7 +276,7 @@ fn a_shared_beginning_is_stored_once_and_comes_back() {
         }
     };
     parent.segments = vec![segment(30_000, 0), segment(500, 1)];
-    let fork = |parent: &gymkhana_episode::EpisodeRecord, number: u64| {
+    let fork = |parent: &gymkhana_record::EpisodeRecord, number: u64| {
         let mut fork = parent.clone();
         fork.id = id(number);
         fork.forks.push(Fork { parent: parent.id, turns: vec![1], seed: parent.seed });

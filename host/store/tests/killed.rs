@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use common::{id, record};
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use gymkhana_store::{RunFolder, RunReader, StoreError};
 
 const RUN_PATH: &str = "GYMKHANA_TEST_RUN";

@@ -26,10 +26,10 @@ async fn generate(tiny: &TinyModel) -> Result<(), TrainerError> {
 }
 
 async fn train(tiny: &TinyModel) -> Result<(), TrainerError> {
-    let micro_tokens = gymkhana_trainer::SftSettings::default().micro_tokens;
-    let one = training_rate(tiny, 1, CONVERSATIONS, micro_tokens, 5).await?;
+    let micro_batch_tokens = gymkhana_trainer::SftSettings::default().micro_batch_tokens;
+    let one = training_rate(tiny, 1, CONVERSATIONS, micro_batch_tokens, 5).await?;
     line("train, 1 thread", one, "1 thread", one);
-    let two = training_rate(tiny, 2, CONVERSATIONS, micro_tokens, 5).await?;
+    let two = training_rate(tiny, 2, CONVERSATIONS, micro_batch_tokens, 5).await?;
     line("train, 2 threads", two, "1 thread", one);
     Ok(())
 }

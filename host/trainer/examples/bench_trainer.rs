@@ -3,7 +3,7 @@
 //! teach nothing; `bench_trainer curve STEPS SEED [SETTINGS]` prints the mean reward of each step, with the settings of
 //! training that a TOML file has. A last word `bfloat16` lets passes compute in that, over weights in float32.
 
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use gymkhana_trainer::measure::toy;
 use gymkhana_trainer::{Precision, RlSettings};
 

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use gymkhana_episode::{Seed, Segment};
+use gymkhana_record::{Seed, Segment};
 use gymkhana_trainer::model::Model;
 use gymkhana_trainer::{Lora, Module, Optimizer, Settings, SftSettings, TinyModel, Trainer};
 use tch::{Device, Tensor};

@@ -146,7 +146,7 @@ impl AdamW {
 
 #[cfg(test)]
 mod tests {
-    use gymkhana_episode::{Sampled, Segment};
+    use gymkhana_record::{Sampled, Segment};
     use tch::Device;
 
     use crate::{Settings, SftSettings, TinyModel, Trainer, checkpoint};

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use tch::{Device, Tensor, no_grad_guard};
 
 use crate::files::ModelFiles;
-use crate::learner::{Carried, Keeps, Learner};
+use crate::learner::{Carried, Learner, StageModels};
 use crate::model::Model;
 use crate::{Lora, ModelConfig, Settings, TrainerError, tensor_file, weight_files};
 
@@ -34,7 +34,7 @@ struct State {
     schema: u32,
     weight_version: u32,
     optimizer_steps: u64,
-    keeps: Keeps,
+    keeps: StageModels,
     /// How the adapters are made that learn in the place of the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lora: Option<Lora>,
@@ -194,7 +194,7 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
     weight_files::fill(folder, &model)?;
     model.set_up(settings)?;
     let goes_on = settings.learns && state.as_ref().is_some_and(|state| state.lora == settings.lora);
-    let keeps = state.as_ref().filter(|_| goes_on).map_or_else(Keeps::default, |state| state.keeps.clone());
+    let keeps = state.as_ref().filter(|_| goes_on).map_or_else(StageModels::default, |state| state.keeps.clone());
     let mut learner = Learner::new(&model, keeps)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
     if goes_on {

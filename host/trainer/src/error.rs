@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_rollout::PolicyError;
+use gymkhana_policy::PolicyError;
 use tch::TchError;
 
 /// A failure of the trainer.

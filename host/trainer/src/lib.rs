@@ -1,7 +1,7 @@
 //! The libtorch model, generation, advantages, losses and checkpoints.
 //!
 //! [`Trainer`] is the way in: it owns a model on a thread of its own, generates as a
-//! [`Policy`](gymkhana_rollout::Policy), takes training steps and writes checkpoints. The functions below it are public
+//! [`Policy`](gymkhana_policy::Policy), takes training steps and writes checkpoints. The functions below it are public
 //! where they can be read and tested on their own: [`advantage`], [`loss`], [`model`], [`adamw`].
 //!
 //! Nothing here prints.
@@ -38,7 +38,7 @@ pub use config::{Biases, Family, ModelConfig};
 pub use device::Accelerator;
 pub use error::TrainerError;
 pub use files::ModelFiles;
-pub use learner::{Keeps, StepMetrics};
+pub use learner::{StageModels, StepMetrics};
 pub use lora::{Lora, Module};
 pub use settings::{Optimizer, Precision, RlSettings, Schedule, Settings, SftSettings};
 pub use tiny::TinyModel;

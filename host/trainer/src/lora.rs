@@ -5,7 +5,7 @@
 //! I inputs, O outputs.
 #![allow(non_snake_case)]
 
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use serde::{Deserialize, Serialize};
 use tch::{Device, TchError, Tensor, no_grad_guard};
 

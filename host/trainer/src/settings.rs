@@ -1,6 +1,6 @@
 //! What a run file may set of the trainer, checked before anything is computed.
 
-use gymkhana_episode::{Seed, Segment};
+use gymkhana_record::{Seed, Segment};
 use serde::{Deserialize, Serialize};
 use tch::Kind;
 
@@ -197,15 +197,20 @@ pub struct SftSettings {
     /// model that starts from random weights how its texts look.
     pub other_tokens: f64,
     /// Tokens of one forward pass; at least 1. Changes memory and speed, not the result.
-    pub micro_tokens: usize,
+    pub micro_batch_tokens: usize,
     /// Whether layers are computed once more on the way back, in the place of keeping all that they computed. Takes a
     /// third more time and changes memory, not the result.
-    pub recompute: bool,
+    pub activation_checkpointing: bool,
 }
 
 impl Default for SftSettings {
     fn default() -> Self {
-        Self { optimizer: Optimizer::default(), other_tokens: 0.1, micro_tokens: MICRO_TOKENS, recompute: false }
+        Self {
+            optimizer: Optimizer::default(),
+            other_tokens: 0.1,
+            micro_batch_tokens: MICRO_TOKENS,
+            activation_checkpointing: false,
+        }
     }
 }
 
@@ -218,7 +223,7 @@ impl SftSettings {
         self.optimizer.check()?;
         let weight = self.other_tokens;
         require(weight >= 0.0 && weight.is_finite(), "other_tokens", weight, "at least 0")?;
-        require(self.micro_tokens >= 1, "micro_tokens", self.micro_tokens, "at least 1")
+        require(self.micro_batch_tokens >= 1, "micro_batch_tokens", self.micro_batch_tokens, "at least 1")
     }
 }
 
@@ -236,9 +241,9 @@ pub struct RlSettings {
     /// The seats from whose tokens is learnt; all if none is said. What other seats sampled is another policy's.
     pub seats: Option<Vec<u32>>,
     /// Tokens of one forward pass; at least 1. Changes memory and speed, not the result.
-    pub micro_tokens: usize,
-    /// As in [`SftSettings::recompute`].
-    pub recompute: bool,
+    pub micro_batch_tokens: usize,
+    /// As in [`SftSettings::activation_checkpointing`].
+    pub activation_checkpointing: bool,
     /// Whether what sequences begin with in common is computed once. Changes speed, not the result.
     pub share_beginnings: bool,
     /// Whether sequences are left out that cannot teach anything, as all their advantages are 0 and nothing else pulls.
@@ -249,10 +254,19 @@ pub struct RlSettings {
 impl Default for RlSettings {
     fn default() -> Self {
         let optimizer = Optimizer { learning_rate: 1e-4, ..Optimizer::default() };
-        let (algorithm, temperature, micro_tokens) = (Algorithm::default(), 1.0, MICRO_TOKENS);
+        let (algorithm, temperature, micro_batch_tokens) = (Algorithm::default(), 1.0, MICRO_TOKENS);
         let (share_beginnings, skip_idle) = (true, true);
-        let (seats, recompute) = (None, false);
-        Self { optimizer, algorithm, temperature, seats, micro_tokens, recompute, share_beginnings, skip_idle }
+        let (seats, activation_checkpointing) = (None, false);
+        Self {
+            optimizer,
+            algorithm,
+            temperature,
+            seats,
+            micro_batch_tokens,
+            activation_checkpointing,
+            share_beginnings,
+            skip_idle,
+        }
     }
 }
 
@@ -276,7 +290,7 @@ impl RlSettings {
         self.algorithm.check()?;
         let above_0 = self.temperature > 0.0 && self.temperature.is_finite();
         require(above_0, "temperature", self.temperature, "above 0")?;
-        require(self.micro_tokens >= 1, "micro_tokens", self.micro_tokens, "at least 1")
+        require(self.micro_batch_tokens >= 1, "micro_batch_tokens", self.micro_batch_tokens, "at least 1")
     }
 }
 

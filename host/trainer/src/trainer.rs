@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use gymkhana_episode::{EpisodeRecord, Sampled, Segment};
-use gymkhana_rollout::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
+use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
+use gymkhana_record::{EpisodeRecord, Sampled, Segment};
 use tch::TchError;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::checkpoint::{self, Opened, Snapshot};
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
-use crate::learner::{Batch, Keeps, Learner, StepMetrics, demonstration_sequences};
+use crate::learner::{Batch, Learner, StageModels, StepMetrics, demonstration_sequences};
 use crate::model::Model;
 use crate::{ModelConfig, ModelFiles, RlSettings, Settings, SftSettings, TinyModel, TrainerError};
 
@@ -99,7 +99,7 @@ impl Trainer {
         let mut model = Model::zeros(config, positions, settings.device.open()?)?;
         model.randomise(settings.seed.child("weights"))?;
         model.set_up(settings)?;
-        let learner = Learner::new(&model, Keeps::default())?;
+        let learner = Learner::new(&model, StageModels::default())?;
         Self::start(Opened { model, learner, files: tiny.files(), weight_version: 0, position: None }, settings)
     }
 
@@ -183,7 +183,7 @@ impl Trainer {
     ///
     /// # Errors
     /// If there is not enough memory, or the thread is gone.
-    pub async fn begin_stage(&self, keeps: Keeps) -> Result<(), TrainerError> {
+    pub async fn begin_stage(&self, keeps: StageModels) -> Result<(), TrainerError> {
         self.run(move |worker| {
             worker.learner = Learner::new(&worker.model, keeps)?;
             Ok(())

@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::{figure, near, noise, penalty, score, segment, smallest, written};
-use gymkhana_episode::{Sampled, Seed, Segment};
+use gymkhana_record::{Sampled, Seed, Segment};
 use gymkhana_trainer::{
     Algorithm, Lora, Module, Optimizer, Precision, RlSettings, Settings, SftSettings, TinyModel, Trainer,
 };
@@ -30,9 +30,9 @@ fn demonstrations(step: u64) -> Vec<Segment> {
     (0..16).map(|index| segment(&[257, byte(index), 257], &written(&[byte(index), byte(index), 258]))).collect()
 }
 
-async fn learn(trainer: &Trainer, steps: std::ops::Range<u64>, recompute: bool) -> Vec<f64> {
+async fn learn(trainer: &Trainer, steps: std::ops::Range<u64>, activation_checkpointing: bool) -> Vec<f64> {
     let optimizer = Optimizer { learning_rate: 1e-2, ..Optimizer::default() };
-    let settings = SftSettings { optimizer, recompute, ..SftSettings::default() };
+    let settings = SftSettings { optimizer, activation_checkpointing, ..SftSettings::default() };
     let mut losses = Vec::new();
     for step in steps {
         let metrics = trainer.sft_step(&demonstrations(step), &settings).await.expect("a step");
@@ -101,17 +101,21 @@ async fn layers_that_are_computed_twice_leave_the_same_gradients() {
     let root = tempfile::tempdir().expect("a folder");
     for (index, settings) in [plain(), adapted(&[Module::VProj, Module::GateProj])].into_iter().enumerate() {
         let mut found = Vec::new();
-        for recompute in [false, true] {
+        for activation_checkpointing in [false, true] {
             let trainer = Trainer::create(&smallest(), &settings).expect("a model");
-            let losses = learn(&trainer, 0..3, recompute).await;
+            let losses = learn(&trainer, 0..3, activation_checkpointing).await;
             let algorithm = Algorithm { kl: Some(penalty(0.1)), entropy_bonus: 0.01, ..Algorithm::default() };
             trainer.begin_stage(algorithm.keeps()).await.expect("a stage");
             let reply = scored(&trainer).await;
             let member = |member: u32| common::episode(0, member, segment(&PROMPT, &reply), f64::from(member % 2));
             let groups = [(0..4).map(member).collect()];
-            let settings = RlSettings { algorithm, recompute, ..RlSettings::default() };
+            let settings = RlSettings { algorithm, activation_checkpointing, ..RlSettings::default() };
             let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
-            found.push((losses, metrics, saved(&trainer, &root.path().join(format!("{index}-{recompute}"))).await));
+            found.push((
+                losses,
+                metrics,
+                saved(&trainer, &root.path().join(format!("{index}-{activation_checkpointing}"))).await,
+            ));
         }
         let [kept, again] = &found[..] else { unreachable!("two ways") };
         // The same operations on the same numbers.

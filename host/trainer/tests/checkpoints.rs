@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::{segment, smallest, written};
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
 use serde_json::Value;
 

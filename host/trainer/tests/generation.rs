@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use common::{conversation, converse, near, noise, request, score, segment, smallest, written};
 use futures::future::join_all;
-use gymkhana_episode::{Sampled, Seed};
-use gymkhana_rollout::{ChatFiles, ChatFormat, Policy, PolicyError, Sampling, Stop, StopTexts};
+use gymkhana_chat::{ChatFiles, ChatFormat, StopTexts};
+use gymkhana_policy::{Policy, PolicyError, Sampling, Stop};
+use gymkhana_record::{Sampled, Seed};
 use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer};
 
 fn trainer(settings: &Settings) -> Trainer {

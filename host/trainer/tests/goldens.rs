@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gymkhana_episode::Seed;
-use gymkhana_rollout::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
+use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
+use gymkhana_record::Seed;
 use gymkhana_trainer::adamw::AdamW;
 use gymkhana_trainer::advantage::Comparison;
 use gymkhana_trainer::model::Model;
@@ -142,7 +142,7 @@ async fn greedy_continuations_through_the_cache_are_those_of_transformers() {
                         stop_texts: None,
                         sampling: Sampling::GREEDY,
                         seed: Seed(0),
-                        heard_by: None,
+                        token_sink: None,
                     };
                     all.extend(trainer.generate(request).await.expect("a reply").sampled.tokens);
                 }

@@ -4,8 +4,8 @@ mod common;
 
 use common::{conversation, episode, figure, noise, penalty, request, segment, smallest, written};
 use futures::future::join_all;
-use gymkhana_episode::{Ending, EpisodeRecord, Seed, Segment};
-use gymkhana_rollout::{Policy, Sampling};
+use gymkhana_policy::{Policy, Sampling};
+use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{
     Aggregation, Algorithm, Keeps, Optimizer, RlSettings, Settings, SftSettings, Trainer, TrainerError,
 };
@@ -118,13 +118,13 @@ async fn groups_without_difference_and_dropped_episodes_teach_nothing() {
 #[tokio::test]
 async fn cutting_a_batch_changes_nothing() {
     let mut figures = Vec::new();
-    for micro_tokens in [1, 7, 4096] {
+    for micro_batch_tokens in [1, 7, 4096] {
         for aggregation in [Aggregation::Token, Aggregation::Sequence, Aggregation::Constant] {
             let trainer = trainer(4);
             let constant_tokens = (aggregation == Aggregation::Constant).then_some(16);
             let algorithm = Algorithm { aggregation, constant_tokens, entropy_bonus: 0.01, ..Algorithm::default() };
             let groups = play(&trainer, 5, |token| token.is_multiple_of(3)).await;
-            let settings = RlSettings { algorithm, micro_tokens, ..RlSettings::default() };
+            let settings = RlSettings { algorithm, micro_batch_tokens, ..RlSettings::default() };
             let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
             figures.push((figure(&metrics, "loss"), figure(&metrics, "gradient_norm")));
         }

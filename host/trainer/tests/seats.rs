@@ -3,7 +3,7 @@
 mod common;
 
 use common::{episode, figure, segment, smallest, written};
-use gymkhana_episode::{EpisodeRecord, Segment};
+use gymkhana_record::{EpisodeRecord, Segment};
 use gymkhana_trainer::{RlSettings, Settings, StepMetrics, Trainer};
 
 /// What the second seat saw and said.

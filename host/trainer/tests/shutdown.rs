@@ -7,8 +7,8 @@ use std::fs;
 use std::time::Duration;
 
 use common::{noise, request};
-use gymkhana_episode::Seed;
-use gymkhana_rollout::Policy;
+use gymkhana_policy::Policy;
+use gymkhana_record::Seed;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
 /// Whether a thread of this process has the name of the one that computes.

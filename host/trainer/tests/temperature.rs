@@ -4,8 +4,8 @@
 mod common;
 
 use common::{conversation, episode, figure, near, penalty, request, score, segment, smallest, written};
-use gymkhana_episode::{EpisodeRecord, Sampled, Seed, Segment};
-use gymkhana_rollout::{Policy, Sampling};
+use gymkhana_policy::{Policy, Sampling};
+use gymkhana_record::{EpisodeRecord, Sampled, Seed, Segment};
 use gymkhana_trainer::{Algorithm, Keeps, RlSettings, Settings, SftSettings, Trainer};
 
 const TEMPERATURE: f32 = 0.5;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{episode, figure, segment, smallest, written};
-use gymkhana_episode::{EpisodeRecord, Fork, Seed, Segment};
+use gymkhana_record::{EpisodeRecord, Fork, Seed, Segment};
 use gymkhana_trainer::{RlSettings, Settings, Trainer};
 
 /// Two turns of two tokens each; the second one is `last`.

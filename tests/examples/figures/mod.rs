@@ -9,7 +9,7 @@ pub mod rollouts;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use gymkhana_episode::{Call, Part, TaskRef};
+use gymkhana_record::{Call, Part, TaskRef};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Grants, Plugin, Sandbox};
 use gymkhana_tests::root;

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use gymkhana_episode::{EpisodeId, Phase, Seed, TaskRef};
-use gymkhana_rollout::{
-    Assembly, Bound, BoundReward, ChatFiles, ChatFormat, EpisodePlan, Hopeless, Limits, PluginSet, ReplyPiece, Rollout,
-    Sampling,
-};
+use gymkhana_chat::{ChatFiles, ChatFormat, ReplyPiece};
+use gymkhana_policy::Sampling;
+use gymkhana_record::{EpisodeId, Phase, Seed, TaskRef};
+use gymkhana_rollout::{Bound, BoundReward, EarlyStop, EpisodePlan, Limits, PluginSet, RewardSum, Rollout};
 use gymkhana_sandbox::Plugin;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
@@ -39,14 +38,14 @@ pub async fn rollout(
     let tools = tools.iter().map(|tool| bound(tool)).collect();
     let rewards = rewards.iter().map(|reward| BoundReward { bound: bound(reward), share: 1.0.into() }).collect();
     let set = PluginSet::assemble(bound(environment), tools, rewards).await?;
-    let assembly = Assembly { environment: 1.0.into(), failure_reward: 0.0, success: success.parse()? };
+    let assembly = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success: success.parse()? };
     let limits = Limits {
         turns,
         context_tokens: 1_000_000,
         calls: 1000,
         time: Duration::from_secs(3600),
         reply_tokens: 100_000,
-        hopeless: Hopeless::default(),
+        early_stop: EarlyStop::default(),
     };
     Ok(Rollout::new(set, chat()?, limits, assembly, None, 0))
 }

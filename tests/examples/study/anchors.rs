@@ -1,7 +1,7 @@
 //! A long walk with a reward at its end alone: comparing turns that began alike (GiGPO) against whole episodes (GRPO).
 
 use anyhow::{Result, bail};
-use gymkhana_episode::{Ending, EpisodeRecord, Seed};
+use gymkhana_record::{Ending, EpisodeRecord, Seed};
 use gymkhana_trainer::{Credit, Trainer};
 
 use crate::table::{Table, play, preset, reward, settings, trainer};

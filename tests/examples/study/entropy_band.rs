@@ -1,7 +1,7 @@
 //! A band around the entropy's history keeps it inside; the released code's constant penalty cannot (EPO).
 
 use anyhow::{Result, bail};
-use gymkhana_episode::{Ending, EpisodeRecord, Seed};
+use gymkhana_record::{Ending, EpisodeRecord, Seed};
 use gymkhana_trainer::{BandMode, EntropyBand};
 
 use crate::table::{Table, entropy, play, preset, reward, settings, trainer};

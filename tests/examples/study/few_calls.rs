@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 use anyhow::{Result, bail};
-use gymkhana_episode::{Ending, EpisodeRecord, Seed};
+use gymkhana_record::{Ending, EpisodeRecord, Seed};
 
 use crate::table::{Table, mean, play, preset, settings, trainer};
 use crate::{Row, Study};

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use frozen_lake::{Direction, Map};
-use gymkhana_episode::{Ending, EpisodeRecord, Seed, Segment};
+use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{Optimizer, SftSettings, Trainer};
 
 use crate::anchors::walk;

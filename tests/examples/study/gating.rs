@@ -1,7 +1,7 @@
 //! Points for polish that pay more than the task: summed with its outcome, or counted behind a gate (G-RA).
 
 use anyhow::{Result, bail};
-use gymkhana_episode::{Ending, EpisodeRecord, Seed};
+use gymkhana_record::{Ending, EpisodeRecord, Seed};
 
 use crate::table::{Table, mean, play, preset, settings, trainer};
 use crate::{Row, Study};

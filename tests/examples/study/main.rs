@@ -18,7 +18,7 @@ mod toy;
 mod void_turns;
 
 use anyhow::{Result, bail};
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use serde_json::{Map, Value, json};
 
 /// The figures of one training step, by name.

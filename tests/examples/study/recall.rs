@@ -1,7 +1,7 @@
 //! What was shown at the beginning is asked for at the end: a window that has lost it, or a summary of one's own (SUPO).
 
 use anyhow::{Result, bail};
-use gymkhana_episode::{Ending, EpisodeRecord, Seed, Segment};
+use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{Optimizer, SftSettings};
 
 use crate::table::{Table, play, preset, reward, settings, trainer};

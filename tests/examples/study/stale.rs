@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use anyhow::{Result, bail};
-use gymkhana_episode::{Ending, EpisodeRecord, Seed};
+use gymkhana_record::{Ending, EpisodeRecord, Seed};
 use gymkhana_trainer::{Algorithm, CapLevel, OffPolicy, Surrogate};
 
 use crate::table::{Table, play, reported, reward, settings, trainer};

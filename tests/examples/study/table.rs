@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::future::try_join_all;
-use gymkhana_episode::{
+use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
+use gymkhana_record::{
     Call, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Part, Phase, PolicyTurn, Sampled, SeatFunctions,
     Seed, Segment, TaskRef, Timing, Turn,
 };
-use gymkhana_rollout::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
 use gymkhana_trainer::{Algorithm, Optimizer, RlSettings, Settings, StepMetrics, TinyModel, Trainer};
 
 /// Groups in a step, and episodes in a group.
@@ -147,7 +147,7 @@ impl<'a> Table<'a> {
 
     /// Says that the first seat could call something.
     pub fn may_call(&mut self) {
-        let function = gymkhana_episode::Function {
+        let function = gymkhana_record::Function {
             name: "look".to_owned(),
             description: String::new(),
             parameters: "{}".to_owned(),
@@ -178,7 +178,7 @@ impl<'a> Table<'a> {
             max_tokens: count,
             stop: Arc::from([]),
             stop_texts: None,
-            heard_by: None,
+            token_sink: None,
             sampling: Sampling::at(1.0),
             seed: self.seed.child("say").child(seat).child(turn),
         };

@@ -1,7 +1,7 @@
 //! The baselines' toy with its model of six million parameters: what its settings learn, and what solves it.
 
 use anyhow::{Result, bail};
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use gymkhana_trainer::measure::toy;
 use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Precision, Replay, RlSettings, Scale, Schedule, Surrogate};
 

@@ -2,7 +2,7 @@
 //! them (SimpleTIR).
 
 use anyhow::{Result, bail};
-use gymkhana_episode::{Ending, EpisodeRecord, Seed, Segment};
+use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{Optimizer, SftSettings};
 
 use crate::table::{Table, play, preset, reported, reward, settings, trainer};

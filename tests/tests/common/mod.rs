@@ -6,13 +6,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef, Turn, Value, text_of};
+use gymkhana_chat::{ChatFiles, ChatFormat, ReplyPiece};
+use gymkhana_policy::{Sampling, ScriptedPolicy};
+use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef, Turn, Value, text_of};
 use gymkhana_registry::Capability;
 use gymkhana_rollout::{
-    Assembly, Bound, BoundReward, ChatFiles, ChatFormat, ContextStrategy, EpisodePlan, Hopeless, Limits, PluginSet,
-    ReplyPiece, Rollout, Sampling, ScriptedPolicy, Share, Speaker,
+    Actor, Bound, BoundReward, ContextStrategy, EarlyStop, EpisodePlan, Limits, PluginSet, RewardSum, RewardTerm,
+    Rollout,
 };
-use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig, World};
+use gymkhana_sandbox::{Grants, Outbound, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
@@ -25,8 +27,8 @@ type Options = Vec<NamedValue>;
 pub struct Table {
     environment: (String, Options),
     tools: Vec<(String, Options)>,
-    rewards: Vec<(String, Options, Share)>,
-    worlds: HashMap<String, Arc<dyn World>>,
+    rewards: Vec<(String, Options, RewardTerm)>,
+    worlds: HashMap<String, Arc<dyn Outbound>>,
 }
 
 fn options(options: &[(&str, Value)]) -> Options {
@@ -57,7 +59,7 @@ impl Table {
     }
 
     /// Whom a plugin may ask.
-    pub fn granting(mut self, plugin: &str, world: Arc<dyn World>) -> Self {
+    pub fn granting(mut self, plugin: &str, world: Arc<dyn Outbound>) -> Self {
         self.worlds.insert(plugin.to_owned(), world);
         self
     }
@@ -68,7 +70,7 @@ impl Table {
     }
 
     /// One more reward, which counts so much.
-    pub fn reward_sharing(mut self, name: &str, with: &[(&str, Value)], share: Share) -> Self {
+    pub fn reward_sharing(mut self, name: &str, with: &[(&str, Value)], share: RewardTerm) -> Self {
         self.rewards.push((name.to_owned(), options(with), share));
         self
     }
@@ -82,7 +84,7 @@ pub fn limits() -> Limits {
         calls: 64,
         time: Duration::from_secs(600),
         reply_tokens: 10_000,
-        hopeless: Hopeless::default(),
+        early_stop: EarlyStop::default(),
     }
 }
 
@@ -127,13 +129,13 @@ pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retrie
     };
     let bind = |(name, options): &(String, Options)| bound(name, options);
     let tools = table.tools.iter().map(bind).collect();
-    let reward = |(name, options, share): &(String, Options, Share)| BoundReward {
+    let reward = |(name, options, share): &(String, Options, RewardTerm)| BoundReward {
         bound: bound(name, options),
         share: share.clone(),
     };
     let rewards = table.rewards.iter().map(reward).collect();
     let set = PluginSet::assemble(bind(&table.environment), tools, rewards).await.expect("a sound set");
-    let assembly = Assembly {
+    let assembly = RewardSum {
         environment: 1.0.into(),
         failure_reward: FAILURE_REWARD,
         success: "environment.success".parse().expect("a rule"),
@@ -192,11 +194,11 @@ pub async fn play_with(rollout: &Rollout, replies: &[&str], before_reply: impl F
         *turn += 1;
         encoded.get(*turn - 1).cloned().unwrap_or_default()
     });
-    play_by(rollout, Speaker::Policy(&policy)).await
+    play_by(rollout, Actor::Policy(&policy)).await
 }
 
 /// Plays the first training task with whoever speaks.
-pub async fn play_by(rollout: &Rollout, speaker: Speaker<'_>) -> EpisodeRecord {
+pub async fn play_by(rollout: &Rollout, speaker: Actor<'_>) -> EpisodeRecord {
     let mut records = rollout.run_group(vec![plan(0, 7)], speaker).await.expect("no fault of the host");
     records.remove(0)
 }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
-use gymkhana_episode::{EpisodeRecord, Sampled, Segment};
-use gymkhana_rollout::{
+use gymkhana_policy::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop,
 };
+use gymkhana_record::{EpisodeRecord, Sampled, Segment};
 
 /// Says what a function of the request says, and remembers.
 pub struct Recorder<F> {

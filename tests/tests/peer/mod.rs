@@ -8,11 +8,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gymkhana_episode::Seed;
-use gymkhana_rollout::{
-    ChatFiles, ChatFormat, Conversation, GenerateRequest, Generated, Policy, Sampling, ScoreRequest, Stop,
-};
-use gymkhana_server_policy::Protocol;
+use gymkhana_chat::{ChatFiles, ChatFormat};
+use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, Sampling, ScoreRequest, Stop};
+use gymkhana_policy_server::Protocol;
+use gymkhana_record::Seed;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -312,7 +311,7 @@ impl Shared {
             stop_texts: None,
             sampling,
             seed: Seed(seed as u64),
-            heard_by: None,
+            token_sink: None,
         };
         let _alone = self.making.lock().await;
         let trainer = self.trainer();

@@ -1,4 +1,4 @@
-//! `host` as it is typed: settles what must be settled before libtorch is loaded, then becomes `gymkhana-host`.
+//! `host` as it is typed: settles what must be settled before libtorch is loaded, then becomes `gymkhana-main`.
 //!
 //! The system loads libtorch before the first line of a program that is linked with it, so that such a program
 //! cannot say in words that it is missing, and libgomp reads its wait policy at that moment. This program is
@@ -30,11 +30,11 @@ fn main() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Becomes `gymkhana-host`; returns only with what is in the way.
+/// Becomes `gymkhana-main`; returns only with what is in the way.
 fn launch() -> Result<Infallible, String> {
     let libtorch = find_libtorch(std::env::var_os("LIBTORCH").map(PathBuf::from))?;
     let own = std::env::current_exe().map_err(|error| format!("`host` cannot find its own file: {error}"))?;
-    let program = own.with_file_name("gymkhana-host");
+    let program = own.with_file_name("gymkhana-main");
     let mut command = Command::new(&program);
     // Its help and its messages call it what was typed.
     command.arg0("host").args(std::env::args_os().skip(1)).env(LIBRARY_PATH, library_path(&libtorch));

@@ -4,7 +4,7 @@ use gymkhana_conformance::{Measured, Settings, measure};
 use gymkhana_sandbox::SandboxConfig;
 use serde_json::json;
 
-use crate::error::{Blame, CliResult};
+use crate::error::{Classify, CliResult};
 use crate::plugin::args::BenchArgs;
 use crate::plugin::given::{self, Given};
 use crate::printer::Printer;
@@ -21,7 +21,7 @@ pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
     };
     let sandbox = given::sandbox(&SandboxConfig::default(), printer)?;
     let plugin = given.load(&sandbox)?;
-    let measured = given::runtime()?.block_on(measure(&plugin, settings, args.times)).users()?;
+    let measured = given::runtime()?.block_on(measure(&plugin, settings, args.times)).user_error()?;
     if !args.json {
         printer.result(format!(
             "{:<22} {:>7} {:>10} {:>10} {:>10} {:>10}",

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use gymkhana_registry::write_atomically;
 
-use crate::error::{Blame, CliError, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::{BuildArgs, Language};
 use crate::plugin::given::Given;
 use crate::printer::Printer;
@@ -31,12 +31,13 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
         Some(out) => out.to_owned(),
         None => dir.join(format!("{}.wasm", folder_name(dir)?)),
     };
-    printer.talk(format!("building {}", dir.display()));
+    printer.status(format!("building {}", dir.display()));
     match language {
         Language::Rust => {
             let built = cargo_build(dir)?;
-            let bytes = fs::read(&built).users_as(format!("cargo built no `{}`", built.display()))?;
-            write_atomically(&out, &bytes).users_as(format!("the component `{}` cannot be written", out.display()))?;
+            let bytes = fs::read(&built).user_context(format!("cargo built no `{}`", built.display()))?;
+            write_atomically(&out, &bytes)
+                .user_context(format!("the component `{}` cannot be written", out.display()))?;
         }
         Language::Python => {
             let mut command = python_with_sdk(dir)?;
@@ -46,7 +47,7 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
             let module = Path::new("node_modules/gymkhana/build.mjs");
             if !dir.join(module).is_file() {
                 let message = format!("`{}` has no `{}`; run `{JS_SETUP}` in it", dir.display(), module.display());
-                return Err(CliError::mistake(message));
+                return Err(CliError::user(message));
             }
             let mut command = node(dir)?;
             finish(command.arg(module).arg(".").arg("--out").arg(absolute(&out)?), dir)?;
@@ -57,7 +58,7 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
 
 /// Runs a folder's own tests.
 pub fn test_folder(dir: &Path, printer: &Printer) -> CliResult<()> {
-    printer.talk(format!("running the tests of {}", dir.display()));
+    printer.status(format!("running the tests of {}", dir.display()));
     match language(dir)? {
         Language::Rust => finish(cargo(dir)?.args(["test", "--release", "--quiet"]), dir),
         Language::Python => finish(python_with_sdk(dir)?.args(["-m", "unittest"]), dir),
@@ -70,7 +71,7 @@ fn language(dir: &Path) -> CliResult<Language> {
     let marks = [("Cargo.toml", Language::Rust), ("pyproject.toml", Language::Python), ("package.json", Language::Js)];
     let found = marks.into_iter().find(|(mark, _)| dir.join(mark).is_file());
     found.map(|(_, language)| language).ok_or_else(|| {
-        CliError::mistake(format!(
+        CliError::user(format!(
             "`{}` is no plugin's folder: it has no Cargo.toml, pyproject.toml or package.json; begin one with `host plugin \
              new NAME --kind tool`",
             dir.display()
@@ -80,7 +81,7 @@ fn language(dir: &Path) -> CliResult<Language> {
 
 fn folder_name(dir: &Path) -> CliResult<String> {
     let name = absolute(dir)?.file_name().map(|name| name.to_string_lossy().into_owned());
-    name.ok_or_else(|| CliError::mistake(format!("`{}` has no name; give --out FILE", dir.display())))
+    name.ok_or_else(|| CliError::user(format!("`{}` has no name; give --out FILE", dir.display())))
 }
 
 /// The path from the root, links followed as far as it exists.
@@ -88,7 +89,7 @@ fn absolute(path: &Path) -> CliResult<PathBuf> {
     if let Ok(path) = fs::canonicalize(path) {
         return Ok(path);
     }
-    std::path::absolute(path).users_as(format!("`{}` is no path", path.display()))
+    std::path::absolute(path).user_context(format!("`{}` is no path", path.display()))
 }
 
 /// Builds with cargo; gives the file that cargo says it made.
@@ -97,15 +98,16 @@ fn cargo_build(dir: &Path) -> CliResult<PathBuf> {
     let mut command = cargo(dir)?;
     command.args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
     let output = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).output();
-    let output = output.users_as("cargo does not start")?;
+    let output = output.user_context("cargo does not start")?;
     if !output.status.success() {
         let message = format!("cargo cannot build `{}`; put right what it says above", dir.display());
-        return Err(CliError::mistake(message));
+        return Err(CliError::user(message));
     }
-    let own = fs::canonicalize(dir.join("Cargo.toml")).users_as(format!("`{}` cannot be reached", dir.display()))?;
+    let own =
+        fs::canonicalize(dir.join("Cargo.toml")).user_context(format!("`{}` cannot be reached", dir.display()))?;
     let built = String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| artifact(line, &own)).next_back();
     built.ok_or_else(|| {
-        CliError::mistake(format!(
+        CliError::user(format!(
             "cargo built no component of `{}`; its Cargo.toml must say `crate-type = [\"cdylib\", \"rlib\"]` under [lib]",
             dir.display()
         ))
@@ -122,11 +124,11 @@ fn artifact(line: &str, own: &Path) -> Option<PathBuf> {
 
 fn has_target(dir: &Path) -> CliResult<()> {
     let output = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).current_dir(dir).output();
-    let output = output.users_as(RUST_MISSING)?;
+    let output = output.user_context(RUST_MISSING)?;
     if Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir() {
         return Ok(());
     }
-    Err(CliError::mistake(format!("Rust cannot build for {TARGET}; run `rustup target add {TARGET}`")))
+    Err(CliError::user(format!("Rust cannot build for {TARGET}; run `rustup target add {TARGET}`")))
 }
 
 /// What puts the SDK and the compiler of Python into a plugin's folder.
@@ -153,10 +155,10 @@ fn python(dir: &Path) -> CliResult<Command> {
 /// A Python that finds the SDK.
 fn python_with_sdk(dir: &Path) -> CliResult<Command> {
     let probe = python(dir)?.args(["-c", "import gymkhana"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if probe.users_as("python3 does not start")?.success() {
+    if probe.user_context("python3 does not start")?.success() {
         return python(dir);
     }
-    Err(CliError::mistake(format!(
+    Err(CliError::user(format!(
         "the Python of `{}` does not find the SDK; run `{PYTHON_SETUP}` in that folder",
         dir.display()
     )))
@@ -164,7 +166,7 @@ fn python_with_sdk(dir: &Path) -> CliResult<Command> {
 
 /// Absolute, but not followed: a Python knows its environment by the link's own path.
 fn absolute_link(path: &Path) -> CliResult<PathBuf> {
-    std::path::absolute(path).users_as(format!("`{}` is no path", path.display()))
+    std::path::absolute(path).user_context(format!("`{}` is no path", path.display()))
 }
 
 fn node(dir: &Path) -> CliResult<Command> {
@@ -174,7 +176,7 @@ fn node(dir: &Path) -> CliResult<Command> {
 /// A program that is there, to be run in a folder; `missing` says how to get it.
 fn program_in(dir: &Path, program: &Path, missing: &str) -> CliResult<Command> {
     let probe = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    probe.users_as(missing)?;
+    probe.user_context(missing)?;
     let mut command = Command::new(program);
     command.current_dir(dir);
     Ok(command)
@@ -184,12 +186,12 @@ fn program_in(dir: &Path, program: &Path, missing: &str) -> CliResult<Command> {
 fn finish(command: &mut Command, dir: &Path) -> CliResult<()> {
     let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
     let shown = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-    let status = command.stdout(std::io::stderr()).status().users_as(format!("`{shown}` does not start"))?;
+    let status = command.stdout(std::io::stderr()).status().user_context(format!("`{shown}` does not start"))?;
     if status.success() {
         return Ok(());
     }
     let message = format!("`{shown}` failed in `{}` ({status}); put right what it says above", dir.display());
-    Err(CliError::mistake(message))
+    Err(CliError::user(message))
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gymkhana_episode::NamedValue;
+use gymkhana_record::NamedValue;
 use gymkhana_registry::{Manifest, read_manifest, read_plugin_file};
 use gymkhana_sandbox::{Assets, Grants, Plugin, Sandbox, SandboxConfig, SandboxError};
 
-use crate::error::{Blame, CliError, CliResult};
-use crate::options::named_values;
-use crate::plugins::compiled_plugins;
+use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
+use gymkhana_run::setup::named_values;
+use gymkhana_run::setup::plugins::compiled_plugins;
 
 /// A plugin's file, read.
 pub struct Given {
@@ -26,27 +26,27 @@ impl Given {
     /// Reads a plugin that this host can run.
     pub fn read(path: &Path) -> CliResult<Self> {
         let origin = path.display().to_string();
-        let bytes = read_plugin_file(path).users()?;
+        let bytes = read_plugin_file(path).user_error()?;
         let cannot = || format!("plugin file `{origin}` cannot be used");
-        let manifest = read_manifest(&bytes).users_as(cannot())?;
-        manifest.check_contract().users_as(cannot())?;
+        let manifest = read_manifest(&bytes).user_context(cannot())?;
+        manifest.check_contract().user_context(cannot())?;
         Ok(Self { origin, bytes, manifest })
     }
 
     /// Compiles it, with all that it asks for.
     pub fn load(&self, sandbox: &Sandbox) -> CliResult<Plugin> {
         let grants = Grants(self.manifest.capabilities.clone());
-        Plugin::from_bytes(sandbox, &self.origin, &self.bytes, &grants).users()
+        Plugin::from_bytes(sandbox, &self.origin, &self.bytes, &grants).user_error()
     }
 }
 
 /// Options as they are typed: a value that TOML reads as a flag or a number is one, anything else is text.
 pub fn options(plugin: &str, typed: &[String]) -> CliResult<Vec<NamedValue>> {
-    let mut options = crate::runfile::Options::new();
+    let mut options = gymkhana_config::Options::new();
     for option in typed {
         let (name, value) = option
             .split_once('=')
-            .ok_or_else(|| CliError::mistake(format!("--option `{option}` has no `=`; write it as `difficulty=3`")))?;
+            .ok_or_else(|| CliError::user(format!("--option `{option}` has no `=`; write it as `difficulty=3`")))?;
         let read = format!("value = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("value"));
         let value = read.unwrap_or_else(|| toml::Value::String(value.to_owned()));
         options.insert(name.to_owned(), value);
@@ -58,9 +58,10 @@ pub fn options(plugin: &str, typed: &[String]) -> CliResult<Vec<NamedValue>> {
 pub fn assets(typed: &[String]) -> CliResult<Assets> {
     let file = |asset: &String| {
         let (name, path) = asset.split_once('=').ok_or_else(|| {
-            CliError::mistake(format!("--asset `{asset}` has no `=`; write it as `words.txt=data/words.txt`"))
+            CliError::user(format!("--asset `{asset}` has no `=`; write it as `words.txt=data/words.txt`"))
         })?;
-        let bytes = std::fs::read(path).users_as(format!("the file `{path}` for the asset `{name}` cannot be read"))?;
+        let bytes =
+            std::fs::read(path).user_context(format!("the file `{path}` for the asset `{name}` cannot be read"))?;
         Ok((name.to_owned(), Arc::from(bytes)))
     };
     typed.iter().map(file).collect()
@@ -68,7 +69,7 @@ pub fn assets(typed: &[String]) -> CliResult<Assets> {
 
 /// The bytes of a tool's setup.
 pub fn setup(path: Option<&Path>) -> CliResult<Option<Vec<u8>>> {
-    let read = |path: &Path| std::fs::read(path).users_as(format!("the setup `{}` cannot be read", path.display()));
+    let read = |path: &Path| std::fs::read(path).user_context(format!("the setup `{}` cannot be read", path.display()));
     path.map(read).transpose()
 }
 
@@ -77,14 +78,14 @@ pub fn sandbox(config: &SandboxConfig, printer: &Printer) -> CliResult<Sandbox> 
     let config = SandboxConfig { cache: compiled_plugins(), ..config.clone() };
     match Sandbox::new(&config) {
         Err(SandboxError::Cache(error)) => {
-            printer.talk(format!("compiled plugins are not kept: {error}"));
-            Sandbox::new(&SandboxConfig { cache: None, ..config }).users()
+            printer.status(format!("compiled plugins are not kept: {error}"));
+            Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()
         }
-        other => other.users(),
+        other => other.user_error(),
     }
 }
 
 /// A runtime for plugins' calls.
 pub fn runtime() -> CliResult<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 use gymkhana_registry::{Capability, Digest, exports, imports, read_manifest, read_plugin_file};
 use serde_json::json;
 
-use crate::error::{Blame, CliError, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 
 /// Prints a plugin's manifest, its interfaces and its digest.
 pub fn inspect(file: &Path, as_json: bool, printer: &Printer) -> CliResult<()> {
-    let bytes = read_plugin_file(file).users()?;
-    let wrong = |cause: String| CliError::mistake(format!("plugin file `{}` cannot be used: {cause}", file.display()));
+    let bytes = read_plugin_file(file).user_error()?;
+    let wrong = |cause: String| CliError::user(format!("plugin file `{}` cannot be used: {cause}", file.display()));
     let manifest = read_manifest(&bytes).map_err(|error| wrong(error.to_string()))?;
     let mut exported = exports(&bytes).map_err(|error| wrong(error.to_string()))?;
     let mut imported = imports(&bytes).map_err(|error| wrong(error.to_string()))?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gymkhana_registry::PluginName;
 
-use crate::error::{Blame, CliError, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::{KindArg, Language, NewArgs};
 use crate::plugin::build::{JS_SETUP, PYTHON_SETUP};
 use crate::printer::Printer;
@@ -25,17 +25,17 @@ const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Writes the folder.
 pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
-    let name = PluginName::new(&args.namespace, &args.name).users()?;
+    let name = PluginName::new(&args.namespace, &args.name).user_error()?;
     let template = format!("{}-{}", language(args.lang), kind(args.kind));
     let files: Vec<&TemplateFile> = TEMPLATES.iter().filter(|file| file.template == template).collect();
     if files.is_empty() {
-        return Err(CliError::mistake(format!("this host has no template `{template}`; build a newer one")));
+        return Err(CliError::user(format!("this host has no template `{template}`; build a newer one")));
     }
     let sdk = sdk(args)?;
     let folder = Path::new(&args.name);
     if folder.exists() {
         let message = format!("`{}` exists already; choose another name or another folder", folder.display());
-        return Err(CliError::mistake(message));
+        return Err(CliError::user(message));
     }
     for file in files {
         // Under its own name git would obey it here.
@@ -45,7 +45,7 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             fs::write(&path, text)
         };
-        write().users_as(format!("`{}` cannot be written", path.display()))?;
+        write().user_context(format!("`{}` cannot be written", path.display()))?;
     }
     printer.result(format!("{name} lies in {}", folder.display()));
     let first = match args.lang {
@@ -53,7 +53,7 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
         Language::Python => format!("(cd {} && {PYTHON_SETUP}) && ", folder.display()),
         Language::Js => format!("(cd {} && {JS_SETUP}) && ", folder.display()),
     };
-    printer.talk(format!("next: {first}host plugin test {}", folder.display()));
+    printer.status(format!("next: {first}host plugin test {}", folder.display()));
     Ok(())
 }
 
@@ -93,10 +93,10 @@ fn sdk(args: &NewArgs) -> CliResult<PathBuf> {
         format!("give the folder `sdk/{language}` of a checkout of Gymkhana, as in `--sdk ../gymkhana/sdk/{language}`");
     if !folder.join(marker).is_file() {
         let message = format!("the {language} SDK is not at `{}`: no `{marker}` is there; {advice}", folder.display());
-        return Err(CliError::mistake(message));
+        return Err(CliError::user(message));
     }
     fs::canonicalize(&folder)
-        .users_as(format!("the {language} SDK at `{}` cannot be reached; {advice}", folder.display()))
+        .user_context(format!("the {language} SDK at `{}` cannot be reached; {advice}", folder.display()))
 }
 
 #[cfg(test)]

@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use gymkhana_conformance::{Settings, Tale, check_plugin, limits};
+use gymkhana_conformance::{FinishedEpisode, Settings, check_plugin, limits};
 use gymkhana_registry::{Check, Outcome, Report, write_atomically};
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
 
-use crate::error::{Blame, CliError, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::TestArgs;
 use crate::plugin::build;
 use crate::plugin::given::{self, Given};
 use crate::printer::Printer;
-use crate::recorded::groups;
+use gymkhana_run::groups;
 
 /// Checks.
 pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
@@ -28,8 +28,8 @@ pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
     let settings = Settings { beside: beside(args, &sandbox)?, ..settings };
     let report = run_suite(&sandbox, &given, settings, |check| printer.result(line(check)))?;
     if let Some(path) = &args.json {
-        let text = serde_json::to_vec_pretty(&report).ours()?;
-        write_atomically(path, &text).users_as(format!("the report `{}` cannot be written", path.display()))?;
+        let text = serde_json::to_vec_pretty(&report).internal()?;
+        write_atomically(path, &text).user_context(format!("the report `{}` cannot be written", path.display()))?;
     }
     no_failure(&report)?;
     let passed = report.checks.iter().filter(|check| matches!(check.outcome, Outcome::Passed(_))).count();
@@ -44,10 +44,10 @@ pub fn report_for_publishing(file: &Path, printer: &Printer) -> CliResult<Report
     let given = Given::read(file)?;
     let settings = Settings::default();
     let sandbox = sandbox(&settings, printer)?;
-    printer.talk(format!("the conformance suite looks at `{}`", file.display()));
+    printer.status(format!("the conformance suite looks at `{}`", file.display()));
     let told = |check: &Check| {
         if matches!(check.outcome, Outcome::Failed(_)) {
-            printer.talk(line(check));
+            printer.status(line(check));
         }
     };
     let report = run_suite(&sandbox, &given, settings, told)?;
@@ -65,7 +65,7 @@ fn run_suite(
     settings: Settings,
     told: impl FnMut(&Check) + Send,
 ) -> CliResult<Report> {
-    given::runtime()?.block_on(check_plugin(sandbox, &given.origin, &given.bytes, settings, told)).ours()
+    given::runtime()?.block_on(check_plugin(sandbox, &given.origin, &given.bytes, settings, told)).internal()
 }
 
 fn settings(args: &TestArgs, given: &Given) -> CliResult<Settings> {
@@ -86,14 +86,14 @@ fn settings(args: &TestArgs, given: &Given) -> CliResult<Settings> {
 fn beside(
     args: &TestArgs,
     sandbox: &Sandbox,
-) -> CliResult<Vec<(gymkhana_sandbox::Plugin, Vec<gymkhana_episode::NamedValue>)>> {
+) -> CliResult<Vec<(gymkhana_sandbox::Plugin, Vec<gymkhana_record::NamedValue>)>> {
     args.with.iter().map(|path| Ok((Given::read(path)?.load(sandbox)?, vec![]))).collect()
 }
 
 /// A run's episodes by group, as rewards see them.
-fn recorded(dir: &Path) -> CliResult<Vec<Vec<Tale>>> {
+fn recorded(dir: &Path) -> CliResult<Vec<Vec<FinishedEpisode>>> {
     let episodes = RunReader::open(dir)?.episodes()?;
-    groups(episodes.read_all()).map(|group| Ok(group?.iter().map(Tale::of).collect())).collect()
+    groups(episodes.read_all()).map(|group| Ok(group?.iter().map(FinishedEpisode::of).collect())).collect()
 }
 
 /// A check, as a person reads it.
@@ -111,7 +111,7 @@ fn no_failure(report: &Report) -> CliResult<()> {
     if names.is_empty() {
         return Ok(());
     }
-    Err(CliError::mistake(format!(
+    Err(CliError::user(format!(
         "{} {} fails {} of {} checks: {}; docs/plugins.md says of each what it means",
         report.name,
         report.version,

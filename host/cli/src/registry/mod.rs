@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gymkhana_registry_client::{Client, Config, Places, Settings};
 
-use crate::error::{Blame, CliError, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use args::{RegistryCommand, ServingCommand};
 
@@ -48,12 +48,12 @@ impl Asker {
     fn new(offline: bool) -> CliResult<Self> {
         let here = project::root_or_here()?;
         let users = user_folder("XDG_CONFIG_HOME", ".config");
-        let config = Config::find(&here, users.as_deref()).users()?;
-        let no_home = || CliError::mistake("there is no folder to keep plugins in; set HOME or XDG_CACHE_HOME to one");
+        let config = Config::find(&here, users.as_deref()).user_error()?;
+        let no_home = || CliError::user("there is no folder to keep plugins in; set HOME or XDG_CACHE_HOME to one");
         let cache = user_folder("XDG_CACHE_HOME", ".cache").ok_or_else(no_home)?.join("plugins");
         let memory = user_folder("XDG_STATE_HOME", ".local/state").ok_or_else(no_home)?.join("registries");
-        let client = Client::new(config, Settings::new(Places { cache, memory }, offline)).users()?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ours()?;
+        let client = Client::new(config, Settings::new(Places { cache, memory }, offline)).user_error()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().internal()?;
         Ok(Self { client, runtime })
     }
 
@@ -65,9 +65,9 @@ impl Asker {
     ) -> CliResult<T> {
         let answer = self.runtime.block_on(answer);
         for notice in self.client.notices() {
-            printer.talk(notice);
+            printer.status(notice);
         }
-        answer.users()
+        answer.user_error()
     }
 }
 
@@ -91,5 +91,5 @@ fn days(days: u64) -> u64 {
 /// The lock file in a folder, if there is one.
 fn lock_in(folder: &Path) -> CliResult<Option<gymkhana_registry::Lock>> {
     let path = folder.join(gymkhana_registry::LOCK_FILE);
-    if path.is_file() { gymkhana_registry::Lock::read(&path).map(Some).users() } else { Ok(None) }
+    if path.is_file() { gymkhana_registry::Lock::read(&path).map(Some).user_error() } else { Ok(None) }
 }

@@ -8,9 +8,9 @@ use gymkhana_registry_client::Unlocked;
 use super::args::FetchArgs;
 use super::project::{Project, root_or_here, wants_consent};
 use super::{Asker, lock_in};
-use crate::error::{Blame, CliError, CliResult};
-use crate::plugins::{PluginFile, pin, read_file};
+use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
+use gymkhana_run::setup::plugins::{PluginFile, pin, read_file};
 
 /// A component, and how messages call it.
 type Read = (String, Vec<u8>);
@@ -46,7 +46,7 @@ pub fn gather(
     if given.is_empty() {
         let project = project.as_ref().filter(|project| !project.plugins().is_empty());
         let project = project.ok_or_else(|| {
-            CliError::mistake("no plugins are named; give --plugins, or use some in a project with `host add`")
+            CliError::user("no plugins are named; give --plugins, or use some in a project with `host add`")
         })?;
         wanted = project.wanted();
     }
@@ -79,7 +79,8 @@ fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<Read>, Vec<Wan
             Origin::Name(name) => {
                 if given.exists() {
                     let path = given.display();
-                    printer.talk(format!("`{path}` is taken for a plugin's name; for what lies here write `./{path}`"));
+                    printer
+                        .status(format!("`{path}` is taken for a plugin's name; for what lies here write `./{path}`"));
                 }
                 wanted.push(name);
             }
@@ -139,12 +140,12 @@ fn keep(folder: &Path, lock: Option<&Lock>, pinned: &[LockEntry], printer: &Prin
     let before = lock.map(Lock::entries).unwrap_or_default();
     let is_new = |entry: &&LockEntry| !before.contains(entry);
     for entry in pinned.iter().filter(is_new) {
-        printer.talk(format!("{} {} is locked in {LOCK_FILE}", entry.name, entry.version));
+        printer.status(format!("{} {} is locked in {LOCK_FILE}", entry.name, entry.version));
     }
     if pinned.iter().all(|entry| before.contains(entry)) {
         return Ok(());
     }
     let others = before.iter().filter(|old| pinned.iter().all(|new| new.name != old.name)).cloned();
-    let lock = Lock::new(others.chain(pinned.iter().cloned()).collect()).users()?;
-    lock.write(&folder.join(LOCK_FILE)).users()
+    let lock = Lock::new(others.chain(pinned.iter().cloned()).collect()).user_error()?;
+    lock.write(&folder.join(LOCK_FILE)).user_error()
 }

@@ -11,7 +11,7 @@ use semver::VersionReq;
 use serde::Deserialize;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
-use crate::error::{Blame, CliError, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 
 /// The project's file.
 pub const PROJECT_FILE: &str = "gymkhana.toml";
@@ -57,7 +57,7 @@ struct Whole {
 
 /// The folder of the nearest project file, from here upwards.
 fn find() -> CliResult<Option<PathBuf>> {
-    let here = std::env::current_dir().users_as("this folder cannot be read; change into one that is there")?;
+    let here = std::env::current_dir().user_context("this folder cannot be read; change into one that is there")?;
     Ok(here.ancestors().find(|folder| folder.join(PROJECT_FILE).is_file()).map(Path::to_owned))
 }
 
@@ -65,7 +65,7 @@ fn find() -> CliResult<Option<PathBuf>> {
 pub fn root_or_here() -> CliResult<PathBuf> {
     match find()? {
         Some(folder) => Ok(folder),
-        None => std::env::current_dir().users_as("this folder cannot be read; change into one that is there"),
+        None => std::env::current_dir().user_context("this folder cannot be read; change into one that is there"),
     }
 }
 
@@ -89,9 +89,9 @@ impl Project {
 
     fn read(path: PathBuf) -> CliResult<Self> {
         let told = || format!("project file `{}` cannot be used; correct it", path.display());
-        let text = fs::read_to_string(&path).users_as(told())?;
-        let document = text.parse::<DocumentMut>().users_as(told())?;
-        let File { plugins } = toml::from_str(&text).users_as(told())?;
+        let text = fs::read_to_string(&path).user_context(told())?;
+        let document = text.parse::<DocumentMut>().user_context(told())?;
+        let File { plugins } = toml::from_str(&text).user_context(told())?;
         let meant = |written| match written {
             Written::Versions(versions) => Wish { versions, allow: BTreeSet::new() },
             Written::Whole(Whole { version, allow }) => Wish { versions: version, allow },
@@ -120,11 +120,11 @@ impl Project {
         let mut known = self.plugins.keys().filter(is_it);
         match (known.next(), known.next()) {
             (Some(one), None) => Ok(one.clone()),
-            (Some(one), Some(other)) => Err(CliError::mistake(format!(
+            (Some(one), Some(other)) => Err(CliError::user(format!(
                 "`{name}` may be `{one}` or `{other}` in `{}`; write it with its namespace",
                 self.path.display()
             ))),
-            (None, _) => Err(CliError::mistake(format!(
+            (None, _) => Err(CliError::user(format!(
                 "`{}` uses no plugin `{name}`; it uses {}",
                 self.path.display(),
                 if self.plugins.is_empty() { "none".to_owned() } else { listed(self.plugins.keys()) }
@@ -159,13 +159,13 @@ impl Project {
     /// Writes the project file, and the lock beside it.
     pub fn write(&self, lock: &Lock) -> CliResult<()> {
         let told = || format!("project file `{}` cannot be written; free space there", self.path.display());
-        write_atomically(&self.path, self.document.to_string().as_bytes()).users_as(told())?;
+        write_atomically(&self.path, self.document.to_string().as_bytes()).user_context(told())?;
         self.write_lock(lock)
     }
 
     /// Writes the lock.
     pub fn write_lock(&self, lock: &Lock) -> CliResult<()> {
-        lock.write(&self.folder().join(LOCK_FILE)).users()
+        lock.write(&self.folder().join(LOCK_FILE)).user_error()
     }
 
     /// The lock, if there is one.
@@ -189,7 +189,7 @@ impl Project {
 /// What a version asks for, and how to agree.
 pub fn wants_consent(pinned: &LockEntry, open: &[Capability]) -> CliError {
     let allow: Vec<String> = open.iter().map(|capability| format!("--allow {capability}")).collect();
-    CliError::mistake(format!(
+    CliError::user(format!(
         "`{}` {} asks for {}, which nobody here has agreed to; agree with `host add {}@{} {}`, or stay with another version",
         pinned.name,
         pinned.version,

@@ -10,7 +10,7 @@ use gymkhana_registry_server::{Limits, Server, Tokens};
 use super::args::{InitArgs, ServingCommand, SigningArgs};
 use super::project::listed;
 use super::{Asker, days, now};
-use crate::error::{Blame, CliError, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 
 /// The days that a new registry's first state counts.
@@ -21,8 +21,11 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
     match command {
         ServingCommand::Init { dir, signing } => init(&dir, &signing, printer),
         ServingCommand::Grant { dir, namespace, key, signing } => {
-            let root = SecretKey::read(&signing.root).users()?;
-            RegistryFolder::open(&dir).users()?.grant(&namespace, key, authority(&root, signing.days)).users()?;
+            let root = SecretKey::read(&signing.root).user_error()?;
+            RegistryFolder::open(&dir)
+                .user_error()?
+                .grant(&namespace, key, authority(&root, signing.days))
+                .user_error()?;
             printer.result(format!("{key} may publish in namespace `{namespace}`"));
             Ok(())
         }
@@ -30,33 +33,36 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
             rotate(&dir, rotation.as_deref(), revoke, new_root.as_deref(), &signing, printer)
         }
         ServingCommand::Revoke { dir, namespace, key, signing } => {
-            let root = SecretKey::read(&signing.root).users()?;
-            RegistryFolder::open(&dir).users()?.revoke(&namespace, &key, authority(&root, signing.days)).users()?;
+            let root = SecretKey::read(&signing.root).user_error()?;
+            RegistryFolder::open(&dir)
+                .user_error()?
+                .revoke(&namespace, &key, authority(&root, signing.days))
+                .user_error()?;
             printer.result(format!("what {key} signed in namespace `{namespace}` counts no more"));
             Ok(())
         }
         ServingCommand::Sign { dir, signing } => {
-            let root = SecretKey::read(&signing.root).users()?;
-            RegistryFolder::open(&dir).users()?.renew(authority(&root, signing.days)).users()?;
+            let root = SecretKey::read(&signing.root).user_error()?;
+            RegistryFolder::open(&dir).user_error()?.renew(authority(&root, signing.days)).user_error()?;
             printer.result(format!("`{}` counts for {} days more", dir.display(), signing.days));
             Ok(())
         }
         ServingCommand::Token { dir, namespaces, revoke } => {
-            let folder = RegistryFolder::open(&dir).users()?;
+            let folder = RegistryFolder::open(&dir).user_error()?;
             let tokens = Tokens::below(folder.path());
             match revoke {
                 Some(number) => {
-                    tokens.revoke(&number).users()?;
+                    tokens.revoke(&number).user_error()?;
                     printer.result(format!("token {number} counts no more"));
                 }
                 None if namespaces.is_empty() => {
-                    for (number, namespaces) in tokens.list().users()? {
+                    for (number, namespaces) in tokens.list().user_error()? {
                         printer.result(format!("{number} for {}", listed(namespaces.iter())));
                     }
                 }
                 None => {
-                    printer.result(tokens.add(namespaces.into_iter().collect()).users()?);
-                    printer.talk("give it to the publisher; it is shown this once and kept nowhere");
+                    printer.result(tokens.add(namespaces.into_iter().collect()).user_error()?);
+                    printer.status("give it to the publisher; it is shown this once and kept nowhere");
                 }
             }
             Ok(())
@@ -73,9 +79,9 @@ fn authority(root: &SecretKey, lifetime: u64) -> Authority<'_> {
 }
 
 fn init(dir: &Path, signing: &InitArgs, printer: &Printer) -> CliResult<()> {
-    let root = signing.root.as_deref().map(SecretKey::read).transpose().users()?;
+    let root = signing.root.as_deref().map(SecretKey::read).transpose().user_error()?;
     let authority = Authority { root: root.as_ref(), lifetime: days(FIRST), now: now() };
-    RegistryFolder::create(dir, authority).users()?;
+    RegistryFolder::create(dir, authority).user_error()?;
     match &root {
         Some(root) => printer.result(format!("`{}` is a registry with the root key {}", dir.display(), root.public())),
         None => printer.result(format!("`{}` is an unsigned registry", dir.display())),
@@ -91,37 +97,37 @@ fn rotate(
     signing: &SigningArgs,
     printer: &Printer,
 ) -> CliResult<()> {
-    let folder = RegistryFolder::open(dir).users()?;
-    let root = SecretKey::read(&signing.root).users()?;
+    let folder = RegistryFolder::open(dir).user_error()?;
+    let root = SecretKey::read(&signing.root).user_error()?;
     if let Some(new) = new_root {
-        let new = SecretKey::read(new).users()?;
-        folder.replace_root(&new, authority(&root, signing.days)).users()?;
+        let new = SecretKey::read(new).user_error()?;
+        folder.replace_root(&new, authority(&root, signing.days)).user_error()?;
         printer.result(format!("{} is the root key now; clients that pinned the old one follow it", new.public()));
     }
     if let Some(path) = rotation {
         let told = || format!("`{}` is no rotation that `host keygen --replaces` wrote", path.display());
-        let rotation: Rotation = serde_json::from_slice(&fs::read(path).users_as(told())?).users_as(told())?;
+        let rotation: Rotation = serde_json::from_slice(&fs::read(path).user_context(told())?).user_context(told())?;
         let (of, to) = (rotation.of.clone(), rotation.to);
-        folder.rotate(rotation, revoke, authority(&root, signing.days)).users()?;
+        folder.rotate(rotation, revoke, authority(&root, signing.days)).user_error()?;
         printer.result(format!("{to} is the key of {of} now"));
     }
     Ok(())
 }
 
 fn serve(dir: &Path, listen: SocketAddr, limits: Limits, signing: &SigningArgs, printer: &Printer) -> CliResult<()> {
-    let root = SecretKey::read(&signing.root).users()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ours()?;
+    let root = SecretKey::read(&signing.root).user_error()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     runtime.block_on(async {
         let log = printer.clone();
         let log = Box::new(move |line: &gymkhana_registry_server::Line| {
             // A line is plain data, which can always be written.
-            log.talk(serde_json::to_string(line).unwrap_or_default());
+            log.status(serde_json::to_string(line).unwrap_or_default());
         });
-        let server = Server::start(dir, root, days(signing.days), listen, limits, log).await.users()?;
-        printer.talk(format!("`{}` is served at http://{}/", dir.display(), server.address()));
+        let server = Server::start(dir, root, days(signing.days), listen, limits, log).await.user_error()?;
+        printer.status(format!("`{}` is served at http://{}/", dir.display(), server.address()));
         tokio::select! {
             () = server.serve() => {}
-            stopped = tokio::signal::ctrl_c() => stopped.ours()?,
+            stopped = tokio::signal::ctrl_c() => stopped.internal()?,
         }
         Ok(())
     })
@@ -130,7 +136,7 @@ fn serve(dir: &Path, listen: SocketAddr, limits: Limits, signing: &SigningArgs, 
 /// Copies a registry.
 pub fn mirror(registry: &str, dir: &Path, printer: &Printer) -> CliResult<()> {
     if dir.exists() && !dir.is_dir() {
-        return Err(CliError::mistake(format!("`{}` is no folder; name one for the mirror", dir.display())));
+        return Err(CliError::user(format!("`{}` is no folder; name one for the mirror", dir.display())));
     }
     let asker = Asker::new(false)?;
     let mirrored = asker.wait(printer, asker.client.mirror(registry, dir))?;

@@ -12,14 +12,14 @@ use serde_json::json;
 use super::args::{AddArgs, FetchArgs};
 use super::project::{PROJECT_FILE, Project, Wish, listed, root_or_here, wants_consent};
 use super::{Asker, lock_in};
-use crate::error::{Blame, CliError, CliResult};
-use crate::harmless::harmless;
+use crate::error::{Classify, CliError, CliResult};
+use crate::escape::escape_terminal;
 use crate::printer::Printer;
 
 /// Uses plugins in this project: all of them, or none where one is refused.
 pub fn add(args: &AddArgs, printer: &Printer) -> CliResult<()> {
     if args.fetch.locked {
-        return Err(CliError::mistake("`host add` changes gymkhana.lock, which --locked forbids; leave it out"));
+        return Err(CliError::user("`host add` changes gymkhana.lock, which --locked forbids; leave it out"));
     }
     let asker = Asker::new(args.fetch.offline)?;
     let mut project = Project::open_or_begin()?;
@@ -27,7 +27,7 @@ pub fn add(args: &AddArgs, printer: &Printer) -> CliResult<()> {
     let mut agreed = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
         if entries[..place].iter().any(|other| other.name == entry.name) {
-            return Err(CliError::mistake(format!("`{}` is asked for twice; leave one of them out", entry.name)));
+            return Err(CliError::user(format!("`{}` is asked for twice; leave one of them out", entry.name)));
         }
         let allow = consent(entry, &project, &args.allow)?;
         asker.wait(printer, asker.client.component(entry))?;
@@ -67,7 +67,7 @@ fn agrees(entry: &LockEntry, asks: &str) -> bool {
     }
     let question = format!("`{}` {} asks for {asks}. Agree? [y/N] ", entry.name, entry.version);
     let mut answer = String::new();
-    let asked = stderr().write_all(harmless(&question).as_bytes()).and_then(|()| stdin().read_line(&mut answer));
+    let asked = stderr().write_all(escape_terminal(&question).as_bytes()).and_then(|()| stdin().read_line(&mut answer));
     asked.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }
 
@@ -88,7 +88,7 @@ fn compatible(entry: &LockEntry) -> VersionReq {
 fn with(lock: Option<Lock>, entries: &[LockEntry]) -> CliResult<Lock> {
     let before = lock.map(|lock| lock.entries().to_vec()).unwrap_or_default();
     let others = before.into_iter().filter(|old| entries.iter().all(|new| new.name != old.name));
-    Lock::new(others.chain(entries.iter().cloned()).collect()).users()
+    Lock::new(others.chain(entries.iter().cloned()).collect()).user_error()
 }
 
 /// Uses a plugin no more.
@@ -97,7 +97,7 @@ pub fn remove(name: &str, printer: &Printer) -> CliResult<()> {
     let name = project.named(name)?;
     project.take(&name);
     let entries = project.lock()?.map(|lock| lock.entries().to_vec()).unwrap_or_default();
-    let lock = Lock::new(entries.into_iter().filter(|entry| entry.name != name).collect()).users()?;
+    let lock = Lock::new(entries.into_iter().filter(|entry| entry.name != name).collect()).user_error()?;
     project.write(&lock)?;
     printer.result(format!("{name} is used no more"));
     Ok(())
@@ -105,21 +105,21 @@ pub fn remove(name: &str, printer: &Printer) -> CliResult<()> {
 
 fn project() -> CliResult<Project> {
     Project::open()?.ok_or_else(|| {
-        CliError::mistake(format!("there is no {PROJECT_FILE} here or above; begin one with `host add PLUGIN`"))
+        CliError::user(format!("there is no {PROJECT_FILE} here or above; begin one with `host add PLUGIN`"))
     })
 }
 
 /// Takes newer versions.
 pub fn update(names: &[String], fetch: FetchArgs, printer: &Printer) -> CliResult<()> {
     if fetch.locked {
-        return Err(CliError::mistake("`host update` changes gymkhana.lock, which --locked forbids; leave it out"));
+        return Err(CliError::user("`host update` changes gymkhana.lock, which --locked forbids; leave it out"));
     }
     let project = project()?;
     let names: Vec<PluginName> = names.iter().map(|name| project.named(name)).collect::<CliResult<_>>()?;
     let before = project.lock()?;
     let stays = |entry: &&LockEntry| !names.is_empty() && !names.contains(&entry.name);
     let kept: Vec<LockEntry> = before.iter().flat_map(Lock::entries).filter(stays).cloned().collect();
-    let kept = Lock::new(kept).users()?;
+    let kept = Lock::new(kept).user_error()?;
     pin_all(&project, before.as_ref(), Some(&kept), fetch, printer)
 }
 
@@ -150,13 +150,13 @@ fn pin_all(
             None => printer.result(format!("{} {}", entry.name, entry.version)),
         }
     }
-    let lock = Lock::new(pinned).users()?;
+    let lock = Lock::new(pinned).user_error()?;
     if before == Some(&lock) {
-        printer.talk(format!("{LOCK_FILE} is as it was"));
+        printer.status(format!("{LOCK_FILE} is as it was"));
         return Ok(());
     }
     if fetch.locked {
-        return Err(CliError::mistake(format!(
+        return Err(CliError::user(format!(
             "{LOCK_FILE} pins more than {PROJECT_FILE} uses, and --locked changes nothing; run once without --locked"
         )));
     }
@@ -167,7 +167,7 @@ fn pin_all(
 pub fn verify(dir: Option<&Path>, fetch: FetchArgs, printer: &Printer) -> CliResult<()> {
     let folder = dir.map_or_else(root_or_here, |dir| Ok(dir.to_owned()))?;
     let lock = lock_in(&folder)?;
-    let lock = lock.ok_or_else(|| CliError::mistake(format!("there is no {LOCK_FILE} in `{}`", folder.display())))?;
+    let lock = lock.ok_or_else(|| CliError::user(format!("there is no {LOCK_FILE} in `{}`", folder.display())))?;
     let asker = Asker::new(fetch.offline)?;
     for entry in lock.entries() {
         let signer = asker.wait(printer, asker.client.verify(entry))?;
@@ -198,16 +198,16 @@ pub fn search(words: &[String], as_json: bool, fetch: FetchArgs, printer: &Print
         printer.result(format!("{} {} ({kinds}, {}): {}", row.name, row.version, found.registry, row.description));
     }
     if found.is_empty() {
-        printer.talk("nothing is found");
+        printer.status("nothing is found");
     }
     Ok(())
 }
 
 /// A plugin's full name and one version of it, as `host yank` is told.
 pub fn version_of(text: &str) -> CliResult<(PluginName, semver::Version)> {
-    let wrong = || CliError::mistake(format!("`{text}` names no version; write for instance `acme/adder@1.2.3`"));
+    let wrong = || CliError::user(format!("`{text}` names no version; write for instance `acme/adder@1.2.3`"));
     let (name, version) = text.split_once('@').ok_or_else(wrong)?;
-    let wanted: Wanted = name.parse().users()?;
+    let wanted: Wanted = name.parse().user_error()?;
     let WantedName::Full(name) = wanted.name else { return Err(wrong()) };
     Ok((name, version.parse().map_err(|_| wrong())?))
 }

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gymkhana_episode::EpisodeRecord;
+use gymkhana_record::EpisodeRecord;
 use gymkhana_store::RunReader;
 use gymkhana_tests::component;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
 /// Writes the model that a seed draws: it takes 320 tokens and says noise.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use gymkhana_episode::{Sampled, Seed, Segment};
-use gymkhana_rollout::{ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
+use gymkhana_chat::{ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
+use gymkhana_record::{Sampled, Seed, Segment};
 use gymkhana_trainer::{Optimizer, Settings, SftSettings, TinyModel, Trainer};
 
 /// What the hostile environment says first.

@@ -1,6 +1,6 @@
 //! Actions that the rules forbid: they are answered, and the episode or session goes on.
 
-use gymkhana_episode::Function;
+use gymkhana_record::Function;
 use gymkhana_registry::Kind;
 
 use crate::acts::{Act, call, strange_arguments, strange_messages};

@@ -1,7 +1,7 @@
 //! Looking: snapshots, keys, views, hints, pictures and advice tell of a state and leave it as it is.
 
-use gymkhana_episode::FailureKind;
-use gymkhana_sandbox::Optional;
+use gymkhana_record::FailureKind;
+use gymkhana_sandbox::OptionalInterface;
 
 use crate::bench::Bench;
 use crate::finding::{During, Finding, Stop, passed, skipped, stop};
@@ -40,7 +40,7 @@ async fn look_twice(bench: &Bench, stage: &mut Stage, path: &Path, turn: usize) 
     let place = format!("in front of step {turn} of {}", path.place());
     let during = || format!("a look {place}");
     let first = stage.look(&bench.plugin).await.during(during())?;
-    if bench.plugin.offers(Optional::Oracle) && !stage.is_session() && !stage.over {
+    if bench.plugin.offers(OptionalInterface::Oracle) && !stage.is_session() && !stage.over {
         match stage.advice().await {
             // An expert may be at a loss.
             Err(error) if error.kind != FailureKind::Refused => {

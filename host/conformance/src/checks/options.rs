@@ -1,6 +1,6 @@
 //! Options that a plugin does not know: a misspelt one that is ignored spoils an experiment unnoticed.
 
-use gymkhana_episode::{FailureKind, NamedValue, TaskRef, Value};
+use gymkhana_record::{FailureKind, NamedValue, TaskRef, Value};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionInfo, ToolSession, score};
 

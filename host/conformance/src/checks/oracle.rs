@@ -1,10 +1,10 @@
 //! The oracle: what it advises ends episodes, and well. Demonstrations are made of it.
 
-use gymkhana_episode::{Ending, NamedValue, TaskRef, Value};
+use gymkhana_record::{Ending, NamedValue, TaskRef, Value};
 use gymkhana_registry::Kind;
-use gymkhana_sandbox::{Optional, score};
+use gymkhana_sandbox::{OptionalInterface, score};
 
-use crate::Tale;
+use crate::FinishedEpisode;
 use crate::bench::Bench;
 use crate::finding::{During, Finding, Stop, passed, skipped, stop};
 use crate::play::{Chosen, Player, play};
@@ -13,7 +13,7 @@ use crate::play::{Chosen, Player, play};
 const TASKS: u64 = 8;
 
 pub(crate) async fn check(bench: &Bench) -> Finding {
-    if !bench.plugin.offers(Optional::Oracle) {
+    if !bench.plugin.offers(OptionalInterface::Oracle) {
         return skipped("it offers no oracle");
     }
     let tools: Vec<Chosen<'_>> = bench.beside(Kind::Tool).collect();
@@ -54,7 +54,7 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
 
 /// Whether an episode went well: what the environment says of `success`, else whether the rewards beside it give more
 /// than for an empty message, else whether it earned anything.
-async fn success(bench: &Bench, tale: &Tale, task: &TaskRef) -> Result<Option<bool>, Stop> {
+async fn success(bench: &Bench, tale: &FinishedEpisode, task: &TaskRef) -> Result<Option<bool>, Stop> {
     let is_success = |fact: &&NamedValue| fact.name == "success";
     if let Some(fact) = tale.extras.iter().find(is_success) {
         return Ok(Some(fact.value == Value::Flag(true) || fact.value.as_number().is_some_and(|number| number > 0.0)));
@@ -73,7 +73,7 @@ async fn success(bench: &Bench, tale: &Tale, task: &TaskRef) -> Result<Option<bo
     Ok(None)
 }
 
-async fn total(bench: &Bench, rewards: &[Chosen<'_>], tale: &Tale) -> Result<f64, Stop> {
+async fn total(bench: &Bench, rewards: &[Chosen<'_>], tale: &FinishedEpisode) -> Result<f64, Stop> {
     let mut sum = 0.0;
     for (reward, options) in rewards {
         let scores = score(reward, &[tale.trajectory()], options, 0, bench.seed("score")).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gymkhana_episode::Function;
+use gymkhana_record::Function;
 use serde_json::Value;
 
 use crate::acts::call;

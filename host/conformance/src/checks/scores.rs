@@ -1,11 +1,11 @@
 //! Scores of finished episodes of all shapes: one for each seat, in the declared range, finite, with the declared
 //! components, and the same each time.
 
-use gymkhana_episode::Score;
+use gymkhana_record::Score;
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{CallError, Scorer, Trajectory};
 
-use crate::Tale;
+use crate::FinishedEpisode;
 use crate::bench::{Bench, Used, splits_of};
 use crate::finding::{During, Finding, Stop, parting, passed, skipped, stop};
 use crate::play::{Chosen, Player, play};
@@ -93,15 +93,15 @@ fn same(name: &str, first: &[Vec<Score>], second: &[Vec<Score>], change: &str) -
     Err(stop(format!("{name} got two scores: {}", parting(&first, &second)), change))
 }
 
-fn trajectories(group: &[Tale]) -> Vec<Trajectory<'_>> {
-    group.iter().map(Tale::trajectory).collect()
+fn trajectories(group: &[FinishedEpisode]) -> Vec<Trajectory<'_>> {
+    group.iter().map(FinishedEpisode::trajectory).collect()
 }
 
 async fn open(bench: &Bench) -> Result<Scorer, CallError> {
     Scorer::open(&bench.plugin, bench.seed("scores")).await
 }
 
-async fn score(bench: &Bench, group: &[Tale], training_step: u64) -> Result<Vec<Vec<Score>>, CallError> {
+async fn score(bench: &Bench, group: &[FinishedEpisode], training_step: u64) -> Result<Vec<Vec<Score>>, CallError> {
     let mut scorer = open(bench).await?;
     let scores = scorer.score(&trajectories(group), &bench.options, training_step).await;
     bench.use_up(Used { call: "scoring", cost: scorer.cost() });
@@ -109,7 +109,7 @@ async fn score(bench: &Bench, group: &[Tale], training_step: u64) -> Result<Vec<
 }
 
 /// What is scored: made-up episodes, recorded ones, and ones of environments beside the reward.
-async fn groups(bench: &Bench) -> Result<Vec<(String, Vec<Tale>)>, Stop> {
+async fn groups(bench: &Bench) -> Result<Vec<(String, Vec<FinishedEpisode>)>, Stop> {
     let mut groups = made_up(bench.seed("made-up"));
     let recorded = bench.settings.recorded.iter().take(MOST_GROUPS).enumerate();
     groups.extend(recorded.map(|(number, group)| (format!("the recorded group {number}"), group.clone())));
@@ -119,7 +119,7 @@ async fn groups(bench: &Bench) -> Result<Vec<(String, Vec<Tale>)>, Stop> {
             let mut group = Vec::new();
             for member in 0..3 {
                 let seed = bench.seed("episodes").child(member);
-                let oracle = member == 0 && environment.offers(gymkhana_sandbox::Optional::Oracle);
+                let oracle = member == 0 && environment.offers(gymkhana_sandbox::OptionalInterface::Oracle);
                 let player = if oracle { Player::Oracle } else { Player::Fool(Box::new(seed.child(&task).stream())) };
                 group.push(play((environment, options), &tools, &task, seed, player).await?);
             }

@@ -1,6 +1,6 @@
 //! Snapshots: what is restored goes on as what was saved, and as what was played again from the start.
 
-use gymkhana_episode::FailureKind;
+use gymkhana_record::FailureKind;
 
 use crate::bench::Bench;
 use crate::finding::{During, Finding, Stop, passed, skipped, stop};

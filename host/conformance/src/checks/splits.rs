@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gymkhana_episode::{FailureKind, TaskRef};
+use gymkhana_record::{FailureKind, TaskRef};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{EnvironmentEpisode, SplitInfo};
 

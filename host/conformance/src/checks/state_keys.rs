@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gymkhana_sandbox::Optional;
+use gymkhana_sandbox::OptionalInterface;
 
 use crate::bench::Bench;
 use crate::finding::{During, Finding, Stop, passed, skipped, stop};
@@ -26,7 +26,7 @@ struct Seen {
 }
 
 pub(crate) async fn check(bench: &Bench) -> Finding {
-    if !bench.plugin.offers(Optional::StateKey) {
+    if !bench.plugin.offers(OptionalInterface::StateKey) {
         return skipped("it offers no state keys");
     }
     let mut seen = Seen::default();
@@ -60,7 +60,7 @@ async fn follow(
     let (_, mut stage) = Path::begin(bench, &bench.plugin, &path.beginning, &bench.options, path.seed).await?;
     for turn in 0..=path.acts.len() {
         let key = key(&mut stage, path, turn).await?;
-        if bench.plugin.offers(Optional::Snapshot) {
+        if bench.plugin.offers(OptionalInterface::Snapshot) {
             survives(bench, &mut stage, path, turn, &key, known).await?;
         }
         seen.moments += 1;

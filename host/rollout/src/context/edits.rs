@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use gymkhana_episode::Function;
+use gymkhana_record::Function;
 use serde::Deserialize;
 
 use super::Entry;
-use crate::chat::{Message, Role};
+use gymkhana_chat::{Message, Role};
 
 /// The function's name.
 pub(super) const EDIT: &str = "edit_context";

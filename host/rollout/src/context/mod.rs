@@ -9,10 +9,10 @@ mod strategy;
 
 use std::sync::Arc;
 
-use gymkhana_episode::{Function, Sampled, Segment, SegmentError};
+use gymkhana_record::{Function, Sampled, Segment, SegmentError};
 
-use crate::chat::{ChatError, ChatFormat, Extension, Message, Rendered, Role};
-use crate::policy::Conversation;
+use gymkhana_chat::{ChatError, ChatFormat, Extension, Message, Rendered, Role};
+use gymkhana_policy::Conversation;
 
 use strategy::Next;
 pub use strategy::{ContextError, ContextStrategy, Summary, Window};

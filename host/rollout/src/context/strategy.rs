@@ -3,11 +3,11 @@
 //! Each is a rule over the messages that a seat's policy has before it. What the policy has sampled is never changed:
 //! a strategy only decides which of it, and of what was heard, is shown again.
 
-use gymkhana_episode::Function;
+use gymkhana_record::Function;
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, edits};
-use crate::chat::Role;
+use gymkhana_chat::Role;
 
 /// How a seat's context goes on once it grows long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use gymkhana_episode::{Call, NamedValue, Part, TaskRef, Value};
+use gymkhana_record::{Call, NamedValue, Part, TaskRef, Value};
 use gymkhana_sandbox::{Answer, Grants, Limits, Plugin, Sandbox, SandboxConfig};
 
 /// The file of a first-party plugin or a guest.
@@ -47,7 +47,7 @@ pub fn call(name: &str, arguments: &str) -> Call {
 }
 
 pub fn text_of(answer: &Answer) -> String {
-    gymkhana_episode::text_of(&answer.content)
+    gymkhana_record::text_of(&answer.content)
 }
 
 pub fn text(words: &str) -> Vec<Part> {

@@ -1,11 +1,11 @@
 //! Seeded records with everything in them that a record can hold.
 #![allow(dead_code, reason = "each test file uses some of these")]
 
-use gymkhana_episode::{
+use gymkhana_record::{
     Boundary, Call, CallCost, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Evidence,
     Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, Media, ModelMessage, ModelReply, ModelRequest,
-    NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, Question, Reading, Refused, Reply, Score, SeatFunctions,
-    SeatRewards, Seed, Segment, Speaks, Stream, TaskRef, Timing, Turn, Value,
+    NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, ProbeScore, Question, Refused, Reply, Score,
+    SeatFunctions, SeatRewards, Seed, Segment, Speaks, Stream, TaskRef, Timing, Turn, Value,
 };
 
 /// The `number`-th episode of a run: eight members a group, four groups a step.
@@ -163,7 +163,7 @@ fn turn(random: &mut Stream) -> Turn {
 fn policy_turn(random: &mut Stream) -> PolicyTurn {
     let note = (random.below(2) == 0).then(|| words(random));
     let without = (random.below(2) == 0).then(|| double(random));
-    let reading = (random.below(2) == 0).then(|| Reading { log_prob: double(random), without });
+    let reading = (random.below(2) == 0).then(|| ProbeScore { log_prob: double(random), without });
     let mut number = || random.bits() as u32;
     PolicyTurn { seat: number(), turn: number(), transcript: number(), steps: number(), reading, note }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gymkhana_episode::Stream;
+use gymkhana_record::Stream;
 
 use super::compare::{mean, quantile};
 use super::memory::Memory;

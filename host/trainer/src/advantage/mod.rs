@@ -17,7 +17,7 @@ pub(crate) use choice::clip_covariance;
 pub use compare::Comparison;
 pub(crate) use compare::quantile;
 use compare::{deviation, mean, whitened};
-use gymkhana_episode::Stream;
+use gymkhana_record::Stream;
 pub use memory::Memory;
 pub use trajectory::{Token, Trajectory, TurnPart};
 

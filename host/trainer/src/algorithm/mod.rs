@@ -10,7 +10,7 @@ pub use flags::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::Keeps;
+use crate::StageModels;
 
 /// The flags. A run file names a preset and overrides what it likes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -154,9 +154,9 @@ impl Algorithm {
 
     /// What the trainer must keep for it.
     #[must_use]
-    pub fn keeps(&self) -> Keeps {
+    pub fn keeps(&self) -> StageModels {
         let reference = self.penalty().is_some() || matches!(self.surrogate, Surrogate::Preference { .. });
-        Keeps { reference, critic: self.critic.is_some(), teacher: None }
+        StageModels { reference, critic: self.critic.is_some(), teacher: None }
     }
 
     /// Whether a teacher must be given.

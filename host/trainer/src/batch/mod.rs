@@ -69,12 +69,12 @@ impl Family<'_> {
     }
 }
 
-/// Cuts sequences into parts of at most `micro_tokens` computed positions; a longer sequence is a part of its own. With
+/// Cuts sequences into parts of at most `micro_batch_tokens` computed positions; a longer sequence is a part of its own. With
 /// `share` common beginnings are computed once.
-pub(crate) fn parts(sequences: &[Sequence], micro_tokens: usize, share: bool) -> Vec<Vec<Family<'_>>> {
+pub(crate) fn parts(sequences: &[Sequence], micro_batch_tokens: usize, share: bool) -> Vec<Vec<Family<'_>>> {
     let mut parts: Vec<Vec<Family<'_>>> = Vec::new();
     let mut room = 0;
-    for family in families(sequences, share).into_iter().flat_map(|family| split(family, micro_tokens)) {
+    for family in families(sequences, share).into_iter().flat_map(|family| split(family, micro_batch_tokens)) {
         let positions = family.positions();
         match parts.last_mut() {
             Some(part) if positions <= room => {
@@ -82,7 +82,7 @@ pub(crate) fn parts(sequences: &[Sequence], micro_tokens: usize, share: bool) ->
                 part.push(family);
             }
             _ => {
-                room = micro_tokens.saturating_sub(positions);
+                room = micro_batch_tokens.saturating_sub(positions);
                 parts.push(vec![family]);
             }
         }
@@ -91,15 +91,15 @@ pub(crate) fn parts(sequences: &[Sequence], micro_tokens: usize, share: bool) ->
 }
 
 /// Cuts a family that is too large for one part; each piece computes what it shares again.
-fn split(family: Family<'_>, micro_tokens: usize) -> Vec<Family<'_>> {
-    if family.positions() <= micro_tokens {
+fn split(family: Family<'_>, micro_batch_tokens: usize) -> Vec<Family<'_>> {
+    if family.positions() <= micro_batch_tokens {
         return vec![family];
     }
     let mut pieces: Vec<Family<'_>> = Vec::new();
     for member in family.members {
         let own = member.1.inputs().len() - family.shared;
         match pieces.last_mut() {
-            Some(piece) if piece.positions() + own <= micro_tokens => piece.members.push(member),
+            Some(piece) if piece.positions() + own <= micro_batch_tokens => piece.members.push(member),
             _ => pieces.push(Family { shared: family.shared, members: vec![member] }),
         }
     }

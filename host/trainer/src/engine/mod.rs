@@ -16,8 +16,8 @@ mod slot;
 
 use std::collections::VecDeque;
 
-use gymkhana_episode::Sampled;
-use gymkhana_rollout::{Conversation, Sampling, ScoreRequest};
+use gymkhana_policy::{Conversation, Sampling, ScoreRequest};
+use gymkhana_record::Sampled;
 use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
 use crate::loss::token_log_probs;

@@ -4,7 +4,7 @@
 //! token depends on its request's own stream and on its own row alone.
 #![allow(non_snake_case)]
 
-use gymkhana_rollout::Sampling;
+use gymkhana_policy::Sampling;
 use tch::{Kind, TchError, Tensor};
 
 use crate::loss::entropies;
@@ -141,7 +141,7 @@ fn least_kept(probabilities_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, T
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gymkhana_episode::Seed;
+    use gymkhana_record::Seed;
 
     fn row(probabilities: &[f32]) -> Tensor {
         Tensor::from_slice(probabilities).log().unsqueeze(0)

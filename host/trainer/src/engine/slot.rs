@@ -1,7 +1,7 @@
 //! A slot: one conversation's place in the batch, what is cached of it, and the request that runs in it.
 
-use gymkhana_episode::{Sampled, Stream};
-use gymkhana_rollout::{Conversation, GenerateRequest, Generated, PolicyError, Stop};
+use gymkhana_policy::{Conversation, GenerateRequest, Generated, PolicyError, Stop};
+use gymkhana_record::{Sampled, Stream};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::sampler::{Choice, Chosen};
@@ -90,13 +90,13 @@ impl Slot {
         running.sampled.entropies.push(chosen.entropy);
         running.sampled.versions.push(version);
         let request = &running.waiting.request;
-        if let Some(listener) = &request.heard_by {
+        if let Some(listener) = &request.token_sink {
             // Who has stopped listening still gets the reply.
             let _ = listener.send(chosen.token);
         }
         let stop = if request.stop.contains(&chosen.token) {
             Stop::Token
-        } else if request.stop_texts.as_ref().is_some_and(|texts| texts.end(&running.sampled.tokens)) {
+        } else if request.stop_texts.as_ref().is_some_and(|texts| texts.is_met(&running.sampled.tokens)) {
             Stop::Text
         } else if running.sampled.tokens.len() >= running.limit {
             Stop::Length

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gymkhana_episode::Seed;
-use gymkhana_rollout::{GenerateRequest, Generated, PolicyError};
+use gymkhana_policy::{GenerateRequest, Generated, PolicyError};
+use gymkhana_record::Seed;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::*;
@@ -38,7 +38,7 @@ fn submit_as(engine: &mut Engine, place: u32, tokens: &[u32], change: impl FnOnc
         stop_texts: None,
         sampling: Sampling::at(1.0),
         seed: Seed(3).child(place),
-        heard_by: None,
+        token_sink: None,
     };
     change(&mut request);
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("a place");
@@ -93,9 +93,9 @@ fn requests_join_and_leave_between_tokens() {
     for deterministic in [false, true] {
         let settings = Settings { slots: 2, deterministic, ..Settings::default() };
         let mut engine = Engine::new(&model, &settings, 128, 0).expect("an engine");
-        let (heard_by, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let (token_sink, mut heard) = tokio::sync::mpsc::unbounded_channel();
         let mut long = submit_as(&mut engine, 0, &[1, 2, 3], |request| {
-            (request.max_tokens, request.heard_by) = (60, Some(heard_by));
+            (request.max_tokens, request.token_sink) = (60, Some(token_sink));
         });
         (0..5).for_each(|_| engine.step(&model).expect("a step"));
         let mut said = 0;

@@ -36,8 +36,8 @@ impl Critic {
     }
 
     /// What is expected before each target.
-    pub fn expect(&self, sequences: &[Sequence], micro_tokens: usize) -> Vec<Vec<f32>> {
-        tell(&self.model, sequences, micro_tokens, |packed| self.values(packed))
+    pub fn expect(&self, sequences: &[Sequence], micro_batch_tokens: usize) -> Vec<Vec<f32>> {
+        tell(&self.model, sequences, micro_batch_tokens, |packed| self.values(packed))
     }
 
     /// One optimiser step towards the targets' values, of which each has a weight. Gives the loss.
@@ -46,13 +46,13 @@ impl Critic {
         sequences: &[Sequence],
         flags: algorithm::Critic,
         optimizer: &Optimizer,
-        micro_tokens: usize,
+        micro_batch_tokens: usize,
     ) -> Result<f64, TrainerError> {
         let settings = Optimizer { learning_rate: flags.learning_rate, total_steps: None, ..optimizer.clone() };
         let settings = Optimizer { schedule: crate::Schedule::Constant, warmup_steps: 0, ..settings };
         let mut sum = 0.0;
         self.model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
-        for part in parts(sequences, micro_tokens, true) {
+        for part in parts(sequences, micro_batch_tokens, true) {
             let packed = Packed::new(&part, self.model.device());
             let [before_N, targets_N] = [0, 1].map(|index| packed.column(|target| target.value[index]));
             let losses_N = value_loss(&self.values(&packed), &before_N, &targets_N, flags.clip);

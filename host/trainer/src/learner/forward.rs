@@ -18,9 +18,9 @@ pub(super) struct Pass {
     /// Entropies are wanted, too.
     pub entropies: bool,
     /// Positions of a part.
-    pub micro_tokens: usize,
+    pub micro_batch_tokens: usize,
     /// Layers are computed once more on the way back.
-    pub recompute: bool,
+    pub activation_checkpointing: bool,
 }
 
 impl Pass {
@@ -52,8 +52,8 @@ enum Below {
 
 impl Below {
     /// Goes through the layers; gives what comes out, `[N, C]`, and the way back.
-    fn forwards(model: &Model, weights: &Weights, packed: &Packed, recompute: bool) -> (Tensor, Self) {
-        if !recompute {
+    fn forwards(model: &Model, weights: &Weights, packed: &Packed, activation_checkpointing: bool) -> (Tensor, Self) {
+        if !activation_checkpointing {
             let chosen_NC = chosen_hidden(model, weights, packed);
             return (chosen_NC.detach(), Self::Kept(chosen_NC));
         }
@@ -107,7 +107,7 @@ pub(super) fn accumulate(
     objective: &dyn Fn(&Tensor, Option<&Tensor>, &Inputs) -> Objective,
 ) -> Tensor {
     let weights = model.weights();
-    let (chosen_NC, below) = Below::forwards(model, &weights, packed, pass.recompute);
+    let (chosen_NC, below) = Below::forwards(model, &weights, packed, pass.activation_checkpointing);
     let leaf_NC = chosen_NC.set_requires_grad(true);
     let chunks: Vec<(i64, i64)> = loss::chunks(packed.targets_N.size()[0], model.config().vocab_size).collect();
     let told = |(start, length): (i64, i64)| {
@@ -164,12 +164,12 @@ fn without_gradients(
 pub(super) fn tell(
     model: &Model,
     sequences: &[Sequence],
-    micro_tokens: usize,
+    micro_batch_tokens: usize,
     tell: impl Fn(&Packed) -> Tensor,
 ) -> Vec<Vec<f32>> {
     let _guard = no_grad_guard();
     let mut told: Vec<Vec<f32>> = sequences.iter().map(|sequence| vec![0.0; sequence.targets.len()]).collect();
-    for part in parts(sequences, micro_tokens, true) {
+    for part in parts(sequences, micro_batch_tokens, true) {
         let packed = Packed::new(&part, model.device());
         // A flat tensor of numbers is always one.
         let numbers = Vec::<f32>::try_from(tell(&packed)).unwrap_or_default();
@@ -183,7 +183,7 @@ pub(super) fn tell(
 /// The log-probability of each target under these weights, without gradients.
 pub(super) fn log_probs(model: &Model, weights: &Weights, sequences: &[Sequence], pass: Pass) -> Vec<Vec<f32>> {
     let pass = Pass { entropies: false, ..pass };
-    tell(model, sequences, pass.micro_tokens, |packed| {
+    tell(model, sequences, pass.micro_batch_tokens, |packed| {
         let chosen_NC = chosen_hidden(model, weights, packed);
         let chunks: Vec<(i64, i64)> = loss::chunks(packed.targets_N.size()[0], model.config().vocab_size).collect();
         let told = |(start, length): (i64, i64)| {

@@ -1,7 +1,7 @@
 //! Every preset against numbers of an independent program, `tests/peers/make_algorithm_goldens.py`: advantages, losses
 //! and their gradients.
 
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 

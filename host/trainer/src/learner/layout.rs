@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use gymkhana_episode::{Ending, EpisodeId, EpisodeRecord, PolicyTurn, Segment, Turn, text_of};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, PolicyTurn, Segment, Turn, text_of};
 use serde::{Deserialize, Serialize};
 
 use crate::TrainerError;
@@ -91,7 +91,7 @@ impl Batch {
         for record in records.iter().filter(|record| !record.forks.is_empty()) {
             for ((_, seat), index) in found.range((record.id, 0)..=(record.id, u32::MAX)) {
                 for (turn, part) in (0..).zip(&mut self.trajectories[*index].turns) {
-                    let shares = |fork: &&gymkhana_episode::Fork| {
+                    let shares = |fork: &&gymkhana_record::Fork| {
                         fork.turns.get(*seat as usize).is_some_and(|turns| turn < *turns)
                     };
                     let owner = record.forks.iter().find(shares).and_then(|fork| found.get(&(fork.parent, *seat)));

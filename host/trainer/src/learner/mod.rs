@@ -34,7 +34,7 @@ pub type StepMetrics = Vec<(String, f64)>;
 
 /// What a stage needs beside the policy itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Keeps {
+pub struct StageModels {
     /// The weights with which the stage begins, from which a penalty measures.
     pub reference: bool,
     /// A critic.
@@ -91,7 +91,7 @@ pub(crate) struct Carried {
 
 impl Learner {
     /// Fresh state, as at the start of a stage.
-    pub fn new(model: &Model, keeps: Keeps) -> Result<Self, TrainerError> {
+    pub fn new(model: &Model, keeps: StageModels) -> Result<Self, TrainerError> {
         let torch = || TrainerError::torch("prepared a stage");
         Ok(Self {
             optimizer: AdamW::default(),
@@ -113,8 +113,8 @@ impl Learner {
     }
 
     /// What it keeps.
-    pub fn keeps(&self) -> Keeps {
-        Keeps {
+    pub fn keeps(&self) -> StageModels {
+        StageModels {
             reference: self.reference.is_some(),
             critic: self.critic.is_some(),
             teacher: self.teacher.as_ref().map(|teacher| teacher.folder.clone()),
@@ -131,10 +131,10 @@ impl Learner {
         let pass = Pass {
             temperature: 1.0,
             entropies: false,
-            micro_tokens: settings.micro_tokens,
-            recompute: settings.recompute,
+            micro_batch_tokens: settings.micro_batch_tokens,
+            activation_checkpointing: settings.activation_checkpointing,
         };
-        let parts = parts(sequences, settings.micro_tokens, true);
+        let parts = parts(sequences, settings.micro_batch_tokens, true);
         model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         let mut sums = [0.0; 2];
         for part in &parts {

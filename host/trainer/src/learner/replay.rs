@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use gymkhana_episode::Stream;
+use gymkhana_record::Stream;
 use serde::{Deserialize, Serialize};
 
 use super::layout::{Batch, LaidEpisode};
@@ -146,7 +146,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use gymkhana_episode::Seed;
+    use gymkhana_record::Seed;
 
     use super::*;
     use crate::advantage::{Token, TurnPart};

@@ -1,7 +1,7 @@
 //! A step of reinforcement learning: what is told of every token, advantages, then minibatches.
 #![allow(non_snake_case)]
 
-use gymkhana_episode::{Seed, Stream};
+use gymkhana_record::{Seed, Stream};
 
 use super::forward::{Pass, accumulate, log_probs};
 use super::layout::Batch;
@@ -89,7 +89,7 @@ impl Learner {
             batch.set(&told, |token, log_prob| token.teacher = log_prob);
         }
         if let Some(critic) = &self.critic {
-            let told = critic.expect(&whole, settings.micro_tokens);
+            let told = critic.expect(&whole, settings.micro_batch_tokens);
             batch.set(&told, |token, value| token.value = value);
         }
     }
@@ -127,7 +127,7 @@ impl Learner {
         let (Some(critic), Some(flags)) = (&mut self.critic, settings.algorithm.critic) else { return Ok(()) };
         let sequences = expected(batch, episodes);
         if !sequences.is_empty() {
-            let loss = critic.step(&sequences, flags, &settings.optimizer, settings.micro_tokens)?;
+            let loss = critic.step(&sequences, flags, &settings.optimizer, settings.micro_batch_tokens)?;
             let (losses, steps) = report.values.unwrap_or_default();
             report.values = Some((losses + loss, steps + 1.0));
         }
@@ -146,7 +146,7 @@ impl Learner {
         }
         let flags = &settings.algorithm;
         let separable = matches!(flags.ratio, Some(Ratio::Token) | None);
-        let parts = parts(sequences, settings.micro_tokens, settings.share_beginnings);
+        let parts = parts(sequences, settings.micro_batch_tokens, settings.share_beginnings);
         model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         for part in &parts {
             let packed = Packed::new(part, model.device());
@@ -168,8 +168,8 @@ impl Learner {
 
 fn pass(settings: &RlSettings) -> Pass {
     let entropies = settings.algorithm.entropy_bonus > 0.0;
-    let RlSettings { temperature, micro_tokens, recompute, .. } = *settings;
-    Pass { temperature, entropies, micro_tokens, recompute }
+    let RlSettings { temperature, micro_batch_tokens, activation_checkpointing, .. } = *settings;
+    Pass { temperature, entropies, micro_batch_tokens, activation_checkpointing }
 }
 
 /// The episodes of each minibatch of an epoch. Where pairs of a group are looked at, groups stay together.

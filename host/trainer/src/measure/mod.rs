@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::try_join_all;
-use gymkhana_episode::{Seed, Segment};
-use gymkhana_rollout::{Conversation, GenerateRequest, Policy, PolicyError, Sampling};
+use gymkhana_policy::{Conversation, GenerateRequest, Policy, PolicyError, Sampling};
+use gymkhana_record::{Seed, Segment};
 
 use crate::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
 
@@ -58,7 +58,7 @@ async fn converse(trainer: &Trainer, id: usize) -> Result<usize, PolicyError> {
             stop_texts: None,
             sampling: Sampling::at(1.0),
             seed: seed.child(turn),
-            heard_by: None,
+            token_sink: None,
         };
         let generated = trainer.generate(request).await?;
         sampled += generated.sampled.tokens.len();
@@ -81,13 +81,13 @@ pub async fn training_rate(
     tiny: &TinyModel,
     threads: usize,
     sequences: usize,
-    micro_tokens: usize,
+    micro_batch_tokens: usize,
     steps: usize,
 ) -> Result<f64, TrainerError> {
     let settings = Settings { threads, slots: 1, ..Settings::default() };
     let trainer = Trainer::create(tiny, &settings)?;
     let batch: Vec<Segment> = (0..sequences).map(|index| segment(Seed(18).child(index))).collect();
-    let settings = SftSettings { micro_tokens, ..SftSettings::default() };
+    let settings = SftSettings { micro_batch_tokens, ..SftSettings::default() };
     trainer.sft_step(&batch, &settings).await?;
     let start = Instant::now();
     for _ in 0..steps {

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use futures::future::try_join_all;
-use gymkhana_episode::{
+use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling};
+use gymkhana_record::{
     EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Phase, Seed, Segment, TaskRef, Timing,
 };
-use gymkhana_rollout::{Conversation, GenerateRequest, Policy, Sampling};
 
 use crate::{
     Aggregation, Algorithm, Baseline, Optimizer, Precision, RlSettings, Scale, Settings, TinyModel, Trainer,
@@ -116,7 +116,7 @@ async fn say(
         max_tokens: SAMPLED,
         stop: Arc::from([]),
         stop_texts: None,
-        heard_by: None,
+        token_sink: None,
         sampling: Sampling::at(1.0),
         seed: seed.child(step).child(group).child(member).child(turn),
     };

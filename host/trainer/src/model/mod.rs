@@ -12,7 +12,7 @@ mod weights;
 
 use std::path::Path;
 
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use tch::{Device, Kind, Tensor, no_grad_guard};
 
 use crate::lora::{self, Adapters, Lora};

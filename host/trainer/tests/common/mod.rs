@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use gymkhana_episode::{
+use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
+use gymkhana_record::{
     EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Phase, Sampled, Seed, Segment, TaskRef, Timing,
 };
-use gymkhana_rollout::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
 use gymkhana_trainer::{Estimator, Kl, KlPlace, StepMetrics, TinyModel, Trainer};
 
 /// A model that answers in microseconds.
@@ -33,7 +33,7 @@ pub fn request(place: u32, tokens: &[u32], most: usize, seed: Seed) -> GenerateR
         stop_texts: None,
         sampling: Sampling::at(1.0),
         seed,
-        heard_by: None,
+        token_sink: None,
     }
 }
 

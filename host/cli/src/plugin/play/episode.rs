@@ -1,10 +1,12 @@
 //! An environment's episode, played by hand.
 
-use gymkhana_episode::{Call, Content, Function, NamedValue, Part, Seed, TaskRef, text_of};
-use gymkhana_sandbox::{Advice, CallError, Deed, EnvironmentEpisode, Optional, Picture, Plugin, Snapshot, Stepped};
+use gymkhana_record::{Call, Content, Function, NamedValue, Part, Seed, TaskRef, text_of};
+use gymkhana_sandbox::{
+    Action, Advice, CallError, EnvironmentEpisode, OptionalInterface, Picture, Plugin, Snapshot, StepResult,
+};
 
 use super::{Lines, Typed};
-use crate::error::{Blame, CliError, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::PlayArgs;
 
 const HELP: &str = "any text           say it\nsay TEXT           say it, even if it is one of these words\ncall NAME {json}   call a function of the environment\nfunctions          the functions that may be called\noracle             what the expert would do\nfollow             do what the expert would do\nrender             a picture\nundo               take the last turn back\nquit               end";
@@ -57,16 +59,16 @@ impl<'a> Table<'a> {
         args: &PlayArgs,
         lines: &'a Lines<'a>,
     ) -> CliResult<Self> {
-        let seats = plugin.environment_info().await.users()?.seats.clone();
+        let seats = plugin.environment_info().await.user_error()?.seats.clone();
         if let Some(seat) = args.seat {
             if seat as usize >= seats.len() {
                 let message = format!("--seat is {seat}; the seats are 0 to {}: {}", seats.len() - 1, seats.join(", "));
-                return Err(CliError::mistake(message));
+                return Err(CliError::user(message));
             }
-            if !plugin.offers(Optional::Oracle) {
+            if !plugin.offers(OptionalInterface::Oracle) {
                 let message =
                     "--seat leaves the other seats to the oracle, and the environment has none; leave --seat out";
-                return Err(CliError::mistake(message));
+                return Err(CliError::user(message));
             }
         }
         let split = match &args.split {
@@ -74,7 +76,7 @@ impl<'a> Table<'a> {
             None => plugin
                 .splits(options)
                 .await
-                .users()?
+                .user_error()?
                 .first()
                 .map_or_else(|| "train".to_owned(), |split| split.name.clone()),
         };
@@ -82,7 +84,7 @@ impl<'a> Table<'a> {
         let seed = Seed(args.seed);
         let (episode, started) = EnvironmentEpisode::start(plugin, &task, options, seed)
             .await
-            .users_as(format!("task {task} cannot be started"))?;
+            .user_context(format!("task {task} cannot be started"))?;
         let opening = started.opening;
         let functions = opening.functions.into_iter().map(|offer| (offer.seat, offer.functions)).collect();
         let totals = vec![0.0; seats.len()];
@@ -124,7 +126,7 @@ impl<'a> Table<'a> {
             Typed::Say(text) => self.say(text).await?,
             Typed::Call { name, arguments } => self.call(name, arguments).await?,
             Typed::Functions => self.lines.show_functions(self.own_functions()),
-            Typed::Oracle { .. } if !plugin.offers(Optional::Oracle) => {
+            Typed::Oracle { .. } if !plugin.offers(OptionalInterface::Oracle) => {
                 self.lines.show("the environment has no oracle");
             }
             Typed::Oracle { take } => {
@@ -135,12 +137,14 @@ impl<'a> Table<'a> {
                     (Err(error), _) => self.refused(error)?,
                 }
             }
-            Typed::Render if !plugin.offers(Optional::Render) => self.lines.show("the environment draws no pictures"),
+            Typed::Render if !plugin.offers(OptionalInterface::Render) => {
+                self.lines.show("the environment draws no pictures")
+            }
             Typed::Render => match self.episode.render().await {
                 Ok(Picture::Text(text) | Picture::Svg(text) | Picture::Other(text)) => self.lines.show(text),
                 Err(error) => self.refused(error)?,
             },
-            Typed::Undo if !plugin.offers(Optional::Snapshot) => {
+            Typed::Undo if !plugin.offers(OptionalInterface::Snapshot) => {
                 self.lines.show("nothing can be taken back: the environment offers no snapshots");
             }
             Typed::Undo => self.undo().await?,
@@ -156,17 +160,17 @@ impl<'a> Table<'a> {
 
     /// A refusal leaves the episode as it is; anything else ended it.
     fn refused(&self, error: CallError) -> CliResult<()> {
-        if error.kind == gymkhana_episode::FailureKind::Refused {
+        if error.kind == gymkhana_record::FailureKind::Refused {
             self.lines.show_refusal(&error);
             return Ok(());
         }
-        Err(error).users_as("the environment failed, and the episode is lost")
+        Err(error).user_context("the environment failed, and the episode is lost")
     }
 
     async fn say(&mut self, text: String) -> CliResult<()> {
         let content = [Part::Text(text)];
         self.keep().await;
-        let stepped = self.episode.step(self.seat, Deed::Message(&content)).await;
+        let stepped = self.episode.step(self.seat, Action::Message(&content)).await;
         self.take_in(stepped)
     }
 
@@ -179,7 +183,7 @@ impl<'a> Table<'a> {
         let call = Call { id: format!("call-{}", self.calls), name, arguments };
         self.calls += 1;
         self.keep().await;
-        let stepped = self.episode.step(self.seat, Deed::Call(&call)).await;
+        let stepped = self.episode.step(self.seat, Action::Call(&call)).await;
         self.take_in(stepped)
     }
 
@@ -202,7 +206,7 @@ impl<'a> Table<'a> {
 
     /// Keeps the state in front of a turn, if the environment can save it.
     async fn keep(&mut self) {
-        if !self.plugin.offers(Optional::Snapshot) {
+        if !self.plugin.offers(OptionalInterface::Snapshot) {
             return;
         }
         if let Ok(snapshot) = self.episode.snapshot().await {
@@ -221,7 +225,7 @@ impl<'a> Table<'a> {
             if self.own.is_some_and(|own| own != before.seat) {
                 continue;
             }
-            self.episode = EnvironmentEpisode::restore(self.plugin, &before.snapshot, self.seed).await.users()?;
+            self.episode = EnvironmentEpisode::restore(self.plugin, &before.snapshot, self.seed).await.user_error()?;
             (self.seat, self.totals, self.shown, self.over) = (before.seat, before.totals, before.shown, false);
             self.lines.show("the last turn is taken back");
             self.show();
@@ -231,7 +235,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    fn take_in(&mut self, stepped: Result<Stepped, CallError>) -> CliResult<()> {
+    fn take_in(&mut self, stepped: Result<StepResult, CallError>) -> CliResult<()> {
         let stepped = match stepped {
             Ok(stepped) => stepped,
             Err(error) => {
@@ -266,22 +270,25 @@ impl<'a> Table<'a> {
     async fn others_move(&mut self) -> CliResult<()> {
         while !self.over && self.own.is_some_and(|own| own != self.seat) {
             let mover = self.seat;
-            let advice =
-                self.episode.advise(&[], &[]).await.users_as(format!("the oracle cannot play {}", self.name(mover)))?;
+            let advice = self
+                .episode
+                .advise(&[], &[])
+                .await
+                .user_context(format!("the oracle cannot play {}", self.name(mover)))?;
             if let Advice::Calls(calls) = &advice
                 && !calls.iter().any(|call| self.own_functions().any(|function| function.name == call.name))
             {
                 let message =
                     format!("the oracle of {} wants a tool, and none is here; leave --seat out", self.name(mover));
-                return Err(CliError::mistake(message));
+                return Err(CliError::user(message));
             }
             let content = self.hidden(advice);
             self.keep().await;
             let stepped = match &content {
-                Hidden::Say(content) => self.episode.step(mover, Deed::Message(content)).await,
-                Hidden::Call(call) => self.episode.step(mover, Deed::Call(call)).await,
+                Hidden::Say(content) => self.episode.step(mover, Action::Message(content)).await,
+                Hidden::Call(call) => self.episode.step(mover, Action::Call(call)).await,
             };
-            let stepped = stepped.users_as("the environment failed, and the episode is lost")?;
+            let stepped = stepped.user_context("the environment failed, and the episode is lost")?;
             self.take_in(Ok(stepped))?;
         }
         Ok(())

@@ -6,11 +6,11 @@ mod session;
 
 use std::io::{BufRead, IsTerminal, stdin};
 
-use gymkhana_episode::{Function, NamedValue, Seed, Value};
+use gymkhana_record::{Function, NamedValue, Seed, Value};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{CallError, SandboxConfig};
 
-use crate::error::{Blame, CliError, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::PlayArgs;
 use crate::plugin::given::{self, Given};
 use crate::printer::Printer;
@@ -20,7 +20,7 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
     let given = Given::read(&args.file)?;
     let kinds = &given.manifest.kinds;
     if !kinds.contains(&Kind::Environment) && !kinds.contains(&Kind::Tool) {
-        return Err(CliError::mistake(format!(
+        return Err(CliError::user(format!(
             "plugin `{}` is a reward, which nobody plays; see what it gives with `host plugin test`",
             given.manifest.name
         )));
@@ -93,7 +93,7 @@ impl Lines<'_> {
             self.printer.piece("> ");
         }
         let mut line = String::new();
-        let read = stdin().lock().read_line(&mut line).users_as("standard input cannot be read; type UTF-8")?;
+        let read = stdin().lock().read_line(&mut line).user_context("standard input cannot be read; type UTF-8")?;
         Ok((read > 0).then(|| Typed::read(line.trim_end_matches(['\n', '\r']))))
     }
 

@@ -1,10 +1,10 @@
 //! A tool's session, called by hand.
 
-use gymkhana_episode::{Call, NamedValue, Seed, text_of};
-use gymkhana_sandbox::{Optional, Plugin, Snapshot, ToolSession};
+use gymkhana_record::{Call, NamedValue, Seed, text_of};
+use gymkhana_sandbox::{OptionalInterface, Plugin, Snapshot, ToolSession};
 
 use super::{Lines, Typed};
-use crate::error::{Blame, CliResult};
+use crate::error::{Classify, CliResult};
 
 const HELP: &str = "call NAME {json}   call a function\nfunctions          the functions\nundo               take the last call back\nquit               end";
 
@@ -16,12 +16,12 @@ pub(super) async fn play(
     seed: Seed,
     lines: &Lines<'_>,
 ) -> CliResult<()> {
-    let functions = plugin.functions(options).await.users()?;
+    let functions = plugin.functions(options).await.user_error()?;
     let mut session = ToolSession::open(plugin, setup, options, seed)
         .await
-        .users_as("no session opens; if the tool wants something prepared, give it with --setup FILE")?;
+        .user_context("no session opens; if the tool wants something prepared, give it with --setup FILE")?;
     lines.show_functions(functions.iter());
-    let saves = plugin.offers(Optional::ToolSnapshot);
+    let saves = plugin.offers(OptionalInterface::ToolSnapshot);
     let mut before: Vec<Snapshot> = Vec::new();
     let mut calls = 0_u64;
     while let Some(typed) = lines.next()? {
@@ -40,8 +40,8 @@ pub(super) async fn play(
                         lines.show_refusal(&error);
                         let again = ToolSession::open(plugin, setup, options, seed).await;
                         session = match snapshot {
-                            Some(snapshot) => ToolSession::restore(plugin, &snapshot, seed).await.users()?,
-                            None => again.users()?,
+                            Some(snapshot) => ToolSession::restore(plugin, &snapshot, seed).await.user_error()?,
+                            None => again.user_error()?,
                         };
                         lines.show(if saves { "the session is as it was before" } else { "a new session was opened" });
                     }
@@ -50,7 +50,7 @@ pub(super) async fn play(
             Typed::Undo if !saves => lines.show("nothing can be taken back: the tool offers no snapshots"),
             Typed::Undo => match before.pop() {
                 Some(snapshot) => {
-                    session = ToolSession::restore(plugin, &snapshot, seed).await.users()?;
+                    session = ToolSession::restore(plugin, &snapshot, seed).await.user_error()?;
                     lines.show("the last call is taken back");
                 }
                 None => lines.show("there is nothing to take back"),
@@ -61,8 +61,8 @@ pub(super) async fn play(
             Typed::Say(_) | Typed::Oracle { .. } | Typed::Render => lines.show("a tool is called: call NAME {json}"),
         }
     }
-    if plugin.offers(Optional::FinalView) {
-        for field in session.final_view().await.users()? {
+    if plugin.offers(OptionalInterface::FinalView) {
+        for field in session.final_view().await.user_error()? {
             lines.show_fact(&field);
         }
     }

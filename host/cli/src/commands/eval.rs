@@ -1,0 +1,134 @@
+//! `host eval`: how well a model does on held-out tasks, as a table or JSON.
+
+use std::path::Path;
+
+use gymkhana_config::RunFile;
+use gymkhana_run::evaluate::{EvalRequest, Evaluated, evaluate};
+use gymkhana_run::setup::grants::AssetFiles;
+use gymkhana_run::setup::models::named;
+use gymkhana_run::setup::plugins::{self, PluginFile};
+use gymkhana_store::RunReader;
+use serde_json::json;
+
+use crate::args::EvalArgs;
+use crate::error::{Classify, CliError, CliResult};
+use crate::printer::Printer;
+use crate::registry;
+
+/// A run file with one stage, for a command line without one; the stage is not run.
+const NO_RUN_FILE: &str = "[[stages]]\nkind = \"rl\"\n";
+/// Schema number of the JSON output.
+const SCHEMA: u32 = 1;
+
+/// What a model is evaluated on: the run file, the plugins and what they may read.
+struct Course {
+    file: RunFile,
+    plugins: Vec<PluginFile>,
+    assets: AssetFiles,
+}
+
+/// Evaluates and prints.
+pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
+    let sampling = args.sampling.sampling()?;
+    if sampling.is_greedy() && args.samples > 1 {
+        return Err(CliError::user(
+            "--samples is above 1, but at temperature 0 all of them are the same; leave it out",
+        ));
+    }
+    let Course { file, plugins, assets } = course(args, printer)?;
+    let checkpoint = named(&args.model, args.revision.as_deref())?;
+    let request = EvalRequest {
+        file,
+        plugins,
+        assets,
+        checkpoint,
+        split: args.split.clone(),
+        tasks: args.tasks,
+        samples: args.samples,
+        sampling,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    let evaluated = runtime.block_on(evaluate(request, &printer.reporter()))?;
+    if args.json {
+        printer.json(as_json(&evaluated)?);
+    } else {
+        print(&evaluated, printer);
+    }
+    Ok(())
+}
+
+/// What to evaluate on: a run's folder holds all of it.
+fn course(args: &EvalArgs, printer: &Printer) -> CliResult<Course> {
+    if let Some(run) = args.run.as_deref().filter(|run| run.is_dir()) {
+        let run = RunReader::open(run)?;
+        let file = RunFile::parse(&run.run_text()?, "run.toml", &args.set).user_error()?;
+        let plugins = match &args.plugins[..] {
+            [] => plugins::recorded_files(&run)?,
+            given => registry::gather(given, args.fetch, None, printer)?.0,
+        };
+        let assets = AssetFiles::recorded(&file, &run)?;
+        return Ok(Course { file, plugins, assets });
+    }
+    if args.plugins.is_empty() {
+        return Err(CliError::user(
+            "there are no plugins to evaluate on; give their files as --plugins, or a run's folder, which holds them",
+        ));
+    }
+    let mut file = match &args.run {
+        Some(path) => RunFile::read(path, &args.set).user_error()?,
+        None if args.set.iter().any(|set| set.trim_start().starts_with("success=")) => {
+            RunFile::parse(NO_RUN_FILE, "the command line", &args.set).user_error()?
+        }
+        None => {
+            return Err(CliError::user(
+                "without a run file nothing says what counts as solved; give one, or --set success=REWARD.COMPONENT or \
+                 --set success=environment.FACT",
+            ));
+        }
+    };
+    let (plugins, _) = registry::gather(&args.plugins, args.fetch, None, printer)?;
+    let beside = args.run.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    let assets = AssetFiles::pin(&mut file, beside, None)?;
+    Ok(Course { file, plugins, assets })
+}
+
+fn as_json(evaluated: &Evaluated) -> CliResult<String> {
+    let Evaluated { model, split, samples, figures, dropped, failed } = evaluated;
+    let mut text = json!({ "schema": SCHEMA, "model": model, "split": split, "samples": samples });
+    let figures = serde_json::to_value(figures).internal()?;
+    if let (Some(text), serde_json::Value::Object(figures)) = (text.as_object_mut(), figures) {
+        text.extend(figures);
+        text.insert("dropped".into(), (*dropped).into());
+        text.insert("failed".into(), (*failed).into());
+    }
+    Ok(format!("{text:#}"))
+}
+
+fn print(evaluated: &Evaluated, printer: &Printer) {
+    let Evaluated { split, samples, figures, dropped, failed, .. } = evaluated;
+    let row = |name: &str, value: String| printer.result(format!("{name:>18}  {value}"));
+    row("split", split.clone());
+    row("tasks", format!("{}, {samples} attempts each, {} episodes", figures.tasks, figures.episodes));
+    for (name, count) in [("dropped", *dropped), ("failed", *failed)] {
+        if count > 0 {
+            row(name, count.to_string());
+        }
+    }
+    let error = figures.success_error.map(|error| format!(" ± {error:.3}")).unwrap_or_default();
+    row("success", format!("{:.3}{error}", figures.success));
+    for (k, pass) in &figures.pass_at {
+        row(&format!("pass@{k}"), format!("{pass:.3}"));
+    }
+    for (k, pass) in &figures.pass_hat {
+        row(&format!("pass^{k}"), format!("{pass:.3}"));
+    }
+    row("reward", format!("{:.3}", figures.reward));
+    let calls = figures.calls_per_success.map_or("none solved".to_owned(), |calls| format!("{calls:.2}"));
+    row("calls per success", calls);
+    row("calls per episode", format!("{:.2}", figures.calls_per_episode));
+    printer.result("");
+    printer.result(format!("{:>18}  {:>7}  {:>7}  {:>13}", "turns", "ended", "solved", "solved so far"));
+    for at in &figures.by_turn {
+        printer.result(format!("{:>18}  {:>7}  {:>7}  {:>13.3}", at.turns, at.ended, at.solved, at.solved_so_far));
+    }
+}

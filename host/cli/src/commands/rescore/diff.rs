@@ -1,0 +1,258 @@
+//! `host reward diff`: what would change if one version of a reward took another one's place.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use gymkhana_record::{EpisodeId, EpisodeRecord, FailureKind, Score, Turn, text_of};
+use gymkhana_registry::{Kind, Lock};
+use gymkhana_store::RunReader;
+use serde_json::{Value, json};
+
+use super::lines::columns;
+use super::score_run;
+use super::statistics::{Spread, mean, rank_correlation, reordered};
+use crate::args::DiffArgs;
+use crate::error::{Classify, CliError, CliResult};
+use crate::escape::escape_terminal;
+use crate::printer::Printer;
+use crate::registry;
+use gymkhana_config::RunFile;
+use gymkhana_run::setup::plugins::{self, PluginFile};
+
+/// What one version says of one seat of an episode.
+type Said = Result<Score, String>;
+
+/// Both versions' word on one seat of an episode.
+struct Pair {
+    episode: EpisodeId,
+    said: [Said; 2],
+    /// The seat's last message.
+    last: String,
+}
+
+impl Pair {
+    fn totals(&self) -> Option<[f64; 2]> {
+        let [one, other] = &self.said;
+        Some([one.as_ref().ok()?.total, other.as_ref().ok()?.total])
+    }
+
+    /// How far apart they are; a failure of one of them alone is the farthest.
+    fn distance(&self) -> f64 {
+        match (&self.said[0], &self.said[1]) {
+            (Ok(one), Ok(other)) => (one.total - other.total).abs(),
+            (Err(_), Err(_)) => 0.0,
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+/// Compares two rewards on a run.
+pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
+    let run = RunReader::open(&args.on)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    let sides = [(&args.a, &args.option_a), (&args.b, &args.option_b)];
+    let mut said: Vec<Vec<(EpisodeId, u32, Said, String)>> = vec![];
+    for (path, options) in sides {
+        let reward = registry::look_up(std::slice::from_ref(path), printer)?;
+        said.push(runtime.block_on(ask(&args.on, &run, reward, options, printer))?);
+    }
+    let [one, other] = <[_; 2]>::try_from(said).map_err(|_| anyhow::anyhow!("two sides were asked")).internal()?;
+    let pairs: Vec<Pair> = one
+        .into_iter()
+        .zip(other)
+        .map(|((episode, _, one, last), (_, _, other, _))| Pair { episode, said: [one, other], last })
+        .collect();
+    if pairs.is_empty() {
+        return Err(CliError::user(format!("`{}` has no episodes to score; let the run play some", args.on.display())));
+    }
+    let report = Report::of(&pairs);
+    if args.json {
+        printer.json(format!("{:#}", report.json(&worst(&pairs, args.worst))));
+    } else {
+        report.print(printer);
+        tell(&worst(&pairs, args.worst), printer);
+    }
+    Ok(())
+}
+
+/// One version's word on every seat of every episode, in the order of the record.
+async fn ask(
+    dir: &Path,
+    run: &RunReader,
+    (mut given, lock): (Vec<PluginFile>, Lock),
+    options: &[String],
+    printer: &Printer,
+) -> CliResult<Vec<(EpisodeId, u32, Said, String)>> {
+    plugins::only_rewards(&lock)?;
+    let name = given.first().map(|file| file.name.clone()).unwrap_or_default();
+    let sets: Vec<String> = options.iter().map(|option| format!("rewards.{name}.options.{option}")).collect();
+    let mut file = RunFile::parse(&run.run_text()?, "run.toml", &sets).user_error()?;
+    let mut files = others(run, &mut file, &name)?;
+    files.append(&mut given);
+    let mut said = vec![];
+    score_run(run, &file, &files, printer, |_, now| {
+        said.extend(now.iter().flat_map(|record| of_episode(record, &name)));
+        Ok(())
+    })
+    .await?;
+    Ok(said)
+}
+
+/// The run's environment and tools, and a run file without its other rewards and what hangs on them.
+fn others(run: &RunReader, file: &mut RunFile, name: &str) -> CliResult<Vec<PluginFile>> {
+    let lock = run.lock()?;
+    let rewards: BTreeSet<&str> = lock
+        .entries()
+        .iter()
+        .filter(|entry| entry.kinds.iter().all(|kind| *kind == Kind::Reward))
+        .map(|entry| entry.name.name())
+        .collect();
+    file.rewards.retain(|reward, _| reward == name);
+    file.plugins.retain(|plugin, _| plugin == name || !rewards.contains(plugin.as_str()));
+    file.rewards.values_mut().for_each(|section| section.gate = None);
+    file.environment.gate = None;
+    // Nobody looks at it; but a rule there must be, and the environment is there.
+    file.success = "environment.success".to_owned();
+    Ok(plugins::recorded_files(run)?.into_iter().filter(|file| !rewards.contains(file.name.as_str())).collect())
+}
+
+fn of_episode(record: &EpisodeRecord, name: &str) -> Vec<(EpisodeId, u32, Said, String)> {
+    let failure = record.failures.iter().rev().find(|failure| failure.during == "score");
+    let failure = failure.map(|failure| failure.message.clone());
+    let scores = record.scores.iter().find(|scores| scores.plugin == name).map(|scores| &scores.scores[..]);
+    match scores {
+        Some(scores) => scores
+            .iter()
+            .map(|score| (record.id, score.seat, Ok(score.clone()), last_message(record, score.seat)))
+            .collect(),
+        None => {
+            let why = failure.unwrap_or_else(|| format!("{:?}", FailureKind::Refused));
+            vec![(record.id, 0, Err(why), last_message(record, 0))]
+        }
+    }
+}
+
+fn last_message(record: &EpisodeRecord, seat: u32) -> String {
+    let said = record.turns.iter().rev().find_map(|turn| match turn {
+        Turn::Message { seat: speaker, content } if *speaker == seat => Some(text_of(content)),
+        _ => None,
+    });
+    said.unwrap_or_default()
+}
+
+/// The pairs that are farthest apart.
+fn worst(pairs: &[Pair], most: usize) -> Vec<&Pair> {
+    let mut apart: Vec<&Pair> = pairs.iter().filter(|pair| pair.distance() > 0.0).collect();
+    apart.sort_by(|one, other| other.distance().total_cmp(&one.distance()));
+    apart.truncate(most);
+    apart
+}
+
+/// All pairs at a glance.
+struct Report {
+    scored: usize,
+    /// Which one version alone cannot score, by version.
+    failed: [usize; 2],
+    equal: usize,
+    totals: [Vec<f64>; 2],
+    reordered: (u64, u64),
+    /// Means of components, by name; none where a version has no such component.
+    components: Vec<(String, [Option<f64>; 2])>,
+}
+
+impl Report {
+    fn of(pairs: &[Pair]) -> Self {
+        let both: Vec<[f64; 2]> = pairs.iter().filter_map(Pair::totals).collect();
+        let totals = [0, 1].map(|side| both.iter().map(|pair| pair[side]).collect::<Vec<f64>>());
+        let failed = [0, 1].map(|side| pairs.iter().filter(|pair| pair.said[side].is_err()).count());
+        let (mut otherwise, mut all) = (0, 0);
+        let group = |pair: &Pair| (pair.episode.stage, pair.episode.phase, pair.episode.step, pair.episode.group);
+        for members in pairs.chunk_by(|one, next| group(one) == group(next)) {
+            let members: Vec<[f64; 2]> = members.iter().filter_map(Pair::totals).collect();
+            let side = |side: usize| members.iter().map(|pair| pair[side]).collect::<Vec<f64>>();
+            let (in_group, of) = reordered(&side(0), &side(1));
+            (otherwise, all) = (otherwise + in_group, all + of);
+        }
+        let equal = both.iter().filter(|[one, other]| one == other).count();
+        Self { scored: both.len(), failed, equal, totals, reordered: (otherwise, all), components: components(pairs) }
+    }
+
+    fn correlation(&self) -> Option<f64> {
+        rank_correlation(&self.totals[0], &self.totals[1])
+    }
+
+    fn json(&self, worst: &[&Pair]) -> Value {
+        let spread = |side: usize| Spread::of(&self.totals[side]);
+        let said = |said: &Said| match said {
+            Ok(score) => json!(score),
+            Err(why) => json!({ "failed": why }),
+        };
+        let worst: Vec<Value> = worst
+            .iter()
+            .map(|pair| json!({ "episode": pair.episode.to_string(), "a": said(&pair.said[0]), "b": said(&pair.said[1]) }))
+            .collect();
+        let components = self.components.iter().map(|(name, [a, b])| (name.clone(), json!({ "a": a, "b": b })));
+        json!({
+            "scored": self.scored, "failed": { "a": self.failed[0], "b": self.failed[1] }, "equal": self.equal,
+            "a": spread(0), "b": spread(1), "rank_correlation": self.correlation(),
+            "reordered_pairs": self.reordered.0, "pairs": self.reordered.1,
+            "components": components.collect::<serde_json::Map<_, _>>(), "worst": worst,
+        })
+    }
+
+    fn print(&self, printer: &Printer) {
+        let mut rows =
+            vec![["total", "mean", "deviation", "least", "25 %", "50 %", "75 %", "most"].map(ToOwned::to_owned)];
+        for (name, totals) in ["A", "B"].into_iter().zip(&self.totals) {
+            if let Some(Spread { mean, deviation, quartiles: [a, b, c, d, e] }) = Spread::of(totals) {
+                let numbers = [mean, deviation, a, b, c, d, e].map(|number| format!("{number:.4}"));
+                let [mean, deviation, a, b, c, d, e] = numbers;
+                rows.push([name.to_owned(), mean, deviation, a, b, c, d, e]);
+            }
+        }
+        let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
+        columns(&rows.into_iter().map(Vec::from).collect::<Vec<_>>()).into_iter().for_each(|line| printer.result(line));
+        let mut rows = vec![vec!["component".to_owned(), "A".to_owned(), "B".to_owned()]];
+        rows.extend(self.components.iter().map(|(name, [a, b])| vec![name.clone(), shown(*a), shown(*b)]));
+        columns(&rows).into_iter().for_each(|line| printer.result(line));
+        printer.result(format!("equal: {} of {}", self.equal, self.scored));
+        printer.result(format!("rank correlation: {}", shown(self.correlation())));
+        let (otherwise, pairs) = self.reordered;
+        printer.result(format!("ordered otherwise within their group: {otherwise} of {pairs} pairs"));
+        for (name, failed) in ["A", "B"].into_iter().zip(self.failed).filter(|(_, failed)| *failed > 0) {
+            printer.result(format!("{name} could not score {failed}"));
+        }
+    }
+}
+
+fn components(pairs: &[Pair]) -> Vec<(String, [Option<f64>; 2])> {
+    let scores = |side: usize| pairs.iter().filter_map(move |pair| pair.said[side].as_ref().ok());
+    let names: BTreeSet<&str> = [0, 1]
+        .into_iter()
+        .flat_map(scores)
+        .flat_map(|score| score.components.iter().map(|component| component.name.as_str()))
+        .collect();
+    let of = |side: usize, name: &str| {
+        let parts = scores(side).flat_map(|score| &score.components);
+        mean(&parts.filter(|part| part.name == name).map(|part| part.value).collect::<Vec<f64>>())
+    };
+    names.into_iter().map(|name| (name.to_owned(), [of(0, name), of(1, name)])).collect()
+}
+
+fn tell(worst: &[&Pair], printer: &Printer) {
+    for pair in worst {
+        let message: String = escape_terminal(&pair.last).chars().take(200).collect();
+        printer.result(format!("episode {}: {}", pair.episode, message.replace('\n', " ")));
+        for (name, said) in ["A", "B"].into_iter().zip(&pair.said) {
+            printer.result(match said {
+                Err(why) => format!("  {name}: failed: {}", escape_terminal(why)),
+                Ok(score) => {
+                    let parts = score.components.iter().map(|part| format!("{} {}", part.name, part.value));
+                    let notes = score.evidence.iter().map(|evidence| escape_terminal(&evidence.note).into_owned());
+                    let more: Vec<String> = parts.chain(notes).collect();
+                    format!("  {name}: {:.4}  ({})", score.total, more.join(", "))
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! `host score` and `host reward diff`: recorded episodes scored again, without being played again.
+
+mod diff;
+mod lines;
+mod score;
+mod statistics;
+
+use futures::StreamExt;
+use futures::stream;
+use gymkhana_record::{Ending, EpisodeRecord};
+use gymkhana_store::RunReader;
+use tokio::sync::Semaphore;
+
+use crate::error::{Classify, CliResult};
+use crate::printer::Printer;
+use gymkhana_config::RunFile;
+use gymkhana_run::groups;
+use gymkhana_run::setup::grants::OutboundMode;
+use gymkhana_run::setup::plugins::PluginFile;
+use gymkhana_run::setup::rollout::recorded_rollout;
+
+pub use diff::diff;
+pub use score::score;
+
+/// So many groups are scored side by side.
+const SIDE_BY_SIDE: usize = 16;
+
+/// Scores all episodes of a run with these plugins, group by group in the order of the record, and gives each group as
+/// it was and as it is scored now. Episodes that the host had to drop are left out.
+async fn score_run(
+    run: &RunReader,
+    file: &RunFile,
+    files: &[PluginFile],
+    printer: &Printer,
+    mut each: impl FnMut(&[EpisodeRecord], &[EpisodeRecord]) -> CliResult<()>,
+) -> CliResult<()> {
+    let reporter = printer.reporter();
+    let (rollout, places) = recorded_rollout(run, file, files, OutboundMode::Live, &reporter).await?;
+    let rollout = &rollout;
+    let episodes = run.episodes()?;
+    let progress = printer.progress("score", 0, episodes.len() as u64);
+    // A reward is scored in one instance at a time, whatever the size of its group.
+    let room = &Semaphore::new((places as usize / rollout.plugins().places()).max(1));
+    let mut scored = stream::iter(groups(episodes.read_all()))
+        .map(|group| async move {
+            let recorded: Vec<EpisodeRecord> =
+                group?.into_iter().filter(|record| record.ending != Ending::Dropped).collect();
+            let _room = room.acquire().await.internal()?;
+            let now = rollout.rescore(&recorded).await;
+            CliResult::Ok((recorded, now))
+        })
+        .buffered(SIDE_BY_SIDE);
+    let mut done = 0;
+    while let Some(group) = scored.next().await {
+        let (recorded, now) = group?;
+        each(&recorded, &now)?;
+        done += recorded.len() as u64;
+        progress.at(done, "");
+    }
+    Ok(())
+}

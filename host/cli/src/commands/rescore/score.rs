@@ -1,0 +1,123 @@
+//! `host score`: what a run's episodes would earn by other rewards.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use gymkhana_record::{Ending, EpisodeRecord};
+use gymkhana_store::RunReader;
+use serde_json::json;
+
+use super::lines::columns;
+use super::score_run;
+use super::statistics::mean;
+use crate::args::RescoreArgs;
+use crate::error::{Classify, CliError, CliResult};
+use crate::printer::Printer;
+use crate::registry;
+use gymkhana_config::RunFile;
+use gymkhana_run::setup::plugins;
+
+/// Every figure of all episodes and seats, as it was recorded and as it is now; none where there was none.
+#[derive(Default)]
+struct Tally {
+    episodes: u64,
+    changed: u64,
+    failed: u64,
+    figures: BTreeMap<String, (Vec<f64>, Vec<f64>)>,
+}
+
+/// Scores a run again.
+pub fn score(args: &RescoreArgs, printer: &Printer) -> CliResult<()> {
+    let run = RunReader::open(&args.dir)?;
+    let file = RunFile::parse(&run.run_text()?, "run.toml", &args.set).user_error()?;
+    let mut files = plugins::recorded_files(&run)?;
+    let (given, lock) = registry::look_up(&args.plugins, printer)?;
+    plugins::only_rewards(&lock)?;
+    files.retain(|file| given.iter().all(|other| other.name != file.name));
+    files.extend(given);
+    files.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut out = args.out.as_ref().map(|path| lines_to(path)).transpose()?;
+    let mut tally = Tally::default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    runtime.block_on(score_run(&run, &file, &files, printer, |recorded, now| {
+        for (recorded, now) in recorded.iter().zip(now) {
+            tally.add(recorded, now);
+            if let Some(out) = &mut out {
+                let line = json!({
+                    "episode": now.id.to_string(), "rewards": now.rewards, "success": now.success,
+                    "scores": now.scores, "failures": now.failures,
+                });
+                writeln!(out, "{line}").internal()?;
+            }
+        }
+        Ok(())
+    }))?;
+    out.map_or(Ok(()), |mut out| out.flush()).internal()?;
+    tally.print(args.json, printer)
+}
+
+fn lines_to(path: &std::path::Path) -> CliResult<BufWriter<File>> {
+    let wrong = format!("--out `{}` cannot be written; name a file in a folder that is there", path.display());
+    Ok(BufWriter::new(File::create(path).user_context(wrong)?))
+}
+
+impl Tally {
+    fn add(&mut self, recorded: &EpisodeRecord, now: &EpisodeRecord) {
+        self.episodes += 1;
+        self.failed += u64::from(now.ending == Ending::Dropped || now.failures.len() > recorded.failures.len());
+        self.changed += u64::from(recorded.rewards != now.rewards || recorded.success != now.success);
+        for (record, which) in [(recorded, 0), (now, 1)] {
+            for (name, value) in figures(record) {
+                let found = self.figures.entry(name).or_default();
+                if which == 0 { found.0.push(value) } else { found.1.push(value) }
+            }
+        }
+    }
+
+    fn print(&self, as_json: bool, printer: &Printer) -> CliResult<()> {
+        if self.episodes == 0 {
+            return Err(CliError::user("the run has no episodes to score; let it play some first"));
+        }
+        if as_json {
+            let figures: serde_json::Map<String, serde_json::Value> = self
+                .figures
+                .iter()
+                .map(|(name, (then, now))| (name.clone(), json!({ "recorded": mean(then), "now": mean(now) })))
+                .collect();
+            let (episodes, changed, failed) = (self.episodes, self.changed, self.failed);
+            printer.json(format!(
+                "{:#}",
+                json!({ "episodes": episodes, "changed": changed, "failed": failed, "figures": figures })
+            ));
+            return Ok(());
+        }
+        let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
+        let head = ["mean of all episodes", "recorded", "now"].map(ToOwned::to_owned).to_vec();
+        let rows =
+            self.figures.iter().map(|(name, (then, now))| vec![name.clone(), shown(mean(then)), shown(mean(now))]);
+        columns(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
+            .into_iter()
+            .for_each(|line| printer.result(line));
+        printer.result(format!("{} of {} episodes changed their reward or success", self.changed, self.episodes));
+        if self.failed > 0 {
+            printer.result(format!("{} episodes could not be scored; --out says why, one by one", self.failed));
+        }
+        Ok(())
+    }
+}
+
+/// What is said of an episode, by name; of several seats each.
+fn figures(record: &EpisodeRecord) -> Vec<(String, f64)> {
+    let rewards = record.rewards.iter().map(|reward| ("reward".to_owned(), *reward));
+    let success = ("success".to_owned(), f64::from(u8::from(record.success)));
+    let scores = record.scores.iter().flat_map(|plugin| {
+        plugin.scores.iter().flat_map(|score| {
+            let total = (format!("{}.total", plugin.plugin), score.total);
+            let parts = score.components.iter();
+            let parts = parts.map(|part| (format!("{}.{}", plugin.plugin, part.name), part.value));
+            std::iter::once(total).chain(parts).collect::<Vec<_>>()
+        })
+    });
+    rewards.chain([success]).chain(scores).collect()
+}

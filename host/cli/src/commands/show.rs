@@ -1,0 +1,140 @@
+//! `host show`: a run at a glance, or one episode as a person wants to read it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Segment, Turn, Value, text_of};
+use gymkhana_store::{EpisodeReader, RunReader};
+
+use crate::args::ShowArgs;
+use crate::error::CliResult;
+use crate::printer::Printer;
+
+/// Prints a run, or one of its episodes.
+pub fn show(args: &ShowArgs, printer: &Printer) -> CliResult<()> {
+    let run = RunReader::open(&args.dir)?;
+    let episodes = run.episodes()?;
+    match args.episode {
+        Some(id) => show_episode(&episodes.read(id)?, printer),
+        None => show_run(&run, &episodes, printer)?,
+    }
+    Ok(())
+}
+
+fn show_run(run: &RunReader, episodes: &EpisodeReader, printer: &Printer) -> CliResult<()> {
+    let (lock, summary) = (run.lock()?, run.summary()?);
+    for entry in lock.entries() {
+        printer.result(format!("plugin {} {} {}", entry.name, entry.version, entry.digest));
+    }
+    match summary {
+        None => printer.result("not finished: `host run … --resume` goes on"),
+        Some(summary) => {
+            for stage in &summary.stages {
+                let success = match (stage.success_before, stage.success_after) {
+                    (Some(before), Some(after)) => format!("{before:.3} to {after:.3}"),
+                    _ => "not measured".to_owned(),
+                };
+                printer.result(format!(
+                    "stage {}: success {success}, {} episodes, {:.0} s",
+                    stage.name, stage.episodes, stage.seconds
+                ));
+            }
+            let success = summary.success.map_or("not measured".to_owned(), |share| format!("{share:.3}"));
+            printer.result(format!("success {success} on held-out tasks, {:.0} s", summary.seconds));
+        }
+    }
+    let mut phases: BTreeMap<(u32, Phase), (usize, EpisodeId)> = BTreeMap::new();
+    for id in episodes.ids() {
+        phases.entry((id.stage, id.phase)).or_insert((0, id)).0 += 1;
+    }
+    for (count, first) in phases.values() {
+        printer.result(format!("{count:>7} episodes like {first}"));
+    }
+    Ok(())
+}
+
+fn show_episode(record: &EpisodeRecord, printer: &Printer) {
+    printer.result(format!("episode {}  task {}  ended: {:?}", record.id, record.task, record.ending));
+    for (place, turn) in record.turns.iter().enumerate() {
+        show_notes(record, place, printer);
+        printer.result(match turn {
+            Turn::Observation { seat, content } => line(&format!("environment to seat {seat}"), &text_of(content)),
+            Turn::Message { seat, content } => line(&format!("seat {seat}"), &text_of(content)),
+            Turn::Call { seat, call, .. } => {
+                line(&format!("seat {seat} calls"), &format!("{} {}", call.name, call.arguments))
+            }
+            Turn::Answer { content, failed, .. } => {
+                line(if *failed { "answer (failed)" } else { "answer" }, &text_of(content))
+            }
+        });
+    }
+    show_notes(record, record.turns.len(), printer);
+    for score in record.scores.iter().flat_map(|plugin| plugin.scores.iter().map(move |score| (plugin, score))) {
+        let (plugin, score) = score;
+        let parts: Vec<String> = score.components.iter().map(|part| format!("{} {}", part.name, part.value)).collect();
+        printer.result(line(&plugin.plugin, &format!("{} ({})", score.total, parts.join(", "))));
+    }
+    let rewards: Vec<String> = record.rewards.iter().map(ToString::to_string).collect();
+    printer.result(line("reward", &rewards.join(", ")));
+    for (name, by_seat) in [("by turns", &record.turn_rewards), ("gains", &record.turn_gains)] {
+        if by_seat.iter().flatten().any(|reward| *reward != 0.0) {
+            let seat = |rewards: &Vec<f64>| rewards.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            printer.result(line(name, &by_seat.iter().map(seat).collect::<Vec<_>>().join("; ")));
+        }
+    }
+    printer.result(line("success", if record.success { "yes" } else { "no" }));
+    for (name, facts) in [("facts", &record.extras), ("privileged", &record.privileged), ("tool views", &record.views)]
+    {
+        if !facts.is_empty() {
+            printer.result(line(name, &facts.iter().map(fact).collect::<Vec<_>>().join(", ")));
+        }
+    }
+    for failure in &record.failures {
+        printer.result(line("failure", &failure.to_string()));
+    }
+    let tokens: usize = record.segments.iter().map(Segment::len).sum();
+    printer.result(line(
+        "tokens",
+        &format!("{tokens}, {} sampled, by weight version {}", record.sampled_tokens(), versions(record)),
+    ));
+}
+
+/// What policies wrote for themselves at this place of the transcript.
+fn show_notes(record: &EpisodeRecord, place: usize, printer: &Printer) {
+    for turn in record.policy_turns.iter().filter(|turn| turn.transcript as usize == place) {
+        if let Some(note) = &turn.note {
+            printer.result(line(&format!("seat {} notes", turn.seat), note));
+        }
+    }
+}
+
+/// The newest weight version that sampled; for each seat, where there are several.
+fn versions(record: &EpisodeRecord) -> String {
+    let newest = |segments: &mut dyn Iterator<Item = &Segment>| {
+        segments.flat_map(|segment| segment.versions.iter().copied()).max().unwrap_or(0)
+    };
+    let seats: BTreeSet<u32> = record.segments.iter().filter_map(Segment::seat).collect();
+    if seats.len() < 2 {
+        return newest(&mut record.segments.iter()).to_string();
+    }
+    let of_seat = |seat: u32| {
+        let version = newest(&mut record.segments.iter().filter(|segment| segment.seat() == Some(seat)));
+        format!("{version} (seat {seat})")
+    };
+    seats.into_iter().map(of_seat).collect::<Vec<_>>().join(", ")
+}
+
+/// One labelled line; text of several lines is indented below its label.
+fn line(label: &str, text: &str) -> String {
+    format!("{label:>21}  {}", text.replace('\n', "\n                       "))
+}
+
+fn fact(fact: &NamedValue) -> String {
+    let value = match &fact.value {
+        Value::Flag(flag) => flag.to_string(),
+        Value::Integer(integer) => integer.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::Text(text) | Value::Other(text) => text.clone(),
+        Value::Bytes(bytes) => format!("{} bytes", bytes.len()),
+    };
+    format!("{} {value}", fact.name)
+}

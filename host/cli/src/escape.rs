@@ -1,0 +1,67 @@
+//! Text of plugins and models, made harmless for a terminal.
+
+use std::borrow::Cow;
+
+/// The text with every character written out that would move a terminal's cursor, change its colours or turn its
+/// reading direction around. Line ends and tabs stay.
+pub fn escape_terminal(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_harmful(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The same for a text in JSON, whose own notation it keeps to: such characters stand in strings alone.
+pub fn escape_json(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_harmful(character) {
+            let mut units = [0; 2];
+            shown.extend(character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+fn is_harmful(character: char) -> bool {
+    let directs = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    directs || (character.is_control() && !matches!(character, '\n' | '\t'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_written_out() {
+        assert_eq!(escape_terminal("\x1b[2J\x1b]0;owned\x07"), "\\u{1b}[2J\\u{1b}]0;owned\\u{7}");
+        assert_eq!(escape_terminal("over\rwritten \u{9b}31m \u{202e}txt"), "over\\rwritten \\u{9b}31m \\u{202e}txt");
+    }
+
+    #[test]
+    fn json_stays_json() {
+        let value = serde_json::json!({ "text": "\x1b[2J\x7f\u{9b}31m \u{202e}txt 🙂\n" });
+        let shown = escape_json(&value.to_string()).into_owned();
+        assert!(!shown.chars().any(is_harmful), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).expect("JSON"), value);
+    }
+
+    #[test]
+    fn what_people_write_stays() {
+        let text = "two lines,\n\tan indent, ä, 漢字, 🙂";
+        assert!(matches!(escape_terminal(text), Cow::Borrowed(same) if same == text));
+    }
+}

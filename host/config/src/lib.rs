@@ -1,0 +1,22 @@
+//! The run file: one TOML text, overlaid, parsed into typed sections and validated before anything starts.
+//!
+//! This crate reads files and nothing else: it opens no plugin, no model and no connection.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod error;
+mod hint;
+mod overlay;
+mod range;
+mod run_file;
+mod sections;
+#[cfg(test)]
+mod tests;
+
+pub use error::RunFileError;
+pub use run_file::RunFile;
+pub use sections::{
+    Checkpoint, DynamicSampling, EnvironmentSection, EvaluationSection, FailuresSection, HttpSection, HubModel,
+    LimitsSection, ModelSection, Options, PluginSection, PolicySection, RewardSection, RlStage, SandboxSection,
+    SeatBinding, SeatSection, ServerSection, SftStage, Stage, ToolSection,
+};

@@ -1,0 +1,252 @@
+//! A hub and its storage on loopback: models are fetched once and whole, whatever goes wrong, and nothing that a hub says
+//! leads out of the cache.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::{Says, Server, response};
+use gymkhana_hub::{Commit, Hub, HubError, Repository, Revision};
+use gymkhana_net::Secret;
+use sha2::{Digest, Sha256};
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+const CONFIG: &str = r#"{"model_type": "qwen2"}"#;
+const WEIGHTS: &str = "weights of many layers, one after the other";
+
+fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn repository() -> Repository {
+    Repository::parse("owner/model").expect("a name")
+}
+
+fn commit() -> Commit {
+    Commit::parse(COMMIT).expect("a hash")
+}
+
+fn revision(name: &str) -> Revision {
+    Revision::parse(name).expect("a name")
+}
+
+fn hub(server: &Server, cache: &Path) -> Hub {
+    Hub::new(&server.url(""), cache.to_owned(), None).expect("a hub").asked_again(2, Duration::from_millis(1))
+}
+
+async fn file(hub: &Hub, name: &str) -> Result<Option<PathBuf>, HubError> {
+    hub.file(&repository(), &commit(), name, &|_| ()).await
+}
+
+/// The headers of a file at the commit.
+fn headers(tag: &str) -> String {
+    format!("x-repo-commit: {COMMIT}\r\netag: \"{tag}\"\r\n")
+}
+
+/// Sends a file's request on to where its content is.
+fn stored_at(url: &str, tag: &str, size: usize) -> Says {
+    let linked = format!("x-linked-etag: \"{tag}\"\r\nx-linked-size: {size}\r\nlocation: {url}\r\n");
+    response("302 Found", &format!("x-repo-commit: {COMMIT}\r\n{linked}"), "")
+}
+
+/// A hub with a config and weights that lie in the storage.
+async fn whole_hub(storage: &Server) -> Server {
+    let stored = stored_at(&storage.url("/blob?signed=1"), &sha256(WEIGHTS), WEIGHTS.len());
+    Server::deciding(move |request| {
+        let path = request.split(' ').nth(1).unwrap_or_default();
+        match path.strip_prefix("/owner/model/resolve/") {
+            Some("main/config.json") => response("200 OK", &headers("c1"), ""),
+            Some(path) if path == format!("{COMMIT}/config.json") => response("200 OK", &headers("c1"), CONFIG),
+            Some(path) if path == format!("{COMMIT}/model.safetensors") => stored.clone(),
+            Some(path) if path.starts_with("none/") => {
+                response("404 Not Found", "x-error-code: RevisionNotFound\r\n", "")
+            }
+            Some(_) => response("404 Not Found", "x-error-code: EntryNotFound\r\n", ""),
+            None => response("401 Unauthorized", "x-error-code: RepoNotFound\r\n", ""),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_model_is_fetched_once_and_kept_as_other_clients_keep_it() {
+    let storage = Server::start(vec![response("200 OK", "", WEIGHTS)]).await;
+    let server = whole_hub(&storage).await;
+    let cache = tempfile::tempdir().expect("a folder");
+    let token = Some(Secret::new("hf_token"));
+    let hub = Hub::new(&server.url("/"), cache.path().to_owned(), token).expect("a hub");
+    assert_eq!(hub.commit(&repository(), &revision("main")).await.expect("a commit"), commit());
+    let folder = cache.path().join("models--owner--model");
+    for (name, content, tag) in [("config.json", CONFIG, "c1"), ("model.safetensors", WEIGHTS, &sha256(WEIGHTS))] {
+        let path = file(&hub, name).await.expect("it is there").expect("it exists");
+        assert_eq!(path, folder.join("snapshots").join(COMMIT).join(name));
+        assert_eq!(std::fs::read_to_string(&path).expect("text"), content);
+        assert_eq!(std::fs::read_link(&path).expect("a link"), Path::new("../../blobs").join(tag));
+    }
+    assert_eq!(file(&hub, "merges.txt").await.expect("an answer"), None);
+    assert_eq!(std::fs::read_to_string(folder.join("refs/main")).expect("text"), COMMIT);
+    assert!(folder.join(".no_exist").join(COMMIT).join("merges.txt").is_file());
+    assert!(server.heard().iter().all(|request| request.contains("authorization: Bearer hf_token")));
+    assert!(!storage.heard().concat().contains("hf_token"), "storage is shown no token");
+    // Nothing is asked twice.
+    let asked = server.heard().len();
+    for name in ["config.json", "model.safetensors", "merges.txt"] {
+        file(&hub, name).await.expect("it is known");
+    }
+    assert_eq!((server.heard().len(), storage.heard().len()), (asked, 1));
+}
+
+#[tokio::test]
+async fn without_the_hub_the_cache_answers() {
+    let storage = Server::start(vec![response("200 OK", "", WEIGHTS)]).await;
+    let cache = tempfile::tempdir().expect("a folder");
+    let server = whole_hub(&storage).await;
+    let hub_there = hub(&server, cache.path());
+    hub_there.commit(&repository(), &revision("main")).await.expect("a commit");
+    file(&hub_there, "config.json").await.expect("it is there");
+    let broken = Server::start(vec![response("503 Service Unavailable", "", "")]).await;
+    let hub_gone = hub(&broken, cache.path());
+    assert_eq!(hub_gone.commit(&repository(), &revision("main")).await.expect("as it was"), commit());
+    assert!(file(&hub_gone, "config.json").await.expect("it is kept").is_some());
+    let error = hub_gone.commit(&repository(), &revision("other")).await.expect_err("it was never asked for");
+    assert!(error.to_string().contains("503"), "{error}");
+    let error = file(&hub_gone, "model.safetensors").await.expect_err("it was never fetched").to_string();
+    assert!(error.contains("`model.safetensors` of model `owner/model`") && error.contains("503"), "{error}");
+    // A whole commit needs no hub.
+    assert_eq!(hub_gone.commit(&repository(), &revision(COMMIT)).await.expect("itself"), commit());
+}
+
+#[tokio::test]
+async fn a_broken_download_goes_on_where_it_broke_off() {
+    let (first, rest) = WEIGHTS.split_at(17);
+    let broken = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{first}", WEIGHTS.len()).into_bytes();
+    let range = format!("content-range: bytes 17-{}/{}\r\n", WEIGHTS.len() - 1, WEIGHTS.len());
+    let answers = vec![Says::Bytes(broken), response("206 Partial Content", &range, rest)];
+    let storage = Server::start(answers).await;
+    let server = whole_hub(&storage).await;
+    let cache = tempfile::tempdir().expect("a folder");
+    let path = file(&hub(&server, cache.path()), "model.safetensors").await.expect("it is there").expect("it exists");
+    assert_eq!(std::fs::read_to_string(path).expect("text"), WEIGHTS);
+    assert!(storage.heard()[1].contains("range: bytes=17-"), "{:?}", storage.heard());
+}
+
+#[tokio::test]
+async fn a_storage_that_cannot_go_on_begins_anew() {
+    let broken = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\nweights", WEIGHTS.len()).into_bytes();
+    let storage = Server::start(vec![Says::Bytes(broken), response("200 OK", "", WEIGHTS)]).await;
+    let server = whole_hub(&storage).await;
+    let cache = tempfile::tempdir().expect("a folder");
+    let path = file(&hub(&server, cache.path()), "model.safetensors").await.expect("it is there").expect("it exists");
+    assert_eq!(std::fs::read_to_string(path).expect("text"), WEIGHTS);
+}
+
+/// What is not as the hub said is refused, and nothing of it has a name in the cache.
+#[tokio::test]
+async fn nothing_damaged_gets_a_name() {
+    let (short, long) = (&WEIGHTS[..20], format!("{WEIGHTS} and more"));
+    let other: String = WEIGHTS.chars().rev().collect();
+    let unsaid = |body: &str| Says::Bytes(format!("HTTP/1.1 200 OK\r\n\r\n{body}").into_bytes());
+    for (says, words) in [
+        (unsaid(short), "broke off after 20 bytes"),
+        (unsaid(&long), "the hub says 43"),
+        (response("200 OK", "", &other), "its sha256 is"),
+        (response("403 Forbidden", "", ""), "its storage answered 403"),
+        (response("302 Found", "location: /again\r\n", ""), "redirects more than 5 times"),
+    ] {
+        let storage = Server::start(vec![says]).await;
+        let server = whole_hub(&storage).await;
+        let cache = tempfile::tempdir().expect("a folder");
+        let error = file(&hub(&server, cache.path()), "model.safetensors").await.expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+        let folder = cache.path().join("models--owner--model");
+        assert!(!folder.join("snapshots").exists(), "{words}");
+        assert!(!folder.join("blobs").join(sha256(WEIGHTS)).exists(), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_hub_says_does_not_lead_out_of_the_cache() {
+    let of = |commit: &str, tag: &str| format!("x-repo-commit: {commit}\r\netag: \"{tag}\"\r\n");
+    let other = "f".repeat(40);
+    for (headers, words) in [
+        (of(COMMIT, "../../../evil"), "no tag that can be a file's name"),
+        (of(COMMIT, ""), "no tag that can be a file's name"),
+        (of("../../../evil", "c1"), "no commit at all"),
+        (of(&other, "c1"), "should be of 0123"),
+        ("etag: \"c1\"\r\n".to_owned(), "no commit at all"),
+    ] {
+        let root = tempfile::tempdir().expect("a folder");
+        let cache = root.path().join("cache/deep");
+        let server = Server::start(vec![response("200 OK", &headers, CONFIG)]).await;
+        let error = file(&hub(&server, &cache), "config.json").await.expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+        assert!(!root.path().join("evil").exists() && !root.path().join("cache/evil").exists());
+    }
+    let server = Server::start(vec![response("200 OK", &headers("c1"), CONFIG)]).await;
+    let cache = tempfile::tempdir().expect("a folder");
+    for name in ["../config.json", "/etc/passwd", "a/b", "..", ""] {
+        let error = file(&hub(&server, cache.path()), name).await.expect_err(name).to_string();
+        assert!(error.contains("which is none of its folder"), "{error}");
+    }
+    assert!(server.heard().is_empty(), "it is not even asked");
+    let error = hub(&Server::start(vec![response("200 OK", "", "<html>")]).await, cache.path())
+        .commit(&repository(), &revision("main"))
+        .await
+        .expect_err("a page");
+    assert!(error.to_string().contains("it is no hub of models"), "{error}");
+}
+
+#[tokio::test]
+async fn refusals_say_what_to_do() {
+    let storage = Server::start(vec![response("200 OK", "", WEIGHTS)]).await;
+    let server = whole_hub(&storage).await;
+    let cache = tempfile::tempdir().expect("a folder");
+    let hub = hub(&server, cache.path());
+    let error = hub.commit(&repository(), &revision("none")).await.expect_err("there is none").to_string();
+    assert!(error.contains("model `owner/model` has no revision `none`"), "{error}");
+    let error = hub.commit(&Repository::parse("owner/secret").expect("a name"), &revision("main")).await;
+    let error = error.expect_err("it is not shown").to_string();
+    assert!(error.contains("`owner/secret`") && error.contains("401") && error.contains("HF_TOKEN"), "{error}");
+    for (endpoint, token, words) in [
+        ("huggingface.co", None, "HF_ENDPOINT is `huggingface.co`"),
+        ("ftp://hub", None, "HF_ENDPOINT is `ftp://hub`"),
+        ("http://hub.example", Some("t"), "would go unencrypted"),
+    ] {
+        let error = Hub::new(endpoint, PathBuf::new(), token.map(Secret::new)).err().expect(words).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    for (endpoint, token) in [("http://hub.example", None), ("https://hub.example", Some("t"))] {
+        assert!(Hub::new(endpoint, PathBuf::new(), token.map(Secret::new)).is_ok(), "{endpoint}");
+    }
+}
+
+#[tokio::test]
+async fn a_hub_that_fails_for_the_moment_is_asked_again() {
+    let tried = AtomicUsize::new(0);
+    let server = Server::deciding(move |_| match tried.fetch_add(1, Ordering::Relaxed) {
+        0 | 1 => response("500 Internal Server Error", "", ""),
+        // A model that was renamed lies elsewhere on the same hub.
+        2 => response("307 Temporary Redirect", "location: /owner/renamed/config.json\r\n", ""),
+        _ => response("200 OK", &headers("c1"), CONFIG),
+    })
+    .await;
+    let cache = tempfile::tempdir().expect("a folder");
+    let path = file(&hub(&server, cache.path()), "config.json").await.expect("it is there").expect("it exists");
+    assert_eq!(std::fs::read_to_string(path).expect("text"), CONFIG);
+    assert!(server.heard()[3].starts_with("GET /owner/renamed/config.json "));
+}
+
+#[tokio::test]
+async fn two_that_fetch_the_same_file_do_not_disturb_each_other() {
+    let storage = Server::start(vec![response("200 OK", "", WEIGHTS)]).await;
+    let server = whole_hub(&storage).await;
+    let cache = tempfile::tempdir().expect("a folder");
+    let [one, other] = [hub(&server, cache.path()), hub(&server, cache.path())];
+    let (one, other) = tokio::join!(file(&one, "model.safetensors"), file(&other, "model.safetensors"));
+    for path in [one, other] {
+        let path = path.expect("it is there").expect("it exists");
+        assert_eq!(std::fs::read_to_string(path).expect("text"), WEIGHTS);
+    }
+}

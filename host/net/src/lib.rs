@@ -1,0 +1,20 @@
+//! HTTP clients for everything the host asks outside: an address policy, secrets, retries and a JSON client.
+//!
+//! Addresses are validated after DNS resolution and the connection is made to the validated address, so DNS rebinding
+//! cannot bypass the filter. Redirects are left to the caller, which checks every target.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod address;
+mod client;
+mod json_client;
+mod retry;
+mod secret;
+
+pub use address::{Reach, reach};
+pub use client::{
+    ClientError, Forbidden, Reachable, check_literal, checked_client, fetching_client, reachable, root_cause,
+};
+pub use json_client::{JsonClient, JsonClientError, RequestPolicy, StatusSink};
+pub use retry::{Failed, GaveUp, Retry};
+pub use secret::Secret;

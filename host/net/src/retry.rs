@@ -1,0 +1,134 @@
+//! Retries with exponential backoff: the one loop behind every client of the host.
+
+use std::future::Future;
+use std::time::Duration;
+
+use backon::{ExponentialBuilder, Retryable};
+
+/// How often and after which delays a failed attempt is repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// Attempts after the first one.
+    pub retries: u32,
+    /// Delay before the second attempt; each later delay is twice as long.
+    pub first_delay: Duration,
+    /// Upper bound of every delay, also of one that the server asks for.
+    pub max_delay: Duration,
+}
+
+/// A failed attempt.
+#[derive(Debug)]
+pub enum Failed<E> {
+    /// The next attempt may succeed.
+    Transient {
+        /// Reason of the failure.
+        error: E,
+        /// Delay that the server asks for, as in `Retry-After`.
+        retry_after: Option<Duration>,
+    },
+    /// No later attempt can succeed.
+    Permanent(E),
+}
+
+impl<E> Failed<E> {
+    /// A failure that may pass, without a delay named by the server.
+    pub fn transient(error: E) -> Self {
+        Self::Transient { error, retry_after: None }
+    }
+}
+
+/// The failure that ended the attempts.
+#[derive(Debug)]
+pub struct GaveUp<E> {
+    /// The last failure, with its kind.
+    pub failed: Failed<E>,
+    /// Number of attempts made, at least 1.
+    pub attempts: u32,
+}
+
+impl Retry {
+    /// Repeats `attempt` while it fails transiently, at most `retries` times. `on_retry` sees each failure that is
+    /// followed by another attempt.
+    ///
+    /// # Errors
+    /// The last failure and the number of attempts.
+    pub async fn run<T, E, Fut>(
+        &self,
+        mut attempt: impl FnMut() -> Fut,
+        mut on_retry: impl FnMut(&E),
+    ) -> Result<T, GaveUp<E>>
+    where
+        Fut: Future<Output = Result<T, Failed<E>>>,
+    {
+        let mut attempts = 0;
+        let delays = ExponentialBuilder::new()
+            .with_factor(2.0)
+            .with_min_delay(self.first_delay)
+            .with_max_delay(self.max_delay)
+            .with_max_times(self.retries as usize);
+        let counted = || {
+            attempts += 1;
+            attempt()
+        };
+        let result = counted
+            .retry(delays)
+            .when(|failed| matches!(failed, Failed::Transient { .. }))
+            .adjust(|failed, delay| match failed {
+                Failed::Transient { retry_after: Some(asked), .. } => delay.map(|_| (*asked).min(self.max_delay)),
+                Failed::Transient { .. } | Failed::Permanent(_) => delay,
+            })
+            .notify(|failed, _| {
+                if let Failed::Transient { error, .. } = failed {
+                    on_retry(error);
+                }
+            })
+            .await;
+        result.map_err(|failed| GaveUp { failed, attempts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const RETRY: Retry =
+        Retry { retries: 3, first_delay: Duration::from_millis(100), max_delay: Duration::from_millis(300) };
+
+    /// Milliseconds at which attempts begin, for attempts that all fail as `fail` says.
+    async fn starts(fail: impl Fn() -> Failed<&'static str>) -> (Vec<u128>, GaveUp<&'static str>, usize) {
+        let begun = Instant::now();
+        let (starts, retried) = (RefCell::new(vec![]), RefCell::new(0));
+        let attempt = || {
+            starts.borrow_mut().push(begun.elapsed().as_millis());
+            let failed = fail();
+            async move { Err::<(), _>(failed) }
+        };
+        let gave_up = RETRY.run(attempt, |_| *retried.borrow_mut() += 1).await.unwrap_err();
+        (starts.into_inner(), gave_up, retried.into_inner())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn delays_double_up_to_the_bound() {
+        let (starts, gave_up, retried) = starts(|| Failed::transient("down")).await;
+        assert_eq!(starts, [0, 100, 300, 600]);
+        assert_eq!((gave_up.attempts, retried), (4, 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_server_names_a_delay_within_the_bound() {
+        let asked = |ms| Failed::Transient { error: "busy", retry_after: Some(Duration::from_millis(ms)) };
+        assert_eq!(starts(|| asked(10)).await.0, [0, 10, 20, 30]);
+        assert_eq!(starts(|| asked(60_000)).await.0, [0, 300, 600, 900]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn permanent_failures_end_at_once() {
+        let (starts, gave_up, retried) = starts(|| Failed::Permanent("refused")).await;
+        assert_eq!((starts.len(), gave_up.attempts, retried), (1, 1, 0));
+        assert!(matches!(gave_up.failed, Failed::Permanent("refused")));
+    }
+}

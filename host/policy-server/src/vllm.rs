@@ -1,0 +1,102 @@
+//! vLLM's `/v1/completions`: the prompt as token ids, and token ids with log-probabilities back.
+
+use gymkhana_policy::{GenerateRequest, ScoreRequest};
+use serde_json::{Value, json};
+
+use crate::answer::{Answer, Tokens, list, log_prob, token};
+
+/// Where completions are asked for.
+pub(crate) const COMPLETIONS: &str = "/v1/completions";
+/// What stands before a token's number where tokens are written as texts.
+const TOKEN_ID: &str = "token_id:";
+
+/// The request for a continuation. Whatever a model's `generation_config.json` could change is given.
+pub(crate) fn generate(request: &GenerateRequest, model: &str) -> Value {
+    let sampling = request.sampling;
+    let mut body = json!({
+        "model": model,
+        "prompt": &*request.tokens,
+        "max_tokens": request.max_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": if sampling.top_k == 0 { -1 } else { i64::from(sampling.top_k) },
+        "min_p": sampling.min_p,
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        // The same 64 bits: the protocol's number has a sign.
+        "seed": request.seed.0 as i64,
+        "stop_token_ids": &*request.stop,
+        "ignore_eos": true,
+        "skip_special_tokens": false,
+        "logprobs": 0,
+        "return_token_ids": true,
+        "return_tokens_as_token_ids": true,
+    });
+    if let Some(texts) = &request.stop_texts {
+        body["stop"] = json!(texts.texts());
+    }
+    body
+}
+
+/// Reads a continuation of `prompt`.
+pub(crate) fn read_generated(answer: &Value, prompt: &[u32]) -> Result<Answer, String> {
+    let choice = list(answer, "/choices")?.first().ok_or("its answer has no choice")?;
+    if let Some(seen) = choice.get("prompt_token_ids").and_then(Value::as_array) {
+        let same = seen.len() == prompt.len() && seen.iter().zip(prompt).all(|(seen, sent)| token(seen) == Ok(*sent));
+        if !same {
+            return Err("it continued another prompt than it was sent".to_owned());
+        }
+    }
+    let has_text = choice.get("text").is_some_and(Value::is_string);
+    let log_probs = match choice.pointer("/logprobs/token_logprobs").and_then(Value::as_array) {
+        Some(log_probs) => log_probs.iter().map(log_prob).collect::<Result<Vec<_>, _>>()?,
+        None if has_text => return Ok(Answer::TextAlone),
+        None => return Err("its answer has no log-probabilities".to_owned()),
+    };
+    let Some(tokens) = tokens(choice)? else { return Ok(Answer::TextAlone) };
+    let stopped = match choice.get("finish_reason").and_then(Value::as_str) {
+        Some("stop") => true,
+        Some("length") => false,
+        Some(other) => return Err(format!("it ended the reply with `{other}`")),
+        None => return Err("it did not say how the reply ended".to_owned()),
+    };
+    Ok(Answer::Tokens(Tokens { tokens, log_probs, stopped }))
+}
+
+/// The sampled tokens: by their numbers, or else as texts that hold them, as older versions write them.
+fn tokens(choice: &Value) -> Result<Option<Vec<u32>>, String> {
+    if let Some(ids) = choice.get("token_ids").and_then(Value::as_array) {
+        return ids.iter().map(token).collect::<Result<_, _>>().map(Some);
+    }
+    let written = list(choice, "/logprobs/tokens")?;
+    Ok(written.iter().map(|written| written.as_str()?.strip_prefix(TOKEN_ID)?.parse().ok()).collect())
+}
+
+/// The request for log-probabilities of given tokens: one token has to be sampled with them.
+pub(crate) fn score(request: &ScoreRequest, model: &str) -> Value {
+    let tokens = [&request.prefix[..], &request.continuation[..]].concat();
+    json!({
+        "model": model,
+        "prompt": tokens,
+        "max_tokens": 1,
+        "temperature": 0.0,
+        "prompt_logprobs": 0,
+    })
+}
+
+/// Reads the log-probabilities of the continuation.
+pub(crate) fn read_scored(answer: &Value, request: &ScoreRequest) -> Result<Vec<f32>, String> {
+    let scored = list(answer, "/choices/0/prompt_logprobs")?;
+    let expected = request.prefix.len() + request.continuation.len();
+    if scored.len() != expected {
+        return Err(format!("it scored {} of {expected} tokens", scored.len()));
+    }
+    let places = scored[request.prefix.len()..].iter().zip(&*request.continuation);
+    places
+        .map(|(place, token)| {
+            let entry = place.get(token.to_string()).and_then(|entry| entry.get("logprob"));
+            log_prob(entry.ok_or_else(|| format!("it gave no log-probability of token {token}"))?)
+        })
+        .collect()
+}

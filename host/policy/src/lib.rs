@@ -1,0 +1,16 @@
+//! The policy of an episode: a trait that generates and scores tokens, and its implementations without weights.
+//!
+//! The local engine, remote inference servers, scripts and recordings implement [`Policy`]. This crate knows tokens
+//! only: chat templates and tool calls belong to `gymkhana-chat`, weights to `gymkhana-trainer`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod request;
+mod sampling;
+mod scripted;
+
+pub use request::{
+    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop, StopCondition,
+};
+pub use sampling::{Sampling, SamplingError};
+pub use scripted::{ReplayedPolicy, ScriptedPolicy, certain};

@@ -1,0 +1,184 @@
+//! Policies without weights: replies from a script, and replies from a recording.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use gymkhana_record::{EpisodeRecord, Sampled, Segment};
+
+use crate::request::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop};
+
+/// Answers with a function of the tokens so far: tests, upper bounds, fixed opponents.
+pub struct ScriptedPolicy<F> {
+    script: F,
+    context: usize,
+}
+
+impl<F> ScriptedPolicy<F>
+where
+    F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync,
+{
+    /// A policy that answers with what `script` returns, cut at the request's `max_tokens`.
+    pub fn new(context: usize, script: F) -> Self {
+        Self { script, context }
+    }
+}
+
+impl<F> Policy for ScriptedPolicy<F>
+where
+    F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync,
+{
+    fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
+        let mut tokens = (self.script)(&request);
+        tokens.truncate(request.max_tokens);
+        let stop = match tokens.last() {
+            Some(last) if request.stop.contains(last) => Stop::Token,
+            _ => Stop::Length,
+        };
+        let sampled = certain(tokens);
+        Box::pin(async move { Ok(Generated { sampled, stop }) })
+    }
+
+    fn score(&self, _request: ScoreRequest) -> PolicyFuture<'_, Sampled> {
+        Box::pin(async { Err(PolicyError::CannotScore) })
+    }
+
+    fn can_score(&self) -> bool {
+        false
+    }
+
+    fn release(&self, _conversation: Conversation) {}
+
+    fn context(&self) -> usize {
+        self.context
+    }
+}
+
+/// Tokens that were chosen with certainty: log-probability and entropy 0.
+#[must_use]
+pub fn certain(tokens: Vec<u32>) -> Sampled {
+    let zeros = vec![0.0; tokens.len()];
+    let versions = vec![0; tokens.len()];
+    Sampled { tokens, log_probs: zeros.clone(), entropies: zeros, versions }
+}
+
+/// Answers with the replies of one recorded episode, in their order for each conversation.
+///
+/// Every request must hold exactly the tokens that were there when the reply was sampled; anything else means that
+/// a plugin or the host has answered differently, and is refused.
+pub struct ReplayedPolicy {
+    /// Replies by conversation place, which is the seat.
+    replies: Mutex<HashMap<u32, VecDeque<Recorded>>>,
+}
+
+struct Recorded {
+    before: Vec<u32>,
+    sampled: Sampled,
+}
+
+impl ReplayedPolicy {
+    /// The policy of a recorded episode.
+    #[must_use]
+    pub fn of(record: &EpisodeRecord) -> Self {
+        let mut replies: HashMap<u32, VecDeque<Recorded>> = HashMap::new();
+        for segment in &record.segments {
+            let seat = segment.seats.first().copied().unwrap_or(0);
+            replies.entry(seat).or_default().extend(replies_of(segment));
+        }
+        Self { replies: Mutex::new(replies) }
+    }
+
+    /// The policy of a recorded episode's rest: of each seat's replies the first are left out.
+    #[must_use]
+    pub fn after(record: &EpisodeRecord, turns: &[u32]) -> Self {
+        let Self { replies } = Self::of(record);
+        let mut replies = replies.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (seat, turns) in (0..).zip(turns) {
+            if let Some(replies) = replies.get_mut(&seat) {
+                replies.drain(..replies.len().min(*turns as usize));
+            }
+        }
+        Self { replies: Mutex::new(replies) }
+    }
+}
+
+/// The replies of a segment: runs of sampled tokens of one turn.
+fn replies_of(segment: &Segment) -> Vec<Recorded> {
+    let mut replies = Vec::new();
+    let mut start = 0;
+    while start < segment.len() {
+        let turn = segment.turns[start];
+        let same = |&index: &usize| segment.sampled[index] == segment.sampled[start] && segment.turns[index] == turn;
+        let end = (start..segment.len()).take_while(same).last().map_or(start + 1, |last| last + 1);
+        if segment.sampled[start] {
+            replies.push(Recorded {
+                before: segment.tokens[..start].to_vec(),
+                sampled: Sampled {
+                    tokens: segment.tokens[start..end].to_vec(),
+                    log_probs: segment.log_probs[start..end].to_vec(),
+                    entropies: segment.entropies[start..end].to_vec(),
+                    versions: segment.versions[start..end].to_vec(),
+                },
+            });
+        }
+        start = end;
+    }
+    replies
+}
+
+impl Policy for ReplayedPolicy {
+    fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
+        let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = replies.get_mut(&request.conversation.place).and_then(VecDeque::pop_front);
+        let answer = match next {
+            None => Err(PolicyError::NoReply("the recorded episode had no further turn here".to_owned())),
+            Some(recorded) if recorded.before[..] != request.tokens[..] => Err(PolicyError::NoReply(format!(
+                "the context differs from the recorded one at token {}",
+                first_difference(&recorded.before, &request.tokens)
+            ))),
+            Some(recorded) => {
+                let last = recorded.sampled.tokens.last();
+                let stopped = last.is_some_and(|last| request.stop.contains(last));
+                Ok(Generated { sampled: recorded.sampled, stop: if stopped { Stop::Token } else { Stop::Length } })
+            }
+        };
+        Box::pin(async move { answer })
+    }
+
+    fn score(&self, _request: ScoreRequest) -> PolicyFuture<'_, Sampled> {
+        Box::pin(async { Err(PolicyError::CannotScore) })
+    }
+
+    fn can_score(&self) -> bool {
+        false
+    }
+
+    fn release(&self, _conversation: Conversation) {}
+
+    fn context(&self) -> usize {
+        usize::MAX
+    }
+}
+
+fn first_difference(left: &[u32], right: &[u32]) -> usize {
+    left.iter().zip(right).position(|(left, right)| left != right).unwrap_or_else(|| left.len().min(right.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segments_replies_are_its_sampled_runs_with_what_stood_before() {
+        let mut segment = Segment::default();
+        segment.append_given(&[1, 2], 0, 0);
+        segment.append_sampled(&certain(vec![3]), 0, 0).expect("equal columns");
+        segment.append_given(&[4], 0, 1);
+        segment.append_sampled(&certain(vec![5, 6]), 0, 1).expect("equal columns");
+        // Two turns can touch when nothing stands between them.
+        segment.append_sampled(&certain(vec![7]), 0, 2).expect("equal columns");
+        let replies = replies_of(&segment);
+        let tokens: Vec<_> = replies.iter().map(|reply| reply.sampled.tokens.clone()).collect();
+        assert_eq!(tokens, [vec![3], vec![5, 6], vec![7]]);
+        assert_eq!(replies[1].before, [1, 2, 3, 4]);
+    }
+}

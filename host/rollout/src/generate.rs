@@ -1,0 +1,161 @@
+//! A seat's turn as tokens: sampled by the policy, or written by the oracle in the policy's own format.
+
+use std::sync::Arc;
+
+use futures::future::try_join;
+use gymkhana_record::{Boundary, Ending, Failure, FailureKind, ProbeScore, Sampled};
+use gymkhana_sandbox::{Advice, CallError};
+use tracing::{Instrument, info_span};
+
+use crate::RolloutError;
+use crate::metrics::WaitKind;
+use crate::overrides::ADVISE;
+use crate::probe::{self, TurnProbe};
+use crate::state::{Actor, EpisodeState, SeatPlayer, shared};
+use gymkhana_chat::ReplyPiece;
+use gymkhana_chat::tool_call::{CLOSE, OPEN};
+use gymkhana_policy::certain;
+use gymkhana_policy::{GenerateRequest, Policy, PolicyError, Stop};
+
+/// What came of a turn.
+pub(crate) enum Generation {
+    /// These tokens.
+    SampledReply(SampledReply),
+    /// Nothing: the episode is over.
+    Ended(Ending),
+}
+
+/// What a seat said.
+pub(crate) struct SampledReply {
+    /// The tokens, with what is known of each.
+    pub(crate) sampled: Sampled,
+    /// The last one is a stop token.
+    pub(crate) stopped: bool,
+    /// What the run's probe found.
+    pub(crate) reading: Option<ProbeScore>,
+}
+
+/// Lets the seat speak.
+pub(crate) async fn utterance(
+    play: &mut EpisodeState<'_>,
+    seat: u32,
+    speaker: Actor<'_>,
+) -> Result<Generation, RolloutError> {
+    let rollout = play.rollout;
+    let voice = speaker.voice(seat);
+    let context_limit = match voice {
+        SeatPlayer::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
+        SeatPlayer::Oracle => rollout.limits.context_tokens,
+    };
+    let taken = play.taken();
+    let context = &mut play.contexts[seat as usize];
+    let mask = rollout.probe.as_ref().and_then(TurnProbe::mask);
+    let Some(segment) = context.prompt(&rollout.chat, context_limit, mask)? else {
+        return Ok(Generation::Ended(Ending::ContextLimit));
+    };
+    let tokens = shared(&segment.tokens);
+    if let Some(failure) = play.injected.advice_failure(&rollout.environment_boundary(), taken) {
+        play.failures.push(failure);
+        return Ok(Generation::Ended(Ending::EnvironmentFailed));
+    }
+    let policy = match voice {
+        SeatPlayer::Policy(policy) => policy,
+        SeatPlayer::Oracle if context.asks_for_note() => {
+            let error = CallError { kind: FailureKind::Refused, message: "an oracle writes no summaries".to_owned() };
+            play.failures.push(rollout.environment_failure(ADVISE, error));
+            return Ok(Generation::Ended(Ending::EnvironmentFailed));
+        }
+        SeatPlayer::Oracle => return advise(play, seat).await,
+    };
+    let room = context_limit - tokens.len();
+    let request = GenerateRequest {
+        conversation: context.conversation,
+        tokens,
+        max_tokens: rollout.limits.reply_tokens.min(room),
+        stop: rollout.stop.clone(),
+        stop_texts: rollout.stop_texts.clone(),
+        sampling: play.plan.sampling,
+        seed: play.plan.seed.child("policy").child(seat).child(context.turns),
+        token_sink: None,
+    };
+    let span = info_span!("generate", seat, turn = context.turns, context_tokens = request.tokens.len());
+    Ok(match generate(policy, request, play).instrument(span).await {
+        Ok(said) => Generation::SampledReply(said),
+        Err(PolicyError::ContextFull { .. }) => Generation::Ended(Ending::ContextLimit),
+        Err(error) => {
+            let during = format!("turn {}", play.contexts[seat as usize].turns);
+            let message = error.to_string();
+            play.failures.push(Failure { at: Boundary::Model, kind: FailureKind::Fault, during, message });
+            Generation::Ended(Ending::Dropped)
+        }
+    })
+}
+
+/// Has the reply sampled and, where the run has a probe, scored what it asks: the answer while the reply is sampled, the
+/// reply behind the feedback when it is known. A replay takes over what was found. A note is no step towards an answer.
+async fn generate(
+    policy: &dyn Policy,
+    request: GenerateRequest,
+    play: &mut EpisodeState<'_>,
+) -> Result<SampledReply, PolicyError> {
+    // Parts of the play: the whole, with its live plugins, could not be looked at from two threads.
+    let _timer = play.rollout.metrics.time(WaitKind::Generate);
+    let (context, answer, injected) = (&play.contexts[play.seat as usize], &play.answer, &play.injected);
+    let tokens = Arc::clone(&request.tokens);
+    let asks = play.rollout.probe.is_some() && !injected.is_replay() && !context.asks_for_note();
+    let answer = async {
+        match answer {
+            Some(answer) if asks => probe::read_answer(policy, &tokens, answer).await,
+            _ => Ok(None),
+        }
+    };
+    let (generated, mut reading) = try_join(policy.generate(request), answer).await?;
+    if let Some(masked) = context.masked().filter(|_| asks) {
+        reading = probe::read_feedback(policy, &tokens, masked, &generated.sampled).await?;
+    }
+    if injected.is_replay() {
+        reading = injected.reading(play.seat, context.turns);
+    }
+    Ok(SampledReply { sampled: generated.sampled, stopped: generated.stop == Stop::Token, reading })
+}
+
+/// Asks the environment's oracle and writes its advice as the policy would.
+async fn advise(play: &mut EpisodeState<'_>, seat: u32) -> Result<Generation, RolloutError> {
+    let names = play.rollout.plugins.function_names();
+    let timer = play.rollout.metrics.time(WaitKind::Environment);
+    let advice = play.environment.advise(&names, &play.results[seat as usize]).await;
+    drop(timer);
+    play.pay(ADVISE.to_owned());
+    let advice = match advice {
+        Ok(advice) => advice,
+        Err(error) => {
+            play.failures.push(play.rollout.environment_failure(ADVISE, error));
+            return Ok(Generation::Ended(Ending::EnvironmentFailed));
+        }
+    };
+    let texts: Vec<String> = match &advice {
+        Advice::Message(text) => vec![text.clone()],
+        Advice::Calls(calls) => calls
+            .iter()
+            .map(|call| {
+                let name = serde_json::Value::from(call.name.as_str());
+                format!("{{\"name\": {name}, \"arguments\": {}}}", call.arguments)
+            })
+            .collect(),
+    };
+    let (open, close) = (format!("{OPEN}\n"), format!("\n{CLOSE}"));
+    let is_call = matches!(advice, Advice::Calls(_));
+    let mut pieces = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        if index > 0 {
+            pieces.push(ReplyPiece::Frame("\n"));
+        }
+        if is_call {
+            pieces.extend([ReplyPiece::Frame(&open), ReplyPiece::Plain(text), ReplyPiece::Frame(&close)]);
+        } else {
+            pieces.push(ReplyPiece::Plain(text));
+        }
+    }
+    let tokens = play.rollout.chat.encode_reply(&pieces)?;
+    Ok(Generation::SampledReply(SampledReply { sampled: certain(tokens), stopped: true, reading: None }))
+}

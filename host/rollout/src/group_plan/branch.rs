@@ -1,0 +1,304 @@
+//! Paths part where the policy is unsure: right after a tool's answer entropy rises, and that is where another try
+//! says most (ARPO; AEPO for the budget and the penalty).
+
+use futures::StreamExt;
+use futures::future::try_join_all;
+use futures::stream::FuturesUnordered;
+use gymkhana_record::{EpisodeRecord, Sampled, Turn};
+use serde::{Deserialize, Serialize};
+use tracing::{Instrument, info_span};
+
+use super::{GroupPlan, PlanError, require};
+use crate::generate::Generation;
+use crate::state::{Actor, EpisodeState, Started};
+use crate::{ForkError, ReplayOverrides, Rollout};
+
+/// When paths part, and how the group's budget is shared between episodes from the start and branches.
+///
+/// Of a turn that follows answers of tools the first `tokens` tokens are looked at. With ΔH the difference between
+/// their mean entropy and that of the episode's first turn, over the logarithm of the number of tokens that there are,
+/// the path parts if `base + slope * ΔH > threshold` (ARPO). With a `penalty`, it parts with the probability
+/// `(base + slope * ΔH) * (1 - penalty)^n` instead, `n` being how often the path has parted in turns one behind the
+/// other (AEPO).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Branch {
+    /// How many episodes begin at the start; the rest of the group's size are branches.
+    pub roots: u32,
+    /// The share of roots is found from the first episode instead: `roots` is then the least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
+    /// How many tokens of a turn are looked at.
+    pub tokens: u32,
+    /// The willingness to part where entropy has not changed.
+    pub base: f64,
+    /// What a change of entropy adds.
+    pub slope: f64,
+    /// From here on paths part.
+    pub threshold: f64,
+    /// Makes parting a matter of chance, and less likely the more often a path has just parted; from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub penalty: Option<f64>,
+}
+
+/// AEPO's share of roots, from the group's first episode: `size * sigmoid(beta * (H_root - H_tool))`, with the mean
+/// entropy of its first turn and that of its turns after answers of tools, each of the first tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    /// How much the difference counts.
+    pub beta: f64,
+}
+
+impl Default for Branch {
+    fn default() -> Self {
+        Self { roots: 4, probe: None, tokens: 20, base: 0.5, slope: 0.2, threshold: 0.5, penalty: None }
+    }
+}
+
+impl Branch {
+    pub(super) fn check(&self, size: u32) -> Result<(), PlanError> {
+        require((1..=size).contains(&self.roots), "roots", self.roots, "from 1 to group_size")?;
+        require(self.tokens >= 1, "tokens", self.tokens, "at least 1")?;
+        require(
+            (0.0..=1.0).contains(&self.penalty.unwrap_or(0.0)),
+            "penalty",
+            self.penalty.unwrap_or(0.0),
+            "from 0 to 1",
+        )?;
+        for (key, found) in [("base", self.base), ("slope", self.slope), ("threshold", self.threshold)] {
+            require(found.is_finite(), key, found, "a finite number")?;
+        }
+        let beta = self.probe.map_or(0.0, |probe| probe.beta);
+        require(beta.is_finite(), "probe.beta", beta, "a finite number")
+    }
+
+    /// Mean entropy of a turn's first tokens, in nats.
+    fn entropy(&self, entropies: &[f32]) -> f64 {
+        let looked_at = &entropies[..entropies.len().min(self.tokens as usize)];
+        looked_at.iter().map(|entropy| f64::from(*entropy)).sum::<f64>() / looked_at.len().max(1) as f64
+    }
+
+    /// How willing the path is to part.
+    fn willingness(&self, entropy: f64, first: f64, vocabulary: usize) -> f64 {
+        self.base + self.slope * (entropy - first) / (vocabulary.max(2) as f64).ln()
+    }
+
+    /// How many episodes begin at the start.
+    fn roots(&self, size: u32, probe: &EpisodeRecord) -> u32 {
+        let Some(Probe { beta }) = self.probe else { return self.roots };
+        let turns = turn_entropies(probe).map(|(after_answers, entropies)| (after_answers, self.entropy(&entropies)));
+        let (after, first): (Vec<_>, Vec<_>) = turns.partition(|(after_answers, _)| *after_answers);
+        let mean = |of: &[(bool, f64)]| of.iter().map(|(_, entropy)| entropy).sum::<f64>() / of.len().max(1) as f64;
+        if after.is_empty() {
+            return size;
+        }
+        let share = 1.0 / (1.0 + (-beta * (first.first().map_or(0.0, |(_, entropy)| *entropy) - mean(&after))).exp());
+        ((f64::from(size) * share).round() as u32).clamp(self.roots, size)
+    }
+}
+
+/// The entropies of each turn's tokens, and whether the turn followed answers.
+fn turn_entropies(record: &EpisodeRecord) -> impl Iterator<Item = (bool, Vec<f32>)> {
+    let turns = record.segments.iter().flat_map(|segment| {
+        let last = segment.turns.last().map_or(0, |last| last + 1);
+        (0..last).map(|turn| {
+            let own = (0..segment.len()).filter(|&at| segment.sampled[at] && segment.turns[at] == turn);
+            (turn > 0, own.map(|at| segment.entropies[at]).collect::<Vec<f32>>())
+        })
+    });
+    turns.filter(|(_, entropies)| !entropies.is_empty())
+}
+
+/// A path with what it may still part into.
+struct Path<'a> {
+    play: Box<EpisodeState<'a>>,
+    /// Numbers of members that this path and its branches may still use.
+    budget: Vec<u32>,
+    /// Mean entropy of the first turn's first tokens.
+    first: Option<f64>,
+    /// In how many turns one behind the other it has parted.
+    parted: u32,
+    /// It is a branch that has said nothing yet: here the path has parted already.
+    fresh: bool,
+}
+
+/// What came of following a path.
+struct Followed<'a> {
+    ended: Option<EpisodeRecord>,
+    /// Paths that go on.
+    open: Vec<Path<'a>>,
+    /// Members that nobody will use.
+    unused: Vec<u32>,
+}
+
+impl Rollout {
+    /// Plays a group whose paths may part. The budget of branches is shared out evenly among the roots, and where a path
+    /// parts both sides get a half of what it has left: what becomes of one path never depends on how fast another
+    /// was. What no path uses is played from the start.
+    pub(super) async fn run_branching(
+        &self,
+        group: &GroupPlan,
+        rule: &Branch,
+        speaker: Actor<'_>,
+    ) -> Result<Vec<EpisodeRecord>, ForkError> {
+        let mut records = Vec::new();
+        if rule.probe.is_some() {
+            records.push(self.run_member(group.member(0), speaker).await?);
+        }
+        let first = records.len() as u32;
+        let roots = records.first().map_or(rule.roots, |probe| rule.roots(group.size, probe));
+        let (mut budgets, mut unused) = (vec![vec![]; (roots - first) as usize], vec![]);
+        for member in roots..group.size {
+            match budgets.len() {
+                0 => unused.push(member),
+                paths => budgets[(member - roots) as usize % paths].push(member),
+            }
+        }
+        let trees = (first..roots).zip(budgets).map(|(root, budget)| self.run_tree(group, rule, root, budget, speaker));
+        for (tree, left) in try_join_all(trees).await? {
+            records.extend(self.try_again(group, tree, speaker).await?);
+            unused.extend(left);
+        }
+        let rest = unused.into_iter().map(|member| self.run_member(group.member(member), speaker));
+        records.extend(try_join_all(rest).await?);
+        records.sort_by_key(|record| record.id);
+        Ok(records)
+    }
+
+    /// Plays one episode from the start with all its branches; gives the records, and the members that were not used.
+    async fn run_tree<'a>(
+        &'a self,
+        group: &GroupPlan,
+        rule: &Branch,
+        root: u32,
+        budget: Vec<u32>,
+        speaker: Actor<'_>,
+    ) -> Result<(Vec<EpisodeRecord>, Vec<u32>), ForkError> {
+        let play = match EpisodeState::begin(self, group.member(root), ReplayOverrides::default()).await? {
+            Started::Playing(play) => play,
+            Started::Over(record) => return Ok((vec![*record], budget)),
+        };
+        let (mut records, mut unused) = (Vec::new(), Vec::new());
+        let follow = |path: Path<'a>| {
+            let span = info_span!("episode", id = %path.play.plan.id);
+            self.follow(group, rule, path, speaker).instrument(span)
+        };
+        let mut following = FuturesUnordered::new();
+        following.push(follow(Path { play, budget, first: None, parted: 0, fresh: false }));
+        while let Some(followed) = following.next().await {
+            let followed = followed?;
+            records.extend(followed.ended);
+            unused.extend(followed.unused);
+            following.extend(followed.open.into_iter().map(follow));
+        }
+        Ok((records, unused))
+    }
+
+    /// Plays a path until it ends or parts.
+    async fn follow<'a>(
+        &'a self,
+        group: &GroupPlan,
+        rule: &Branch,
+        mut path: Path<'a>,
+        speaker: Actor<'_>,
+    ) -> Result<Followed<'a>, ForkError> {
+        loop {
+            let utterance = path.play.utter(speaker).await?;
+            let branch = match &utterance {
+                Generation::SampledReply(said) => self.branch(group, rule, &mut path, &said.sampled).await?,
+                Generation::Ended(_) => None,
+            };
+            let ending = path.play.act(utterance).await?;
+            let mut open: Vec<Path<'a>> = branch.into_iter().collect();
+            if let Some(ending) = ending {
+                let Path { play, budget, .. } = path;
+                play.release(speaker);
+                let ended = Some(play.finish(ending).await?);
+                // What an ended path has left is its branch's.
+                let unused = match open.first_mut() {
+                    Some(branch) => {
+                        branch.budget.extend(budget);
+                        vec![]
+                    }
+                    None => budget,
+                };
+                return Ok(Followed { ended, open, unused });
+            }
+            if !open.is_empty() {
+                open.push(path);
+                return Ok(Followed { ended: None, open, unused: vec![] });
+            }
+        }
+    }
+
+    /// The branch that leaves the path in front of what was just said, if one does.
+    async fn branch<'a>(
+        &'a self,
+        group: &GroupPlan,
+        rule: &Branch,
+        path: &mut Path<'a>,
+        sampled: &Sampled,
+    ) -> Result<Option<Path<'a>>, ForkError> {
+        let entropy = rule.entropy(&sampled.entropies);
+        let first = *path.first.get_or_insert(entropy);
+        let answered = matches!(path.play.turns.last(), Some(Turn::Answer { .. }));
+        if std::mem::take(&mut path.fresh) || !answered || path.budget.is_empty() {
+            return Ok(None);
+        }
+        let willingness = rule.willingness(entropy, first, self.chat.vocabulary());
+        let parts = match rule.penalty {
+            None => willingness > rule.threshold,
+            Some(penalty) => {
+                let chance = willingness * (1.0 - penalty).powi(path.parted.min(1000) as i32);
+                path.play.plan.seed.child("branch").child(path.play.taken()).stream().unit() < chance
+            }
+        };
+        if !parts {
+            path.parted = 0;
+            return Ok(None);
+        }
+        let play = match path.play.fork(group.member(path.budget[0])).await {
+            Ok(play) => play,
+            Err(error) => return self.could_not_fork(error).map(|()| None),
+        };
+        path.budget.remove(0);
+        path.parted += 1;
+        let budget = path.budget.split_off(path.budget.len().div_ceil(2));
+        Ok(Some(Path { play, budget, first: Some(first), parted: path.parted, fresh: true }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers by hand: ln 256 = 5.545; 0.5 + 0.2 * (2 - 0.6137) / 5.545 = 0.55.
+    #[test]
+    fn willingness_grows_with_the_rise_of_entropy() {
+        let rule = Branch::default();
+        assert!((rule.willingness(2.0, 0.613_7, 256) - 0.55).abs() < 1e-4);
+        assert!((rule.willingness(1.0, 1.0, 256) - 0.5).abs() < 1e-12);
+        assert!((rule.entropy(&[1.0; 30]) - 1.0).abs() < 1e-12);
+        let short = Branch { tokens: 2, ..rule };
+        assert!((short.entropy(&[1.0, 2.0, 9.0]) - 1.5).abs() < 1e-12);
+        assert!(short.entropy(&[]).abs() < 1e-12);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused_by_name() {
+        let sound = Branch::default();
+        assert_eq!(sound.check(8), Ok(()));
+        for (wrong, key) in [
+            (Branch { roots: 0, ..sound }, "plan.roots"),
+            (Branch { roots: 9, ..sound }, "plan.roots"),
+            (Branch { tokens: 0, ..sound }, "plan.tokens"),
+            (Branch { penalty: Some(1.5), ..sound }, "plan.penalty"),
+            (Branch { slope: f64::NAN, ..sound }, "plan.slope"),
+            (Branch { probe: Some(Probe { beta: f64::INFINITY }), ..sound }, "plan.probe.beta"),
+        ] {
+            let error = wrong.check(8).expect_err(key);
+            assert!(error.to_string().starts_with(key), "{error}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Failed attempts are made again with a hint of the environment's (Agent-RLVR).
+
+use futures::future::try_join_all;
+use gymkhana_record::{Ending, EpisodeRecord};
+use serde::{Deserialize, Serialize};
+
+use super::{GroupPlan, PlanError, require};
+use crate::state::{Actor, EpisodePlan};
+use crate::{Rollout, RolloutError};
+
+/// Each attempt that fails is followed by another one, which is shown the environment's hint about the failed one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Guided {
+    /// How often a member is tried again with a hint; from 1 to 8.
+    pub retries: u32,
+}
+
+impl Default for Guided {
+    fn default() -> Self {
+        Self { retries: 1 }
+    }
+}
+
+impl Guided {
+    pub(super) fn check(self) -> Result<(), PlanError> {
+        require((1..=8).contains(&self.retries), "retries", self.retries, "from 1 to 8")
+    }
+}
+
+impl Rollout {
+    /// Plays a group's members and, for each that fails, its guided attempts. Attempt `k` of member `m` has the number
+    /// `m + k * size`.
+    pub(super) async fn run_guided(
+        &self,
+        group: &GroupPlan,
+        guided: Guided,
+        speaker: Actor<'_>,
+    ) -> Result<Vec<EpisodeRecord>, RolloutError> {
+        let chains = (0..group.size).map(|member| async move {
+            let mut attempts = vec![self.run_member(group.member(member), speaker).await?];
+            for retry in 1..=guided.retries {
+                let last = &mut attempts[retry as usize - 1];
+                // Whether it failed is the success rule's word; rewards that compare have the last one, later.
+                self.score_group(std::slice::from_mut(last), &[]).await;
+                let solved = last.success || last.ending == Ending::Dropped;
+                let Some(hint) = last.hint.clone().filter(|_| !solved) else { break };
+                last.forget_scores();
+                let plan = EpisodePlan { guidance: Some(hint), ..group.member(member + retry * group.size) };
+                attempts.push(self.run_member(plan, speaker).await?);
+            }
+            for attempt in &mut attempts {
+                attempt.forget_scores();
+            }
+            Ok::<_, RolloutError>(attempts)
+        });
+        let mut records: Vec<EpisodeRecord> = try_join_all(chains).await?.into_iter().flatten().collect();
+        records.sort_by_key(|record| record.id);
+        Ok(records)
+    }
+}

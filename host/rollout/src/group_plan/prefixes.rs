@@ -1,0 +1,136 @@
+//! Paths part where the outcome is most open: at the prefix from which success and failure are both likely (TRACE).
+
+use gymkhana_record::{Ending, EpisodeRecord};
+use serde::{Deserialize, Serialize};
+
+use super::{GroupPlan, PlanError, require};
+use crate::overrides::turns_taken;
+use crate::state::Actor;
+use crate::{ForkError, Rollout};
+
+/// Some episodes begin at the start; then the rest of the group's size is spent round by round on the prefixes of which
+/// a few continuations are likeliest to come out differently: with p the estimated chance of success behind a prefix,
+/// `1 - p^k - (1 - p)^k` for `k` continuations.
+///
+/// p is the share of solved episodes among those that went through the prefix, together with `prior` episodes as
+/// successful as the group is on the whole. Episodes that were dropped count for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Prefixes {
+    /// How many episodes begin at the start.
+    pub roots: u32,
+    /// How many continuations a chosen prefix gets.
+    pub continuations: u32,
+    /// How many episodes the group's share of success counts for; above 0.
+    pub prior: f64,
+}
+
+impl Default for Prefixes {
+    fn default() -> Self {
+        Self { roots: 4, continuations: 2, prior: 1.0 }
+    }
+}
+
+impl Prefixes {
+    pub(super) fn check(self, size: u32) -> Result<(), PlanError> {
+        require((1..=size).contains(&self.roots), "roots", self.roots, "from 1 to group_size")?;
+        require(self.continuations >= 1, "continuations", self.continuations, "at least 1")?;
+        require(self.prior > 0.0 && self.prior.is_finite(), "prior", self.prior, "a number above 0")
+    }
+
+    /// The prefix whose continuations are likeliest to differ: the record's place and the turn in front of which the
+    /// paths would part. Of equals the earliest turn of the first record, so that a path parts early where nothing
+    /// speaks for late.
+    fn choose(self, records: &[EpisodeRecord]) -> Option<(usize, u32)> {
+        let mut best: Option<(f64, usize, u32)> = None;
+        let counted = |record: &&EpisodeRecord| record.ending != Ending::Dropped;
+        let all: Vec<&EpisodeRecord> = records.iter().filter(counted).collect();
+        let mean = share(all.iter().copied(), 0.0, 0.5);
+        for (place, record) in records.iter().enumerate().filter(|(_, record)| counted(record)) {
+            for turn in turns_of(record) {
+                let through = all.iter().copied().filter(|other| goes_through(other, record, turn));
+                let open = mixed(share(through, self.prior, mean), self.continuations);
+                if best.is_none_or(|(most, ..)| open > most + 1e-12) {
+                    best = Some((open, place, turn));
+                }
+            }
+        }
+        best.map(|(_, place, turn)| (place, turn))
+    }
+}
+
+/// The chance that of `count` continuations some succeed and some fail.
+fn mixed(success: f64, count: u32) -> f64 {
+    let count = i32::try_from(count).unwrap_or(i32::MAX);
+    1.0 - success.powi(count) - (1.0 - success).powi(count)
+}
+
+/// The share of solved episodes, with `weight` more of which `mean` were solved; `mean` of nothing.
+fn share<'a>(records: impl Iterator<Item = &'a EpisodeRecord>, weight: f64, mean: f64) -> f64 {
+    let (mut solved, mut all) = (weight * mean, weight);
+    for record in records {
+        solved += f64::from(u8::from(record.success));
+        all += 1.0;
+    }
+    if all > 0.0 { solved / all } else { mean }
+}
+
+/// Whether an episode went through the moment in front of this turn of another one.
+fn goes_through(record: &EpisodeRecord, of: &EpisodeRecord, turn: u32) -> bool {
+    turn == 0 || record.id == of.id || record.forks.iter().any(|fork| fork.parent == of.id && fork.taken() >= turn)
+}
+
+/// The turns in front of which an episode's path may part: all for an episode from the start, and for a branch those
+/// behind the place where it left its parent.
+fn turns_of(record: &EpisodeRecord) -> std::ops::Range<u32> {
+    record.forks.last().map_or(0, |fork| fork.taken() + 1)..turns_taken(record)
+}
+
+impl Rollout {
+    /// Plays a group's roots and spends the rest of its size on prefixes.
+    pub(super) async fn run_prefixes(
+        &self,
+        group: &GroupPlan,
+        rule: Prefixes,
+        speaker: Actor<'_>,
+    ) -> Result<Vec<EpisodeRecord>, ForkError> {
+        let mut records = self.run_members(group, 0..rule.roots, speaker).await?;
+        let mut next = rule.roots;
+        while next < group.size {
+            // Whether an episode succeeded is the success rule's word, which may need the rewards.
+            self.score_group(&mut records, &[]).await;
+            let members = next..group.size.min(next + rule.continuations);
+            next = members.end;
+            let plans = members.clone().map(|member| group.member(member)).collect();
+            let forks = match rule.choose(&records) {
+                Some((place, turn)) => self.fork_unscored(&records[place], turn, plans, speaker).await,
+                None => Ok(self.run_members(group, members.clone(), speaker).await?),
+            };
+            records.extend(match forks {
+                Ok(forks) => self.try_again(group, forks, speaker).await?,
+                Err(error) => {
+                    self.could_not_fork(error)?;
+                    self.run_members(group, members, speaker).await?
+                }
+            });
+            records.iter_mut().for_each(EpisodeRecord::forget_scores);
+        }
+        Ok(records)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With p = 1/2 and two continuations half of the pairs are mixed; nothing is open where p is 0 or 1.
+    #[test]
+    fn what_is_open_is_worth_most() {
+        for (success, count, expected) in [(0.5, 2, 0.5), (0.5, 3, 0.75), (0.0, 2, 0.0), (1.0, 4, 0.0), (0.9, 2, 0.18)]
+        {
+            assert!((mixed(success, count) - expected).abs() < 1e-12, "{success} {count}");
+        }
+        assert!((share([].into_iter(), 0.0, 0.3) - 0.3).abs() < 1e-12);
+        assert!((share([].into_iter(), 2.0, 0.3) - 0.3).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,295 @@
+//! What a run spends its time on: counters and histograms that every part reports to and anybody may read.
+//!
+//! A report is a handful of relaxed atomic additions and takes no lock. Numbers that are read while others report may
+//! be a report apart from each other.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use gymkhana_record::Boundary;
+
+/// Upper bounds of the buckets of times, in nanoseconds: from a call inside the sandbox to a training step.
+const TIMES: [u64; 16] = [
+    1_000,
+    5_000,
+    20_000,
+    100_000,
+    500_000,
+    2_000_000,
+    10_000_000,
+    50_000_000,
+    200_000_000,
+    1_000_000_000,
+    2_000_000_000,
+    5_000_000_000,
+    10_000_000_000,
+    30_000_000_000,
+    120_000_000_000,
+    600_000_000_000,
+];
+
+/// Upper bounds of the buckets of lags, in training steps; no run may have a larger one than the last.
+const LAGS: [u64; 8] = [0, 1, 2, 4, 8, 16, 32, 64];
+
+/// What an episode or the trainer is busy with, and who needs it waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitKind {
+    /// Room among the episodes in flight, or the episode before it in its lane.
+    Queue,
+    /// The policy: a reply, or a score of a given text.
+    Generate,
+    /// A tool's call, with the start of its session.
+    Tool,
+    /// The environment's start, step, advice or last look.
+    Environment,
+    /// The scoring of a group.
+    Reward,
+    /// A training step.
+    Train,
+}
+
+impl WaitKind {
+    /// All of them, in the order in which they stand in reports.
+    pub const ALL: [Self; 6] = [Self::Queue, Self::Generate, Self::Tool, Self::Environment, Self::Reward, Self::Train];
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Generate => "generate",
+            Self::Tool => "tool",
+            Self::Environment => "environment",
+            Self::Reward => "reward",
+            Self::Train => "train",
+        }
+    }
+}
+
+/// How often values fell into each bucket.
+#[derive(Debug)]
+struct Histogram {
+    bounds: &'static [u64],
+    /// One for each bound, and one for what lies beyond the last.
+    counts: Box<[AtomicU64]>,
+    sum: AtomicU64,
+}
+
+/// A histogram as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Buckets {
+    /// The largest value of each bucket.
+    pub bounds: &'static [u64],
+    /// How many values each bucket holds, and how many lie beyond the last bound.
+    pub counts: Vec<u64>,
+    /// The sum of all values.
+    pub sum: u64,
+}
+
+impl Histogram {
+    fn new(bounds: &'static [u64]) -> Self {
+        let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
+        Self { bounds, counts, sum: AtomicU64::new(0) }
+    }
+
+    /// Counts `times` equal values.
+    fn add(&self, value: u64, times: u64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket].fetch_add(times, Ordering::Relaxed);
+        self.sum.fetch_add(value.saturating_mul(times), Ordering::Relaxed);
+    }
+
+    /// Its present state.
+    fn read(&self) -> Buckets {
+        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        Buckets { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
+    }
+}
+
+/// One kind of wait.
+#[derive(Debug)]
+struct Waits {
+    running: AtomicU64,
+    /// In nanoseconds.
+    times: Histogram,
+}
+
+/// What a run has done so far.
+#[derive(Debug)]
+pub struct RolloutMetrics {
+    waits: [Waits; WaitKind::ALL.len()],
+    /// In nanoseconds.
+    trainer_idle: AtomicU64,
+    lags: Histogram,
+    episodes: AtomicU64,
+    failures: [AtomicU64; FAILURES.len()],
+}
+
+/// The names of the boundaries at which failures are counted.
+const FAILURES: [&str; 5] = ["environment", "tool", "reward", "model", "host"];
+
+impl Default for RolloutMetrics {
+    fn default() -> Self {
+        let waits = || Waits { running: AtomicU64::new(0), times: Histogram::new(&TIMES) };
+        Self {
+            waits: std::array::from_fn(|_| waits()),
+            trainer_idle: AtomicU64::new(0),
+            lags: Histogram::new(&LAGS),
+            episodes: AtomicU64::new(0),
+            failures: Default::default(),
+        }
+    }
+}
+
+impl RolloutMetrics {
+    /// Counts a wait from now until the timer is dropped, however it ends.
+    pub fn time(&self, wait: WaitKind) -> Timer<'_> {
+        let waits = &self.waits[wait as usize];
+        waits.running.fetch_add(1, Ordering::Relaxed);
+        Timer { waits, since: Instant::now() }
+    }
+
+    /// The trainer had nothing to do for so long, since episodes were missing.
+    pub fn trainer_waited(&self, time: Duration) {
+        self.trainer_idle.fetch_add(nanoseconds(time), Ordering::Relaxed);
+    }
+
+    /// So many tokens that were trained on were so many training steps old.
+    pub fn lagged(&self, steps: u32, tokens: u64) {
+        self.lags.add(u64::from(steps), tokens);
+    }
+
+    /// An episode is over, with failures at these boundaries.
+    pub fn finished<'a>(&self, failures: impl Iterator<Item = &'a Boundary>) {
+        self.episodes.fetch_add(1, Ordering::Relaxed);
+        for at in failures {
+            let place = match at {
+                Boundary::Environment(_) => 0,
+                Boundary::Tool(_) => 1,
+                Boundary::Reward(_) => 2,
+                Boundary::Model => 3,
+                Boundary::Host => 4,
+            };
+            self.failures[place].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many waits of a kind go on now.
+    #[must_use]
+    pub fn running(&self, wait: WaitKind) -> u64 {
+        self.waits[wait as usize].running.load(Ordering::Relaxed)
+    }
+
+    /// How long waits of a kind that are over took, in nanoseconds.
+    #[must_use]
+    pub fn times(&self, wait: WaitKind) -> Buckets {
+        self.waits[wait as usize].times.read()
+    }
+
+    /// How old the tokens were that were trained on, in training steps.
+    #[must_use]
+    pub fn lags(&self) -> Buckets {
+        self.lags.read()
+    }
+
+    /// For how long the trainer had nothing to do, since episodes were missing.
+    #[must_use]
+    pub fn trainer_idle(&self) -> Duration {
+        Duration::from_nanos(self.trainer_idle.load(Ordering::Relaxed))
+    }
+
+    /// How many episodes are over.
+    #[must_use]
+    pub fn episodes(&self) -> u64 {
+        self.episodes.load(Ordering::Relaxed)
+    }
+
+    /// How many failures there were at each boundary, by its name.
+    pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        FAILURES.into_iter().zip(self.failures.iter().map(|count| count.load(Ordering::Relaxed)))
+    }
+}
+
+/// A wait that goes on; it is counted when this is dropped.
+#[derive(Debug)]
+#[must_use = "it counts until it is dropped"]
+pub struct Timer<'a> {
+    waits: &'a Waits,
+    since: Instant,
+}
+
+impl Drop for Timer<'_> {
+    fn drop(&mut self) {
+        self.waits.running.fetch_sub(1, Ordering::Relaxed);
+        self.waits.times.add(nanoseconds(self.since.elapsed()), 1);
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_falls_into_the_first_bucket_that_holds_it() {
+        let histogram = Histogram::new(&LAGS);
+        for (value, times) in [(0, 3), (1, 1), (3, 1), (4, 2), (64, 1), (65, 5)] {
+            histogram.add(value, times);
+        }
+        // Bounds 0, 1, 2, 4, 8, 16, 32, 64 and beyond.
+        assert_eq!(histogram.read().counts, [3, 1, 0, 3, 0, 0, 0, 1, 5]);
+        assert_eq!(histogram.read().sum, 1 + 3 + 8 + 64 + 325);
+    }
+
+    #[test]
+    fn bounds_rise() {
+        assert!(TIMES.is_sorted() && LAGS.is_sorted());
+    }
+
+    #[test]
+    fn a_wait_runs_until_its_timer_is_dropped_and_is_then_counted() {
+        let watch = RolloutMetrics::default();
+        let (first, second) = (watch.time(WaitKind::Tool), watch.time(WaitKind::Tool));
+        assert_eq!((watch.running(WaitKind::Tool), watch.running(WaitKind::Generate)), (2, 0));
+        drop(first);
+        assert_eq!(watch.running(WaitKind::Tool), 1);
+        drop(second);
+        assert_eq!(watch.running(WaitKind::Tool), 0);
+        let count = |wait| watch.times(wait).counts.iter().sum::<u64>();
+        assert_eq!(WaitKind::ALL.map(count), [0, 0, 2, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_wait_that_is_given_up_is_counted_as_well() {
+        let watch = RolloutMetrics::default();
+        let waiting = async {
+            let _timer = watch.time(WaitKind::Generate);
+            std::future::pending::<()>().await;
+        };
+        assert!(futures::FutureExt::now_or_never(waiting).is_none());
+        assert_eq!(watch.running(WaitKind::Generate), 0);
+        assert_eq!(watch.times(WaitKind::Generate).counts.iter().sum::<u64>(), 1);
+    }
+
+    #[test]
+    fn reports_from_many_threads_are_all_counted() {
+        let watch = RolloutMetrics::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        drop(watch.time(WaitKind::Environment));
+                        watch.finished([Boundary::Tool("calculator".to_owned()), Boundary::Model].iter());
+                    }
+                });
+            }
+        });
+        assert_eq!(watch.times(WaitKind::Environment).counts.iter().sum::<u64>(), 4000);
+        assert_eq!(watch.episodes(), 4000);
+        let failures: Vec<_> = watch.failures().collect();
+        assert_eq!(failures, [("environment", 0), ("tool", 4000), ("reward", 0), ("model", 4000), ("host", 0)]);
+    }
+}

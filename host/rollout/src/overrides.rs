@@ -1,0 +1,101 @@
+//! What a replay injects: what the world answered, failures and endings that the machine's clock decided when the
+//! episode was recorded, and failures of an oracle, which nobody asks again.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use gymkhana_record::{Boundary, CallCost, Cost, Ending, EpisodeRecord, Exchange, Failure, ProbeScore};
+
+/// During which call an oracle failed.
+pub(crate) const ADVISE: &str = "advise";
+
+/// Nothing for an episode that is played, and what is not to be found out again for one that is replayed.
+#[derive(Debug, Clone, Default)]
+pub struct ReplayOverrides {
+    failures: Vec<Failure>,
+    /// What the calls that ended in them had used.
+    costs: Vec<CallCost>,
+    /// What plugins were answered, and whether in a call that is not made again.
+    exchanges: Vec<(Exchange, bool)>,
+    /// How many turns were taken in the recorded episode; none for one that is played.
+    turns: Option<u32>,
+    /// The recorded episode ran out of time.
+    out_of_time: bool,
+    /// What the probe found in it, by seat and turn.
+    readings: HashMap<(u32, u32), ProbeScore>,
+}
+
+impl ReplayOverrides {
+    /// What is injected into the replay of a recorded episode.
+    #[must_use]
+    pub fn of(record: &EpisodeRecord) -> Self {
+        let injected = |failure: &&Failure| failure.kind.depends_on_time() || failure.during == ADVISE;
+        let failures: Vec<Failure> = record.failures.iter().filter(injected).cloned().collect();
+        let failed = |at: &Boundary, during: &str| failures.iter().any(|one| one.at == *at && one.during == during);
+        let skipped = |exchange: &Exchange| exchange.during == ADVISE || failed(&exchange.at, &exchange.during);
+        let costs = record.costs.iter().filter(|call| failed(&call.at, &call.during)).cloned().collect();
+        let exchanges = record.exchanges.iter().map(|exchange| (exchange.clone(), skipped(exchange))).collect();
+        let readings = record.policy_turns.iter().filter_map(|turn| Some(((turn.seat, turn.turn), turn.reading?)));
+        Self {
+            failures,
+            costs,
+            exchanges,
+            turns: Some(turns_taken(record)),
+            out_of_time: record.ending == Ending::TimeLimit,
+            readings: readings.collect(),
+        }
+    }
+
+    /// Nothing.
+    pub(crate) fn nothing() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// The failure that was recorded here, if it is to be injected.
+    pub(crate) fn failure(&self, at: &Boundary, during: &str) -> Option<Failure> {
+        self.failures.iter().find(|failure| failure.at == *at && failure.during == during).cloned()
+    }
+
+    /// What the call had used whose recorded failure is injected here.
+    pub(crate) fn cost(&self, at: &Boundary, during: &str) -> Option<Cost> {
+        self.costs.iter().find(|call| call.at == *at && call.during == during).map(|call| call.cost)
+    }
+
+    /// What this plugin is answered, in order; none where the world itself is asked. What stands beside an exchange says
+    /// whether it belongs to a call that is not made again.
+    pub(crate) fn exchanges(&self, at: &Boundary) -> Option<VecDeque<(Exchange, bool)>> {
+        self.turns.map(|_| self.exchanges.iter().filter(|(exchange, _)| exchange.at == *at).cloned().collect())
+    }
+
+    /// The failure with which the oracle ended the recorded episode after so many turns.
+    pub(crate) fn advice_failure(&self, at: &Boundary, taken: u32) -> Option<Failure> {
+        self.failure(at, ADVISE).filter(|_| self.turns == Some(taken))
+    }
+
+    /// Whether a recorded episode is played again.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.turns.is_some()
+    }
+
+    /// What the probe found in this turn of the recorded episode.
+    pub(crate) fn reading(&self, seat: u32, turn: u32) -> Option<ProbeScore> {
+        self.readings.get(&(seat, turn)).copied()
+    }
+
+    /// After how many turns the recorded episode ran out of time, if ever; none when the clock decides.
+    pub(crate) fn time_limit_after(&self) -> Option<u32> {
+        self.turns.map(|turns| if self.out_of_time { turns } else { u32::MAX })
+    }
+}
+
+/// How many turns the policies took: a seat's turns are numbered through all of its segments.
+pub(crate) fn turns_taken(record: &EpisodeRecord) -> u32 {
+    let mut by_seat: BTreeMap<u32, u32> = BTreeMap::new();
+    for segment in &record.segments {
+        for index in (0..segment.len()).filter(|&index| segment.sampled[index]) {
+            let taken = by_seat.entry(segment.seats[index]).or_default();
+            *taken = (*taken).max(segment.turns[index] + 1);
+        }
+    }
+    by_seat.values().sum()
+}

@@ -1,0 +1,143 @@
+//! Gates: what counts only once something else has passed its threshold (G-RA).
+//!
+//! A gate stands behind those of what it looks at: a reward counts when its condition holds and what the condition is
+//! about counts itself, to any depth. So does `R = R1 + [R1 >= d1] (R2 + [R2 >= d2] (R3 + …))` come about.
+
+use gymkhana_record::EpisodeRecord;
+
+use super::RuleError;
+use super::metric_ref::{ENVIRONMENT, MetricRef};
+use crate::plugins::PluginSet;
+
+/// How a number is compared with the threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    AtLeast,
+    Above,
+    AtMost,
+    Below,
+}
+
+/// The signs, each before those that begin alike.
+const SIGNS: [(&str, Comparison); 4] =
+    [(">=", Comparison::AtLeast), ("<=", Comparison::AtMost), (">", Comparison::Above), ("<", Comparison::Below)];
+
+/// A condition, written such as `answer-match.correct >= 0.5`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    quantity: MetricRef,
+    comparison: Comparison,
+    threshold: f64,
+}
+
+impl Gate {
+    /// Reads a condition; `of` is whose gate it is: a reward's name, or `environment`.
+    ///
+    /// # Errors
+    /// If it names no number or compares it with none.
+    pub fn parse(of: &str, text: &str) -> Result<Self, RuleError> {
+        let rule = key(of);
+        let condition = || RuleError::Condition { rule: rule.clone(), text: text.to_owned() };
+        let signs = SIGNS.iter().find_map(|(sign, comparison)| Some((text.split_once(sign)?, *comparison)));
+        let ((name, number), comparison) = signs.ok_or_else(condition)?;
+        let threshold: f64 = number.trim().parse().map_err(|_| condition())?;
+        if !threshold.is_finite() {
+            return Err(condition());
+        }
+        Ok(Self { quantity: MetricRef::parse(&rule, name.trim())?, comparison, threshold })
+    }
+
+    fn holds(&self, record: &EpisodeRecord, seat: u32) -> bool {
+        let passes = |value: f64| match self.comparison {
+            Comparison::AtLeast => value >= self.threshold,
+            Comparison::Above => value > self.threshold,
+            Comparison::AtMost => value <= self.threshold,
+            Comparison::Below => value < self.threshold,
+        };
+        self.quantity.value(record, seat).is_some_and(passes)
+    }
+}
+
+/// The run file's key of a gate.
+fn key(of: &str) -> String {
+    if of == ENVIRONMENT { format!("{of}.gate") } else { format!("rewards.{of}.gate") }
+}
+
+/// The gates of a run by whose they are. None of them waits for itself.
+pub(super) struct Gates<'a>(Vec<(&'a str, &'a Gate)>);
+
+impl<'a> Gates<'a> {
+    pub(super) fn new(gates: impl Iterator<Item = (&'a str, Option<&'a Gate>)>) -> Self {
+        Self(gates.filter_map(|(of, gate)| Some((of, gate?))).collect())
+    }
+
+    fn of(&self, source: &str) -> Option<&'a Gate> {
+        self.0.iter().find(|(of, _)| *of == source).map(|(_, gate)| *gate)
+    }
+
+    /// Checks that what the gates name can be there, and that each can open.
+    pub(super) fn check(&self, plugins: &PluginSet) -> Result<(), RuleError> {
+        for (of, gate) in &self.0 {
+            gate.quantity.check(&key(of), plugins)?;
+            let mut passed = vec![*of];
+            let mut next = gate.quantity.source.as_str();
+            while let Some(gate) = self.of(next) {
+                if let Some(first) = passed.iter().position(|passed| *passed == next) {
+                    let circle = passed[first..].iter().map(|of| (*of).to_owned()).collect();
+                    return Err(RuleError::Circle { circle });
+                }
+                passed.push(next);
+                next = &gate.quantity.source;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that an episode which the environment ended has the facts that gates name.
+    pub(super) fn check_record(&self, record: &EpisodeRecord) -> Result<(), RuleError> {
+        self.0.iter().try_for_each(|(of, gate)| gate.quantity.check_record(&key(of), record))
+    }
+
+    /// Whether what this source says counts for a seat.
+    pub(super) fn open(&self, source: &str, record: &EpisodeRecord, seat: u32) -> bool {
+        let mut source = source;
+        while let Some(gate) = self.of(source) {
+            if !gate.holds(record, seat) {
+                return false;
+            }
+            source = &gate.quantity.source;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_read() {
+        let gate = Gate::parse("style", "answer-match.correct >= 0.5").expect("a condition");
+        let expected = (Comparison::AtLeast, 0.5);
+        assert_eq!((gate.quantity.source.as_str(), (gate.comparison, gate.threshold)), ("answer-match", expected));
+        for (text, comparison) in
+            [("a.b>1", Comparison::Above), ("a.b <= -1e3", Comparison::AtMost), (" a.b < 2 ", Comparison::Below)]
+        {
+            assert_eq!(Gate::parse("style", text).expect(text).comparison, comparison, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_condition_is_refused_by_its_key() {
+        for (of, text, message) in [
+            ("style", "correct >= 0.5", "rewards.style.gate `correct` is neither `environment.FACT` nor `REWARD.COMP"),
+            ("style", "a.b", "rewards.style.gate `a.b` is no condition; write one such as"),
+            ("style", "a.b == 1", "rewards.style.gate `a.b == 1` is no condition"),
+            ("environment", "a.b >= high", "environment.gate `a.b >= high` is no condition"),
+            ("environment", "a.b >= nan", "environment.gate `a.b >= nan` is no condition"),
+        ] {
+            let error = Gate::parse(of, text).expect_err(text).to_string();
+            assert!(error.starts_with(message), "{error}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Sums by hand.
+
+use gymkhana_record::{
+    Component, EPISODE_SCHEMA, Ending, EpisodeId, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, Score,
+    SeatRewards, Seed, TaskRef, Timing, Turn, Value,
+};
+
+use super::*;
+
+/// An episode without anything.
+fn record() -> EpisodeRecord {
+    EpisodeRecord {
+        schema: EPISODE_SCHEMA,
+        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
+        task: TaskRef { split: "train".to_owned(), index: 0 },
+        seed: Seed(0),
+        forks: vec![],
+        turn_limit: 8,
+        guidance: None,
+        training_step: 0,
+        opening: Opening::default(),
+        turns: vec![],
+        policy_turns: vec![],
+        segments: vec![],
+        ending: Ending::Terminated,
+        environment_rewards: vec![],
+        extras: vec![],
+        privileged: vec![],
+        views: vec![],
+        hint: None,
+        scores: vec![],
+        rewards: vec![],
+        turn_rewards: vec![],
+        turn_gains: vec![],
+        success: false,
+        selected: true,
+        failures: vec![],
+        exchanges: vec![],
+        costs: vec![],
+        timing: Timing::default(),
+    }
+}
+
+/// A reward's score of a seat; its component `part` has the same value.
+fn score(seat: u32, total: f64) -> Score {
+    let part = Component { name: "part".to_owned(), value: total };
+    Score { seat, total, components: vec![part], turns: vec![], evidence: vec![] }
+}
+
+fn scored(scores: &[(&str, Vec<Score>)]) -> EpisodeRecord {
+    let scores =
+        scores.iter().map(|(plugin, scores)| PluginScore { plugin: (*plugin).to_owned(), scores: scores.clone() });
+    EpisodeRecord { scores: scores.collect(), ..record() }
+}
+
+fn gated(of: &str, weight: f64, gate: &str) -> RewardTerm {
+    RewardTerm { weight: weight.into(), gate: Some(Gate::parse(of, gate).expect("a condition")) }
+}
+
+fn assembly(environment: RewardTerm) -> RewardSum {
+    let success = "one.part".parse().expect("a rule");
+    RewardSum { environment, failure_reward: -1.0, success }
+}
+
+/// The rewards of `seats` seats from these shares.
+fn assembled(mut record: EpisodeRecord, shares: &[(&str, RewardTerm)], seats: usize) -> EpisodeRecord {
+    let shares: Vec<(&str, &RewardTerm)> = shares.iter().map(|(name, share)| (*name, share)).collect();
+    assembly(1.0.into()).assemble(&mut record, &shares, seats, false);
+    record
+}
+
+fn near(found: &[f64], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len(), "{found:?} {expected:?}");
+    let equal = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-12);
+    assert!(equal, "{found:?} is not {expected:?}");
+}
+
+/// R = R1 + [R1 >= 0.5] (R2 + [R2 >= 0.4] R3).
+#[test]
+fn levels_count_once_those_above_them_are_passed() {
+    let shares = [
+        ("one", RewardTerm::from(1.0)),
+        ("two", gated("two", 1.0, "one.part >= 0.5")),
+        ("three", gated("three", 1.0, "two.total >= 0.4")),
+    ];
+    for (levels, expected) in [
+        ([0.6, 0.3, 0.7], 0.6 + 0.3),
+        ([0.6, 0.5, 0.7], 0.6 + 0.5 + 0.7),
+        // The second level passes its threshold, but does not count: nor does the third.
+        ([0.4, 0.5, 0.7], 0.4),
+        ([0.5, 0.4, -0.2], 0.5 + 0.4 - 0.2),
+        ([-1.0, 0.9, 0.9], -1.0),
+    ] {
+        let [one, two, three] = levels.map(|total| vec![score(0, total)]);
+        // The order in which rewards score says nothing.
+        let record = scored(&[("two", two), ("three", three), ("one", one)]);
+        near(&assembled(record, &shares, 1).rewards, &[expected]);
+    }
+    // Plain sums, as without gates: G-RA's baseline.
+    let plain = ["one", "two", "three"].map(|name| (name, RewardTerm::from(1.0)));
+    let record = scored(&[("one", vec![score(0, 0.4)]), ("two", vec![score(0, 0.5)]), ("three", vec![score(0, 0.7)])]);
+    near(&assembled(record, &plain, 1).rewards, &[1.6]);
+}
+
+#[test]
+fn each_seat_has_a_gate_of_its_own_and_the_environment_has_one_too() {
+    let shares = [("one", RewardTerm::from(2.0)), ("two", gated("two", 0.5, "one.part > 0"))];
+    let mut record =
+        scored(&[("one", vec![score(0, 1.0), score(1, 0.0)]), ("two", vec![score(1, 0.8), score(0, 0.6)])]);
+    record.environment_rewards = (0..2).map(|seat| SeatRewards { seat, rewards: vec![0.25, 0.5] }).collect();
+    near(&assembled(record.clone(), &shares, 2).rewards, &[0.75 + 2.0 + 0.3, 0.75]);
+    let shares: Vec<(&str, &RewardTerm)> = shares.iter().map(|(name, share)| (*name, share)).collect();
+    assembly(gated("environment", 3.0, "one.total < 0.5")).assemble(&mut record, &shares, 2, false);
+    near(&record.rewards, &[2.0 + 0.3, 3.0 * 0.75]);
+    assert!(record.success);
+}
+
+#[test]
+fn a_gate_may_look_at_a_fact_and_stays_shut_without_one() {
+    let shares = [("two", gated("two", 1.0, "environment.goals >= 2"))];
+    for (facts, expected) in
+        [(vec![("goals", Value::Integer(2))], 1.0), (vec![("goals", Value::Integer(1))], 0.0), (vec![], 0.0)]
+    {
+        let mut record = scored(&[("two", vec![score(0, 1.0)])]);
+        record.extras = facts.into_iter().map(|(name, value)| NamedValue { name: name.to_owned(), value }).collect();
+        near(&assembled(record, &shares, 1).rewards, &[expected]);
+    }
+}
+
+/// From 1 to 0 in four steps.
+#[test]
+fn weights_follow_the_training_step() {
+    let schedule = Schedule { shape: Shape::Linear, to: 0.0, begin: 0, over: 4, every: None };
+    let shares = [("one", RewardTerm { weight: Weight { start: 1.0, schedule: Some(schedule) }, gate: None })];
+    for (step, expected) in [(0, 0.8), (1, 0.6), (3, 0.2), (9, 0.0)] {
+        let record = EpisodeRecord { training_step: step, ..scored(&[("one", vec![score(0, 0.8)])]) };
+        near(&assembled(record, &shares, 1).rewards, &[expected]);
+    }
+}
+
+#[test]
+fn a_failure_decides_alone() {
+    let mut record = scored(&[("one", vec![score(0, 1.0)])]);
+    record.policy_turns = vec![PolicyTurn { seat: 0, turn: 0, transcript: 0, steps: 0, reading: None, note: None }];
+    assembly(1.0.into()).assemble(&mut record, &[("one", &1.0.into())], 1, true);
+    assert_eq!((record.rewards, record.turn_rewards, record.success), (vec![-1.0], vec![vec![0.0]], false));
+}
+
+/// Two seats. Seat 0 calls a tool, then speaks, which is step 0; seat 1 speaks, which is step 1; seat 0 writes a note,
+/// then speaks, which is step 2.
+fn two_seats() -> EpisodeRecord {
+    let says = |seat| Turn::Message { seat, content: vec![Part::Text("…".to_owned())] };
+    let turn = |seat, turn, transcript, steps, note: Option<&str>| PolicyTurn {
+        seat,
+        turn,
+        transcript,
+        steps,
+        reading: None,
+        note: note.map(str::to_owned),
+    };
+    let call = gymkhana_record::Call { id: "call-0".to_owned(), name: "f".to_owned(), arguments: "{}".to_owned() };
+    EpisodeRecord {
+        turns: vec![Turn::Call { seat: 0, call, cost: 0.0 }, says(0), says(1), says(0)],
+        policy_turns: vec![
+            turn(0, 0, 0, 0, None),
+            turn(0, 1, 1, 0, None),
+            turn(1, 0, 2, 1, None),
+            turn(0, 2, 3, 2, Some("a note")),
+            turn(0, 3, 3, 2, None),
+        ],
+        ..record()
+    }
+}
+
+#[test]
+fn steps_and_messages_belong_to_their_turns() {
+    let mut record = two_seats();
+    record.environment_rewards = vec![
+        SeatRewards { seat: 0, rewards: vec![1.0, 2.0, 4.0] },
+        SeatRewards { seat: 1, rewards: vec![8.0, 16.0, 32.0] },
+    ];
+    let with_turns = |seat, turns: &[f64]| Score { turns: turns.to_vec(), ..score(seat, 0.5) };
+    let scores = |seats: [Score; 2]| seats.to_vec();
+    record.scores = vec![
+        PluginScore { plugin: "one".to_owned(), scores: scores([with_turns(0, &[0.1, 0.2]), with_turns(1, &[0.3])]) },
+        // Only the whole counts.
+        PluginScore { plugin: "two".to_owned(), scores: scores([score(0, 0.5), score(1, 0.5)]) },
+    ];
+    let shares = [("one", RewardTerm::from(10.0)), ("two", RewardTerm::from(1.0))];
+    let both = assembled(record.clone(), &shares, 2);
+    // What seat 1 did in step 1 came to seat 0 in its second turn; what came to seat 1 before its first turn, there.
+    near(&both.turn_rewards[0], &[0.0, 1.0 + 2.0 + 1.0, 0.0, 4.0 + 2.0]);
+    near(&both.turn_rewards[1], &[8.0 + 16.0 + 32.0 + 3.0]);
+    near(&both.rewards, &[7.0 + 5.0 + 0.5, 56.0 + 5.0 + 0.5]);
+    // A shut gate takes the turns along.
+    let shut = [("one", gated("one", 10.0, "two.part > 0.5")), ("two", RewardTerm::from(1.0))];
+    let shut = assembled(record, &shut, 2);
+    near(&shut.turn_rewards[0], &[0.0, 3.0, 0.0, 4.0]);
+    near(&shut.rewards, &[7.0 + 0.5, 56.0 + 0.5]);
+}

@@ -1,0 +1,100 @@
+//! One reward's scorings of one group, with what it asks the world meanwhile.
+
+use std::collections::VecDeque;
+
+use gymkhana_record::{Boundary, CallCost, EpisodeRecord, Exchange, Score};
+use gymkhana_sandbox::{CallError, Scorer, Trajectory};
+use tracing::{Instrument, info_span};
+
+use crate::Rollout;
+use crate::metrics::WaitKind;
+use crate::overrides::ReplayOverrides;
+use crate::plugins::Reward;
+use crate::recorder::{ExchangeRecorder, Recorded};
+use crate::reward_tools::RewardTools;
+use crate::tools::witnessed;
+
+/// The host could not run a reward, however often it tried: nothing is known of whom it was to score.
+pub(crate) struct HostFault(pub(crate) CallError);
+
+/// A reward that is asked for one group, perhaps several times.
+pub(crate) struct RewardCall<'a> {
+    rollout: &'a Rollout,
+    pub(crate) reward: &'a Reward,
+    /// What a replay answers from; none where the world itself is asked.
+    recorded: Option<Recorded>,
+    heard: Vec<Exchange>,
+    costs: Vec<CallCost>,
+    scorings: u32,
+}
+
+impl<'a> RewardCall<'a> {
+    /// `recorded` holds the group's episodes if they are replayed. Where the clock decided that the reward failed on
+    /// some, only its last scoring, without them, is made again.
+    pub(crate) fn new(rollout: &'a Rollout, reward: &'a Reward, recorded: &[EpisodeRecord]) -> Self {
+        let at = boundary(reward);
+        let exchanges = recorded.iter().flat_map(|record| &record.exchanges).filter(|exchange| exchange.at == at);
+        let mut exchanges: VecDeque<Exchange> = exchanges.cloned().collect();
+        if recorded.iter().any(|record| ReplayOverrides::of(record).failure(&at, "score").is_some()) {
+            let last = exchanges.back().map(|exchange| exchange.during.clone());
+            exchanges.retain(|exchange| Some(&exchange.during) == last.as_ref());
+        }
+        let exchanges = exchanges.into_iter().map(|exchange| (exchange, false)).collect();
+        let recorded = (!recorded.is_empty()).then_some(exchanges);
+        Self { rollout, reward, recorded, heard: vec![], costs: vec![], scorings: 0 }
+    }
+
+    /// What the reward asked and what it used, in the scorings that count.
+    pub(crate) fn into_account(self) -> (Vec<Exchange>, Vec<CallCost>) {
+        (self.heard, self.costs)
+    }
+
+    /// Scores some members together; tries again after a fault of the host.
+    pub(crate) async fn score(
+        &mut self,
+        records: &[EpisodeRecord],
+        members: &[usize],
+    ) -> Result<Result<Vec<Vec<Score>>, CallError>, HostFault> {
+        let Some(first) = members.first().map(|&index| &records[index]) else { return Ok(Ok(vec![])) };
+        let group: Vec<Trajectory<'_>> = members.iter().map(|&index| Trajectory::of(&records[index])).collect();
+        let bound = &self.reward.bound;
+        let seed = first.seed.child("reward").child(bound.plugin.name());
+        let mut attempt = 0;
+        loop {
+            let tools = || RewardTools::new(self.rollout, seed, &first.opening.setup);
+            let witness = ExchangeRecorder::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
+            let plugin = witnessed(&bound.plugin, witness.as_ref());
+            let timer = self.rollout.metrics.time(WaitKind::Reward);
+            let span = info_span!("reward", plugin = plugin.name(), first = %first.id, episodes = members.len());
+            let scoring = async {
+                let mut scorer = Scorer::open(&plugin, seed).await?;
+                let scored = scorer.score(&group, &bound.options, first.training_step).await;
+                Ok((scored, scorer.cost()))
+            };
+            let (scored, cost) = match scoring.instrument(span).await {
+                Ok((scored, cost)) => (scored, Some(cost)),
+                Err(error) => (Err(error), None),
+            };
+            drop(timer);
+            let faulty = scored.as_ref().err().filter(|error| error.kind.is_hosts());
+            if let Some(witness) = &witness {
+                self.recorded = witness.left();
+            }
+            match faulty {
+                None => {
+                    let (at, during) = (boundary(self.reward), format!("scoring {}", self.scorings));
+                    self.heard.extend(witness.into_iter().flat_map(|witness| witness.take(&at, &during)));
+                    self.costs.extend(cost.map(|cost| CallCost { at, during, cost }));
+                    self.scorings += 1;
+                    return Ok(scored);
+                }
+                Some(error) if attempt >= self.rollout.retries => return Err(HostFault(error.clone())),
+                Some(_) => attempt += 1,
+            }
+        }
+    }
+}
+
+pub(crate) fn boundary(reward: &Reward) -> Boundary {
+    Boundary::Reward(reward.bound.plugin.name().to_owned())
+}

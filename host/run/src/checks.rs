@@ -1,0 +1,94 @@
+//! The checks of a run's start, in order: one list for each phase, each check one function.
+//!
+//! A check reads its phase and reports the first thing that the user must change. Nothing is written to the run's
+//! folder before the last list has passed.
+
+use gymkhana_config::{RlStage, RunFile, Stage};
+use gymkhana_nearest::did_you_mean;
+use gymkhana_record::{Seed, TaskRef};
+use gymkhana_rollout::{ProbeError, Rollout, SeatPlayer};
+
+use crate::error::{Classify, RunError, RunResult};
+use crate::resume::{lost_state, same_run_file};
+use crate::seats;
+use crate::stages::batch;
+use crate::start::{Assembled, Opened, Resolved};
+
+/// Checks of the run file alone.
+pub(crate) const RESOLVED: [fn(&Resolved) -> RunResult<()>; 2] = [learns_from_server, teachers_exist];
+
+/// Checks of the run file against its plugins.
+pub(crate) const ASSEMBLED: [fn(&Assembled) -> RunResult<()>; 3] = [seats_exist, groups_fit, deterministic_places];
+
+/// Checks of the run file against its models and, on a resume, against the run's folder.
+pub(crate) const OPENED: [fn(&Opened) -> RunResult<()>; 3] = [run_file_holds, same_run, policies_can_score];
+
+fn learns_from_server(run: &Resolved) -> RunResult<()> {
+    run.request.file.check_learns_from_server().user_error()
+}
+
+/// Teachers are opened only when their stage begins, so their folders are checked here.
+fn teachers_exist(run: &Resolved) -> RunResult<()> {
+    for stage in &run.request.file.stages {
+        if let Stage::Rl(RlStage { name, teacher: Some(folder), .. }) = stage
+            && !folder.join("config.json").is_file()
+        {
+            return Err(RunError::user(format!(
+                "the teacher of stage `{name}`, `{}`, is no folder of a model: it has no config.json; name a checkpoint",
+                folder.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn seats_exist(run: &Assembled) -> RunResult<()> {
+    seats::check(&run.file, &run.set)
+}
+
+fn groups_fit(run: &Assembled) -> RunResult<()> {
+    batch::check_places(&run.file, &run.set, run.places)
+}
+
+fn deterministic_places(run: &Assembled) -> RunResult<()> {
+    batch::deterministic_places(&run.file, &run.set).map(|_| ())
+}
+
+fn run_file_holds(run: &Opened) -> RunResult<()> {
+    run.file.check().user_error()
+}
+
+fn same_run(run: &Opened) -> RunResult<()> {
+    let Some(folder) = &run.folder else { return Ok(()) };
+    same_run_file(folder, &run.file)?;
+    match run.state.as_ref().and_then(|state| state.check(&run.file.stages).err()) {
+        Some(problem) => Err(lost_state(folder, &format!("does not fit the run: {problem}"))),
+        None => Ok(()),
+    }
+}
+
+fn policies_can_score(run: &Opened) -> RunResult<()> {
+    for (seat, player) in run.seats.seats.iter().zip(run.seats.players()) {
+        if let SeatPlayer::Policy(policy) = player {
+            run.rollout.check_policy(seat, policy).user_error()?;
+        }
+    }
+    Ok(())
+}
+
+/// The last check, which starts an episode: the first training task must have the field that the probe scores.
+pub(crate) async fn first_task_has_answer(file: &RunFile, rollout: &Rollout) -> RunResult<()> {
+    let task = TaskRef { split: file.environment.train.clone(), index: 0 };
+    rollout.check_answer(&task, Seed(file.seed)).await.map_err(|error| {
+        let near = match &error {
+            ProbeError::NoField { field, known, .. } => did_you_mean(field, known.iter().map(String::as_str)),
+            ProbeError::CannotScore { .. } | ProbeError::NoView { .. } => String::new(),
+        };
+        RunError::user(format!("{error}{near}"))
+    })
+}
+
+/// Runs a list of checks in order.
+pub(crate) fn pass<T>(run: &T, checks: &[fn(&T) -> RunResult<()>]) -> RunResult<()> {
+    checks.iter().try_for_each(|check| check(run))
+}

@@ -1,0 +1,178 @@
+//! How well a model does on held-out tasks, from its folder or its name on a hub alone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gymkhana_config::{Checkpoint, RunFile, SeatBinding};
+use gymkhana_policy::Sampling;
+use gymkhana_record::{Ending, EpisodeRecord, Phase, PolicyTurn, Seed, TaskRef, Turn};
+use gymkhana_rollout::Rollout;
+use gymkhana_trainer::Settings;
+use tokio::sync::Semaphore;
+
+use super::figures::{Attempt, Figures};
+use crate::error::{Classify, RunError, RunResult};
+use crate::report::Reporter;
+use crate::seats::frozen::Frozen;
+use crate::seats::{self, SeatPolicies, weight_sync};
+use crate::setup::chat::chat_format;
+use crate::setup::grants::{AssetFiles, OutboundMode};
+use crate::setup::models::Models;
+use crate::setup::plugins::{self, PluginFile};
+use crate::setup::{rewards, rollout};
+use crate::stages::batch::{self, Failures, last_failure};
+use crate::stages::scheduler::{Batch, FinishedGroup, Player, Scheduler};
+use crate::stages::tasks;
+
+/// What is evaluated, and on what.
+pub struct EvalRequest {
+    /// The run file: environment, options, rewards, limits.
+    pub file: RunFile,
+    /// Its plugins.
+    pub plugins: Vec<PluginFile>,
+    /// What its plugins may read.
+    pub assets: AssetFiles,
+    /// The model.
+    pub checkpoint: Checkpoint,
+    /// The split, if it is not the run file's `environment.eval`.
+    pub split: Option<String>,
+    /// At most this many tasks; by default `evaluation.tasks`.
+    pub tasks: Option<u64>,
+    /// Attempts at each task.
+    pub samples: u32,
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+}
+
+/// The outcome of an evaluation.
+pub struct Evaluated {
+    /// The model, with the commit of a hub.
+    pub model: Checkpoint,
+    /// The split.
+    pub split: String,
+    /// Attempts at each task.
+    pub samples: u32,
+    /// Success, effort and reward.
+    pub figures: Figures,
+    /// Episodes dropped because the host or a model failed.
+    pub dropped: usize,
+    /// Episodes that met a failure of a plugin.
+    pub failed: usize,
+}
+
+/// What was played.
+struct Played {
+    attempts: Vec<Attempt>,
+    dropped: usize,
+    failed: usize,
+}
+
+/// Plays the tasks and counts.
+///
+/// # Errors
+/// If the parts do not fit together, or more episodes fail than `failures.limit` allows.
+pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> RunResult<Evaluated> {
+    let EvalRequest { mut file, plugins, assets, checkpoint, split, tasks, samples, sampling } = request;
+    let parts = parts(&file, &checkpoint)?;
+    (file.policy.checkpoint, file.policy.tiny) = (Some(checkpoint.clone()), None);
+    if let Some(split) = split {
+        file.environment.eval = split;
+    }
+    let split = file.environment.eval.clone();
+    let sandbox = plugins::sandbox(&file, reporter)?;
+    let set = plugins::assemble(&file, &sandbox, &plugins, &assets, OutboundMode::Live).await?;
+    let rewards = rewards::reward_sum(&file, &set)?;
+    seats::check(&file, &set)?;
+    let most = tasks.unwrap_or(file.evaluation.tasks.max(1));
+    let count = tasks::count_tasks(&set, &split).await?.map_or(most, |count| count.min(most));
+    let places = sandbox.counters().places;
+    batch::check_group("evaluation", 1, &set, places)?;
+    let ordered = batch::deterministic_places(&file, &set)?;
+    let slots = ordered.map_or(file.policy.max_concurrent_sequences, |places| places * set.seats());
+    let models = Models::pin(&mut file, None, parts.is_some(), reporter).await?;
+    let left_off = parts.as_ref().map(|(folder, name)| (folder.as_path(), name.as_str()));
+    let settings = Settings { learns: false, ..seats::settings(&file, slots) };
+    let mut seats = seats::start(&file, &models, &set, &settings, left_off, &Frozen::new())?;
+    weight_sync::connect(&mut seats, &file, reporter).await?;
+    if let Some(server) = &file.policy.server {
+        reporter.status(&format!("the server at {} plays, with the weights that it has", server.url));
+    }
+    file.limits.fit_model(seats.context()).user_error()?;
+    let in_flight = file.policy.max_concurrent_sequences.min(batch::most_in_flight(&set, places));
+    let room = Arc::new(Semaphore::new(in_flight));
+    let rollout = Arc::new(rollout::rollout(&file, set, chat_format(seats.policy())?, rewards, ordered)?);
+    let player = Player { rollout, seats, seeds: Seed(file.seed).child("episode"), stage: 0, room };
+    let tasks = (0..count).flat_map(|index| (0..samples).map(move |_| index));
+    let tasks = tasks.map(|index| TaskRef { split: split.clone(), index }).collect();
+    let phase = if sampling.is_greedy() { Phase::After } else { Phase::AfterSampled };
+    let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
+    let Played { attempts, dropped, failed } = play(player, &batch, file.failures.limit, reporter).await?;
+    let figures = Figures::of(&attempts, samples as usize)
+        .ok_or_else(|| RunError::user("every episode was dropped; mend what the messages above name"))?;
+    let model = file.policy.checkpoint.unwrap_or(checkpoint);
+    Ok(Evaluated { model, split, samples, figures, dropped, failed })
+}
+
+/// Where the parts of a checkpoint are, if single seats have models of their own: its folder's folder and its name.
+fn parts(file: &RunFile, checkpoint: &Checkpoint) -> RunResult<Option<(PathBuf, String)>> {
+    let separate = file.seats.iter().find(|(_, seat)| seat.policy == SeatBinding::Separate);
+    let Some((seat, _)) = separate else { return Ok(None) };
+    let Checkpoint::Folder(folder) = checkpoint else {
+        return Err(RunError::user(format!(
+            "seats.{seat} has a model of its own, which lies beside a run's checkpoint; give that checkpoint's folder"
+        )));
+    };
+    let whole =
+        folder.canonicalize().user_context(format!("`{}` cannot be looked at; check the path", folder.display()))?;
+    let name = whole.file_name().map(|name| name.to_string_lossy().into_owned());
+    Ok(whole.parent().map(Path::to_owned).zip(name))
+}
+
+/// Plays every attempt; fails when more than the share `limit` meets a failure.
+async fn play(player: Player, batch: &Batch, limit: f64, reporter: &Arc<dyn Reporter>) -> RunResult<Played> {
+    let (seats, rollout) = (player.seats.clone(), Arc::clone(&player.rollout));
+    let progress = reporter.progress("eval", 0, batch.tasks.len() as u64);
+    let mut flights = Scheduler::new(player);
+    let _flight = flights.start(batch);
+    let mut ended: Vec<(usize, Attempt)> = Vec::new();
+    let (mut failures, mut last) = (Failures::default(), None);
+    let (mut done, mut dropped, mut failed) = (0, 0, 0);
+    while let Some(arrival) = flights.next().await {
+        let FinishedGroup { place, records, .. } = arrival?;
+        for record in &records {
+            check(&rollout, record)?;
+            failures.count(record);
+            last = last_failure(record).or(last);
+            match attempt(record, &seats) {
+                Some(attempt) => ended.push((place, attempt)),
+                None => dropped += 1,
+            }
+            failed += usize::from(!record.failures.is_empty());
+        }
+        done += 1;
+        let solved = ended.iter().filter(|(_, attempt)| attempt.success).count();
+        progress.at(done, &format!("success {:.1} %", 100.0 * solved as f64 / ended.len().max(1) as f64));
+    }
+    failures.judge(limit, last)?;
+    // In the order of tasks, so that sums do not depend on which episode was faster.
+    ended.sort_by_key(|(place, _)| *place);
+    Ok(Played { attempts: ended.into_iter().map(|(_, attempt)| attempt).collect(), dropped, failed })
+}
+
+fn check(rollout: &Rollout, record: &EpisodeRecord) -> RunResult<()> {
+    rollout.check_facts(record).map_err(|error| rewards::with_nearest_name(&error))
+}
+
+/// What an episode says of the model; nothing if the host gave it up.
+fn attempt(record: &EpisodeRecord, seats: &SeatPolicies) -> Option<Attempt> {
+    let own = |seat: &u32| seats.own_seats().contains(seat);
+    let is_turn = |turn: &&PolicyTurn| own(&turn.seat) && turn.note.is_none();
+    let is_call = |turn: &&Turn| matches!(turn, Turn::Call { seat, .. } if own(seat));
+    (record.ending != Ending::Dropped).then(|| Attempt {
+        task: record.task.index,
+        success: record.success,
+        turns: record.policy_turns.iter().filter(is_turn).count(),
+        calls: record.turns.iter().filter(is_call).count(),
+        reward: seats.own_seats().iter().filter_map(|seat| record.rewards.get(*seat as usize)).sum(),
+    })
+}

@@ -1,0 +1,196 @@
+//! The text on the progress line that says what the run waits for: shares of the last seconds by kind of wait.
+//!
+//! A thread samples the activity five times a second; a task would be polled only when others are idle. While the
+//! trainer learns, the run waits for training alone; otherwise every episode in flight counts the same. Episodes that
+//! wait for a free place count only where nothing else goes on. Samples without any activity count as host work, such
+//! as storing episodes or writing a checkpoint.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use gymkhana_rollout::{RolloutMetrics, WaitKind};
+use gymkhana_sandbox::{Counters, Sandbox};
+
+use crate::error::{Classify, RunResult};
+use crate::report::Reporter;
+
+/// Interval between samples.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Exponential decay per sample; half-life about 3.4 s.
+const DECAY: f64 = 0.96;
+
+/// Kinds of wait that are named, the longest first.
+const NAMED: usize = 3;
+
+/// Decayed shares of the kinds of wait.
+#[derive(Debug, Default)]
+struct Shares {
+    /// Decayed number of samples.
+    total: f64,
+    waits: [f64; WaitKind::ALL.len()],
+}
+
+impl Shares {
+    /// Adds a sample: the number of waits of each kind under way.
+    fn sample(&mut self, running: [u64; WaitKind::ALL.len()]) {
+        self.total = self.total * DECAY + 1.0;
+        let counted = |wait| match wait {
+            WaitKind::Train => running[WaitKind::Train as usize] > 0,
+            WaitKind::Queue => {
+                WaitKind::ALL.iter().all(|other| *other == WaitKind::Queue || running[*other as usize] == 0)
+            }
+            _ => running[WaitKind::Train as usize] == 0,
+        };
+        let counts = WaitKind::ALL.map(|wait| if counted(wait) { running[wait as usize] } else { 0 });
+        let all = counts.iter().sum::<u64>().max(1) as f64;
+        for (share, count) in self.waits.iter_mut().zip(counts) {
+            *share = *share * DECAY + count as f64 / all;
+        }
+    }
+
+    /// The longest waits in words; empty without any.
+    fn text(&self) -> String {
+        let percent = |share: f64| (100.0 * share / self.total.max(1.0)).round();
+        let host = self.total - self.waits.iter().sum::<f64>();
+        let waits = WaitKind::ALL.map(|wait| (word(wait), percent(self.waits[wait as usize])));
+        let mut waits: Vec<(&str, f64)> = waits.into_iter().chain([("host", percent(host))]).collect();
+        waits.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        let named = waits.iter().filter(|(_, percent)| *percent >= 1.0).take(NAMED);
+        let named: Vec<String> = named.map(|(word, percent)| format!("{word} {percent} %")).collect();
+        if named.is_empty() { String::new() } else { format!("waits for: {}", named.join(", ")) }
+    }
+}
+
+/// Word for a kind of wait on the progress line.
+fn word(wait: WaitKind) -> &'static str {
+    match wait {
+        WaitKind::Queue => "room",
+        WaitKind::Generate => "generate",
+        WaitKind::Tool => "tools",
+        WaitKind::Environment => "environment",
+        WaitKind::Reward => "rewards",
+        WaitKind::Train => "training",
+    }
+}
+
+/// Plugin starts that wait for a place, in words; empty without any.
+fn waiting_starts(counters: &Counters) -> String {
+    match counters.waiting {
+        0 => String::new(),
+        1 => format!("1 start of a plugin waits for one of {} places", counters.places),
+        waiting => format!("{waiting} starts of plugins wait for one of {} places", counters.places),
+    }
+}
+
+/// Keeps the reporter's text about waits up to date until it is dropped.
+pub(crate) struct ProgressMeter {
+    /// Taken when the meter is dropped, which ends the thread.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ProgressMeter {
+    /// Starts the sampling thread.
+    pub fn start(metrics: Arc<RolloutMetrics>, sandbox: Sandbox, reporter: Arc<dyn Reporter>) -> RunResult<Self> {
+        let (stop, stopped) = channel();
+        let thread = Builder::new().name("progress".to_owned());
+        let thread = thread.spawn(move || sample_until(&stopped, &metrics, &sandbox, reporter.as_ref())).internal()?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for ProgressMeter {
+    /// Waits until the last text is reported.
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed by its own hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Samples until the other end is dropped.
+fn sample_until(stopped: &Receiver<()>, metrics: &RolloutMetrics, sandbox: &Sandbox, reporter: &dyn Reporter) {
+    let mut shares = Shares::default();
+    let mut has_warned = false;
+    while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        shares.sample(WaitKind::ALL.map(|wait| metrics.running(wait)));
+        let starts = waiting_starts(&sandbox.counters());
+        if !starts.is_empty() && !has_warned {
+            has_warned = true;
+            reporter.status(&format!(
+                "{starts}\nhint: raise sandbox.instances or vm.max_map_count, or lower policy.max_concurrent_sequences"
+            ));
+        }
+        let texts: Vec<String> = [shares.text(), starts].into_iter().filter(|text| !text.is_empty()).collect();
+        reporter.waits(texts.join("; "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Queue, generate, tool, environment, reward, train.
+    fn shown(samples: &[[u64; 6]]) -> String {
+        let mut shares = Shares::default();
+        for running in samples {
+            shares.sample(*running);
+        }
+        shares.text()
+    }
+
+    #[test]
+    fn episodes_in_flight_count_the_same() {
+        assert_eq!(shown(&[[90, 30, 62, 8, 0, 0]]), "waits for: tools 62 %, generate 30 %, environment 8 %");
+    }
+
+    #[test]
+    fn while_the_trainer_learns_the_run_waits_for_nothing_else() {
+        assert_eq!(shown(&[[90, 30, 62, 8, 0, 1]]), "waits for: training 100 %");
+    }
+
+    #[test]
+    fn room_counts_where_nothing_else_goes_on() {
+        assert_eq!(shown(&[[7, 0, 0, 0, 0, 0]]), "waits for: room 100 %");
+        assert_eq!(shown(&[[7, 1, 0, 0, 0, 0]]), "waits for: generate 100 %");
+    }
+
+    #[test]
+    fn old_samples_fade() {
+        let mut samples = vec![[0, 0, 5, 0, 0, 0]; 100];
+        assert_eq!(shown(&samples), "waits for: tools 100 %");
+        samples.extend([[0, 5, 0, 0, 0, 0]; 25]);
+        // 0.96^25 is 0.36.
+        assert_eq!(shown(&samples), "waits for: generate 64 %, tools 36 %");
+        samples.extend([[0, 5, 0, 0, 0, 0]; 200]);
+        assert_eq!(shown(&samples), "waits for: generate 100 %");
+    }
+
+    #[test]
+    fn samples_without_activity_are_host_work() {
+        assert_eq!(shown(&[]), "");
+        assert_eq!(shown(&[[0; 6]]), "waits for: host 100 %");
+        assert_eq!(shown(&[[0, 1, 0, 0, 0, 0], [0; 6]]), "waits for: host 51 %, generate 49 %");
+    }
+
+    #[test]
+    fn waiting_starts_are_named() {
+        let counters = |waiting| Counters {
+            compiled: 0,
+            cache_hits: 0,
+            places: 20,
+            free_places: 0,
+            waits: 9,
+            waiting,
+            waited: Duration::ZERO,
+        };
+        assert_eq!(waiting_starts(&counters(0)), "");
+        assert_eq!(waiting_starts(&counters(1)), "1 start of a plugin waits for one of 20 places");
+        assert_eq!(waiting_starts(&counters(12)), "12 starts of plugins wait for one of 20 places");
+    }
+}

@@ -1,0 +1,282 @@
+//! Who plays which seat: the run's policy, models beside it, or the environment's oracle.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gymkhana_policy::Policy;
+use gymkhana_policy_server::ServerPolicy;
+use gymkhana_record::Seed;
+use gymkhana_rollout::{PluginSet, SeatPlayer};
+use gymkhana_sandbox::OptionalInterface;
+use gymkhana_trainer::{Settings, StepMetrics, Trainer};
+
+pub(crate) mod frozen;
+pub(crate) mod weight_sync;
+
+use crate::error::{Classify, RunError, RunResult};
+use crate::setup::models::Models;
+use frozen::Frozen;
+use gymkhana_config::{Checkpoint, RunFile, SeatBinding, SeatSection};
+use gymkhana_nearest::did_you_mean;
+
+/// A seat with its binding.
+struct Binding<'a> {
+    /// Its place in the environment's list.
+    seat: u32,
+    name: &'a str,
+    section: SeatSection,
+}
+
+/// A model and the seats that it plays.
+#[derive(Clone)]
+pub(crate) struct Model {
+    /// The seat whose own it is, with its name; none for the run's policy.
+    own: Option<(u32, String)>,
+    /// Generates, and learns if it is trained.
+    pub trainer: Trainer,
+    /// Who generates in the model's place, if somebody does.
+    server: Option<Arc<ServerPolicy>>,
+    /// Whether its weights move.
+    trained: bool,
+    /// The seats that it plays.
+    pub seats: Vec<u32>,
+}
+
+impl Model {
+    /// What was measured of it, under names that no other model's figures have.
+    pub fn named(&self, measured: StepMetrics) -> StepMetrics {
+        match &self.own {
+            Some((_, name)) => measured.into_iter().map(|(key, value)| (format!("{name}/{key}"), value)).collect(),
+            None => measured,
+        }
+    }
+
+    /// Who generates.
+    fn speaker(&self) -> &dyn Policy {
+        match &self.server {
+            Some(server) => server.as_ref(),
+            None => &self.trainer,
+        }
+    }
+
+    /// The name of its part of a checkpoint.
+    pub fn checkpoint(&self, checkpoint: &str) -> String {
+        self.own.as_ref().map_or_else(|| checkpoint.to_owned(), |(seat, _)| part(checkpoint, *seat))
+    }
+}
+
+/// Stands between a checkpoint's name and the seat whose part it is.
+const SEAT: &str = "-seat";
+
+/// The name of a separate seat's part; it has the seat's number, since its name could be no file's.
+fn part(checkpoint: &str, seat: u32) -> String {
+    format!("{checkpoint}{SEAT}{seat}")
+}
+
+/// Whether a folder of this name is a part of a checkpoint.
+pub(crate) fn is_part_of(name: &str, checkpoint: &str) -> bool {
+    name.strip_prefix(checkpoint).is_some_and(|rest| rest.is_empty() || rest.starts_with(SEAT))
+}
+
+/// Who plays.
+#[derive(Clone)]
+pub(crate) struct SeatPolicies {
+    /// The run's policy, then the models of single seats.
+    models: Vec<Model>,
+    /// The seats' names.
+    pub seats: Vec<String>,
+    /// What frozen seats play with.
+    pub frozen: Frozen,
+}
+
+impl SeatPolicies {
+    /// The run's policy.
+    pub fn policy(&self) -> &Trainer {
+        &self.models[0].trainer
+    }
+
+    /// Who generates in the place of the run's policy, if somebody does.
+    pub fn server(&self) -> Option<&ServerPolicy> {
+        self.models[0].server.as_deref()
+    }
+
+    /// Has a server generate in the place of the run's policy.
+    pub fn serve(&mut self, server: Arc<ServerPolicy>) {
+        self.models[0].server = Some(server);
+    }
+
+    /// The seats that the run's policy plays.
+    pub fn own_seats(&self) -> &[u32] {
+        &self.models[0].seats
+    }
+
+    /// The models whose weights move, the run's policy first.
+    pub fn trained(&self) -> impl Iterator<Item = &Model> {
+        self.models.iter().filter(|model| model.trained)
+    }
+
+    /// The most tokens that every model's context has room for.
+    pub fn context(&self) -> usize {
+        self.models.iter().map(|model| model.speaker().context()).min().unwrap_or(0)
+    }
+
+    /// For how long each model had nothing to do, by its seat's name or as `policy`.
+    pub fn idle(&self) -> Vec<(String, Duration)> {
+        let name = |model: &Model| model.own.as_ref().map_or("policy", |(_, seat)| seat).to_owned();
+        self.models.iter().map(|model| (name(model), model.trainer.idle())).collect()
+    }
+
+    /// Who speaks for each seat.
+    pub fn players(&self) -> Vec<SeatPlayer<'_>> {
+        let model = |seat| self.models.iter().find(|model| model.seats.contains(&seat));
+        let player = |seat| model(seat).map_or(SeatPlayer::Oracle, |model| SeatPlayer::Policy(model.speaker()));
+        (0..self.seats.len() as u32).map(player).collect()
+    }
+}
+
+/// Checks the run file's seats against the environment's.
+pub(crate) fn check(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
+    let environment = &plugins.environment().plugin;
+    let (name, seats) = (environment.name(), plugins.seat_names());
+    if let Some(wrong) = file.seats.keys().find(|seat| !seats.contains(seat)) {
+        let near = did_you_mean(wrong, seats.iter().map(String::as_str));
+        return Err(RunError::user(format!(
+            "the run file has [seats.{wrong}], but environment `{name}` has no such seat; its seats are `{}`{near}",
+            seats.join("`, `")
+        )));
+    }
+    let bindings = bindings(&file.seats, seats);
+    if !bindings.iter().any(|binding| binding.section.policy == SeatBinding::Shared) {
+        return Err(RunError::user(format!(
+            "[seats] leaves the run's policy no seat of environment `{name}` to play, so that nothing would be trained; \
+             set the policy of one of `{}` to \"shared\"",
+            seats.join("`, `")
+        )));
+    }
+    let expert = bindings.iter().find(|binding| binding.section.policy == SeatBinding::Oracle);
+    match expert.filter(|_| !environment.offers(OptionalInterface::Oracle)) {
+        Some(Binding { name: seat, .. }) => Err(RunError::user(format!(
+            "seats.{seat}.policy is \"oracle\", but environment `{name}` has no oracle; set it to \"shared\", \"frozen\" \
+             or \"separate\""
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Every seat with its binding; those that the run file does not name share the run's policy.
+fn bindings<'a>(sections: &BTreeMap<String, SeatSection>, seats: &'a [String]) -> Vec<Binding<'a>> {
+    let section = |name| sections.get(name).cloned().unwrap_or_default();
+    (0..).zip(seats).map(|(seat, name)| Binding { seat, name, section: section(name) }).collect()
+}
+
+/// How the models work: `slots` is how many conversations each generates side by side.
+pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
+    Settings {
+        threads: file.threads,
+        slots,
+        // What no episode can reach needs no room.
+        context: file.limits.context_tokens,
+        deterministic: file.deterministic,
+        seed: Seed(file.seed).child("trainer"),
+        device: file.policy.device,
+        precision: file.policy.precision,
+        lora: file.policy.lora.clone(),
+        ..Settings::default()
+    }
+}
+
+/// Starts the models: where the run left off, in the folder of checkpoints by the last one's name, else as the run file
+/// says, `given` being where the models lie that it names. `begun` is what frozen seats played with so far.
+pub(crate) fn start(
+    file: &RunFile,
+    given: &Models,
+    plugins: &PluginSet,
+    settings: &Settings,
+    left_off: Option<(&Path, &str)>,
+    begun: &Frozen,
+) -> RunResult<SeatPolicies> {
+    let bindings = bindings(&file.seats, plugins.seat_names());
+    let shared = bindings.iter().filter(|binding| binding.section.policy == SeatBinding::Shared);
+    let seats = shared.map(|binding| binding.seat).collect();
+    // Where a server generates, the model only learns and scores.
+    let slots = if file.policy.server.is_some() { 1 } else { settings.slots };
+    let own = Settings { slots, ..settings.clone() };
+    let trainer = match left_off {
+        Some((folder, checkpoint)) => reopen(&folder.join(checkpoint), &own)?,
+        None => first_weights(file, given, &own)?,
+    };
+    let mut models = vec![Model { own: None, trainer, server: None, trained: true, seats }];
+    let mut frozen = Frozen::new();
+    for Binding { seat, name, section } in bindings {
+        let trained = match section.policy {
+            SeatBinding::Shared | SeatBinding::Oracle => continue,
+            SeatBinding::Frozen => false,
+            SeatBinding::Separate => true,
+        };
+        let learns = trained && settings.learns;
+        let settings = Settings { seed: settings.seed.child("seat").child(seat), learns, ..settings.clone() };
+        let trainer = match (left_off.filter(|_| trained), &section.checkpoint) {
+            (Some((folder, checkpoint)), _) => reopen(&folder.join(part(checkpoint, seat)), &settings)?,
+            (None, Some(checkpoint)) => Trainer::open(&given.folder(checkpoint), &settings)
+                .user_context(format!("seats.{name}.checkpoint cannot be used; name the folder of a model"))?,
+            (None, None) => first_weights(file, given, &settings)?,
+        };
+        same_format(&models[0].trainer, &trainer, name)?;
+        // A commit of a hub is the same for ever; a folder is looked at.
+        let weights = section.checkpoint.as_ref().or(file.policy.checkpoint.as_ref());
+        if let Some(Checkpoint::Folder(folder)) = weights.filter(|_| !trained) {
+            let digest = frozen::digest(folder)?;
+            frozen::check(begun, name, folder, &digest)?;
+            frozen.insert(name.to_owned(), digest);
+        }
+        models.push(Model { own: Some((seat, name.to_owned())), trainer, server: None, trained, seats: vec![seat] });
+    }
+    Ok(SeatPolicies { models, seats: plugins.seat_names().to_vec(), frozen })
+}
+
+/// A model where the run left off.
+fn reopen(path: &Path, settings: &Settings) -> RunResult<Trainer> {
+    let damaged = format!("`{}` cannot be used; restore it, or start a new run in another --out", path.display());
+    Trainer::open(path, settings).user_context(damaged)
+}
+
+/// The weights with which the run's policy begins.
+fn first_weights(file: &RunFile, models: &Models, settings: &Settings) -> RunResult<Trainer> {
+    if let Some(checkpoint) = &file.policy.checkpoint {
+        return Trainer::open(&models.folder(checkpoint), settings).user_error();
+    }
+    let tiny = file.policy.tiny.clone().unwrap_or_default();
+    Trainer::create(&tiny, settings).user_error()
+}
+
+/// All seats of an episode are played in one chat format.
+fn same_format(policy: &Trainer, other: &Trainer, seat: &str) -> RunResult<()> {
+    let text = |trainer: &Trainer, wanted: &str| {
+        trainer.files().iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned())
+    };
+    let differs = |name: &&str| text(policy, name) != text(other, name);
+    match ["tokenizer.json", "chat_template.jinja"].into_iter().find(differs) {
+        Some(name) => Err(RunError::user(format!(
+            "the model of seats.{seat} has another {name} than the run's policy, and all seats of a run share one chat \
+             format; give it a model of the same family"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_checkpoint_are_told_from_others() {
+        for part in ["0-000010", "0-000010-seat1", "0-000010-seat12"] {
+            assert!(is_part_of(part, "0-000010"), "{part}");
+        }
+        for other in ["0-0000101", "0-000010-old", "1-000010", "0-00001"] {
+            assert!(!is_part_of(other, "0-000010"), "{other}");
+        }
+    }
+}

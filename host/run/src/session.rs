@@ -1,0 +1,174 @@
+//! A run in progress: its stages one after the other, recorded so that it can be resumed and replayed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use gymkhana_config::{RunFile, Stage};
+use gymkhana_record::Seed;
+use gymkhana_rollout::Rollout;
+use gymkhana_sandbox::Sandbox;
+use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
+use gymkhana_trainer::StageModels;
+use tokio::task::JoinSet;
+
+use crate::error::{Classify, RunResult};
+use crate::evaluate::held_out;
+use crate::metrics::{Listener, Page, exposition};
+use crate::report::Reporter;
+use crate::seats::SeatPolicies;
+use crate::state::{self, Progress, State};
+
+/// What a finished run leaves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finished {
+    /// Success and effort of each stage.
+    pub summary: Summary,
+    /// Number of recorded episodes.
+    pub episodes: usize,
+    /// The run's folder.
+    pub folder: PathBuf,
+}
+
+/// Everything that a run works with.
+pub(crate) struct Session {
+    pub(crate) file: RunFile,
+    pub(crate) reporter: Arc<dyn Reporter>,
+    pub(crate) folder: RunFolder,
+    pub(crate) rollout: Arc<Rollout>,
+    pub(crate) seats: SeatPolicies,
+    pub(crate) episodes: EpisodeStore,
+    pub(crate) metrics: Metrics,
+    pub(crate) seed: Seed,
+    pub(crate) progress: Progress,
+    /// The last checkpoint's name; none while the weights are those that the run began with.
+    pub(crate) checkpoint: Option<String>,
+    /// How many instances of plugins may live at once.
+    pub(crate) places: u32,
+    /// When this process began, less what earlier ones took.
+    pub(crate) begun: Instant,
+}
+
+impl Session {
+    pub(crate) fn new(
+        file: RunFile,
+        reporter: Arc<dyn Reporter>,
+        folder: RunFolder,
+        rollout: Rollout,
+        seats: SeatPolicies,
+        state: Option<State>,
+        places: u32,
+    ) -> RunResult<Self> {
+        let mut episodes = folder.episodes()?;
+        let mut metrics = folder.metrics()?;
+        let checkpoint = state.as_ref().and_then(|state| state.checkpoint.clone());
+        let progress = state.map(|state| state.progress).unwrap_or_default();
+        // A run that died while it wrote or removed a checkpoint has left a part of it.
+        let checkpoints = folder.reader().checkpoints_path();
+        state::forget_checkpoints(&checkpoints, progress.stage, checkpoint.as_deref())?;
+        progress.rewind(&mut episodes, &mut metrics)?;
+        let begun = progress.begun_before(Instant::now());
+        let seed = Seed(file.seed);
+        let rollout = Arc::new(rollout);
+        Ok(Self {
+            file,
+            reporter,
+            folder,
+            rollout,
+            seats,
+            episodes,
+            metrics,
+            seed,
+            progress,
+            checkpoint,
+            places,
+            begun,
+        })
+    }
+
+    /// Goes through the stages that are left.
+    pub(crate) async fn run(&mut self) -> RunResult<Finished> {
+        let stages = self.file.stages.clone();
+        while let Some(stage) = stages.get(self.progress.stage) {
+            self.stage(stage).await?;
+        }
+        self.finish()
+    }
+
+    /// Serves the run's figures until the returned set is dropped.
+    pub(crate) fn serve_metrics(&self, listener: Listener, sandbox: Sandbox) -> JoinSet<()> {
+        self.reporter.status(&format!("metrics at {}", listener.url()));
+        let (metrics, seats) = (Arc::clone(self.rollout.metrics()), self.seats.clone());
+        let page: Page = Arc::new(move || exposition(&metrics, &sandbox.counters(), &seats.idle()));
+        let mut served = JoinSet::new();
+        served.spawn(listener.serve(page));
+        served
+    }
+
+    async fn stage(&mut self, stage: &Stage) -> RunResult<()> {
+        if self.progress.current.is_none() {
+            // The stage before has measured the same weights on the same tasks.
+            let before = match self.progress.finished.last() {
+                Some(last) => held_out::Success { greedy: last.success_after, sampled: last.success_after_sampled },
+                None => self.evaluate(held_out::EvalPoint::Before).await?,
+            };
+            let keeps = match stage {
+                Stage::Sft(_) => StageModels::default(),
+                Stage::Rl(stage) => {
+                    StageModels { teacher: stage.teacher.clone(), ..stage.settings().user_error()?.algorithm.keeps() }
+                }
+            };
+            for model in self.seats.trained() {
+                model.trainer.begin_stage(keeps.clone()).await.internal()?;
+            }
+            self.progress.begin(stage.name(), before);
+            self.checkpoint().await?;
+        }
+        match stage {
+            Stage::Sft(stage) => self.sft(stage).await?,
+            Stage::Rl(stage) => self.rl(stage).await?,
+        }
+        let after = self.evaluate(held_out::EvalPoint::After).await?;
+        let summary = self.progress.finish(after, self.begun.elapsed());
+        self.reporter.status(&describe(&summary));
+        self.episodes.commit()?;
+        self.write_state()
+    }
+
+    fn finish(&mut self) -> RunResult<Finished> {
+        let last = self.progress.finished.last();
+        let summary = Summary {
+            schema: gymkhana_store::SUMMARY_SCHEMA,
+            success: last.and_then(|stage| stage.success_after),
+            success_sampled: last.and_then(|stage| stage.success_after_sampled),
+            stages: self.progress.finished.clone(),
+            seconds: self.begun.elapsed().as_secs_f64(),
+        };
+        self.folder.write_summary(&summary)?;
+        let (episodes, folder) = (self.episodes.stored().len(), self.folder.reader().path().to_owned());
+        Ok(Finished { summary, episodes, folder })
+    }
+
+    /// Below this stands the seed of every episode, by its name, whatever else is played beside it.
+    pub(crate) fn episode_seeds(&self) -> Seed {
+        self.seed.child("episode")
+    }
+}
+
+/// A stage's result in one line.
+#[must_use]
+pub fn describe(stage: &StageSummary) -> String {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let success = match (stage.success_before, stage.success_after) {
+        (Some(before), Some(after)) => format!("{} to {}", percent(before), percent(after)),
+        _ => "not measured".to_owned(),
+    };
+    let sampled = match (stage.success_before_sampled, stage.success_after_sampled) {
+        (Some(before), Some(after)) => format!(" (sampled {} to {})", percent(before), percent(after)),
+        _ => String::new(),
+    };
+    format!(
+        "stage {}: success {success}{sampled}, {} episodes, {} tokens, {:.0} s",
+        stage.name, stage.episodes, stage.tokens, stage.seconds
+    )
+}

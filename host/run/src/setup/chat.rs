@@ -1,0 +1,58 @@
+//! The model's chat format, kept in the run's folder so that a replay needs no weights.
+
+use std::path::Path;
+
+use gymkhana_chat::{ChatFiles, ChatFormat};
+use gymkhana_trainer::{ModelFiles, Trainer};
+
+use crate::error::{Classify, RunError, RunResult};
+
+const FOLDER: &str = "chat";
+const TOKENIZER: &str = "tokenizer.json";
+const CONFIG: &str = "tokenizer_config.json";
+const TEMPLATE: &str = "chat_template.jinja";
+
+/// The chat format of the trainer's model.
+pub(crate) fn chat_format(trainer: &Trainer) -> RunResult<ChatFormat> {
+    ChatFormat::new(&chat_files(trainer.files())).user_error()
+}
+
+/// The texts of a model from which its chat format is built.
+pub fn chat_files(files: &ModelFiles) -> ChatFiles {
+    let text = |wanted: &str| files.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned());
+    ChatFiles {
+        tokenizer: text(TOKENIZER).unwrap_or_default(),
+        config: text(CONFIG).unwrap_or_else(|| "{}".to_owned()),
+        template: text(TEMPLATE),
+    }
+}
+
+/// Keeps the texts from which the chat format is built.
+pub fn write_chat_files(run: &Path, trainer: &Trainer) -> RunResult<()> {
+    let files = chat_files(trainer.files());
+    let folder = run.join(FOLDER);
+    let full = |path: &Path| format!("cannot write `{}`; free space and run again with --resume", path.display());
+    std::fs::create_dir_all(&folder).user_context(full(&folder))?;
+    let texts =
+        [(TOKENIZER, Some(&files.tokenizer)), (CONFIG, Some(&files.config)), (TEMPLATE, files.template.as_ref())];
+    for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+        let path = folder.join(name);
+        gymkhana_registry::write_atomically(&path, text.as_bytes()).user_context(full(&path))?;
+    }
+    Ok(())
+}
+
+/// Reads what `write_chat_files` kept.
+pub fn read_chat_files(run: &Path) -> RunResult<ChatFiles> {
+    let folder = run.join(FOLDER);
+    let read = |name: &str| {
+        std::fs::read_to_string(folder.join(name)).map_err(|error| {
+            RunError::user(format!(
+                "cannot read `{}`: {error}; is the run's folder whole?",
+                folder.join(name).display()
+            ))
+        })
+    };
+    let template = folder.join(TEMPLATE).exists().then(|| read(TEMPLATE)).transpose()?;
+    Ok(ChatFiles { tokenizer: read(TOKENIZER)?, config: read(CONFIG)?, template })
+}

@@ -1,0 +1,11 @@
+//! From a run file to its parts: plugins, grants, rewards, models, chat format, rollout.
+
+pub mod chat;
+pub mod grants;
+pub mod models;
+mod options;
+pub mod plugins;
+pub mod rewards;
+pub mod rollout;
+
+pub use options::named_values;

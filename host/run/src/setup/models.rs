@@ -1,0 +1,164 @@
+//! The models that a run file or a command names: folders as they are, models on a hub through its cache.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gymkhana_hub::{Commit, Hub, Repository, Revision};
+use gymkhana_trainer::{ModelConfig, ModelFiles, weight_files};
+
+use crate::error::{Classify, RunError, RunResult};
+use crate::report::{Progress, Reporter};
+use gymkhana_config::{Checkpoint, HubModel, RunFile, SeatBinding, SeatSection};
+
+/// What progress is counted in.
+const MEBIBYTE: u64 = 1 << 20;
+const CONFIG: &str = "config.json";
+
+/// The folders of models on a hub.
+#[derive(Default)]
+pub struct Models(BTreeMap<HubModel, PathBuf>);
+
+impl Models {
+    /// Finds the commits of the models that the run file names on a hub, writes them into it, and fetches those that are
+    /// needed. `begun` is the run file of a run that is taken up again, whose commits stay; its own weights, where there
+    /// is a checkpoint of them, are not fetched.
+    pub async fn pin(
+        file: &mut RunFile,
+        begun: Option<&RunFile>,
+        has_checkpoint: bool,
+        reporter: &Arc<dyn Reporter>,
+    ) -> RunResult<Self> {
+        let begun_as = |seat: Option<&String>| match seat {
+            None => begun?.policy.checkpoint.as_ref(),
+            Some(seat) => begun?.seats.get(seat)?.checkpoint.as_ref(),
+        };
+        let mut models = Self::default();
+        // A frozen seat without weights of its own has those that the run's policy began with.
+        let frozen = |seat: &SeatSection| seat.policy == SeatBinding::Frozen && seat.checkpoint.is_none();
+        let needed = !has_checkpoint || file.seats.values().any(frozen);
+        let own = file.policy.checkpoint.iter_mut().map(|checkpoint| (None, needed, checkpoint));
+        let seats = file.seats.iter_mut().filter_map(|(name, seat)| {
+            let needed = !has_checkpoint || seat.policy == SeatBinding::Frozen;
+            Some((Some(name), needed, seat.checkpoint.as_mut()?))
+        });
+        for (seat, needed, checkpoint) in own.chain(seats) {
+            let Checkpoint::Hub(model) = checkpoint else { continue };
+            if let Some(Checkpoint::Hub(before)) = begun_as(seat)
+                && model.commit.is_none()
+                && model.is_alike(before)
+            {
+                model.commit.clone_from(&before.commit);
+            }
+            models.add(model, needed, reporter).await?;
+        }
+        Ok(models)
+    }
+
+    /// A single model, as a command names it.
+    pub async fn of(mut checkpoint: Checkpoint, reporter: &Arc<dyn Reporter>) -> RunResult<PathBuf> {
+        let mut models = Self::default();
+        if let Checkpoint::Hub(model) = &mut checkpoint {
+            models.add(model, true, reporter).await?;
+        }
+        Ok(models.folder(&checkpoint))
+    }
+
+    async fn add(&mut self, model: &mut HubModel, needed: bool, reporter: &Arc<dyn Reporter>) -> RunResult<()> {
+        let (repository, revision, commit) = model.names().map_err(RunError::user)?;
+        if commit.is_some() && !needed {
+            return Ok(());
+        }
+        let hub = Hub::from_environment().user_error()?;
+        let commit = match commit {
+            Some(commit) => commit,
+            None => hub.commit(&repository, &revision).await.user_error()?,
+        };
+        model.commit = Some(commit.to_string());
+        if needed {
+            let fetched = Fetched { hub: &hub, repository: &repository, commit: &commit, reporter };
+            self.0.insert(model.clone(), fetched.whole().await?);
+        }
+        Ok(())
+    }
+
+    /// The folder of a model; for one of a hub that was not needed, none that is there.
+    pub fn folder(&self, checkpoint: &Checkpoint) -> PathBuf {
+        match checkpoint {
+            Checkpoint::Folder(folder) => folder.clone(),
+            Checkpoint::Hub(model) => self.0.get(model).cloned().unwrap_or_default(),
+        }
+    }
+}
+
+/// What a command calls a model: a folder that is there, else a name on a hub.
+pub fn named(name: &Path, revision: Option<&str>) -> RunResult<Checkpoint> {
+    let text = name.to_string_lossy();
+    let hub = || {
+        let revision = revision.unwrap_or("main").to_owned();
+        Repository::parse(&text).user_error()?;
+        Revision::parse(&revision).user_error()?;
+        Ok(Checkpoint::Hub(HubModel { hub: text.to_string(), revision, commit: None }))
+    };
+    match (name.is_dir(), revision) {
+        (true, None) => Ok(Checkpoint::Folder(name.to_owned())),
+        (true, Some(_)) => {
+            Err(RunError::user(format!("`{text}` is a folder, which has no revisions; leave --revision out")))
+        }
+        (false, _) if Repository::parse(&text).is_ok() && text.contains('/') && !name.exists() => hub(),
+        (false, _) => Err(RunError::user(format!(
+            "`{text}` is neither a folder nor the name of a model on a hub; give a model's folder, or OWNER/NAME"
+        ))),
+    }
+}
+
+/// A model on its way from the hub.
+struct Fetched<'a> {
+    hub: &'a Hub,
+    repository: &'a Repository,
+    commit: &'a Commit,
+    reporter: &'a Arc<dyn Reporter>,
+}
+
+impl Fetched<'_> {
+    /// Every file of it that is used; the weights last, when the rest is known to be of use.
+    async fn whole(&self) -> RunResult<PathBuf> {
+        let config = self.file(CONFIG).await?.ok_or_else(|| self.lacks(CONFIG))?;
+        ModelConfig::read(&config).user_error()?;
+        for name in ModelFiles::NAMES {
+            self.file(name).await?;
+        }
+        let folder = self.hub.folder(self.repository, self.commit);
+        ModelFiles::read(&folder).user_error()?;
+        if self.file(weight_files::SINGLE).await?.is_some() {
+            return Ok(folder);
+        }
+        let index = self.file(weight_files::INDEX).await?.ok_or_else(|| self.lacks(weight_files::SINGLE))?;
+        let text = std::fs::read_to_string(&index).user_error()?;
+        for shard in weight_files::shards(&text, &index).user_error()? {
+            self.file(&shard).await?.ok_or_else(|| self.lacks(&shard))?;
+        }
+        Ok(folder)
+    }
+
+    async fn file(&self, name: &str) -> RunResult<Option<PathBuf>> {
+        let bar: Mutex<Option<Box<dyn Progress>>> = Mutex::new(None);
+        let show = |progress: gymkhana_hub::Progress<'_>| {
+            let Some(size) = progress.size.filter(|size| *size > MEBIBYTE) else { return };
+            let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+            let bar = bar.get_or_insert_with(|| {
+                self.reporter.status(&format!("fetching {name} of {}", self.repository));
+                self.reporter.progress("MiB", 0, size.div_ceil(MEBIBYTE))
+            });
+            bar.at(progress.done.div_ceil(MEBIBYTE), "");
+        };
+        self.hub.file(self.repository, self.commit, name, &show).await.user_error()
+    }
+
+    fn lacks(&self, name: &str) -> RunError {
+        RunError::user(format!(
+            "model `{}` has no {name} at {}; choose a revision, or a model, with safetensors weights and a fast tokenizer",
+            self.repository, self.commit
+        ))
+    }
+}

@@ -1,0 +1,214 @@
+//! From plugin files to the set of plugins that a run plays with.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gymkhana_registry::{Kind, Lock, LockEntry, read_manifest, read_plugin_file};
+use gymkhana_rollout::{Bound, BoundReward, PluginSet, PluginSetError};
+use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig, SandboxError};
+use gymkhana_store::RunReader;
+
+use crate::error::{Classify, RunError, RunResult};
+use crate::report::Reporter;
+use crate::setup::grants::{self, AssetFiles, OutboundMode};
+use crate::setup::options::named_values;
+use gymkhana_config::RunFile;
+use gymkhana_nearest::did_you_mean;
+
+/// A plugin's file: where it came from and its bytes.
+pub struct PluginFile {
+    /// Names it in messages.
+    pub origin: String,
+    /// Its name in run files.
+    pub name: String,
+    /// The component.
+    pub bytes: Vec<u8>,
+}
+
+/// Reads a plugin file: its path and its bytes.
+pub fn read_file(path: &Path) -> RunResult<(String, Vec<u8>)> {
+    Ok((path.display().to_string(), read_plugin_file(path).user_error()?))
+}
+
+/// Pins plugins, each with where it came from, sorted by name: prompts list functions and rewards are summed in this
+/// order, so that it must be the one in which a replay finds them in the lock. Nothing is compiled yet.
+pub fn pin(components: Vec<(String, Vec<u8>)>) -> RunResult<(Vec<PluginFile>, Lock)> {
+    let mut read = Vec::new();
+    for (origin, bytes) in components {
+        let entry = entry(&origin, &bytes)?;
+        let name = entry.name.name().to_owned();
+        read.push((entry, PluginFile { origin, name, bytes }));
+    }
+    read.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
+    let (entries, files) = read.into_iter().unzip();
+    let lock = Lock::new(entries).user_error()?;
+    short_names_differ(&lock)?;
+    Ok((files, lock))
+}
+
+/// Refuses plugins that are anything but rewards.
+pub fn only_rewards(lock: &Lock) -> RunResult<()> {
+    let other = lock.entries().iter().find(|entry| entry.kinds.iter().any(|kind| *kind != Kind::Reward));
+    other.map_or(Ok(()), |entry| {
+        Err(RunError::user(format!("plugin `{}` is no reward; only rewards score recorded episodes", entry.name)))
+    })
+}
+
+/// Run files and records call a plugin by the half behind the slash alone.
+fn short_names_differ(lock: &Lock) -> RunResult<()> {
+    let mut seen: BTreeMap<&str, &LockEntry> = BTreeMap::new();
+    for entry in lock.entries() {
+        if let Some(other) = seen.insert(entry.name.name(), entry) {
+            return Err(RunError::user(format!(
+                "plugins `{}` and `{}` are both called `{}` in run files and records; leave one of them out",
+                other.name,
+                entry.name,
+                entry.name.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn entry(origin: &str, bytes: &[u8]) -> RunResult<LockEntry> {
+    let wrong = |cause: String| RunError::user(format!("plugin file `{origin}` cannot be used: {cause}"));
+    let manifest = read_manifest(bytes).map_err(|error| wrong(error.to_string()))?;
+    manifest.check_contract().map_err(|error| wrong(error.to_string()))?;
+    Ok(LockEntry::new(&manifest, gymkhana_registry::Digest::of(bytes)))
+}
+
+/// The plugins that a run's folder holds.
+pub fn recorded_files(run: &RunReader) -> RunResult<Vec<PluginFile>> {
+    let lock = run.lock()?;
+    lock.entries()
+        .iter()
+        .map(|entry| {
+            let (origin, name) = (entry.name.to_string(), entry.name.name().to_owned());
+            Ok(PluginFile { origin, name, bytes: run.plugin(&entry.digest)? })
+        })
+        .collect()
+}
+
+/// A sandbox with the run file's limits. Without a folder for compiled plugins it compiles them every time.
+pub fn sandbox(file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<Sandbox> {
+    let config = SandboxConfig {
+        cache: compiled_plugins(),
+        limits: (&file.sandbox).into(),
+        max_instances: file.sandbox.instances,
+        ..SandboxConfig::default()
+    };
+    match Sandbox::new(&config) {
+        Err(SandboxError::Cache(error)) => {
+            reporter.status(&format!("compiled plugins are not kept: {error}"));
+            Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()
+        }
+        other => other.user_error(),
+    }
+}
+
+/// Where compiled plugins are kept: in this user's folder for caches, if there is one.
+pub fn compiled_plugins() -> Option<PathBuf> {
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
+    Some(caches.join("gymkhana").join("compiled"))
+}
+
+/// Compiles the plugins and puts them together as the run file says.
+pub async fn assemble(
+    file: &RunFile,
+    sandbox: &Sandbox,
+    files: &[PluginFile],
+    assets: &AssetFiles,
+    asking: OutboundMode,
+) -> RunResult<PluginSet> {
+    let mut sorted: BTreeMap<Kind, Vec<Plugin>> = BTreeMap::new();
+    let mut plugins = Vec::new();
+    for PluginFile { origin, name, bytes } in files {
+        let grants = file.plugins.get(name).map(grants::grants).unwrap_or_default();
+        plugins.push(Plugin::from_bytes(sandbox, origin, bytes, &grants).user_error()?);
+    }
+    sections_have_plugins("plugins", file.plugins.keys(), &plugins)?;
+    for plugin in &mut plugins {
+        *plugin = share(file, grants::grant(file, assets, asking, plugin)?)?;
+    }
+    for plugin in plugins {
+        for kind in &plugin.manifest().kinds {
+            sorted.entry(*kind).or_default().push(plugin.clone());
+        }
+    }
+    let mut take = |kind| sorted.remove(&kind).unwrap_or_default();
+    let (environments, tools, rewards) = (take(Kind::Environment), take(Kind::Tool), take(Kind::Reward));
+    sections_have_plugins("tools", file.tools.keys(), &tools)?;
+    sections_have_plugins("rewards", file.rewards.keys(), &rewards)?;
+    let environment = bind(only_environment(environments)?, &file.environment.options)?;
+    let tools = tools.into_iter().map(|plugin| {
+        let options = file.tools.get(plugin.name()).map(|section| section.options.clone()).unwrap_or_default();
+        bind(plugin, &options)
+    });
+    let rewards = rewards.into_iter().map(|plugin| {
+        let section = file.rewards.get(plugin.name()).cloned().unwrap_or_default();
+        let share =
+            crate::setup::rewards::share(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
+        Ok(BoundReward { bound: bind(plugin, &section.options)?, share })
+    });
+    let (tools, rewards) = (tools.collect::<RunResult<_>>()?, rewards.collect::<RunResult<_>>()?);
+    PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).user_error()
+}
+
+/// The plugin, shared if the run file says so.
+fn share(file: &RunFile, plugin: Plugin) -> RunResult<Plugin> {
+    if !file.plugins.get(plugin.name()).is_some_and(|section| section.shared) {
+        return Ok(plugin);
+    }
+    if plugin.manifest().kinds.iter().all(|kind| *kind == Kind::Reward) {
+        return Err(RunError::user(format!(
+            "plugins.{name}.shared is set, but `{name}` is a reward, and rewards never share an instance; leave it out",
+            name = plugin.name()
+        )));
+    }
+    Ok(plugin.shared_by(file.sandbox.shared_episodes))
+}
+
+fn with_nearest_option(error: PluginSetError) -> anyhow::Error {
+    match &error {
+        PluginSetError::UnknownOption { option, known, .. } => {
+            anyhow::anyhow!("{error}{}", did_you_mean(option, known.iter().map(String::as_str)))
+        }
+        _ => error.into(),
+    }
+}
+
+fn bind(plugin: Plugin, options: &gymkhana_config::Options) -> RunResult<Bound> {
+    let options = named_values(plugin.name(), options)?;
+    Ok(Bound { plugin, options })
+}
+
+fn only_environment(mut environments: Vec<Plugin>) -> RunResult<Plugin> {
+    match (environments.pop(), environments.pop()) {
+        (Some(environment), None) => Ok(environment),
+        (Some(one), Some(other)) => Err(RunError::user(format!(
+            "plugins `{}` and `{}` are both environments; a run has exactly one, so leave the other out",
+            other.name(),
+            one.name()
+        ))),
+        (None, _) => Err(RunError::user(
+            "no plugin of the set is an environment; add one to --plugins, such as word-problems.wasm",
+        )),
+    }
+}
+
+/// A section of the run file that no plugin answers to would be a setting that nothing uses.
+fn sections_have_plugins<'a>(
+    section: &str,
+    mut names: impl Iterator<Item = &'a String>,
+    plugins: &[Plugin],
+) -> RunResult<()> {
+    let known: Vec<&str> = plugins.iter().map(Plugin::name).collect();
+    let Some(name) = names.find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
+    let given = if known.is_empty() { "none".to_owned() } else { format!("`{}`", known.join("`, `")) };
+    let near = did_you_mean(name, known.iter().copied());
+    Err(RunError::user(format!(
+        "the run file has [{section}.{name}], but --plugins gives no such plugin; its {section} are {given}{near}"
+    )))
+}

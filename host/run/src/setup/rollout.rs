@@ -1,0 +1,57 @@
+//! The one place where a rollout is put together from a run file: for runs, evaluations, replays and rescoring.
+
+use std::sync::Arc;
+
+use gymkhana_chat::ChatFormat;
+use gymkhana_config::RunFile;
+use gymkhana_rollout::{PluginSet, RewardSum, Rollout};
+use gymkhana_store::RunReader;
+
+use crate::error::{Classify, RunResult};
+use crate::report::Reporter;
+use crate::setup::chat::read_chat_files;
+use crate::setup::grants::{AssetFiles, OutboundMode};
+use crate::setup::plugins::{self, PluginFile};
+use crate::setup::rewards;
+
+/// A rollout by the run file's rules. `places` orders episodes for deterministic generation, see
+/// [`Rollout::with_deterministic_places`].
+///
+/// # Errors
+/// If a tool or the probe collides with the context strategy.
+pub fn rollout(
+    file: &RunFile,
+    set: PluginSet,
+    chat: ChatFormat,
+    rewards: RewardSum,
+    places: Option<usize>,
+) -> RunResult<Rollout> {
+    let limits = (&file.limits).into();
+    let rollout = Rollout::new(set, chat, limits, rewards, file.policy.system.clone(), file.failures.retries);
+    let rollout = rollout.with_stop_texts(&file.limits.stop);
+    let rollout =
+        rollout.with_context(file.context.clone()).user_error()?.with_probe(file.probe.clone()).user_error()?;
+    Ok(match places {
+        Some(places) => rollout.with_deterministic_places(places),
+        None => rollout,
+    })
+}
+
+/// A rollout over recorded episodes of `run`, with these plugins, and the number of places in its sandbox.
+///
+/// # Errors
+/// If the run's folder lacks a file, or the plugins do not fit its run file.
+pub async fn recorded_rollout(
+    run: &RunReader,
+    file: &RunFile,
+    plugins: &[PluginFile],
+    mode: OutboundMode,
+    reporter: &Arc<dyn Reporter>,
+) -> RunResult<(Rollout, u32)> {
+    let assets = AssetFiles::recorded(file, run)?;
+    let sandbox = plugins::sandbox(file, reporter)?;
+    let set = plugins::assemble(file, &sandbox, plugins, &assets, mode).await?;
+    let rewards = rewards::reward_sum(file, &set)?;
+    let chat = ChatFormat::new(&read_chat_files(run.path())?).user_error()?;
+    Ok((rollout(file, set, chat, rewards, None)?, sandbox.counters().places))
+}

@@ -1,0 +1,169 @@
+//! A stage of reinforcement learning: play groups, compare within each, update.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use gymkhana_record::{EpisodeRecord, Segment};
+use gymkhana_rollout::WaitKind;
+use gymkhana_trainer::{RlSettings, StepMetrics};
+use tracing::{Instrument, info_span};
+
+use crate::error::{Classify, RunResult};
+use crate::seats::SeatPolicies;
+use crate::seats::weight_sync;
+use crate::session::Session;
+use crate::stages::groups::reward_of;
+use crate::stages::pipeline::{Prefetcher, Staleness};
+use gymkhana_config::{PolicySection, RlStage, Stage};
+
+impl Session {
+    pub(crate) async fn rl(&mut self, stage: &RlStage) -> RunResult<()> {
+        let PolicySection { micro_batch_tokens, activation_checkpointing, .. } = self.file.policy;
+        let settings = RlSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings().user_error()? };
+        let tasks = self.tasks(&self.file.environment.train).await?;
+        let mut ahead = Prefetcher::new(self, stage, tasks, self.tasks_seen_before());
+        let progress = self.reporter.progress(&stage.name, self.steps_done(), stage.steps);
+        while let Some(step) = self.next_step(stage.steps) {
+            let since = Instant::now();
+            ahead.begin(step);
+            let mut groups = self.await_step(&mut ahead, step).await?;
+            let played = since.elapsed().as_secs_f64();
+            let figures = Figures::of(&groups, self.seats.own_seats());
+            let rewards = seat_rewards(&groups, &self.seats.seats);
+            if stage.shuffle_rewards {
+                self.shuffle_rewards(step, &mut groups);
+            }
+            let since = Instant::now();
+            let lag = Staleness::of(&groups, &self.seats);
+            lag.report(self.rollout.metrics());
+            let most = lag.most();
+            if most > stage.max_staleness {
+                let message =
+                    format!("step {step} holds tokens that are {most} steps old, more than max_staleness allows");
+                return Err(anyhow::anyhow!(message)).internal();
+            }
+            let seats = self.seats.clone();
+            let rollout = Arc::clone(&self.rollout);
+            let timer = rollout.metrics().time(WaitKind::Train);
+            let span = info_span!("train", stage = stage.name, step);
+            let run = self.folder.reader().path().to_owned();
+            let learning = async {
+                let measured = learn(&seats, &groups, &settings).instrument(span).await?;
+                weight_sync::follow(&seats, &run).await?;
+                Ok(measured)
+            };
+            let mut measured = self.meanwhile::<RunResult<_>>(&mut ahead, learning).await??;
+            drop(timer);
+            let trained = since.elapsed().as_secs_f64();
+            self.count_step(figures.episodes, self.learnt_tokens(&groups));
+            let more = [
+                ("reward", figures.reward),
+                ("success", figures.success),
+                ("episodes", figures.episodes as f64),
+                ("sampled_tokens", figures.tokens as f64),
+                ("calls", figures.calls),
+                ("failures", figures.failures as f64),
+                ("staleness_max", f64::from(most)),
+                ("staleness_mean", lag.mean()),
+                ("seconds_play", played),
+                ("seconds_train", trained),
+            ];
+            measured.extend(rewards);
+            self.record_step(step, &measured, &more)?;
+            let rate = figures.tokens as f64 / played;
+            progress.at(
+                step + 1,
+                &format!("success {:.1} %, reward {:.3}, {rate:.0} tokens/s", 100.0 * figures.success, figures.reward),
+            );
+            if (step + 1) % stage.checkpoint_every == 0 || step + 1 == stage.steps {
+                self.checkpoint().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many tokens models that are trained have sampled.
+    fn learnt_tokens(&self, groups: &[Vec<EpisodeRecord>]) -> usize {
+        let seats = self.trained_seats();
+        let segments = groups.iter().flatten().flat_map(|record| &record.segments);
+        let learnt = segments.filter(|segment| segment.seat().is_some_and(|seat| seats.contains(&seat)));
+        learnt.map(Segment::sampled_len).sum()
+    }
+
+    /// The seats of models that are trained.
+    fn trained_seats(&self) -> Vec<u32> {
+        self.seats.trained().flat_map(|model| model.seats.iter().copied()).collect()
+    }
+
+    /// How many tasks of the training split the stages before this one have used.
+    fn tasks_seen_before(&self) -> u64 {
+        let stages = &self.file.stages[..self.progress.stage];
+        let used = stages.iter().map(|stage| match stage {
+            Stage::Sft(stage) => stage.steps * u64::from(stage.batch),
+            Stage::Rl(stage) => stage.steps * stage.tasks_of_step(),
+        });
+        used.sum()
+    }
+
+    /// The control: every episode gets the rewards of another one of the batch.
+    fn shuffle_rewards(&self, step: u64, groups: &mut [Vec<EpisodeRecord>]) {
+        let mut rewards: Vec<Vec<f64>> = groups.iter().flatten().map(|record| record.rewards.clone()).collect();
+        self.seed.child("shuffle").child(self.progress.stage).child(step).stream().shuffle(&mut rewards);
+        for (record, rewards) in groups.iter_mut().flatten().zip(rewards) {
+            record.rewards = rewards;
+            // What turns earned would tell the truth.
+            record.turn_rewards.iter_mut().chain(&mut record.turn_gains).for_each(|turns| turns.fill(0.0));
+        }
+    }
+}
+
+/// Lets every model that is trained learn from what its seats did; gives what was measured.
+async fn learn(seats: &SeatPolicies, groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> RunResult<StepMetrics> {
+    let mut measured = vec![];
+    for model in seats.trained() {
+        let settings = RlSettings { seats: Some(model.seats.clone()), ..settings.clone() };
+        measured.extend(model.named(model.trainer.rl_step(groups, &settings).await.internal()?));
+    }
+    Ok(measured)
+}
+
+/// The mean reward of each seat, where there are several.
+fn seat_rewards(groups: &[Vec<EpisodeRecord>], seats: &[String]) -> StepMetrics {
+    if seats.len() < 2 {
+        return vec![];
+    }
+    let mean = |seat: u32| mean(groups, |record| reward_of(record, seat));
+    (0..).zip(seats).map(|(seat, name)| (format!("{name}/reward"), mean(seat))).collect()
+}
+
+/// A mean over a step's episodes.
+fn mean(groups: &[Vec<EpisodeRecord>], value: impl Fn(&EpisodeRecord) -> f64) -> f64 {
+    let values: Vec<f64> = groups.iter().flatten().map(value).collect();
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// What a step's episodes look like.
+struct Figures {
+    episodes: usize,
+    tokens: usize,
+    failures: usize,
+    /// Means over the episodes, of the reward over the policy's own seats too.
+    reward: f64,
+    success: f64,
+    calls: f64,
+}
+
+impl Figures {
+    fn of(groups: &[Vec<EpisodeRecord>], own_seats: &[u32]) -> Self {
+        let records = || groups.iter().flatten();
+        let own_reward = |record: &EpisodeRecord| own_seats.iter().map(|seat| reward_of(record, *seat)).sum::<f64>();
+        Self {
+            episodes: records().count(),
+            tokens: records().map(EpisodeRecord::sampled_tokens).sum(),
+            failures: records().filter(|record| !record.failures.is_empty()).count(),
+            reward: mean(groups, own_reward) / own_seats.len().max(1) as f64,
+            success: mean(groups, |record| f64::from(u8::from(record.success))),
+            calls: mean(groups, |record| record.calls() as f64),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Groups in flight, of one step or of several: begun in order, handed over as soon as each is finished.
+
+use std::sync::Arc;
+
+use gymkhana_policy::Sampling;
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
+use gymkhana_rollout::{Actor, ForkError, GroupPlan, Rollout, SamplingPlan, WaitKind};
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::error::{Classify, RunResult};
+use crate::seats::SeatPolicies;
+
+/// What is played in one go.
+pub(crate) struct Batch {
+    pub phase: Phase,
+    pub step: u64,
+    /// One group for each.
+    pub tasks: Vec<TaskRef>,
+    /// The first group's number.
+    pub first_group: u32,
+    pub group_size: u32,
+    pub sampling: Sampling,
+    pub plan: SamplingPlan,
+    /// The most turns of one seat, where it differs from the run's.
+    pub turns: Option<u32>,
+    /// How many groups are begun and given up once the others are finished.
+    pub spare: u32,
+}
+
+impl Batch {
+    /// Groups of one episode each, as the run file has it.
+    pub fn of_single_episodes(phase: Phase, step: u64, tasks: Vec<TaskRef>, sampling: Sampling) -> Self {
+        let plan = SamplingPlan::default();
+        Self { phase, step, tasks, first_group: 0, group_size: 1, sampling, plan, turns: None, spare: 0 }
+    }
+}
+
+/// What every group in flight needs.
+#[derive(Clone)]
+pub(crate) struct Player {
+    pub rollout: Arc<Rollout>,
+    pub seats: SeatPolicies,
+    pub seeds: Seed,
+    pub stage: u32,
+    /// Room for episodes in flight, whichever step they belong to: the earlier are begun first.
+    pub room: Arc<Semaphore>,
+}
+
+/// A group that is finished.
+pub(crate) struct FinishedGroup {
+    pub step: u64,
+    /// Its place in its batch.
+    pub place: usize,
+    pub records: Vec<EpisodeRecord>,
+}
+
+/// The groups that are under way. Dropping this gives them up.
+pub(crate) struct Scheduler {
+    player: Player,
+    playing: JoinSet<(u64, usize, Result<Vec<EpisodeRecord>, ForkError>)>,
+}
+
+/// A batch under way: its groups arrive one by one.
+pub(crate) struct InFlight {
+    /// The groups that have arrived, at the places of their tasks.
+    groups: Vec<Option<Vec<EpisodeRecord>>>,
+    /// How many must arrive.
+    awaited: usize,
+    handles: Vec<AbortHandle>,
+}
+
+impl Scheduler {
+    pub fn new(player: Player) -> Self {
+        Self { player, playing: JoinSet::new() }
+    }
+
+    /// Begins a batch.
+    pub fn start(&mut self, batch: &Batch) -> InFlight {
+        let members = batch.plan.members(batch.group_size);
+        let handles = (0_u32..).zip(&batch.tasks).map(|(place, task)| {
+            let id = EpisodeId {
+                stage: self.player.stage,
+                phase: batch.phase,
+                step: batch.step,
+                group: batch.first_group + place,
+                member: 0,
+                attempt: 0,
+            };
+            let group = GroupPlan {
+                id,
+                task: task.clone(),
+                seeds: self.player.seeds,
+                sampling: batch.sampling,
+                place: place * members,
+                size: batch.group_size,
+                turns: batch.turns,
+            };
+            let (player, plan) = (self.player.clone(), batch.plan.clone());
+            self.playing.spawn(async move {
+                let records = player.play(&group, &plan, members).await;
+                (id.step, place as usize, records)
+            })
+        });
+        let handles: Vec<AbortHandle> = handles.collect();
+        let awaited = handles.len().saturating_sub(batch.spare as usize);
+        InFlight { groups: handles.iter().map(|_| None).collect(), awaited, handles }
+    }
+
+    /// The next group that is finished; none when nothing is under way. Whoever stops waiting for it misses nothing.
+    pub async fn next(&mut self) -> Option<RunResult<FinishedGroup>> {
+        loop {
+            match self.playing.join_next().await? {
+                Ok((step, place, records)) => {
+                    return Some(records.internal().map(|records| FinishedGroup { step, place, records }));
+                }
+                Err(given_up) if given_up.is_cancelled() => {}
+                Err(panicked) => return Some(Err(panicked).internal()),
+            }
+        }
+    }
+}
+
+impl Player {
+    async fn play(
+        &self,
+        group: &GroupPlan,
+        plan: &SamplingPlan,
+        members: u32,
+    ) -> Result<Vec<EpisodeRecord>, ForkError> {
+        let timer = self.rollout.metrics().time(WaitKind::Queue);
+        let _room = self.room.acquire_many(members).await;
+        drop(timer);
+        let players = self.seats.players();
+        let speaker = match group.id.phase {
+            Phase::Demonstration => Actor::Oracle,
+            _ => Actor::Seats(&players),
+        };
+        self.rollout.run_plan(group, plan, speaker).await
+    }
+}
+
+impl InFlight {
+    /// One in which nothing is under way.
+    pub fn empty() -> Self {
+        Self { groups: vec![], awaited: 0, handles: vec![] }
+    }
+
+    /// Takes a group in. With the last that is awaited, those that are still under way are given up.
+    pub fn arrive(&mut self, place: usize, records: Vec<EpisodeRecord>) {
+        self.groups[place] = Some(records);
+        if self.missing() == 0 {
+            self.handles.iter().for_each(AbortHandle::abort);
+        }
+    }
+
+    /// How many groups have not arrived that must. One of which the host has dropped everything uses up a spare one.
+    pub fn missing(&self) -> usize {
+        let usable = |group: &&Vec<EpisodeRecord>| group.iter().any(|record| record.ending != Ending::Dropped);
+        let arrived = self.groups.iter().flatten();
+        let under_way = self.groups.len() - arrived.clone().count();
+        self.awaited.saturating_sub(arrived.filter(usable).count()).min(under_way)
+    }
+
+    /// Its groups, in the order of their tasks.
+    pub fn into_groups(self) -> Vec<Vec<EpisodeRecord>> {
+        self.groups.into_iter().flatten().collect()
+    }
+}

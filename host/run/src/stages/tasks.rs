@@ -1,0 +1,108 @@
+//! Which task comes next: a split without end in its order, a finite one shuffled anew in every pass.
+
+use gymkhana_record::{Seed, TaskRef};
+use gymkhana_rollout::PluginSet;
+
+use crate::error::{Classify, RunError, RunResult};
+use crate::session::Session;
+use gymkhana_config::RunFile;
+use gymkhana_nearest::did_you_mean;
+
+/// The tasks of one split.
+pub(crate) struct TaskSampler {
+    split: String,
+    count: Option<u64>,
+    seed: Seed,
+    /// The pass that `order` holds.
+    pass: Option<u64>,
+    order: Vec<u64>,
+}
+
+impl TaskSampler {
+    /// How many there are, if they end.
+    pub fn count(&self) -> Option<u64> {
+        self.count
+    }
+
+    /// The tasks at `position..position + length` of the endless sequence.
+    pub fn take(&mut self, position: u64, length: u64) -> Vec<TaskRef> {
+        (position..position + length).map(|position| self.at(position)).collect()
+    }
+
+    fn at(&mut self, position: u64) -> TaskRef {
+        let index = match self.count {
+            None => position,
+            Some(count) => {
+                let pass = position / count;
+                if self.pass != Some(pass) {
+                    self.order = (0..count).collect();
+                    self.seed.child(pass).stream().shuffle(&mut self.order);
+                    self.pass = Some(pass);
+                }
+                self.order[(position % count) as usize]
+            }
+        };
+        TaskRef { split: self.split.clone(), index }
+    }
+}
+
+impl Session {
+    /// The tasks of a split under the run's options.
+    pub(crate) async fn tasks(&self, split: &str) -> RunResult<TaskSampler> {
+        let count = count_tasks(self.rollout.plugins(), split).await?;
+        let seed = self.seed.child("tasks").child(split);
+        Ok(TaskSampler { split: split.to_owned(), count, seed, pass: None, order: vec![] })
+    }
+}
+
+/// Refuses a run file whose splits the environment does not have, or in which there is no task.
+pub(crate) async fn check_splits(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
+    count_tasks(plugins, &file.environment.train).await?;
+    if file.evaluation.tasks > 0 {
+        count_tasks(plugins, &file.environment.eval).await?;
+    }
+    Ok(())
+}
+
+/// How many tasks a split has, if they end.
+pub(crate) async fn count_tasks(plugins: &PluginSet, split: &str) -> RunResult<Option<u64>> {
+    let bound = plugins.environment();
+    let name = bound.plugin.name();
+    let splits = bound.plugin.splits(&bound.options).await.user_error()?;
+    let Some(found) = splits.iter().find(|each| each.name == split) else {
+        let known: Vec<String> = splits.iter().map(|split| format!("`{}`", split.name)).collect();
+        let near = did_you_mean(split, splits.iter().map(|split| split.name.as_str()));
+        return Err(RunError::user(format!(
+            "environment `{name}` has no split `{split}`; it has {}{near}",
+            known.join(", ")
+        )));
+    };
+    if found.tasks == Some(0) {
+        return Err(RunError::user(format!(
+            "split `{split}` of environment `{name}` has no task under these options; choose other ones"
+        )));
+    }
+    Ok(found.tasks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pass_over_a_finite_split_has_each_task_once() {
+        let mut tasks =
+            TaskSampler { split: "train".to_owned(), count: Some(5), seed: Seed(3), pass: None, order: vec![] };
+        let mut passes: Vec<Vec<u64>> = Vec::new();
+        for pass in 0..20 {
+            let taken: Vec<u64> = tasks.take(pass * 5, 5).into_iter().map(|task| task.index).collect();
+            let mut sorted = taken.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4]);
+            passes.push(taken);
+        }
+        assert!(passes.iter().any(|pass| *pass != passes[0]), "every pass has the same order");
+        // A position means the same task whatever was asked before.
+        assert_eq!(tasks.take(3, 1)[0].index, passes[0][3]);
+    }
+}

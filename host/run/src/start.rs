@@ -1,0 +1,222 @@
+//! The start of a run in phases: requested → resolved → assembled → opened → prepared.
+//!
+//! Each phase owns what the next one needs and ends with its list of checks. Only the last step, [`Prepared::train`],
+//! writes: everything that the user can have got wrong is checked before that.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gymkhana_config::RunFile;
+use gymkhana_registry::Lock;
+use gymkhana_rollout::{PluginSet, RewardSum, Rollout};
+use gymkhana_sandbox::Sandbox;
+use gymkhana_store::{RunFolder, RunReader};
+use gymkhana_trainer::Trainer;
+
+use crate::checks::{self, pass};
+use crate::error::{Classify, RunResult};
+use crate::metrics::Listener;
+use crate::progress::ProgressMeter;
+use crate::report::Reporter;
+use crate::resume::{begun_as, reopen, same_seats};
+use crate::seats::{self, SeatPolicies, weight_sync};
+use crate::session::{Finished, Session};
+use crate::setup::chat::{chat_format, write_chat_files};
+use crate::setup::grants::{AssetFiles, OutboundMode};
+use crate::setup::models::Models;
+use crate::setup::plugins::{self, PluginFile};
+use crate::setup::{rewards, rollout};
+use crate::stages::{batch, tasks};
+use crate::state::State;
+use crate::trace::Trace;
+
+/// Everything that a run is asked to do.
+pub struct RunRequest {
+    /// The run file, overlaid and checked by itself.
+    pub file: RunFile,
+    /// Folder against which paths of the run file are resolved.
+    pub base: PathBuf,
+    /// The run's folder: absent for a new run, that of the run for a resumed one.
+    pub out: PathBuf,
+    /// Whether the run in `out` is resumed.
+    pub resume: bool,
+    /// The plugins, sorted as in `lock`.
+    pub plugins: Vec<PluginFile>,
+    /// The pinned plugins.
+    pub lock: Lock,
+    /// Address of the metrics page, if one is served.
+    pub metrics: Option<SocketAddr>,
+    /// File for spans, if they are traced.
+    pub trace: Option<PathBuf>,
+}
+
+impl RunRequest {
+    /// A new run in `out` with these plugin files, without a metrics page or a trace.
+    ///
+    /// # Errors
+    /// If a plugin cannot be read, or two plugins share a name.
+    pub fn new(file: RunFile, out: impl Into<PathBuf>, plugins: &[impl AsRef<Path>]) -> RunResult<Self> {
+        let read: RunResult<Vec<_>> = plugins.iter().map(|path| plugins::read_file(path.as_ref())).collect();
+        let (plugins, lock) = plugins::pin(read?)?;
+        let (out, base) = (out.into(), PathBuf::new());
+        Ok(Self { file, base, out, resume: false, plugins, lock, metrics: None, trace: None })
+    }
+}
+
+/// A request whose assets are pinned.
+pub(crate) struct Resolved {
+    pub request: RunRequest,
+    assets: AssetFiles,
+}
+
+/// A run whose plugins are compiled and bound.
+pub(crate) struct Assembled {
+    pub file: RunFile,
+    pub set: PluginSet,
+    /// How many instances of plugins may live at once.
+    pub places: u32,
+    sandbox: Sandbox,
+    rewards: RewardSum,
+}
+
+/// A run whose models are open.
+pub(crate) struct Opened {
+    pub file: RunFile,
+    pub rollout: Rollout,
+    pub seats: SeatPolicies,
+    /// The folder of a resumed run.
+    pub folder: Option<RunFolder>,
+    pub state: Option<State>,
+    models: Models,
+    /// The checkpoint from which a resumed run goes on.
+    left_off: Option<PathBuf>,
+}
+
+/// A run that has passed every check, and has written nothing so far.
+pub struct Prepared {
+    opened: Opened,
+    out: PathBuf,
+    plugins: Vec<PluginFile>,
+    lock: Lock,
+    assets: AssetFiles,
+    sandbox: Sandbox,
+    places: u32,
+    listener: Option<Listener>,
+    trace: Option<PathBuf>,
+    reporter: Arc<dyn Reporter>,
+}
+
+/// Checks everything that a run needs, from its run file to its models.
+///
+/// # Errors
+/// The first thing that does not fit, in the order of the phases. Nothing has been written to `request.out`.
+pub async fn prepare(request: RunRequest, reporter: Arc<dyn Reporter>) -> RunResult<Prepared> {
+    let Resolved { request, assets } = resolve(request)?;
+    let listener = match request.metrics {
+        Some(address) => Some(Listener::bind(address).await?),
+        None => None,
+    };
+    let RunRequest { file, out, resume, plugins, lock, trace, .. } = request;
+    let assembled = assemble(file, &plugins, &assets, &reporter).await?;
+    let (sandbox, places) = (assembled.sandbox.clone(), assembled.places);
+    let resumed = if resume { Some(reopen(&out, &lock)?) } else { None };
+    let opened = open(assembled, resumed, &reporter).await?;
+    Ok(Prepared { opened, out, plugins, lock, assets, sandbox, places, listener, trace, reporter })
+}
+
+/// Pins the assets that the run file names.
+fn resolve(mut request: RunRequest) -> RunResult<Resolved> {
+    let resumed = request.resume.then(|| RunReader::open(&request.out).ok()).flatten();
+    let assets = AssetFiles::pin(&mut request.file, &request.base, resumed.as_ref())?;
+    let resolved = Resolved { request, assets };
+    pass(&resolved, &checks::RESOLVED)?;
+    Ok(resolved)
+}
+
+/// Compiles and binds the plugins.
+async fn assemble(
+    file: RunFile,
+    files: &[PluginFile],
+    assets: &AssetFiles,
+    reporter: &Arc<dyn Reporter>,
+) -> RunResult<Assembled> {
+    let sandbox = plugins::sandbox(&file, reporter)?;
+    let set = plugins::assemble(&file, &sandbox, files, assets, OutboundMode::Live).await?;
+    let rewards = rewards::reward_sum(&file, &set)?;
+    tasks::check_splits(&file, &set).await?;
+    let places = sandbox.counters().places;
+    let assembled = Assembled { file, set, places, sandbox, rewards };
+    pass(&assembled, &checks::ASSEMBLED)?;
+    if let Some(fewer) = batch::fewer_in_flight(&assembled.file, &assembled.set, places) {
+        reporter.status(&fewer);
+    }
+    Ok(assembled)
+}
+
+/// Opens the models: those that the run file names, or those of the last checkpoint.
+async fn open(
+    assembled: Assembled,
+    resumed: Option<(RunFolder, Option<State>)>,
+    reporter: &Arc<dyn Reporter>,
+) -> RunResult<Opened> {
+    let Assembled { mut file, set, rewards, .. } = assembled;
+    let (folder, state) = resumed.map_or((None, None), |(folder, state)| (Some(folder), state));
+    let places = batch::deterministic_places(&file, &set)?;
+    let slots = places.map_or(file.policy.max_concurrent_sequences, |places| places * set.seats());
+    let begun = folder.as_ref().and_then(begun_as);
+    let last = state.as_ref().and_then(|state| state.checkpoint.as_deref());
+    let models = Models::pin(&mut file, begun.as_ref(), last.is_some(), reporter).await?;
+    if let Some((folder, begun)) = folder.as_ref().zip(begun) {
+        same_seats(folder, &begun, &file)?;
+    }
+    let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
+    let frozen = state.as_ref().map(|state| state.frozen.clone()).unwrap_or_default();
+    let left_off = checkpoints.as_deref().zip(last);
+    let mut seats = seats::start(&file, &models, &set, &seats::settings(&file, slots), left_off, &frozen)?;
+    weight_sync::connect(&mut seats, &file, reporter).await?;
+    file.limits.fit_model(seats.context()).user_error()?;
+    let left_off = left_off.map(|(folder, checkpoint)| folder.join(checkpoint));
+    let chat = chat_format(seats.policy())?;
+    let rollout = rollout::rollout(&file, set, chat, rewards, places)?;
+    let opened = Opened { file, rollout, seats, folder, state, models, left_off };
+    pass(&opened, &checks::OPENED)?;
+    checks::first_task_has_answer(&opened.file, &opened.rollout).await?;
+    Ok(opened)
+}
+
+impl Prepared {
+    /// Trains: creates or reopens the run's folder and goes through the stages.
+    ///
+    /// # Errors
+    /// If the folder cannot be written, a plugin or a model fails too often, or the trainer fails.
+    pub async fn train(self) -> RunResult<Finished> {
+        let Self { opened, out, plugins, lock, assets, sandbox, places, listener, trace, reporter } = self;
+        let Opened { file, rollout, seats, folder, state, models, left_off } = opened;
+        weight_sync::begin(&seats, &file, &models, left_off).await?;
+        let trace = trace.as_deref().map(Trace::start).transpose()?;
+        let folder = match folder {
+            Some(folder) => folder,
+            None => RunFolder::create(&out, &file.resolved().internal()?)?,
+        };
+        fill(&folder, &plugins, &lock, seats.policy())?;
+        assets.keep(&folder)?;
+        let mut session = Session::new(file, Arc::clone(&reporter), folder, rollout, seats, state, places)?;
+        // The page and the meter end when they are dropped.
+        let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));
+        let metrics = Arc::clone(session.rollout.metrics());
+        let _meter = ProgressMeter::start(metrics, sandbox, reporter)?;
+        let finished = session.run().await?;
+        trace.map_or(Ok(()), |trace| trace.all_written())?;
+        Ok(finished)
+    }
+}
+
+/// Puts into the run's folder what the run is made of, or what of it is missing after a crash.
+fn fill(folder: &RunFolder, files: &[PluginFile], lock: &Lock, trainer: &Trainer) -> RunResult<()> {
+    for plugin in files {
+        folder.add_plugin(&plugin.bytes)?;
+    }
+    folder.write_lock(lock)?;
+    write_chat_files(folder.reader().path(), trainer)
+}
