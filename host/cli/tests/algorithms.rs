@@ -15,7 +15,7 @@ seed = 3
 success = "answer-match.correct"
 
 [policy]
-slots = 12
+max_concurrent_sequences = 12
 tiny = {{ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }}
 
 [rewards.answer-match]

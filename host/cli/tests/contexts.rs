@@ -9,9 +9,10 @@ use gymkhana_record::{EpisodeRecord, Phase};
 
 const PLUGINS: &str = "plugins/frozen-lake.wasm";
 
-/// The small lake of `examples/frozen-lake.toml` with a small model.
+/// The small lake of `examples/runs/frozen-lake.toml` with a small model.
 fn desk() -> Desk {
-    let example = fs::read_to_string(gymkhana_tests::root().join("examples/frozen-lake.toml")).expect("an example");
+    let example =
+        fs::read_to_string(gymkhana_tests::root().join("examples/runs/frozen-lake.toml")).expect("an example");
     Desk::with_run_file(&example)
 }
 
@@ -20,7 +21,7 @@ fn sets(more: &[&'static str]) -> Vec<&'static str> {
         "policy.tiny.layers=1",
         "policy.tiny.width=16",
         "policy.tiny.mlp=32",
-        "policy.slots=8",
+        "policy.max_concurrent_sequences=8",
         "limits.turns=6",
         "evaluation.tasks=4",
         "stages.sft.steps=2",

@@ -110,21 +110,21 @@ fn episodes_of_several_seats_share_slots_without_waiting_for_each_other() {
         stages = [{ kind = "rl", steps = 1, groups = 4, group_size = 4 }]
 
         [policy]
-        slots = 7
+        max_concurrent_sequences = 7
         tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 2048 }
         "#,
     );
-    let narrow = desk.run(plugins, &["--set", "policy.slots=1"]);
+    let narrow = desk.run(plugins, &["--set", "policy.max_concurrent_sequences=1"]);
     assert_eq!(narrow.code, Some(2), "{narrow:?}");
     assert!(narrow.talk.contains("`guest-two-seats` has 2 seats"), "{}", narrow.talk);
-    assert!(narrow.talk.contains("raise policy.slots to 2 or more"), "{}", narrow.talk);
+    assert!(narrow.talk.contains("raise policy.max_concurrent_sequences to 2 or more"), "{}", narrow.talk);
     assert!(!desk.path("out").exists());
     desk.run(plugins, &[]).succeeded();
     let replayed = desk.host(&["replay", "out"]).succeeded();
     assert_eq!(replayed, "32 episodes replayed, every byte equal: 32\n");
     // Slots that nobody is tied to are enough, however few.
     fs::remove_dir_all(desk.path("out")).expect("a folder can be removed");
-    desk.run(plugins, &["--set", "policy.slots=1", "--set", "deterministic=false"]).succeeded();
+    desk.run(plugins, &["--set", "policy.max_concurrent_sequences=1", "--set", "deterministic=false"]).succeeded();
 }
 
 /// Kills come after a seeded number of changes in the run's folder, so that they fall on all that a run does: the

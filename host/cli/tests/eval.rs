@@ -33,7 +33,7 @@ fn desk() -> Desk {
         r#"
         success = "environment.success"
         deterministic = true
-        policy = { tiny = {}, slots = 16 }
+        policy = { tiny = {}, max_concurrent_sequences = 16 }
         environment.options = { behaviour = "honest" }
         limits = { turns = 3, reply_tokens = 16 }
         evaluation = { tasks = 6, sampled = true }
@@ -86,7 +86,7 @@ fn figures_say_what_the_model_does() {
 #[test]
 fn a_runs_own_evaluation_is_the_same() {
     let desk = desk();
-    let checkpoint = format!("policy={{ checkpoint = \"{}\", slots = 16 }}", taught().display());
+    let checkpoint = format!("policy={{ checkpoint = \"{}\", max_concurrent_sequences = 16 }}", taught().display());
     let run = ["run", "run.toml", "--plugins", PLUGINS, "--out", "out", "--set", &checkpoint];
     desk.host(&run).succeeded();
     let summary = common::json(&desk.path("out/summary.json"));

@@ -38,7 +38,7 @@ fn desk(behaviour: &str, limit: f64) -> Desk {
     Desk::with_run_file(&format!(
         r#"
         success = "environment.success"
-        policy = {{ checkpoint = "{checkpoint}", slots = 16 }}
+        policy = {{ checkpoint = "{checkpoint}", max_concurrent_sequences = 16 }}
         environment.options = {{ behaviour = "{behaviour}" }}
         limits = {{ turns = 1, reply_tokens = 96 }}
         failures = {{ limit = {limit:?}, reward = -0.25 }}

@@ -26,7 +26,7 @@ seed = 1
 success = "environment.success"
 
 [policy]
-slots = 4
+max_concurrent_sequences = 4
 tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 512 }
 
 [limits]
@@ -142,10 +142,10 @@ fn wrong_grants() {
     insta::assert_snapshot!("wrong-grants", told);
 }
 
-/// `examples/booking.toml` is only smaller here; its guest is played by rules first, then by a script.
+/// `examples/runs/booking.toml` is only smaller here; its guest is played by rules first, then by a script.
 #[test]
 fn the_example_of_a_simulated_user_is_a_sound_run_file() {
-    let example = fs::read_to_string(gymkhana_tests::root().join("examples/booking.toml")).expect("an example");
+    let example = fs::read_to_string(gymkhana_tests::root().join("examples/runs/booking.toml")).expect("an example");
     let smaller = [
         "policy.tiny={ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 768 }",
         "limits.reply_tokens=16",

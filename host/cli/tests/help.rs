@@ -15,7 +15,7 @@ fn help_of_every_command() {
         "eval",
         "replay",
         "show",
-        "score",
+        "rescore",
         "reward",
         "reward diff",
         "plugin",

@@ -1,4 +1,4 @@
-//! `lag = 0` under `deterministic = true` is the plain loop: a step is played, then it is trained on, and only then is
+//! `max_staleness = 0` under `deterministic = true` is the plain loop: a step is played, then it is trained on, and only then is
 //! the next one begun. The loop is written out here, over the libraries alone.
 
 mod common;
@@ -16,7 +16,7 @@ use gymkhana_rollout::{
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
-use gymkhana_trainer::{Algorithm, Keeps, RlSettings, Settings, TinyModel, Trainer};
+use gymkhana_trainer::{Algorithm, RlSettings, Settings, StageModels, TinyModel, Trainer};
 
 const STEPS: u64 = 4;
 const GROUPS: u32 = 3;
@@ -35,12 +35,12 @@ evaluation = {{ tasks = 0 }}
 rewards.answer-match.options = {{ per-call-cost = 0.5 }}
 
 [policy]
-slots = {SLOTS}
+max_concurrent_sequences = {SLOTS}
 tiny = {{ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }}
 
 [[stages]]
 kind = "rl"
-lag = 0
+max_staleness = 0
 steps = {STEPS}
 groups = {GROUPS}
 group_size = {SIZE}
@@ -68,7 +68,7 @@ async fn rollout(desk: &Desk) -> Rollout {
         context_tokens: 320,
         calls: 32,
         time: Duration::from_secs(600),
-        hopeless: EarlyStop::default(),
+        early_stop: EarlyStop::default(),
     };
     let text = |name: &str| fs::read_to_string(desk.path("out/chat").join(name)).expect("a file of the chat format");
     let files = ChatFiles {
@@ -77,7 +77,7 @@ async fn rollout(desk: &Desk) -> Rollout {
         template: Some(text("chat_template.jinja")),
     };
     let chat = ChatFormat::new(&files).expect("a chat format");
-    Rollout::new(set, chat, limits, assembly, None, 0).in_lanes(SLOTS)
+    Rollout::new(set, chat, limits, assembly, None, 0).with_deterministic_places(SLOTS)
 }
 
 fn settings() -> RlSettings {
@@ -99,7 +99,7 @@ fn a_step_is_played_by_the_weights_of_all_steps_before_it_and_then_trained_on() 
         let seed = SEED.child("trainer");
         let trainer = Settings { slots: SLOTS, deterministic: true, seed, ..Settings::default() };
         let trainer = Trainer::create(&tiny, &trainer).expect("a model");
-        trainer.begin_stage(Keeps::default()).await.expect("begun");
+        trainer.begin_stage(StageModels::default()).await.expect("begun");
         let mut moved = 0.0;
         for step in 0..STEPS {
             let groups = join_all((0..GROUPS).map(|group| {

@@ -66,7 +66,7 @@ fn a_sandbox_that_holds_fewer_episodes_than_asked_for_says_so() {
         outcome.talk
     };
     // An episode takes a place each for environment, tool and reward; the run asks for eight at once.
-    let told = "policy.slots asks for 8 episodes in flight, but the sandbox's 23 places hold the plugins of 7;";
+    let told = "policy.max_concurrent_sequences asks for 8 episodes in flight, but the sandbox's 23 places hold the plugins of 7;";
     assert!(run("few", "23").contains(told));
-    assert!(!run("enough", "24").contains("policy.slots"));
+    assert!(!run("enough", "24").contains("policy.max_concurrent_sequences"));
 }

@@ -188,7 +188,7 @@ fn run_files_against_plugins() {
         ("groups that cannot live at once", "sandbox.instances=11"),
         ("an option that is no number", "rewards.answer-match.options={ per-call-cost = nan }"),
         ("an unknown split to train on", "environment.train=trian"),
-        ("an unknown split to measure on", "environment.held_out=dev"),
+        ("an unknown split to measure on", "environment.eval=dev"),
         ("success by nothing", "success=correct"),
         ("success by an unknown reward", "success=answer-mach.correct"),
         ("success by an unknown component", "success=answer-match.right"),
@@ -347,7 +347,8 @@ fn a_full_disk_ends_a_run_that_can_be_resumed() {
 #[test]
 fn a_disk_that_fills_up_in_the_midst_of_generation_ends_the_run_in_words() {
     let desk = Desk::with_run_file(SMALL_RUN);
-    let busy = ["evaluation.tasks=400", "policy.slots=64", "policy.tiny.width=128", "policy.tiny.layers=4"];
+    let busy =
+        ["evaluation.tasks=400", "policy.max_concurrent_sequences=64", "policy.tiny.width=128", "policy.tiny.layers=4"];
     let more: Vec<&str> = busy.iter().flat_map(|setting| ["--set", setting]).collect();
     let plugins = "plugins/word-problems.wasm,plugins/answer-match.wasm";
     let full = finish(&mut desk.command_with_file_limit(300, &run_arguments(plugins, &more)));

@@ -19,7 +19,7 @@ seed = 3
 success = "answer-match.correct"
 
 [policy]
-slots = 12
+max_concurrent_sequences = 12
 tiny = {{ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }}
 
 [rewards.answer-match]
@@ -65,7 +65,7 @@ fn assert_whole(desk: &Desk, lag: f64) {
 #[test]
 fn no_token_is_older_than_the_lag_allows() {
     for lag in [0, 1, 3] {
-        let desk = desk(&format!("lag = {lag}"));
+        let desk = desk(&format!("max_staleness = {lag}"));
         desk.run(WORD_PROBLEMS, &[]).succeeded();
         assert_whole(&desk, f64::from(lag));
         let oldest = figures(&desk, "lag_max").into_iter().fold(0.0, f64::max);
@@ -75,7 +75,7 @@ fn no_token_is_older_than_the_lag_allows() {
 
 #[test]
 fn a_run_ahead_of_itself_that_was_killed_keeps_its_bound_and_its_episodes() {
-    let desk = desk("lag = 2");
+    let desk = desk("max_staleness = 2");
     let mut moments = Seed(77).child("kills").stream();
     let mut kills = 0;
     for _ in 0..6 {
@@ -89,7 +89,7 @@ fn a_run_ahead_of_itself_that_was_killed_keeps_its_bound_and_its_episodes() {
 
 #[test]
 fn spare_groups_are_given_up() {
-    let desk = desk("spare_groups = 3\nlag = 1");
+    let desk = desk("oversample_groups = 3\nlag = 1");
     desk.run(WORD_PROBLEMS, &[]).succeeded();
     assert_eq!(figures(&desk, "episodes"), [12.0; 6], "no more is trained on than without spares");
     let episodes = desk.episodes();
@@ -111,13 +111,13 @@ fn a_plan_that_needs_more_places_than_there_are_is_refused() {
 #[test]
 fn what_depends_on_the_clock_is_refused_where_nothing_may() {
     for (settings, set, told) in [
-        ("lag = 1", "deterministic=true", "lag must be 0 under deterministic = true"),
-        ("spare_groups = 1", "deterministic=true", "spare_groups must be 0 under deterministic = true"),
-        ("spare_groups = 1\nrefills = 1", "seed=1", "leave one of them out"),
-        ("lag = 65", "seed=1", "a number from 0 to 64"),
+        ("max_staleness = 1", "deterministic=true", "max_staleness must be 0 under deterministic = true"),
+        ("oversample_groups = 1", "deterministic=true", "oversample_groups must be 0 under deterministic = true"),
+        ("oversample_groups = 1\ndynamic_sampling = { max_rounds = 1 }", "seed=1", "leave one of them out"),
+        ("max_staleness = 65", "seed=1", "a number from 0 to 64"),
     ] {
         let refused = desk(settings).run(WORD_PROBLEMS, &["--set", set]);
         assert!(refused.mistake(settings).contains(told), "{refused:?}");
     }
-    desk("lag = 0").run(WORD_PROBLEMS, &["--set", "deterministic=true"]).succeeded();
+    desk("max_staleness = 0").run(WORD_PROBLEMS, &["--set", "deterministic=true"]).succeeded();
 }

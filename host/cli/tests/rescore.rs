@@ -13,7 +13,7 @@ seed = 3
 success = "answer-match.correct"
 
 [policy]
-slots = 8
+max_concurrent_sequences = 8
 tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }
 
 [limits]
@@ -57,9 +57,9 @@ const PRICE: &str = "rewards.answer-match.options.per-call-cost=0.125";
 fn a_run_is_scored_again_and_left_as_it_is() {
     let desk = played();
     let before = files_below(&desk.path("out"));
-    let same = json(&desk.host(&["score", "out", "--json"]).succeeded());
+    let same = json(&desk.host(&["rescore", "out", "--json"]).succeeded());
     assert_eq!((&same["episodes"], &same["changed"], &same["failed"]), (&18.into(), &0.into(), &0.into()));
-    let priced = json(&desk.host(&["score", "out", "--json", "--set", PRICE, "--out", "scores.jsonl"]).succeeded());
+    let priced = json(&desk.host(&["rescore", "out", "--json", "--set", PRICE, "--out", "scores.jsonl"]).succeeded());
     let calls = figure(&priced, "answer-match.calls", "now");
     assert!(calls > 0.0 && figure(&priced, "reward", "recorded") == figure(&same, "reward", "now"), "{priced}");
     let expected = figure(&priced, "answer-match.correct", "recorded") - 0.125 * calls;
@@ -69,7 +69,7 @@ fn a_run_is_scored_again_and_left_as_it_is() {
     assert_eq!(rewards.len(), 18);
     assert!((rewards.iter().sum::<f64>() / 18.0 - expected).abs() < 1e-9);
     assert_eq!(files_below(&desk.path("out")), before);
-    let table = desk.host(&["score", "out", "--set", PRICE]).succeeded();
+    let table = desk.host(&["rescore", "out", "--set", PRICE]).succeeded();
     assert!(table.contains("answer-match.cost") && table.contains("of 18 episodes changed"), "{table}");
 }
 
@@ -106,10 +106,12 @@ fn what_cannot_score_is_refused_by_name() {
         outcome.talk
     };
     let on = ["--on", "out"];
-    assert!(refused(&["score", "out", "--plugins", calculator]).contains("`gymkhana/calculator` is no reward"));
+    assert!(refused(&["rescore", "out", "--plugins", calculator]).contains("`gymkhana/calculator` is no reward"));
     assert!(refused(&[&["reward", "diff", answer_match(), calculator], &on[..]].concat()).contains("is no reward"));
     let misspelt = [&["reward", "diff", answer_match(), answer_match()], &on[..], &["--option-a", "per-cal-cost=1.0"]];
     assert!(refused(&misspelt.concat()).contains("did you mean `per-call-cost`?"));
-    assert!(refused(&["score", "nowhere"]).contains("nowhere"));
-    assert!(refused(&["score", "out", "--out", "no/folder/file"]).contains("--out `no/folder/file` cannot be written"));
+    assert!(refused(&["rescore", "nowhere"]).contains("nowhere"));
+    assert!(
+        refused(&["rescore", "out", "--out", "no/folder/file"]).contains("--out `no/folder/file` cannot be written")
+    );
 }

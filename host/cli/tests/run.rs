@@ -245,7 +245,8 @@ fn show_prints_a_run_at_a_glance() {
 #[test]
 fn episodes_do_not_wait_for_each_other_when_places_are_few() {
     let desk = Desk::with_run_file(SMALL_RUN);
-    desk.run(WORD_PROBLEMS, &["--set", "sandbox.instances=12", "--set", "policy.slots=64"]).succeeded();
+    desk.run(WORD_PROBLEMS, &["--set", "sandbox.instances=12", "--set", "policy.max_concurrent_sequences=64"])
+        .succeeded();
     let records = desk.episodes();
     assert_eq!(records.len(), EPISODES);
     assert!(records.iter().all(|record| record.failures.is_empty()));
@@ -253,16 +254,17 @@ fn episodes_do_not_wait_for_each_other_when_places_are_few() {
     assert!(replayed.contains(&format!("every byte equal: {EPISODES}")), "{replayed}");
 }
 
-/// `examples/frozen-lake.toml` is only smaller here: no line of the host knows the environment.
+/// `examples/runs/frozen-lake.toml` is only smaller here: no line of the host knows the environment.
 #[test]
 fn another_environment_needs_only_another_plugin_and_run_file() {
-    let example = fs::read_to_string(gymkhana_tests::root().join("examples/frozen-lake.toml")).expect("an example");
+    let example =
+        fs::read_to_string(gymkhana_tests::root().join("examples/runs/frozen-lake.toml")).expect("an example");
     let desk = Desk::with_run_file(&example);
     let smaller = [
         "policy.tiny.layers=1",
         "policy.tiny.width=16",
         "policy.tiny.mlp=32",
-        "policy.slots=8",
+        "policy.max_concurrent_sequences=8",
         "limits.turns=8",
         "evaluation.tasks=4",
         "stages.sft.steps=2",
@@ -288,14 +290,15 @@ fn another_environment_needs_only_another_plugin_and_run_file() {
     check("show-frozen-lake", &desk.host(&["show", "out", "--episode", "0.demo.0.0.0.0"]).succeeded());
 }
 
-/// `examples/text-to-sql.toml` is only smaller here: the environment prepares the tool's database, which is recorded.
+/// `examples/runs/text-to-sql.toml` is only smaller here: the environment prepares the tool's database, which is recorded.
 #[test]
 fn an_environment_prepares_the_database_of_a_tool() {
-    let example = fs::read_to_string(gymkhana_tests::root().join("examples/text-to-sql.toml")).expect("an example");
+    let example =
+        fs::read_to_string(gymkhana_tests::root().join("examples/runs/text-to-sql.toml")).expect("an example");
     let desk = Desk::with_run_file(&example);
     let smaller = [
         "policy.tiny={ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 2048 }",
-        "policy.slots=8",
+        "policy.max_concurrent_sequences=8",
         "limits.reply_tokens=16",
         "evaluation.tasks=2",
         "stages.sft.steps=2",

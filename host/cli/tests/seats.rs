@@ -206,14 +206,15 @@ fn every_game_is_trained_on_and_replayed() {
     }
 }
 
-/// `examples/tic-tac-toe.toml` is only smaller here.
+/// `examples/runs/tic-tac-toe.toml` is only smaller here.
 #[test]
 fn the_example_of_a_game_is_a_sound_run_file() {
-    let example = fs::read_to_string(gymkhana_tests::root().join("examples/tic-tac-toe.toml")).expect("an example");
+    let example =
+        fs::read_to_string(gymkhana_tests::root().join("examples/runs/tic-tac-toe.toml")).expect("an example");
     let desk = Desk::with_run_file(&example);
     let smaller = [
         "policy.tiny={ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 512 }",
-        "policy.slots=8",
+        "policy.max_concurrent_sequences=8",
         "evaluation.tasks=4",
         "stages.sft.steps=2",
         "stages.rl.steps=1",

@@ -17,7 +17,7 @@ seed = 1
 success = "answer-match.correct"
 limits = { turns = 2, reply_tokens = 24 }
 evaluation = { tasks = 3 }
-policy = { slots = 1, checkpoint = "model" }
+policy = { max_concurrent_sequences = 1, checkpoint = "model" }
 
 [[stages]]
 kind = "rl"
@@ -33,7 +33,7 @@ success = "environment.success"
 limits = { turns = 8, reply_tokens = 2 }
 evaluation = { tasks = 2 }
 environment = { options = { opening = 4 } }
-policy = { slots = 1, checkpoint = "model" }
+policy = { max_concurrent_sequences = 1, checkpoint = "model" }
 
 [[stages]]
 kind = "sft"
@@ -151,7 +151,9 @@ fn same_episode(found: &EpisodeRecord, expected: &EpisodeRecord) {
 /// Weights come while episodes are under way; no token is older than the lag allows, and none is of weights to come.
 #[test]
 fn the_lag_holds_with_a_server() {
-    let lagged = GAME.replace("group_size = 4", "group_size = 4\nlag = 1").replace("slots = 1", "slots = 16");
+    let lagged = GAME
+        .replace("group_size = 4", "group_size = 4\nlag = 1")
+        .replace("max_concurrent_sequences = 1", "max_concurrent_sequences = 16");
     let desk = desk(&lagged);
     let peer = peer(&desk, Protocol::Sglang);
     desk.write("run.toml", served(&lagged, &peer.url(), "sglang"));

@@ -25,7 +25,7 @@ seed = 1
 success = "answer-match.correct"
 
 [policy]
-slots = 8
+max_concurrent_sequences = 8
 tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }
 
 [rewards.answer-match]
@@ -65,7 +65,7 @@ evaluation = { tasks = 2, sampled = false }
 environment = { options = { opening = 4 } }
 
 [policy]
-slots = 8
+max_concurrent_sequences = 8
 tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 512 }
 
 [[stages]]

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::*;
+use crate::error::ErrorKind;
 
 const TEXT: &str = "# TYPE gymkhana_records_total counter\ngymkhana_records_total 7\n";
 
@@ -95,9 +96,9 @@ async fn clients_that_say_nothing_lose_their_places() {
 async fn an_address_that_is_taken_is_the_users_mistake() {
     let (address, tasks) = served().await;
     let error = Listener::bind(address).await.err().expect("it is taken");
-    assert_eq!(error.exit_code(), 2);
+    assert_eq!(error.kind(), ErrorKind::User);
     assert!(error.to_string().starts_with(&format!("error: --metrics {address} cannot be listened on; ")), "{error}");
     let far = Listener::bind(([192, 0, 2, 1], 9464).into()).await.err().expect("it is of no machine");
-    assert_eq!(far.exit_code(), 2);
+    assert_eq!(far.kind(), ErrorKind::User);
     drop(tasks);
 }

@@ -1,7 +1,6 @@
 //! `host reward diff`: what would change if one version of a reward took another one's place.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use gymkhana_record::{EpisodeId, EpisodeRecord, FailureKind, Score, Turn, text_of};
 use gymkhana_registry::{Kind, Lock};
@@ -54,7 +53,7 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
     let mut said: Vec<Vec<(EpisodeId, u32, Said, String)>> = vec![];
     for (path, options) in sides {
         let reward = registry::look_up(std::slice::from_ref(path), printer)?;
-        said.push(runtime.block_on(ask(&args.on, &run, reward, options, printer))?);
+        said.push(runtime.block_on(ask(&run, reward, options, printer))?);
     }
     let [one, other] = <[_; 2]>::try_from(said).map_err(|_| anyhow::anyhow!("two sides were asked")).internal()?;
     let pairs: Vec<Pair> = one
@@ -77,7 +76,6 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
 
 /// One version's word on every seat of every episode, in the order of the record.
 async fn ask(
-    dir: &Path,
     run: &RunReader,
     (mut given, lock): (Vec<PluginFile>, Lock),
     options: &[String],

@@ -1,0 +1,60 @@
+//! Trains a tiny model on FrozenLake through the library, after `cargo xtask setup`:
+//! `cargo run --release -p gymkhana-run --example train -- OUT`.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use gymkhana_config::RunFile;
+use gymkhana_run::{Progress, Reporter, RunRequest, describe, prepare};
+
+/// Imitation of the environment's oracle, then reinforcement learning with GRPO.
+const RUN: &str = r#"
+success = "environment.success"
+evaluation = { tasks = 40 }
+limits = { turns = 12, reply_tokens = 32 }
+policy = { max_concurrent_sequences = 32, tiny = { layers = 1, width = 48, heads = 2, kv_heads = 1, mlp = 96 } }
+
+[[stages]]
+kind = "sft"
+steps = 30
+batch = 16
+
+[[stages]]
+kind = "rl"
+algorithm = "grpo"
+steps = 4
+groups = 4
+group_size = 4
+"#;
+
+/// Prints every step on a line of its own.
+struct Lines;
+
+impl Reporter for Lines {
+    fn status(&self, text: &str) {
+        eprintln!("{text}");
+    }
+
+    fn progress(&self, name: &str, _done: u64, length: u64) -> Box<dyn Progress> {
+        Box::new(Steps(format!("{name} of {length}")))
+    }
+
+    fn waits(&self, _text: String) {}
+}
+
+struct Steps(String);
+
+impl Progress for Steps {
+    fn at(&self, done: u64, message: &str) {
+        eprintln!("step {done} in {}: {message}", self.0);
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let out = std::env::args().nth(1).ok_or("usage: train OUT")?;
+    let request = RunRequest::new(RunFile::parse(RUN, "train.rs", &[])?, out, &["target/plugins/frozen-lake.wasm"])?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let finished = runtime.block_on(async { prepare(request, Arc::new(Lines)).await?.train().await })?;
+    finished.summary.stages.iter().for_each(|stage| println!("{}", describe(stage)));
+    Ok(())
+}
