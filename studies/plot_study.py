@@ -1,9 +1,10 @@
-"""Draws a study's figure over training steps, from the JSON lines that `cargo xtask study` leaves.
+"""Draws a study's metric over training steps, from the JSON lines that `cargo xtask study` writes.
 
-    python3 docs/plot_study.py OUT.svg LINES.jsonl
+    python3 studies/plot_study.py OUT.svg LINES.jsonl
 
-Standard library alone. A thin curve is a seed, a thick one the mean over seeds; dashed lines are heights of which the
-claim speaks. The table on standard output is the mean of each arm's last tenth of steps, and its extremes over all.
+Uses the standard library only. Thin curves are single seeds, thick curves are means over seeds, and dashed lines mark
+the values named in the claim. The table on standard output shows, for each arm and metric, the mean over the last tenth
+of the steps by seed, and the minimum and maximum over all steps.
 """
 
 import json
@@ -16,7 +17,7 @@ COLOURS = ["#1b6ca8", "#d1495b", "#2a9d8f", "#6a4c93", "#8d6a3f", "#555555"]
 
 
 def curves(head, rows):
-    """By arm, by seed: steps and values of the plotted figure."""
+    """Returns (step, value) pairs of the plotted metric, by arm and seed."""
     found = {arm: {} for arm in head["arms"]}
     for row in rows:
         if head["figure"] in row:
@@ -25,12 +26,12 @@ def curves(head, rows):
 
 
 def averaged(seeds):
-    """The mean over seeds at each step."""
+    """Returns the mean over seeds at each step."""
     return [(points[0][0], sum(value for _, value in points) / len(points)) for points in zip(*seeds.values())]
 
 
 def draw(head, arms):
-    """The plot as SVG text."""
+    """Returns the plot as SVG text."""
     points = [point for seeds in arms.values() for seed in seeds.values() for point in seed]
     most = max(step for step, _ in points)
     low = min([value for _, value in points] + head["marks"] + [0.0])
@@ -63,8 +64,8 @@ def draw(head, arms):
 
 
 def table(arms, rows, figures):
-    """The table: of each arm and figure the mean of the last tenth by seed, and the extremes."""
-    print("| arm | figure | last tenth, by seed | least | most |")
+    """Prints, for each arm and metric, the mean of the last tenth by seed, the minimum and the maximum."""
+    print("| arm | metric | last tenth, by seed | minimum | maximum |")
     print("| --- | --- | --- | --- | --- |")
     for arm in arms:
         for figure in figures:

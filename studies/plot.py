@@ -1,9 +1,9 @@
-"""Draws success over RL steps and prints the table of runs, from the folders that `host run` leaves.
+"""Draws success over RL steps and prints a table of runs, from the output directories of `host run`.
 
-    python3 docs/plot.py OUT.svg "label=DIR" ["label=DIR" ...]
+    python3 studies/plot.py OUT.svg "label=DIR" ["label=DIR" ...]
 
-Standard library alone. A curve is the mean success of the step's sampled training episodes, smoothed over five steps;
-the table is `summary.json`: success on held-out tasks.
+Uses the standard library only. A curve is the mean success of the sampled training episodes of each step, smoothed over
+five steps. The table shows success on held-out tasks, from `summary.json`.
 """
 
 import json
@@ -16,7 +16,7 @@ SMOOTH = 5
 
 
 def curve(folder):
-    """Success by step of the last stage."""
+    """Training success of each step of the last stage, smoothed."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     last = max(line["stage"] for line in lines)
     raw = [line["values"]["success"] for line in lines if line["stage"] == last and "success" in line["values"]]
@@ -24,7 +24,7 @@ def curve(folder):
 
 
 def draw(runs):
-    """The plot as SVG text."""
+    """Returns the plot as SVG text."""
     steps = max(len(points) for _, points in runs)
     x = lambda step: LEFT + (WIDTH - LEFT - RIGHT) * step / max(1, steps - 1)
     y = lambda success: TOP + (HEIGHT - TOP - BOTTOM) * (1 - success)
@@ -52,7 +52,7 @@ def draw(runs):
 
 
 def row(label, folder):
-    """One line of the table."""
+    """Returns one line of the table."""
     summary = json.loads((folder / "summary.json").read_text())
     last = summary["stages"][-1]
     sampled = lambda key: f"{last[key]:.3f}" if key in last else "–"
@@ -66,7 +66,7 @@ def main():
     out, *runs = sys.argv[1:]
     runs = [(label, pathlib.Path(folder)) for label, folder in (run.split("=", 1) for run in runs)]
     pathlib.Path(out).write_text(draw([(label, curve(folder)) for label, folder in runs]))
-    print("| run | greedy before RL | greedy after | sampled before | sampled after | RL episodes | seconds in all |")
+    print("| run | greedy before RL | greedy after | sampled before | sampled after | RL episodes | total seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for label, folder in runs:
         print(row(label, folder))
