@@ -1,6 +1,6 @@
 //! What run files are refused, and with which words.
 
-use crate::{RunFile, RunFileError};
+use crate::{RunFile, Stage};
 
 const SMALLEST: &str = "success = \"environment.success\"\n[[stages]]\nkind = \"rl\"\n";
 
@@ -138,17 +138,19 @@ fn a_wrong_value_is_blamed_on_whoever_gave_it() {
     assert!(refused.starts_with("run.toml: ") && refused.contains("missing field `success`"), "{refused}");
 }
 
-/// Each block of the documentation is a run file, or sections of one that are laid over the first.
+/// Each block of the pages is a run file, or sections of one that are laid over the first.
 #[test]
-fn what_the_documentation_shows_is_understood() {
-    let text = include_str!("../../../../docs/run-file.md");
-    let blocks: Vec<&str> = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(blocks.len() >= 10, "{} blocks", blocks.len());
-    let whole: toml::Table = toml::from_str(blocks[0]).expect("the first block is TOML");
-    RunFile::parse(blocks[0], "docs/run-file.md", &[]).expect("the first block is a run file");
-    let models = include_str!("../../../../docs/models.md");
-    let more = models.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
-    for block in blocks[1..].iter().copied().chain(more) {
+fn blocks_of_the_documentation_parse() {
+    let blocks = |page: &'static str| page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let page = include_str!("../../../docs/how-to/write-a-run-file.md");
+    let first = blocks(page).next().expect("a whole run file");
+    let whole: toml::Table = toml::from_str(first).expect("the first block is TOML");
+    RunFile::parse(first, "write-a-run-file.md", &[]).expect("the first block is a run file");
+    let hub = include_str!("../../../docs/how-to/use-a-model-from-a-hub.md");
+    let memory = include_str!("../../../docs/how-to/save-memory.md");
+    let sections: Vec<&str> = blocks(page).skip(1).chain(blocks(hub)).chain(blocks(memory)).collect();
+    assert!(sections.len() >= 9, "{} blocks", sections.len());
+    for block in sections {
         let mut table = whole.clone();
         table.extend(toml::from_str::<toml::Table>(block).expect("TOML"));
         RunFile::parse(&table.to_string(), block, &[]).unwrap_or_else(|error| panic!("{block}\n{error}"));
