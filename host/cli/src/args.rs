@@ -42,8 +42,21 @@ pub enum Command {
     /// Write, build, check, play and measure plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
+    /// Write the generated reference pages
+    #[command(hide = true)]
+    Reference(ReferenceArgs),
     #[command(flatten)]
     Registry(RegistryCommand),
+}
+
+/// `host reference`.
+#[derive(Debug, Args)]
+pub struct ReferenceArgs {
+    /// Folder of the pages
+    pub dir: PathBuf,
+    /// Compare instead of writing
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// `host run`.

@@ -41,6 +41,7 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<()> {
         Command::Rescore(args) => commands::rescore::score(&args, printer),
         Command::Reward(RewardCommand::Diff(args)) => commands::rescore::diff(&args, printer),
         Command::Plugin(command) => plugin::run(&command, printer),
+        Command::Reference(args) => commands::reference::reference(&args, printer),
         Command::Registry(command) => registry::run(command, printer),
     }
 }
