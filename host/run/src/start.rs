@@ -205,7 +205,7 @@ impl Prepared {
         // The page and the meter end when they are dropped.
         let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));
         let metrics = Arc::clone(session.rollout.metrics());
-        let _meter = ProgressMeter::start(metrics, sandbox, reporter)?;
+        let _meter = ProgressMeter::start(metrics, move || sandbox.counters(), reporter)?;
         let finished = session.run().await?;
         trace.map_or(Ok(()), |trace| trace.all_written())?;
         Ok(finished)
