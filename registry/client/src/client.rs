@@ -7,24 +7,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use gymkhana_registry::{
-    CatalogueRow, Contents, ContractStamp, Lock, LockEntry, PluginName, RegistryFolder, Row, Standing, Unresolved,
-    Wanted, WantedName, choose,
+    CatalogueRow, ContentStore, ContractStamp, Lock, LockEntry, PluginName, RegistryFolder, IndexRow, ReleaseStatus, ResolveError,
+    Requirement, RequirementName, choose,
 };
 use semver::VersionReq;
 
-use crate::config::{Config, Source, Trust};
-use crate::error::ClientError;
-use crate::http::{Patience, Web};
-use crate::oci::{Oci, Tokens};
-use crate::site::{Asking, Place, Site, nearest};
-use crate::vouchers::{SourceId, Vouchers};
+use crate::config::{RegistryConfig, RegistrySource, Trust};
+use crate::error::RegistryClientError;
+use crate::http::{TransferLimits, HttpTransport};
+use crate::oci::{OciRegistry, OciCredentials};
+use crate::site::{Access, Location, Remote, nearest};
+use crate::vouchers::{SourceId, ProvenanceStore};
 
 /// How many plugins are asked for at once.
 const SIDE_BY_SIDE: usize = 16;
 
 /// Where this user's files are.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct ClientFolders {
     /// Components and releases by digest; may be deleted at any time.
     pub cache: PathBuf,
     /// What was seen of registries; whoever deletes it forgets that.
@@ -33,31 +33,31 @@ pub struct Places {
 
 /// How registries are asked.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ClientSettings {
     /// Where files are kept.
-    pub places: Places,
+    pub places: ClientFolders,
     /// Whether nobody may be asked: what is not here is missing.
     pub offline: bool,
     /// How long somebody is waited for.
-    pub patience: Patience,
+    pub patience: TransferLimits,
     /// The time in seconds since 1970, if it is not this machine's.
     pub now: Option<u64>,
     /// Where tokens and passwords are: the environment, by the names that the user gave.
     pub variable: fn(&str) -> Option<String>,
 }
 
-impl Settings {
+impl ClientSettings {
     /// As usual.
     #[must_use]
-    pub fn new(places: Places, offline: bool) -> Self {
+    pub fn new(places: ClientFolders, offline: bool) -> Self {
         let variable = |name: &str| std::env::var(name).ok();
-        Self { places, offline, patience: Patience::default(), now: None, variable }
+        Self { places, offline, patience: TransferLimits::default(), now: None, variable }
     }
 }
 
 /// What happens when something asked for is not locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unlocked {
+pub enum Unpinned {
     /// It is resolved.
     Resolve,
     /// It is refused: `--locked`.
@@ -66,7 +66,7 @@ pub enum Unlocked {
 
 /// A plugin that a search found.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct SearchHit {
     /// The registry's name.
     pub registry: String,
     /// Its line in the catalogue.
@@ -75,28 +75,28 @@ pub struct Found {
 
 /// Asks the registries that the user has named.
 #[derive(Debug)]
-pub struct Client {
-    pub(crate) config: Config,
-    registries: BTreeMap<String, Registry>,
-    pub(crate) cache: Contents,
-    pub(crate) vouchers: Vouchers,
-    pub(crate) asking: Asking,
+pub struct RegistryClient {
+    pub(crate) config: RegistryConfig,
+    registries: BTreeMap<String, Backend>,
+    pub(crate) cache: ContentStore,
+    pub(crate) vouchers: ProvenanceStore,
+    pub(crate) asking: Access,
     pub(crate) variable: fn(&str) -> Option<String>,
     notices: Mutex<Vec<String>>,
 }
 
 /// One of them.
 #[derive(Debug)]
-pub(crate) enum Registry {
-    Site(Box<Site>),
+pub(crate) enum Backend {
+    Remote(Box<Remote>),
     Oci(Box<Oci>),
 }
 
-impl Registry {
+impl Backend {
     /// What tells it from other sources.
     pub fn id(&self) -> SourceId {
         match self {
-            Self::Site(site) => site.id(),
+            Self::Remote(site) => site.id(),
             Self::Oci(oci) => oci.id(),
         }
     }
@@ -104,28 +104,28 @@ impl Registry {
     /// Whether nobody signs there: the user has said so.
     pub fn is_unsigned(&self) -> bool {
         match self {
-            Self::Site(site) => site.trust == Trust::Unsigned,
+            Self::Remote(site) => site.trust == Trust::Unsigned,
             Self::Oci(oci) => oci.keys().is_none(),
         }
     }
 }
 
-impl Client {
+impl RegistryClient {
     /// A client of these registries. Nobody is asked yet.
     ///
     /// # Errors
     /// If no HTTP client can be set up.
-    pub fn new(config: Config, settings: Settings) -> Result<Self, ClientError> {
-        let Settings { places, offline, patience, now, variable } = settings;
+    pub fn new(config: RegistryConfig, settings: ClientSettings) -> Result<Self, RegistryClientError> {
+        let ClientSettings { places, offline, patience, now, variable } = settings;
         let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let asking = Asking { offline, now: now.unwrap_or_else(clock) };
+        let asking = Access { offline, now: now.unwrap_or_else(clock) };
         let mut registries = BTreeMap::new();
         for (name, source) in &config.registries {
             registries.insert(name.clone(), registry(name, source, &places.memory, patience, variable)?);
         }
         let notices = Mutex::default();
-        let cache = Contents::new(places.cache);
-        let vouchers = Vouchers::beside(&cache);
+        let cache = ContentStore::new(places.cache);
+        let vouchers = ProvenanceStore::beside(&cache);
         Ok(Self { config, registries, cache, vouchers, asking, variable, notices })
     }
 
@@ -144,18 +144,18 @@ impl Client {
     }
 
     /// The registry that serves a namespace.
-    pub(crate) fn serves(&self, namespace: &str) -> Result<(&str, &Registry), ClientError> {
+    pub(crate) fn serves(&self, namespace: &str) -> Result<(&str, &Backend), RegistryClientError> {
         let name = self.config.namespaces.get(namespace);
-        let name = name.ok_or_else(|| ClientError::NoRegistry(namespace.to_owned()))?;
+        let name = name.ok_or_else(|| RegistryClientError::NoRegistry(namespace.to_owned()))?;
         Ok((name, self.named(name)?))
     }
 
     /// The registry of a name.
-    pub(crate) fn named(&self, name: &str) -> Result<&Registry, ClientError> {
+    pub(crate) fn named(&self, name: &str) -> Result<&Backend, RegistryClientError> {
         self.registries.get(name).ok_or_else(|| {
             let known: Vec<String> = self.registries.keys().map(|name| format!("`{name}`")).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            ClientError::UnknownRegistry { name: name.to_owned(), known }
+            RegistryClientError::UnknownRegistry { name: name.to_owned(), known }
         })
     }
 
@@ -163,10 +163,10 @@ impl Client {
     ///
     /// # Errors
     /// If none or several have it.
-    pub async fn full_name(&self, wanted: &WantedName, lock: Option<&Lock>) -> Result<PluginName, ClientError> {
+    pub async fn full_name(&self, wanted: &RequirementName, lock: Option<&Lock>) -> Result<PluginName, RegistryClientError> {
         let short = match wanted {
-            WantedName::Full(name) => return Ok(name.clone()),
-            WantedName::Short(short) => short,
+            RequirementName::Full(name) => return Ok(name.clone()),
+            RequirementName::Short(short) => short,
         };
         let locked: BTreeSet<PluginName> = lock
             .into_iter()
@@ -189,20 +189,20 @@ impl Client {
         let mut candidates = candidates.into_iter();
         match (candidates.next(), candidates.next()) {
             (Some(name), None) => Ok(name),
-            (None, _) => Err(ClientError::UnknownShort { name: short.clone(), near }),
+            (None, _) => Err(RegistryClientError::UnknownShort { name: short.clone(), near }),
             (Some(one), Some(other)) => {
                 let all: Vec<String> =
                     [one, other].into_iter().chain(candidates).map(|name| format!("`{name}`")).collect();
-                Err(ClientError::Ambiguous { name: short.clone(), candidates: all.join(" or ") })
+                Err(RegistryClientError::Ambiguous { name: short.clone(), candidates: all.join(" or ") })
             }
         }
     }
 
     /// The registries that can list what they have.
-    fn sites(&self) -> impl Iterator<Item = (&str, &Site)> {
+    fn sites(&self) -> impl Iterator<Item = (&str, &Remote)> {
         self.registries.iter().filter_map(|(name, registry)| match registry {
-            Registry::Site(site) => Some((name.as_str(), &**site)),
-            Registry::Oci(_) => None,
+            Backend::Remote(site) => Some((name.as_str(), &**site)),
+            Backend::Oci(_) => None,
         })
     }
 
@@ -218,26 +218,26 @@ impl Client {
     /// If something cannot be resolved, or is not locked and must be.
     pub async fn resolve(
         &self,
-        wanted: &[Wanted],
+        wanted: &[Requirement],
         lock: Option<&Lock>,
-        unlocked: Unlocked,
-    ) -> Result<Vec<LockEntry>, ClientError> {
-        let one = |wanted: Wanted| async move { self.resolve_one(&wanted, lock, unlocked).await };
+        unlocked: Unpinned,
+    ) -> Result<Vec<LockEntry>, RegistryClientError> {
+        let one = |wanted: Requirement| async move { self.resolve_one(&wanted, lock, unlocked).await };
         stream::iter(wanted.to_vec()).map(one).buffered(SIDE_BY_SIDE).try_collect().await
     }
 
     async fn resolve_one(
         &self,
-        wanted: &Wanted,
+        wanted: &Requirement,
         lock: Option<&Lock>,
-        unlocked: Unlocked,
-    ) -> Result<LockEntry, ClientError> {
-        let not_locked = || ClientError::NotLocked { wanted: wanted.to_string() };
+        unlocked: Unpinned,
+    ) -> Result<LockEntry, RegistryClientError> {
+        let not_locked = || RegistryClientError::NotLocked { wanted: wanted.to_string() };
         let is_locked = |entry: &LockEntry| match &wanted.name {
-            WantedName::Full(name) => entry.name == *name,
-            WantedName::Short(short) => entry.name.name() == short,
+            RequirementName::Full(name) => entry.name == *name,
+            RequirementName::Short(short) => entry.name.name() == short,
         };
-        if unlocked == Unlocked::Refuse && !lock.is_some_and(|lock| lock.entries().iter().any(is_locked)) {
+        if unlocked == Unpinned::Refuse && !lock.is_some_and(|lock| lock.entries().iter().any(is_locked)) {
             return Err(not_locked());
         }
         let name = self.full_name(&wanted.name, lock).await?;
@@ -246,32 +246,32 @@ impl Client {
         if let Some(locked) = lock.and_then(|lock| lock.get(&name)).filter(fits) {
             return Ok(locked.clone());
         }
-        if unlocked == Unlocked::Refuse {
+        if unlocked == Unpinned::Refuse {
             return Err(not_locked());
         }
         let (registry, rows) = self.rows(&name, &wanted.versions).await?;
         let chosen = self.chosen(&name, rows, &wanted.versions, &host).await?;
-        chosen.map_err(|source| ClientError::Unresolved { registry, name, source: Box::new(source) })
+        chosen.map_err(|source| RegistryClientError::Unresolved { registry, name, source: Box::new(source) })
     }
 
     /// The version to use of these. What a key signed that was revoked is passed over, and said if it would be used.
     async fn chosen(
         &self,
         name: &PluginName,
-        rows: Vec<Row>,
+        rows: Vec<IndexRow>,
         wanted: &VersionReq,
         host: &ContractStamp,
-    ) -> Result<Result<LockEntry, Unresolved>, ClientError> {
+    ) -> Result<Result<LockEntry, ResolveError>, RegistryClientError> {
         let (_, serving) = self.serves(name.namespace())?;
         let checkpoint = match serving {
-            Registry::Site(site) => Some(&site.state(self.asking).await?.accepted.checkpoint),
-            Registry::Oci(_) => None,
+            Backend::Remote(site) => Some(&site.state(self.asking).await?.accepted.checkpoint),
+            Backend::Oci(_) => None,
         };
-        let is_revoked = |row: &Row| {
-            let standing = |key| checkpoint.map(|checkpoint| checkpoint.standing(name.namespace(), &key));
-            row.signer.and_then(standing) == Some(Standing::Revoked)
+        let is_revoked = |row: &IndexRow| {
+            let standing = |key| checkpoint.map(|checkpoint| checkpoint.release_status(name.namespace(), &key));
+            row.signer.and_then(standing) == Some(ReleaseStatus::Revoked)
         };
-        let (revoked, counting): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(is_revoked);
+        let (revoked, counting): (Vec<IndexRow>, Vec<IndexRow>) = rows.into_iter().partition(is_revoked);
         let passed_over = choose(&revoked, wanted, None, host).ok();
         let chosen = choose(&counting, wanted, None, host);
         Ok(match (chosen, passed_over) {
@@ -285,7 +285,7 @@ impl Client {
             (Ok(row), _) => Ok(row.pin()),
             (Err(_), Some(_)) => {
                 let newest = choose(&counting, &VersionReq::STAR, None, host).ok().map(|row| row.version.clone());
-                Err(Unresolved::Revoked { wanted: wanted.clone(), newest })
+                Err(ResolveError::Revoked { wanted: wanted.clone(), newest })
             }
             (Err(error), None) => Err(error),
         })
@@ -296,11 +296,11 @@ impl Client {
         &self,
         name: &PluginName,
         versions: &VersionReq,
-    ) -> Result<(String, Vec<Row>), ClientError> {
+    ) -> Result<(String, Vec<IndexRow>), RegistryClientError> {
         let (registry, serving) = self.serves(name.namespace())?;
         let rows = match serving {
-            Registry::Site(site) => site.rows(name, self.asking).await?,
-            Registry::Oci(oci) => {
+            Backend::Remote(site) => site.rows(name, self.asking).await?,
+            Backend::Oci(oci) => {
                 let offers = oci.offers(name, versions, &self.cache, self.asking).await?;
                 offers.into_iter().map(|offer| offer.row).collect()
             }
@@ -313,17 +313,17 @@ impl Client {
     ///
     /// # Errors
     /// If a registry cannot be asked.
-    pub async fn search(&self, words: &[String]) -> Result<Vec<Found>, ClientError> {
+    pub async fn search(&self, words: &[String]) -> Result<Vec<SearchHit>, RegistryClientError> {
         let mut found = Vec::new();
         for (registry, serving) in &self.registries {
             match serving {
-                Registry::Oci(_) => {
+                Backend::Oci(_) => {
                     self.notice(format!("registry `{registry}` is an OCI registry, which cannot be searched"));
                 }
-                Registry::Site(site) => {
+                Backend::Remote(site) => {
                     let rows = site.catalogue(self.asking).await?.into_iter();
-                    let rows = rows.filter(|row| self.is_served(&row.name, registry) && row.has_all(words));
-                    found.extend(rows.map(|row| Found { registry: registry.clone(), row }));
+                    let rows = rows.filter(|row| self.is_served(&row.name, registry) && row.matches_all(words));
+                    found.extend(rows.map(|row| SearchHit { registry: registry.clone(), row }));
                 }
             }
         }
@@ -334,27 +334,27 @@ impl Client {
 
 fn registry(
     name: &str,
-    source: &Source,
+    source: &RegistrySource,
     memory: &Path,
-    patience: Patience,
+    patience: TransferLimits,
     variable: fn(&str) -> Option<String>,
-) -> Result<Registry, ClientError> {
-    let failed = |source| ClientError::Fetch { registry: name.to_owned(), what: "anything".to_owned(), source };
+) -> Result<Backend, RegistryClientError> {
+    let failed = |source| RegistryClientError::Fetch { registry: name.to_owned(), what: "anything".to_owned(), source };
     let name_of = name.to_owned();
     Ok(match source {
-        Source::Folder { path, trust } => {
-            let place = Place::Folder(RegistryFolder::at(path));
-            Registry::Site(Box::new(Site::new(name_of, place, *trust, memory)))
+        RegistrySource::Folder { path, trust } => {
+            let place = Location::Folder(RegistryFolder::at(path));
+            Backend::Remote(Box::new(Remote::new(name_of, place, *trust, memory)))
         }
-        Source::Web { url, trust, also, token } => {
-            let web = Web::new(also.clone(), patience).map_err(failed)?;
-            let place = Place::Web { web, url: url.clone(), token: token.clone() };
-            Registry::Site(Box::new(Site::new(name_of, place, *trust, memory)))
+        RegistrySource::Web { url, trust, also, token } => {
+            let web = HttpTransport::new(also.clone(), patience).map_err(failed)?;
+            let place = Location::Web { web, url: url.clone(), token: token.clone() };
+            Backend::Remote(Box::new(Remote::new(name_of, place, *trust, memory)))
         }
-        Source::Oci { url, keys, also, credentials } => {
-            let web = Web::new(also.clone(), patience).map_err(failed)?;
-            let tokens = Tokens::new(also.clone(), credentials.clone(), variable);
-            Registry::Oci(Box::new(Oci::new(name_of, web, url.clone(), keys.clone(), tokens)))
+        RegistrySource::Oci { url, keys, also, credentials } => {
+            let web = HttpTransport::new(also.clone(), patience).map_err(failed)?;
+            let tokens = OciCredentials::new(also.clone(), credentials.clone(), variable);
+            Backend::Oci(Box::new(OciRegistry::new(name_of, web, url.clone(), keys.clone(), tokens)))
         }
     })
 }

@@ -17,16 +17,16 @@ pub const CONFIG_FILE: &str = "gymkhana-registries.toml";
 
 /// All registries that the user has named.
 #[derive(Debug, Clone, Default)]
-pub struct Config {
+pub struct RegistryConfig {
     /// By the user's names for them.
-    pub registries: BTreeMap<String, Source>,
+    pub registries: BTreeMap<String, RegistrySource>,
     /// Which of them serves a namespace.
     pub namespaces: BTreeMap<Namespace, String>,
 }
 
 /// Where a registry is, and what is trusted there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum RegistrySource {
     /// A folder of this machine.
     Folder {
         /// The folder.
@@ -80,7 +80,7 @@ impl Trust {
 
 /// The file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
+pub enum RegistryConfigError {
     /// It cannot be read.
     #[error("`{path}` cannot be read; let this user read it")]
     Read {
@@ -99,7 +99,7 @@ pub enum ConfigError {
     },
     /// One of its registries cannot be.
     #[error("registry `{name}` in `{path}` {problem}")]
-    Registry {
+    Backend {
         /// The file.
         path: PathBuf,
         /// The registry.
@@ -146,12 +146,12 @@ struct Written {
     credentials: Option<String>,
 }
 
-impl Config {
+impl RegistryConfig {
     /// The file of the project in `folder`, else the user's own, else nothing.
     ///
     /// # Errors
     /// If the file cannot be used.
-    pub fn find(folder: &Path, users: Option<&Path>) -> Result<Self, ConfigError> {
+    pub fn find(folder: &Path, users: Option<&Path>) -> Result<Self, RegistryConfigError> {
         let candidates = [Some(folder), users].into_iter().flatten().map(|folder| folder.join(CONFIG_FILE));
         candidates.into_iter().find(|path| path.is_file()).map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
     }
@@ -160,8 +160,8 @@ impl Config {
     ///
     /// # Errors
     /// If it cannot be read, or says what cannot be.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    pub fn read(path: &Path) -> Result<Self, RegistryConfigError> {
+        let text = fs::read_to_string(path).map_err(|source| RegistryConfigError::Read { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
 
@@ -169,18 +169,18 @@ impl Config {
     ///
     /// # Errors
     /// If it says what cannot be.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let form = |source| ConfigError::Form { path: path.to_owned(), source: Box::new(source) };
+    pub fn parse(text: &str, path: &Path) -> Result<Self, RegistryConfigError> {
+        let form = |source| RegistryConfigError::Form { path: path.to_owned(), source: Box::new(source) };
         let File { registries, namespaces } = toml::from_str(text).map_err(form)?;
         let beside = path.parent().unwrap_or(Path::new(""));
         let meant = |(name, written): (String, Written)| match written.meant(beside) {
             Ok(source) => Ok((name, source)),
-            Err(problem) => Err(ConfigError::Registry { path: path.to_owned(), name, problem }),
+            Err(problem) => Err(RegistryConfigError::Backend { path: path.to_owned(), name, problem }),
         };
-        let registries: BTreeMap<String, Source> = registries.into_iter().map(meant).collect::<Result<_, _>>()?;
+        let registries: BTreeMap<String, RegistrySource> = registries.into_iter().map(meant).collect::<Result<_, _>>()?;
         if let Some((namespace, name)) = namespaces.iter().find(|(_, name)| !registries.contains_key(*name)) {
             let (namespace, name) = (namespace.clone(), name.clone());
-            return Err(ConfigError::NoRegistry { path: path.to_owned(), namespace, name });
+            return Err(RegistryConfigError::NoRegistry { path: path.to_owned(), namespace, name });
         }
         Ok(Self { registries, namespaces })
     }
@@ -190,7 +190,7 @@ impl Config {
 const SECRETS: &str = "GYMKHANA_";
 
 impl Written {
-    fn meant(self, beside: &Path) -> Result<Source, &'static str> {
+    fn meant(self, beside: &Path) -> Result<RegistrySource, &'static str> {
         let Self { folder, url, oci, root, keys, unsigned, also, token, credentials } = self;
         let places = usize::from(folder.is_some()) + usize::from(url.is_some()) + usize::from(oci.is_some());
         if places != 1 {
@@ -213,7 +213,7 @@ impl Written {
                 return Err("needs `keys`, those that may sign its releases, or `unsigned = true`, and not both");
             }
             let url = sound(url, unsigned || credentials.is_some())?;
-            return Ok(Source::Oci { url, keys, also, credentials });
+            return Ok(RegistrySource::Oci { url, keys, also, credentials });
         }
         if keys.is_some() || credentials.is_some() {
             return Err("is no OCI registry, which alone has `keys` and `credentials`; use `root` and `token`");
@@ -227,10 +227,10 @@ impl Written {
             (Some(_), None) if token.is_some() || !also.is_empty() => {
                 Err("is a folder, which has no `token` and no `also`; leave them out")
             }
-            (Some(folder), None) => Ok(Source::Folder { path: beside.join(folder), trust }),
+            (Some(folder), None) => Ok(RegistrySource::Folder { path: beside.join(folder), trust }),
             (None, Some(url)) => {
                 let url = sound(url, trust == Trust::Unsigned || token.is_some())?;
-                Ok(Source::Web { url, trust, also, token })
+                Ok(RegistrySource::Web { url, trust, also, token })
             }
             _ => Err("needs exactly one of `folder`, `url` and `oci`: where it is"),
         }
@@ -274,8 +274,8 @@ mod tests {
 
     const ROOT: &str = "ed25519:d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
 
-    fn parse(text: &str) -> Result<Config, ConfigError> {
-        Config::parse(&text.replace("ROOT", ROOT), Path::new("/project/gymkhana-registries.toml"))
+    fn parse(text: &str) -> Result<RegistryConfig, RegistryConfigError> {
+        RegistryConfig::parse(&text.replace("ROOT", ROOT), Path::new("/project/gymkhana-registries.toml"))
     }
 
     #[test]
@@ -304,11 +304,11 @@ mod tests {
         let root: PublicKey = ROOT.parse().expect("a key");
         assert_eq!(
             config.registries["mine"],
-            Source::Folder { path: "/project/plugins".into(), trust: Trust::Unsigned }
+            RegistrySource::Folder { path: "/project/plugins".into(), trust: Trust::Unsigned }
         );
-        assert!(matches!(&config.registries["main"], Source::Web { url, trust: Trust::Root(key), .. }
+        assert!(matches!(&config.registries["main"], RegistrySource::Web { url, trust: Trust::Root(key), .. }
             if url.path() == "/gymkhana/" && *key == root));
-        assert!(matches!(&config.registries["cloud"], Source::Oci { keys: Some(keys), .. } if keys.contains(&root)));
+        assert!(matches!(&config.registries["cloud"], RegistrySource::Oci { keys: Some(keys), .. } if keys.contains(&root)));
         assert_eq!(config.namespaces["me"], "mine");
     }
 
@@ -339,6 +339,6 @@ mod tests {
         }
         let error = parse("[namespaces]\nacme = 'nowhere'").expect_err("no such registry").to_string();
         assert!(error.contains("`acme`") && error.contains("[registries.nowhere]"), "{error}");
-        assert!(matches!(parse("[registry]"), Err(ConfigError::Form { .. })));
+        assert!(matches!(parse("[registry]"), Err(RegistryConfigError::Form { .. })));
     }
 }

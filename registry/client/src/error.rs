@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use gymkhana_registry::{
-    CheckpointError, ContentsError, Digest, FolderError, IndexError, Namespace, PluginName, PublicKey, ReadError,
-    ReleaseError, Unresolved,
+    CheckpointError, ContentStoreError, Digest, FolderError, IndexError, Namespace, PluginName, PublicKey, FolderReadError,
+    ReleaseError, ResolveError,
 };
 use semver::Version;
 
@@ -13,7 +13,7 @@ use crate::oci::OciError;
 
 /// A plugin cannot be had, or cannot be published.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientError {
+pub enum RegistryClientError {
     /// No registry is named for a namespace.
     #[error("no registry serves namespace `{0}`; map it to one under `[namespaces]` in gymkhana-registries.toml")]
     NoRegistry(String),
@@ -47,11 +47,11 @@ pub enum ClientError {
         /// The registry.
         registry: String,
         /// Why not.
-        source: Box<ReadError>,
+        source: Box<FolderReadError>,
     },
     /// Its state is refused.
     #[error("registry `{registry}` is not used")]
-    Checkpoint {
+    RegistryCheckpoint {
         /// The registry.
         registry: String,
         /// Why not.
@@ -116,7 +116,7 @@ pub enum ClientError {
         /// The plugin.
         name: PluginName,
         /// Why not.
-        source: Box<Unresolved>,
+        source: Box<ResolveError>,
     },
     /// The lock says something else than what is asked for.
     #[error("`{wanted}` is not locked, and --locked changes nothing; run once without --locked")]
@@ -174,7 +174,7 @@ pub enum ClientError {
         "`{name}` {version} is in the cache, but registry `{registry}` has not vouched for it, and --offline asks nobody; \
          run once without --offline"
     )]
-    NotVouched {
+    NoProvenance {
         /// The registry that serves it.
         registry: String,
         /// The plugin.
@@ -184,12 +184,12 @@ pub enum ClientError {
     },
     /// The cache cannot be used.
     #[error("the cache of plugins cannot be used")]
-    Contents(#[from] ContentsError),
+    ContentStore(#[from] ContentStoreError),
     /// What was seen of a registry cannot be remembered.
     #[error(
         "`{path}` cannot be {what}, which keeps what was seen of a registry; free space and check that this user may use it"
     )]
-    Memory {
+    SeenCheckpoints {
         /// What was tried.
         what: &'static str,
         /// The file.
@@ -245,7 +245,7 @@ pub enum ClientError {
     },
     /// A component cannot be published as it is.
     #[error(transparent)]
-    Rule(#[from] Box<gymkhana_registry::Refusal>),
+    Rule(#[from] Box<gymkhana_registry::RuleViolation>),
     /// What should be published is no plugin.
     #[error("what should be published is no plugin")]
     NoPlugin(#[source] gymkhana_registry::ManifestError),

@@ -19,10 +19,10 @@ mod site;
 mod upload;
 mod vouchers;
 
-pub use client::{Client, Found, Places, Settings, Unlocked};
-pub use config::{CONFIG_FILE, Config, ConfigError, Source, Trust};
-pub use error::ClientError;
-pub use http::{FetchError, Patience};
-pub use mirror::Mirrored;
+pub use client::{RegistryClient, SearchHit, ClientFolders, ClientSettings, Unpinned};
+pub use config::{CONFIG_FILE, RegistryConfig, RegistryConfigError, RegistrySource, Trust};
+pub use error::RegistryClientError;
+pub use http::{FetchError, TransferLimits};
+pub use mirror::MirrorSummary;
 pub use oci::OciError;
-pub use publish::{Publishing, Secrets};
+pub use publish::{PublishRequest, Secrets};

@@ -4,18 +4,18 @@
 use std::path::Path;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use gymkhana_registry::{Contents, ContentsError, Item, PluginName, RegistryFolder, Row};
+use gymkhana_registry::{ContentStore, ContentStoreError, ContentFile, PluginName, RegistryFolder, IndexRow};
 
-use crate::client::{Client, Registry};
-use crate::error::ClientError;
-use crate::site::Site;
+use crate::client::{RegistryClient, Backend};
+use crate::error::RegistryClientError;
+use crate::site::Remote;
 
 /// How many plugins are copied at once.
 const SIDE_BY_SIDE: usize = 4;
 
 /// What a mirror holds now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mirrored {
+pub struct MirrorSummary {
     /// The number of the checkpoint that it shows.
     pub sequence: u64,
     /// Plugins.
@@ -36,16 +36,16 @@ struct Copied {
     left_out: usize,
 }
 
-impl Client {
+impl RegistryClient {
     /// Copies a registry into a folder, or what of it has changed. The checkpoint comes last, so that the folder shows
     /// the old state until the new one is whole.
     ///
     /// # Errors
     /// If something cannot be fetched, is not what was signed, or cannot be written; what was copied stays.
-    pub async fn mirror(&self, registry: &str, folder: &Path) -> Result<Mirrored, ClientError> {
-        let Registry::Site(site) = self.named(registry)? else {
+    pub async fn mirror(&self, registry: &str, folder: &Path) -> Result<MirrorSummary, RegistryClientError> {
+        let Backend::Remote(site) = self.named(registry)? else {
             let what = "is an OCI registry, which has no list of plugins to copy; copy it with its own tools";
-            return Err(ClientError::Cannot { registry: registry.to_owned(), what: what.to_owned() });
+            return Err(RegistryClientError::Cannot { registry: registry.to_owned(), what: what.to_owned() });
         };
         let state = site.state(self.asking).await?;
         let checkpoint = &state.accepted.checkpoint;
@@ -53,17 +53,17 @@ impl Client {
         let names: Vec<PluginName> = checkpoint.index.keys().cloned().collect();
         let plugins = names.len();
         let one = |name: PluginName| {
-            let contents = mirror.contents().clone();
+            let contents = mirror.content_store().clone();
             async move { self.copy(site, &name, &contents).await }
         };
         let copied: Vec<Copied> = stream::iter(names).map(one).buffered(SIDE_BY_SIDE).try_collect().await?;
-        let catalogue = Item::Catalogue(checkpoint.catalogue);
-        if !matches!(mirror.contents().read(&catalogue), Ok(Some(_))) {
-            mirror.contents().write(&catalogue, &site.file(&catalogue, self.asking).await?)?;
+        let catalogue = ContentFile::Catalogue(checkpoint.catalogue);
+        if !matches!(mirror.content_store().read(&catalogue), Ok(Some(_))) {
+            mirror.content_store().write(&catalogue, &site.file(&catalogue, self.asking).await?)?;
         }
         mirror.show(&state.text)?;
         let sum = |part: fn(&Copied) -> usize| copied.iter().map(part).sum();
-        Ok(Mirrored {
+        Ok(MirrorSummary {
             sequence: checkpoint.sequence,
             plugins,
             versions: sum(|one| one.there),
@@ -73,7 +73,7 @@ impl Client {
     }
 
     /// Copies a plugin. A version whose key was revoked is of use to nobody, and no reason to copy nothing else.
-    async fn copy(&self, site: &Site, name: &PluginName, mirror: &Contents) -> Result<Copied, ClientError> {
+    async fn copy(&self, site: &Remote, name: &PluginName, mirror: &ContentStore) -> Result<Copied, RegistryClientError> {
         let mut copied = Copied::default();
         for row in &site.rows(name, self.asking).await? {
             match self.copy_version(site, row, mirror).await {
@@ -81,7 +81,7 @@ impl Client {
                     copied.there += 1;
                     copied.fetched += usize::from(fetched);
                 }
-                Err(ClientError::Revoked { name, version, key }) => {
+                Err(RegistryClientError::Revoked { name, version, key }) => {
                     copied.left_out += 1;
                     self.notice(format!("`{name}` {version} is left out: the key that signed it, {key}, was revoked"));
                 }
@@ -90,7 +90,7 @@ impl Client {
         }
         let state = site.state(self.asking).await?;
         if let Some(digest) = state.accepted.checkpoint.index.get(name) {
-            let item = Item::Index(name.clone(), *digest);
+            let item = ContentFile::Index(name.clone(), *digest);
             if !matches!(mirror.read(&item), Ok(Some(_))) {
                 mirror.write(&item, &site.file(&item, self.asking).await?)?;
             }
@@ -99,9 +99,9 @@ impl Client {
     }
 
     /// Copies a version, unless it is there; says whether it was fetched.
-    async fn copy_version(&self, site: &Site, row: &Row, mirror: &Contents) -> Result<bool, ClientError> {
+    async fn copy_version(&self, site: &Remote, row: &IndexRow, mirror: &ContentStore) -> Result<bool, RegistryClientError> {
         let release = self.signed(site, row).await?;
-        let item = Item::Release(row.release);
+        let item = ContentFile::Release(row.release);
         if !matches!(mirror.read(&item), Ok(Some(_))) {
             let file = self.cache.read(&item)?;
             let file = match file {
@@ -110,14 +110,14 @@ impl Client {
             };
             mirror.write(&item, &file)?;
         }
-        let item = Item::Component(row.digest);
+        let item = ContentFile::Component(row.digest);
         if matches!(mirror.read(&item), Ok(Some(_))) {
             return Ok(false);
         }
         // Not through the cache, which is this user's and need not hold all that a mirror does.
         let incoming = site.component(&item, row.size, mirror, self.asking).await?;
         let path = incoming.path().to_owned();
-        let bytes = std::fs::read(&path).map_err(|source| ContentsError::Disk { what: "read", path, source })?;
+        let bytes = std::fs::read(&path).map_err(|source| ContentStoreError::Disk { what: "read", path, source })?;
         self.is_what_was_signed(row, &release, &bytes)?;
         mirror.keep(&incoming, &item)?;
         Ok(true)

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use gymkhana_registry::{
-    Authority, ContentsError, FolderError, Namespace, PluginName, PublicKey, Refusal, RegistryFolder, Release, Report,
-    Row, SecretKey, check_release,
+    Authority, ContentStoreError, FolderError, Namespace, PluginName, PublicKey, RuleViolation, RegistryFolder, Release, Report,
+    IndexRow, SecretKey, check_release,
 };
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
@@ -12,10 +12,10 @@ use semver::{Version, VersionReq};
 use serde_json::json;
 use url::Url;
 
-use crate::client::{Client, Registry};
-use crate::error::ClientError;
-use crate::http::{FetchError, Sent, Web};
-use crate::site::{Place, Site, below};
+use crate::client::{RegistryClient, Backend};
+use crate::error::RegistryClientError;
+use crate::http::{FetchError, RequestParts, HttpTransport};
+use crate::site::{Location, Remote, below};
 
 /// The type of what is sent to a server that takes releases: the release file, an empty line, the component.
 const RELEASE_TYPE: &str = "application/vnd.gymkhana.release";
@@ -35,36 +35,36 @@ pub struct Secrets {
 
 /// What is published.
 #[derive(Debug)]
-pub struct Publishing<'a> {
+pub struct PublishRequest<'a> {
     /// The component.
     pub component: &'a [u8],
     /// What the conformance suite found out about it.
     pub report: Option<Report>,
 }
 
-impl Client {
+impl RegistryClient {
     /// Publishes a component where its namespace is served; gives the registry's name and the line in its index.
     ///
     /// # Errors
     /// If a rule refuses it, if keys are missing or wrong, or if the registry does not take it.
-    pub async fn publish(&self, publishing: Publishing<'_>, secrets: &Secrets) -> Result<(String, Row), ClientError> {
-        let release = Release::of(publishing.component, publishing.report).map_err(ClientError::NoPlugin)?;
+    pub async fn publish(&self, publishing: PublishRequest<'_>, secrets: &Secrets) -> Result<(String, IndexRow), RegistryClientError> {
+        let release = Release::of(publishing.component, publishing.report).map_err(RegistryClientError::NoPlugin)?;
         let name = &release.manifest.name;
         let (registry, serving) = self.serves(name.namespace())?;
         self.may_publish(&release, registry, serving).await?;
         let key = signing_key(registry, serving, secrets)?;
         let file = release.sign(key)?;
         let signer = key.map(SecretKey::public);
-        let row = Row::new(&release, &file, signer);
+        let row = IndexRow::new(&release, &file, signer);
         match serving {
-            Registry::Oci(oci) => oci.publish(&release, &file, publishing.component, self.asking.now).await?,
-            Registry::Site(site) => {
+            Backend::Oci(oci) => oci.publish(&release, &file, publishing.component, self.asking.now).await?,
+            Backend::Remote(site) => {
                 if let Some(key) = signer {
                     self.is_mine(site, name, key).await?;
                 }
                 match &site.place {
-                    Place::Folder(folder) => self.add(site, folder, &file, publishing.component, secrets)?,
-                    Place::Web { web, url, token } => {
+                    Location::Folder(folder) => self.add(site, folder, &file, publishing.component, secrets)?,
+                    Location::Web { web, url, token } => {
                         let body = [file.as_bytes(), b"\n", publishing.component].concat();
                         let to = below(url, "publish");
                         self.send(site, web, &to, token.as_deref(), RELEASE_TYPE, body).await?;
@@ -79,12 +79,12 @@ impl Client {
     ///
     /// # Errors
     /// If no registry serves its namespace, or a key or a token is missing.
-    pub fn is_equipped(&self, component: &[u8], secrets: &Secrets) -> Result<(), ClientError> {
-        let release = Release::of(component, None).map_err(ClientError::NoPlugin)?;
+    pub fn is_equipped(&self, component: &[u8], secrets: &Secrets) -> Result<(), RegistryClientError> {
+        let release = Release::of(component, None).map_err(RegistryClientError::NoPlugin)?;
         let (registry, serving) = self.serves(release.manifest.name.namespace())?;
         signing_key(registry, serving, secrets)?;
-        if let Registry::Site(site) = serving
-            && let Place::Web { token, .. } = &site.place
+        if let Backend::Remote(site) = serving
+            && let Location::Web { token, .. } = &site.place
         {
             self.token(&site.name, token.as_deref())?;
         }
@@ -92,15 +92,15 @@ impl Client {
     }
 
     /// The rules, before anything is sent: the server applies them again.
-    async fn may_publish(&self, release: &Release, registry: &str, serving: &Registry) -> Result<(), ClientError> {
+    async fn may_publish(&self, release: &Release, registry: &str, serving: &Backend) -> Result<(), RegistryClientError> {
         let name = &release.manifest.name;
         let (rows, names) = match serving {
-            Registry::Site(site) => {
+            Backend::Remote(site) => {
                 let index = &site.state(self.asking).await?.accepted.checkpoint.index;
                 let rows = if index.contains_key(name) { site.rows(name, self.asking).await? } else { Vec::new() };
                 (rows, index.keys().cloned().collect())
             }
-            Registry::Oci(oci) => {
+            Backend::Oci(oci) => {
                 // A version in the way is no less in the way for being damaged or of another publisher.
                 let offers = oci.offers(name, &VersionReq::STAR, &self.cache, self.asking).await?;
                 self.notice(format!("registry `{registry}` cannot list its plugins: no name is compared with theirs"));
@@ -108,36 +108,36 @@ impl Client {
             }
         };
         let others: Vec<PluginName> = names;
-        check_release(release, &rows, others.iter()).map_err(|refusal: Refusal| ClientError::Rule(Box::new(refusal)))
+        check_release(release, &rows, others.iter()).map_err(|refusal: RuleViolation| RegistryClientError::Rule(Box::new(refusal)))
     }
 
-    async fn is_mine(&self, site: &Site, name: &PluginName, key: PublicKey) -> Result<(), ClientError> {
+    async fn is_mine(&self, site: &Remote, name: &PluginName, key: PublicKey) -> Result<(), RegistryClientError> {
         let namespaces = &site.state(self.asking).await?.accepted.checkpoint.namespaces;
         if namespaces.get(name.namespace()).is_some_and(|keys| keys.current.contains(&key)) {
             return Ok(());
         }
-        let namespace: Namespace = name.namespace().parse().map_err(|_| ClientError::NoRegistry(name.to_string()))?;
-        Err(ClientError::NotMyNamespace { key, namespace, registry: site.name.clone() })
+        let namespace: Namespace = name.namespace().parse().map_err(|_| RegistryClientError::NoRegistry(name.to_string()))?;
+        Err(RegistryClientError::NotMyNamespace { key, namespace, registry: site.name.clone() })
     }
 
     fn add(
         &self,
-        site: &Site,
+        site: &Remote,
         folder: &RegistryFolder,
         file: &str,
         component: &[u8],
         secrets: &Secrets,
-    ) -> Result<(), ClientError> {
+    ) -> Result<(), RegistryClientError> {
         let authority = self.authority(site, secrets)?;
-        let mut incoming = folder.contents().begin()?;
+        let mut incoming = folder.content_store().begin()?;
         let written = incoming.file.write_all(component);
-        written.map_err(|source| ContentsError::Disk { what: "written", path: incoming.path().to_owned(), source })?;
+        written.map_err(|source| ContentStoreError::Disk { what: "written", path: incoming.path().to_owned(), source })?;
         folder.add(file, &incoming, authority).map_err(not_taken(site))?;
         Ok(())
     }
 
     /// Who signs a folder's new state.
-    fn authority<'a>(&self, site: &Site, secrets: &'a Secrets) -> Result<Authority<'a>, ClientError> {
+    fn authority<'a>(&self, site: &Remote, secrets: &'a Secrets) -> Result<Authority<'a>, RegistryClientError> {
         let root = match (site.trust.root(), &secrets.root) {
             (Some(_), None) => {
                 let what = "is a signed folder, whose state its root key signs; give it with --root";
@@ -159,16 +159,16 @@ impl Client {
         version: &Version,
         yanked: bool,
         secrets: &Secrets,
-    ) -> Result<String, ClientError> {
+    ) -> Result<String, RegistryClientError> {
         let (registry, serving) = self.serves(name.namespace())?;
         match serving {
-            Registry::Oci(oci) => oci.yank(name, version, yanked).await?,
-            Registry::Site(site) => match &site.place {
-                Place::Folder(folder) => {
+            Backend::Oci(oci) => oci.yank(name, version, yanked).await?,
+            Backend::Remote(site) => match &site.place {
+                Location::Folder(folder) => {
                     let authority = self.authority(site, secrets)?;
                     folder.yank(name, version, yanked, authority).map_err(not_taken(site))?;
                 }
-                Place::Web { web, url, token } => {
+                Location::Web { web, url, token } => {
                     let body = json!({ "name": name, "version": version, "yanked": yanked }).to_string();
                     let to = below(url, "yank");
                     self.send(site, web, &to, token.as_deref(), "application/json", body.into_bytes()).await?;
@@ -179,7 +179,7 @@ impl Client {
     }
 
     /// The publisher's token, from the environment variable that the registry's settings name.
-    fn token(&self, registry: &str, variable: Option<&str>) -> Result<String, ClientError> {
+    fn token(&self, registry: &str, variable: Option<&str>) -> Result<String, RegistryClientError> {
         let variable = variable.ok_or_else(|| {
             cannot(registry, "takes changes by token alone; name the environment variable that holds yours in `token`")
         })?;
@@ -191,19 +191,19 @@ impl Client {
     /// Sends a change to a server that takes them.
     async fn send(
         &self,
-        site: &Site,
-        web: &Web,
+        site: &Remote,
+        web: &HttpTransport,
         to: &Url,
         token: Option<&str>,
         media_type: &str,
         body: Vec<u8>,
-    ) -> Result<(), ClientError> {
+    ) -> Result<(), RegistryClientError> {
         if self.asking.offline {
-            return Err(ClientError::Offline { what: format!("registry `{}`", site.name) });
+            return Err(RegistryClientError::Offline { what: format!("registry `{}`", site.name) });
         }
         let authorization = format!("Bearer {}", self.token(&site.name, token)?.trim());
         let headers = vec![(CONTENT_TYPE, media_type)];
-        let sent = Sent { headers, authorization: Some(&authorization), body: body.into() };
+        let sent = RequestParts { headers, authorization: Some(&authorization), body: body.into() };
         // Once: a change that was made and whose answer was lost would be refused the second time.
         let answered = match web.ask(&Method::PUT, to, &sent, &[]).await {
             Ok(answer) => answer.bytes(MAX_ANSWER).await.map(|_| ()),
@@ -211,7 +211,7 @@ impl Client {
         };
         answered.map_err(|error| match error {
             FetchError::Status { status, words, .. } if status.is_client_error() => {
-                ClientError::Refused { registry: site.name.clone(), words }
+                RegistryClientError::Refused { registry: site.name.clone(), words }
             }
             other => site.failed("the change")(other),
         })
@@ -221,12 +221,12 @@ impl Client {
 /// The key that signs releases for a registry; none where nobody signs.
 fn signing_key<'a>(
     registry: &str,
-    serving: &Registry,
+    serving: &Backend,
     secrets: &'a Secrets,
-) -> Result<Option<&'a SecretKey>, ClientError> {
+) -> Result<Option<&'a SecretKey>, RegistryClientError> {
     let is_signed = match serving {
-        Registry::Site(site) => site.trust.root().is_some(),
-        Registry::Oci(oci) => oci.is_signed(),
+        Backend::Remote(site) => site.trust.root().is_some(),
+        Backend::Oci(oci) => oci.is_signed(),
     };
     if is_signed && secrets.key.is_none() {
         let what = "takes signed releases alone; give your key with --key, or make one with `host keygen`";
@@ -235,11 +235,11 @@ fn signing_key<'a>(
     Ok(secrets.key.as_ref().filter(|_| is_signed))
 }
 
-fn cannot(registry: &str, what: &str) -> ClientError {
-    ClientError::Cannot { registry: registry.to_owned(), what: what.to_owned() }
+fn cannot(registry: &str, what: &str) -> RegistryClientError {
+    RegistryClientError::Cannot { registry: registry.to_owned(), what: what.to_owned() }
 }
 
-fn not_taken(site: &Site) -> impl FnOnce(FolderError) -> ClientError {
+fn not_taken(site: &Remote) -> impl FnOnce(FolderError) -> RegistryClientError {
     let registry = site.name.clone();
-    move |source| ClientError::NotTaken { registry, source: Box::new(source) }
+    move |source| RegistryClientError::NotTaken { registry, source: Box::new(source) }
 }

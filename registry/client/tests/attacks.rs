@@ -8,11 +8,11 @@ use std::net::SocketAddr;
 
 use common::tricks::{Trick, serve};
 use common::{DAY, Made, Shop, User, acme, get, key, name, now, pinned, resolve, root, said, stock, web};
-use gymkhana_registry::{Authority, Digest, Holder, Item, Keys, Release, Rotation, Row, SecretKey};
-use gymkhana_registry_client::{Client, ClientError};
+use gymkhana_registry::{Authority, Digest, KeyHolder, ContentFile, NamespaceKeys, Release, Rotation, IndexRow, SecretKey};
+use gymkhana_registry_client::{RegistryClient, RegistryClientError};
 
 /// What is refused, with these words in the reason; the other plugin, fetched before, is still sound.
-async fn refused(user: &User, client: &Client, wanted: &str, words: &str) {
+async fn refused(user: &User, client: &RegistryClient, wanted: &str, words: &str) {
     let cached = user.cached();
     let error = get(client, wanted).await.expect_err(words);
     assert!(said(&error).contains(words), "{}", said(&error));
@@ -34,8 +34,8 @@ async fn other_is_sound(user: &User, address: SocketAddr) {
     assert_eq!(other, stock()[2].component());
 }
 
-fn path_in(shop: &Shop, item: &Item) -> std::path::PathBuf {
-    shop.registry.contents().path(item)
+fn path_in(shop: &Shop, item: &ContentFile) -> std::path::PathBuf {
+    shop.registry.content_store().path(item)
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn an_altered_index_is_refused() {
     let shop = Shop::new();
     let address = shop.serve().await;
     let user = user(address).await;
-    let item = Item::Index(name("acme/adder"), shop.state().checkpoint.index[&name("acme/adder")]);
+    let item = ContentFile::Index(name("acme/adder"), shop.state().checkpoint.index[&name("acme/adder")]);
     let sound = fs::read_to_string(path_in(&shop, &item)).expect("an index file");
     fs::write(path_in(&shop, &item), sound.replace("\"yanked\":false", "\"yanked\":true")).expect("written");
     refused(&user, &user.client(address), "acme/adder", "was altered").await;
@@ -74,7 +74,7 @@ async fn an_altered_signature_is_refused() {
     let address = shop.serve().await;
     let user = user(address).await;
     let row = shop.rows("acme/adder").remove(1);
-    let path = path_in(&shop, &Item::Release(row.release));
+    let path = path_in(&shop, &ContentFile::Release(row.release));
     let sound = fs::read_to_string(&path).expect("a release");
     let at = sound.find("\"signature\":\"").expect("a signature") + 13;
     let mut altered = sound.clone();
@@ -83,7 +83,7 @@ async fn an_altered_signature_is_refused() {
     refused(&user, &user.client(address), "acme/adder", "was altered").await;
     // Even if the registry itself plays along and signs an index that names the altered file.
     let release = Digest::of(altered.as_bytes());
-    shop.registry.contents().write(&Item::Release(release), altered.as_bytes()).expect("written");
+    shop.registry.content_store().write(&ContentFile::Release(release), altered.as_bytes()).expect("written");
     shop.forge("acme/adder", |rows| rows[1].release = release);
     refused(&user, &user.client(address), "acme/adder", "changed version 1.1.0").await;
     let stranger = User::new();
@@ -97,10 +97,10 @@ async fn an_altered_signature_is_refused() {
 /// Publishes past the rules, as a registry can that plays along.
 fn smuggle(shop: &Shop, made: &Made, release: &Release, signer: &SecretKey, component: &[u8]) {
     let file = release.sign(Some(signer)).expect("JSON");
-    let row = Row::new(release, &file, Some(signer.public()));
-    let contents = shop.registry.contents();
-    contents.write(&Item::Release(row.release), file.as_bytes()).expect("written");
-    contents.write(&Item::Component(row.digest), component).expect("written");
+    let row = IndexRow::new(release, &file, Some(signer.public()));
+    let contents = shop.registry.content_store();
+    contents.write(&ContentFile::Release(row.release), file.as_bytes()).expect("written");
+    contents.write(&ContentFile::Component(row.digest), component).expect("written");
     shop.forge(made.name, |rows| rows.push(row));
 }
 
@@ -166,7 +166,7 @@ async fn an_older_state_is_refused_once_a_newer_one_was_seen() {
     let version = "1.1.0".parse().expect("a version");
     shop.registry.yank(&name("acme/adder"), &version, true, common::by(&root())).expect("yanked");
     assert_eq!(resolve(&user.client(address), "acme/adder").await.expect("resolved").version.to_string(), "1.0.0");
-    shop.registry.show(&old).expect("shown");
+    shop.registry.write_checkpoint(&old).expect("shown");
     refused(&user, &user.client(address), "acme/adder@=1.1.0", "an old state is being shown").await;
     other_is_sound(&user, address).await;
     // Somebody who comes for the first time cannot know, and takes what still counts.
@@ -193,13 +193,13 @@ async fn a_checkpoint_by_another_key_or_altered_is_refused() {
     let user = user(address).await;
     let sound = shop.registry.checkpoint_text().expect("text");
     let stranger = shop.state().checkpoint.sign(Some(&key(9))).expect("JSON");
-    shop.registry.show(&stranger).expect("shown");
+    shop.registry.write_checkpoint(&stranger).expect("shown");
     refused(&user, &user.client(address), "acme/adder", "not signed by its root key").await;
     let altered = sound.replacen(&acme().public().to_string(), &key(9).public().to_string(), 1);
-    shop.registry.show(&altered).expect("shown");
+    shop.registry.write_checkpoint(&altered).expect("shown");
     refused(&user, &user.client(address), "acme/adder", "was altered after it was signed").await;
     other_is_sound(&user, address).await;
-    shop.registry.show(&sound).expect("shown");
+    shop.registry.write_checkpoint(&sound).expect("shown");
     get(&user.client(address), "acme/adder").await.expect("sound again");
 }
 
@@ -210,14 +210,14 @@ async fn a_namespaces_key_is_not_swapped_without_the_old_ones_word() {
     let user = user(address).await;
     let thief = key(9);
     shop.forge_checkpoint(|checkpoint| {
-        let keys = Keys { current: [thief.public()].into(), retired: [acme().public()].into() };
+        let keys = NamespaceKeys { current: [thief.public()].into(), retired: [acme().public()].into() };
         checkpoint.namespaces.insert("acme".parse().expect("a namespace"), keys);
     });
     refused(&user, &user.client(address), "acme/adder", "no key of the namespace that was known has signed for it")
         .await;
     other_is_sound(&user, address).await;
     // With the old one's word.
-    let of = Holder::Namespace("acme".parse().expect("a namespace"));
+    let of = KeyHolder::Namespace("acme".parse().expect("a namespace"));
     shop.forge_checkpoint(|checkpoint| checkpoint.rotations.push(Rotation::new(of, &acme(), thief.public())));
     get(&user.client(address), "acme/adder").await.expect("handed over");
 }
@@ -310,7 +310,7 @@ async fn a_cache_file_that_was_changed_is_not_used() {
     let pinned = resolve(&user.client(address), "acme/adder").await.expect("resolved");
     user.client(address).component(&pinned).await.expect("fetched");
     let client = user.client(address);
-    let path = client.cache().path(&Item::Component(pinned.digest));
+    let path = client.cache().path(&ContentFile::Component(pinned.digest));
     fs::write(&path, stock()[0].component()).expect("written");
     let error = user.offline(address).component(&pinned).await.expect_err("changed");
     assert!(said(&error).contains("was changed or damaged"), "{}", said(&error));
@@ -351,9 +351,9 @@ async fn a_namespace_is_served_by_its_registry_and_no_other() {
     );
     let user = User::new();
     let error = resolve(&user.client_of(&config, |_| ()), "acme/adder").await.expect_err("one has none");
-    assert!(matches!(error, ClientError::Unknown { .. }), "{error}");
+    assert!(matches!(error, RegistryClientError::Unknown { .. }), "{error}");
     let error = resolve(&user.client_of(&config, |_| ()), "adder").await.expect_err("nor by its short name");
-    assert!(matches!(error, ClientError::UnknownShort { .. }), "{error}");
+    assert!(matches!(error, RegistryClientError::UnknownShort { .. }), "{error}");
     let error = resolve(&user.client_of(&config, |_| ()), "strange/adder").await.expect_err("nobody's");
     assert!(error.to_string().contains("no registry serves namespace `strange`"), "{error}");
     let config = config.replace("acme = 'one'", "acme = 'other'");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{Made, Shop, reqwest_client};
-use gymkhana_registry_server::Limits;
+use gymkhana_registry_server::ServerLimits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -26,8 +26,8 @@ async fn change(address: SocketAddr, token: &str) -> u16 {
     request.send().await.expect("an answer").status().as_u16()
 }
 
-fn few() -> Limits {
-    Limits { requests_at_once: 3.0, requests_per_second: 0.0, ..Limits::default() }
+fn few() -> ServerLimits {
+    ServerLimits { requests_at_once: 3.0, requests_per_second: 0.0, ..ServerLimits::default() }
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn who_asks_too_much_waits() {
 async fn wrong_tokens_shut_out_strangers_alone() {
     let shop = Shop::new();
     let token = shop.token(&["acme"]);
-    let address = shop.serve_within(Limits { wrong_tokens: 2.0, ..Limits::default() }).await;
+    let address = shop.serve_within(ServerLimits { wrong_tokens: 2.0, ..ServerLimits::default() }).await;
     let wrong = format!("gymkhana_{}", "0".repeat(64));
     let mut statuses = Vec::new();
     for _ in 0..3 {
@@ -76,7 +76,7 @@ async fn a_token_has_a_bucket_of_its_own() {
 #[tokio::test]
 async fn behind_a_proxy_its_word_says_who_asks() {
     let shop = Shop::new();
-    let address = shop.serve_within(Limits { behind_proxy: true, ..few() }).await;
+    let address = shop.serve_within(ServerLimits { behind_proxy: true, ..few() }).await;
     let from = async |client: &str| ask(address, &[("x-forwarded-for", client)]).await;
     let mut statuses = Vec::new();
     for _ in 0..4 {
@@ -185,14 +185,14 @@ async fn is_served_beside(hold: Hold) {
     let shop = Shop::new();
     let large = Made { padding: 3 << 20, ..Made::of("acme/large", "1.0.0") };
     shop.add(&large);
-    let limits = Limits {
+    let limits = ServerLimits {
         connections: 8,
         head: Duration::from_secs(2),
         patience: Duration::from_secs(2),
         slowest: 32 << 10,
         changes_per_minute: 1e6,
         changes_in_a_row: 1e6,
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     let address = shop.serve_within(limits).await;
     let component = shop.component_path("acme/large", "1.0.0");
@@ -234,7 +234,7 @@ async fn who_drips_a_release_loses_the_place() {
 #[tokio::test]
 async fn an_address_has_so_many_connections() {
     let shop = Shop::new();
-    let limits = Limits { connections_per_address: 3, ..Limits::default() };
+    let limits = ServerLimits { connections_per_address: 3, ..ServerLimits::default() };
     let address = shop.serve_within(limits).await;
     let mut held = Vec::new();
     for _ in 0..3 {
@@ -257,7 +257,7 @@ async fn an_address_has_so_many_connections() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     // Behind a proxy all come from one.
-    let address = shop.serve_within(Limits { behind_proxy: true, ..limits }).await;
+    let address = shop.serve_within(ServerLimits { behind_proxy: true, ..limits }).await;
     for _ in 0..5 {
         held.push(connect([127, 0, 0, 2], address).await);
     }
@@ -268,7 +268,7 @@ async fn an_address_has_so_many_connections() {
 #[tokio::test]
 async fn a_token_sends_so_many_releases_at_once() {
     let shop = Shop::new();
-    let limits = Limits { releases_per_token: 2, changes_at_once: 1, changes_in_a_row: 1e6, ..Limits::default() };
+    let limits = ServerLimits { releases_per_token: 2, changes_at_once: 1, changes_in_a_row: 1e6, ..ServerLimits::default() };
     let address = shop.serve_within(limits).await;
     let (token, other) = (shop.token(&["acme"]), shop.token(&["acme"]));
     let mut held = Vec::new();

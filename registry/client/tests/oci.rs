@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 
 use common::tricks::{Trick, serve};
 use common::{Made, User, acme, get, key, name, resolve, said};
-use gymkhana_registry::{Digest, Lock, Wanted};
-use gymkhana_registry_client::{Client, ClientError, Publishing, Secrets, Unlocked};
+use gymkhana_registry::{Digest, Lock, Requirement};
+use gymkhana_registry_client::{RegistryClient, RegistryClientError, PublishRequest, Secrets, Unpinned};
 use serde_json::{Value, json};
 
 /// A registry that ends with the test.
@@ -61,11 +61,11 @@ impl Docker {
         format!("[registries.cloud]\noci = '{}'\n{trust}\n[namespaces]\nacme = 'cloud'\n", self.url("plugins"))
     }
 
-    fn signed(&self, user: &User) -> Client {
+    fn signed(&self, user: &User) -> RegistryClient {
         user.client_of(&self.config(&format!("keys = ['{}']", acme().public())), |_| ())
     }
 
-    fn unsigned(&self, user: &User) -> Client {
+    fn unsigned(&self, user: &User) -> RegistryClient {
         user.client_of(&self.config("unsigned = true"), |_| ())
     }
 
@@ -114,9 +114,9 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-async fn publish(client: &Client, made: &Made, key: gymkhana_registry::SecretKey) -> Result<(), ClientError> {
+async fn publish(client: &RegistryClient, made: &Made, key: gymkhana_registry::SecretKey) -> Result<(), RegistryClientError> {
     let component = made.component();
-    let publishing = Publishing { component: &component, report: Some(made.report()) };
+    let publishing = PublishRequest { component: &component, report: Some(made.report()) };
     client.publish(publishing, &Secrets { key: Some(key), ..Secrets::default() }).await.map(|_| ())
 }
 
@@ -197,8 +197,8 @@ async fn a_moved_tag_and_another_key_are_refused() {
     docker.push_as_wkg(&other, "1.0.0").await;
     let error = docker.signed(&user).component(&pinned).await.expect_err("moved");
     assert!(said(&error).contains("is not signed by one of"), "{}", said(&error));
-    let wanted: Wanted = "adder".parse().expect("a requirement");
-    let locked = docker.unsigned(&user).resolve(&[wanted], Some(&lock), Unlocked::Refuse).await.expect("locked");
+    let wanted: Requirement = "adder".parse().expect("a requirement");
+    let locked = docker.unsigned(&user).resolve(&[wanted], Some(&lock), Unpinned::Refuse).await.expect("locked");
     let error = docker.unsigned(&user).component(&locked[0]).await.expect_err("moved");
     assert!(said(&error).contains("a release never changes"), "{}", said(&error));
     let strange = user.client_of(&docker.config(&format!("keys = ['{}']", key(9).public())), |_| ());
@@ -244,7 +244,7 @@ async fn a_token_is_fetched_from_the_registry_or_from_a_named_host() {
     };
     publish(&docker.signed(&User::new()), &Made::version("1.0.0"), acme()).await.expect("published");
     let user = User::new();
-    let settle = |settings: &mut gymkhana_registry_client::Settings| {
+    let settle = |settings: &mut gymkhana_registry_client::ClientSettings| {
         settings.variable = |name| (name == "GYMKHANA_CLOUD").then(|| "me:password".to_owned());
     };
     let error = get(&user.client_of(&config(""), settle), "acme/adder").await.expect_err("another host");

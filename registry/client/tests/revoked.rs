@@ -4,8 +4,8 @@ mod common;
 
 use common::tricks::{Trick, serve};
 use common::{Made, Shop, User, acme, by, get, key, name, resolve, root, said, stock};
-use gymkhana_registry::{FolderError, Holder, Namespace, PublicKey, Rotation, Unresolved};
-use gymkhana_registry_client::ClientError;
+use gymkhana_registry::{FolderError, KeyHolder, Namespace, PublicKey, Rotation, ResolveError};
+use gymkhana_registry_client::RegistryClientError;
 
 fn namespace() -> Namespace {
     "acme".parse().expect("a namespace")
@@ -13,7 +13,7 @@ fn namespace() -> Namespace {
 
 /// The namespace's key is replaced by that of the seed 5.
 fn rotate(shop: &Shop, revoke: bool) {
-    let rotation = Rotation::new(Holder::Namespace(namespace()), &acme(), key(5).public());
+    let rotation = Rotation::new(KeyHolder::Namespace(namespace()), &acme(), key(5).public());
     shop.registry.rotate(rotation, revoke, by(&root())).expect("rotated");
 }
 
@@ -22,10 +22,10 @@ fn publish_by_the_new_key(shop: &Shop, made: &Made) {
     common::add_file(&shop.registry, &file, &made.component(), by(&root())).expect("added");
 }
 
-fn is_revoked<T: std::fmt::Debug>(outcome: Result<T, ClientError>) {
+fn is_revoked<T: std::fmt::Debug>(outcome: Result<T, RegistryClientError>) {
     let error = outcome.expect_err("revoked");
     let words = said(&error);
-    assert!(matches!(error, ClientError::Revoked { .. }) && words.contains("has revoked"), "{words}");
+    assert!(matches!(error, RegistryClientError::Revoked { .. }) && words.contains("has revoked"), "{words}");
 }
 
 #[tokio::test]
@@ -44,8 +44,8 @@ async fn what_a_revoked_key_signed_is_passed_over() {
     assert!(notices.contains("1.0.1 is the newest that still counts"), "{notices}");
     let error = resolve(&user.client(address), "adder@^1.1").await.expect_err("revoked");
     assert!(said(&error).contains("1.0.1 is the newest that still counts: ask for that"), "{}", said(&error));
-    let ClientError::Unresolved { source, .. } = error else { panic!("{error}") };
-    assert!(matches!(*source, Unresolved::Revoked { newest: Some(_), .. }), "{source}");
+    let RegistryClientError::Unresolved { source, .. } = error else { panic!("{error}") };
+    assert!(matches!(*source, ResolveError::Revoked { newest: Some(_), .. }), "{source}");
     get(&user.client(address), "adder").await.expect("signed by the new key");
 }
 

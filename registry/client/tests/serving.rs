@@ -10,16 +10,16 @@ use common::{
     DAY, Made, Shop, TOKEN, User, acme, by, get, key, name, now, pinned, registry, reqwest_client, resolve, root, said,
     stock, web,
 };
-use gymkhana_registry::{Authority, Lock, RegistryFolder, SecretKey, Wanted};
-use gymkhana_registry_client::{Client, ClientError, Publishing, Secrets, Unlocked};
-use gymkhana_registry_server::{Limits, Tokens};
+use gymkhana_registry::{Authority, Lock, RegistryFolder, SecretKey, Requirement};
+use gymkhana_registry_client::{RegistryClient, RegistryClientError, PublishRequest, Secrets, Unpinned};
+use gymkhana_registry_server::{ServerLimits, PublishTokens};
 
 thread_local! {
     static VARIABLE: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
 }
 
 /// A client that shows this token.
-fn publisher(user: &User, address: std::net::SocketAddr, token: &str) -> Client {
+fn publisher(user: &User, address: std::net::SocketAddr, token: &str) -> RegistryClient {
     VARIABLE.with_borrow_mut(|variable| token.clone_into(variable));
     user.client_of(&web(address, &format!("token = '{TOKEN}'")), |settings| {
         settings.variable = |name| (name == TOKEN).then(|| VARIABLE.with_borrow(Clone::clone));
@@ -30,9 +30,9 @@ fn with(key: SecretKey) -> Secrets {
     Secrets { key: Some(key), ..Secrets::default() }
 }
 
-async fn publish(client: &Client, made: &Made, secrets: &Secrets) -> Result<String, ClientError> {
+async fn publish(client: &RegistryClient, made: &Made, secrets: &Secrets) -> Result<String, RegistryClientError> {
     let component = made.component();
-    let publishing = Publishing { component: &component, report: Some(made.report()) };
+    let publishing = PublishRequest { component: &component, report: Some(made.report()) };
     Ok(client.publish(publishing, secrets).await?.1.version.to_string())
 }
 
@@ -47,7 +47,7 @@ async fn what_is_published_to_the_server_is_fetched_from_it() {
     assert_eq!(publish(&client, &made, &with(acme())).await.expect("published"), "1.0.0");
     assert_eq!(get(&User::new().client(address), "adder@^1").await.expect("fetched"), made.component());
     // Each refusal, with what the server or the client says about it.
-    let again = |client: Client, made: Made, secrets: Secrets| async move {
+    let again = |client: RegistryClient, made: Made, secrets: Secrets| async move {
         said(&publish(&client, &made, &secrets).await.expect_err("refused"))
     };
     let fresh = || publisher(&User::new(), address, &token);
@@ -195,7 +195,7 @@ async fn a_thousand_downloads_at_once_come_whole() {
     let made = Made { padding: 300_000, ..Made::version("1.0.0") };
     shop.add(&made);
     // They all come from here.
-    let limits = Limits { connections_per_address: 2000, ..Limits::default() };
+    let limits = ServerLimits { connections_per_address: 2000, ..ServerLimits::default() };
     let address = shop.serve_within(limits).await;
     let url = format!("http://{address}/{}", shop.component_path("acme/adder", "1.0.0"));
     let component = made.component();
@@ -299,27 +299,27 @@ async fn locks_hold_and_offline_asks_nobody() {
     let shop = Shop::new();
     let (address, heard) = serve(shop.registry.path(), |_| Trick::None).await;
     let user = User::new();
-    let wanted: Wanted = "adder@^1".parse().expect("a requirement");
+    let wanted: Requirement = "adder@^1".parse().expect("a requirement");
     let wanted = std::slice::from_ref(&wanted);
-    let error = user.offline(address).resolve(wanted, None, Unlocked::Resolve).await.expect_err("nothing is known");
-    assert!(matches!(error, ClientError::Offline { .. }), "{error}");
-    let error = user.client(address).resolve(wanted, None, Unlocked::Refuse).await.expect_err("not locked");
-    assert!(matches!(error, ClientError::NotLocked { .. }), "{error}");
+    let error = user.offline(address).resolve(wanted, None, Unpinned::Resolve).await.expect_err("nothing is known");
+    assert!(matches!(error, RegistryClientError::Offline { .. }), "{error}");
+    let error = user.client(address).resolve(wanted, None, Unpinned::Refuse).await.expect_err("not locked");
+    assert!(matches!(error, RegistryClientError::NotLocked { .. }), "{error}");
     assert!(heard.all().is_empty());
-    let pinned = user.client(address).resolve(wanted, None, Unlocked::Resolve).await.expect("resolved");
+    let pinned = user.client(address).resolve(wanted, None, Unpinned::Resolve).await.expect("resolved");
     let lock = Lock::new(pinned.clone()).expect("a lock");
     shop.add(&Made::version("1.2.0"));
-    let resolve = |client: Client, unlocked| {
+    let resolve = |client: RegistryClient, unlocked| {
         let lock = lock.clone();
         async move { client.resolve(wanted, Some(&lock), unlocked).await.expect("locked") }
     };
-    assert_eq!(resolve(user.client(address), Unlocked::Resolve).await, pinned, "the lock holds");
-    assert_eq!(resolve(user.client(address), Unlocked::Refuse).await, pinned);
+    assert_eq!(resolve(user.client(address), Unpinned::Resolve).await, pinned, "the lock holds");
+    assert_eq!(resolve(user.client(address), Unpinned::Refuse).await, pinned);
     let error = user.offline(address).components(&pinned).await.expect_err("never fetched");
-    assert!(matches!(error, ClientError::Offline { .. }), "{error}");
+    assert!(matches!(error, RegistryClientError::Offline { .. }), "{error}");
     user.client(address).components(&pinned).await.expect("fetched");
     let asked = heard.all().len();
-    resolve(user.offline(address), Unlocked::Refuse).await;
+    resolve(user.offline(address), Unpinned::Refuse).await;
     user.offline(address).components(&pinned).await.expect("kept");
     assert_eq!(heard.all().len(), asked, "nobody was asked");
     assert_eq!(user.client(address).verify(&pinned[0]).await.expect("signed"), Some(acme().public()));
@@ -366,7 +366,7 @@ async fn a_revoked_token_counts_no_more_and_a_crash_leaves_nothing_behind() {
     std::fs::File::options().write(true).open(&stale).expect("a file").set_modified(long_ago).expect("set");
     let address = shop.serve().await;
     assert!(!stale.exists(), "what died on its way in is swept at the start");
-    let tokens = Tokens::below(shop.registry.path());
+    let tokens = PublishTokens::below(shop.registry.path());
     publish(&publisher(&User::new(), address, &token), &Made::version("1.0.0"), &with(acme()))
         .await
         .expect("published");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use common::tricks::{Trick, serve};
 use common::{DAY, Made, Shop, User, acme, get, key, now, pinned, resolve, said};
 use gymkhana_registry::{Authority, LockEntry, RegistryFolder};
-use gymkhana_registry_client::{Client, ClientError};
+use gymkhana_registry_client::{RegistryClient, RegistryClientError};
 
 /// An unsigned folder with these components.
 fn unsigned(folder: &Path, made: &[Made]) -> RegistryFolder {
@@ -29,7 +29,7 @@ struct Both {
 }
 
 impl Both {
-    fn client(&self, serving: &str, offline: bool) -> Client {
+    fn client(&self, serving: &str, offline: bool) -> RegistryClient {
         let (folder, signed, root) = (self.folder.display(), self.signed, pinned());
         let config = format!(
             "[registries.mine]\nfolder = '{folder}'\nunsigned = true\n[registries.shop]\nurl = 'http://{signed}/'\nroot = '{root}'\n[namespaces]\nacme = '{serving}'\n"
@@ -37,14 +37,14 @@ impl Both {
         self.user.client_of(&config, |settings| settings.offline = offline)
     }
 
-    async fn component(&self, serving: &str, offline: bool, pinned: &LockEntry) -> Result<Vec<u8>, ClientError> {
+    async fn component(&self, serving: &str, offline: bool, pinned: &LockEntry) -> Result<Vec<u8>, RegistryClientError> {
         self.client(serving, offline).component(pinned).await
     }
 }
 
-fn is_not_vouched_for(outcome: Result<Vec<u8>, ClientError>) {
+fn is_not_vouched_for(outcome: Result<Vec<u8>, RegistryClientError>) {
     let error = outcome.expect_err("by the other's word");
-    assert!(matches!(error, ClientError::NotVouched { .. }), "{}", said(&error));
+    assert!(matches!(error, RegistryClientError::NoProvenance { .. }), "{}", said(&error));
 }
 
 #[tokio::test]

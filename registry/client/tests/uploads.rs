@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use common::{Made, Shop, TOKEN, User, acme, get, said, web};
-use gymkhana_registry_client::{ClientError, Publishing, Secrets};
+use gymkhana_registry_client::{RegistryClientError, PublishRequest, Secrets};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -48,7 +48,7 @@ async fn slow_line(to: SocketAddr, stops_after: usize) -> SocketAddr {
     address
 }
 
-async fn publish(shop: &Shop, line: SocketAddr, made: &Made) -> Result<(), ClientError> {
+async fn publish(shop: &Shop, line: SocketAddr, made: &Made) -> Result<(), RegistryClientError> {
     thread_local! {
         static SHOWN: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
     }
@@ -58,7 +58,7 @@ async fn publish(shop: &Shop, line: SocketAddr, made: &Made) -> Result<(), Clien
         settings.variable = |_| Some(SHOWN.with_borrow(Clone::clone));
     });
     let component = made.component();
-    let publishing = Publishing { component: &component, report: Some(made.report()) };
+    let publishing = PublishRequest { component: &component, report: Some(made.report()) };
     client.publish(publishing, &Secrets { key: Some(acme()), ..Secrets::default() }).await.map(|_| ())
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::stream;
-use gymkhana_registry::{CHECKPOINT_FILE, Digest, Item};
+use gymkhana_registry::{CHECKPOINT_FILE, Digest, ContentFile};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use hyper::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
@@ -10,17 +10,17 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt, Take};
 
-use crate::Service;
-use crate::answer::{Body, Refusal, full};
+use crate::RegistryService;
+use crate::answer::{Body, HttpError, full};
 
 /// How much of a file is read at once, in bytes.
 const PIECE: usize = 64 << 10;
 
-impl Service {
+impl RegistryService {
     /// Answers with a file.
-    pub(crate) async fn file<B>(&self, request: &Request<B>) -> Result<Response<Body>, Refusal> {
+    pub(crate) async fn file<B>(&self, request: &Request<B>) -> Result<Response<Body>, HttpError> {
         if ![Method::GET, Method::HEAD].contains(request.method()) {
-            return Err(Refusal::new(
+            return Err(HttpError::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "files are read with GET, and changes made with PUT",
             ));
@@ -29,21 +29,21 @@ impl Service {
         if path == CHECKPOINT_FILE {
             return self.checkpoint(request).await;
         }
-        let item = Item::of_path(path).ok_or_else(Refusal::missing)?;
+        let item = ContentFile::of_path(path).ok_or_else(HttpError::missing)?;
         let tag = format!("\"{}\"", item.digest());
         if is_known(request, &tag) {
             return Ok(not_modified(&tag));
         }
-        let file = match File::open(self.folder.contents().path(&item)).await {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Refusal::missing()),
-            other => other.map_err(|error| Refusal::fault(&error))?,
+        let file = match File::open(self.folder.content_store().path(&item)).await {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(HttpError::missing()),
+            other => other.map_err(|error| HttpError::fault(&error))?,
         };
-        let length = file.metadata().await.map_err(|error| Refusal::fault(&error))?.len();
+        let length = file.metadata().await.map_err(|error| HttpError::fault(&error))?.len();
         let body = if request.method() == Method::HEAD { full(Bytes::new()) } else { pieces(file, length) };
         let kind = match item {
-            Item::Component(_) => "application/wasm",
-            Item::Release(_) => "application/json",
-            Item::Index(..) | Item::Catalogue(_) => "application/x-ndjson",
+            ContentFile::Component(_) => "application/wasm",
+            ContentFile::Release(_) => "application/json",
+            ContentFile::Index(..) | ContentFile::Catalogue(_) => "application/x-ndjson",
         };
         let mut response = Response::new(body);
         let headers = response.headers_mut();
@@ -54,9 +54,9 @@ impl Service {
         Ok(response)
     }
 
-    async fn checkpoint<B>(&self, request: &Request<B>) -> Result<Response<Body>, Refusal> {
+    async fn checkpoint<B>(&self, request: &Request<B>) -> Result<Response<Body>, HttpError> {
         let path = self.folder.path().join(CHECKPOINT_FILE);
-        let text = tokio::fs::read(path).await.map_err(|error| Refusal::fault(&error))?;
+        let text = tokio::fs::read(path).await.map_err(|error| HttpError::fault(&error))?;
         let tag = format!("\"{}\"", Digest::of(&text));
         if is_known(request, &tag) {
             return Ok(not_modified(&tag));

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gymkhana_registry::{Authority, FolderError, ReadError, RegistryFolder, SecretKey};
+use gymkhana_registry::{Authority, FolderError, FolderReadError, RegistryFolder, SecretKey};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::server::conn::http1;
@@ -32,14 +32,14 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-pub use limits::Limits;
-pub use log::{Line, Log};
-pub use tokens::{TokenError, Tokens};
+pub use limits::ServerLimits;
+pub use log::{RequestLogEntry, RequestLog};
+pub use tokens::{TokenError, PublishTokens};
 
-use answer::{Body, Refusal, refuse};
-use crowd::Crowd;
-use limits::{Asker, Limiter, neighbourhood};
-use pace::{Pace, Paced};
+use answer::{Body, HttpError, refuse};
+use connection_limit::ConnectionLimit;
+use limits::{ClientKey, Limiter, neighbourhood};
+use stall_timeout::{StallTimeout, Timed};
 use tokens::Known;
 
 /// How often it is looked whether the checkpoint must be signed again.
@@ -66,39 +66,39 @@ pub enum ServeError {
     },
     /// The folder is no registry that this key signs.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] FolderReadError),
     /// The folder cannot be changed.
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// The tokens cannot be read.
     #[error(transparent)]
-    Tokens(#[from] TokenError),
+    PublishTokens(#[from] TokenError),
 }
 
 /// What a server needs.
-pub struct Service {
+pub struct RegistryService {
     folder: RegistryFolder,
     root: SecretKey,
     /// For how many seconds a checkpoint counts.
     lifetime: u64,
-    tokens: Tokens,
+    tokens: PublishTokens,
     limiter: Limiter,
-    log: Log,
+    log: RequestLog,
     /// Each change reads a whole component into memory.
     changes: Arc<Semaphore>,
     /// Releases on their way in, by token.
-    releases: Arc<Crowd<String>>,
-    limits: Limits,
+    releases: Arc<ConnectionLimit<String>>,
+    limits: ServerLimits,
 }
 
 /// A server on its port.
-pub struct Server {
+pub struct RegistryServer {
     listener: TcpListener,
     address: SocketAddr,
-    service: Arc<Service>,
+    service: Arc<RegistryService>,
 }
 
-impl Server {
+impl RegistryServer {
     /// Opens a registry's folder, puts right what a crash left, and takes the address.
     ///
     /// # Errors
@@ -108,14 +108,14 @@ impl Server {
         root: SecretKey,
         lifetime: u64,
         address: SocketAddr,
-        limits: Limits,
-        log: Log,
+        limits: ServerLimits,
+        log: RequestLog,
     ) -> Result<Self, ServeError> {
         let limits = limits.within_handles();
         let folder = RegistryFolder::open(folder)?;
-        let tokens = Tokens::below(folder.path());
+        let tokens = PublishTokens::below(folder.path());
         tokens.check()?;
-        let service = Service {
+        let service = RegistryService {
             folder,
             root,
             lifetime,
@@ -123,7 +123,7 @@ impl Server {
             limiter: Limiter::new(limits),
             log,
             changes: Arc::new(Semaphore::new(limits.changes_at_once)),
-            releases: Crowd::new(limits.releases_per_token),
+            releases: ConnectionLimit::new(limits.releases_per_token),
             limits,
         };
         service.folder.state(Some(&service.root.public()))?;
@@ -147,7 +147,7 @@ impl Server {
         let limits = service.limits;
         let room = Arc::new(Semaphore::new(limits.connections));
         let most = if limits.behind_proxy { limits.connections } else { limits.connections_per_address };
-        let crowd = Crowd::new(most);
+        let crowd = ConnectionLimit::new(most);
         let mut tasks = JoinSet::new();
         tasks.spawn(renewals(Arc::clone(&service)));
         loop {
@@ -192,14 +192,14 @@ fn turn_away(stream: TcpStream) {
     let _ = stream.into_std().and_then(|mut stream| std::io::Write::write(&mut stream, answer.as_bytes()));
 }
 
-impl Service {
+impl RegistryService {
     /// Answers the requests of one connection, one after the other.
     async fn attend(self: Arc<Self>, stream: TcpStream, peer: IpAddr) {
         let answer = service_fn(|request| {
             let service = Arc::clone(&self);
             async move { Ok::<_, Infallible>(service.answer(request, peer).await) }
         });
-        let stream = Paced::new(stream, self.pace());
+        let stream = Timed::new(stream, self.pace());
         let mut connection = http1::Builder::new();
         connection.timer(TokioTimer::new()).header_read_timeout(self.limits.head).max_buf_size(64 << 10);
         // A client that goes away has done harm to itself alone.
@@ -207,13 +207,13 @@ impl Service {
     }
 
     /// The patience with one client.
-    fn pace(&self) -> Pace {
-        Pace::new(self.limits.patience, self.limits.slowest)
+    fn pace(&self) -> StallTimeout {
+        StallTimeout::new(self.limits.patience, self.limits.slowest)
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
         let peer = if self.limits.behind_proxy { forwarded_for(request.headers()).unwrap_or(peer) } else { peer };
-        let mut line = Line::begin(&request, peer);
+        let mut line = RequestLogEntry::begin(&request, peer);
         let answered = Arc::clone(&self).answer_to(request, peer, &mut line).await;
         let response = answered.unwrap_or_else(|refusal| refuse(&refusal, &mut line));
         line.end(&response);
@@ -225,15 +225,15 @@ impl Service {
         self: Arc<Self>,
         request: Request<Incoming>,
         peer: IpAddr,
-        line: &mut Line,
-    ) -> Result<Response<Body>, Refusal> {
+        line: &mut RequestLogEntry,
+    ) -> Result<Response<Body>, HttpError> {
         let shown = Shown::by(&request, &self.tokens)?;
         let asker = match &shown {
-            Shown::Known(known) => Asker::Token(known.number.clone()),
-            Shown::Nothing | Shown::Wrong => Asker::Stranger(neighbourhood(peer)),
+            Shown::Known(known) => ClientKey::Token(known.number.clone()),
+            Shown::Nothing | Shown::Wrong => ClientKey::Stranger(neighbourhood(peer)),
         };
         if !self.limiter.may_ask(asker) {
-            return Err(Refusal::too_many("you ask too often; wait a moment"));
+            return Err(HttpError::too_many("you ask too often; wait a moment"));
         }
         if *request.method() != Method::PUT {
             return self.file(&request).await;
@@ -241,11 +241,11 @@ impl Service {
         match shown {
             Shown::Known(known) => self.change(request, known, line).await,
             Shown::Wrong if !self.limiter.may_be_wrong(peer) => {
-                Err(Refusal::too_many("too many wrong tokens; wait some minutes"))
+                Err(HttpError::too_many("too many wrong tokens; wait some minutes"))
             }
             Shown::Wrong | Shown::Nothing => {
                 let words = "show a token of this registry: `authorization: Bearer …`; its maintainer makes one";
-                Err(Refusal::new(StatusCode::UNAUTHORIZED, words))
+                Err(HttpError::new(StatusCode::UNAUTHORIZED, words))
             }
         }
     }
@@ -270,10 +270,10 @@ enum Shown {
 }
 
 impl Shown {
-    fn by<B>(request: &Request<B>, tokens: &Tokens) -> Result<Self, Refusal> {
+    fn by<B>(request: &Request<B>, tokens: &PublishTokens) -> Result<Self, HttpError> {
         let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let Some(token) = header.and_then(|header| header.strip_prefix("Bearer ")) else { return Ok(Self::Nothing) };
-        let known = tokens.find(token.trim()).map_err(|error| Refusal::fault(&error))?;
+        let known = tokens.find(token.trim()).map_err(|error| HttpError::fault(&error))?;
         Ok(known.map_or(Self::Wrong, Self::Known))
     }
 }
@@ -285,13 +285,13 @@ fn forwarded_for(headers: &HeaderMap) -> Option<IpAddr> {
     last.parse().ok().or_else(|| Some(last.parse::<SocketAddr>().ok()?.ip()))
 }
 
-async fn renewals(service: Arc<Service>) {
+async fn renewals(service: Arc<RegistryService>) {
     loop {
         tokio::time::sleep(RENEWALS).await;
         let due = Arc::clone(&service);
         let renewed = tokio::task::spawn_blocking(move || due.renew_if_due()).await;
         if let Ok(Err(error)) = renewed {
-            (service.log)(&Line::trouble(format!("the checkpoint is not renewed: {error}")));
+            (service.log)(&RequestLogEntry::trouble(format!("the checkpoint is not renewed: {error}")));
         }
     }
 }

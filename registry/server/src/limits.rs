@@ -18,7 +18,7 @@ const OTHER_HANDLES: u64 = 128;
 
 /// What a server allows.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Requests a second by one token, or by all strangers of one address, in the long run.
     pub requests_per_second: f64,
     /// Requests of the same at once, after a pause.
@@ -47,7 +47,7 @@ pub struct Limits {
     pub behind_proxy: bool,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             requests_per_second: 500.0,
@@ -67,7 +67,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ServerLimits {
     /// The same with no more connections than this process may have handles for, two for each: its socket and its file.
     /// What the system lets it have by asking is asked for.
     #[must_use]
@@ -128,7 +128,7 @@ impl<K: std::hash::Hash + Eq> Buckets<K> {
 
 /// Whose requests are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Asker {
+pub(crate) enum ClientKey {
     /// Whoever shows the token of this number.
     Token(String),
     /// All who show none and come from there.
@@ -145,13 +145,13 @@ pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
 
 /// Keeps count.
 pub(crate) struct Limiter {
-    requests: Buckets<Asker>,
+    requests: Buckets<ClientKey>,
     changes: Buckets<String>,
     wrong: Buckets<IpAddr>,
 }
 
 impl Limiter {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: ServerLimits) -> Self {
         Self {
             requests: Buckets::new(limits.requests_at_once, limits.requests_per_second),
             changes: Buckets::new(limits.changes_in_a_row, limits.changes_per_minute / 60.0),
@@ -160,7 +160,7 @@ impl Limiter {
     }
 
     /// Whether somebody may ask once more.
-    pub fn may_ask(&self, asker: Asker) -> bool {
+    pub fn may_ask(&self, asker: ClientKey) -> bool {
         self.requests.take(asker)
     }
 
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_bucket_holds_so_many_and_no_more() {
-        let limits = Limits { changes_in_a_row: 2.0, changes_per_minute: 0.0, ..Limits::default() };
+        let limits = ServerLimits { changes_in_a_row: 2.0, changes_per_minute: 0.0, ..ServerLimits::default() };
         let limiter = Limiter::new(limits);
         assert!(limiter.may_change("one") && limiter.may_change("one"));
         assert!(!limiter.may_change("one"));
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn who_guesses_tokens_is_not_heard_any_more() {
-        let limiter = Limiter::new(Limits { wrong_tokens: 1.0, ..Limits::default() });
+        let limiter = Limiter::new(ServerLimits { wrong_tokens: 1.0, ..ServerLimits::default() });
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         for (one, same, another) in [
             ("127.0.0.1", "::ffff:127.0.0.1", "127.0.0.2"),

@@ -21,7 +21,7 @@ const FOLDER: &str = ".private";
 
 /// The tokens of a registry.
 #[derive(Debug, Clone)]
-pub struct Tokens {
+pub struct PublishTokens {
     path: PathBuf,
 }
 
@@ -60,7 +60,7 @@ pub enum TokenError {
 /// One token, without the token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct TokenRecord {
     /// What it is called: the beginning of its digest.
     number: String,
     digest: Digest,
@@ -74,7 +74,7 @@ pub(crate) struct Known {
     pub namespaces: BTreeSet<Namespace>,
 }
 
-impl Tokens {
+impl PublishTokens {
     /// Those of the registry in this folder.
     #[must_use]
     pub fn below(folder: &Path) -> Self {
@@ -101,7 +101,7 @@ impl Tokens {
         let digest = Digest::of(token.as_bytes());
         let number = digest.to_string()[..8].to_owned();
         self.change(|entries| {
-            entries.push(Entry { number, digest, namespaces });
+            entries.push(TokenRecord { number, digest, namespaces });
             Ok(())
         })?;
         Ok(token)
@@ -135,7 +135,7 @@ impl Tokens {
         }
         let shown = Digest::of(token.as_bytes());
         let mut known = None;
-        for Entry { number, digest, namespaces } in self.read()? {
+        for TokenRecord { number, digest, namespaces } in self.read()? {
             if alike(&digest, &shown) {
                 known = Some(Known { number, namespaces });
             }
@@ -143,7 +143,7 @@ impl Tokens {
         Ok(known)
     }
 
-    fn read(&self) -> Result<Vec<Entry>, TokenError> {
+    fn read(&self) -> Result<Vec<TokenRecord>, TokenError> {
         let path = || self.path.clone();
         let bytes = match fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -158,7 +158,7 @@ impl Tokens {
     }
 
     /// One change at a time.
-    fn change(&self, act: impl FnOnce(&mut Vec<Entry>) -> Result<(), TokenError>) -> Result<(), TokenError> {
+    fn change(&self, act: impl FnOnce(&mut Vec<TokenRecord>) -> Result<(), TokenError>) -> Result<(), TokenError> {
         let failed = |what, path: &Path| {
             let path = path.to_owned();
             move |source| TokenError::File { what, path, source }
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_token_is_known_until_it_is_revoked_and_stands_nowhere() {
         let folder = tempfile::tempdir().expect("a folder");
-        let tokens = Tokens::below(folder.path());
+        let tokens = PublishTokens::below(folder.path());
         let token = tokens.add(namespaces("acme")).expect("a token");
         let other = tokens.add(namespaces("others")).expect("a token");
         let known = tokens.find(&token).expect("read").expect("known");

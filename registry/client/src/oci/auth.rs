@@ -12,7 +12,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::config::is_this_machine;
-use crate::http::{Answer, FetchError, Sent, Web};
+use crate::http::{HttpResponse, FetchError, RequestParts, HttpTransport};
 
 /// The largest answer with a token, in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
@@ -26,13 +26,13 @@ pub(crate) struct Tokens {
     known: Mutex<HashMap<PluginName, String>>,
 }
 
-impl std::fmt::Debug for Tokens {
+impl std::fmt::Debug for OciCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tokens").field("credentials", &self.credentials).finish_non_exhaustive()
+        f.debug_struct("OciCredentials").field("credentials", &self.credentials).finish_non_exhaustive()
     }
 }
 
-impl Tokens {
+impl OciCredentials {
     pub fn new(also: Vec<Url>, credentials: Option<String>, variable: fn(&str) -> Option<String>) -> Self {
         Self { also, credentials, variable, known: Mutex::default() }
     }
@@ -48,7 +48,7 @@ impl Tokens {
     }
 
     /// Does what a refusal asks for; none if that cannot be done.
-    pub async fn obtain(&self, web: &Web, refusal: &Answer, name: &PluginName) -> Result<Option<String>, FetchError> {
+    pub async fn obtain(&self, web: &HttpTransport, refusal: &HttpResponse, name: &PluginName) -> Result<Option<String>, FetchError> {
         let Some(challenge) = refusal.header(&WWW_AUTHENTICATE) else { return Ok(None) };
         let basic = self.basic();
         let (scheme, rest) = challenge.split_once(' ').unwrap_or((challenge, ""));
@@ -73,7 +73,7 @@ impl Tokens {
     /// Asks the authority that the registry names, if it is the registry itself or the user has named it.
     async fn bearer(
         &self,
-        web: &Web,
+        web: &HttpTransport,
         registry: &Url,
         challenge: &str,
         basic: Option<&str>,
@@ -100,7 +100,7 @@ impl Tokens {
                 url.query_pairs_mut().append_pair(name, &value);
             }
         }
-        let sent = Sent { authorization: basic, ..Sent::default() };
+        let sent = RequestParts { authorization: basic, ..RequestParts::default() };
         let bytes = web.bytes(&url, &sent, MAX_TOKEN).await?;
         let token = serde_json::from_slice(&bytes).ok();
         let token = token.and_then(|Token { token, access_token }| token.or(access_token));

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use gymkhana_registry::{
-    Contents, ContentsError, Digest, Incoming, Item, MAX_PLUGIN_BYTES, PluginName, PublicKey, Release, ReleaseError,
-    Row, Signed,
+    ContentStore, ContentStoreError, Digest, PendingFile, ContentFile, MAX_PLUGIN_BYTES, PluginName, PublicKey, Release, ReleaseError,
+    IndexRow, SignedText,
 };
 use reqwest::header::{ACCEPT, LINK};
 use reqwest::{Method, StatusCode};
@@ -22,11 +22,11 @@ use semver::{Version, VersionReq};
 use serde::Deserialize;
 use url::Url;
 
-use crate::error::ClientError;
-use crate::http::{Answer, FetchError, Sent, Web};
-use crate::site::{Asking, below, download};
+use crate::error::RegistryClientError;
+use crate::http::{HttpResponse, FetchError, RequestParts, HttpTransport};
+use crate::site::{Access, below, download};
 use crate::vouchers::SourceId;
-pub(crate) use auth::Tokens;
+pub(crate) use auth::OciCredentials;
 use layout::{MANIFEST, Manifest};
 
 /// The largest manifest that is read, in bytes: what registries themselves take.
@@ -42,17 +42,17 @@ const SIDE_BY_SIDE: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Oci {
     name: String,
-    web: Web,
+    web: HttpTransport,
     url: Url,
     /// Who may sign; none takes unsigned ones.
     keys: Option<BTreeSet<PublicKey>>,
-    tokens: Tokens,
+    tokens: OciCredentials,
 }
 
 /// One version, and what was signed of it.
 #[derive(Debug)]
-pub(crate) struct Offer {
-    pub row: Row,
+pub(crate) struct OciRelease {
+    pub row: IndexRow,
     pub release: Release,
     /// The release's file.
     pub file: String,
@@ -108,7 +108,7 @@ pub enum OciError {
 }
 
 impl Oci {
-    pub fn new(name: String, web: Web, url: Url, keys: Option<BTreeSet<PublicKey>>, tokens: Tokens) -> Self {
+    pub fn new(name: String, web: HttpTransport, url: Url, keys: Option<BTreeSet<PublicKey>>, tokens: OciCredentials) -> Self {
         Self { name, web, url, keys, tokens }
     }
 
@@ -127,24 +127,24 @@ impl Oci {
         &self,
         name: &PluginName,
         versions: &VersionReq,
-        cache: &Contents,
-        asking: Asking,
-    ) -> Result<Vec<Offer>, ClientError> {
+        cache: &ContentStore,
+        asking: Access,
+    ) -> Result<Vec<OciRelease>, RegistryClientError> {
         if asking.offline {
             let what = format!("the list of `{name}` in registry `{}`", self.name);
-            return Err(ClientError::Offline { what });
+            return Err(RegistryClientError::Offline { what });
         }
         let fitting = self.versions(name).await?.into_iter().filter(|version| versions.matches(version));
         let one = |version: Version| async move {
             let Some(manifest) = self.manifest(name, &version).await? else { return Ok(None) };
             self.offer(name, version, &manifest, cache).await.map(Some)
         };
-        let offers: Vec<Option<Offer>> = stream::iter(fitting).map(one).buffered(SIDE_BY_SIDE).try_collect().await?;
+        let offers: Vec<Option<OciRelease>> = stream::iter(fitting).map(one).buffered(SIDE_BY_SIDE).try_collect().await?;
         Ok(offers.into_iter().flatten().collect())
     }
 
     /// All versions: the tags that are one.
-    async fn versions(&self, name: &PluginName) -> Result<Vec<Version>, ClientError> {
+    async fn versions(&self, name: &PluginName) -> Result<Vec<Version>, RegistryClientError> {
         #[derive(Deserialize)]
         struct Tags {
             tags: Option<Vec<String>>,
@@ -153,7 +153,7 @@ impl Oci {
         let mut url = self.at(name, "tags/list");
         url.set_query(Some("n=1000"));
         for _ in 0..MAX_PAGES {
-            let answer = self.ask(Method::GET, &url, name, Sent::default(), &[StatusCode::NOT_FOUND]).await?;
+            let answer = self.ask(Method::GET, &url, name, RequestParts::default(), &[StatusCode::NOT_FOUND]).await?;
             if answer.status() == StatusCode::NOT_FOUND {
                 break;
             }
@@ -172,9 +172,9 @@ impl Oci {
     }
 
     /// A version's manifest; none if there is no such version.
-    async fn manifest(&self, name: &PluginName, version: &Version) -> Result<Option<Manifest>, ClientError> {
+    async fn manifest(&self, name: &PluginName, version: &Version) -> Result<Option<Manifest>, RegistryClientError> {
         let url = self.at(name, &format!("manifests/{version}"));
-        let sent = Sent { headers: vec![(ACCEPT, MANIFEST)], ..Sent::default() };
+        let sent = RequestParts { headers: vec![(ACCEPT, MANIFEST)], ..RequestParts::default() };
         let answer = self.ask(Method::GET, &url, name, sent, &[StatusCode::NOT_FOUND]).await?;
         if answer.status() == StatusCode::NOT_FOUND {
             return Ok(None);
@@ -189,8 +189,8 @@ impl Oci {
         name: &PluginName,
         version: Version,
         manifest: &Manifest,
-        cache: &Contents,
-    ) -> Result<Offer, ClientError> {
+        cache: &ContentStore,
+    ) -> Result<OciRelease, RegistryClientError> {
         let wrong = |why| self.refused(name, OciError::Layout { version: version.clone(), why });
         let (digest, size) = manifest.component().map_err(wrong)?;
         let release_refused = |source| self.refused(name, OciError::Release { version: version.clone(), source });
@@ -198,7 +198,7 @@ impl Oci {
             (Some(keys), release) => {
                 let unsigned = || self.refused(name, OciError::Unsigned { version: version.clone() });
                 let file = release.ok_or_else(unsigned)?.to_owned();
-                let signed = Signed::parse(&file).map_err(|error| release_refused(ReleaseError::Damaged(error)))?;
+                let signed = SignedText::parse(&file).map_err(|error| release_refused(ReleaseError::Damaged(error)))?;
                 let signer = signed.signers().find(|key| keys.contains(key)).ok_or_else(unsigned)?;
                 (file, Some(signer))
             }
@@ -211,8 +211,8 @@ impl Oci {
         if said.name != *name || said.version != version || release.digest != digest || release.size != size {
             return Err(self.refused(name, OciError::OtherThanSigned { version }));
         }
-        let row = Row { yanked: manifest.is_yanked(), ..Row::new(&release, &file, signer) };
-        Ok(Offer { row, release, file })
+        let row = IndexRow { yanked: manifest.is_yanked(), ..IndexRow::new(&release, &file, signer) };
+        Ok(OciRelease { row, release, file })
     }
 
     /// The release file of a version that was pushed without one. Its component is kept if it is this version's, and not
@@ -222,9 +222,9 @@ impl Oci {
         name: &PluginName,
         version: &Version,
         (digest, size): (Digest, u64),
-        cache: &Contents,
-    ) -> Result<String, ClientError> {
-        let item = Item::Component(digest);
+        cache: &ContentStore,
+    ) -> Result<String, RegistryClientError> {
+        let item = ContentFile::Component(digest);
         let said = |bytes: &[u8]| {
             let refused = |source| self.refused(name, OciError::Release { version: version.clone(), source });
             let release = Release::of(bytes, None).map_err(|error| refused(error.into()))?;
@@ -237,16 +237,16 @@ impl Oci {
         }
         let incoming = self.blob(name, digest, size, cache).await?;
         let path = incoming.path().to_owned();
-        let bytes = std::fs::read(&path).map_err(|source| ContentsError::Disk { what: "read", path, source })?;
+        let bytes = std::fs::read(&path).map_err(|source| ContentStoreError::Disk { what: "read", path, source })?;
         let file = said(&bytes)?;
         cache.keep(&incoming, &item)?;
         Ok(file)
     }
 
     /// The component of a version, not yet looked at.
-    pub async fn component(&self, row: &Row, cache: &Contents, asking: Asking) -> Result<Incoming, ClientError> {
+    pub async fn component(&self, row: &IndexRow, cache: &ContentStore, asking: Access) -> Result<PendingFile, RegistryClientError> {
         if asking.offline {
-            return Err(ClientError::Offline { what: format!("`{}` {}", row.name, row.version) });
+            return Err(RegistryClientError::Offline { what: format!("`{}` {}", row.name, row.version) });
         }
         self.blob(&row.name, row.digest, row.size, cache).await
     }
@@ -256,15 +256,15 @@ impl Oci {
         name: &PluginName,
         digest: Digest,
         size: u64,
-        cache: &Contents,
-    ) -> Result<Incoming, ClientError> {
+        cache: &ContentStore,
+    ) -> Result<PendingFile, RegistryClientError> {
         let url = self.at(name, &format!("blobs/{digest:#}"));
         let authorization = self.tokens.known(name);
-        let sent = Sent { authorization: authorization.as_deref(), ..Sent::default() };
+        let sent = RequestParts { authorization: authorization.as_deref(), ..RequestParts::default() };
         let limit = size.min(MAX_PLUGIN_BYTES as u64);
         let (incoming, found) = download(&self.web, &url, &sent, limit, cache).await.map_err(self.failed(name))?;
         let (registry, what, expected) = (self.name.clone(), format!("the component of `{name}`"), digest);
-        if found == digest { Ok(incoming) } else { Err(ClientError::Altered { registry, what, found, expected }) }
+        if found == digest { Ok(incoming) } else { Err(RegistryClientError::Altered { registry, what, found, expected }) }
     }
 
     /// Asks, with what the registry wants to see of who asks.
@@ -273,13 +273,13 @@ impl Oci {
         method: Method,
         url: &Url,
         name: &PluginName,
-        sent: Sent<'_>,
+        sent: RequestParts<'_>,
         expected: &[StatusCode],
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<HttpResponse, RegistryClientError> {
         let expected = [expected, &[StatusCode::UNAUTHORIZED]].concat();
         let known = self.tokens.known(name);
         let attempt = async |authorization: Option<&str>| {
-            let sent = Sent { authorization, ..sent.clone() };
+            let sent = RequestParts { authorization, ..sent.clone() };
             self.web.again(|| self.web.ask(&method, url, &sent, &expected)).await.map_err(self.failed(name))
         };
         let answer = attempt(known.as_deref()).await?;
@@ -309,13 +309,13 @@ impl Oci {
         below(&root, &format!("v2/{folder}{name}/{rest}"))
     }
 
-    fn failed(&self, name: &PluginName) -> impl FnOnce(FetchError) -> ClientError {
+    fn failed(&self, name: &PluginName) -> impl FnOnce(FetchError) -> RegistryClientError {
         let (registry, what) = (self.name.clone(), format!("`{name}`"));
-        move |source| ClientError::Fetch { registry, what, source }
+        move |source| RegistryClientError::Fetch { registry, what, source }
     }
 
-    fn refused(&self, name: &PluginName, source: OciError) -> ClientError {
-        ClientError::Oci { registry: self.name.clone(), name: name.clone(), source: Box::new(source) }
+    fn refused(&self, name: &PluginName, source: OciError) -> RegistryClientError {
+        RegistryClientError::Oci { registry: self.name.clone(), name: name.clone(), source: Box::new(source) }
     }
 }
 

@@ -6,9 +6,9 @@ use reqwest::{Method, StatusCode};
 use semver::Version;
 
 use super::layout::{MANIFEST, Manifest, YANKED, config};
-use super::{Oci, OciError};
-use crate::error::ClientError;
-use crate::http::{FetchError, Sent};
+use super::{OciRegistry, OciError};
+use crate::error::RegistryClientError;
+use crate::http::{FetchError, RequestParts};
 
 impl Oci {
     /// Whether releases must be signed here.
@@ -18,11 +18,11 @@ impl Oci {
 
     /// Publishes a component with its release file, made `now`. There is no way to say "unless it is there" to such a
     /// registry: whether somebody else was faster is seen afterwards.
-    pub async fn publish(&self, release: &Release, file: &str, component: &[u8], now: u64) -> Result<(), ClientError> {
+    pub async fn publish(&self, release: &Release, file: &str, component: &[u8], now: u64) -> Result<(), RegistryClientError> {
         let (name, version) = (&release.manifest.name, &release.manifest.version);
         if !version.build.is_empty() {
             let what = format!("cannot hold version {version}: a tag has no `+`; publish it without build metadata");
-            return Err(ClientError::Cannot { registry: self.name.clone(), what });
+            return Err(RegistryClientError::Cannot { registry: self.name.clone(), what });
         }
         let refused = |error: gymkhana_registry::ManifestError| {
             self.refused(name, OciError::Release { version: version.clone(), source: error.into() })
@@ -40,8 +40,8 @@ impl Oci {
     }
 
     /// Withdraws a version from new resolutions, or brings it back.
-    pub async fn yank(&self, name: &PluginName, version: &Version, yanked: bool) -> Result<(), ClientError> {
-        let unknown = || ClientError::Cannot {
+    pub async fn yank(&self, name: &PluginName, version: &Version, yanked: bool) -> Result<(), RegistryClientError> {
+        let unknown = || RegistryClientError::Cannot {
             registry: self.name.clone(),
             what: format!("has no version {version} of `{name}`"),
         };
@@ -54,22 +54,22 @@ impl Oci {
         self.put(name, version, &manifest).await
     }
 
-    async fn put(&self, name: &PluginName, version: &Version, manifest: &Manifest) -> Result<(), ClientError> {
+    async fn put(&self, name: &PluginName, version: &Version, manifest: &Manifest) -> Result<(), RegistryClientError> {
         let url = self.at(name, &format!("manifests/{version}"));
         let headers = vec![(CONTENT_TYPE, MANIFEST), (ACCEPT, MANIFEST)];
-        let sent = Sent { headers, body: serde_json::to_vec(manifest)?.into(), ..Sent::default() };
+        let sent = RequestParts { headers, body: serde_json::to_vec(manifest)?.into(), ..RequestParts::default() };
         self.ask(Method::PUT, &url, name, sent, &[]).await.map(|_| ())
     }
 
     /// Uploads a blob, unless it is there.
-    async fn upload(&self, name: &PluginName, bytes: &[u8]) -> Result<(), ClientError> {
+    async fn upload(&self, name: &PluginName, bytes: &[u8]) -> Result<(), RegistryClientError> {
         let digest = format!("{:#}", gymkhana_registry::Digest::of(bytes));
         let blob = self.at(name, &format!("blobs/{digest}"));
-        let there = self.ask(Method::HEAD, &blob, name, Sent::default(), &[StatusCode::NOT_FOUND]).await?;
+        let there = self.ask(Method::HEAD, &blob, name, RequestParts::default(), &[StatusCode::NOT_FOUND]).await?;
         if there.status().is_success() {
             return Ok(());
         }
-        let begun = self.ask(Method::POST, &self.at(name, "blobs/uploads/"), name, Sent::default(), &[]).await?;
+        let begun = self.ask(Method::POST, &self.at(name, "blobs/uploads/"), name, RequestParts::default(), &[]).await?;
         let place = begun.header(&LOCATION).and_then(|place| begun.url().join(place).ok());
         let origin = self.url.origin().ascii_serialization();
         let nowhere = || FetchError::Elsewhere { origin: origin.clone(), to: "nowhere".to_owned() };
@@ -80,7 +80,7 @@ impl Oci {
         }
         place.query_pairs_mut().append_pair("digest", &digest);
         let headers = vec![(CONTENT_TYPE, "application/octet-stream")];
-        let sent = Sent { headers, body: bytes.to_vec().into(), ..Sent::default() };
+        let sent = RequestParts { headers, body: bytes.to_vec().into(), ..RequestParts::default() };
         self.ask(Method::PUT, &place, name, sent, &[]).await.map(|_| ())
     }
 }

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gymkhana_registry::{
-    Accepted, Authority, Checkpoint, Digest, Item, LockEntry, RegistryFolder, Row, SecretKey, Wanted, write_index,
+    AcceptedCheckpoint, Authority, RegistryCheckpoint, Digest, ContentFile, LockEntry, RegistryFolder, IndexRow, SecretKey, Requirement, write_index,
 };
-use gymkhana_registry_client::{Client, ClientError, Config, Patience, Places, Settings, Unlocked};
-use gymkhana_registry_server::{Limits, Server, Tokens};
+use gymkhana_registry_client::{RegistryClient, RegistryClientError, RegistryConfig, TransferLimits, ClientFolders, ClientSettings, Unpinned};
+use gymkhana_registry_server::{ServerLimits, RegistryServer, PublishTokens};
 
 pub use registry::{DAY, Made, acme, add_file, key, name, pinned, registry_by, root, said};
 
@@ -58,7 +58,7 @@ impl Shop {
         shop
     }
 
-    pub fn add(&self, made: &Made) -> Row {
+    pub fn add(&self, made: &Made) -> IndexRow {
         add_file(&self.registry, &made.signed(), &made.component(), by(&root())).expect("added")
     }
 
@@ -66,11 +66,11 @@ impl Shop {
         self.folder.path().join(name)
     }
 
-    pub fn state(&self) -> Accepted {
+    pub fn state(&self) -> AcceptedCheckpoint {
         self.registry.state(Some(&pinned())).expect("a state")
     }
 
-    pub fn rows(&self, plugin: &str) -> Vec<Row> {
+    pub fn rows(&self, plugin: &str) -> Vec<IndexRow> {
         self.registry.rows(&self.state(), &name(plugin)).expect("rows")
     }
 
@@ -78,36 +78,36 @@ impl Shop {
     pub fn component_path(&self, plugin: &str, version: &str) -> String {
         let rows = self.rows(plugin);
         let row = rows.iter().find(|row| row.version.to_string() == version).expect("a version");
-        Item::Component(row.digest).path()
+        ContentFile::Component(row.digest).path()
     }
 
     /// What only somebody with the root key can do: changes the index and signs the next checkpoint.
-    pub fn forge(&self, plugin: &str, change: impl FnOnce(&mut Vec<Row>)) {
+    pub fn forge(&self, plugin: &str, change: impl FnOnce(&mut Vec<IndexRow>)) {
         let mut rows = self.rows(plugin);
         change(&mut rows);
         let text = write_index(&rows).expect("JSON");
         let digest = Digest::of(text.as_bytes());
-        self.registry.contents().write(&Item::Index(name(plugin), digest), text.as_bytes()).expect("written");
+        self.registry.content_store().write(&ContentFile::Index(name(plugin), digest), text.as_bytes()).expect("written");
         self.forge_checkpoint(|checkpoint| {
             checkpoint.index.insert(name(plugin), digest);
         });
     }
 
-    pub fn forge_checkpoint(&self, change: impl FnOnce(&mut Checkpoint)) {
+    pub fn forge_checkpoint(&self, change: impl FnOnce(&mut RegistryCheckpoint)) {
         let mut checkpoint = self.state().checkpoint;
         checkpoint.sequence += 1;
         change(&mut checkpoint);
-        self.registry.show(&checkpoint.sign(Some(&root())).expect("JSON")).expect("shown");
+        self.registry.write_checkpoint(&checkpoint.sign(Some(&root())).expect("JSON")).expect("shown");
     }
 
     /// Our server in front of it. It serves until the runtime goes.
     pub async fn serve(&self) -> SocketAddr {
-        self.serve_within(Limits::default()).await
+        self.serve_within(ServerLimits::default()).await
     }
 
-    pub async fn serve_within(&self, limits: Limits) -> SocketAddr {
+    pub async fn serve_within(&self, limits: ServerLimits) -> SocketAddr {
         let any = "127.0.0.1:0".parse().expect("an address");
-        let server = Server::start(self.registry.path(), root(), DAY, any, limits, Box::new(|_| ())).await;
+        let server = RegistryServer::start(self.registry.path(), root(), DAY, any, limits, Box::new(|_| ())).await;
         let server = server.expect("a server");
         let address = server.address();
         tokio::spawn(server.serve());
@@ -117,7 +117,7 @@ impl Shop {
     /// A token for namespaces.
     pub fn token(&self, namespaces: &[&str]) -> String {
         let namespaces = namespaces.iter().map(|namespace| namespace.parse().expect("a namespace")).collect();
-        Tokens::below(self.registry.path()).add(namespaces).expect("a token")
+        PublishTokens::below(self.registry.path()).add(namespaces).expect("a token")
     }
 }
 
@@ -132,29 +132,29 @@ impl User {
     }
 
     /// A client of what these lines of `gymkhana-registries.toml` say.
-    pub fn client_of(&self, config: &str, change: impl FnOnce(&mut Settings)) -> Client {
-        let config = Config::parse(config, &self.folder.path().join("gymkhana-registries.toml")).expect("a config");
-        let places = Places { cache: self.folder.path().join("cache"), memory: self.folder.path().join("memory") };
-        let mut settings = Settings::new(places, false);
-        settings.patience = Patience {
+    pub fn client_of(&self, config: &str, change: impl FnOnce(&mut ClientSettings)) -> RegistryClient {
+        let config = RegistryConfig::parse(config, &self.folder.path().join("gymkhana-registries.toml")).expect("a config");
+        let places = ClientFolders { cache: self.folder.path().join("cache"), memory: self.folder.path().join("memory") };
+        let mut settings = ClientSettings::new(places, false);
+        settings.patience = TransferLimits {
             idle: Duration::from_secs(20),
             grace: Duration::from_millis(300),
             slowest: 20_000,
             retries: 1,
             pause: Duration::from_millis(1),
-            ..Patience::default()
+            ..TransferLimits::default()
         };
         change(&mut settings);
-        Client::new(config, settings).expect("a client")
+        RegistryClient::new(config, settings).expect("a client")
     }
 
     /// A client of the registry at this address.
-    pub fn client(&self, address: SocketAddr) -> Client {
+    pub fn client(&self, address: SocketAddr) -> RegistryClient {
         self.client_of(&web(address, ""), |_| ())
     }
 
     /// The same, asking nobody.
-    pub fn offline(&self, address: SocketAddr) -> Client {
+    pub fn offline(&self, address: SocketAddr) -> RegistryClient {
         self.client_of(&web(address, ""), |settings| settings.offline = true)
     }
 
@@ -178,14 +178,14 @@ pub fn web(address: SocketAddr, more: &str) -> String {
 }
 
 /// Resolves and fetches.
-pub async fn get(client: &Client, wanted: &str) -> Result<Vec<u8>, ClientError> {
+pub async fn get(client: &RegistryClient, wanted: &str) -> Result<Vec<u8>, RegistryClientError> {
     let pinned = resolve(client, wanted).await?;
     client.component(&pinned).await
 }
 
-pub async fn resolve(client: &Client, wanted: &str) -> Result<LockEntry, ClientError> {
-    let wanted: Wanted = wanted.parse().expect("a requirement");
-    Ok(client.resolve(&[wanted], None, Unlocked::Resolve).await?.remove(0))
+pub async fn resolve(client: &RegistryClient, wanted: &str) -> Result<LockEntry, RegistryClientError> {
+    let wanted: Requirement = wanted.parse().expect("a requirement");
+    Ok(client.resolve(&[wanted], None, Unpinned::Resolve).await?.remove(0))
 }
 
 /// A client that is none of ours; each request has a connection of its own.

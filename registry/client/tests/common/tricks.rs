@@ -67,7 +67,7 @@ async fn answer(mut stream: TcpStream, folder: &Path, tricks: &(dyn Fn(&str) -> 
         (Trick::Other(bytes), _) => stream.write_all(&[head(bytes.len()).as_bytes(), &bytes].concat()).await,
         (Trick::Redirect(to), _) => {
             let head =
-                format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                format!("HTTP/1.1 302 SearchHit\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
             stream.write_all(head.as_bytes()).await
         }
         (Trick::Endless, _) => {
@@ -99,7 +99,7 @@ async fn answer(mut stream: TcpStream, folder: &Path, tricks: &(dyn Fn(&str) -> 
         }
         (Trick::None, Ok(bytes)) => stream.write_all(&[head(bytes.len()).as_bytes(), &bytes].concat()).await,
         (_, Err(_)) => {
-            stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await
+            stream.write_all(b"HTTP/1.1 404 Not SearchHit\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await
         }
     };
     // A client that has heard enough goes away.

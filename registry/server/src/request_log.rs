@@ -7,14 +7,14 @@ use hyper::{Request, Response};
 use serde::Serialize;
 
 /// Where lines go.
-pub type Log = Box<dyn Fn(&Line) + Send + Sync>;
+pub type RequestLog = Box<dyn Fn(&RequestLogEntry) + Send + Sync>;
 
 /// The longest path that is written down, in characters.
 const LONGEST_PATH: usize = 200;
 
 /// One request.
 #[derive(Debug, Clone, Serialize)]
-pub struct Line {
+pub struct RequestLogEntry {
     /// When it came, in seconds since 1970.
     pub time: u64,
     /// Who asked.
@@ -38,7 +38,7 @@ pub struct Line {
     begun: Instant,
 }
 
-impl Line {
+impl RequestLogEntry {
     pub(crate) fn begin<B>(request: &Request<B>, peer: IpAddr) -> Self {
         let path = request.uri().path().chars().take(LONGEST_PATH).collect();
         Self { peer: Some(peer), method: request.method().to_string(), path, ..Self::trouble_free() }

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use gymkhana_registry::{
-    Accepted, CHECKPOINT_FILE, CatalogueRow, CheckpointError, Contents, Digest, Incoming, IndexError, Item,
-    MAX_CHECKPOINT_BYTES, MAX_PLUGIN_BYTES, PluginName, PublicKey, RegistryFolder, Row, Standing, check_goes_on,
+    AcceptedCheckpoint, CHECKPOINT_FILE, CatalogueRow, CheckpointError, ContentStore, Digest, PendingFile, IndexError, ContentFile,
+    MAX_CHECKPOINT_BYTES, MAX_PLUGIN_BYTES, PluginName, PublicKey, RegistryFolder, IndexRow, ReleaseStatus, check_append_only,
     read_catalogue, read_index,
 };
 use reqwest::header::IF_NONE_MATCH;
@@ -16,9 +16,9 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use crate::config::Trust;
-use crate::error::ClientError;
-use crate::http::{FetchError, Sent, Web};
-use crate::memory::{Memory, Remembered};
+use crate::error::RegistryClientError;
+use crate::http::{FetchError, RequestParts, HttpTransport};
+use crate::memory::{SeenCheckpoints, SeenCheckpoint};
 use crate::vouchers::SourceId;
 
 /// How long a registry is waited for whose newest state is wanted and not needed.
@@ -26,14 +26,14 @@ const MOMENT: Duration = Duration::from_secs(3);
 
 /// One registry.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct Remote {
     pub name: String,
-    pub place: Place,
+    pub place: Location,
     pub trust: Trust,
     /// None for an unsigned one, which may go back as it likes.
-    memory: Option<Memory>,
+    memory: Option<SeenCheckpoints>,
     /// Index files of an unsigned one.
-    unsigned: Contents,
+    unsigned: ContentStore,
     state: OnceCell<State>,
     /// Why the newest state was not told when what is here was to be used; none if it was.
     untold: OnceCell<Option<String>>,
@@ -44,30 +44,30 @@ pub(crate) struct Site {
 pub(crate) struct State {
     /// The checkpoint's file.
     pub text: String,
-    pub accepted: Accepted,
+    pub accepted: AcceptedCheckpoint,
 }
 
 /// Where its files are.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     Folder(RegistryFolder),
-    Web { web: Web, url: Url, token: Option<String> },
+    Web { web: HttpTransport, url: Url, token: Option<String> },
 }
 
 /// How a registry may be asked, and the time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asking {
+pub(crate) struct Access {
     pub offline: bool,
     /// In seconds since 1970.
     pub now: u64,
 }
 
-impl Site {
-    pub fn new(name: String, place: Place, trust: Trust, memories: &std::path::Path) -> Self {
+impl Remote {
+    pub fn new(name: String, place: Location, trust: Trust, memories: &std::path::Path) -> Self {
         let id = place.id();
-        let memory = trust.root().map(|root| Memory::new(memories, &id, root));
+        let memory = trust.root().map(|root| SeenCheckpoints::new(memories, &id, root));
         let unsigned =
-            Contents::new(memories.join(format!("unsigned-{}", &Digest::of(id.as_bytes()).to_string()[..32])));
+            ContentStore::new(memories.join(format!("unsigned-{}", &Digest::of(id.as_bytes()).to_string()[..32])));
         Self { name, place, trust, memory, unsigned, state: OnceCell::new(), untold: OnceCell::new() }
     }
 
@@ -78,13 +78,13 @@ impl Site {
     }
 
     /// The registry's state, asked for once in this process's life.
-    pub async fn state(&self, asking: Asking) -> Result<&State, ClientError> {
+    pub async fn state(&self, asking: Access) -> Result<&State, RegistryClientError> {
         self.state.get_or_try_init(|| self.ask_state(asking)).await
     }
 
     /// What a key counts for in a namespace: by the newest state if the registry tells it at once, and else by the last
     /// one that was seen, with why. None if none was.
-    pub async fn standing(&self, namespace: &str, key: &PublicKey, asking: Asking) -> (Option<Standing>, Option<&str>) {
+    pub async fn release_status(&self, namespace: &str, key: &PublicKey, asking: Access) -> (Option<ReleaseStatus>, Option<&str>) {
         let untold = self.untold.get_or_init(|| async {
             match tokio::time::timeout(MOMENT, self.state(asking)).await {
                 Ok(Ok(_)) => None,
@@ -93,47 +93,47 @@ impl Site {
             }
         });
         let untold = untold.await.as_deref().filter(|_| !asking.offline);
-        let standing = |accepted: &Accepted| accepted.checkpoint.standing(namespace, key);
+        let standing = |accepted: &AcceptedCheckpoint| accepted.checkpoint.release_status(namespace, key);
         let last = || self.memory.as_ref()?.last().ok()?;
         let standing = match self.state.get() {
-            Some(state) => Some(standing(&state.accepted)),
-            None => last().map(|last| standing(&last.accepted)),
+            Some(state) => Some(release_status(&state.accepted)),
+            None => last().map(|last| release_status(&last.accepted)),
         };
         (standing, untold)
     }
 
-    async fn ask_state(&self, asking: Asking) -> Result<State, ClientError> {
-        let last = self.memory.as_ref().map(Memory::last).transpose()?.flatten();
-        if asking.offline && matches!(self.place, Place::Web { .. }) {
-            let last = last.map(|Remembered { text, accepted, .. }| State { text, accepted });
-            return last.ok_or_else(|| ClientError::Offline { what: format!("the state of registry `{}`", self.name) });
+    async fn ask_state(&self, asking: Access) -> Result<State, RegistryClientError> {
+        let last = self.memory.as_ref().map(SeenCheckpoints::last).transpose()?.flatten();
+        if asking.offline && matches!(self.place, Location::Web { .. }) {
+            let last = last.map(|SeenCheckpoint { text, accepted, .. }| State { text, accepted });
+            return last.ok_or_else(|| RegistryClientError::Offline { what: format!("the state of registry `{}`", self.name) });
         }
         let Some((text, etag)) = self.checkpoint(last.as_ref()).await? else {
             // It has not changed; whether it still counts must be seen all the same.
-            let Remembered { text, accepted, .. } = last.ok_or_else(|| self.altered_tag())?;
+            let SeenCheckpoint { text, accepted, .. } = last.ok_or_else(|| self.altered_tag())?;
             return match asking.now.checked_sub(accepted.checkpoint.expires) {
                 Some(ago) => Err(self.refused(CheckpointError::Expired { ago })),
                 None => Ok(State { text, accepted }),
             };
         };
         let Some((root, memory)) = self.trust.root().zip(self.memory.as_ref()) else {
-            let accepted = Accepted::unsigned(&text).map_err(|error| self.refused(error))?;
+            let accepted = AcceptedCheckpoint::unsigned(&text).map_err(|error| self.refused(error))?;
             return Ok(State { text, accepted });
         };
         let last = last.map(|last| last.accepted);
-        let accepted = Accepted::fresh(&text, &root, last.as_ref(), asking.now).map_err(|error| self.refused(error))?;
+        let accepted = AcceptedCheckpoint::fresh(&text, &root, last.as_ref(), asking.now).map_err(|error| self.refused(error))?;
         if last.as_ref() != Some(&accepted) {
             memory.remember(&text, &accepted, etag.as_deref())?;
         }
         Ok(State { text, accepted })
     }
 
-    fn refused(&self, source: CheckpointError) -> ClientError {
-        ClientError::Checkpoint { registry: self.name.clone(), source: Box::new(source) }
+    fn refused(&self, source: CheckpointError) -> RegistryClientError {
+        RegistryClientError::Checkpoint { registry: self.name.clone(), source: Box::new(source) }
     }
 
     /// A server says "not modified" of what was never there.
-    fn altered_tag(&self) -> ClientError {
+    fn altered_tag(&self) -> RegistryClientError {
         self.failed(CHECKPOINT_FILE)(FetchError::Status {
             origin: self.place.id(),
             status: StatusCode::NOT_MODIFIED,
@@ -142,17 +142,17 @@ impl Site {
     }
 
     /// The checkpoint that the registry shows, and the server's tag for it; none if it is the last one.
-    async fn checkpoint(&self, last: Option<&Remembered>) -> Result<Option<(String, Option<String>)>, ClientError> {
+    async fn checkpoint(&self, last: Option<&SeenCheckpoint>) -> Result<Option<(String, Option<String>)>, RegistryClientError> {
         match &self.place {
-            Place::Folder(folder) => {
+            Location::Folder(folder) => {
                 let text = folder.checkpoint_text().map_err(|source| self.unreadable(source))?;
                 Ok(Some((text, None)))
             }
-            Place::Web { web, url, .. } => {
+            Location::Web { web, url, .. } => {
                 let url = below(url, CHECKPOINT_FILE);
                 let tag = last.and_then(|last| last.etag.as_deref());
                 let headers = tag.map(|tag| (IF_NONE_MATCH, tag)).into_iter().collect();
-                let sent = Sent { headers, ..Sent::default() };
+                let sent = RequestParts { headers, ..RequestParts::default() };
                 let (bytes, etag) = web
                     .again(|| async {
                         let answer = web.ask(&Method::GET, &url, &sent, &[]).await?;
@@ -172,14 +172,14 @@ impl Site {
     }
 
     /// The versions of a plugin.
-    pub async fn rows(&self, name: &PluginName, asking: Asking) -> Result<Vec<Row>, ClientError> {
+    pub async fn rows(&self, name: &PluginName, asking: Access) -> Result<Vec<IndexRow>, RegistryClientError> {
         let state = &self.state(asking).await?.accepted;
         let Some(digest) = state.checkpoint.index.get(name) else {
             let near = nearest(&name.to_string(), state.checkpoint.index.keys());
-            return Err(ClientError::Unknown { registry: self.name.clone(), name: name.clone(), near });
+            return Err(RegistryClientError::Unknown { registry: self.name.clone(), name: name.clone(), near });
         };
-        let item = Item::Index(name.clone(), *digest);
-        let refused = |source| ClientError::Index {
+        let item = ContentFile::Index(name.clone(), *digest);
+        let refused = |source| RegistryClientError::Index {
             registry: self.name.clone(),
             name: name.to_string(),
             source: Box::new(source),
@@ -195,16 +195,16 @@ impl Site {
     }
 
     /// Sees that nothing was rewritten since an index file of this plugin was last seen, and forgets that one.
-    fn goes_on(&self, name: &PluginName, rows: &[Row]) -> Result<(), IndexError> {
+    fn goes_on(&self, name: &PluginName, rows: &[IndexRow]) -> Result<(), IndexError> {
         let Some(root) = &self.memory else { return Ok(()) };
-        let folder = root.contents().folder().join("index").join(name.to_string());
+        let folder = root.content_store().folder().join("index").join(name.to_string());
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let digest = entry.path().file_stem().and_then(|stem| stem.to_str()?.parse::<Digest>().ok());
-            let Some(item) = digest.map(|digest| Item::Index(name.clone(), digest)) else { continue };
-            if let Ok(Some(bytes)) = root.contents().read(&item)
+            let Some(item) = digest.map(|digest| ContentFile::Index(name.clone(), digest)) else { continue };
+            if let Ok(Some(bytes)) = root.content_store().read(&item)
                 && let Ok(old) = read_index(name, &text(bytes))
             {
-                check_goes_on(&old, rows)?;
+                check_append_only(&old, rows)?;
             }
             // Its successor has taken its place; another process may have removed it too.
             let _ = std::fs::remove_file(entry.path());
@@ -213,9 +213,9 @@ impl Site {
     }
 
     /// The catalogue.
-    pub async fn catalogue(&self, asking: Asking) -> Result<Vec<CatalogueRow>, ClientError> {
+    pub async fn catalogue(&self, asking: Access) -> Result<Vec<CatalogueRow>, RegistryClientError> {
         let state = &self.state(asking).await?.accepted;
-        let item = Item::Catalogue(state.checkpoint.catalogue);
+        let item = ContentFile::Catalogue(state.checkpoint.catalogue);
         let bytes = match self.kept().read(&item) {
             Ok(Some(bytes)) => bytes,
             _ => {
@@ -224,7 +224,7 @@ impl Site {
                 bytes
             }
         };
-        read_catalogue(&text(bytes)).map_err(|source| ClientError::Index {
+        read_catalogue(&text(bytes)).map_err(|source| RegistryClientError::Index {
             registry: self.name.clone(),
             name: "catalogue".to_owned(),
             source: Box::new(source),
@@ -232,21 +232,21 @@ impl Site {
     }
 
     /// Where index files and catalogues are kept.
-    fn kept(&self) -> Contents {
-        self.memory.as_ref().map_or_else(|| self.unsigned.clone(), Memory::contents)
+    fn kept(&self) -> ContentStore {
+        self.memory.as_ref().map_or_else(|| self.unsigned.clone(), SeenCheckpoints::contents)
     }
 
     /// A file by its digest, from the registry itself.
-    pub async fn file(&self, item: &Item, asking: Asking) -> Result<Vec<u8>, ClientError> {
+    pub async fn file(&self, item: &ContentFile, asking: Access) -> Result<Vec<u8>, RegistryClientError> {
         let bytes = match &self.place {
-            Place::Folder(folder) => {
+            Location::Folder(folder) => {
                 // As it lies there: that it is another file is said below, in the same words as of a server's.
-                let bytes = folder.contents().read_unchecked(item);
+                let bytes = folder.content_store().read_unverified(item);
                 bytes.map_err(FetchError::Unread).map_err(self.failed(&item.path()))?
             }
-            Place::Web { web, url, .. } => {
+            Location::Web { web, url, .. } => {
                 self.may_ask(&item.path(), asking)?;
-                let sent = Sent::default();
+                let sent = RequestParts::default();
                 web.bytes(&below(url, &item.path()), &sent, item.limit()).await.map_err(self.failed(&item.path()))?
             }
         };
@@ -257,21 +257,21 @@ impl Site {
     /// A component, written where it may become part of the cache; it has the digest of `item`.
     pub async fn component(
         &self,
-        item: &Item,
+        item: &ContentFile,
         size: u64,
-        cache: &Contents,
-        asking: Asking,
-    ) -> Result<Incoming, ClientError> {
+        cache: &ContentStore,
+        asking: Access,
+    ) -> Result<PendingFile, RegistryClientError> {
         let (incoming, digest) = match &self.place {
-            Place::Folder(_) => {
+            Location::Folder(_) => {
                 let bytes = self.file(item, asking).await?;
                 let mut incoming = cache.begin()?;
                 incoming.file.write_all(&bytes).map_err(FetchError::Disk).map_err(self.failed(&item.path()))?;
                 (incoming, Digest::of(&bytes))
             }
-            Place::Web { web, url, .. } => {
+            Location::Web { web, url, .. } => {
                 self.may_ask(&item.path(), asking)?;
-                download(web, &below(url, &item.path()), &Sent::default(), size.min(MAX_PLUGIN_BYTES as u64), cache)
+                download(web, &below(url, &item.path()), &RequestParts::default(), size.min(MAX_PLUGIN_BYTES as u64), cache)
                     .await
                     .map_err(self.failed(&item.path()))?
             }
@@ -280,27 +280,27 @@ impl Site {
         Ok(incoming)
     }
 
-    fn is_whole(&self, item: &Item, found: Digest) -> Result<(), ClientError> {
+    fn is_whole(&self, item: &ContentFile, found: Digest) -> Result<(), RegistryClientError> {
         let (registry, what, expected) = (self.name.clone(), format!("`{}`", item.path()), item.digest());
-        if found == expected { Ok(()) } else { Err(ClientError::Altered { registry, what, found, expected }) }
+        if found == expected { Ok(()) } else { Err(RegistryClientError::Altered { registry, what, found, expected }) }
     }
 
-    fn may_ask(&self, what: &str, asking: Asking) -> Result<(), ClientError> {
+    fn may_ask(&self, what: &str, asking: Access) -> Result<(), RegistryClientError> {
         let what = || format!("`{what}` of registry `{}`", self.name);
-        if asking.offline { Err(ClientError::Offline { what: what() }) } else { Ok(()) }
+        if asking.offline { Err(RegistryClientError::Offline { what: what() }) } else { Ok(()) }
     }
 
-    fn unreadable(&self, source: gymkhana_registry::ReadError) -> ClientError {
-        ClientError::Folder { registry: self.name.clone(), source: Box::new(source) }
+    fn unreadable(&self, source: gymkhana_registry::FolderReadError) -> RegistryClientError {
+        RegistryClientError::Folder { registry: self.name.clone(), source: Box::new(source) }
     }
 
-    pub fn failed(&self, what: &str) -> impl FnOnce(FetchError) -> ClientError {
+    pub fn failed(&self, what: &str) -> impl FnOnce(FetchError) -> RegistryClientError {
         let (registry, what) = (self.name.clone(), format!("`{what}`"));
-        move |source| ClientError::Fetch { registry, what, source }
+        move |source| RegistryClientError::Fetch { registry, what, source }
     }
 }
 
-impl Place {
+impl Location {
     /// What tells it from others.
     fn id(&self) -> String {
         match self {
@@ -315,12 +315,12 @@ impl Place {
 
 /// Fetches a body of at most `size` bytes into a file, and gives its digest.
 pub(crate) async fn download(
-    web: &Web,
+    web: &HttpTransport,
     url: &Url,
-    sent: &Sent<'_>,
+    sent: &RequestParts<'_>,
     size: u64,
-    cache: &Contents,
-) -> Result<(Incoming, Digest), FetchError> {
+    cache: &ContentStore,
+) -> Result<(PendingFile, Digest), FetchError> {
     web.again(|| async {
         // A new file for each attempt, so that no half of an earlier one stays.
         let mut incoming = cache.begin().map_err(|error| FetchError::Disk(std::io::Error::other(error)))?;

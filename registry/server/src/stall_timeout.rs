@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 
 /// The patience with one client.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct StallTimeout {
     /// The most that there is of it.
     most: Duration,
     /// Bytes that bring back a second.
@@ -22,7 +22,7 @@ pub(crate) struct Pace {
     left: Duration,
 }
 
-impl Pace {
+impl StallTimeout {
     /// With so much patience, and so many bytes a second at least.
     pub fn new(most: Duration, slowest: u64) -> Self {
         Self { most, slowest: slowest.max(1) as f64, left: most }
@@ -43,16 +43,16 @@ impl Pace {
 /// A connection whose other side must take what is written.
 ///
 /// What it sends is no matter of this one's: between two requests it may be silent, and while it takes an answer it is.
-pub(crate) struct Paced<S> {
+pub(crate) struct Timed<S> {
     stream: S,
-    pace: Pace,
+    pace: StallTimeout,
     /// Since when a write has been waiting; the timer runs meanwhile.
     since: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
 
-impl<S> Paced<S> {
-    pub fn new(stream: S, pace: Pace) -> Self {
+impl<S> Timed<S> {
+    pub fn new(stream: S, pace: StallTimeout) -> Self {
         Self { stream, pace, since: None, timer: Box::pin(tokio::time::sleep(pace.left())) }
     }
 
@@ -73,7 +73,7 @@ impl<S> Paced<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -83,7 +83,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.count(polled, context)
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn silence_uses_patience_up_and_bytes_bring_it_back() {
-        let mut pace = Pace::new(10 * SECOND, 100);
+        let mut pace = StallTimeout::new(10 * SECOND, 100);
         pace.moved(0, 4 * SECOND);
         assert_eq!(pace.left(), 6 * SECOND);
         pace.moved(200, SECOND);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn who_is_as_fast_as_must_be_is_waited_for_for_ever() {
-        let (mut steady, mut dripping) = (Pace::new(10 * SECOND, 100), Pace::new(10 * SECOND, 100));
+        let (mut steady, mut dripping) = (StallTimeout::new(10 * SECOND, 100), StallTimeout::new(10 * SECOND, 100));
         let mut dripped = 0;
         for _ in 0..1000 {
             steady.moved(100, SECOND);

@@ -7,27 +7,27 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use gymkhana_registry::{Accepted, Contents, Digest, PublicKey, write_atomically};
+use gymkhana_registry::{AcceptedCheckpoint, ContentStore, Digest, PublicKey, write_atomically};
 
-use crate::error::ClientError;
+use crate::error::RegistryClientError;
 
 /// What was seen of one registry, below a folder of its own.
 #[derive(Debug, Clone)]
-pub(crate) struct Memory {
+pub(crate) struct SeenCheckpoints {
     folder: PathBuf,
     root: PublicKey,
 }
 
 /// The last checkpoint.
 #[derive(Debug, Clone)]
-pub(crate) struct Remembered {
+pub(crate) struct SeenCheckpoint {
     pub text: String,
-    pub accepted: Accepted,
+    pub accepted: AcceptedCheckpoint,
     /// What the server called it.
     pub etag: Option<String>,
 }
 
-impl Memory {
+impl SeenCheckpoints {
     /// That of the registry at a place with this pinned root key: another root is another registry.
     pub fn new(folder: &Path, place: &str, root: PublicKey) -> Self {
         let id = Digest::of(format!("{place}\n{root}").as_bytes()).to_string();
@@ -35,8 +35,8 @@ impl Memory {
     }
 
     /// The registry's index files and catalogues, by digest.
-    pub fn contents(&self) -> Contents {
-        Contents::new(self.folder.clone())
+    pub fn contents(&self) -> ContentStore {
+        ContentStore::new(self.folder.clone())
     }
 
     fn checkpoint(&self) -> PathBuf {
@@ -47,18 +47,18 @@ impl Memory {
     ///
     /// # Errors
     /// If there is one that cannot be read, or that is no longer as it was: to go on without it would forget.
-    pub fn last(&self) -> Result<Option<Remembered>, ClientError> {
+    pub fn last(&self) -> Result<Option<SeenCheckpoint>, RegistryClientError> {
         let path = self.checkpoint();
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(broken("read", &path))?,
         };
-        let accepted = Accepted::signed(&text, &self.root)
+        let accepted = AcceptedCheckpoint::signed(&text, &self.root)
             .map_err(|error| broken("read: it was changed or damaged", &path)(io::Error::other(error)))?;
         // The tag stands beside it, under the digest that it belongs to.
         let tag = fs::read_to_string(self.tag()).ok();
         let etag = tag.and_then(|tag| Some(tag.strip_prefix(&format!("{} ", accepted.digest))?.to_owned()));
-        Ok(Some(Remembered { text, accepted, etag }))
+        Ok(Some(SeenCheckpoint { text, accepted, etag }))
     }
 
     fn tag(&self) -> PathBuf {
@@ -66,7 +66,7 @@ impl Memory {
     }
 
     /// Remembers a checkpoint, unless a later one was remembered meanwhile.
-    pub fn remember(&self, text: &str, accepted: &Accepted, etag: Option<&str>) -> Result<(), ClientError> {
+    pub fn remember(&self, text: &str, accepted: &AcceptedCheckpoint, etag: Option<&str>) -> Result<(), RegistryClientError> {
         fs::create_dir_all(&self.folder).map_err(broken("created", &self.folder))?;
         let path = self.folder.join("lock");
         let lock = File::options().write(true).create(true).truncate(false).open(&path);
@@ -88,7 +88,7 @@ impl Memory {
     }
 }
 
-fn broken(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ClientError {
+fn broken(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RegistryClientError {
     let path = path.to_owned();
-    move |source| ClientError::Memory { what, path, source }
+    move |source| RegistryClientError::Memory { what, path, source }
 }

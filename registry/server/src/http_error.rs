@@ -8,14 +8,14 @@ use http_body_util::{BodyExt, Full};
 use hyper::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
-use crate::log::Line;
+use crate::log::RequestLogEntry;
 
 /// What is sent.
 pub(crate) type Body = BoxBody<Bytes, std::io::Error>;
 
 /// Why something is not done.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct HttpError {
     status: StatusCode,
     /// For the client.
     words: String,
@@ -23,7 +23,7 @@ pub(crate) struct Refusal {
     cause: Option<String>,
 }
 
-impl Refusal {
+impl HttpError {
     pub fn new(status: StatusCode, words: impl Into<String>) -> Self {
         Self { status, words: words.into(), cause: None }
     }
@@ -68,7 +68,7 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
 }
 
 /// The answer to what is not done.
-pub(crate) fn refuse(refusal: &Refusal, line: &mut Line) -> Response<Body> {
+pub(crate) fn refuse(refusal: &HttpError, line: &mut RequestLogEntry) -> Response<Body> {
     line.what = Some(refusal.cause.clone().unwrap_or_else(|| refusal.words.clone()));
     let words = format!("{}\n", refusal.words);
     let length = words.len();

@@ -5,36 +5,36 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Counts, by whom it counts.
-pub(crate) struct Crowd<K> {
+pub(crate) struct ConnectionLimit<K> {
     most: usize,
     by: Mutex<HashMap<K, usize>>,
 }
 
 /// One of them; it is given back when this goes.
-pub(crate) struct Place<K: Hash + Eq> {
-    crowd: Arc<Crowd<K>>,
+pub(crate) struct ConnectionPermit<K: Hash + Eq> {
+    crowd: Arc<ConnectionLimit<K>>,
     of: K,
 }
 
-impl<K: Hash + Eq + Clone> Crowd<K> {
+impl<K: Hash + Eq + Clone> ConnectionLimit<K> {
     /// So many for each.
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, by: Mutex::default() })
     }
 
     /// One more, unless there are as many as may be.
-    pub fn enter(self: &Arc<Self>, of: K) -> Option<Place<K>> {
+    pub fn enter(self: &Arc<Self>, of: K) -> Option<ConnectionPermit<K>> {
         let mut by = self.by.lock().unwrap_or_else(PoisonError::into_inner);
         let count = by.entry(of.clone()).or_default();
         if *count >= self.most {
             return None;
         }
         *count += 1;
-        Some(Place { crowd: Arc::clone(self), of })
+        Some(ConnectionPermit { crowd: Arc::clone(self), of })
     }
 }
 
-impl<K: Hash + Eq> Drop for Place<K> {
+impl<K: Hash + Eq> Drop for ConnectionPermit<K> {
     fn drop(&mut self) {
         let mut by = self.crowd.by.lock().unwrap_or_else(PoisonError::into_inner);
         match by.get_mut(&self.of) {
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn each_has_so_many_places_and_gives_them_back() {
-        let crowd = Crowd::new(2);
+        let crowd = ConnectionLimit::new(2);
         let first = crowd.enter("one");
         let second = crowd.enter("one");
         assert!(first.is_some() && second.is_some());

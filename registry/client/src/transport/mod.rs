@@ -25,7 +25,7 @@ const TOO_LONG: &str = "it took too long";
 
 /// How long somebody is waited for.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct TransferLimits {
     /// For a connection.
     pub connecting: Duration,
     /// For the next byte, whether it comes or is taken; and for an answer, once the request has gone.
@@ -40,7 +40,7 @@ pub struct Patience {
     pub pause: Duration,
 }
 
-impl Default for Patience {
+impl Default for TransferLimits {
     fn default() -> Self {
         Self {
             connecting: Duration::from_secs(10),
@@ -53,7 +53,7 @@ impl Default for Patience {
     }
 }
 
-impl Patience {
+impl TransferLimits {
     /// Whether so many bytes in so long are fewer than anybody waits for.
     fn is_too_slow(&self, bytes: u64, elapsed: Duration) -> bool {
         elapsed > self.grace && (bytes as f64) < self.slowest as f64 * elapsed.as_secs_f64()
@@ -174,7 +174,7 @@ impl FetchError {
 
 /// What is sent with a request.
 #[derive(Default, Clone)]
-pub(crate) struct Sent<'a> {
+pub(crate) struct RequestParts<'a> {
     /// Headers that anybody may see.
     pub headers: Vec<(HeaderName, &'a str)>,
     /// The `authorization` header; it is sent to the first origin alone.
@@ -184,10 +184,10 @@ pub(crate) struct Sent<'a> {
 }
 
 /// A server's answer, before its body.
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     response: Response,
     origin: String,
-    patience: Patience,
+    patience: TransferLimits,
 }
 
 /// One web server and where it may send us.
@@ -195,17 +195,17 @@ pub(crate) struct Answer {
 pub(crate) struct Web {
     client: Client,
     also: Vec<Url>,
-    patience: Patience,
+    patience: TransferLimits,
 }
 
 impl fmt::Debug for Web {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Web").field("also", &self.also).finish_non_exhaustive()
+        f.debug_struct("HttpTransport").field("also", &self.also).finish_non_exhaustive()
     }
 }
 
 impl Web {
-    pub fn new(also: Vec<Url>, patience: Patience) -> Result<Self, FetchError> {
+    pub fn new(also: Vec<Url>, patience: TransferLimits) -> Result<Self, FetchError> {
         // Fails if a provider is there already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = Client::builder().no_proxy().redirect(redirect::Policy::none());
@@ -219,9 +219,9 @@ impl Web {
         &self,
         method: &Method,
         first: &Url,
-        sent: &Sent<'_>,
+        sent: &RequestParts<'_>,
         expected: &[StatusCode],
-    ) -> Result<Answer, FetchError> {
+    ) -> Result<HttpResponse, FetchError> {
         let mut url = first.clone();
         for _ in 0..=REDIRECTS {
             let origin = url.origin().ascii_serialization();
@@ -240,7 +240,7 @@ impl Web {
             let response = self.head(request.send(), &upload, &origin).await?;
             let status = response.status();
             if status.is_success() || status == StatusCode::NOT_MODIFIED || expected.contains(&status) {
-                return Ok(Answer { response, origin, patience: self.patience });
+                return Ok(HttpResponse { response, origin, patience: self.patience });
             }
             if !status.is_redirection() {
                 // Whoever drips words is not listened to any longer than whoever says nothing.
@@ -292,7 +292,7 @@ impl Web {
     }
 
     /// Fetches a whole file of at most `limit` bytes into memory.
-    pub async fn bytes(&self, url: &Url, sent: &Sent<'_>, limit: u64) -> Result<Vec<u8>, FetchError> {
+    pub async fn bytes(&self, url: &Url, sent: &RequestParts<'_>, limit: u64) -> Result<Vec<u8>, FetchError> {
         self.again(|| async {
             let answer = self.ask(&Method::GET, url, sent, &[]).await?;
             answer.bytes(limit).await
@@ -319,7 +319,7 @@ impl Web {
     }
 }
 
-fn headers(sent: &Sent<'_>) -> HeaderMap {
+fn headers(sent: &RequestParts<'_>) -> HeaderMap {
     let mut headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("identity"))]);
     for (name, value) in &sent.headers {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -329,7 +329,7 @@ fn headers(sent: &Sent<'_>) -> HeaderMap {
     headers
 }
 
-impl Answer {
+impl HttpResponse {
     pub fn status(&self) -> StatusCode {
         self.response.status()
     }

@@ -6,19 +6,19 @@
 
 use std::path::PathBuf;
 
-use gymkhana_registry::{Contents, Digest, PublicKey, Row, write_atomically};
+use gymkhana_registry::{ContentStore, Digest, PublicKey, IndexRow, write_atomically};
 use serde::{Deserialize, Serialize};
 
 /// The notes of a cache.
 #[derive(Debug)]
-pub(crate) struct Vouchers {
+pub(crate) struct ProvenanceStore {
     folder: PathBuf,
 }
 
 /// One note.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Voucher {
+pub(crate) struct Provenance {
     /// The release file.
     pub release: Digest,
     /// Whose word it is; nobody's where the user has said that a source is unsigned.
@@ -36,9 +36,9 @@ impl SourceId {
     }
 }
 
-impl Vouchers {
+impl ProvenanceStore {
     /// Those beside this cache.
-    pub fn beside(cache: &Contents) -> Self {
+    pub fn beside(cache: &ContentStore) -> Self {
         Self { folder: cache.folder().join("vouchers") }
     }
 
@@ -47,13 +47,13 @@ impl Vouchers {
     }
 
     /// What a source said of a component, if it was asked before. A damaged note is none.
-    pub fn find(&self, source: &SourceId, component: Digest) -> Option<Voucher> {
+    pub fn find(&self, source: &SourceId, component: Digest) -> Option<Provenance> {
         serde_json::from_slice(&std::fs::read(self.path(source, component)).ok()?).ok()
     }
 
     /// Notes what a source said of the component of this row.
-    pub fn note(&self, source: &SourceId, row: &Row) -> std::io::Result<()> {
-        let voucher = Voucher { release: row.release, signer: row.signer };
+    pub fn note(&self, source: &SourceId, row: &IndexRow) -> std::io::Result<()> {
+        let voucher = Provenance { release: row.release, signer: row.signer };
         if self.find(source, row.digest).as_ref() == Some(&voucher) {
             return Ok(());
         }
