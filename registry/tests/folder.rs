@@ -324,15 +324,15 @@ fn rows_with_newer_schemas_are_skipped() {
     let newer = "{\"schema\":2,\"version\":\"five\"}\n";
     let adder = name("acme/adder");
     assert_eq!(
-        read_index(&adder, format!("{newer}{text}{newer}").as_bytes()).expect("rows"),
+        read_index(&adder, format!("{newer}{text}{newer}")).expect("rows"),
         std::slice::from_ref(&row)
     );
-    assert!(matches!(read_index(&name("acme/other"), text.as_bytes()), Err(IndexError::OtherPlugin { line: 1, .. })));
-    assert!(matches!(read_index(&adder, format!("{text}{text}").as_bytes()), Err(IndexError::Duplicate(_))));
-    assert!(matches!(read_index(&adder, format!("{text}{{").as_bytes()), Err(IndexError::Line { line: 2, .. })));
+    assert!(matches!(read_index(&name("acme/other"), &text), Err(IndexError::OtherPlugin { line: 1, .. })));
+    assert!(matches!(read_index(&adder, format!("{text}{text}")), Err(IndexError::Duplicate(_))));
+    assert!(matches!(read_index(&adder, format!("{text}{{")), Err(IndexError::Line { line: 2, .. })));
     let line = CatalogueRow::of(std::slice::from_ref(&row)).expect("not yanked");
     let catalogue = write_catalogue(std::slice::from_ref(&line)).expect("JSON");
-    assert_eq!(read_catalogue(format!("{newer}{catalogue}").as_bytes()).expect("lines"), std::slice::from_ref(&line));
+    assert_eq!(read_catalogue(format!("{newer}{catalogue}")).expect("lines"), std::slice::from_ref(&line));
     assert!(line.matches_all(&["ADDS".to_owned(), "tool".to_owned()]) && !line.matches_all(&["reward".to_owned()]));
     assert!(matches!(read_index(&adder, b"\xff\n"), Err(IndexError::NotUtf8(_))));
     assert!(matches!(read_catalogue(b"\xff\n"), Err(IndexError::NotUtf8(_))));

@@ -109,6 +109,7 @@ fn malformed_signed_texts_are_rejected() {
     for file in ["{}\nsigned, me\n", "{}\n\n"] {
         assert!(matches!(SignedText::parse(file), Err(SignedTextError::Line { line: 2, .. })), "{file:?}");
     }
+    assert!(matches!(SignedText::parse(b"\xff\n"), Err(SignedTextError::NotUtf8(_))));
     assert!(SignedText::parse("{}\n").expect("an unsigned text").signers().next().is_none());
 }
 

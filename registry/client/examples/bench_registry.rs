@@ -18,10 +18,13 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gymkhana_registry::{
-    Authority, RegistryCheckpoint, Digest, ContentFile, NamespaceKeys, PluginName, RegistryFolder, IndexRow, Requirement, write_index,
+    Authority, ContentFile, Digest, IndexRow, NamespaceKeys, PluginName, RegistryCheckpoint, RegistryFolder,
+    Requirement, write_index,
 };
-use gymkhana_registry_client::{RegistryClient, RegistryConfig, TransferLimits, ClientFolders, ClientSettings, Unpinned};
-use gymkhana_registry_server::{ServerLimits, RegistryServer};
+use gymkhana_registry_client::{
+    ClientFolders, ClientSettings, RegistryClient, RegistryConfig, TransferLimits, Unpinned,
+};
+use gymkhana_registry_server::{RegistryServer, ServerLimits};
 use registry::{DAY, Made, acme, add_file, pinned, root};
 
 const PACKAGES: usize = 10_000;
@@ -55,7 +58,8 @@ fn large(folder: &Path) -> Outcome<RegistryFolder> {
     let mut index = BTreeMap::new();
     for package in 0..PACKAGES {
         let name = plugin(package)?;
-        let version = |minor| IndexRow { name: name.clone(), version: semver::Version::new(1, minor, 0), ..row.clone() };
+        let version =
+            |minor| IndexRow { name: name.clone(), version: semver::Version::new(1, minor, 0), ..row.clone() };
         let text = write_index(&(0..VERSIONS).map(version).collect::<Vec<_>>())?;
         let item = ContentFile::Index(name.clone(), Digest::of(text.as_bytes()));
         let path = folder.join(item.path());
@@ -65,7 +69,8 @@ fn large(folder: &Path) -> Outcome<RegistryFolder> {
     }
     let registry = RegistryFolder::at(folder);
     registry.content_store().write(&ContentFile::Catalogue(Digest::of(b"")), b"")?;
-    let namespaces = [("acme".parse()?, NamespaceKeys { current: [acme().public()].into(), ..NamespaceKeys::default() })];
+    let namespaces =
+        [("acme".parse()?, NamespaceKeys { current: [acme().public()].into(), ..NamespaceKeys::default() })];
     let state = RegistryCheckpoint {
         sequence: 1,
         issued: now()?,
@@ -95,8 +100,10 @@ async fn serve(folder: &Path) -> Outcome<SocketAddr> {
 fn client(config: &str, user: &Path, offline: bool) -> Outcome<RegistryClient> {
     let config = RegistryConfig::parse(config, Path::new("gymkhana-registries.toml"))?;
     let places = ClientFolders { cache: user.join("cache"), memory: user.join("memory") };
-    let settings =
-        ClientSettings { patience: TransferLimits { retries: 0, ..TransferLimits::default() }, ..ClientSettings::new(places, offline) };
+    let settings = ClientSettings {
+        patience: TransferLimits { retries: 0, ..TransferLimits::default() },
+        ..ClientSettings::new(places, offline)
+    };
     Ok(RegistryClient::new(config, settings)?)
 }
 

@@ -1,293 +1,315 @@
-//! A registry with a checkpoint: a folder, or the same files behind a web server.
+//! A registry with a checkpoint: a folder, or the same files on a web server.
 
-use std::collections::HashSet;
 use std::io::Write;
 use std::time::Duration;
 
 use gymkhana_registry::{
-    AcceptedCheckpoint, CHECKPOINT_FILE, CatalogueRow, CheckpointError, ContentStore, Digest, PendingFile, IndexError, ContentFile,
-    MAX_CHECKPOINT_BYTES, MAX_PLUGIN_BYTES, PluginName, PublicKey, RegistryFolder, IndexRow, ReleaseStatus, check_append_only,
-    read_catalogue, read_index,
+    AcceptedCheckpoint, CHECKPOINT_FILE, CatalogueRow, CheckpointError, ContentFile, ContentStore, Digest, ErrorChain,
+    IndexError, IndexRow, MAX_CHECKPOINT_BYTES, MAX_PLUGIN_BYTES, PendingFile, PluginName, PublicKey, RegistryFolder,
+    ReleaseStatus, SignedTextError, check_append_only, read_catalogue, read_index,
 };
 use reqwest::header::IF_NONE_MATCH;
 use reqwest::{Method, StatusCode};
-use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 use url::Url;
 
 use crate::config::Trust;
 use crate::error::RegistryClientError;
-use crate::http::{FetchError, RequestParts, HttpTransport};
-use crate::memory::{SeenCheckpoints, SeenCheckpoint};
-use crate::vouchers::SourceId;
+use crate::nearest::nearest;
+use crate::transport::{FetchError, HttpTransport, RequestParts, below};
+use crate::trust::{SeenCheckpoint, SeenCheckpoints, SourceId};
 
-/// How long a registry is waited for whose newest state is wanted and not needed.
-const MOMENT: Duration = Duration::from_secs(3);
+/// Timeout of refreshing the state for a revocation check of a cached component.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// One registry.
+/// A registry with a checkpoint.
 #[derive(Debug)]
 pub(crate) struct Remote {
     pub name: String,
-    pub place: Location,
+    pub location: Location,
     pub trust: Trust,
-    /// None for an unsigned one, which may go back as it likes.
-    memory: Option<SeenCheckpoints>,
-    /// Index files of an unsigned one.
+    /// Record of seen checkpoints; `None` for an unsigned registry, which has no rollback protection.
+    seen: Option<SeenCheckpoints>,
+    /// Index files of an unsigned registry.
     unsigned: ContentStore,
-    state: OnceCell<State>,
-    /// Why the newest state was not told when what is here was to be used; none if it was.
-    untold: OnceCell<Option<String>>,
+    state: OnceCell<RemoteState>,
+    /// Reason why the state could not be refreshed for a revocation check, if so.
+    refresh_failure: OnceCell<Option<String>>,
 }
 
-/// What a registry holds now.
+/// Current state of a registry.
 #[derive(Debug)]
-pub(crate) struct State {
-    /// The checkpoint's file.
+pub(crate) struct RemoteState {
+    /// Text of the checkpoint file.
     pub text: String,
     pub accepted: AcceptedCheckpoint,
 }
 
-/// Where its files are.
+/// Location of a registry's files.
 #[derive(Debug)]
 pub(crate) enum Location {
     Folder(RegistryFolder),
-    Web { web: HttpTransport, url: Url, token: Option<String> },
+    Web { http: HttpTransport, url: Url, token: Option<String> },
 }
 
-/// How a registry may be asked, and the time.
+/// Network permission and current time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
+    /// Disables the network.
     pub offline: bool,
-    /// In seconds since 1970.
+    /// Current time in seconds since 1970.
     pub now: u64,
 }
 
 impl Remote {
-    pub fn new(name: String, place: Location, trust: Trust, memories: &std::path::Path) -> Self {
-        let id = place.id();
-        let memory = trust.root().map(|root| SeenCheckpoints::new(memories, &id, root));
+    pub fn new(name: String, location: Location, trust: Trust, seen: &std::path::Path) -> Self {
+        let id = location.id();
         let unsigned =
-            ContentStore::new(memories.join(format!("unsigned-{}", &Digest::of(id.as_bytes()).to_string()[..32])));
-        Self { name, place, trust, memory, unsigned, state: OnceCell::new(), untold: OnceCell::new() }
+            ContentStore::new(seen.join(format!("unsigned-{}", &Digest::of(id.as_bytes()).to_string()[..32])));
+        let seen = trust.root().map(|root| SeenCheckpoints::new(seen, &id, root));
+        Self { name, location, trust, seen, unsigned, state: OnceCell::new(), refresh_failure: OnceCell::new() }
     }
 
-    /// What tells it from other sources.
+    /// Identifier of the source for provenance records.
     pub fn id(&self) -> SourceId {
         let trust = self.trust.root().map_or_else(|| "unsigned".to_owned(), |root| root.to_string());
-        SourceId::new(&self.place.id(), &trust)
+        SourceId::new(&self.location.id(), &trust)
     }
 
-    /// The registry's state, asked for once in this process's life.
-    pub async fn state(&self, asking: Access) -> Result<&State, RegistryClientError> {
-        self.state.get_or_try_init(|| self.ask_state(asking)).await
+    /// State of the registry, fetched once per client.
+    pub async fn state(&self, access: Access) -> Result<&RemoteState, RegistryClientError> {
+        self.state.get_or_try_init(|| self.fetch_state(access)).await
     }
 
-    /// What a key counts for in a namespace: by the newest state if the registry tells it at once, and else by the last
-    /// one that was seen, with why. None if none was.
-    pub async fn release_status(&self, namespace: &str, key: &PublicKey, asking: Access) -> (Option<ReleaseStatus>, Option<&str>) {
-        let untold = self.untold.get_or_init(|| async {
-            match tokio::time::timeout(MOMENT, self.state(asking)).await {
+    /// Status of releases signed by a key, by the current state if it can be fetched quickly, otherwise by the last seen
+    /// state (`None` if there is none) together with the reason of the failure.
+    pub async fn release_status(
+        &self,
+        namespace: &str,
+        key: &PublicKey,
+        access: Access,
+    ) -> (Option<ReleaseStatus>, Option<&str>) {
+        let failure = self.refresh_failure.get_or_init(|| async {
+            match tokio::time::timeout(REFRESH_TIMEOUT, self.state(access)).await {
                 Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(with_causes(&error)),
-                Err(_) => Some(format!("registry `{}` does not answer", self.name)),
+                Ok(Err(error)) => Some(ErrorChain(&error).to_string()),
+                Err(_) => Some(format!("registry `{}` does not respond", self.name)),
             }
         });
-        let untold = untold.await.as_deref().filter(|_| !asking.offline);
-        let standing = |accepted: &AcceptedCheckpoint| accepted.checkpoint.release_status(namespace, key);
-        let last = || self.memory.as_ref()?.last().ok()?;
-        let standing = match self.state.get() {
-            Some(state) => Some(release_status(&state.accepted)),
-            None => last().map(|last| release_status(&last.accepted)),
+        let failure = failure.await.as_deref().filter(|_| !access.offline);
+        let status = |accepted: &AcceptedCheckpoint| accepted.checkpoint.release_status(namespace, key);
+        // Without a usable record there is no status; `failure` then holds the error.
+        let last = || self.seen.as_ref()?.last().ok()?;
+        let status = match self.state.get() {
+            Some(state) => Some(status(&state.accepted)),
+            None => last().map(|last| status(&last.accepted)),
         };
-        (standing, untold)
+        (status, failure)
     }
 
-    async fn ask_state(&self, asking: Access) -> Result<State, RegistryClientError> {
-        let last = self.memory.as_ref().map(SeenCheckpoints::last).transpose()?.flatten();
-        if asking.offline && matches!(self.place, Location::Web { .. }) {
-            let last = last.map(|SeenCheckpoint { text, accepted, .. }| State { text, accepted });
-            return last.ok_or_else(|| RegistryClientError::Offline { what: format!("the state of registry `{}`", self.name) });
+    async fn fetch_state(&self, access: Access) -> Result<RemoteState, RegistryClientError> {
+        let last = self.seen.as_ref().map(SeenCheckpoints::last).transpose()?.flatten();
+        if access.offline && matches!(self.location, Location::Web { .. }) {
+            let last = last.map(|SeenCheckpoint { text, accepted, .. }| RemoteState { text, accepted });
+            return last.ok_or_else(|| RegistryClientError::Offline {
+                what: format!("the state of registry `{}`", self.name),
+            });
         }
         let Some((text, etag)) = self.checkpoint(last.as_ref()).await? else {
-            // It has not changed; whether it still counts must be seen all the same.
-            let SeenCheckpoint { text, accepted, .. } = last.ok_or_else(|| self.altered_tag())?;
-            return match asking.now.checked_sub(accepted.checkpoint.expires) {
-                Some(ago) => Err(self.refused(CheckpointError::Expired { ago })),
-                None => Ok(State { text, accepted }),
+            // An unchanged checkpoint can have expired.
+            let SeenCheckpoint { text, accepted, .. } = last.ok_or_else(|| self.unexpected_not_modified())?;
+            return match access.now.checked_sub(accepted.checkpoint.expires) {
+                Some(ago) => Err(self.rejected(CheckpointError::Expired { ago })),
+                None => Ok(RemoteState { text, accepted }),
             };
         };
-        let Some((root, memory)) = self.trust.root().zip(self.memory.as_ref()) else {
-            let accepted = AcceptedCheckpoint::unsigned(&text).map_err(|error| self.refused(error))?;
-            return Ok(State { text, accepted });
+        let Some((root, seen)) = self.trust.root().zip(self.seen.as_ref()) else {
+            let accepted = AcceptedCheckpoint::unsigned(&text).map_err(|error| self.rejected(error))?;
+            return Ok(RemoteState { text, accepted });
         };
         let last = last.map(|last| last.accepted);
-        let accepted = AcceptedCheckpoint::fresh(&text, &root, last.as_ref(), asking.now).map_err(|error| self.refused(error))?;
+        let accepted = AcceptedCheckpoint::verify(&text, &root, last.as_ref(), access.now)
+            .map_err(|error| self.rejected(error))?;
         if last.as_ref() != Some(&accepted) {
-            memory.remember(&text, &accepted, etag.as_deref())?;
+            seen.record(&text, &accepted, etag.as_deref())?;
         }
-        Ok(State { text, accepted })
+        Ok(RemoteState { text, accepted })
     }
 
-    fn refused(&self, source: CheckpointError) -> RegistryClientError {
+    fn rejected(&self, source: CheckpointError) -> RegistryClientError {
         RegistryClientError::Checkpoint { registry: self.name.clone(), source: Box::new(source) }
     }
 
-    /// A server says "not modified" of what was never there.
-    fn altered_tag(&self) -> RegistryClientError {
+    /// Error of a `304` response to an unconditional request.
+    fn unexpected_not_modified(&self) -> RegistryClientError {
         self.failed(CHECKPOINT_FILE)(FetchError::Status {
-            origin: self.place.id(),
+            origin: self.location.id(),
             status: StatusCode::NOT_MODIFIED,
-            words: "although it was asked for nothing that it could have changed".to_owned(),
+            message: "the request was unconditional".to_owned(),
         })
     }
 
-    /// The checkpoint that the registry shows, and the server's tag for it; none if it is the last one.
-    async fn checkpoint(&self, last: Option<&SeenCheckpoint>) -> Result<Option<(String, Option<String>)>, RegistryClientError> {
-        match &self.place {
+    /// Fetches the checkpoint text and its ETag; `None` if it equals the last seen one.
+    async fn checkpoint(
+        &self,
+        last: Option<&SeenCheckpoint>,
+    ) -> Result<Option<(String, Option<String>)>, RegistryClientError> {
+        match &self.location {
             Location::Folder(folder) => {
                 let text = folder.checkpoint_text().map_err(|source| self.unreadable(source))?;
                 Ok(Some((text, None)))
             }
-            Location::Web { web, url, .. } => {
+            Location::Web { http, url, .. } => {
                 let url = below(url, CHECKPOINT_FILE);
                 let tag = last.and_then(|last| last.etag.as_deref());
                 let headers = tag.map(|tag| (IF_NONE_MATCH, tag)).into_iter().collect();
-                let sent = RequestParts { headers, ..RequestParts::default() };
-                let (bytes, etag) = web
-                    .again(|| async {
-                        let answer = web.ask(&Method::GET, &url, &sent, &[]).await?;
-                        if answer.status() == StatusCode::NOT_MODIFIED {
+                let parts = RequestParts { headers, ..RequestParts::default() };
+                let (bytes, etag) = http
+                    .retry(|| async {
+                        let response = http.send(&Method::GET, &url, &parts, &[]).await?;
+                        if response.status() == StatusCode::NOT_MODIFIED {
                             return Ok((None, None));
                         }
-                        let etag = answer.etag();
-                        Ok((Some(answer.bytes(MAX_CHECKPOINT_BYTES).await?), etag))
+                        let etag = response.etag();
+                        Ok((Some(response.bytes(MAX_CHECKPOINT_BYTES).await?), etag))
                     })
                     .await
                     .map_err(self.failed(CHECKPOINT_FILE))?;
                 let Some(bytes) = bytes else { return Ok(None) };
-                let text = String::from_utf8(bytes).unwrap_or_default();
+                let text = String::from_utf8(bytes).map_err(|error| {
+                    self.rejected(CheckpointError::Damaged(SignedTextError::NotUtf8(error.utf8_error())))
+                })?;
                 Ok(Some((text, etag)))
             }
         }
     }
 
-    /// The versions of a plugin.
-    pub async fn rows(&self, name: &PluginName, asking: Access) -> Result<Vec<IndexRow>, RegistryClientError> {
-        let state = &self.state(asking).await?.accepted;
+    /// Index rows of a plugin.
+    pub async fn rows(&self, name: &PluginName, access: Access) -> Result<Vec<IndexRow>, RegistryClientError> {
+        let state = &self.state(access).await?.accepted;
         let Some(digest) = state.checkpoint.index.get(name) else {
-            let near = nearest(&name.to_string(), state.checkpoint.index.keys());
-            return Err(RegistryClientError::Unknown { registry: self.name.clone(), name: name.clone(), near });
+            let nearest = nearest(&name.to_string(), state.checkpoint.index.keys());
+            return Err(RegistryClientError::UnknownPlugin {
+                registry: self.name.clone(),
+                name: name.clone(),
+                nearest,
+            });
         };
-        let item = ContentFile::Index(name.clone(), *digest);
-        let refused = |source| RegistryClientError::Index {
+        let file = ContentFile::Index(name.clone(), *digest);
+        let rejected = |source| RegistryClientError::Index {
             registry: self.name.clone(),
             name: name.to_string(),
             source: Box::new(source),
         };
-        if let Ok(Some(bytes)) = self.kept().read(&item) {
-            return read_index(name, &text(bytes)).map_err(refused);
+        if let Ok(Some(bytes)) = self.index_store().read(&file) {
+            return read_index(name, &bytes).map_err(rejected);
         }
-        let bytes = self.file(&item, asking).await?;
-        let rows = read_index(name, &text(bytes.clone())).map_err(refused)?;
-        self.goes_on(name, &rows).map_err(refused)?;
-        self.kept().write(&item, &bytes)?;
+        let bytes = self.fetch_file(&file, access).await?;
+        let rows = read_index(name, &bytes).map_err(rejected)?;
+        self.check_against_seen(name, &rows).map_err(rejected)?;
+        self.index_store().write(&file, &bytes)?;
         Ok(rows)
     }
 
-    /// Sees that nothing was rewritten since an index file of this plugin was last seen, and forgets that one.
-    fn goes_on(&self, name: &PluginName, rows: &[IndexRow]) -> Result<(), IndexError> {
-        let Some(root) = &self.memory else { return Ok(()) };
-        let folder = root.content_store().folder().join("index").join(name.to_string());
+    /// Checks that an index file extends the last seen one, and deletes the latter.
+    fn check_against_seen(&self, name: &PluginName, rows: &[IndexRow]) -> Result<(), IndexError> {
+        let Some(seen) = &self.seen else { return Ok(()) };
+        let folder = seen.content_store().folder().join("index").join(name.to_string());
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let digest = entry.path().file_stem().and_then(|stem| stem.to_str()?.parse::<Digest>().ok());
-            let Some(item) = digest.map(|digest| ContentFile::Index(name.clone(), digest)) else { continue };
-            if let Ok(Some(bytes)) = root.content_store().read(&item)
-                && let Ok(old) = read_index(name, &text(bytes))
+            let Some(file) = digest.map(|digest| ContentFile::Index(name.clone(), digest)) else { continue };
+            if let Ok(Some(bytes)) = seen.content_store().read(&file)
+                && let Ok(old) = read_index(name, &bytes)
             {
                 check_append_only(&old, rows)?;
             }
-            // Its successor has taken its place; another process may have removed it too.
+            // The new file supersedes it; another process may have deleted it already.
             let _ = std::fs::remove_file(entry.path());
         }
         Ok(())
     }
 
-    /// The catalogue.
-    pub async fn catalogue(&self, asking: Access) -> Result<Vec<CatalogueRow>, RegistryClientError> {
-        let state = &self.state(asking).await?.accepted;
-        let item = ContentFile::Catalogue(state.checkpoint.catalogue);
-        let bytes = match self.kept().read(&item) {
+    /// Catalogue of the registry.
+    pub async fn catalogue(&self, access: Access) -> Result<Vec<CatalogueRow>, RegistryClientError> {
+        let state = &self.state(access).await?.accepted;
+        let file = ContentFile::Catalogue(state.checkpoint.catalogue);
+        let bytes = match self.index_store().read(&file) {
             Ok(Some(bytes)) => bytes,
             _ => {
-                let bytes = self.file(&item, asking).await?;
-                self.kept().write(&item, &bytes)?;
+                let bytes = self.fetch_file(&file, access).await?;
+                self.index_store().write(&file, &bytes)?;
                 bytes
             }
         };
-        read_catalogue(&text(bytes)).map_err(|source| RegistryClientError::Index {
+        read_catalogue(&bytes).map_err(|source| RegistryClientError::Index {
             registry: self.name.clone(),
             name: "catalogue".to_owned(),
             source: Box::new(source),
         })
     }
 
-    /// Where index files and catalogues are kept.
-    fn kept(&self) -> ContentStore {
-        self.memory.as_ref().map_or_else(|| self.unsigned.clone(), SeenCheckpoints::contents)
+    /// Store of index files and catalogues.
+    fn index_store(&self) -> ContentStore {
+        self.seen.as_ref().map_or_else(|| self.unsigned.clone(), SeenCheckpoints::content_store)
     }
 
-    /// A file by its digest, from the registry itself.
-    pub async fn file(&self, item: &ContentFile, asking: Access) -> Result<Vec<u8>, RegistryClientError> {
-        let bytes = match &self.place {
+    /// Fetches a file from the registry and verifies its digest.
+    pub async fn fetch_file(&self, file: &ContentFile, access: Access) -> Result<Vec<u8>, RegistryClientError> {
+        let bytes = match &self.location {
             Location::Folder(folder) => {
-                // As it lies there: that it is another file is said below, in the same words as of a server's.
-                let bytes = folder.content_store().read_unverified(item);
-                bytes.map_err(FetchError::Unread).map_err(self.failed(&item.path()))?
+                // Verified below, so that folders and servers give the same error.
+                let bytes = folder.content_store().read_unverified(file);
+                bytes.map_err(FetchError::Unreadable).map_err(self.failed(&file.path()))?
             }
-            Location::Web { web, url, .. } => {
-                self.may_ask(&item.path(), asking)?;
-                let sent = RequestParts::default();
-                web.bytes(&below(url, &item.path()), &sent, item.limit()).await.map_err(self.failed(&item.path()))?
+            Location::Web { http, url, .. } => {
+                self.require_online(&file.path(), access)?;
+                let parts = RequestParts::default();
+                let bytes = http.fetch(&below(url, &file.path()), &parts, file.limit()).await;
+                bytes.map_err(self.failed(&file.path()))?
             }
         };
-        self.is_whole(item, Digest::of(&bytes))?;
+        self.check_digest(file, Digest::of(&bytes))?;
         Ok(bytes)
     }
 
-    /// A component, written where it may become part of the cache; it has the digest of `item`.
+    /// Fetches a component of at most `size` bytes into a pending file of a store and verifies its digest.
     pub async fn component(
         &self,
-        item: &ContentFile,
+        file: &ContentFile,
         size: u64,
-        cache: &ContentStore,
-        asking: Access,
+        store: &ContentStore,
+        access: Access,
     ) -> Result<PendingFile, RegistryClientError> {
-        let (incoming, digest) = match &self.place {
+        let (pending, digest) = match &self.location {
             Location::Folder(_) => {
-                let bytes = self.file(item, asking).await?;
-                let mut incoming = cache.begin()?;
-                incoming.file.write_all(&bytes).map_err(FetchError::Disk).map_err(self.failed(&item.path()))?;
-                (incoming, Digest::of(&bytes))
+                let bytes = self.fetch_file(file, access).await?;
+                let mut pending = store.create_pending()?;
+                pending.file.write_all(&bytes).map_err(FetchError::Disk).map_err(self.failed(&file.path()))?;
+                (pending, Digest::of(&bytes))
             }
-            Location::Web { web, url, .. } => {
-                self.may_ask(&item.path(), asking)?;
-                download(web, &below(url, &item.path()), &RequestParts::default(), size.min(MAX_PLUGIN_BYTES as u64), cache)
-                    .await
-                    .map_err(self.failed(&item.path()))?
+            Location::Web { http, url, .. } => {
+                self.require_online(&file.path(), access)?;
+                let (url, limit) = (below(url, &file.path()), size.min(MAX_PLUGIN_BYTES as u64));
+                let downloaded = http.download(&url, &RequestParts::default(), limit, store).await;
+                downloaded.map_err(self.failed(&file.path()))?
             }
         };
-        self.is_whole(item, digest)?;
-        Ok(incoming)
+        self.check_digest(file, digest)?;
+        Ok(pending)
     }
 
-    fn is_whole(&self, item: &ContentFile, found: Digest) -> Result<(), RegistryClientError> {
-        let (registry, what, expected) = (self.name.clone(), format!("`{}`", item.path()), item.digest());
-        if found == expected { Ok(()) } else { Err(RegistryClientError::Altered { registry, what, found, expected }) }
+    fn check_digest(&self, file: &ContentFile, found: Digest) -> Result<(), RegistryClientError> {
+        let (registry, what, expected) = (self.name.clone(), format!("`{}`", file.path()), file.digest());
+        if found == expected {
+            Ok(())
+        } else {
+            Err(RegistryClientError::DigestMismatch { registry, what, found, expected })
+        }
     }
 
-    fn may_ask(&self, what: &str, asking: Access) -> Result<(), RegistryClientError> {
+    fn require_online(&self, what: &str, access: Access) -> Result<(), RegistryClientError> {
         let what = || format!("`{what}` of registry `{}`", self.name);
-        if asking.offline { Err(RegistryClientError::Offline { what: what() }) } else { Ok(()) }
+        if access.offline { Err(RegistryClientError::Offline { what: what() }) } else { Ok(()) }
     }
 
     fn unreadable(&self, source: gymkhana_registry::FolderReadError) -> RegistryClientError {
@@ -301,7 +323,7 @@ impl Remote {
 }
 
 impl Location {
-    /// What tells it from others.
+    /// Canonical path or URL.
     fn id(&self) -> String {
         match self {
             Self::Folder(folder) => {
@@ -311,61 +333,4 @@ impl Location {
             Self::Web { url, .. } => url.to_string(),
         }
     }
-}
-
-/// Fetches a body of at most `size` bytes into a file, and gives its digest.
-pub(crate) async fn download(
-    web: &HttpTransport,
-    url: &Url,
-    sent: &RequestParts<'_>,
-    size: u64,
-    cache: &ContentStore,
-) -> Result<(PendingFile, Digest), FetchError> {
-    web.again(|| async {
-        // A new file for each attempt, so that no half of an earlier one stays.
-        let mut incoming = cache.begin().map_err(|error| FetchError::Disk(std::io::Error::other(error)))?;
-        let mut hash = Sha256::new();
-        let answer = web.ask(&Method::GET, url, sent, &[]).await?;
-        let write = |chunk: &[u8]| {
-            hash.update(chunk);
-            incoming.file.write_all(chunk)
-        };
-        answer.stream(size, write).await?;
-        Ok((incoming, Digest::from_hasher(hash)))
-    })
-    .await
-}
-
-/// An error and its causes, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
-}
-
-/// An address below another, whose path ends with a slash.
-pub(crate) fn below(url: &Url, path: &str) -> Url {
-    let mut below = url.clone();
-    below.set_path(&format!("{}{path}", url.path()));
-    below
-}
-
-/// A file's text. What is no UTF-8 is no line of JSON either, and is refused as that.
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
-}
-
-/// The known name that is most like a wrong one, as it stands behind a message.
-pub(crate) fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a PluginName>) -> String {
-    let mut seen = HashSet::new();
-    let likeness = |name: &PluginName| {
-        let near = strsim::jaro_winkler(wrong, &name.to_string()).max(strsim::jaro_winkler(wrong, name.name()));
-        (near, name.to_string())
-    };
-    known
-        .filter(|name| seen.insert((*name).clone()))
-        .map(likeness)
-        .filter(|(near, _)| *near > 0.8)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, name)| format!("; did you mean `{name}`?"))
-        .unwrap_or_default()
 }

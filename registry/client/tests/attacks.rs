@@ -8,7 +8,9 @@ use std::net::SocketAddr;
 
 use common::tricks::{Trick, serve};
 use common::{DAY, Made, Shop, User, acme, get, key, name, now, pinned, resolve, root, said, stock, web};
-use gymkhana_registry::{Authority, Digest, KeyHolder, ContentFile, NamespaceKeys, Release, Rotation, IndexRow, SecretKey};
+use gymkhana_registry::{
+    Authority, ContentFile, Digest, IndexRow, KeyHolder, NamespaceKeys, Release, Rotation, SecretKey,
+};
 use gymkhana_registry_client::{RegistryClient, RegistryClientError};
 
 /// What is refused, with these words in the reason; the other plugin, fetched before, is still sound.

@@ -268,7 +268,8 @@ async fn an_address_has_so_many_connections() {
 #[tokio::test]
 async fn a_token_sends_so_many_releases_at_once() {
     let shop = Shop::new();
-    let limits = ServerLimits { releases_per_token: 2, changes_at_once: 1, changes_in_a_row: 1e6, ..ServerLimits::default() };
+    let limits =
+        ServerLimits { releases_per_token: 2, changes_at_once: 1, changes_in_a_row: 1e6, ..ServerLimits::default() };
     let address = shop.serve_within(limits).await;
     let (token, other) = (shop.token(&["acme"]), shop.token(&["acme"]));
     let mut held = Vec::new();

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use common::tricks::{Trick, serve};
 use common::{Made, User, acme, get, key, name, resolve, said};
 use gymkhana_registry::{Digest, Lock, Requirement};
-use gymkhana_registry_client::{RegistryClient, RegistryClientError, PublishRequest, Secrets, Unpinned};
+use gymkhana_registry_client::{PublishRequest, RegistryClient, RegistryClientError, Secrets, Unpinned};
 use serde_json::{Value, json};
 
 /// A registry that ends with the test.
@@ -114,7 +114,11 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-async fn publish(client: &RegistryClient, made: &Made, key: gymkhana_registry::SecretKey) -> Result<(), RegistryClientError> {
+async fn publish(
+    client: &RegistryClient,
+    made: &Made,
+    key: gymkhana_registry::SecretKey,
+) -> Result<(), RegistryClientError> {
     let component = made.component();
     let publishing = PublishRequest { component: &component, report: Some(made.report()) };
     client.publish(publishing, &Secrets { key: Some(key), ..Secrets::default() }).await.map(|_| ())

@@ -4,7 +4,7 @@ mod common;
 
 use common::tricks::{Trick, serve};
 use common::{Made, Shop, User, acme, by, get, key, name, resolve, root, said, stock};
-use gymkhana_registry::{FolderError, KeyHolder, Namespace, PublicKey, Rotation, ResolveError};
+use gymkhana_registry::{FolderError, KeyHolder, Namespace, PublicKey, ResolveError, Rotation};
 use gymkhana_registry_client::RegistryClientError;
 
 fn namespace() -> Namespace {

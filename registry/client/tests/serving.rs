@@ -10,9 +10,9 @@ use common::{
     DAY, Made, Shop, TOKEN, User, acme, by, get, key, name, now, pinned, registry, reqwest_client, resolve, root, said,
     stock, web,
 };
-use gymkhana_registry::{Authority, Lock, RegistryFolder, SecretKey, Requirement};
-use gymkhana_registry_client::{RegistryClient, RegistryClientError, PublishRequest, Secrets, Unpinned};
-use gymkhana_registry_server::{ServerLimits, PublishTokens};
+use gymkhana_registry::{Authority, Lock, RegistryFolder, Requirement, SecretKey};
+use gymkhana_registry_client::{PublishRequest, RegistryClient, RegistryClientError, Secrets, Unpinned};
+use gymkhana_registry_server::{PublishTokens, ServerLimits};
 
 thread_local! {
     static VARIABLE: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };

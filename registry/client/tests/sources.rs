@@ -37,7 +37,12 @@ impl Both {
         self.user.client_of(&config, |settings| settings.offline = offline)
     }
 
-    async fn component(&self, serving: &str, offline: bool, pinned: &LockEntry) -> Result<Vec<u8>, RegistryClientError> {
+    async fn component(
+        &self,
+        serving: &str,
+        offline: bool,
+        pinned: &LockEntry,
+    ) -> Result<Vec<u8>, RegistryClientError> {
         self.client(serving, offline).component(pinned).await
     }
 }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use common::{Made, Shop, TOKEN, User, acme, get, said, web};
-use gymkhana_registry_client::{RegistryClientError, PublishRequest, Secrets};
+use gymkhana_registry_client::{PublishRequest, RegistryClientError, Secrets};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 

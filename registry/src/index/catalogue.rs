@@ -57,8 +57,8 @@ impl CatalogueRow {
 ///
 /// # Errors
 /// If the file is not UTF-8 or a line is damaged.
-pub fn read_catalogue(file: &[u8]) -> Result<Vec<CatalogueRow>, IndexError> {
-    let file = std::str::from_utf8(file)?;
+pub fn read_catalogue(file: impl AsRef<[u8]>) -> Result<Vec<CatalogueRow>, IndexError> {
+    let file = std::str::from_utf8(file.as_ref())?;
     let read = |(index, text)| {
         read_line(text, CATALOGUE_SCHEMA).map_err(|source| IndexError::Line { line: index + 1, source })
     };

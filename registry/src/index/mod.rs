@@ -60,8 +60,8 @@ pub enum IndexError {
 ///
 /// # Errors
 /// If the file is not UTF-8, a line is damaged or describes another plugin, or a version occurs twice.
-pub fn read_index(name: &PluginName, file: &[u8]) -> Result<Vec<IndexRow>, IndexError> {
-    let file = std::str::from_utf8(file)?;
+pub fn read_index(name: &PluginName, file: impl AsRef<[u8]>) -> Result<Vec<IndexRow>, IndexError> {
+    let file = std::str::from_utf8(file.as_ref())?;
     let mut rows: BTreeMap<Version, IndexRow> = BTreeMap::new();
     for (index, text) in file.lines().enumerate() {
         let Some(row) = read_line::<IndexRow>(text, INDEX_ROW_SCHEMA)

@@ -44,9 +44,9 @@ pub struct IndexRow {
 }
 
 impl IndexRow {
-    /// Builds the row of a release; `file` is the text of its release file.
+    /// Builds the row of a release; `file` is the content of its release file.
     #[must_use]
-    pub fn new(release: &Release, file: &str, signer: Option<PublicKey>) -> Self {
+    pub fn new(release: &Release, file: impl AsRef<[u8]>, signer: Option<PublicKey>) -> Self {
         let manifest = &release.manifest;
         Self {
             schema: INDEX_ROW_SCHEMA,
@@ -59,7 +59,7 @@ impl IndexRow {
             contract: manifest.contract.clone(),
             exports: release.exports.clone(),
             description: manifest.description.clone(),
-            release: Digest::of(file.as_bytes()),
+            release: Digest::of(file.as_ref()),
             signer,
             yanked: false,
         }
@@ -67,7 +67,7 @@ impl IndexRow {
 
     /// Returns true if this row agrees with the release that it references.
     #[must_use]
-    pub fn describes(&self, release: &Release, file: &str) -> bool {
+    pub fn describes(&self, release: &Release, file: impl AsRef<[u8]>) -> bool {
         *self == Self { yanked: self.yanked, ..Self::new(release, file, self.signer) }
     }
 

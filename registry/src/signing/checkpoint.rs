@@ -183,6 +183,14 @@ impl RegistryCheckpoint {
         }
     }
 
+    /// Parses a checkpoint file without verifying its signature.
+    ///
+    /// # Errors
+    /// If the file is not UTF-8 or malformed, or has an unsupported schema.
+    pub fn parse_unverified(file: impl AsRef<[u8]>) -> Result<Self, CheckpointError> {
+        read(&SignedText::parse(file).map_err(CheckpointError::Damaged)?)
+    }
+
     /// Text of the checkpoint file, signed if a root key is given.
     ///
     /// # Errors
@@ -197,23 +205,23 @@ impl AcceptedCheckpoint {
     ///
     /// # Errors
     /// If the checkpoint is malformed.
-    pub fn unsigned(file: &str) -> Result<Self, CheckpointError> {
-        let signed = SignedText::parse(file).map_err(CheckpointError::Damaged)?;
-        Ok(Self { checkpoint: read(&signed)?, root: None, digest: Digest::of(file.as_bytes()) })
+    pub fn unsigned(file: impl AsRef<[u8]>) -> Result<Self, CheckpointError> {
+        let signed = SignedText::parse(&file).map_err(CheckpointError::Damaged)?;
+        Ok(Self { checkpoint: read(&signed)?, root: None, digest: Digest::of(file.as_ref()) })
     }
 
     /// Verifies the signature but not the expiry.
     ///
     /// # Errors
     /// If neither the root key nor a successor signed the checkpoint.
-    pub fn verify_signature(file: &str, root: &PublicKey) -> Result<Self, CheckpointError> {
-        let signed = SignedText::parse(file).map_err(CheckpointError::Damaged)?;
+    pub fn verify_signature(file: impl AsRef<[u8]>, root: &PublicKey) -> Result<Self, CheckpointError> {
+        let signed = SignedText::parse(&file).map_err(CheckpointError::Damaged)?;
         let checkpoint = read(&signed)?;
         let known = reachable(&KeyHolder::Root, &BTreeSet::from([*root]), &checkpoint.rotations);
         let signer = signed.signers().find(|key| known.contains(key));
         let signer = signer.ok_or(CheckpointError::UnknownRoot { known: *root })?;
         signed.verify(Purpose::Checkpoint, &signer).map_err(CheckpointError::Altered)?;
-        Ok(Self { checkpoint, root: Some(signer), digest: Digest::of(file.as_bytes()) })
+        Ok(Self { checkpoint, root: Some(signer), digest: Digest::of(file.as_ref()) })
     }
 
     /// Verifies a checkpoint fetched at time `now` (seconds since 1970) against the pinned root key and the last accepted
@@ -221,7 +229,7 @@ impl AcceptedCheckpoint {
     ///
     /// # Errors
     /// The first problem found.
-    pub fn verify(file: &str, pinned: &PublicKey, last: Option<&Self>, now: u64) -> Result<Self, CheckpointError> {
+    pub fn verify(file: impl AsRef<[u8]>, pinned: &PublicKey, last: Option<&Self>, now: u64) -> Result<Self, CheckpointError> {
         // After a root key rotation, signatures of the old key are rejected.
         let root = last.and_then(|last| last.root).unwrap_or(*pinned);
         let accepted = Self::verify_signature(file, &root)?;

@@ -95,7 +95,7 @@ impl Release {
     ///
     /// # Errors
     /// If the file is damaged or the signature is missing or invalid.
-    pub fn read(file: &str, signer: Option<&PublicKey>) -> Result<Self, ReleaseError> {
+    pub fn read(file: impl AsRef<[u8]>, signer: Option<&PublicKey>) -> Result<Self, ReleaseError> {
         let signed = SignedText::parse(file).map_err(ReleaseError::Damaged)?;
         if let Some(signer) = signer {
             signed.verify(Purpose::Release, signer).map_err(ReleaseError::Signature)?;

@@ -46,6 +46,9 @@ pub enum SignedTextError {
     /// Wrong number of lines or missing final line end.
     #[error("malformed signed text: expected one line of JSON and at most {MAX_SIGNATURES} signature lines")]
     Form,
+    /// Not UTF-8.
+    #[error("the signed text is not UTF-8")]
+    NotUtf8(#[from] std::str::Utf8Error),
     /// Malformed line.
     #[error("line {line} is malformed")]
     Line {
@@ -139,8 +142,9 @@ impl SignedText {
     /// Parses a signed text without verifying its signatures.
     ///
     /// # Errors
-    /// If the text is malformed.
-    pub fn parse(file: &str) -> Result<Self, SignedTextError> {
+    /// If the bytes are not UTF-8 or the text is malformed.
+    pub fn parse(file: impl AsRef<[u8]>) -> Result<Self, SignedTextError> {
+        let file = std::str::from_utf8(file.as_ref())?;
         let mut lines = file.strip_suffix('\n').ok_or(SignedTextError::Form)?.split('\n');
         // `split` yields at least one item.
         let text = lines.next().ok_or(SignedTextError::Form)?.to_owned();

@@ -1,4 +1,4 @@
-//! A body on its way out that tells how much of it has gone, so that whoever sends it sees whether anything moves.
+//! A request body that reports its progress, so that the sender can detect a stalled upload.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -9,31 +9,31 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// How much is handed on at once, in bytes: so fine is it seen.
-const PIECE: usize = 16 << 10;
+/// Frame size in bytes, the resolution of the progress.
+const FRAME: usize = 16 << 10;
 
-/// A body on its way out, and how much of it has gone.
+/// A request body with a counter of sent bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Upload {
-    left: Bytes,
+pub(super) struct Upload {
+    remaining: Bytes,
     length: u64,
-    gone: Arc<AtomicU64>,
+    sent: Arc<AtomicU64>,
 }
 
 impl Upload {
-    /// Of these bytes.
-    pub fn of(body: &Bytes) -> Self {
-        Self { left: body.clone(), length: body.len() as u64, gone: Arc::default() }
+    /// Body with this content.
+    pub fn new(body: &Bytes) -> Self {
+        Self { remaining: body.clone(), length: body.len() as u64, sent: Arc::default() }
     }
 
-    /// The whole, in bytes.
+    /// Total length in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// What has gone of it, in bytes.
-    pub fn gone(&self) -> u64 {
-        self.gone.load(Ordering::Relaxed)
+    /// Number of bytes handed to the connection.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 }
 
@@ -45,20 +45,20 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        if self.left.is_empty() {
+        if self.remaining.is_empty() {
             return Poll::Ready(None);
         }
-        let length = self.left.len().min(PIECE);
-        let piece = self.left.split_to(length);
-        self.gone.fetch_add(length as u64, Ordering::Relaxed);
-        Poll::Ready(Some(Ok(Frame::data(piece))))
+        let length = self.remaining.len().min(FRAME);
+        let frame = self.remaining.split_to(length);
+        self.sent.fetch_add(length as u64, Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(frame))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left.is_empty()
+        self.remaining.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left.len() as u64)
+        SizeHint::with_exact(self.remaining.len() as u64)
     }
 }

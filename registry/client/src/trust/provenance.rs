@@ -1,64 +1,64 @@
-//! Who vouched for a component that lies in the cache.
+//! Provenance of cached components: which source vouches for a component.
 //!
-//! A digest says what a component is, and nothing of who stands for it: that is a source's to say, and one source's word
-//! is not another's. So what was checked is written down beside the cache, by source: which release it was, and who signed
-//! it. A note is no proof. Of a signed source the release is checked again, against the keys that count now.
+//! A digest identifies a component but not its source, and trust in one source does not extend to another. The client
+//! therefore records, per source, the release and the signer of each verified component. A record is not a proof: for
+//! signed sources the release is verified again against the currently valid keys.
 
 use std::path::PathBuf;
 
-use gymkhana_registry::{ContentStore, Digest, PublicKey, IndexRow, write_atomically};
+use gymkhana_registry::{ContentStore, Digest, IndexRow, PublicKey, write_atomically};
 use serde::{Deserialize, Serialize};
 
-/// The notes of a cache.
+/// Provenance records of a cache.
 #[derive(Debug)]
 pub(crate) struct ProvenanceStore {
     folder: PathBuf,
 }
 
-/// One note.
+/// Provenance record of a component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Provenance {
-    /// The release file.
+    /// Digest of the release file.
     pub release: Digest,
-    /// Whose word it is; nobody's where the user has said that a source is unsigned.
+    /// Key that signed the release; `None` for an unsigned source.
     pub signer: Option<PublicKey>,
 }
 
-/// What tells a source from others: its place, and what is trusted there.
+/// Identifier of a source: a hash of its location and its trust settings.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceId(String);
 
 impl SourceId {
-    /// That of a place, and of a trust in words that no other trust has.
-    pub fn new(place: &str, trust: &str) -> Self {
-        Self(Digest::of(format!("{place}\n{trust}").as_bytes()).to_string()[..32].to_owned())
+    /// Identifier of a location with trust settings, given as unambiguous text.
+    pub fn new(location: &str, trust: &str) -> Self {
+        Self(Digest::of(format!("{location}\n{trust}").as_bytes()).to_string()[..32].to_owned())
     }
 }
 
 impl ProvenanceStore {
-    /// Those beside this cache.
-    pub fn beside(cache: &ContentStore) -> Self {
-        Self { folder: cache.folder().join("vouchers") }
+    /// Records stored in the folder of a cache.
+    pub fn of_cache(cache: &ContentStore) -> Self {
+        Self { folder: cache.folder().join("provenance") }
     }
 
     fn path(&self, source: &SourceId, component: Digest) -> PathBuf {
         self.folder.join(&source.0).join(format!("{component}.json"))
     }
 
-    /// What a source said of a component, if it was asked before. A damaged note is none.
+    /// Reads a record. A damaged record counts as missing, so the source is asked again.
     pub fn find(&self, source: &SourceId, component: Digest) -> Option<Provenance> {
         serde_json::from_slice(&std::fs::read(self.path(source, component)).ok()?).ok()
     }
 
-    /// Notes what a source said of the component of this row.
-    pub fn note(&self, source: &SourceId, row: &IndexRow) -> std::io::Result<()> {
-        let voucher = Provenance { release: row.release, signer: row.signer };
-        if self.find(source, row.digest).as_ref() == Some(&voucher) {
+    /// Records that a source vouches for the component of a row.
+    pub fn record(&self, source: &SourceId, row: &IndexRow) -> std::io::Result<()> {
+        let provenance = Provenance { release: row.release, signer: row.signer };
+        if self.find(source, row.digest).as_ref() == Some(&provenance) {
             return Ok(());
         }
         let path = self.path(source, row.digest);
         std::fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
-        write_atomically(&path, &serde_json::to_vec(&voucher)?)
+        write_atomically(&path, &serde_json::to_vec(&provenance)?)
     }
 }

@@ -1,7 +1,7 @@
-//! What was seen of a registry: its last accepted checkpoint, and the index files that came with it.
+//! The last accepted checkpoint of each registry and the index files that it references.
 //!
-//! It is no cache: whoever deletes it forgets how far the registry was, and may be shown an older state. Several
-//! processes may remember at once; the highest sequence number stays.
+//! This is not a cache: deleting it removes the protection against rollbacks. Several processes may write concurrently;
+//! the highest sequence number wins.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,86 +9,94 @@ use std::path::{Path, PathBuf};
 
 use gymkhana_registry::{AcceptedCheckpoint, ContentStore, Digest, PublicKey, write_atomically};
 
+use reqwest::header::HeaderValue;
+
 use crate::error::RegistryClientError;
 
-/// What was seen of one registry, below a folder of its own.
+/// Record of one registry in a folder of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct SeenCheckpoints {
     folder: PathBuf,
     root: PublicKey,
 }
 
-/// The last checkpoint.
+/// The last accepted checkpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct SeenCheckpoint {
     pub text: String,
     pub accepted: AcceptedCheckpoint,
-    /// What the server called it.
+    /// ETag of the server.
     pub etag: Option<String>,
 }
 
 impl SeenCheckpoints {
-    /// That of the registry at a place with this pinned root key: another root is another registry.
-    pub fn new(folder: &Path, place: &str, root: PublicKey) -> Self {
-        let id = Digest::of(format!("{place}\n{root}").as_bytes()).to_string();
+    /// Record of the registry at a location with a pinned root key. Each root key has its own record.
+    pub fn new(folder: &Path, location: &str, root: PublicKey) -> Self {
+        let id = Digest::of(format!("{location}\n{root}").as_bytes()).to_string();
         Self { folder: folder.join(&id[..32]), root }
     }
 
-    /// The registry's index files and catalogues, by digest.
-    pub fn contents(&self) -> ContentStore {
+    /// Index files and catalogues of the registry.
+    pub fn content_store(&self) -> ContentStore {
         ContentStore::new(self.folder.clone())
     }
 
-    fn checkpoint(&self) -> PathBuf {
+    fn checkpoint_path(&self) -> PathBuf {
         self.folder.join("checkpoint.json")
     }
 
-    /// The last checkpoint that was accepted.
-    ///
-    /// # Errors
-    /// If there is one that cannot be read, or that is no longer as it was: to go on without it would forget.
-    pub fn last(&self) -> Result<Option<SeenCheckpoint>, RegistryClientError> {
-        let path = self.checkpoint();
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(broken("read", &path))?,
-        };
-        let accepted = AcceptedCheckpoint::signed(&text, &self.root)
-            .map_err(|error| broken("read: it was changed or damaged", &path)(io::Error::other(error)))?;
-        // The tag stands beside it, under the digest that it belongs to.
-        let tag = fs::read_to_string(self.tag()).ok();
-        let etag = tag.and_then(|tag| Some(tag.strip_prefix(&format!("{} ", accepted.digest))?.to_owned()));
-        Ok(Some(SeenCheckpoint { text, accepted, etag }))
-    }
-
-    fn tag(&self) -> PathBuf {
+    fn etag_path(&self) -> PathBuf {
         self.folder.join("etag")
     }
 
-    /// Remembers a checkpoint, unless a later one was remembered meanwhile.
-    pub fn remember(&self, text: &str, accepted: &AcceptedCheckpoint, etag: Option<&str>) -> Result<(), RegistryClientError> {
-        fs::create_dir_all(&self.folder).map_err(broken("created", &self.folder))?;
+    /// Returns the last accepted checkpoint.
+    ///
+    /// # Errors
+    /// If the record cannot be read or was modified: ignoring it would allow a rollback.
+    pub fn last(&self) -> Result<Option<SeenCheckpoint>, RegistryClientError> {
+        let path = self.checkpoint_path();
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(failed("read", &path))?,
+        };
+        let accepted = AcceptedCheckpoint::verify_signature(&text, &self.root)
+            .map_err(|source| RegistryClientError::SeenDamaged { path, source: Box::new(source) })?;
+        // The file holds the checkpoint's digest and the ETag; an ETag of another checkpoint or an invalid one is ignored.
+        let tag = fs::read_to_string(self.etag_path()).ok();
+        let etag = tag.and_then(|tag| Some(tag.strip_prefix(&format!("{} ", accepted.digest))?.to_owned()));
+        let etag = etag.filter(|etag| HeaderValue::from_str(etag).is_ok());
+        Ok(Some(SeenCheckpoint { text, accepted, etag }))
+    }
+
+    /// Records a checkpoint unless a later one was recorded meanwhile.
+    pub fn record(
+        &self,
+        text: &str,
+        accepted: &AcceptedCheckpoint,
+        etag: Option<&str>,
+    ) -> Result<(), RegistryClientError> {
+        fs::create_dir_all(&self.folder).map_err(failed("create", &self.folder))?;
         let path = self.folder.join("lock");
         let lock = File::options().write(true).create(true).truncate(false).open(&path);
-        let lock = lock.map_err(broken("written", &path))?;
-        lock.lock().map_err(broken("locked", &path))?;
+        let lock = lock.map_err(failed("write", &path))?;
+        lock.lock().map_err(failed("lock", &path))?;
         if let Some(last) = self.last()?
             && last.accepted.checkpoint.sequence > accepted.checkpoint.sequence
         {
             return Ok(());
         }
-        let path = self.checkpoint();
-        write_atomically(&path, text.as_bytes()).map_err(broken("written", &path))?;
+        let path = self.checkpoint_path();
+        write_atomically(&path, text.as_bytes()).map_err(failed("write", &path))?;
         if let Some(etag) = etag {
-            let path = self.tag();
+            let path = self.etag_path();
             write_atomically(&path, format!("{} {etag}", accepted.digest).as_bytes())
-                .map_err(broken("written", &path))?;
+                .map_err(failed("write", &path))?;
         }
         Ok(())
     }
 }
 
-fn broken(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RegistryClientError {
+fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RegistryClientError {
     let path = path.to_owned();
-    move |source| RegistryClientError::Memory { what, path, source }
+    move |source| RegistryClientError::Seen { operation, path, source }
 }

@@ -12,10 +12,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gymkhana_registry::{
-    AcceptedCheckpoint, Authority, RegistryCheckpoint, Digest, ContentFile, LockEntry, RegistryFolder, IndexRow, SecretKey, Requirement, write_index,
+    AcceptedCheckpoint, Authority, ContentFile, Digest, IndexRow, LockEntry, RegistryCheckpoint, RegistryFolder,
+    Requirement, SecretKey, write_index,
 };
-use gymkhana_registry_client::{RegistryClient, RegistryClientError, RegistryConfig, TransferLimits, ClientFolders, ClientSettings, Unpinned};
-use gymkhana_registry_server::{ServerLimits, RegistryServer, PublishTokens};
+use gymkhana_registry_client::{
+    ClientFolders, ClientSettings, RegistryClient, RegistryClientError, RegistryConfig, TransferLimits, Unpinned,
+};
+use gymkhana_registry_server::{PublishTokens, RegistryServer, ServerLimits};
 
 pub use registry::{DAY, Made, acme, add_file, key, name, pinned, registry_by, root, said};
 
@@ -87,7 +90,10 @@ impl Shop {
         change(&mut rows);
         let text = write_index(&rows).expect("JSON");
         let digest = Digest::of(text.as_bytes());
-        self.registry.content_store().write(&ContentFile::Index(name(plugin), digest), text.as_bytes()).expect("written");
+        self.registry
+            .content_store()
+            .write(&ContentFile::Index(name(plugin), digest), text.as_bytes())
+            .expect("written");
         self.forge_checkpoint(|checkpoint| {
             checkpoint.index.insert(name(plugin), digest);
         });
@@ -133,8 +139,10 @@ impl User {
 
     /// A client of what these lines of `gymkhana-registries.toml` say.
     pub fn client_of(&self, config: &str, change: impl FnOnce(&mut ClientSettings)) -> RegistryClient {
-        let config = RegistryConfig::parse(config, &self.folder.path().join("gymkhana-registries.toml")).expect("a config");
-        let places = ClientFolders { cache: self.folder.path().join("cache"), memory: self.folder.path().join("memory") };
+        let config =
+            RegistryConfig::parse(config, &self.folder.path().join("gymkhana-registries.toml")).expect("a config");
+        let places =
+            ClientFolders { cache: self.folder.path().join("cache"), memory: self.folder.path().join("memory") };
         let mut settings = ClientSettings::new(places, false);
         settings.patience = TransferLimits {
             idle: Duration::from_secs(20),
