@@ -90,7 +90,7 @@ fn plugin(package: usize) -> Outcome<PluginName> {
 async fn serve(folder: &Path) -> Outcome<SocketAddr> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     // All downloads come from this address.
-    let limits = ServerLimits { connections_per_address: 2 * DOWNLOADS, ..ServerLimits::default() };
+    let limits = ServerLimits { max_connections_per_network: 2 * DOWNLOADS, ..ServerLimits::default() };
     let server = RegistryServer::start(folder, root(), DAY, any, limits, Box::new(|_| ())).await?;
     let address = server.address();
     tokio::spawn(server.serve());
@@ -99,7 +99,7 @@ async fn serve(folder: &Path) -> Outcome<SocketAddr> {
 
 fn client(config: &str, user: &Path, offline: bool) -> Outcome<RegistryClient> {
     let config = RegistryConfig::parse(config, Path::new("gymkhana-registries.toml"))?;
-    let places = ClientFolders { cache: user.join("cache"), memory: user.join("memory") };
+    let places = ClientFolders { cache: user.join("cache"), seen: user.join("seen") };
     let settings = ClientSettings {
         patience: TransferLimits { retries: 0, ..TransferLimits::default() },
         ..ClientSettings::new(places, offline)

@@ -317,7 +317,7 @@ async fn a_cache_file_that_was_changed_is_not_used() {
     let error = user.offline(address).component(&pinned).await.expect_err("changed");
     assert!(said(&error).contains("was changed or damaged"), "{}", said(&error));
     assert_eq!(client.component(&pinned).await.expect("fetched again"), stock()[1].component());
-    assert!(client.notices().concat().contains("was changed since it was fetched"));
+    assert!(client.take_notices().concat().contains("was changed since it was fetched"));
     assert_eq!(fs::read(&path).expect("read"), stock()[1].component(), "the cache is put right");
     other_is_sound(&user, address).await;
 }
@@ -353,9 +353,9 @@ async fn a_namespace_is_served_by_its_registry_and_no_other() {
     );
     let user = User::new();
     let error = resolve(&user.client_of(&config, |_| ()), "acme/adder").await.expect_err("one has none");
-    assert!(matches!(error, RegistryClientError::Unknown { .. }), "{error}");
+    assert!(matches!(error, RegistryClientError::UnknownPlugin { .. }), "{error}");
     let error = resolve(&user.client_of(&config, |_| ()), "adder").await.expect_err("nor by its short name");
-    assert!(matches!(error, RegistryClientError::UnknownShort { .. }), "{error}");
+    assert!(matches!(error, RegistryClientError::UnknownShortName { .. }), "{error}");
     let error = resolve(&user.client_of(&config, |_| ()), "strange/adder").await.expect_err("nobody's");
     assert!(error.to_string().contains("no registry serves namespace `strange`"), "{error}");
     let config = config.replace("acme = 'one'", "acme = 'other'");

@@ -27,7 +27,7 @@ async fn change(address: SocketAddr, token: &str) -> u16 {
 }
 
 fn few() -> ServerLimits {
-    ServerLimits { requests_at_once: 3.0, requests_per_second: 0.0, ..ServerLimits::default() }
+    ServerLimits { request_burst: 3.0, requests_per_second: 0.0, ..ServerLimits::default() }
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn who_asks_too_much_waits() {
 async fn wrong_tokens_shut_out_strangers_alone() {
     let shop = Shop::new();
     let token = shop.token(&["acme"]);
-    let address = shop.serve_within(ServerLimits { wrong_tokens: 2.0, ..ServerLimits::default() }).await;
+    let address = shop.serve_within(ServerLimits { invalid_token_burst: 2.0, ..ServerLimits::default() }).await;
     let wrong = format!("gymkhana_{}", "0".repeat(64));
     let mut statuses = Vec::new();
     for _ in 0..3 {
@@ -186,12 +186,12 @@ async fn is_served_beside(hold: Hold) {
     let large = Made { padding: 3 << 20, ..Made::of("acme/large", "1.0.0") };
     shop.add(&large);
     let limits = ServerLimits {
-        connections: 8,
-        head: Duration::from_secs(2),
-        patience: Duration::from_secs(2),
-        slowest: 32 << 10,
+        max_connections: 8,
+        header_timeout: Duration::from_secs(2),
+        stall_budget: Duration::from_secs(2),
+        min_bytes_per_second: 32 << 10,
         changes_per_minute: 1e6,
-        changes_in_a_row: 1e6,
+        change_burst: 1e6,
         ..ServerLimits::default()
     };
     let address = shop.serve_within(limits).await;
@@ -234,7 +234,7 @@ async fn who_drips_a_release_loses_the_place() {
 #[tokio::test]
 async fn an_address_has_so_many_connections() {
     let shop = Shop::new();
-    let limits = ServerLimits { connections_per_address: 3, ..ServerLimits::default() };
+    let limits = ServerLimits { max_connections_per_network: 3, ..ServerLimits::default() };
     let address = shop.serve_within(limits).await;
     let mut held = Vec::new();
     for _ in 0..3 {
@@ -268,8 +268,12 @@ async fn an_address_has_so_many_connections() {
 #[tokio::test]
 async fn a_token_sends_so_many_releases_at_once() {
     let shop = Shop::new();
-    let limits =
-        ServerLimits { releases_per_token: 2, changes_at_once: 1, changes_in_a_row: 1e6, ..ServerLimits::default() };
+    let limits = ServerLimits {
+        max_uploads_per_token: 2,
+        max_concurrent_changes: 1,
+        change_burst: 1e6,
+        ..ServerLimits::default()
+    };
     let address = shop.serve_within(limits).await;
     let (token, other) = (shop.token(&["acme"]), shop.token(&["acme"]));
     let mut held = Vec::new();

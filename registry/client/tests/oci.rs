@@ -202,7 +202,7 @@ async fn a_moved_tag_and_another_key_are_refused() {
     let error = docker.signed(&user).component(&pinned).await.expect_err("moved");
     assert!(said(&error).contains("is not signed by one of"), "{}", said(&error));
     let wanted: Requirement = "adder".parse().expect("a requirement");
-    let locked = docker.unsigned(&user).resolve(&[wanted], Some(&lock), Unpinned::Refuse).await.expect("locked");
+    let locked = docker.unsigned(&user).resolve(&[wanted], Some(&lock), Unpinned::Reject).await.expect("locked");
     let error = docker.unsigned(&user).component(&locked[0]).await.expect_err("moved");
     assert!(said(&error).contains("a release never changes"), "{}", said(&error));
     let strange = user.client_of(&docker.config(&format!("keys = ['{}']", key(9).public())), |_| ());

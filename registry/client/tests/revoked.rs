@@ -39,7 +39,7 @@ async fn what_a_revoked_key_signed_is_passed_over() {
     publish_by_the_new_key(&shop, &Made::version("1.0.1"));
     let client = user.client(address);
     assert_eq!(resolve(&client, "adder").await.expect("one counts").version.to_string(), "1.0.1");
-    let notices = client.notices().concat();
+    let notices = client.take_notices().concat();
     assert!(notices.contains("`acme/adder` 1.1.0 is passed over: the key that signed it was revoked"), "{notices}");
     assert!(notices.contains("1.0.1 is the newest that still counts"), "{notices}");
     let error = resolve(&user.client(address), "adder@^1.1").await.expect_err("revoked");
@@ -60,10 +60,10 @@ async fn what_a_replaced_key_signed_goes_on_counting() {
     let client = user.client(address);
     client.component(&pinned).await.expect("it is here and counts");
     assert_eq!(client.verify(&pinned).await.expect("it counts"), Some(acme().public()));
-    assert_eq!(client.notices(), Vec::<String>::new());
+    assert_eq!(client.take_notices(), Vec::<String>::new());
     assert_eq!(get(&User::new().client(address), "adder").await.expect("fetched"), stock()[1].component());
     let mirrored = user.client(address).mirror("shop", &shop.path("mirror")).await.expect("mirrored");
-    assert_eq!((mirrored.versions, mirrored.left_out), (3, 0));
+    assert_eq!((mirrored.versions, mirrored.skipped), (3, 0));
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_silent_registry_leaves_what_is_here_as_it_was() {
     std::fs::remove_file(&checkpoint).expect("removed");
     let alone = client();
     alone.component(&pinned).await.expect("what was seen last counts");
-    let notices = alone.notices().concat();
+    let notices = alone.take_notices().concat();
     assert!(notices.contains("is known as of the last time that it was asked"), "{notices}");
     assert!(notices.contains("holds no registry"), "why: {notices}");
     std::fs::write(&checkpoint, state).expect("written");
@@ -120,8 +120,8 @@ async fn a_mirror_leaves_out_what_a_revoked_key_signed_and_goes_on() {
     let client = User::new().client(address);
     let mirror = shop.path("mirror");
     let mirrored = client.mirror("shop", &mirror).await.expect("mirrored");
-    assert_eq!((mirrored.plugins, mirrored.versions, mirrored.fetched, mirrored.left_out), (2, 1, 1, 3));
-    let notices = client.notices();
+    assert_eq!((mirrored.plugins, mirrored.versions, mirrored.fetched, mirrored.skipped), (2, 1, 1, 3));
+    let notices = client.take_notices();
     for left_out in ["`acme/adder` 1.0.0", "`acme/adder` 1.1.0", "`acme/other` 1.0.0"] {
         assert!(notices.iter().any(|notice| notice.starts_with(&format!("{left_out} is left out"))), "{notices:?}");
     }

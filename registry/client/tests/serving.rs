@@ -195,7 +195,7 @@ async fn a_thousand_downloads_at_once_come_whole() {
     let made = Made { padding: 300_000, ..Made::version("1.0.0") };
     shop.add(&made);
     // They all come from here.
-    let limits = ServerLimits { connections_per_address: 2000, ..ServerLimits::default() };
+    let limits = ServerLimits { max_connections_per_network: 2000, ..ServerLimits::default() };
     let address = shop.serve_within(limits).await;
     let url = format!("http://{address}/{}", shop.component_path("acme/adder", "1.0.0"));
     let component = made.component();
@@ -303,7 +303,7 @@ async fn locks_hold_and_offline_asks_nobody() {
     let wanted = std::slice::from_ref(&wanted);
     let error = user.offline(address).resolve(wanted, None, Unpinned::Resolve).await.expect_err("nothing is known");
     assert!(matches!(error, RegistryClientError::Offline { .. }), "{error}");
-    let error = user.client(address).resolve(wanted, None, Unpinned::Refuse).await.expect_err("not locked");
+    let error = user.client(address).resolve(wanted, None, Unpinned::Reject).await.expect_err("not locked");
     assert!(matches!(error, RegistryClientError::NotLocked { .. }), "{error}");
     assert!(heard.all().is_empty());
     let pinned = user.client(address).resolve(wanted, None, Unpinned::Resolve).await.expect("resolved");
@@ -314,12 +314,12 @@ async fn locks_hold_and_offline_asks_nobody() {
         async move { client.resolve(wanted, Some(&lock), unlocked).await.expect("locked") }
     };
     assert_eq!(resolve(user.client(address), Unpinned::Resolve).await, pinned, "the lock holds");
-    assert_eq!(resolve(user.client(address), Unpinned::Refuse).await, pinned);
+    assert_eq!(resolve(user.client(address), Unpinned::Reject).await, pinned);
     let error = user.offline(address).components(&pinned).await.expect_err("never fetched");
     assert!(matches!(error, RegistryClientError::Offline { .. }), "{error}");
     user.client(address).components(&pinned).await.expect("fetched");
     let asked = heard.all().len();
-    resolve(user.offline(address), Unpinned::Refuse).await;
+    resolve(user.offline(address), Unpinned::Reject).await;
     user.offline(address).components(&pinned).await.expect("kept");
     assert_eq!(heard.all().len(), asked, "nobody was asked");
     assert_eq!(user.client(address).verify(&pinned[0]).await.expect("signed"), Some(acme().public()));
@@ -366,7 +366,7 @@ async fn a_revoked_token_counts_no_more_and_a_crash_leaves_nothing_behind() {
     std::fs::File::options().write(true).open(&stale).expect("a file").set_modified(long_ago).expect("set");
     let address = shop.serve().await;
     assert!(!stale.exists(), "what died on its way in is swept at the start");
-    let tokens = PublishTokens::below(shop.registry.path());
+    let tokens = PublishTokens::of_registry(shop.registry.path());
     publish(&publisher(&User::new(), address, &token), &Made::version("1.0.0"), &with(acme()))
         .await
         .expect("published");

@@ -78,7 +78,7 @@ async fn what_an_unsigned_source_gave_is_not_taken_for_a_signed_ones() {
     };
     is_another(false).await;
     // A note that somebody copied says nothing: nobody signed it.
-    let notes = both.user.folder.path().join("cache/vouchers");
+    let notes = both.user.folder.path().join("cache/provenance");
     let note = |source: &Path, pinned: &LockEntry| source.join(format!("{}.json", pinned.digest));
     assert_eq!(both.component("shop", false, &pins[0]).await.expect("the shop's own word"), same.component());
     let sources: Vec<PathBuf> = fs::read_dir(&notes).expect("notes").map(|entry| entry.expect("one").path()).collect();

@@ -54,7 +54,7 @@ async fn publish(shop: &Shop, line: SocketAddr, made: &Made) -> Result<(), Regis
     }
     SHOWN.set(shop.token(&["acme"]));
     let client = User::new().client_of(&web(line, &format!("token = '{TOKEN}'")), |settings| {
-        settings.patience.idle = IDLE;
+        settings.limits.idle_timeout = IDLE;
         settings.variable = |_| Some(SHOWN.with_borrow(Clone::clone));
     });
     let component = made.component();

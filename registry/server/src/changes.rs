@@ -1,33 +1,35 @@
-//! Changes: a release that is published, a version that is withdrawn.
+//! Changes: publishing a release and yanking a version.
 //!
-//! A release comes as its signed file, an empty line, and the component. What can be judged by the signed file is judged
-//! before the component is read, which goes to disk as it comes, no further than the release says.
+//! A publish request consists of the release file, an empty line and the component. The release file is checked before the
+//! component is read; the component is streamed to disk, at most as many bytes as the release declares.
 
+use std::error::Error;
 use std::io::Write;
 use std::sync::Arc;
 
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use gymkhana_registry::{
-    FolderError, MAX_PLUGIN_BYTES, MAX_RELEASE_BYTES, Namespace, PluginName, RuleViolation, Release,
+    FolderError, MAX_PLUGIN_BYTES, MAX_RELEASE_BYTES, Namespace, PluginName, Release, RuleViolation,
 };
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::RegistryService;
-use crate::answer::{Body, HttpError, full};
-use crate::log::RequestLogEntry;
+use crate::http_error::HttpError;
+use crate::publish_tokens::Publisher;
+use crate::request_log::LogDetail;
+use crate::service::RegistryService;
 use crate::stall_timeout::StallTimeout;
-use crate::tokens::Known;
 
-/// What separates a release file from its component: the file's last line end and an empty line.
+/// Separator of release file and component: the last line end of the file and an empty line.
 const SEPARATOR: &[u8] = b"\n\n";
-/// The largest request to withdraw a version, in bytes.
-const MAX_YANK: usize = 4096;
 
-/// A request to withdraw a version, or to bring it back.
+/// A yank request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Yank {
@@ -36,138 +38,131 @@ struct Yank {
     yanked: bool,
 }
 
-impl RegistryService {
-    /// Makes a change for who may.
-    pub(crate) async fn change(
-        self: Arc<Self>,
-        request: Request<Incoming>,
-        known: Known,
-        line: &mut RequestLogEntry,
-    ) -> Result<Response<Body>, HttpError> {
-        line.token = Some(known.number.clone());
-        if !self.limiter.may_change(&known.number) {
-            return Err(HttpError::too_many("your token changes too much; wait a minute"));
-        }
-        // Who sends slowly holds one of the token's places, and none that others wait for.
-        let too_many = || HttpError::too_many("your token sends too many releases at once; wait until one is through");
-        let _place = self.releases.enter(known.number.clone()).ok_or_else(too_many)?;
-        let done = match request.uri().path() {
-            "/publish" => Arc::clone(&self).publish(request.into_body(), &known).await?,
-            "/yank" => Arc::clone(&self).yank(request.into_body(), &known).await?,
-            _ => return Err(HttpError::missing()),
-        };
-        line.what = Some(done.clone());
-        Ok(Response::new(full(format!("{done}\n"))))
+/// Publishes a release.
+pub(crate) async fn publish(
+    State(service): State<Arc<RegistryService>>,
+    Extension(publisher): Extension<Publisher>,
+    body: Body,
+) -> Result<Response, HttpError> {
+    let mut body = TimedBody { body, stall: service.stall_timeout() };
+    let (file, first) = body.release_file().await?;
+    let bad_request = |error: &dyn Error| HttpError::client(StatusCode::BAD_REQUEST, error);
+    let release = Release::read(&file, None).map_err(|error| bad_request(&error))?;
+    check_namespace(&publisher, &release.manifest.name)?;
+    // Errors of the release itself are reported before the component is uploaded.
+    let (early_service, early_file) = (Arc::clone(&service), file.clone());
+    let precheck = move || early_service.folder.precheck(&early_file, Some(&early_service.root.public()));
+    change_folder(&service, precheck).await?;
+    let mut pending = service.folder.content_store().create_pending().map_err(|error| HttpError::internal(&error))?;
+    let mut remaining = release.size.min(MAX_PLUGIN_BYTES as u64);
+    let mut next = Some(first);
+    while let Some(chunk) = next {
+        remaining = remaining.checked_sub(chunk.len() as u64).ok_or_else(|| {
+            let message = format!("the component is larger than the {} bytes declared in its release", release.size);
+            HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+        })?;
+        pending.file.write_all(&chunk).map_err(|error| HttpError::internal(&error))?;
+        next = body.chunk().await?;
     }
-
-    async fn publish(self: Arc<Self>, body: Incoming, known: &Known) -> Result<String, HttpError> {
-        let mut body = Timed { body, pace: self.pace() };
-        let (file, first) = body.release_file().await?;
-        let said = Release::read(&file, None).map_err(|error| HttpError::mistake(StatusCode::BAD_REQUEST, &error))?;
-        let name = said.manifest.name.clone();
-        may_write(known, &name)?;
-        let root = self.root.public();
-        // What is wrong with the release itself is said before anything is sent.
-        let service = Arc::clone(&self);
-        let early = file.clone();
-        self.at_the_folder(move || service.folder.would_add(&early, Some(&root))).await?;
-        let mut incoming = self.folder.content_store().begin().map_err(|error| HttpError::fault(&error))?;
-        let mut left = said.size.min(MAX_PLUGIN_BYTES as u64);
-        let mut next = Some(first);
-        while let Some(piece) = next {
-            left = left.checked_sub(piece.len() as u64).ok_or_else(|| {
-                let words = format!("the component is larger than the {} bytes that its release says", said.size);
-                HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, words)
-            })?;
-            incoming.file.write_all(&piece).map_err(|error| HttpError::fault(&error))?;
-            next = body.piece().await?;
-        }
-        let service = Arc::clone(&self);
-        let row = self.at_the_folder(move || service.folder.add(&file, &incoming, service.authority())).await?;
-        Ok(format!("published {} {}", row.name, row.version))
-    }
-
-    async fn yank(self: Arc<Self>, body: Incoming, known: &Known) -> Result<String, HttpError> {
-        let mut body = Timed { body, pace: self.pace() };
-        let mut bytes = BytesMut::new();
-        while let Some(piece) = body.piece().await? {
-            bytes.extend_from_slice(&piece);
-            if bytes.len() > MAX_YANK {
-                return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, "that is too much for a name and a version"));
-            }
-        }
-        let asked = serde_json::from_slice(&bytes);
-        let Yank { name, version, yanked } =
-            asked.map_err(|error| HttpError::mistake(StatusCode::BAD_REQUEST, &error))?;
-        may_write(known, &name)?;
-        let done = format!("{} {name} {version}", if yanked { "yanked" } else { "brought back" });
-        let service = Arc::clone(&self);
-        self.at_the_folder(move || service.folder.yank(&name, &version, yanked, service.authority())).await?;
-        Ok(done)
-    }
-
-    /// Does what waits for the disk where nobody else waits for it; so many do so side by side.
-    async fn at_the_folder<T: Send + 'static>(
-        &self,
-        act: impl FnOnce() -> Result<T, FolderError> + Send + 'static,
-    ) -> Result<T, HttpError> {
-        // The semaphore is never closed.
-        let permit = Arc::clone(&self.changes).acquire_owned().await.map_err(|error| HttpError::fault(&error))?;
-        let done = tokio::task::spawn_blocking(move || {
-            let done = act();
-            // Not before: who asked for it may be gone meanwhile.
-            drop(permit);
-            done
-        });
-        done.await.map_err(|error| HttpError::fault(&error))?.map_err(|error| refusal(&error))
-    }
+    let folder_service = Arc::clone(&service);
+    let add = move || folder_service.folder.add(&file, &pending, folder_service.authority());
+    let row = change_folder(&service, add).await?;
+    Ok(done(format!("published {} {}", row.name, row.version)))
 }
 
-/// What a client hears of what the folder said.
-fn refusal(error: &FolderError) -> HttpError {
-    match error {
-        FolderError::Refused(rule) if matches!(**rule, RuleViolation::Exists { .. }) => {
-            HttpError::mistake(StatusCode::CONFLICT, error)
-        }
-        FolderError::NotAKey { .. } => HttpError::mistake(StatusCode::FORBIDDEN, error),
-        FolderError::Unknown(_) => HttpError::mistake(StatusCode::NOT_FOUND, error),
-        FolderError::Refused(_)
-        | FolderError::NoRelease(_)
+/// Yanks or restores a version.
+pub(crate) async fn yank(
+    State(service): State<Arc<RegistryService>>,
+    Extension(publisher): Extension<Publisher>,
+    body: Body,
+) -> Result<Response, HttpError> {
+    let mut body = TimedBody { body, stall: service.stall_timeout() };
+    let mut bytes = BytesMut::new();
+    // The route's body limit bounds the size.
+    while let Some(chunk) = body.chunk().await? {
+        bytes.extend_from_slice(&chunk);
+    }
+    let request = serde_json::from_slice(&bytes);
+    let Yank { name, version, yanked } = request.map_err(|error| HttpError::client(StatusCode::BAD_REQUEST, &error))?;
+    check_namespace(&publisher, &name)?;
+    let message = format!("{} {name} {version}", if yanked { "yanked" } else { "restored" });
+    let folder_service = Arc::clone(&service);
+    let yank = move || folder_service.folder.yank(&name, &version, yanked, folder_service.authority());
+    change_folder(&service, yank).await?;
+    Ok(done(message))
+}
+
+/// Response of a completed change, whose text is also logged.
+fn done(message: String) -> Response {
+    let mut response = format!("{message}\n").into_response();
+    response.extensions_mut().insert(LogDetail(message));
+    response
+}
+
+/// Runs a folder operation on a blocking thread. The number of concurrent operations is limited here and not by a tower
+/// layer, because a layer would also count the time of slow uploads.
+async fn change_folder<T: Send + 'static>(
+    service: &RegistryService,
+    operation: impl FnOnce() -> Result<T, FolderError> + Send + 'static,
+) -> Result<T, HttpError> {
+    // The semaphore is never closed.
+    let permit = Arc::clone(&service.changes).acquire_owned().await.map_err(|error| HttpError::internal(&error))?;
+    let result = tokio::task::spawn_blocking(move || {
+        let result = operation();
+        // The operation continues if the client disconnects, and keeps its permit.
+        drop(permit);
+        result
+    });
+    result.await.map_err(|error| HttpError::internal(&error))?.map_err(|error| folder_error(&error))
+}
+
+/// Response of a folder error.
+fn folder_error(error: &FolderError) -> HttpError {
+    let status = match error {
+        FolderError::Rule(rule) if matches!(**rule, RuleViolation::Exists { .. }) => StatusCode::CONFLICT,
+        FolderError::NotAKey { .. } => StatusCode::FORBIDDEN,
+        FolderError::Unknown(_) => StatusCode::NOT_FOUND,
+        FolderError::Rule(_)
+        | FolderError::InvalidRelease(_)
         | FolderError::Release { .. }
-        | FolderError::Full { .. } => HttpError::mistake(StatusCode::UNPROCESSABLE_ENTITY, error),
-        _ => HttpError::fault(error),
-    }
+        | FolderError::TooLarge { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        _ => return HttpError::internal(error),
+    };
+    HttpError::client(status, error)
 }
 
-fn may_write(known: &Known, name: &PluginName) -> Result<(), HttpError> {
-    if known.namespaces.contains(name.namespace()) {
+/// Checks that a token is valid for the namespace of a plugin.
+fn check_namespace(publisher: &Publisher, name: &PluginName) -> Result<(), HttpError> {
+    if publisher.namespaces.contains(name.namespace()) {
         return Ok(());
     }
-    let namespaces: Vec<&str> = known.namespaces.iter().map(Namespace::as_str).collect();
-    let words =
-        format!("your token is for {}, and `{name}` is elsewhere; ask for one of its own", namespaces.join(", "));
-    Err(HttpError::new(StatusCode::FORBIDDEN, words))
+    let namespaces: Vec<&str> = publisher.namespaces.iter().map(Namespace::as_str).collect();
+    let message = format!(
+        "the token is valid for namespace {}, not for `{name}`\nhint: ask the registry's maintainer for another token",
+        namespaces.join(", ")
+    );
+    Err(HttpError::new(StatusCode::FORBIDDEN, message))
 }
 
-/// A body whose sender is waited for at its pace.
-struct Timed {
-    body: Incoming,
-    pace: StallTimeout,
+/// A request body with a stall budget.
+struct TimedBody {
+    body: Body,
+    stall: StallTimeout,
 }
 
-impl Timed {
-    /// The next piece; none at the end.
-    async fn piece(&mut self) -> Result<Option<Bytes>, HttpError> {
+impl TimedBody {
+    /// Next chunk; `None` at the end.
+    async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
         loop {
-            let begun = Instant::now();
-            let frame = tokio::time::timeout(self.pace.left(), self.body.frame()).await;
-            let frame = frame.map_err(|_| HttpError::new(StatusCode::REQUEST_TIMEOUT, "you send too slowly"))?;
+            let start = Instant::now();
+            let frame = tokio::time::timeout(self.stall.remaining(), self.body.frame()).await;
+            let frame = frame.map_err(|_| HttpError::new(StatusCode::REQUEST_TIMEOUT, "the upload is too slow"))?;
             let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
-            self.pace.moved(data.map_or(0, Bytes::len), begun.elapsed());
+            self.stall.transferred(data.map_or(0, Bytes::len), start.elapsed());
             match frame {
                 None => return Ok(None),
-                Some(Err(_)) => return Err(HttpError::new(StatusCode::BAD_REQUEST, "the request broke off")),
-                // What is no data is a trailer, which says nothing.
+                Some(Err(error)) => return Err(body_error(&error)),
+                // Trailers are ignored.
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => return Ok(Some(data)),
                     Err(_) => continue,
@@ -176,7 +171,7 @@ impl Timed {
         }
     }
 
-    /// The release file at the beginning, and what came with its end.
+    /// Release file at the start of the body, and the bytes of the component that were received with it.
     async fn release_file(&mut self) -> Result<(String, Bytes), HttpError> {
         let mut bytes = BytesMut::new();
         loop {
@@ -184,17 +179,31 @@ impl Timed {
                 let mut head = bytes.split_to(at + SEPARATOR.len());
                 head.truncate(at + 1);
                 let file = String::from_utf8(head.to_vec());
-                let file = file.map_err(|error| HttpError::mistake(StatusCode::BAD_REQUEST, &error))?;
+                let file = file.map_err(|error| HttpError::client(StatusCode::BAD_REQUEST, &error))?;
                 return Ok((file, bytes.freeze()));
             }
             if bytes.len() as u64 > MAX_RELEASE_BYTES {
-                let words = "the release file has no end; send it, an empty line, and the component";
-                return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, words));
+                let message = format!("the release file is larger than {MAX_RELEASE_BYTES} bytes");
+                return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
             }
-            let cut_off =
-                || HttpError::new(StatusCode::BAD_REQUEST, "send a release file, an empty line, and the component");
-            let piece = self.piece().await?.ok_or_else(cut_off)?;
-            bytes.extend_from_slice(&piece);
+            let truncated = || {
+                let message = "the request is truncated: expected a release file, an empty line and the component";
+                HttpError::new(StatusCode::BAD_REQUEST, message)
+            };
+            let chunk = self.chunk().await?.ok_or_else(truncated)?;
+            bytes.extend_from_slice(&chunk);
         }
     }
+}
+
+/// Response of an error while reading a body: too large, or interrupted.
+fn body_error(error: &axum::Error) -> HttpError {
+    let mut cause: Option<&dyn Error> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<LengthLimitError>() {
+            return HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, "the request body is too large");
+        }
+        cause = error.source();
+    }
+    HttpError::new(StatusCode::BAD_REQUEST, "the request body was interrupted")
 }

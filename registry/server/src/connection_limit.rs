@@ -1,45 +1,45 @@
-//! How many of one kind one client has at once: connections of an address, releases on their way in by a token.
+//! Concurrency limit per key: connections per network and uploads per token.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Counts, by whom it counts.
+/// Concurrency limit per key.
 pub(crate) struct ConnectionLimit<K> {
-    most: usize,
-    by: Mutex<HashMap<K, usize>>,
+    max: usize,
+    counts: Mutex<HashMap<K, usize>>,
 }
 
-/// One of them; it is given back when this goes.
+/// A held unit of the limit, released on drop.
 pub(crate) struct ConnectionPermit<K: Hash + Eq> {
-    crowd: Arc<ConnectionLimit<K>>,
-    of: K,
+    limit: Arc<ConnectionLimit<K>>,
+    key: K,
 }
 
 impl<K: Hash + Eq + Clone> ConnectionLimit<K> {
-    /// So many for each.
-    pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, by: Mutex::default() })
+    /// Limit of `max` permits per key.
+    pub fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, counts: Mutex::default() })
     }
 
-    /// One more, unless there are as many as may be.
-    pub fn enter(self: &Arc<Self>, of: K) -> Option<ConnectionPermit<K>> {
-        let mut by = self.by.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = by.entry(of.clone()).or_default();
-        if *count >= self.most {
+    /// Acquires a permit; `None` if the key already has the maximum.
+    pub fn try_acquire(self: &Arc<Self>, key: K) -> Option<ConnectionPermit<K>> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(key.clone()).or_default();
+        if *count >= self.max {
             return None;
         }
         *count += 1;
-        Some(ConnectionPermit { crowd: Arc::clone(self), of })
+        Some(ConnectionPermit { limit: Arc::clone(self), key })
     }
 }
 
 impl<K: Hash + Eq> Drop for ConnectionPermit<K> {
     fn drop(&mut self) {
-        let mut by = self.crowd.by.lock().unwrap_or_else(PoisonError::into_inner);
-        match by.get_mut(&self.of) {
+        let mut counts = self.limit.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match counts.get_mut(&self.key) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => drop(by.remove(&self.of)),
+            _ => drop(counts.remove(&self.key)),
         }
     }
 }
@@ -49,15 +49,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_so_many_places_and_gives_them_back() {
-        let crowd = ConnectionLimit::new(2);
-        let first = crowd.enter("one");
-        let second = crowd.enter("one");
+    fn permits_are_limited_per_key_and_released() {
+        let limit = ConnectionLimit::new(2);
+        let first = limit.try_acquire("one");
+        let second = limit.try_acquire("one");
         assert!(first.is_some() && second.is_some());
-        assert!(crowd.enter("one").is_none() && crowd.enter("another").is_some());
+        assert!(limit.try_acquire("one").is_none() && limit.try_acquire("another").is_some());
         drop(first);
-        assert!(crowd.enter("one").is_some());
+        assert!(limit.try_acquire("one").is_some());
         drop(second);
-        assert!(crowd.by.lock().unwrap().is_empty(), "nobody is remembered who has none");
+        assert!(limit.counts.lock().unwrap().is_empty(), "released keys are removed");
     }
 }

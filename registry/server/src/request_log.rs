@@ -1,56 +1,68 @@
-//! A line for every request: who asked, for what, and what came of it. A token is never in it.
+//! One log entry per request. Entries never contain tokens.
 
 use std::net::IpAddr;
 use std::time::Instant;
 
-use hyper::{Request, Response};
+use axum::extract::Request;
+use axum::response::Response;
 use serde::Serialize;
 
-/// Where lines go.
+use crate::service::now;
+
+/// Receiver of log entries.
 pub type RequestLog = Box<dyn Fn(&RequestLogEntry) + Send + Sync>;
 
-/// The longest path that is written down, in characters.
-const LONGEST_PATH: usize = 200;
+/// Length limit of a logged path, in characters.
+const MAX_PATH: usize = 200;
 
-/// One request.
+/// Log entry of a request, or of an event without a request.
 #[derive(Debug, Clone, Serialize)]
 pub struct RequestLogEntry {
-    /// When it came, in seconds since 1970.
+    /// Arrival time in seconds since 1970.
     pub time: u64,
-    /// Who asked.
+    /// Address of the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<IpAddr>,
-    /// How.
+    /// HTTP method.
     pub method: String,
-    /// For what.
+    /// Requested path, shortened.
     pub path: String,
-    /// What was answered.
+    /// Response status.
     pub status: u16,
-    /// How long that took, in milliseconds; of a file, until its first byte.
+    /// Time until the response head, in milliseconds.
     pub milliseconds: f64,
-    /// Whose token it was, by its number.
+    /// Number of the publisher's token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// What was done, or why not.
+    /// Completed change, or reason of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub what: Option<String>,
     #[serde(skip)]
-    begun: Instant,
+    start: Instant,
 }
 
+/// Response extension with the text of [`RequestLogEntry::what`].
+#[derive(Clone)]
+pub(crate) struct LogDetail(pub String);
+
+/// Response extension with the number of the publisher's token.
+#[derive(Clone)]
+pub(crate) struct LogToken(pub String);
+
 impl RequestLogEntry {
-    pub(crate) fn begin<B>(request: &Request<B>, peer: IpAddr) -> Self {
-        let path = request.uri().path().chars().take(LONGEST_PATH).collect();
-        Self { peer: Some(peer), method: request.method().to_string(), path, ..Self::trouble_free() }
+    pub(crate) fn of_request(request: &Request, peer: IpAddr) -> Self {
+        let path = request.uri().path().chars().take(MAX_PATH).collect();
+        Self { peer: Some(peer), method: request.method().to_string(), path, ..Self::empty() }
     }
 
-    pub(crate) fn trouble(what: String) -> Self {
-        Self { status: 500, what: Some(what), ..Self::trouble_free() }
+    /// Entry of a failure outside of a request.
+    pub(crate) fn of_failure(what: String) -> Self {
+        Self { status: 500, what: Some(what), ..Self::empty() }
     }
 
-    fn trouble_free() -> Self {
+    fn empty() -> Self {
         Self {
-            time: crate::now(),
+            time: now(),
             peer: None,
             method: String::new(),
             path: String::new(),
@@ -58,12 +70,16 @@ impl RequestLogEntry {
             milliseconds: 0.0,
             token: None,
             what: None,
-            begun: Instant::now(),
+            start: Instant::now(),
         }
     }
 
-    pub(crate) fn end<B>(&mut self, response: &Response<B>) {
+    /// Completes the entry with the status and the extensions of the response.
+    pub(crate) fn complete(mut self, response: &mut Response) -> Self {
         self.status = response.status().as_u16();
-        self.milliseconds = self.begun.elapsed().as_secs_f64() * 1e3;
+        self.milliseconds = self.start.elapsed().as_secs_f64() * 1e3;
+        self.token = response.extensions_mut().remove::<LogToken>().map(|LogToken(token)| token);
+        self.what = response.extensions_mut().remove::<LogDetail>().map(|LogDetail(what)| what);
+        self
     }
 }

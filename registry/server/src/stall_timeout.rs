@@ -1,8 +1,7 @@
-//! How long a client is waited for, whether it sends or takes.
+//! Stall budget: one rule against silent clients and slow-loris clients.
 //!
-//! One rule for silence and for dripping: there is so much patience, waiting uses it up, and each byte brings a little of
-//! it back. Whoever moves bytes at the slowest rate or faster is waited for to the end, whatever the size; whoever does
-//! not has used up the patience after a while, however the bytes are spread.
+//! Waiting for a client spends its budget, and transferred bytes refill it. A client that transfers at the minimum rate or
+//! faster is served to the end, whatever the size; a slower client exhausts its budget, however the bytes are distributed.
 
 use std::io;
 use std::pin::Pin;
@@ -12,68 +11,68 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// The patience with one client.
+/// Stall budget of one client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StallTimeout {
-    /// The most that there is of it.
-    most: Duration,
-    /// Bytes that bring back a second.
-    slowest: f64,
-    left: Duration,
+    /// Full budget.
+    budget: Duration,
+    /// Bytes that refill one second.
+    bytes_per_second: f64,
+    remaining: Duration,
 }
 
 impl StallTimeout {
-    /// With so much patience, and so many bytes a second at least.
-    pub fn new(most: Duration, slowest: u64) -> Self {
-        Self { most, slowest: slowest.max(1) as f64, left: most }
+    /// Full budget with a minimum rate in bytes per second.
+    pub fn new(budget: Duration, min_bytes_per_second: u64) -> Self {
+        Self { budget, bytes_per_second: min_bytes_per_second.max(1) as f64, remaining: budget }
     }
 
-    /// How long it may take from now until something moves.
-    pub fn left(&self) -> Duration {
-        self.left
+    /// Remaining time until the next bytes.
+    pub fn remaining(&self) -> Duration {
+        self.remaining
     }
 
-    /// So many bytes moved after so long a wait.
-    pub fn moved(&mut self, bytes: usize, waited: Duration) {
-        let earned = Duration::from_secs_f64(bytes as f64 / self.slowest);
-        self.left = self.left.saturating_sub(waited).saturating_add(earned).min(self.most);
+    /// Accounts for `bytes` transferred after waiting for `waited`.
+    pub fn transferred(&mut self, bytes: usize, waited: Duration) {
+        let refill = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);
+        self.remaining = self.remaining.saturating_sub(waited).saturating_add(refill).min(self.budget);
     }
 }
 
-/// A connection whose other side must take what is written.
+/// A connection whose writes are subject to a stall budget.
 ///
-/// What it sends is no matter of this one's: between two requests it may be silent, and while it takes an answer it is.
-pub(crate) struct Timed<S> {
+/// Reads are not: a client may be silent between two requests and while it receives a response.
+pub(crate) struct TimedStream<S> {
     stream: S,
-    pace: StallTimeout,
-    /// Since when a write has been waiting; the timer runs meanwhile.
-    since: Option<Instant>,
+    stall: StallTimeout,
+    /// Start of the pending write, during which the timer runs.
+    pending_since: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
 
-impl<S> Timed<S> {
-    pub fn new(stream: S, pace: StallTimeout) -> Self {
-        Self { stream, pace, since: None, timer: Box::pin(tokio::time::sleep(pace.left())) }
+impl<S> TimedStream<S> {
+    pub fn new(stream: S, stall: StallTimeout) -> Self {
+        Self { stream, stall, pending_since: None, timer: Box::pin(tokio::time::sleep(stall.remaining())) }
     }
 
-    /// Counts the bytes of a write that was tried, or the time for which it waits.
-    fn count(&mut self, polled: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    /// Accounts for a write attempt; an exhausted budget is an error.
+    fn account(&mut self, polled: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(written) = polled {
-            let waited = self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
-            self.pace.moved(*written.as_ref().unwrap_or(&0), waited);
+            let waited = self.pending_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+            self.stall.transferred(*written.as_ref().unwrap_or(&0), waited);
             return Poll::Ready(written);
         }
-        if self.since.is_none() {
+        if self.pending_since.is_none() {
             let now = Instant::now();
-            self.since = Some(now);
-            self.timer.as_mut().reset(now + self.pace.left());
+            self.pending_since = Some(now);
+            self.timer.as_mut().reset(now + self.stall.remaining());
         }
         ready!(self.timer.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -83,19 +82,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.count(polled, context)
+        self.account(polled, context)
     }
 
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
+        slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.count(polled, context)
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.account(polled, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -118,27 +117,27 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn silence_uses_patience_up_and_bytes_bring_it_back() {
-        let mut pace = StallTimeout::new(10 * SECOND, 100);
-        pace.moved(0, 4 * SECOND);
-        assert_eq!(pace.left(), 6 * SECOND);
-        pace.moved(200, SECOND);
-        assert_eq!(pace.left(), 7 * SECOND);
-        pace.moved(1_000_000, Duration::ZERO);
-        assert_eq!(pace.left(), 10 * SECOND, "what was fast before earns no longer silence");
-        pace.moved(0, 11 * SECOND);
-        assert_eq!(pace.left(), Duration::ZERO);
+    fn waiting_spends_the_budget_and_bytes_refill_it() {
+        let mut stall = StallTimeout::new(10 * SECOND, 100);
+        stall.transferred(0, 4 * SECOND);
+        assert_eq!(stall.remaining(), 6 * SECOND);
+        stall.transferred(200, SECOND);
+        assert_eq!(stall.remaining(), 7 * SECOND);
+        stall.transferred(1_000_000, Duration::ZERO);
+        assert_eq!(stall.remaining(), 10 * SECOND, "the budget is capped");
+        stall.transferred(0, 11 * SECOND);
+        assert_eq!(stall.remaining(), Duration::ZERO);
     }
 
     #[test]
-    fn who_is_as_fast_as_must_be_is_waited_for_for_ever() {
+    fn minimum_rate_preserves_the_budget() {
         let (mut steady, mut dripping) = (StallTimeout::new(10 * SECOND, 100), StallTimeout::new(10 * SECOND, 100));
-        let mut dripped = 0;
+        let mut seconds = 0;
         for _ in 0..1000 {
-            steady.moved(100, SECOND);
-            dripped += u32::from(dripping.left() >= SECOND);
-            dripping.moved(50, SECOND);
+            steady.transferred(100, SECOND);
+            seconds += u32::from(dripping.remaining() >= SECOND);
+            dripping.transferred(50, SECOND);
         }
-        assert_eq!((steady.left(), dripped), (10 * SECOND, 19));
+        assert_eq!((steady.remaining(), seconds), (10 * SECOND, 19));
     }
 }

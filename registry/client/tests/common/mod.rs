@@ -123,7 +123,7 @@ impl Shop {
     /// A token for namespaces.
     pub fn token(&self, namespaces: &[&str]) -> String {
         let namespaces = namespaces.iter().map(|namespace| namespace.parse().expect("a namespace")).collect();
-        PublishTokens::below(self.registry.path()).add(namespaces).expect("a token")
+        PublishTokens::of_registry(self.registry.path()).add(namespaces).expect("a token")
     }
 }
 
@@ -141,15 +141,14 @@ impl User {
     pub fn client_of(&self, config: &str, change: impl FnOnce(&mut ClientSettings)) -> RegistryClient {
         let config =
             RegistryConfig::parse(config, &self.folder.path().join("gymkhana-registries.toml")).expect("a config");
-        let places =
-            ClientFolders { cache: self.folder.path().join("cache"), memory: self.folder.path().join("memory") };
+        let places = ClientFolders { cache: self.folder.path().join("cache"), seen: self.folder.path().join("seen") };
         let mut settings = ClientSettings::new(places, false);
-        settings.patience = TransferLimits {
-            idle: Duration::from_secs(20),
-            grace: Duration::from_millis(300),
-            slowest: 20_000,
+        settings.limits = TransferLimits {
+            idle_timeout: Duration::from_secs(20),
+            grace_period: Duration::from_millis(300),
+            min_bytes_per_second: 20_000,
             retries: 1,
-            pause: Duration::from_millis(1),
+            retry_delay: Duration::from_millis(1),
             ..TransferLimits::default()
         };
         change(&mut settings);
