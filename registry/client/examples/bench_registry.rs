@@ -1,8 +1,7 @@
-//! What a large registry costs: resolving 20 plugins of 10,000 with 20 versions each from a warm cache, and a thousand
-//! downloads at once from a server on the same cores. One JSON line a figure.
+//! Benchmark of a large registry: resolves 20 of 10,000 plugins with 20 versions each from a warm cache, offline and with
+//! a refresh of the checkpoint, and runs a thousand concurrent downloads. Prints one JSON line per result.
 //!
-//! A client is made anew for every round, as a command does: what is warm is the disk alone. The same is measured with a
-//! registry that is asked whether its state has changed.
+//! Every round creates a new client, as a command does, so only the disk is warm.
 
 #![allow(clippy::print_stdout, reason = "the figures are this program's result")]
 
@@ -32,7 +31,7 @@ const VERSIONS: u64 = 20;
 const WANTED: usize = 20;
 const ROUNDS: usize = 31;
 const DOWNLOADS: usize = 1000;
-/// Bytes of the component that is downloaded.
+/// Size of the downloaded component in bytes.
 const COMPONENT: usize = 300_000;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -50,7 +49,7 @@ fn now() -> Outcome<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())
 }
 
-/// A registry of many plugins, whose components nobody fetches.
+/// Creates a registry of many plugins without components.
 fn large(folder: &Path) -> Outcome<RegistryFolder> {
     let release = Made::version("1.0.0").release();
     let file = release.sign(Some(&acme()))?;
@@ -89,7 +88,7 @@ fn plugin(package: usize) -> Outcome<PluginName> {
 
 async fn serve(folder: &Path) -> Outcome<SocketAddr> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    // All downloads come from this address.
+    // All downloads come from one address.
     let limits = ServerLimits { max_connections_per_network: 2 * DOWNLOADS, ..ServerLimits::default() };
     let server = RegistryServer::start(folder, root(), DAY, any, limits, Box::new(|_| ())).await?;
     let address = server.address();
@@ -101,7 +100,7 @@ fn client(config: &str, user: &Path, offline: bool) -> Outcome<RegistryClient> {
     let config = RegistryConfig::parse(config, Path::new("gymkhana-registries.toml"))?;
     let places = ClientFolders { cache: user.join("cache"), seen: user.join("seen") };
     let settings = ClientSettings {
-        patience: TransferLimits { retries: 0, ..TransferLimits::default() },
+        limits: TransferLimits { retries: 0, ..TransferLimits::default() },
         ..ClientSettings::new(places, offline)
     };
     Ok(RegistryClient::new(config, settings)?)
@@ -142,7 +141,7 @@ async fn downloading(folder: &Path) -> Outcome<()> {
     let component = made.component();
     let row = add_file(&registry, &made.signed(), &component, authority)?;
     let url = format!("http://{}/{}", serve(registry.path()).await?, ContentFile::Component(row.digest).path());
-    // Nothing is kept open: every download has a connection of its own.
+    // Every download has its own connection.
     let client =
         reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).timeout(Duration::from_secs(120)).build()?;
     let begun = Instant::now();
@@ -172,7 +171,7 @@ fn median(mut rounds: Vec<f64>) -> f64 {
     rounds[rounds.len() / 2]
 }
 
-/// Prints a figure as the other benches do.
+/// Prints a result in the format of the other benchmarks.
 fn print(unit: &str, bench: &str, value: f64, versus: &str, versus_value: f64) {
     let ratio = if versus_value == 0.0 { None } else { Some(value / versus_value) };
     let line = serde_json::json!({

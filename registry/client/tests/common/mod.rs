@@ -1,4 +1,4 @@
-//! Real servers and clients on loopback: our server, a static one that plays tricks, and clients with caches of their own.
+//! Servers and clients on loopback: the registry server, a misbehaving static server, and clients with separate caches.
 #![allow(dead_code, unused_imports, reason = "each test file uses some of these")]
 
 #[path = "../../../tests/common/plugins.rs"]
@@ -22,7 +22,7 @@ use gymkhana_registry_server::{PublishTokens, RegistryServer, ServerLimits};
 
 pub use registry::{DAY, Made, acme, add_file, key, name, pinned, registry_by, root, said};
 
-/// The token of `acme`, as the tests' environment holds it.
+/// Environment variable with the token of `acme`.
 pub const TOKEN: &str = "GYMKHANA_ACME_TOKEN";
 
 /// Seconds since 1970.
@@ -30,18 +30,18 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
-/// Signs as this root, now.
+/// Authority of a root key at the current time.
 pub fn by(root: &SecretKey) -> Authority<'_> {
     Authority { root: Some(root), lifetime: DAY, now: now() }
 }
 
-/// A registry in a folder of its own, with `acme/adder` 1.0.0 and 1.1.0 and `acme/other` 1.0.0.
+/// A registry in a temporary folder with the plugins of [`stock`].
 pub struct Shop {
     pub folder: tempfile::TempDir,
     pub registry: RegistryFolder,
 }
 
-/// What `Shop` holds.
+/// `acme/adder` 1.0.0 and 1.1.0, and `acme/other` 1.0.0.
 pub fn stock() -> [Made; 3] {
     [Made::version("1.0.0"), Made::version("1.1.0"), Made::of("acme/other", "1.0.0")]
 }
@@ -77,14 +77,14 @@ impl Shop {
         self.registry.rows(&self.state(), &name(plugin)).expect("rows")
     }
 
-    /// Where a version's component lies.
+    /// Path of a version's component.
     pub fn component_path(&self, plugin: &str, version: &str) -> String {
         let rows = self.rows(plugin);
         let row = rows.iter().find(|row| row.version.to_string() == version).expect("a version");
         ContentFile::Component(row.digest).path()
     }
 
-    /// What only somebody with the root key can do: changes the index and signs the next checkpoint.
+    /// Changes the index of a plugin and signs the next checkpoint, which requires the root key.
     pub fn forge(&self, plugin: &str, change: impl FnOnce(&mut Vec<IndexRow>)) {
         let mut rows = self.rows(plugin);
         change(&mut rows);
@@ -106,7 +106,7 @@ impl Shop {
         self.registry.write_checkpoint(&checkpoint.sign(Some(&root())).expect("JSON")).expect("shown");
     }
 
-    /// Our server in front of it. It serves until the runtime goes.
+    /// Starts a registry server that runs until the runtime is dropped.
     pub async fn serve(&self) -> SocketAddr {
         self.serve_within(ServerLimits::default()).await
     }
@@ -120,14 +120,14 @@ impl Shop {
         address
     }
 
-    /// A token for namespaces.
+    /// Creates a publishing token for namespaces.
     pub fn token(&self, namespaces: &[&str]) -> String {
         let namespaces = namespaces.iter().map(|namespace| namespace.parse().expect("a namespace")).collect();
         PublishTokens::of_registry(self.registry.path()).add(namespaces).expect("a token")
     }
 }
 
-/// A user with a cache and a memory.
+/// A user with a cache and a record of seen checkpoints.
 pub struct User {
     pub folder: tempfile::TempDir,
 }
@@ -137,7 +137,7 @@ impl User {
         Self { folder: tempfile::tempdir().expect("a folder") }
     }
 
-    /// A client of what these lines of `gymkhana-registries.toml` say.
+    /// A client with this configuration text.
     pub fn client_of(&self, config: &str, change: impl FnOnce(&mut ClientSettings)) -> RegistryClient {
         let config =
             RegistryConfig::parse(config, &self.folder.path().join("gymkhana-registries.toml")).expect("a config");
@@ -160,12 +160,12 @@ impl User {
         self.client_of(&web(address, ""), |_| ())
     }
 
-    /// The same, asking nobody.
+    /// An offline client of the registry at this address.
     pub fn offline(&self, address: SocketAddr) -> RegistryClient {
         self.client_of(&web(address, ""), |settings| settings.offline = true)
     }
 
-    /// The digests of the components in the cache.
+    /// File names of the components in the cache.
     pub fn cached(&self) -> Vec<String> {
         let folder = self.folder.path().join("cache/components");
         let mut names: Vec<String> = std::fs::read_dir(folder)
@@ -178,13 +178,13 @@ impl User {
     }
 }
 
-/// A web registry for `acme`, with more lines in its section.
+/// Configuration of a web registry for `acme` with additional lines in its section.
 pub fn web(address: SocketAddr, more: &str) -> String {
     let root = pinned();
     format!("[registries.shop]\nurl = 'http://{address}/'\nroot = '{root}'\n{more}\n[namespaces]\nacme = 'shop'\n")
 }
 
-/// Resolves and fetches.
+/// Resolves and fetches a plugin.
 pub async fn get(client: &RegistryClient, wanted: &str) -> Result<Vec<u8>, RegistryClientError> {
     let pinned = resolve(client, wanted).await?;
     client.component(&pinned).await
@@ -195,7 +195,7 @@ pub async fn resolve(client: &RegistryClient, wanted: &str) -> Result<LockEntry,
     Ok(client.resolve(&[wanted], None, Unpinned::Resolve).await?.remove(0))
 }
 
-/// A client that is none of ours; each request has a connection of its own.
+/// A plain HTTP client with one connection per request.
 pub fn reqwest_client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().expect("a client")
