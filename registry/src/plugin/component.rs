@@ -1,52 +1,57 @@
-//! Walks a component's sections, without compiling it.
+//! Inspection of a component's sections without compiling it.
 
 use wasmparser::{ComponentExternalKind, ComponentTypeRef, Encoding, Parser, Payload};
 
-use crate::MANIFEST_SECTION;
+use super::MANIFEST_SECTION;
 
-/// The largest plugin that is read, in bytes: 256 MiB. A Python interpreter with a computer algebra system takes 67.
+/// Size limit of a plugin file in bytes (256 MiB). CPython with a computer algebra system needs 67 MiB.
 pub const MAX_PLUGIN_BYTES: usize = 256 << 20;
 
-/// Bytes are no component.
+/// The bytes are not a WebAssembly component.
 #[derive(Debug, thiserror::Error)]
 pub enum ComponentError {
-    /// There is no byte.
-    #[error("the file is empty; build the plugin again with `cargo build --release --target wasm32-wasip2`")]
+    /// Zero bytes.
+    #[error("the file is empty\nhint: rebuild the plugin with `cargo build --release --target wasm32-wasip2`")]
     Empty,
     /// More than [`MAX_PLUGIN_BYTES`].
-    #[error("the file has more than {} MiB; build the plugin in release and leave data out of it", MAX_PLUGIN_BYTES >> 20)]
+    #[error(
+        "the file is larger than {} MiB\nhint: build the plugin in release mode and move data out of it",
+        MAX_PLUGIN_BYTES >> 20
+    )]
     TooLarge,
-    /// The first bytes are not WebAssembly's.
-    #[error("the file is not WebAssembly; give the `.wasm` file that `cargo build --target wasm32-wasip2` makes")]
+    /// The file lacks the WebAssembly magic number.
+    #[error(
+        "the file is not WebAssembly\nhint: pass the `.wasm` file that `cargo build --target wasm32-wasip2` writes"
+    )]
     NotWebAssembly,
-    /// WebAssembly, but not of the component model.
-    #[error("the file is a core module, not a component; build for `wasm32-wasip2`, which gives a component")]
+    /// A core module.
+    #[error("the file is a core module, not a component\nhint: build for `wasm32-wasip2`, which produces a component")]
     CoreModule,
-    /// The bytes end too early or break the format.
-    #[error("the component is truncated or damaged at byte {offset} of {length}; build or download it again")]
+    /// Truncated or malformed sections.
+    #[error("the component is truncated or damaged at byte {offset} of {length}\nhint: rebuild or download it again")]
     Damaged {
-        /// Where it was seen.
+        /// Byte offset of the error.
         offset: usize,
-        /// How many bytes there are.
+        /// File size in bytes.
         length: usize,
-        /// What is wrong there.
+        /// Parser error.
         source: wasmparser::BinaryReaderError,
     },
 }
 
-/// What a walk over a component finds.
+/// Manifest sections and interface names found in a component.
 #[derive(Debug, Default)]
-pub(crate) struct Scan<'a> {
-    /// The manifest sections, in the component and in everything nested in it.
+pub(crate) struct ComponentInspection<'a> {
+    /// Manifest sections of the component and of everything nested in it.
     pub manifests: Vec<&'a [u8]>,
-    /// The interfaces that the component itself exports.
+    /// Interfaces that the outermost component exports.
     pub exports: Vec<&'a str>,
-    /// The interfaces that the component itself imports.
+    /// Interfaces that the outermost component imports.
     pub imports: Vec<&'a str>,
 }
 
-impl<'a> Scan<'a> {
-    /// Walks over all sections. Function bodies are stepped over: the engine validates them when it compiles.
+impl<'a> ComponentInspection<'a> {
+    /// Parses all section headers. Function bodies are skipped; the engine validates them at compile time.
     pub fn of(bytes: &'a [u8]) -> Result<Self, ComponentError> {
         if bytes.is_empty() {
             return Err(ComponentError::Empty);
@@ -62,7 +67,7 @@ impl<'a> Scan<'a> {
             length: bytes.len(),
             source,
         };
-        let mut scan = Self::default();
+        let mut inspection = Self::default();
         let mut depth = 0_usize;
         for payload in Parser::new(0).parse_all(bytes) {
             match payload.map_err(damaged)? {
@@ -72,13 +77,13 @@ impl<'a> Scan<'a> {
                 Payload::Version { .. } => depth += 1,
                 Payload::End(_) => depth -= 1,
                 Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
-                    scan.manifests.push(section.data());
+                    inspection.manifests.push(section.data());
                 }
                 Payload::ComponentExportSection(section) if depth == 1 => {
                     for export in section {
                         let export = export.map_err(damaged)?;
                         if export.kind == ComponentExternalKind::Instance {
-                            scan.exports.push(export.name.0);
+                            inspection.exports.push(export.name.0);
                         }
                     }
                 }
@@ -86,31 +91,31 @@ impl<'a> Scan<'a> {
                     for import in section {
                         let import = import.map_err(damaged)?;
                         if matches!(import.ty, ComponentTypeRef::Instance(_)) {
-                            scan.imports.push(import.name.0);
+                            inspection.imports.push(import.name.0);
                         }
                     }
                 }
                 _ => {}
             }
         }
-        Ok(scan)
+        Ok(inspection)
     }
 }
 
-/// The names of the interfaces that a component exports, such as `gymkhana:plugin/tool@0.1.0`.
+/// Lists the interfaces that a component exports, such as `gymkhana:plugin/tool@0.1.0`.
 ///
 /// # Errors
-/// If the bytes are no component.
+/// If the bytes are not a component.
 pub fn exports(bytes: &[u8]) -> Result<Vec<String>, ComponentError> {
-    Ok(owned(&Scan::of(bytes)?.exports))
+    Ok(owned(&ComponentInspection::of(bytes)?.exports))
 }
 
-/// The names of the interfaces that a component imports, such as `gymkhana:plugin/log@0.1.0`.
+/// Lists the interfaces that a component imports, such as `gymkhana:plugin/log@0.1.0`.
 ///
 /// # Errors
-/// If the bytes are no component.
+/// If the bytes are not a component.
 pub fn imports(bytes: &[u8]) -> Result<Vec<String>, ComponentError> {
-    Ok(owned(&Scan::of(bytes)?.imports))
+    Ok(owned(&ComponentInspection::of(bytes)?.imports))
 }
 
 fn owned(names: &[&str]) -> Vec<String> {

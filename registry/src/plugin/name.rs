@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 const MAX_LENGTH: usize = 64;
 
-/// A plugin's name, such as `gymkhana/calculator`. Both halves are 1 to 64 lower-case letters, digits and `-`, without
-/// `-` at an end.
+/// Full plugin name, such as `gymkhana/calculator`. Each half has 1 to 64 lower-case letters, digits or `-` and neither
+/// starts nor ends with `-`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PluginName {
@@ -16,18 +16,20 @@ pub struct PluginName {
     name: String,
 }
 
-/// The half before the slash by itself: whoever holds one of its keys may publish below it.
+/// The namespace half of a plugin name. Holders of its keys may publish in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Namespace(String);
 
-/// A text is no namespace.
+/// The text is not a valid namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no namespace; one is 1 to {MAX_LENGTH} lower-case letters, digits and `-`, with no `-` at an end")]
+#[error(
+    "invalid namespace `{0}`: expected 1 to {MAX_LENGTH} lower-case letters, digits or `-`, not starting or ending with `-`"
+)]
 pub struct ParseNamespaceError(String);
 
 impl Namespace {
-    /// Its text.
+    /// Returns the namespace as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -52,7 +54,7 @@ impl TryFrom<String> for Namespace {
     type Error = ParseNamespaceError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        if is_word(&text) { Ok(Self(text)) } else { Err(ParseNamespaceError(text)) }
+        if is_valid_word(&text) { Ok(Self(text)) } else { Err(ParseNamespaceError(text)) }
     }
 }
 
@@ -62,49 +64,49 @@ impl From<Namespace> for String {
     }
 }
 
-/// So that maps with namespaces for keys can be asked with a plugin's.
+/// Allows lookups with `&str` in maps keyed by namespace.
 impl std::borrow::Borrow<str> for Namespace {
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
-/// A text is no plugin name.
+/// The text is not a valid plugin name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no plugin name; one looks like `gymkhana/calculator`: two words of 1 to {MAX_LENGTH} lower-case letters, \
-     digits and `-`, with no `-` at an end"
+    "invalid plugin name `{0}`: expected `NAMESPACE/NAME` such as `gymkhana/calculator`, each half with 1 to {MAX_LENGTH} \
+     lower-case letters, digits or `-`, not starting or ending with `-`"
 )]
 pub struct ParseNameError(String);
 
 impl PluginName {
-    /// A name of two checked halves.
+    /// Builds a name from its two halves.
     ///
     /// # Errors
-    /// If a half holds other characters, is empty or longer than 64.
+    /// If a half contains other characters, is empty or has more than 64.
     pub fn new(namespace: &str, name: &str) -> Result<Self, ParseNameError> {
-        if is_word(namespace) && is_word(name) {
+        if is_valid_word(namespace) && is_valid_word(name) {
             Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
         } else {
             Err(ParseNameError(format!("{namespace}/{name}")))
         }
     }
 
-    /// The half before the slash: who publishes the plugin.
+    /// The half before the slash, which identifies the publisher.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The half after the slash: what run files and records call the plugin.
+    /// The half after the slash, which run files and records use.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// Whether a text can be one half of a name.
-pub(crate) fn is_word(text: &str) -> bool {
+/// Returns true if the text can be one half of a plugin name.
+pub(crate) fn is_valid_word(text: &str) -> bool {
     (1..=MAX_LENGTH).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
         && !text.starts_with('-')
@@ -145,18 +147,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn good_names_survive_their_text() {
+    fn valid_names_round_trip() {
         for text in ["gymkhana/calculator", "a/b", "a-1/2--b", &format!("{0}/{0}", "x".repeat(64))] {
-            assert_eq!(text.parse::<PluginName>().expect("a good name").to_string(), text);
+            assert_eq!(text.parse::<PluginName>().expect("a valid name").to_string(), text);
         }
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn invalid_names_are_rejected() {
         let long = format!("{}/b", "x".repeat(65));
         for text in ["", "a", "/", "a/", "/b", "a/b/c", "A/b", "a/b_c", "-a/b", "a/b-", "a/ b", "a/é", "../b", &long] {
             let error = text.parse::<PluginName>().expect_err(text);
-            assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
+            assert!(error.to_string().starts_with(&format!("invalid plugin name `{text}`: ")), "{error}");
         }
     }
 }

@@ -1,50 +1,51 @@
-//! The manifest that a plugin carries: who it is and what it wants, read before anything is compiled.
+//! The manifest embedded in a plugin, read before compilation.
 //!
-//! It stands in the custom section `gymkhana:manifest`, exactly once in the whole component, usually in a core module
-//! nested in it: `GYMK`, the length of the JSON as four little-endian bytes, the JSON. The length is there because
-//! linkers may pad or join sections of one name: what is joined is seen and refused.
+//! The custom section `gymkhana:manifest` occurs exactly once in a component, usually in a nested core module. Layout:
+//! `GYMK`, the length of the JSON as four little-endian bytes, the JSON. The length detects sections that a linker padded
+//! or joined; those are rejected.
 
 use std::collections::BTreeSet;
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::component::Scan;
-use crate::{Capability, ComponentError, Digest, Kind, ParseNameError, PluginName, contract};
+use super::component::ComponentInspection;
+use super::{Capability, ComponentError, Kind, ParseNameError, PluginName};
+use crate::{Digest, contract};
 
-/// The name of the custom section.
+/// Name of the custom section.
 pub const MANIFEST_SECTION: &str = "gymkhana:manifest";
 
-/// The section's first bytes.
+/// Magic number at the start of the section.
 pub const MANIFEST_MAGIC: [u8; 4] = *b"GYMK";
 
-/// The number of the manifest's shape that this crate reads.
+/// Manifest schema that this crate reads.
 pub const MANIFEST_SCHEMA: u32 = 1;
 
-/// The contract that a plugin was built with.
+/// Version and digest of the WIT contract that a plugin was built with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContractStamp {
-    /// The version of the WIT package.
+    /// Version of the WIT package.
     pub version: Version,
-    /// The digest of its files, as [`contract::digest`] computes it.
+    /// Digest of the WIT files, as computed by [`contract::digest`].
     pub digest: Digest,
 }
 
 impl ContractStamp {
-    /// What this host speaks.
+    /// Returns the contract that this host implements.
     #[must_use]
     pub fn of_this_host() -> Self {
         Self { version: contract::VERSION, digest: contract::digest() }
     }
 }
 
-/// The smallest and the largest total that a reward may return.
+/// Inclusive range of the totals that a reward returns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "(f64, f64)", into = "(f64, f64)")]
 pub struct RewardRange {
-    /// The smallest.
+    /// Lower bound.
     pub low: f64,
-    /// The largest.
+    /// Upper bound.
     pub high: f64,
 }
 
@@ -60,99 +61,99 @@ impl From<RewardRange> for (f64, f64) {
     }
 }
 
-/// What a plugin says of itself.
+/// Self-description of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "ManifestJson", into = "ManifestJson")]
 pub struct Manifest {
-    /// Its name.
+    /// Full name.
     pub name: PluginName,
-    /// Its version.
+    /// Version.
     pub version: Version,
-    /// What it offers; never empty.
+    /// Kinds that the plugin implements; never empty.
     pub kinds: BTreeSet<Kind>,
-    /// The contract that it was built with.
+    /// Contract that the plugin was built with.
     pub contract: ContractStamp,
-    /// Its licence, as an SPDX expression.
+    /// Licence as an SPDX expression, at most 200 bytes.
     pub license: String,
-    /// One line for people.
+    /// One-line description, at most 1000 bytes.
     pub description: String,
-    /// What it wants from the host.
+    /// Requested capabilities.
     pub capabilities: BTreeSet<Capability>,
-    /// Those of them without which it runs, too; where a run grants one not, asking for it is denied.
+    /// Subset of `capabilities` that the plugin can run without; calls of an ungranted one return an error.
     pub optional: BTreeSet<Capability>,
-    /// Whether equal inputs give equal outputs, always.
+    /// True if equal inputs always give equal outputs.
     pub deterministic: bool,
-    /// The range of its totals, if it is a reward and says so.
+    /// Range of the totals of a reward, if declared.
     pub reward_range: Option<RewardRange>,
 }
 
-/// A plugin was built with another contract than this host's.
+/// The plugin was built with a different contract than this host implements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContractError {
-    /// Another version.
+    /// Different contract version.
     #[error(
-        "plugin `{name}` was built for contract {found} and this host speaks {}; rebuild it with gymkhana-sdk {}",
+        "plugin `{name}` was built for contract {found}, but this host implements {}\nhint: rebuild it with gymkhana-sdk {}",
         contract::VERSION,
         contract::VERSION
     )]
     Version {
-        /// The plugin.
+        /// Plugin.
         name: PluginName,
-        /// The version that it was built with.
+        /// Contract version of the plugin.
         found: Version,
     },
-    /// The same version, but other files: the contract is unreleased and still changes.
+    /// Same version but different WIT files: the contract is unreleased and still changes.
     #[error(
-        "plugin `{name}` was built with another text of contract {} (its digest begins {:.12}, this host's {:.12}); \
-         rebuild it with this repository's SDK",
+        "plugin `{name}` was built with a different revision of contract {} (digest {:.12}…, this host has {:.12}…)\nhint: \
+         rebuild it with the SDK of this repository",
         contract::VERSION, found.to_string(), contract::digest().to_string()
     )]
     Digest {
-        /// The plugin.
+        /// Plugin.
         name: PluginName,
-        /// The digest that it was built with.
+        /// Contract digest of the plugin.
         found: Digest,
     },
 }
 
-/// A file holds no manifest that can be read. The caller says which file.
+/// The manifest of a plugin file is missing or invalid. The caller names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// The file is no component.
+    /// The file is not a component.
     #[error(transparent)]
     Component(#[from] ComponentError),
-    /// No manifest section.
-    #[error("the component has no manifest; build it with gymkhana-sdk, whose `plugin!` macro writes one")]
+    /// Missing manifest section.
+    #[error("the component has no manifest\nhint: build it with gymkhana-sdk, whose `plugin!` macro writes one")]
     Missing,
     /// More than one manifest section.
-    #[error("the component has {0} manifests; link exactly one crate that uses the `plugin!` macro into it")]
+    #[error("the component has {0} manifests\nhint: link exactly one crate that uses the `plugin!` macro")]
     Several(usize),
-    /// The section is framed wrongly.
-    #[error("the manifest section is damaged: {0}; build the plugin again with gymkhana-sdk")]
+    /// Wrong magic number or length.
+    #[error("the manifest section is damaged: {0}\nhint: rebuild the plugin with gymkhana-sdk")]
     Frame(&'static str),
-    /// The manifest's shape is newer than this crate.
+    /// Unsupported manifest schema.
     #[error(
-        "the manifest has schema {0} and this host reads {MANIFEST_SCHEMA}; use a newer host or an older gymkhana-sdk"
+        "the manifest has schema {0}, but this host reads {MANIFEST_SCHEMA}\nhint: use a newer host or an older gymkhana-sdk"
     )]
     Schema(u64),
-    /// The JSON is not what a manifest must be.
+    /// Malformed JSON or an invalid field.
     #[error(
-        "the manifest is invalid; correct it in the plugin's Cargo.toml, pyproject.toml or package.json and build it again"
+        "the manifest is invalid\nhint: correct the plugin's Cargo.toml, pyproject.toml or package.json and rebuild it"
     )]
     Invalid(#[source] serde_json::Error),
-    /// The manifest promises another kind than the component exports.
+    /// The manifest and the exports disagree about a kind.
     #[error(
-        "the manifest and the component disagree on whether this plugin is of kind `{kind}`: {found}; build it again with gymkhana-sdk"
+        "the manifest and the component disagree about kind `{kind}`: {found}\nhint: rebuild the plugin with gymkhana-sdk"
     )]
     Kind {
-        /// The kind.
+        /// Kind.
         kind: Kind,
-        /// What each of them says.
+        /// Which of the two declares it.
         found: &'static str,
     },
 }
 
-/// The manifest as JSON holds it.
+/// JSON representation of a manifest.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct ManifestJson {
@@ -172,18 +173,18 @@ struct ManifestJson {
     reward_range: Option<RewardRange>,
 }
 
-/// What JSON may hold and a manifest may not.
+/// A field value that the JSON schema allows and a manifest does not.
 #[derive(Debug, thiserror::Error)]
 enum ShapeError {
     #[error(transparent)]
     Name(#[from] ParseNameError),
-    #[error("`{key}` has more than {most} bytes; say it in fewer")]
+    #[error("`{key}` is longer than {most} bytes")]
     Long { key: &'static str, most: usize },
-    #[error("`optional` has `{0}`, and `capabilities` has not; ask for it there too")]
-    NotAsked(Capability),
-    #[error("`kinds` is empty; name at least one of environment, tool and reward")]
+    #[error("`optional` lists `{0}`, which `capabilities` lacks")]
+    OptionalNotRequested(Capability),
+    #[error("`kinds` is empty: expected at least one of environment, tool and reward")]
     NoKind,
-    #[error("`reward-range` goes from {low} to {high}; put the smaller number first")]
+    #[error("`reward-range` is [{low}, {high}]: the lower bound exceeds the upper bound")]
     Range { low: f64, high: f64 },
 }
 
@@ -199,8 +200,8 @@ impl TryFrom<ManifestJson> for Manifest {
                 return Err(ShapeError::Long { key, most });
             }
         }
-        if let Some(unasked) = json.optional.difference(&json.capabilities).next() {
-            return Err(ShapeError::NotAsked(*unasked));
+        if let Some(not_requested) = json.optional.difference(&json.capabilities).next() {
+            return Err(ShapeError::OptionalNotRequested(*not_requested));
         }
         if let Some(RewardRange { low, high }) = json.reward_range
             && low > high
@@ -242,10 +243,10 @@ impl From<Manifest> for ManifestJson {
 }
 
 impl Manifest {
-    /// Whether this host speaks the plugin's contract.
+    /// Checks that this host implements the plugin's contract.
     ///
     /// # Errors
-    /// If the plugin was built with another version or another text of the contract: it must be rebuilt.
+    /// If the plugin was built with a different contract version or revision.
     pub fn check_contract(&self) -> Result<(), ContractError> {
         if self.contract.version != contract::VERSION {
             return Err(ContractError::Version { name: self.name.clone(), found: self.contract.version.clone() });
@@ -259,26 +260,26 @@ impl Manifest {
 
 /// Reads the manifest of a `.wasm` file without compiling it.
 ///
-/// The contract's version is not judged here, so that a plugin for another host can still be inspected: see
-/// [`Manifest::check_contract`]. A file that was cut exactly between two sections is itself a component, and may have
-/// lost exports of optional interfaces alone: only a digest, such as a lock file's, tells.
+/// The contract version is not checked, so that plugins for other hosts can be inspected: see
+/// [`Manifest::check_contract`]. A file truncated exactly between two sections is a valid component that may lack
+/// optional exports; only a digest, such as the one in a lock file, detects that.
 ///
 /// # Errors
-/// If the bytes are no component, if there is not exactly one manifest in it, if that is damaged or of another
-/// schema, or if it promises another kind than the component exports.
+/// If the bytes are not a component, if it does not have exactly one manifest, if the manifest is damaged or has another
+/// schema, or if the manifest and the exports disagree about a kind.
 pub fn read_manifest(bytes: &[u8]) -> Result<Manifest, ManifestError> {
-    let scan = Scan::of(bytes)?;
-    let section = match scan.manifests[..] {
+    let inspection = ComponentInspection::of(bytes)?;
+    let section = match inspection.manifests[..] {
         [] => return Err(ManifestError::Missing),
         [section] => section,
-        [..] => return Err(ManifestError::Several(scan.manifests.len())),
+        [..] => return Err(ManifestError::Several(inspection.manifests.len())),
     };
-    let manifest = parse(unframe(section)?)?;
+    let manifest = parse_manifest_section(section)?;
     for kind in Kind::ALL {
         let interface = format!("{}/{kind}@", contract::PACKAGE);
-        let exported = scan.exports.iter().any(|name| name.starts_with(&interface));
+        let exported = inspection.exports.iter().any(|name| name.starts_with(&interface));
         match (manifest.kinds.contains(&kind), exported) {
-            (true, false) => return Err(ManifestError::Kind { kind, found: "only the manifest says so" }),
+            (true, false) => return Err(ManifestError::Kind { kind, found: "only the manifest declares it" }),
             (false, true) => return Err(ManifestError::Kind { kind, found: "only the component exports it" }),
             _ => {}
         }
@@ -286,18 +287,27 @@ pub fn read_manifest(bytes: &[u8]) -> Result<Manifest, ManifestError> {
     Ok(manifest)
 }
 
-/// The JSON in a manifest section.
+/// Parses the content of a manifest section: magic number, length and JSON.
+///
+/// # Errors
+/// If the frame is damaged, the schema is unsupported or the JSON is invalid.
+pub fn parse_manifest_section(section: &[u8]) -> Result<Manifest, ManifestError> {
+    parse(unframe(section)?)
+}
+
+/// Returns the JSON in a manifest section.
 fn unframe(section: &[u8]) -> Result<&[u8], ManifestError> {
-    let rest = section.strip_prefix(&MANIFEST_MAGIC).ok_or(ManifestError::Frame("it does not begin with `GYMK`"))?;
-    let (length, json) = rest.split_first_chunk().ok_or(ManifestError::Frame("it ends before its length"))?;
+    let rest =
+        section.strip_prefix(&MANIFEST_MAGIC).ok_or(ManifestError::Frame("the magic number `GYMK` is missing"))?;
+    let (length, json) = rest.split_first_chunk().ok_or(ManifestError::Frame("the length field is truncated"))?;
     if u32::from_le_bytes(*length) as usize == json.len() {
         Ok(json)
     } else {
-        Err(ManifestError::Frame("its length is not the one that it states"))
+        Err(ManifestError::Frame("the length field does not match the section"))
     }
 }
 
-/// Reads the schema number by itself first: a newer manifest may have any other shape.
+/// Reads the schema number first, because a newer manifest may have any shape.
 fn parse(json: &[u8]) -> Result<Manifest, ManifestError> {
     #[derive(Deserialize)]
     struct Schema {

@@ -1,14 +1,14 @@
-//! What a plugin can be, and what it can ask for.
+//! Plugin kinds and the capabilities that a plugin can request.
 
 use serde::{Deserialize, Serialize};
 
-/// What a plugin offers. One plugin may be of several kinds.
+/// Role that a plugin implements. One plugin may implement several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A world that agents act in.
+    /// An RL environment.
     Environment,
-    /// Functions that agents may call.
+    /// Functions that agents can call.
     Tool,
     /// Scores of finished episodes.
     Reward,
@@ -29,7 +29,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// A host interface that a plugin may import. All but `log`, `random` and `clock` need the run's grant.
+/// A host interface that a plugin may import. All except `log`, `random` and `clock` require a grant in the run file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Capability {
@@ -43,14 +43,14 @@ pub enum Capability {
     Assets,
     /// Completions by a model.
     Model,
-    /// Calls of tools, for rewards.
+    /// Tool calls, for rewards.
     Tools,
-    /// Outgoing HTTP.
+    /// Outgoing HTTP requests.
     Http,
 }
 
 impl Capability {
-    /// Whether every plugin has it without asking.
+    /// Returns true for capabilities that every plugin has without a grant.
     #[must_use]
     pub fn is_free(self) -> bool {
         matches!(self, Self::Log | Self::Random | Self::Clock)
