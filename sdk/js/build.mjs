@@ -1,4 +1,4 @@
-// Makes a plugin of a folder: `node node_modules/gymkhana/build.mjs DIR --out FILE`.
+// Makes a plugin of a folder: `node node_modules/@gymkhana/sdk/build.mjs DIR --out FILE`.
 //
 // The folder holds `package.json` and the files that it names. esbuild joins them with the SDK into one module, with or
 // without TypeScript's types, and componentize-js puts a JavaScript engine around it.
@@ -69,12 +69,12 @@ async function abilities(project, folder, esbuild, made) {
   for (const [kind, place] of Object.entries(project.classes)) {
     const [file, name] = place.split("#");
     const path = join(made, `${kind}.mjs`);
-    await bundle(esbuild, folder, `export * from ${JSON.stringify(file)}; export { ${BASES[kind].name} as Base } from "gymkhana";`, path);
+    await bundle(esbuild, folder, `export * from ${JSON.stringify(file)}; export { ${BASES[kind].name} as Base } from "@gymkhana/sdk";`, path);
     const module = await import(pathToFileURL(path));
     const found = module[name];
     if (!found) throw new BuildError(`\`${file}\` exports no \`${name}\`, which "gymkhana" names in "${kind}"`);
     // The bundle has classes of its own: its base is not ours.
-    if (!(found.prototype instanceof module.Base)) throw new BuildError(`\`${place}\` does not extend gymkhana's ${module.Base.name}`);
+    if (!(found.prototype instanceof module.Base)) throw new BuildError(`\`${place}\` does not extend \`${module.Base.name}\` of "@gymkhana/sdk"`);
     if (!found.summary) throw new BuildError(`\`${place}\` needs \`static summary\`, one line for people`);
     if (kind !== "reward" && offers(found, "snapshot") !== offers(found, "restore")) {
       throw new BuildError(`\`${place}\` defines one of \`snapshot\` and \`restore\`: define both or neither`);
@@ -107,9 +107,9 @@ function entryOf(project, interfaces) {
 async function bundle(esbuild, folder, contents, outfile, imports) {
   const source = join(HERE, "src");
   const sdk = {
-    name: "gymkhana",
+    name: "gymkhana-sdk",
     setup(build) {
-      build.onResolve({ filter: /^gymkhana$/ }, () => ({ path: join(source, "index.mjs") }));
+      build.onResolve({ filter: /^@gymkhana\/sdk$/ }, () => ({ path: join(source, "index.mjs") }));
       build.onResolve({ filter: /^gymkhana-component\// }, ({ path }) => ({
         path: join(source, "component", path.slice("gymkhana-component/".length)),
       }));

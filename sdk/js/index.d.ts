@@ -2,7 +2,7 @@
  * Write environments, tools and rewards for Gymkhana.
  *
  * Extend `Environment`, `Tool` or `Reward`, name the class in `package.json`, and build with
- * `node node_modules/gymkhana/build.mjs DIR --out FILE`: the file is a complete plugin, manifest included.
+ * `node node_modules/@gymkhana/sdk/build.mjs DIR --out FILE`: the file is a complete plugin, manifest included.
  *
  * ```json
  * "gymkhana": {

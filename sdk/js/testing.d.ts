@@ -1,6 +1,6 @@
 /** Plugins tested natively: an episode, a session and a scoring with the same checks that a host makes. */
 
-import { Action, Call, Content, Environment, Reward, Score, Started, Stepped, Tool, Trajectory, Value } from "gymkhana";
+import { Action, Call, Content, Environment, Reward, Score, Started, Stepped, Tool, Trajectory, Value } from "./index.js";
 
 type Kind<T> = new () => T;
 

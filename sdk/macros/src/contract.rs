@@ -7,12 +7,12 @@ pub const VERSION: &str = "0.1.0";
 
 /// The contract's files, sorted by name.
 const FILES: [(&str, &str); 6] = [
-    ("environment.wit", include_str!("../../../wit/environment.wit")),
-    ("imports.wit", include_str!("../../../wit/imports.wit")),
-    ("reward.wit", include_str!("../../../wit/reward.wit")),
-    ("tool.wit", include_str!("../../../wit/tool.wit")),
-    ("types.wit", include_str!("../../../wit/types.wit")),
-    ("worlds.wit", include_str!("../../../wit/worlds.wit")),
+    ("environment.wit", include_str!("../wit/environment.wit")),
+    ("imports.wit", include_str!("../wit/imports.wit")),
+    ("reward.wit", include_str!("../wit/reward.wit")),
+    ("tool.wit", include_str!("../wit/tool.wit")),
+    ("types.wit", include_str!("../wit/types.wit")),
+    ("worlds.wit", include_str!("../wit/worlds.wit")),
 ];
 
 /// The contract's digest: sha256, as 64 hexadecimal digits.

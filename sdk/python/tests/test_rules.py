@@ -1,8 +1,8 @@
-"""What the SDK does for every plugin: options are checked, seats take turns, the end is the end."""
+"""Rules that the SDK applies to every plugin: valid options, seats in turn, finished episodes."""
 
 import unittest
 
-from gymkhana import (
+from gymkhana_sdk import (
     Action,
     Answer,
     BadSnapshot,
@@ -25,7 +25,7 @@ from gymkhana import (
     Turn,
     TurnKind,
 )
-from gymkhana.testing import Episode, Play, Session, open_session, score
+from gymkhana_sdk.testing import Episode, Play, Session, open_session, score
 
 
 class Counting(Environment):
@@ -113,7 +113,7 @@ class EpisodeTest(unittest.TestCase):
 
 
 class Recorder(Tool):
-    """Remembers how it was opened."""
+    """Records the arguments of `open`."""
 
     summary = "Remembers"
     options = (Option("loud", "In capitals", False),)
@@ -143,7 +143,7 @@ class SessionTest(unittest.TestCase):
 
 
 class Busy(Reward):
-    """A point for each call."""
+    """Scores 1 per call."""
 
     summary = "A point for each call"
     range = (0.0, 2.0)

@@ -6,7 +6,7 @@
 
 pub mod imports {
     wit_bindgen::generate!({
-        path: "../../wit",
+        path: "wit",
         world: "imports",
         generate_all,
         generate_unused_types: true,
@@ -19,7 +19,7 @@ macro_rules! exports {
         $(
             pub mod $module {
                 wit_bindgen::generate!({
-                    path: "../../wit",
+                    path: "wit",
                     world: $world,
                     export_macro_name: $export,
                     pub_export_macro: true,

@@ -1,12 +1,12 @@
-// Asks for whatever a run can grant, and says what it was told.
+// Uses every capability that a run can grant and returns the results.
 
-import { Denied, NotFound, Tool, assets, fn, http, log, model } from "gymkhana";
+import { Denied, NotFound, Tool, assets, fn, http, log, model } from "@gymkhana/sdk";
 
 const text = (bytes) => new TextDecoder().decode(bytes);
 
-/** Every answer is a line of JSON. */
+/** Tool whose answers are lines of JSON. */
 export class Asking extends Tool {
-  static summary = "Asks for whatever a run can grant";
+  static summary = "Uses every capability that a run can grant";
 
   static functions() {
     return ["read", "complete", "send", "unknown"].map((name) => fn(name, "Asks."));

@@ -1,12 +1,12 @@
-// What the engine draws and measures by itself, and what it drew while the component was made.
+// Random numbers and clocks of the JavaScript engine, including a number drawn at build time.
 
-import { Tool, clock, fn, random } from "gymkhana";
+import { Tool, clock, fn, random } from "@gymkhana/sdk";
 
 const MADE = Math.random();
 
-/** Answers with numbers, as JSON. */
+/** Tool whose answers are numbers, as JSON. */
 export class Engine extends Tool {
-  static summary = "Shows what a JavaScript engine draws and measures by itself";
+  static summary = "Random numbers and clocks of the JavaScript engine";
 
   static functions() {
     return [fn("draw", "Three random numbers."), fn("time", "Clocks, before and after some work.")];

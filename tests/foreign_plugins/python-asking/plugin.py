@@ -1,14 +1,14 @@
-"""Asks for whatever a run can grant, and says what it was told."""
+"""Uses every capability that a run can grant and returns the results."""
 
 import json
 
-from gymkhana import Denied, Function, NotFound, Tool, assets, http, log, model
+from gymkhana_sdk import Denied, Function, NotFound, Tool, assets, http, log, model
 
 
 class Asking(Tool):
-    """Every answer is a line of JSON."""
+    """Tool whose answers are lines of JSON."""
 
-    summary = "Asks for whatever a run can grant"
+    summary = "Uses every capability that a run can grant"
 
     @classmethod
     def functions(cls, options):

@@ -1,6 +1,6 @@
 // A number to be guessed: the environment says whether a guess is too low or too high.
 
-import { Environment, Mistake, NotFound, Option, Rng, hash64 } from "gymkhana";
+import { Environment, Mistake, NotFound, Option, Rng, hash64 } from "@gymkhana/sdk";
 
 const SPLITS = { train: 1000, test: 100 };
 

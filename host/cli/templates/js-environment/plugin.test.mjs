@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Invalid, NotFound } from "gymkhana";
-import { Play } from "gymkhana/testing";
+import { Invalid, NotFound } from "@gymkhana/sdk";
+import { Play } from "@gymkhana/sdk/testing";
 import { Guess } from "./plugin.mjs";
 
 test("hints lead to the number", () => {

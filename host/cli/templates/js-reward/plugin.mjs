@@ -1,6 +1,6 @@
 // A right answer is worth a point, and a short one a little more than a long one.
 
-import { Invalid, Option, Reward } from "gymkhana";
+import { Invalid, Option, Reward } from "@gymkhana/sdk";
 
 /** Compares the last message of a seat with the environment's privileged `answer`. */
 export class Brief extends Reward {

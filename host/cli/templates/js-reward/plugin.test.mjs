@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Invalid, Trajectory, Turn } from "gymkhana";
-import { score } from "gymkhana/testing";
+import { Invalid, Trajectory, Turn } from "@gymkhana/sdk";
+import { score } from "@gymkhana/sdk/testing";
 import { Brief } from "./plugin.mjs";
 
 const said = (text, privileged = {}) =>

@@ -1,6 +1,6 @@
 // A notebook: what the agent writes in one call it can read in a later one of the same episode.
 
-import { Invalid, Mistake, Option, Tool, fn, parameter } from "gymkhana";
+import { Invalid, Mistake, Option, Tool, fn, parameter } from "@gymkhana/sdk";
 
 /** One session: its notes by their names. */
 export class Notes extends Tool {

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Call, Invalid } from "gymkhana";
-import { Session, openSession } from "gymkhana/testing";
+import { Call, Invalid } from "@gymkhana/sdk";
+import { Session, openSession } from "@gymkhana/sdk/testing";
 import { Notes } from "./plugin.mjs";
 
 const write = (name, text) => Call.of("write", { name, text });

@@ -2,7 +2,7 @@
 
 import json
 
-from gymkhana import Environment, Mistake, NotFound, Option, Rng, Split, Started, Stepped, hash64
+from gymkhana_sdk import Environment, Mistake, NotFound, Option, Rng, Split, Started, Stepped, hash64
 
 SPLITS = {"train": 1000, "test": 100}
 

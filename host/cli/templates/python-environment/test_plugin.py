@@ -2,8 +2,8 @@
 
 import unittest
 
-from gymkhana import Invalid, NotFound
-from gymkhana.testing import Play
+from gymkhana_sdk import Invalid, NotFound
+from gymkhana_sdk.testing import Play
 from plugin import Guess
 
 

@@ -1,6 +1,6 @@
 """A right answer is worth a point, and a short one a little more than a long one."""
 
-from gymkhana import Evidence, Invalid, Option, Reward, Score
+from gymkhana_sdk import Evidence, Invalid, Option, Reward, Score
 
 
 class Brief(Reward):

@@ -2,8 +2,8 @@
 
 import unittest
 
-from gymkhana import Invalid, Text, Trajectory, Turn, TurnKind
-from gymkhana.testing import score
+from gymkhana_sdk import Invalid, Text, Trajectory, Turn, TurnKind
+from gymkhana_sdk.testing import score
 from plugin import Brief
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from gymkhana import Function, Invalid, Mistake, Option, Parameter, Tool
+from gymkhana_sdk import Function, Invalid, Mistake, Option, Parameter, Tool
 
 
 class Notes(Tool):

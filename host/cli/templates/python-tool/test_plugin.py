@@ -2,8 +2,8 @@
 
 import unittest
 
-from gymkhana import Answer, Call, Invalid
-from gymkhana.testing import Session, open_session
+from gymkhana_sdk import Answer, Call, Invalid
+from gymkhana_sdk.testing import Session, open_session
 from plugin import Notes
 
 

@@ -1,9 +1,9 @@
-"""The interpreter under a plain Python: state, echo, caps, tracebacks and refusals."""
+"""Interpreter in a native Python: state, echo, limits, tracebacks and guards."""
 
 import unittest
 
-from gymkhana import Call, Invalid
-from gymkhana.testing import open_session
+from gymkhana_sdk import Call, Invalid
+from gymkhana_sdk.testing import open_session
 from interpreter.output import Output
 from interpreter.tool import Python
 
@@ -73,14 +73,14 @@ class InterpreterTest(unittest.TestCase):
             self.assertIn(words, self.failure(code), code)
         self.assertEqual(self.shown("1 + 1"), "2")
         with open(__file__):
-            pass  # Outside of a cell everything is as before.
+            pass  # Guards are removed outside of a cell.
 
     def test_output_is_capped_in_the_middle(self):
         session = open_session(Python, output=100)
         said = session.call(Call.of("python", code="for i in range(1000): print(i)")).content
         self.assertTrue(said.startswith("0\n1\n2\n"), said)
         self.assertTrue(said.endswith("998\n999"), said)
-        # 10 + 180 + 2700 digits and 1000 line ends, less the 100 that were kept.
+        # 10 + 180 + 2700 digits and 1000 line ends, minus the 100 characters kept.
         self.assertIn("… 3790 characters left out …", said)
 
     def test_an_output_keeps_both_ends_whatever_the_pieces(self):
@@ -110,7 +110,9 @@ class InterpreterTest(unittest.TestCase):
         self.assertEqual(self.session.tool.final_view(), view)
 
     def test_sympy_and_the_library_are_there(self):
-        self.assertEqual(self.shown("from sympy import *\nx = symbols('x')\nintegrate(x * exp(x), x)"), "(x - 1)*exp(x)")
+        self.assertEqual(
+            self.shown("from sympy import *\nx = symbols('x')\nintegrate(x * exp(x), x)"), "(x - 1)*exp(x)"
+        )
         self.assertEqual(self.shown("import sqlite3, statistics\nstatistics.median([1, 2, 4])"), "2")
         self.assertEqual(
             self.shown("from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nP(1)"), "P(x=1)"
