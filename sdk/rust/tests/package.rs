@@ -1,4 +1,4 @@
-//! Contents of the published crates: both hold the contract, which the repository keeps outside their folders.
+//! Contents of the published crates: both include the contract, which the repository keeps outside of their folders.
 
 use std::path::Path;
 use std::process::Command;
