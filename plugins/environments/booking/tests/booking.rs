@@ -1,4 +1,4 @@
-//! Bookings by rules: what the guest says when, what a call books, and that no guest of both splits wants the same.
+//! Bookings by rules: replies of the guest, results of calls, and disjoint splits.
 
 use booking::Booking;
 use booking::wish::{SLOTS, Split, draw, split_of};
@@ -10,7 +10,7 @@ fn start(index: u64, options: Vec<NamedValue>) -> (Episode<Booking>, Started) {
     Episode::start(&Task { split: "train".to_owned(), index }, options, 0).expect("a task that there is")
 }
 
-/// What the guest wants, in the order of slots.
+/// Values of the guest's wish, in slot order.
 fn wanted(booking: &Booking) -> Vec<String> {
     booking.privileged().into_iter().map(|field| field.value.shown()).collect()
 }
@@ -37,7 +37,7 @@ fn a_guest_says_one_thing_at_a_time_and_only_what_it_is_asked() {
         assert_eq!(opening, "I would like a table.");
         let wanted = wanted(episode.environment());
         for (asked, slot) in SLOTS.iter().enumerate() {
-            // The second question of a message is left for later.
+            // A guest answers only the first question of a message.
             let both = format!("{} And which day?", slot.question);
             let heard = seen(&episode.step(Action::say(0, both)).expect("a message"));
             for (place, value) in wanted.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The environment as a host meets it.
+//! Tests of the environment through the SDK's episode.
 
 use super::*;
 use gymkhana_sdk::environment::Episode;
