@@ -70,7 +70,10 @@ impl Environment for TextToSql {
         let attempts = "Maximum number of answers until one runs";
         Info::new("Questions about a database, answered by a query", ["analyst"])
             .option(OptionInfo::new("difficulty", "SQL features that the query requires", MIXED).one_of(&choices))
-            .option(OptionInfo::new("rows", "Number of rows of the largest table", 40).within(bound(&ROWS).0, bound(&ROWS).1))
+            .option(
+                OptionInfo::new("rows", "Number of rows of the largest table", 40)
+                    .within(bound(&ROWS).0, bound(&ROWS).1),
+            )
             .option(OptionInfo::new("attempts", attempts, 3).within(bound(&ATTEMPTS).0, bound(&ATTEMPTS).1))
             .option(OptionInfo::new("show-schema", "Include the table definitions in the question", true))
             .rewards(0.0, 1.0)

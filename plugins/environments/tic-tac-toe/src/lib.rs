@@ -167,7 +167,8 @@ impl Snapshot for TicTacToe {
 
     fn restore(snapshot: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(snapshot);
-        let board = Board::parse(reader.text()?).ok_or_else(|| Error::bad_snapshot("the snapshot's board is invalid"))?;
+        let board =
+            Board::parse(reader.text()?).ok_or_else(|| Error::bad_snapshot("the snapshot's board is invalid"))?;
         let mover = Mark::of_seat(u32::from(reader.flag()?));
         let mistakes = [reader.integer()?, reader.integer()?];
         let (tries, slips, seed) = (reader.integer()?, reader.integer()?, reader.integer()?);

@@ -42,10 +42,10 @@ impl WordProblems {
 
 impl Environment for WordProblems {
     fn info() -> Info {
-        let difficulty = "How hard: 1 is one operation on numbers of two digits, 2 a product of two-digit numbers and \
-                          one more operation, 3 three operations, 4 four and a number that does not matter";
-        let oracle_calls = "For how many stories of a hundred the oracle calls a calculator that there is; the other \
-                            sums it does in its head";
+        let difficulty = "Difficulty: 1 is one operation on two-digit numbers, 2 a product of two-digit numbers and one \
+                          more operation, 3 three operations, 4 four operations and an irrelevant number";
+        let oracle_calls = "Percentage of stories for which the oracle calls an available calculator instead of \
+                            answering directly";
         Info::new("Arithmetic stories; answer with the number alone", ["solver"])
             .option(OptionInfo::new("difficulty", difficulty, 2).within(1.0, 4.0))
             .option(OptionInfo::new("oracle-calls", oracle_calls, 100).within(0.0, 100.0))

@@ -1,7 +1,8 @@
-//! Finding an answer in a message, without being taken in by a message that tries many.
+//! Search for an answer in a message, robust against messages that list many candidates.
 //!
-//! What counts is the whole message or, when the message marks one, what stands after its last `answer:` up to
-//! the line's end. As a number it must hold exactly one number; as text it must be the answer and nothing else.
+//! The relevant part is the text after the last `answer:` up to the end of its line, or the whole message without such
+//! a mark. A numeric answer requires that the part contains exactly one number; a text answer requires that the part
+//! equals the answer.
 
 use std::ops::Range;
 
@@ -9,14 +10,14 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{Pow, Zero};
 
-/// How answers are compared: `auto` takes numbers as numbers and all else as text.
+/// Comparison modes: `auto` compares numbers as numbers and other answers as texts.
 pub const MODES: [&str; 3] = ["auto", "number", "text"];
 
 const MARK: &str = "answer:";
-/// Longer numbers equal nothing: reading them would cost more than they could be worth.
+/// Maximum length of a number; longer ones equal no answer, because parsing them would be too expensive.
 const DIGIT_LIMIT: usize = 1_000;
 
-/// Where in `message` the wanted answer stands, in bytes; none when the message does not give it.
+/// Byte range of the expected answer in `message`; `None` if the message does not give it.
 pub fn find(message: &str, wanted: &str, mode: &str) -> Option<Range<usize>> {
     let span = counting(message);
     let wanted_number = if mode == "text" { None } else { whole_number(wanted) };
@@ -25,15 +26,15 @@ pub fn find(message: &str, wanted: &str, mode: &str) -> Option<Range<usize>> {
             let (found, place) = only_number(&message[span.clone()])?;
             (found == number).then_some(span.start + place.start..span.start + place.end)
         }
-        // A number was asked for and the wanted answer is none: nothing can equal it.
+        // With a numeric mode and an expected answer that is not a number, no message matches.
         None if mode == "number" => None,
         None => (folded(&message[span.clone()]) == folded(wanted)).then_some(span),
     }
 }
 
-/// The part of a message that counts, without the spaces around it.
+/// Relevant part of a message, without surrounding spaces.
 fn counting(message: &str) -> Range<usize> {
-    // Lower-casing ASCII alone keeps byte positions.
+    // Lower-casing only ASCII preserves byte offsets.
     let marked = message.to_ascii_lowercase().rfind(MARK).map(|mark| mark + MARK.len());
     let start = marked.unwrap_or(0);
     let rest = &message[start..];
@@ -42,20 +43,20 @@ fn counting(message: &str) -> Range<usize> {
     start..start + part.trim().len()
 }
 
-/// Text without the differences that do not count: outer spaces, case, a last period.
+/// Text without irrelevant differences: surrounding spaces, case and a final period.
 fn folded(text: &str) -> String {
     let text = text.trim();
     text.strip_suffix('.').unwrap_or(text).trim_end().to_lowercase()
 }
 
-/// The value of a text that is a number and nothing else.
+/// Value of a text that consists of one number.
 fn whole_number(text: &str) -> Option<BigRational> {
     let text = text.trim();
     let (number, place) = only_number(text)?;
     (place == (0..text.len())).then_some(number)
 }
 
-/// The number in `text` and its place, when there is exactly one.
+/// Number in `text` with its byte range, if there is exactly one.
 fn only_number(text: &str) -> Option<(BigRational, Range<usize>)> {
     let first = next_number(text, 0)?;
     let another = next_number(text, first.end);
@@ -65,8 +66,8 @@ fn only_number(text: &str) -> Option<(BigRational, Range<usize>)> {
     Some((value(&text[first.clone()])?, first))
 }
 
-/// The place of the first number at or after `from`: sign, digits with or without thousands' commas, decimals,
-/// and a denominator. `10-3` is two numbers, because a sign stands after no digit, letter or parenthesis.
+/// Byte range of the first number at or after `from`: sign, digits with or without thousands commas, decimals and a
+/// denominator. `10-3` contains two numbers, because a sign cannot follow a digit, letter or parenthesis.
 fn next_number(text: &str, from: usize) -> Option<Range<usize>> {
     let digit = from + text[from..].find(|symbol: char| symbol.is_ascii_digit())?;
     let point = text[from..digit].ends_with('.') && !text[..digit - 1].ends_with(|last: char| last.is_alphanumeric());
@@ -85,19 +86,19 @@ fn next_number(text: &str, from: usize) -> Option<Range<usize>> {
         end += thousands(&text[digit..end], &text[end..]);
         end += decimals(&text[end..]);
     }
-    // A fraction: `7/3`, but not `7/x`.
+    // A fraction such as `7/3`, but not `7/x`.
     if let Some(denominator) = text[end..].strip_prefix('/').map(digits).filter(|length| *length > 0) {
         end += 1 + denominator;
     }
     Some(start..end)
 }
 
-/// How many digits stand at the front of `text`.
+/// Number of leading digits.
 fn digits(text: &str) -> usize {
     text.len() - text.trim_start_matches(|symbol: char| symbol.is_ascii_digit()).len()
 }
 
-/// The length of `,234,567` after one to three digits; `1,2` is two numbers, not one of a strange country.
+/// Length of `,234,567` after one to three digits; `1,2` is two numbers, not a decimal comma.
 fn thousands(leading: &str, text: &str) -> usize {
     let mut length = 0;
     while leading.len() <= 3 && text[length..].strip_prefix(',').map(digits) == Some(3) {
@@ -106,12 +107,12 @@ fn thousands(leading: &str, text: &str) -> usize {
     length
 }
 
-/// The length of `.25`; a period without digits ends a sentence.
+/// Length of `.25`; a period without digits ends a sentence.
 fn decimals(text: &str) -> usize {
     text.strip_prefix('.').map(digits).filter(|length| *length > 0).map_or(0, |length| length + 1)
 }
 
-/// The exact value of a number as [`next_number`] finds it.
+/// Exact value of a number found by [`next_number`].
 fn value(number: &str) -> Option<BigRational> {
     let negative = number.starts_with(['-', '−']);
     let plain: String = number.chars().filter(|symbol| !matches!(symbol, '-' | '−' | '+' | ',')).collect();

@@ -1,4 +1,4 @@
-//! The file system that SQLite finds in a component: none. The time is the host's, and so is chance.
+//! SQLite's operating-system interface in a component: no files, and the host's clock and random numbers.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -7,14 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gymkhana_sdk::random;
 use rusqlite::ffi;
 
-/// Milliseconds from noon of 24 November 4714 before our era, where Julian days begin, to 1970.
+/// Milliseconds from the start of Julian days (noon of 24 November 4714 BC) to 1970.
 const JULIAN: i64 = 210_866_760_000_000;
 
-/// SQLite calls this when it begins, since it is built for an operating system of our own.
+/// Initialization hook of SQLite, which is built for a custom operating system.
 ///
 /// # Safety
 ///
-/// SQLite calls it once.
+/// Only SQLite may call it, once.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sqlite3_os_init() -> c_int {
     let files = Box::new(ffi::sqlite3_vfs {
@@ -41,11 +41,11 @@ unsafe extern "C" fn sqlite3_os_init() -> c_int {
         xGetSystemCall: None,
         xNextSystemCall: None,
     });
-    // SAFETY: SQLite keeps the pointer for as long as the instance lives, and it is never given back.
+    // SAFETY: SQLite keeps the pointer for the life of the instance, and it is never freed.
     unsafe { ffi::sqlite3_vfs_register(Box::into_raw(files), 1) }
 }
 
-/// SQLite calls this when it ends, which it never does here.
+/// Shutdown hook of SQLite, which is never called here.
 #[unsafe(no_mangle)]
 extern "C" fn sqlite3_os_end() -> c_int {
     ffi::SQLITE_OK
@@ -58,7 +58,7 @@ unsafe extern "C" fn open(
     _: c_int,
     _: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite gives a place for a file; without methods it is not closed.
+    // SAFETY: SQLite passes a valid file structure; without methods it is not closed.
     unsafe { (*file).pMethods = ptr::null() };
     ffi::SQLITE_CANTOPEN
 }
@@ -68,7 +68,7 @@ unsafe extern "C" fn delete(_: *mut ffi::sqlite3_vfs, _: *const c_char, _: c_int
 }
 
 unsafe extern "C" fn access(_: *mut ffi::sqlite3_vfs, _: *const c_char, _: c_int, result: *mut c_int) -> c_int {
-    // SAFETY: SQLite gives a place for the answer: there is no such file.
+    // SAFETY: SQLite passes a valid output pointer; no file exists.
     unsafe { *result = 0 };
     ffi::SQLITE_OK
 }
@@ -79,7 +79,7 @@ unsafe extern "C" fn full_path(_: *mut ffi::sqlite3_vfs, _: *const c_char, _: c_
 
 unsafe extern "C" fn randomness(_: *mut ffi::sqlite3_vfs, length: c_int, to: *mut c_char) -> c_int {
     let length = usize::try_from(length).unwrap_or(0);
-    // SAFETY: SQLite gives a place for so many bytes.
+    // SAFETY: SQLite passes a buffer of this length.
     let bytes = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), length) };
     bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&random::next().to_le_bytes()[..chunk.len()]));
     length as c_int
@@ -95,7 +95,7 @@ unsafe extern "C" fn last_error(_: *mut ffi::sqlite3_vfs, _: c_int, _: *mut c_ch
 
 unsafe extern "C" fn time(_: *mut ffi::sqlite3_vfs, now: *mut ffi::sqlite3_int64) -> c_int {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64);
-    // SAFETY: SQLite gives a place for the answer.
+    // SAFETY: SQLite passes a valid output pointer.
     unsafe { *now = JULIAN + since };
     ffi::SQLITE_OK
 }

@@ -1,4 +1,4 @@
-//! What a statement may do, decided while it is compiled, and how long, counted while it runs.
+//! Permissions of statements, checked at compile time, and their step limit, checked at run time.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -7,22 +7,22 @@ use rusqlite::hooks::{AuthAction, Authorization};
 
 use crate::meter;
 
-/// Bytes of large values that count as a step.
+/// Number of bytes of large values that count as one step.
 const STEP_BYTES: u64 = 128;
 
-/// Who writes the statements.
+/// Author of the statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Access {
-    /// A stranger who may look.
+    /// Untrusted author with read access.
     ReadOnly,
-    /// A stranger who may change tables.
+    /// Untrusted author who may change tables.
     ReadWrite,
-    /// Whoever made the database: its script is not watched, but opens no file either.
+    /// Owner of the database: the script is not limited, but cannot open files.
     Owner,
 }
 
-/// Pragmas that tell of a schema and change nothing.
+/// Pragmas that read the schema and change nothing.
 const TELLING: [&str; 12] = [
     "collation_list",
     "data_version",
@@ -38,19 +38,19 @@ const TELLING: [&str; 12] = [
     "table_xinfo",
 ];
 
-/// Pragmas that scripts are written with, `.dump`'s among them.
+/// Pragmas that are common in scripts, including those of `.dump`.
 const OWNERS: [&str; 7] =
     ["application_id", "encoding", "foreign_keys", "max_page_count", "page_size", "user_version", "journal_mode"];
 
-/// Functions that would tell of earlier calls what a snapshot does not hold, or reach outside.
+/// Functions that would reveal state outside of snapshots or reach outside of the database.
 const REFUSED_FUNCTIONS: [&str; 4] = ["changes", "fts3_tokenizer", "load_extension", "total_changes"];
 
-/// What stands beside a connection, for its callbacks.
+/// State of a connection, for its callbacks.
 pub(crate) struct Guard {
     access: AtomicU8,
     most: u64,
     spent: AtomicU64,
-    /// The meter when the call began.
+    /// Meter at the start of the call.
     made: AtomicU64,
     refused: Mutex<Option<String>>,
 }
@@ -66,32 +66,32 @@ impl Guard {
         }
     }
 
-    /// From here on somebody else writes the statements.
+    /// Ends the owner's permissions.
     pub(crate) fn enter(&self, access: Access) {
         self.access.store(access as u8, Ordering::Relaxed);
         self.begin();
     }
 
-    /// A new call: nothing is spent, nothing refused.
+    /// Starts a new call with a full budget.
     pub(crate) fn begin(&self) {
         self.spent.store(0, Ordering::Relaxed);
         self.made.store(meter::counted(), Ordering::Relaxed);
         self.refused();
     }
 
-    /// Counts steps; whether there were too many.
+    /// Counts steps; returns whether the limit is exceeded.
     pub(crate) fn spend(&self, steps: u64) -> bool {
         let spent = self.spent.fetch_add(steps, Ordering::Relaxed) + steps;
         let made = meter::counted().saturating_sub(self.made.load(Ordering::Relaxed)) / STEP_BYTES;
         self.access() != Access::Owner && spent + made > self.most
     }
 
-    /// Why the last statement was refused, told once.
+    /// Takes the reason for the last rejection.
     pub(crate) fn refused(&self) -> Option<String> {
         self.refused.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
     }
 
-    /// SQLite's question about a part of a statement.
+    /// Authorizer callback of SQLite for a part of a statement.
     pub(crate) fn decide(&self, action: &AuthAction<'_>) -> Authorization {
         match refusal(action, self.access()) {
             None => Authorization::Allow,
@@ -112,7 +112,7 @@ impl Guard {
     }
 }
 
-/// Why this may not be, if it may not.
+/// Reason for a rejection, if the action is not allowed.
 fn refusal(action: &AuthAction<'_>, access: Access) -> Option<String> {
     use AuthAction as A;
     let owner = access == Access::Owner;
@@ -147,7 +147,7 @@ fn refusal(action: &AuthAction<'_>, access: Access) -> Option<String> {
     }
 }
 
-/// What a statement would do to tables, in SQL's word.
+/// SQL keyword of an action that changes tables.
 fn deed(action: &AuthAction<'_>) -> &'static str {
     use AuthAction as A;
     match action {

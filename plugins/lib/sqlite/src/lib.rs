@@ -1,10 +1,11 @@
-//! SQLite for plugins: databases in memory, statements of strangers, answers within limits.
+//! SQLite for plugins: in-memory databases, untrusted statements, bounded results.
 //!
-//! Nothing here touches a file: as a component SQLite is built without a file system (`files`), and natively, in tests,
-//! the authorizer refuses what would open one. What a statement draws (`random()`) comes from the host's stream and what
-//! it reads as the time from the host's clock, so that a replay answers the same.
+//! No file is accessed: in a component, SQLite has no file system (`files`); in native tests, the authorizer rejects
+//! statements that would open one. `random()` draws from the host's stream and time functions read the host's clock, so
+//! that a replay gives equal results.
 //!
-//! As a component it is C, compiled by what `.cargo/config.toml` names and `cargo xtask plugins` sets up.
+//! The C source is compiled for the component with the tools named in `.cargo/config.toml`, which `cargo xtask plugins`
+//! installs.
 
 #[cfg(target_family = "wasm")]
 mod files;
@@ -23,17 +24,17 @@ pub use guard::Access;
 pub use run::{Failure, Keep, Outcome, Table};
 pub use rusqlite::types::Value;
 
-/// What begins every file of SQLite's.
+/// First bytes of every SQLite file.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// What the statements of one database may use.
+/// Limits of the statements of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Instructions of SQLite's machine that one call may take; large values that are made on the way count as more.
+    /// Maximum number of SQLite instructions per call; large intermediate values count extra.
     pub steps: u64,
-    /// Bytes of the longest text or blob.
+    /// Maximum length of a text or blob, in bytes.
     pub value_bytes: u32,
-    /// Bytes that the database may grow to; one that is larger from the start does not grow.
+    /// Maximum size of the database, in bytes; a larger initial database cannot grow.
     pub database_bytes: u64,
 }
 
@@ -43,7 +44,7 @@ impl Default for Limits {
     }
 }
 
-/// One database in memory.
+/// In-memory database.
 pub struct Database {
     connection: Connection,
     guard: Arc<Guard>,
@@ -51,12 +52,12 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens a database from a file of SQLite's or from a script; no bytes make an empty one. What the script may do is
-    /// not bounded by `access`.
+    /// Opens a database from an SQLite file or a script; empty bytes give an empty database. `access` does not limit
+    /// the script.
     ///
     /// # Errors
     ///
-    /// If the bytes are neither, or the script fails: in words.
+    /// Message for bytes that are neither, or for a failing script.
     pub fn open(bytes: &[u8], access: Access, limits: Limits) -> Result<Self, String> {
         let mut database = Self::empty(limits).map_err(|error| error.to_string())?;
         let is_file = bytes.starts_with(MAGIC);
@@ -73,21 +74,21 @@ impl Database {
         Ok(database)
     }
 
-    /// Runs a script of the owner's, with what only the owner may do.
+    /// Runs a script with the owner's permissions.
     ///
     /// # Errors
     ///
-    /// If a statement fails: in words.
+    /// Message of the first failing statement.
     pub fn extend(&mut self, script: &str, access: Access) -> Result<(), String> {
         self.load(script)?;
         self.close_to(access).map_err(|error| error.to_string())
     }
 
-    /// The whole database as a file of SQLite's; no bytes if nothing was ever written.
+    /// Complete database as an SQLite file; empty if nothing was ever written.
     ///
     /// # Errors
     ///
-    /// If there is no memory for it: in words.
+    /// Message if memory is insufficient.
     pub fn image(&self) -> Result<Vec<u8>, String> {
         let pages: i64 = self
             .connection
@@ -99,7 +100,7 @@ impl Database {
         self.connection.serialize(MAIN_DB).map(|image| image.to_vec()).map_err(|error| error.to_string())
     }
 
-    /// What the statements may use.
+    /// Limits of the statements.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.limits

@@ -1,4 +1,4 @@
-//! How a database is opened: what SQLite itself is told to refuse, and its functions that look outside.
+//! Opening of databases: SQLite's own limits, and replacements of functions with outside effects.
 
 use std::ffi::{CStr, CString};
 use std::ptr::{self, NonNull};
@@ -17,11 +17,11 @@ use rusqlite::{Connection, Error, MAIN_DB};
 use crate::guard::{Access, Guard};
 use crate::{Database, Limits, meter};
 
-/// SQLite's machine is watched whenever it took so many steps.
+/// Number of SQLite instructions between two checks of the limit.
 const STRIDE: i32 = 500;
 
-/// Limits of SQLite's own that no run needs to change. Parsing is recursive, so that what nests is bounded by the
-/// stack; patterns are compared without a look at the steps.
+/// Fixed limits of SQLite. Parsing is recursive, so the stack bounds nesting; pattern matching does not check the step
+/// limit.
 const FIXED: [(Limit, i32); 10] = [
     (Limit::SQLITE_LIMIT_SQL_LENGTH, 100_000),
     (Limit::SQLITE_LIMIT_COLUMN, 200),
@@ -36,7 +36,7 @@ const FIXED: [(Limit, i32); 10] = [
 ];
 
 impl Database {
-    /// A database without a table. Nobody is asked yet what a statement may do: to put a file into it is an ATTACH.
+    /// Database without a table. The authorizer is installed later, because loading a file is an ATTACH.
     pub(crate) fn empty(limits: Limits) -> Result<Self, Error> {
         meter::install();
         let connection = Connection::open_in_memory()?;
@@ -52,27 +52,27 @@ impl Database {
         Ok(Self { connection, guard, limits })
     }
 
-    /// Puts a file of SQLite's into an empty database.
+    /// Loads an SQLite file into an empty database.
     pub(crate) fn fill(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.connection
             .deserialize(MAIN_DB, copied(bytes)?, false)
             .and_then(|()| self.connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())))
-            .map_err(|error| format!("it is no sound file of SQLite's ({error})"))
+            .map_err(|error| format!("it is not a valid SQLite file ({error})"))
     }
 
-    /// From here on every statement is asked what it would do.
+    /// Installs the authorizer for all following statements.
     pub(crate) fn arm(&self) -> Result<(), Error> {
         let deciding = Arc::clone(&self.guard);
         self.connection.authorizer(Some(move |context: AuthContext<'_>| deciding.decide(&context.action)))
     }
 
-    /// Runs a script of the owner's, in one go: to compile its statements one by one would copy what is left of the
-    /// script each time.
+    /// Runs the owner's script in one call. Compiling its statements one by one would copy the rest of the script each
+    /// time.
     pub(crate) fn load(&mut self, script: &str) -> Result<(), String> {
         self.guard.enter(Access::Owner);
         self.connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, i32::MAX).map_err(|error| error.to_string())?;
-        let script = CString::new(script).map_err(|_| "the script has a zero byte in it".to_owned())?;
-        // SAFETY: the connection is open and the script ends with a zero byte; neither rows nor words are asked for.
+        let script = CString::new(script).map_err(|_| "the script contains a zero byte".to_owned())?;
+        // SAFETY: the connection is open and the script ends with a zero byte; rows and messages are not requested.
         let code = unsafe {
             let connection = self.connection.handle();
             ffi::sqlite3_exec(connection, script.as_ptr(), None, ptr::null_mut(), ptr::null_mut())
@@ -80,12 +80,12 @@ impl Database {
         if code == ffi::SQLITE_OK {
             return Ok(());
         }
-        // SAFETY: the connection is open, and its message is copied before anything else is asked of it.
+        // SAFETY: the connection is open, and its message is copied before any other call.
         let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(self.connection.handle())) };
         Err(self.guard.refused().unwrap_or_else(|| message.to_string_lossy().into_owned()))
     }
 
-    /// From here on strangers write the statements.
+    /// Ends the owner's permissions.
     pub(crate) fn close_to(&mut self, access: Access) -> Result<(), Error> {
         self.end_transaction();
         self.guard.enter(Access::Owner);
@@ -101,23 +101,23 @@ impl Database {
     }
 }
 
-/// A copy in memory of SQLite's own, which it may give up.
+/// Copy in memory that SQLite owns and frees.
 fn copied(bytes: &[u8]) -> Result<OwnedData, String> {
-    // SAFETY: SQLite is asked for as many bytes as are copied, and may say no.
+    // SAFETY: SQLite is asked for as many bytes as are copied, and may return null.
     let memory = unsafe { ffi::sqlite3_malloc64(bytes.len() as u64) }.cast::<u8>();
-    let memory = NonNull::new(memory).ok_or("there is no memory for it")?;
-    // SAFETY: both places hold so many bytes, and one was made just now.
+    let memory = NonNull::new(memory).ok_or("memory is insufficient")?;
+    // SAFETY: both buffers have this length, and one was allocated just now.
     unsafe { memory.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
     // SAFETY: it was allocated by `sqlite3_malloc64`.
     Ok(unsafe { OwnedData::from_raw_nonnull(memory, bytes.len()) })
 }
 
-/// `random()` and `randomblob(n)` from the host's stream: SQLite's own generator belongs to the whole process.
+/// `random()` and `randomblob(n)` from the host's stream; SQLite's own generator is shared by the process.
 fn add_functions(connection: &Connection, longest: u32) -> Result<(), Error> {
     let flags = FunctionFlags::SQLITE_UTF8;
     connection.create_scalar_function("random", 0, flags, |_| Ok(random::next() as i64))?;
     connection.create_scalar_function("randomblob", 1, flags, move |context| {
-        // As SQLite has it, there is always a byte.
+        // As in SQLite, the length is at least one byte.
         let length = match context.get_raw(0) {
             ValueRef::Integer(length) => length.max(1) as u64,
             ValueRef::Real(length) => length.max(1.0) as u64,

@@ -1,4 +1,4 @@
-//! Runs the statements of one call, one after the other, and keeps what fits of their rows.
+//! Executes the statements of one call in order and keeps their rows within limits.
 
 use fallible_iterator::FallibleIterator;
 use rusqlite::types::ValueRef;
@@ -6,57 +6,57 @@ use rusqlite::{Batch, Error, ErrorCode, Statement, ffi};
 
 use crate::{Database, Value};
 
-/// How much of a result is kept.
+/// Limits of kept results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
-    /// Rows of one statement.
+    /// Maximum number of rows per statement.
     pub rows: usize,
-    /// Bytes of all values of a call.
+    /// Maximum size of all values of a call, in bytes.
     pub bytes: usize,
 }
 
-/// What a statement gave.
+/// Result of a statement.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// Rows.
     Table(Table),
-    /// No rows; so many were changed.
+    /// Number of changed rows, for a statement without rows.
     Changed(u64),
 }
 
-/// The rows of one statement.
+/// Rows of one statement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// The names of the columns.
+    /// Column names.
     pub columns: Vec<String>,
-    /// The first rows.
+    /// First rows.
     pub rows: Vec<Vec<Value>>,
-    /// How many rows there are.
+    /// Number of rows.
     pub total: u64,
-    /// Whether all rows were counted; if not there are more than `total`.
+    /// Whether all rows were counted; otherwise there are more than `total`.
     pub counted: bool,
 }
 
-/// A call that did not come to its end.
+/// Failed call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
-    /// What the statements before the failed one gave.
+    /// Results of the statements before the failed one.
     pub done: Vec<Outcome>,
-    /// Why, in SQLite's words where they are SQLite's.
+    /// Reason; errors of SQLite keep its message.
     pub message: String,
 }
 
 impl Database {
-    /// Runs statements. Whatever transaction they leave open is rolled back, so that no call depends on what an earlier
-    /// one did not finish.
+    /// Runs statements. An open transaction at the end is rolled back, so that calls do not depend on unfinished work
+    /// of earlier ones.
     ///
     /// # Errors
     ///
-    /// At the first statement that fails; those before it stay done.
+    /// The first failing statement; earlier ones keep their effect.
     pub fn run(&mut self, sql: &str, keep: Keep) -> Result<Vec<Outcome>, Failure> {
         self.guard.begin();
-        // What SQLite would carry from call to call and a snapshot does not hold: its generator, which begins anew when
-        // it is asked for no bytes, and the last row's number.
+        // Resets state that SQLite keeps between calls and a snapshot lacks: its generator, which restarts on a request
+        // for no bytes, and the last row number.
         // SAFETY: no bytes are written, and the connection is open.
         unsafe {
             ffi::sqlite3_randomness(0, std::ptr::null_mut());
@@ -76,11 +76,11 @@ impl Database {
         }
     }
 
-    /// Rolls an open transaction back; whether there was one.
+    /// Rolls back an open transaction; returns whether there was one.
     pub(crate) fn end_transaction(&self) -> bool {
         let open = !self.connection.is_autocommit();
         if open {
-            // It fails where SQLite has rolled back already.
+            // The command fails if SQLite has already rolled back.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         open
@@ -111,7 +111,7 @@ impl Database {
                     table.total += 1;
                 }
                 Ok(None) => break,
-                // What was to be shown is there: that the rest cannot be counted is no mistake.
+                // The visible rows are complete, so a failure to count the rest is not an error.
                 Err(error) if interrupted(&error) && table.total > table.rows.len() as u64 => {
                     table.counted = false;
                     break;
@@ -126,7 +126,7 @@ impl Database {
         })
     }
 
-    /// An error in words for whoever wrote the statement.
+    /// Error message for the author of the statement.
     fn explain(&self, error: &Error) -> String {
         match error.sqlite_error_code() {
             Some(ErrorCode::AuthorizationForStatementDenied) => {
@@ -146,7 +146,7 @@ impl Database {
     }
 }
 
-/// A row's values, if there is room for them.
+/// Values of a row, if they fit.
 fn values(row: &rusqlite::Row<'_>, width: usize, keep: &mut Keep) -> Result<Option<Vec<Value>>, String> {
     let cells: Vec<ValueRef<'_>> =
         (0..width).map(|column| row.get_ref(column)).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
@@ -166,7 +166,7 @@ fn size(value: &ValueRef<'_>) -> usize {
     }
 }
 
-/// Text that is not UTF-8, which a mounted file may hold, is shown as well as it can be.
+/// Mounted files may contain text that is not UTF-8; invalid bytes are replaced.
 fn owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
@@ -181,7 +181,7 @@ fn interrupted(error: &Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted)
 }
 
-/// SQLite's own message, with the place in the statement where it has one.
+/// SQLite's message, with the position in the statement if available.
 fn message(error: &Error) -> String {
     match error {
         Error::SqliteFailure(_, Some(message)) => message.clone(),

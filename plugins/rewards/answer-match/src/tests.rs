@@ -1,4 +1,4 @@
-//! The reward as a host meets it.
+//! Tests of the reward through the SDK's scoring.
 
 use super::*;
 use gymkhana_sdk::reward::{CallAnswer, Component, SeatCall, SeatMessage, Turn, score};

@@ -1,4 +1,4 @@
-//! The reward as a host meets it.
+//! Tests of the reward through the SDK's scoring.
 
 use super::*;
 use gymkhana_sdk::reward::{CallAnswer, Ending, SeatMessage, score};
@@ -58,13 +58,13 @@ fn what_is_missing_or_wrong_costs_its_share() {
     // S_max = 1 + 2·(1 + 2) = 7.
     let share = |found: f64| 1.0 + 6.0 * found / 7.0 - 3.0;
     for (turns, found) in [
-        // One of two names, and one call whole.
+        // One of two names, and one complete call.
         (vec![rome()], 0.5 + 3.0),
         // A wrong value.
         (vec![rome(), call("weather", r#"{"city": "Oslo", "days": 3}"#)], 1.0 + 3.0 + 2.0),
-        // A parameter of three that is one too many.
+        // Three parameters, one of them unexpected.
         (vec![rome(), call("weather", r#"{"city": "Oslo", "days": 2, "x": 0}"#)], 1.0 + 3.0 + 2.0 / 3.0 + 2.0),
-        // A third call: two names of three.
+        // A third call: two of three names.
         (vec![rome(), oslo(), rome()], 2.0 / 3.0 + 6.0),
         (vec![call("look", "{}")], 0.0),
     ] {
