@@ -80,7 +80,7 @@ test("the end is the end also after a restore", () => {
   assert.ok(Episode.restore(Counting, before).step(calling(1, "stop")).terminated);
 });
 
-test("other bytes are no snapshot", () => {
+test("invalid bytes are not a snapshot", () => {
   const snapshot = new Play(Counting).episode.snapshot();
   for (let length = 0; length < snapshot.length; length += 1) {
     assert.throws(() => Episode.restore(Counting, snapshot.slice(0, length)), BadSnapshot, `cut at ${length}`);
@@ -140,7 +140,7 @@ test("each seat that acted is scored in order", () => {
   assert.equal(played.lastMessage(2), undefined, "the last thing that seat 2 did was a call");
 });
 
-test("what the host would refuse is the author's bug", () => {
+test("scores that the host would reject are errors", () => {
   assert.throws(() => score(Busy, [new Trajectory({ turns: [called(0), called(0), called(0)] })]), /outside 0 to 2/);
   class Bare extends Busy {
     score() {

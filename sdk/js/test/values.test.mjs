@@ -160,7 +160,7 @@ test("the contract's digest is that of the repository's files", () => {
   assert.ok(rust.includes(`semver::Version::new(${contract.VERSION.split(".").join(", ")})`));
 });
 
-test("every optional interface stands in the contract", () => {
+test("the contract contains every optional interface", () => {
   const text = contract.files().map((name) => readFileSync(new URL(name, contract.FOLDER), "utf8")).join("");
   class All {}
   const methods = ["snapshot", "stateKey", "privileged", "advise", "guidance", "render", "finalView"];
@@ -171,7 +171,7 @@ test("every optional interface stands in the contract", () => {
 });
 
 // npm links the SDK's folder without its dependencies: a plugin must list them itself.
-test("the templates install what the SDK builds with", () => {
+test("the templates install the SDK's build tools", () => {
   const read = (path) => JSON.parse(readFileSync(new URL(path, REPOSITORY), "utf8"));
   for (const kind of ["environment", "tool", "reward"]) {
     const { devDependencies } = read(`host/cli/templates/js-${kind}/package.json`);

@@ -58,7 +58,7 @@ class ManifestTest(unittest.TestCase):
             with self.assertRaisesRegex(BuildError, "`range`"):
                 manifest.manifest(ends)
 
-    def test_what_it_can_do_without_is_in_the_manifest(self):
+    def test_the_manifest_lists_optional_capabilities(self):
         fields = project(
             "namespace = 'a'\ntool = 'm:C'\ncapabilities = ['http', 'model']\noptional = ['model']"
         ).manifest(None)
@@ -143,7 +143,7 @@ class ContractTest(unittest.TestCase):
         numbers = ", ".join(contract.VERSION.split("."))
         self.assertIn(f"semver::Version::new({numbers})", rust)
 
-    def test_every_optional_interface_stands_in_the_contract(self):
+    def test_the_contract_contains_every_optional_interface(self):
         text = "".join(file.read_text() for file in contract.FOLDER.glob("*.wit"))
         for kind, optional in abilities.OPTIONAL.items():
             for interface in (kind, *optional.values()):

@@ -103,7 +103,7 @@ class EpisodeTest(unittest.TestCase):
                 episode.step(Action([Text("go")], seat=0))
         self.assertTrue(Episode.restore(Counting, before).step(call(1, "stop")).terminated)
 
-    def test_other_bytes_are_no_snapshot(self):
+    def test_invalid_bytes_are_not_a_snapshot(self):
         snapshot = Play(Counting).episode.snapshot()
         for length in range(len(snapshot)):
             with self.assertRaises(BadSnapshot, msg=f"cut at {length}"):
@@ -171,7 +171,7 @@ class RewardTest(unittest.TestCase):
         self.assertEqual(scores[1], {})
         self.assertIsNone(played.last_message(2), "the last thing that seat 2 did was a call")
 
-    def test_what_the_host_would_refuse_is_the_authors_bug(self):
+    def test_scores_that_the_host_would_reject_are_errors(self):
         with self.assertRaisesRegex(ValueError, "outside 0.0 to 2.0"):
             score(Busy, [Trajectory(turns=[called(0)] * 3)])
 

@@ -87,7 +87,7 @@ class FunctionTest(unittest.TestCase):
                 look()
             self.assertIn(words, str(raised.exception))
 
-    def test_brackets_that_do_not_nest_are_no_depth(self):
+    def test_unnested_brackets_add_no_depth(self):
         flat = json.dumps({"a": "[" * 1000 + '"' + "{" * 1000, "b": [[]] * 1000})
         self.assertEqual(len(Call("f", flat).text("a")), 2001)
 

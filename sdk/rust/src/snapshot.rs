@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_nothing_else() {
+    fn readers_accept_exactly_the_written_fields() {
         let bytes = Writer::new().integer(u64::MAX).flag(true).text("ice").finish();
         assert_eq!(read(&bytes), Ok((u64::MAX, true, "ice".into())));
         for length in 0..bytes.len() {

@@ -67,7 +67,7 @@ fn manifest(found: &Found) -> serde_json::Value {
 }
 
 #[test]
-fn an_environment_exports_what_its_author_named() {
+fn an_environment_exports_exactly_the_listed_interfaces() {
     let found = read(&build("guest-echo", &[]));
     assert!(found.is_component);
     assert_eq!(found.exports, ["gymkhana:plugin/environment-snapshot@0.1.0", "gymkhana:plugin/environment@0.1.0"]);

@@ -17,7 +17,7 @@ test("right and short beats right and long", () => {
   assert.deepEqual(totals, [1, 0.5, 0]);
 });
 
-test("who said nothing is not scored", () => {
+test("a silent seat is not scored", () => {
   assert.equal(score(Brief, [new Trajectory({ privileged: { answer: "7" } })])[0].size, 0);
 });
 

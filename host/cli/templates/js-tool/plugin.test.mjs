@@ -11,7 +11,7 @@ const write = (name, text) => Call.of("write", { name, text });
 const read = (name) => Call.of("read", { name });
 const worked = (content) => ({ content, failed: false });
 
-test("what was written is read", () => {
+test("written notes can be read", () => {
   const session = openSession(Notes);
   assert.deepEqual(session.call(write("a", "7")), worked("Noted."));
   assert.deepEqual(session.call(read("a")), worked("7"));

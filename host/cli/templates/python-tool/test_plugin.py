@@ -8,7 +8,7 @@ from plugin import Notes
 
 
 class NotesTest(unittest.TestCase):
-    def test_what_was_written_is_read(self):
+    def test_written_notes_can_be_read(self):
         session = open_session(Notes)
         self.assertEqual(session.call(Call.of("write", name="a", text="7")), Answer("Noted."))
         self.assertEqual(session.call(Call.of("read", name="a")), Answer("7"))

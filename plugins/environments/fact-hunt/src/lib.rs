@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_the_whole_state() {
+    fn a_snapshot_contains_the_complete_state() {
         let mut hunt = hunt();
         hunt.step(Action::say(0, "Varno")).expect("a step");
         let again = FactHunt::restore(&hunt.snapshot()).expect("a snapshot");

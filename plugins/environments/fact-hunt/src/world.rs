@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_relation_is_told_once_on_its_page() {
+    fn every_page_states_each_relation_once() {
         let world = World::draw(&mut Rng::new(5), 60);
         let mut names: Vec<&str> = world.entities.iter().map(|entity| entity.name.as_str()).collect();
         names.sort_unstable();

@@ -116,7 +116,7 @@ fn map_of(task: &Task, options: &Options) -> Result<Map, Error> {
     let size = options.integer("size") as usize;
     Map::random(split, task.index, size).ok_or_else(|| {
         let tasks = Map::held_out_count(size);
-        Error::NotFound(format!("there are {tasks} held-out maps of size {size}, and no test/{}", task.index))
+        Error::NotFound(format!("unknown task test/{}: split `test` has {tasks} maps of size {size}", task.index))
     })
 }
 

@@ -148,7 +148,7 @@ impl Environment for KuhnPoker {
         }
         let deal = usize::try_from(task.index).ok().filter(|deal| *deal < DEALS.len());
         let deal =
-            deal.ok_or_else(|| Error::not_found(format!("there are six deals, and no {}/{}", task.split, task.index)))?;
+            deal.ok_or_else(|| Error::not_found(format!("unknown task {}/{}: there are six deals", task.split, task.index)))?;
         let (alpha, tries) = (options.number("alpha"), options.integer("tries") as u64);
         let hand = Self { deal, acts: vec![], mistakes: [0; 2], tries, alpha, seed };
         let started = Started::observe(hand.view());

@@ -47,7 +47,7 @@ fn numbers(stepped: &Stepped) -> [Value; 2] {
 }
 
 #[test]
-fn a_deal_pays_what_the_shares_are_worth_to_each() {
+fn a_deal_pays_the_value_of_each_share() {
     let mut talk = known();
     let introduced = "To share: 3 books (2 points each), 1 hat (4 points each), 2 balls (0 points each). Say offer and what \
                       you keep, accept or reject, or talk.";
@@ -94,7 +94,7 @@ fn an_offer_stands_until_it_is_answered_or_talked_away() {
 }
 
 #[test]
-fn what_is_no_move_is_answered_and_then_ends_it() {
+fn invalid_moves_are_answered_and_finally_end_the_negotiation() {
     let mut talk = known();
     for (words, why) in [
         ("offer 4 0 0", "You cannot keep more than there is; 2 tries left."),
@@ -137,7 +137,7 @@ fn turns_run_out_without_a_deal() {
 ///             classes.add(min(tuple(sorted(zip(c, a, b))), tuple(sorted(zip(c, b, a)))))
 /// ```
 #[test]
-fn splits_hold_every_situation_once_and_share_none_in_any_order() {
+fn splits_contain_every_situation_once() {
     let splits = Episode::<Negotiation>::splits(vec![]).expect("good options");
     let situations = |split: &Split| {
         let task = |index| read_situation(start(&split.name, index, vec![]).0.environment());
@@ -145,7 +145,7 @@ fn splits_hold_every_situation_once_and_share_none_in_any_order() {
     };
     let [train, test] = [situations(&splits[0]), situations(&splits[1])];
     assert_eq!((splits.len(), train.len() + test.len()), (2, 5793));
-    assert!(test.len() > 500 && train.len() > 4 * test.len(), "{} held out", test.len());
+    assert!(test.len() > 500 && train.len() > 4 * test.len(), "{} test situations", test.len());
     let classes = |of: &[Situation]| of.iter().map(Situation::class).collect::<HashSet<_>>();
     let (train_classes, test_classes) = (classes(&train), classes(&test));
     assert!(train_classes.is_disjoint(&test_classes));
@@ -198,7 +198,7 @@ fn nothing_that_a_seat_hears_depends_on_the_others_values() {
 }
 
 #[test]
-fn experts_agree_at_once_on_what_is_fair() {
+fn oracles_agree_immediately_on_the_fair_deal() {
     for split in ["train", "test"] {
         for index in 0..100 {
             let (mut episode, _) = start(split, index, vec![]);

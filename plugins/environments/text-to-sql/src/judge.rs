@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_query_is_told() {
+    fn invalid_queries_are_explained() {
         assert!(refused("DELETE FROM t").contains("read-only"));
         assert!(refused("SELECT 1; SELECT 2").contains("one query"));
         assert!(refused("").contains("no query"));

@@ -109,7 +109,7 @@ fn tries_are_counted_by_seat_and_by_option() {
 
 /// After k moves there are 9! / (x! o! (9 - k)!) positions.
 #[test]
-fn splits_share_no_position_however_it_is_turned() {
+fn splits_share_no_rotated_position() {
     for (opening, positions) in [(0, 1), (1, 9), (2, 72), (3, 252), (4, 756)] {
         let options = || vec![named("opening", opening)];
         let splits = Episode::<TicTacToe>::splits(options()).expect("good options");
@@ -132,7 +132,7 @@ fn splits_share_no_position_however_it_is_turned() {
 }
 
 #[test]
-fn who_begins_is_an_option() {
+fn an_option_selects_the_first_mark() {
     let opened = |first: &str, index, opening: i64| {
         let (_, started) = start("train", index, vec![named("opening", opening), named("first", first)], 0);
         (started.seat, text_of(&started.observations[0].content).matches('O').count())
@@ -153,7 +153,7 @@ fn who_begins_is_an_option() {
 
 /// From every opening, against a random player, the oracle gets at least the value of the position.
 #[test]
-fn the_expert_never_loses_what_is_its() {
+fn the_oracle_keeps_the_value_of_a_position() {
     let mut rng = Rng::new(5);
     for index in 0..100 {
         for expert in [0, 1] {
@@ -179,7 +179,7 @@ fn the_expert_never_loses_what_is_its() {
 }
 
 #[test]
-fn two_experts_draw_and_play_no_game_twice() {
+fn two_oracles_draw_in_varied_games() {
     let mut boards = HashSet::new();
     for seed in 0..30 {
         let (mut episode, _) = start("train", 0, vec![named("opening", 0)], seed);

@@ -151,7 +151,7 @@ mod tests {
 
     /// Each answer was worked out by hand from the words, with 20, 12 and 5 in the gaps.
     #[test]
-    fn sums_are_what_the_words_say() {
+    fn sums_match_their_stories() {
         let answers = [235, 235, 235, 245, 245, 80, 160, 160, 40, 40, 1200, 1200];
         assert_eq!(templates(2).len(), answers.len());
         for (template, answer) in templates(2).iter().zip(answers) {

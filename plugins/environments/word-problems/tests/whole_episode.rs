@@ -39,7 +39,7 @@ fn demonstrate(split: &str, index: u64, difficulty: i64) -> Trajectory {
 }
 
 #[test]
-fn the_expert_earns_the_whole_reward() {
+fn the_oracle_earns_the_full_reward() {
     for difficulty in 1..=4 {
         for split in ["train", "test"] {
             for index in 0..200 {

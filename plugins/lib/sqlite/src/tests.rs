@@ -14,7 +14,7 @@ fn first(database: &mut Database, sql: &str) -> Vec<Vec<Value>> {
 }
 
 #[test]
-fn an_image_is_the_whole_database() {
+fn an_image_contains_the_complete_database() {
     let mut one = database("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2.5), ('x'), (NULL)", Access::ReadWrite);
     one.run("DELETE FROM t WHERE a = 1", KEEP).expect("a change");
     let mut other = Database::open(&one.image().expect("an image"), Access::ReadOnly, Limits::default()).expect("it");
@@ -26,7 +26,7 @@ fn an_image_is_the_whole_database() {
 }
 
 #[test]
-fn a_failed_statement_leaves_what_was_done_before_it() {
+fn a_failed_statement_keeps_earlier_effects() {
     let mut database = database("CREATE TABLE t (a UNIQUE)", Access::ReadWrite);
     let failure = database.run("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2), (1)", KEEP).expect_err("twice");
     assert_eq!(failure.done, [Outcome::Changed(1)]);
@@ -49,7 +49,7 @@ fn rows_are_kept_while_there_is_room_and_counted_beyond() {
 }
 
 #[test]
-fn no_call_tells_of_an_earlier_one() {
+fn calls_do_not_reveal_earlier_calls() {
     let mut database = database("CREATE TABLE t (a)", Access::ReadWrite);
     let inserted = database.run("INSERT INTO t VALUES (7); SELECT last_insert_rowid()", KEEP).expect("a row");
     assert!(matches!(&inserted[1], Outcome::Table(table) if table.rows == [[Value::Integer(1)]]));
@@ -60,7 +60,7 @@ fn no_call_tells_of_an_earlier_one() {
 }
 
 #[test]
-fn a_long_script_runs_and_a_wrong_one_is_told() {
+fn a_long_script_runs_and_a_failing_one_is_explained() {
     let rows: String = (0..5_000).map(|row| format!("INSERT INTO t VALUES ({row});\n")).collect();
     let mut database = database(&format!("CREATE TABLE t (a);\nBEGIN;\n{rows}COMMIT;"), Access::ReadOnly);
     assert_eq!(first(&mut database, "SELECT count(*) FROM t"), [[Value::Integer(5_000)]]);

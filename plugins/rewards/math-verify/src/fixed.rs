@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_or_too_great_a_one_says_so() {
+    fn missing_and_excessive_values_are_reported() {
         assert_eq!(of(-1, 1).ln(), Err(Trouble::Undefined));
         assert_eq!(of(-1, 1).sqrt(), Err(Trouble::Undefined));
         assert_eq!(of(1, 1).divide(&of(0, 1)), Err(Trouble::Undefined));

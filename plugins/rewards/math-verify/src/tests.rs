@@ -222,7 +222,7 @@ fn words_and_units() {
 }
 
 #[test]
-fn the_rule_that_decided_is_told() {
+fn the_deciding_rule_is_reported() {
     for (said, wanted, rule) in [
         ("x+1", "x + 1", Rule::Text),
         ("1+x", "x+1", Rule::Exact),
@@ -245,7 +245,7 @@ fn the_rule_that_decided_is_told() {
 }
 
 #[test]
-fn no_answer_takes_everything() {
+fn work_is_bounded_for_every_answer() {
     // An answer without a value is not equal to any other.
     for said in ["1/0", "0/0", r"\infty-\infty", "0^0", r"\ln 0", "0^{-1}", r"\log_1 2", "(-1)!", r"\infty \cdot 0"] {
         for wanted in ["0", "1", r"\infty", "x", "1/2"] {
@@ -431,7 +431,7 @@ fn a_right_last_message_earns_a_point_and_says_where_and_why() {
 }
 
 #[test]
-fn options_say_where_to_look_and_what_counts() {
+fn options_select_the_location_and_units() {
     let total = |words: &str, options| scored(words, "5 cm", Ending::Terminated, options).total;
     assert_eq!((total("5", vec![]), total("5", vec![named("units", "compare")])), (1.0, 0.0));
     assert_eq!(total("5", vec![named("look-in", "boxed")]), 0.0);

@@ -149,15 +149,15 @@ fn item(wire: WireItem) -> Result<Item, String> {
     };
     match &rule {
         Rule::NumberWithin(low, high) if low > high || low.is_nan() || high.is_nan() => {
-            return Err(wrong("whose number-within is no [low, high]"));
+            return Err(wrong("whose number-within is not [low, high] with low <= high"));
         }
         Rule::Contains(words) | Rule::NotContains(words) | Rule::MustCall(words) | Rule::MustNotCall(words)
             if words.trim().is_empty() =>
         {
-            return Err(wrong("that looks for nothing: write what it looks for"));
+            return Err(wrong("without a text to search for: write one"));
         }
         Rule::Ask(question) | Rule::Grade(question) if question.trim().is_empty() => {
-            return Err(wrong("that asks nothing: write the question"));
+            return Err(wrong("without a question: write one"));
         }
         _ => {}
     }
@@ -190,12 +190,12 @@ mod tests {
             (r#"[{"name": "a"}]"#, "item `a` without exactly one of"),
             (r#"[{"name": "a", "contains": "x", "ask": "y"}]"#, "item `a` without exactly one of"),
             (r#"[{"name": "a", "contain": "x"}]"#, "contain"),
-            (r#"[{"name": "a", "contains": " "}]"#, "looks for nothing"),
-            (r#"[{"name": "a", "ask": ""}]"#, "asks nothing"),
+            (r#"[{"name": "a", "contains": " "}]"#, "without a text"),
+            (r#"[{"name": "a", "ask": ""}]"#, "without a question"),
             (r#"[{"name": "a", "contains": "x", "weight": 0}]"#, "weight is 0"),
             (r#"[{"name": "a", "contains": "x", "weight": -1}]"#, "no item of positive weight"),
             (r#"[{"name": "a", "contains": "x", "weight": -1, "essential": true}]"#, "essential and of negative"),
-            (r#"[{"name": "a", "number-within": [2, 1]}]"#, "no [low, high]"),
+            (r#"[{"name": "a", "number-within": [2, 1]}]"#, "not [low, high]"),
             (r#"[{"name": "a", "contains": "x"}, {"name": "a", "contains": "y"}]"#, "two items `a`"),
             ("[[items]]\nname = 3\n", "TOML"),
         ] {

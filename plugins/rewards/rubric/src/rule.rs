@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_found_whatever_their_case_and_alphabet() {
+    fn words_are_found_in_any_case_and_alphabet() {
         for (text, words, expected) in [
             ("Yes, PLEASE do.", "please", Some("PLEASE")),
             ("İstanbul, ÉTÉ!", "été", Some("ÉTÉ")),

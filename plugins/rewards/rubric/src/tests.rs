@@ -51,7 +51,7 @@ fn each_rule_has_its_yes_and_its_no() {
 }
 
 #[test]
-fn weights_add_up_as_a_share_of_what_can_be_earned() {
+fn the_total_is_the_weighted_share() {
     let checklist = r#"[{"name": "a", "weight": 3, "contains": "alpha"}, {"name": "b", "contains": "beta"},
                         {"name": "rude", "weight": -2, "contains": "fool"}]"#;
     let lowest = || vec![named("lowest", "minus-one")];
@@ -123,7 +123,7 @@ fn declared() -> Vec<OptionInfo> {
 }
 
 #[test]
-fn a_model_decides_what_it_is_asked() {
+fn a_model_judges_its_items() {
     let checklist = r#"[{"name": "kind", "ask": "Is it kind?"}, {"name": "clear", "grade": "How clear is it?"},
                         {"name": "rude", "weight": -1, "ask": "Is it rude?"}, {"name": "a", "contains": "alpha"}]"#;
     let answer = |asked: &str| {
@@ -143,7 +143,7 @@ fn a_model_decides_what_it_is_asked() {
 }
 
 #[test]
-fn a_judge_without_a_verdict_is_an_error_and_rules_need_no_judge() {
+fn a_reply_without_a_verdict_is_an_error() {
     let asks = r#"[{"name": "kind", "ask": "Is it kind?"}]"#;
     let refused = judged(asks, vec![say("alpha")], |_| "I would say that it depends");
     assert!(matches!(refused, Err(Error::Other(message)) if message.contains("`kind`")));

@@ -67,7 +67,7 @@ fn a_tasks_own_fewest_calls_count_as_well() {
 }
 
 #[test]
-fn what_decides_is_an_option() {
+fn an_option_selects_the_criterion() {
     let by = |source: &str| vec![named("correct-by", source)];
     let fact = |value: bool| Trajectory { extras: vec![named("success", value)], ..attempt(0, "?") };
     near(&totals(&[fact(true), fact(false)], by("fact")), &[1.0, 0.0]);
@@ -86,7 +86,7 @@ fn what_decides_is_an_option() {
 }
 
 #[test]
-fn what_the_environment_does_not_tell_is_named_with_the_way_out() {
+fn missing_facts_are_reported_with_a_fix() {
     let blind = || Trajectory { privileged: vec![], ..attempt(0, "42") };
     let refused = score::<ToolEfficiency>(&[blind()], vec![], 0);
     assert!(matches!(refused, Err(Error::Invalid(message)) if message.contains("`answer-key`")));

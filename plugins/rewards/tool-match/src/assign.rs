@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_first_is_greedy() {
+    fn greedy_assignment_serves_rows_in_order() {
         let worth = vec![vec![2.0, 1.9], vec![1.9, 0.0]];
         assert_eq!(greedy(&worth, 2), [Some(0), None]);
         assert_eq!(best(&worth, 2), [Some(1), Some(0)]);

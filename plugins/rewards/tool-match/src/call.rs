@@ -70,7 +70,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_are_the_same_by_what_they_say() {
+    fn values_are_compared_by_content() {
         for (one, other, expected) in [
             (json!(1), json!(1.0), true),
             (json!(1), json!(1.5), false),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_calls_are_none() {
+    fn malformed_calls_are_rejected() {
         assert!(Call::made("f", r#"{"a": 1}"#).is_some());
         assert!(Call::made("", r#"{"a": 1}"#).is_none());
         for arguments in ["", "[1]", "{", "7"] {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_is_a_list_or_explained() {
+    fn malformed_expectations_are_explained() {
         let calls = Call::expected(r#"[{"name": "f"}, {"name": "g", "arguments": {"x": 1}}]"#, "calls");
         assert_eq!(calls.map(|calls| calls.len()), Ok(2));
         for wrong in ["", "{}", r#"[{"nome": "f"}]"#, r#"[{"name": "f", "arguments": []}]"#] {

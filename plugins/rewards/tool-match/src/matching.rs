@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn identical_calls_in_any_order_have_the_whole() {
+    fn identical_calls_in_any_order_match_fully() {
         let call = |name: &str, arguments: &str| Call::made(name, arguments).expect("a sound call");
         let expected = [call("f", r#"{"x": 1}"#), call("f", r#"{"x": 2}"#), call("g", "{}")];
         let made = [expected[2].clone(), expected[1].clone(), expected[0].clone()];

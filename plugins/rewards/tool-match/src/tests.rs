@@ -43,7 +43,7 @@ fn total(expected: &str, turns: Vec<Turn>) -> f64 {
 }
 
 #[test]
-fn the_expected_calls_in_any_order_have_the_whole() {
+fn expected_calls_in_any_order_score_fully() {
     assert_eq!(total(EXPECTED, vec![rome(), oslo(), answer(), answer(), say("sunny")]), 4.0);
     let score = scored(attempt(EXPECTED, vec![say("I look."), oslo(), rome(), answer(), answer()]), vec![]);
     assert_eq!(score.total, 4.0);
@@ -54,7 +54,7 @@ fn the_expected_calls_in_any_order_have_the_whole() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_costs_its_share() {
+fn missing_or_wrong_parts_cost_their_share() {
     // S_max = 1 + 2·(1 + 2) = 7.
     let share = |found: f64| 1.0 + 6.0 * found / 7.0 - 3.0;
     for (turns, found) in [
@@ -82,7 +82,7 @@ fn malformed_calls_cost_the_format_and_match_nothing() {
 }
 
 #[test]
-fn where_no_call_is_expected_none_is_right() {
+fn unexpected_calls_are_wrong() {
     assert_eq!(total("[]", vec![say("no need")]), 1.0);
     assert_eq!(total("[]", vec![rome(), answer(), say("no need")]), 0.0);
 }
@@ -110,7 +110,7 @@ fn weights_and_scale_are_options() {
 }
 
 #[test]
-fn an_environment_that_expects_nothing_is_told_so() {
+fn missing_expectations_are_reported() {
     let silent = Trajectory { privileged: vec![], ..attempt("[]", vec![rome()]) };
     let refused = score::<ToolMatch>(&[silent], vec![], 0);
     assert!(matches!(refused, Err(Error::Invalid(message)) if message.contains("`expected-key`")));

@@ -59,7 +59,7 @@ class InterpreterTest(unittest.TestCase):
         self.assertIn("RecursionError", deep)
         self.assertLess(len(deep), 2000)
 
-    def test_what_is_not_there_is_refused_in_words(self):
+    def test_unavailable_features_have_clear_errors(self):
         for code, words in [
             ("open('/etc/passwd')", "no files here"),
             ("import os; os.system('id')", "no other programs"),
@@ -83,7 +83,7 @@ class InterpreterTest(unittest.TestCase):
         # 10 + 180 + 2700 digits and 1000 line ends, minus the 100 characters kept.
         self.assertIn("… 3790 characters left out …", said)
 
-    def test_an_output_keeps_both_ends_whatever_the_pieces(self):
+    def test_output_keeps_both_ends_for_every_chunk_size(self):
         words = "".join(chr(97 + i % 26) for i in range(997))
         for piece in (1, 7, 49, 50, 51, 120, 997):
             output = Output(100)
@@ -103,7 +103,7 @@ class InterpreterTest(unittest.TestCase):
             with self.assertRaises(Invalid):
                 open_session(Python, setup)
 
-    def test_rewards_see_what_happened(self):
+    def test_the_final_view_reports_calls(self):
         self.shown("21 * 2")
         self.failure("1 / 0")
         view = {"calls": 2, "errors": 1, "last-value": "42", "last-error": "ZeroDivisionError: division by zero"}

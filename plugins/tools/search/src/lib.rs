@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_can_be_fetched_page_by_page() {
+    fn results_can_be_fetched_page_by_page() {
         let mut session = session(vec![named("page-chars", 300), named("snippet-chars", 40)]);
         let (found, failed) = call(&mut session, "search", r#"{"query": "Where is the Ebra?"}"#);
         assert!(!failed && found.starts_with("1. [d1] Varno\n   …") && found.contains("Ebra"), "{found}");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_the_way_out() {
+    fn mistakes_are_explained_with_a_fix() {
         let mut session = session(vec![]);
         let failed = |session: &mut Session<Search>, name: &str, arguments: &str, words: &str| {
             let (answer, failed) = call(session, name, arguments);

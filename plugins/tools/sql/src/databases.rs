@@ -104,5 +104,5 @@ impl Databases {
 
 fn open(origin: &str, bytes: &[u8], settings: Settings) -> Result<Database, Error> {
     Database::open(bytes, settings.access, settings.limits)
-        .map_err(|error| Error::invalid(format!("cannot open a database from {origin}: {error}")))
+        .map_err(|error| Error::invalid(format!("{origin} is not a database: {error}")))
 }

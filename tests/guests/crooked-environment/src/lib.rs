@@ -111,7 +111,7 @@ impl Environment for Crooked {
             None => action.text(),
         };
         assert!(!(self.is("fragile") && said.is_empty()), "nothing was said");
-        assert!(!(self.is("late-trap") && self.turns > LATE), "nobody comes this far");
+        assert!(!(self.is("late-trap") && self.turns > LATE), "defect `late-trap`");
         if self.is("late-work") && self.turns > LATE {
             (0..4_500_000_u64).for_each(|number| {
                 black_box(number);
