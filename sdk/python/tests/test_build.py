@@ -149,6 +149,12 @@ class ContractTest(unittest.TestCase):
             for interface in (kind, *optional.values()):
                 self.assertIn(f"interface {interface} {{", text)
 
+    def test_the_sdks_share_one_version(self):
+        package = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+        python = tomllib.loads((REPOSITORY / "sdk/python/pyproject.toml").read_text())["project"]["version"]
+        node = json.loads((REPOSITORY / "sdk/js/package.json").read_text())["version"]
+        self.assertEqual((python, node), (package, package))
+
     def test_the_compiler_is_pinned_in_one_version(self):
         document = tomllib.loads((REPOSITORY / "sdk/python/pyproject.toml").read_text())
         self.assertEqual(document["project"]["optional-dependencies"]["build"], [build.COMPONENTIZE])

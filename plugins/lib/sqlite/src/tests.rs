@@ -67,5 +67,5 @@ fn a_long_script_runs_and_a_failing_one_is_explained() {
     let wrong =
         |script: &str| Database::open(script.as_bytes(), Access::ReadOnly, Limits::default()).err().expect("wrong");
     assert_eq!(wrong("CREATE TABLE t (a); INSERT INTO u VALUES (1)"), "no such table: u");
-    assert_eq!(wrong("SELECT 1; \0"), "the script has a zero byte in it");
+    assert_eq!(wrong("SELECT 1; \0"), "the script contains a zero byte");
 }

@@ -194,7 +194,7 @@ mod tests {
             (r#"[{"name": "a", "ask": ""}]"#, "without a question"),
             (r#"[{"name": "a", "contains": "x", "weight": 0}]"#, "weight is 0"),
             (r#"[{"name": "a", "contains": "x", "weight": -1}]"#, "no item of positive weight"),
-            (r#"[{"name": "a", "contains": "x", "weight": -1, "essential": true}]"#, "essential and of negative"),
+            (r#"[{"name": "a", "contains": "x", "weight": -1, "essential": true}]"#, "essential and has a negative"),
             (r#"[{"name": "a", "number-within": [2, 1]}]"#, "not [low, high]"),
             (r#"[{"name": "a", "contains": "x"}, {"name": "a", "contains": "y"}]"#, "two items `a`"),
             ("[[items]]\nname = 3\n", "TOML"),

@@ -73,7 +73,7 @@ fn listed(trajectory: &Trajectory, key: &str) -> Result<String, Error> {
             Err(Error::invalid(format!("the privileged `{key}` is `{}`, not a JSON list of calls", other.shown())))
         }
         None => Err(Error::invalid(format!(
-            "the environment's privileged view has no `{key}`: name the fact that lists the expected calls in `expected-key`"
+            "the environment has no privileged fact `{key}`: set `expected-key` to the fact with the expected calls"
         ))),
     }
 }

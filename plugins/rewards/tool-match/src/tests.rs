@@ -50,7 +50,7 @@ fn expected_calls_in_any_order_score_fully() {
     let values: Vec<f64> = score.components.iter().map(|component| component.value).collect();
     assert_eq!(values, [1.0, 3.0, 1.0, 2.0, 4.0, 2.0]);
     let places: Vec<(u32, &str)> = score.evidence.iter().map(|span| (span.turn, span.note.as_str())).collect();
-    assert_eq!(places, [(2, "held against expected call 1"), (1, "held against expected call 2")]);
+    assert_eq!(places, [(2, "compared with expected call 1"), (1, "compared with expected call 2")]);
 }
 
 #[test]

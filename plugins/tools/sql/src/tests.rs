@@ -161,7 +161,7 @@ fn an_invalid_database_opens_no_session() {
     };
     let refused = |error: Error, words: &str| assert!(format!("{error:?}").contains(words), "{error:?}");
     refused(open(b"\xff\xfe", ""), "the environment's setup gives no database: it is neither");
-    refused(open(b"SQLite format 3\0 and so on", ""), "no sound file");
+    refused(open(b"SQLite format 3\0 and so on", ""), "not a valid SQLite file");
     refused(open(b"CREATE TABLE t (", ""), "incomplete input");
     refused(open(b"", "SELEC"), "option `script` does not run");
     refused(open(b"ATTACH 'x.db' AS x", ""), "ATTACH and DETACH are refused");
