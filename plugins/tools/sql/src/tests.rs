@@ -160,10 +160,10 @@ fn an_invalid_database_opens_no_session() {
         Session::<Sql>::open(Some(setup.to_vec()), vec![named("script", script)], 0).map(|_| ()).expect_err("refused")
     };
     let refused = |error: Error, words: &str| assert!(format!("{error:?}").contains(words), "{error:?}");
-    refused(open(b"\xff\xfe", ""), "the environment's setup gives no database: it is neither");
+    refused(open(b"\xff\xfe", ""), "the environment's setup is not a database: it is neither");
     refused(open(b"SQLite format 3\0 and so on", ""), "not a valid SQLite file");
     refused(open(b"CREATE TABLE t (", ""), "incomplete input");
-    refused(open(b"", "SELEC"), "option `script` does not run");
+    refused(open(b"", "SELEC"), "option `script` fails");
     refused(open(b"ATTACH 'x.db' AS x", ""), "ATTACH and DETACH are refused");
     let dump = "PRAGMA foreign_keys=OFF; BEGIN TRANSACTION; CREATE TABLE t (a); COMMIT;";
     assert!(Session::<Sql>::open(None, vec![named("script", dump)], 0).is_ok());
