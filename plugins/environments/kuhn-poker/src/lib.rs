@@ -130,7 +130,7 @@ impl KuhnPoker {
 
 impl Environment for KuhnPoker {
     fn info() -> Info {
-        let alpha = "Probability that the oracle bets a Jack in the first seat; selects a member of Kuhn's family of equilibria";
+        let alpha = "Probability that the oracle bets a Jack in the first seat, which selects one of Kuhn's equilibria";
         let tries = "Number of invalid messages at which a seat loses the hand";
         Info::new("Kuhn poker; say check or bet, and fold or call to a bet", ["first", "second"])
             .option(OptionInfo::new("alpha", alpha, 0.2).within(0.0, 1.0 / 3.0))
@@ -147,8 +147,8 @@ impl Environment for KuhnPoker {
             return Err(Error::no_split(task, &SPLITS));
         }
         let deal = usize::try_from(task.index).ok().filter(|deal| *deal < DEALS.len());
-        let deal =
-            deal.ok_or_else(|| Error::not_found(format!("unknown task {}/{}: there are six deals", task.split, task.index)))?;
+        let unknown = || format!("unknown task {}/{}: there are six deals", task.split, task.index);
+        let deal = deal.ok_or_else(|| Error::not_found(unknown()))?;
         let (alpha, tries) = (options.number("alpha"), options.integer("tries") as u64);
         let hand = Self { deal, acts: vec![], mistakes: [0; 2], tries, alpha, seed };
         let started = Started::observe(hand.view());

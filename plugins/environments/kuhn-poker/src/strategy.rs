@@ -33,10 +33,7 @@ impl std::fmt::Display for StrategyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::UnknownSet(set) => {
-                write!(
-                    f,
-                    "unknown information set `{set}`; a name is a card (J, Q or K) followed by `p` or `b` for each action"
-                )
+                write!(f, "unknown information set `{set}`; a name is J, Q or K followed by `p` or `b` per action")
             }
             Self::MissingSet(set) => write!(f, "information set `{set}` has no probability; set all twelve"),
             Self::NoProbability(set, found) => {

@@ -67,7 +67,7 @@ impl Database {
         database.arm().map_err(|error| error.to_string())?;
         if !is_file {
             let script = std::str::from_utf8(bytes)
-                .map_err(|_| "it is neither a file of SQLite's nor a script in UTF-8".to_owned())?;
+                .map_err(|_| "it is neither an SQLite file nor a script in UTF-8".to_owned())?;
             database.load(script)?;
         }
         database.close_to(access).map_err(|error| error.to_string())?;
