@@ -35,7 +35,7 @@ async fn answer(plugin: &Plugin, call: &Call) -> Result<Answer, CallError> {
     ToolSession::open(plugin, None, &[], Seed(1)).await.expect("a session").call(call).await
 }
 
-async fn told(plugin: &Plugin, name: &str, arguments: &str) -> String {
+async fn answer_text(plugin: &Plugin, name: &str, arguments: &str) -> String {
     text_of(&answer(plugin, &call(name, arguments)).await.expect("an answer"))
 }
 
@@ -93,7 +93,7 @@ async fn mounted_files_are_read_and_no_others() {
     let bytes: Arc<[u8]> = b"one two three".as_slice().into();
     let digest = Digest::of(&bytes);
     let plugin = guest(&sandbox).with_assets([("words.txt".to_owned(), bytes)].into_iter().collect::<Assets>());
-    assert_eq!(told(&plugin, "assets", "{}").await, format!("words.txt 13 {digest}"));
+    assert_eq!(answer_text(&plugin, "assets", "{}").await, format!("words.txt 13 {digest}"));
     for (arguments, read) in [
         (r#"{"name": "words.txt"}"#, "one two three"),
         (r#"{"name": "words.txt", "offset": 4, "length": 3}"#, "two"),
@@ -108,10 +108,10 @@ async fn mounted_files_are_read_and_no_others() {
             "Error::NotFound(\"no asset is mounted as `../words.txt`; mounted: `words.txt`\")",
         ),
     ] {
-        assert_eq!(told(&plugin, "read", arguments).await, read, "{arguments}");
+        assert_eq!(answer_text(&plugin, "read", arguments).await, read, "{arguments}");
     }
     let none = r#"Error::NotFound("no asset is mounted as `words.txt`; mounted: nothing")"#;
-    assert_eq!(told(&guest(&sandbox), "read", r#"{"name": "words.txt"}"#).await, none);
+    assert_eq!(answer_text(&guest(&sandbox), "read", r#"{"name": "words.txt"}"#).await, none);
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn more_of_a_file_than_a_call_may_be_given_ends_the_call() {
     let sandbox = Sandbox::new(&SandboxConfig { limits, ..config() }).expect("a sandbox");
     let large: Arc<[u8]> = vec![b'x'; 3 << 20].into();
     let plugin = guest(&sandbox).with_assets([("large".to_owned(), large)].into_iter().collect::<Assets>());
-    let within = told(&plugin, "read", r#"{"name": "large", "length": 500000}"#).await;
+    let within = answer_text(&plugin, "read", r#"{"name": "large", "length": 500000}"#).await;
     assert_eq!(within.len(), 500_000);
     let beyond = answer(&plugin, &call("read", r#"{"name": "large", "length": 2000000}"#)).await;
     assert_eq!(beyond.expect_err("too much at once").kind, FailureKind::ResultSize);
@@ -129,10 +129,10 @@ async fn more_of_a_file_than_a_call_may_be_given_ends_the_call() {
 #[tokio::test]
 async fn outbound_calls_work_only_with_a_client() {
     let sandbox = sandbox();
-    let asks = |plugin: Plugin| async move { told(&plugin, "complete", r#"{"words": "hello"}"#).await };
+    let asks = |plugin: Plugin| async move { answer_text(&plugin, "complete", r#"{"words": "hello"}"#).await };
     assert_eq!(asks(guest(&sandbox).asking(Arc::new(Slow(Duration::ZERO)))).await, "HELLO (50+2)");
-    let nobody = asks(guest(&sandbox)).await;
-    assert!(nobody.starts_with("Error::Denied(\"outbound calls are allowed only during"), "{nobody}");
+    let refused = asks(guest(&sandbox)).await;
+    assert!(refused.starts_with("Error::Denied(\"outbound calls are allowed only during"), "{refused}");
     // The granted client is used only inside an episode, where calls are counted and recorded.
     let unasked = asks(guest(&sandbox).granting(Arc::new(Slow(Duration::ZERO)))).await;
     assert!(unasked.starts_with("Error::Denied"), "{unasked}");
@@ -152,7 +152,7 @@ async fn outbound_waits_do_not_count_as_the_guests_time() {
     let limits = Limits { budget: Duration::from_millis(200), wall: Duration::from_millis(300), ..Limits::default() };
     let sandbox = Sandbox::new(&SandboxConfig { limits, ..config() }).expect("a sandbox");
     let plugin = guest(&sandbox).asking(Arc::new(Slow(Duration::from_millis(900))));
-    assert_eq!(told(&plugin, "complete", r#"{"words": "late"}"#).await, "LATE (50+2)");
+    assert_eq!(answer_text(&plugin, "complete", r#"{"words": "late"}"#).await, "LATE (50+2)");
 }
 
 #[tokio::test]
@@ -176,5 +176,5 @@ async fn a_plugin_that_declares_no_capability_runs_without_a_grant() {
     let declared = &calculator.manifest().capabilities;
     assert!(declared.iter().all(|capability| capability.is_free()), "{declared:?}");
     let function = calculator.functions(&[]).await.expect("functions").remove(0).name;
-    assert_eq!(told(&calculator, &function, r#"{"expression": "6 * 7"}"#).await, "42");
+    assert_eq!(answer_text(&calculator, &function, r#"{"expression": "6 * 7"}"#).await, "42");
 }

@@ -185,7 +185,7 @@ async fn a_reward_whose_manifest_promises_another_range_is_refused() {
     places.iter().for_each(|&place| lying[place..place + forged.len()].copy_from_slice(forged));
     let sandbox = sandbox();
     let load = |bytes| Plugin::from_bytes(&sandbox, "a reward", bytes, &Grants::default()).expect("loaded");
-    let error = load(&lying).reward_info().await.expect_err("it lies");
+    let error = load(&lying).reward_info().await.expect_err("the ranges differ");
     assert!(error.kind == FailureKind::Malformed && error.message.contains("its manifest another one"), "{error}");
     assert!(load(&honest).reward_info().await.is_ok());
 }

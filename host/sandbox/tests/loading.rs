@@ -11,7 +11,7 @@ use gymkhana_registry::Digest;
 use gymkhana_sandbox::{CacheError, Grants, LoadError, Plugin, Sandbox, SandboxConfig, SandboxError};
 
 /// The error and all its causes, as a person reads them.
-fn told(error: &dyn std::error::Error) -> String {
+fn explained(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
@@ -23,9 +23,9 @@ fn told(error: &dyn std::error::Error) -> String {
 
 fn refusal(sandbox: &Sandbox, bytes: &[u8]) -> String {
     let error = Plugin::from_bytes(sandbox, "bad.wasm", bytes, &Grants::default()).expect_err("a bad file");
-    let told = told(&error);
-    assert!(told.contains("`bad.wasm`"), "the file is named: {told}");
-    told
+    let explained = explained(&error);
+    assert!(explained.contains("`bad.wasm`"), "the file is named: {explained}");
+    explained
 }
 
 #[test]
@@ -42,11 +42,11 @@ fn bad_files_are_refused_by_name_and_never_compiled() {
         (&good[..good.len() / 2], "truncated"),
         (&other_contract, "rebuild"),
     ] {
-        let told = refusal(&sandbox, bytes);
-        assert!(told.contains(word), "{word}: {told}");
+        let explained = refusal(&sandbox, bytes);
+        assert!(explained.contains(word), "{word}: {explained}");
     }
     let missing = Plugin::load(&sandbox, Path::new("/no/such.wasm"), &Grants::default()).expect_err("missing");
-    assert!(told(&missing).contains("/no/such.wasm"), "{missing}");
+    assert!(explained(&missing).contains("/no/such.wasm"), "{missing}");
     assert_eq!(sandbox.counters().compiled, 0);
 }
 
@@ -57,11 +57,11 @@ fn a_plugin_that_asks_for_what_it_is_not_granted_is_refused_before_it_is_compile
     // Six bytes more than the empty list, taken from the description so that the section keeps its length.
     let asking = replaced(&good, b"\"capabilities\":[]", b"\"capabilities\":[\"http\"]");
     let asking = replaced(&asking, b"\"description\":\"Answers", b"\"description\":\"A");
-    let told = refusal(&sandbox, &asking);
-    assert!(told.contains("`http`") && told.contains("does not grant"), "{told}");
+    let explained = refusal(&sandbox, &asking);
+    assert!(explained.contains("`http`") && explained.contains("does not grant"), "{explained}");
     let importing = replaced(&good, b"wasi:cli/exit@", b"wasi:cla/exit@");
-    let told = refusal(&sandbox, &importing);
-    assert!(told.contains("`wasi:cla/exit@"), "{told}");
+    let explained = refusal(&sandbox, &importing);
+    assert!(explained.contains("`wasi:cla/exit@"), "{explained}");
     assert_eq!(sandbox.counters().compiled, 0);
 }
 
@@ -73,8 +73,8 @@ fn a_manifest_that_lies_about_its_kinds_is_refused() {
     // Two bytes more, taken from the description so that the section keeps its length.
     let lying = replaced(&tool, b"\"kinds\":[\"tool\"]", b"\"kinds\":[\"reward\"]");
     let lying = replaced(&lying, b"\"description\":\"Does ", b"\"description\":\"Do ");
-    let told = refusal(&sandbox, &lying);
-    assert!(told.contains("disagree on whether this plugin is of kind `tool`"), "{told}");
+    let explained = refusal(&sandbox, &lying);
+    assert!(explained.contains("disagree on whether this plugin is of kind `tool`"), "{explained}");
     assert_eq!(sandbox.counters().compiled, 0);
     assert!(Plugin::from_bytes(&sandbox, "honest", &tool, &Grants::default()).is_ok());
 }
