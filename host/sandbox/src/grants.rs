@@ -1,52 +1,55 @@
-//! The one place that decides which host interfaces a plugin may import.
+//! Access control: which host interfaces a plugin may import.
 //!
-//! A capability needs two things: the plugin's manifest asks for it, and the run grants it.
-//! Only `log`, `random` and `clock` come without asking.
+//! A capability must be declared in the plugin's manifest and granted by the run. Only `log`, `random` and `clock` are
+//! always available.
 
 use std::collections::BTreeSet;
 
 use gymkhana_registry::{Capability, Kind, Manifest};
 
-/// What a run grants to a plugin, beyond the capabilities that every plugin has.
+/// Capabilities that a run grants to a plugin, in addition to those that every plugin has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grants(pub BTreeSet<Capability>);
 
-/// Interfaces of WASI that are linked in their virtual form: language runtimes need them, and they lead nowhere.
+/// Interfaces of WASI that are linked in their virtual form, for language runtimes.
 const VIRTUAL_WASI: [&str; 6] =
     ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
 
-/// Why a plugin is not let in.
+/// Reason for the refusal of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It asks for what the run does not grant.
+    /// The run does not grant a capability that the manifest declares.
     #[error(
-        "it asks for the capability `{capability}`, which the run does not grant; to grant it, add {} to the run file",
+        "it asks for the capability `{capability}`, which the run does not grant\nhint: to grant it, add {} to the run \
+         file",
         grant_line(*.capability, plugin)
     )]
     NotGranted {
-        /// What it asks for.
+        /// The capability.
         capability: Capability,
-        /// Its name in run files.
+        /// The plugin's name in run files.
         plugin: String,
     },
-    /// Only rewards may call tools.
+    /// A plugin that is not only a reward declares the capability `tools`.
     #[error(
-        "it asks for the capability `tools`, which is for plugins that are rewards and nothing else: what calls a tool \
-         must not be a tool, nor what an agent acts in"
+        "it asks for the capability `tools`, which only a plugin of the single kind `reward` may have\nhint: move the \
+         reward into a plugin of its own"
     )]
     ToolsAreForRewards,
-    /// It imports what its manifest does not ask for.
+    /// The plugin imports a capability that its manifest does not declare.
     #[error(
-        "it imports `{0}` although its manifest does not ask for that capability; add \"{0}\" to `capabilities` in \
+        "it imports `{0}`, but its manifest does not declare that capability\nhint: add \"{0}\" to `capabilities` in \
          `[package.metadata.gymkhana]` of its Cargo.toml and build it again"
     )]
     NotRequested(Capability),
-    /// It imports an interface that no capability stands for.
-    #[error("it imports `{0}`, which no plugin can have; build it for `wasm32-wasip2` with gymkhana-sdk alone")]
+    /// The plugin imports an interface that the host does not provide.
+    #[error(
+        "it imports `{0}`, which the host does not provide\nhint: build it for `wasm32-wasip2` with gymkhana-sdk only"
+    )]
     UnknownImport(String),
 }
 
-/// What stands in a run file that grants a capability.
+/// Lines of a run file that grant a capability.
 fn grant_line(capability: Capability, plugin: &str) -> String {
     let line = match capability {
         Capability::Assets => "`assets = { \"NAME\" = \"FILE\" }`",
@@ -58,17 +61,17 @@ fn grant_line(capability: Capability, plugin: &str) -> String {
     format!("{line} under `[plugins.{plugin}]`")
 }
 
-/// Decides whether a plugin with this manifest and these imports may run with these grants.
+/// Checks whether a plugin with this manifest and these imports may run with these grants.
 pub(crate) fn decide(manifest: &Manifest, imports: &[String], grants: &Grants) -> Result<(), Refusal> {
     let only_reward = manifest.kinds.iter().all(|kind| *kind == Kind::Reward);
     let needed = manifest.capabilities.difference(&manifest.optional).copied().collect();
-    let asked = Asked { all: &manifest.capabilities, needed: &needed };
-    decide_on(manifest.name.name(), only_reward, asked, imports, grants)
+    let declared = Declared { all: &manifest.capabilities, needed: &needed };
+    decide_on(manifest.name.name(), only_reward, declared, imports, grants)
 }
 
-/// What a manifest asks for, and what of it the plugin cannot do without.
+/// Capabilities that a manifest declares, and those of them that are not optional.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct Declared<'a> {
     all: &'a BTreeSet<Capability>,
     needed: &'a BTreeSet<Capability>,
 }
@@ -76,52 +79,52 @@ struct Asked<'a> {
 fn decide_on(
     plugin: &str,
     only_reward: bool,
-    asked: Asked<'_>,
+    declared: Declared<'_>,
     imports: &[String],
     grants: &Grants,
 ) -> Result<(), Refusal> {
-    for capability in asked.all.iter().copied().filter(|capability| !capability.is_free()) {
+    for capability in declared.all.iter().copied().filter(|capability| !capability.is_free()) {
         if capability == Capability::Tools && !only_reward {
             return Err(Refusal::ToolsAreForRewards);
         }
-        // A run's tools are not handed out one by one: who asks for them at all needs them.
-        let needed = capability == Capability::Tools || asked.needed.contains(&capability);
+        // A run grants its tools as a whole, so `tools` cannot be optional.
+        let needed = capability == Capability::Tools || declared.needed.contains(&capability);
         if needed && !grants.0.contains(&capability) {
             return Err(Refusal::NotGranted { capability, plugin: plugin.to_owned() });
         }
     }
     for import in imports {
-        match meaning(import) {
-            Meaning::Harmless => {}
-            Meaning::Capability(capability) if capability.is_free() || asked.all.contains(&capability) => {}
-            Meaning::Capability(capability) => return Err(Refusal::NotRequested(capability)),
-            Meaning::Unknown => return Err(Refusal::UnknownImport(import.clone())),
+        match import_kind(import) {
+            ImportKind::Free => {}
+            ImportKind::Capability(capability) if capability.is_free() || declared.all.contains(&capability) => {}
+            ImportKind::Capability(capability) => return Err(Refusal::NotRequested(capability)),
+            ImportKind::Unknown => return Err(Refusal::UnknownImport(import.clone())),
         }
     }
     Ok(())
 }
 
-enum Meaning {
-    Harmless,
+enum ImportKind {
+    Free,
     Capability(Capability),
     Unknown,
 }
 
-fn meaning(import: &str) -> Meaning {
+fn import_kind(import: &str) -> ImportKind {
     if VIRTUAL_WASI.iter().any(|interface| import.starts_with(interface)) {
-        return Meaning::Harmless;
+        return ImportKind::Free;
     }
     let interface = import.strip_prefix("gymkhana:plugin/").and_then(|rest| rest.split('@').next());
     match interface {
-        Some("types") => Meaning::Harmless,
-        Some("log") => Meaning::Capability(Capability::Log),
-        Some("random") => Meaning::Capability(Capability::Random),
-        Some("clock") => Meaning::Capability(Capability::Clock),
-        Some("assets") => Meaning::Capability(Capability::Assets),
-        Some("model") => Meaning::Capability(Capability::Model),
-        Some("tools") => Meaning::Capability(Capability::Tools),
-        Some("http") => Meaning::Capability(Capability::Http),
-        _ => Meaning::Unknown,
+        Some("types") => ImportKind::Free,
+        Some("log") => ImportKind::Capability(Capability::Log),
+        Some("random") => ImportKind::Capability(Capability::Random),
+        Some("clock") => ImportKind::Capability(Capability::Clock),
+        Some("assets") => ImportKind::Capability(Capability::Assets),
+        Some("model") => ImportKind::Capability(Capability::Model),
+        Some("tools") => ImportKind::Capability(Capability::Tools),
+        Some("http") => ImportKind::Capability(Capability::Http),
+        _ => ImportKind::Unknown,
     }
 }
 
@@ -135,8 +138,8 @@ mod tests {
         capabilities.iter().copied().collect()
     }
 
-    fn needed(all: &BTreeSet<Capability>) -> Asked<'_> {
-        Asked { all, needed: all }
+    fn needed(all: &BTreeSet<Capability>) -> Declared<'_> {
+        Declared { all, needed: all }
     }
 
     fn imports(names: &[&str]) -> Vec<String> {
@@ -166,16 +169,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_optional_may_be_missing_but_not_unasked() {
+    fn an_optional_capability_may_be_missing_but_must_be_declared() {
         let (all, none) = (set(&[Assets]), set(&[]));
         let decide =
-            |all| decide_on("any", false, Asked { all, needed: &none }, &imports(&["assets"]), &Grants::default());
+            |all| decide_on("any", false, Declared { all, needed: &none }, &imports(&["assets"]), &Grants::default());
         assert_eq!(decide(&all), Ok(()));
         assert_eq!(decide(&none), Err(Refusal::NotRequested(Assets)));
     }
 
     #[test]
-    fn tools_are_called_by_rewards_alone() {
+    fn only_rewards_call_tools() {
         let granted = Grants(set(&[Tools]));
         let decide =
             |only_reward| decide_on("any", only_reward, needed(&set(&[Tools])), &imports(&["tools"]), &granted);
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_of_nobody_is_refused_by_name() {
+    fn an_unknown_interface_is_refused_by_name() {
         for name in ["wasi:http/outgoing-handler@0.2.0", "gymkhana:plugin/shell@0.1.0", "env"] {
             let refused = decide_on("any", false, needed(&set(&[])), &[name.to_owned()], &Grants::default());
             assert_eq!(refused, Err(Refusal::UnknownImport(name.to_owned())));

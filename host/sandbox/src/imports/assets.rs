@@ -1,17 +1,17 @@
-//! Read-only files that a run mounts for a plugin, addressed by content.
+//! Read-only files that a run mounts for a plugin, with their content digests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gymkhana_registry::Digest;
 
-/// Files by the names that a plugin knows them by. Cheap to clone.
+/// Mounted files by name. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Assets {
     files: Arc<BTreeMap<String, Asset>>,
 }
 
-/// One file.
+/// One mounted file.
 #[derive(Debug)]
 pub(crate) struct Asset {
     pub digest: Digest,
@@ -26,12 +26,12 @@ impl FromIterator<(String, Arc<[u8]>)> for Assets {
 }
 
 impl Assets {
-    /// All of them, by name.
+    /// All files, sorted by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Asset)> {
         self.files.iter()
     }
 
-    /// At most `length` bytes from `offset`; none if there is no such file.
+    /// At most `length` bytes from `offset`; `None` if the file is not mounted.
     pub(crate) fn read(&self, name: &str, offset: u64, length: u32) -> Option<&[u8]> {
         let bytes = &self.files.get(name)?.bytes;
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
@@ -39,10 +39,10 @@ impl Assets {
         Some(&bytes[start..end])
     }
 
-    /// Their names, as a message lists them.
+    /// Names for an error message.
     pub(crate) fn listed(&self) -> String {
         if self.files.is_empty() {
-            return "none".to_owned();
+            return "nothing".to_owned();
         }
         self.files.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     }

@@ -1,15 +1,15 @@
-//! Where a plugin's functions are, found once and not at each call.
+//! Indices of a component's exported functions, resolved once per plugin instead of at each call.
 
-use gymkhana_record::FailureKind;
 use gymkhana_registry::contract;
 use wasmtime::component::InstancePre;
+use wasmtime::{Error, Result, Store};
 
 use crate::bindings::exports::gymkhana::plugin as interfaces;
-use crate::state::State;
-use crate::{CallError, Plugin};
+use crate::instance::shared::{CloseHandle, Closing};
+use crate::instance::store_data::StoreData;
 
-/// The interfaces of a component.
-pub(crate) struct Indices {
+/// Indices of the interfaces that a component exports.
+pub(crate) struct ExportIndices {
     pub environment: Option<interfaces::environment::GuestIndices>,
     pub snapshot: Option<interfaces::environment_snapshot::GuestIndices>,
     pub state_key: Option<interfaces::environment_state_key::GuestIndices>,
@@ -23,8 +23,8 @@ pub(crate) struct Indices {
     pub reward: Option<interfaces::reward::GuestIndices>,
 }
 
-impl Indices {
-    pub fn find(linked: &InstancePre<State>, exports: &[String]) -> wasmtime::Result<Self> {
+impl ExportIndices {
+    pub fn find(linked: &InstancePre<StoreData>, exports: &[String]) -> Result<Self> {
         let find = Find { linked, exports };
         Ok(Self {
             environment: find.interface("environment", interfaces::environment::GuestIndices::new)?,
@@ -44,39 +44,50 @@ impl Indices {
 }
 
 struct Find<'a> {
-    linked: &'a InstancePre<State>,
+    linked: &'a InstancePre<StoreData>,
     exports: &'a [String],
 }
 
 impl Find<'_> {
-    /// An interface that is not exported is none; one that is must be whole.
+    /// Indices of an interface: `None` if the component does not export it, an error if it exports only a part of it.
     fn interface<I>(
         &self,
         name: &str,
-        indices: impl FnOnce(&InstancePre<State>) -> wasmtime::Result<I>,
-    ) -> wasmtime::Result<Option<I>> {
+        indices: impl FnOnce(&InstancePre<StoreData>) -> Result<I>,
+    ) -> Result<Option<I>> {
         let full = format!("{}/{name}@{}", contract::PACKAGE, contract::VERSION);
         self.exports.contains(&full).then(|| indices(self.linked)).transpose()
     }
 }
 
-/// The functions of a live instance that are called again and again: `A`'s act, `S`'s save it, where it offers that.
-pub(crate) struct Functions<A, S> {
-    pub acts: A,
-    pub saves: Option<S>,
+/// Functions of a live instance that are resolved when it opens, since they are called often: those of the main
+/// interface and those that save and restore it.
+pub(crate) struct ExportSet<M, S> {
+    pub main: M,
+    pub snapshot: Option<S>,
 }
 
-/// Those of an environment.
-pub(crate) type EnvironmentFunctions =
-    Functions<interfaces::environment::Guest, interfaces::environment_snapshot::Guest>;
+impl<M, S> ExportSet<M, S> {
+    /// Functions that save and restore the instance.
+    pub fn snapshot(&self) -> Result<&S> {
+        self.snapshot.as_ref().ok_or_else(|| Error::msg("the instance exports no snapshot functions"))
+    }
+}
 
-/// Those of a tool.
-pub(crate) type ToolFunctions = Functions<interfaces::tool::Guest, interfaces::tool_snapshot::Guest>;
+/// Functions of an environment.
+pub(crate) type EnvironmentExports = ExportSet<interfaces::environment::Guest, interfaces::environment_snapshot::Guest>;
 
-/// The indices of an interface, or the refusal that says that the plugin lacks it.
-pub(crate) fn offered<'a, I>(indices: Option<&'a I>, plugin: &Plugin, interface: &str) -> Result<&'a I, CallError> {
-    indices.ok_or_else(|| {
-        let name = &plugin.manifest().name;
-        CallError::new(FailureKind::Refused, format!("plugin `{name}` does not offer the interface `{interface}`"))
-    })
+/// Functions of a tool.
+pub(crate) type ToolExports = ExportSet<interfaces::tool::Guest, interfaces::tool_snapshot::Guest>;
+
+impl CloseHandle for EnvironmentExports {
+    fn close<'a>(&'a self, store: &'a mut Store<StoreData>, handle: u32) -> Closing<'a> {
+        Box::pin(self.main.call_close(store, handle))
+    }
+}
+
+impl CloseHandle for ToolExports {
+    fn close<'a>(&'a self, store: &'a mut Store<StoreData>, handle: u32) -> Closing<'a> {
+        Box::pin(self.main.call_close(store, handle))
+    }
 }

@@ -1,41 +1,40 @@
-//! Scores of finished trajectories, each group in a fresh store that no agent ever touched.
+//! Scores of finished trajectories; each group is scored in a new store.
 
 use std::collections::BTreeSet;
-use std::pin::pin;
 use std::sync::Arc;
 
 use gymkhana_record::{
     Component, Cost, Ending, EpisodeRecord, Evidence, NamedValue, Score, SeatRewards, Seed, TaskRef, Turn,
 };
 
+use super::exported;
 use crate::bindings::exports::gymkhana::plugin::reward;
 use crate::bindings::gymkhana::plugin::types;
-use crate::convert::Parts;
-use crate::functions::offered;
-use crate::live::{Entry, Slot};
+use crate::convert::ContentParam;
+use crate::instance::slot::{CallKind, Slot};
 use crate::{CallError, CallFuture, Plugin, RewardInfo, convert, info};
 
-/// What a reward sees of a finished episode, and nothing else.
+/// View of a finished episode that a reward receives.
 #[derive(Debug, Clone, Copy)]
 pub struct Trajectory<'a> {
-    /// What the episode was about.
+    /// Task.
     pub task: &'a TaskRef,
-    /// What was said, called, answered and shown.
+    /// Messages, calls, answers and observations, in order.
     pub turns: &'a [Turn],
-    /// Why it ended.
+    /// Reason for the end.
     pub ending: Ending,
-    /// The environment's rewards.
+    /// Rewards of the environment.
     pub environment_rewards: &'a [SeatRewards],
-    /// The extras of the environment's last step.
+    /// Extras of the environment's last step.
     pub extras: &'a [NamedValue],
-    /// The environment's privileged view at the end.
+    /// Privileged view of the environment at the end.
     pub privileged: &'a [NamedValue],
-    /// Each tool's final view, as `tool.field`.
+    /// Final view of each tool, as `tool.field`.
     pub views: &'a [NamedValue],
 }
 
 impl<'a> Trajectory<'a> {
-    /// What a reward sees of this record.
+    /// Creates the view of a record.
     #[must_use]
     pub fn of(record: &'a EpisodeRecord) -> Self {
         Self {
@@ -49,7 +48,7 @@ impl<'a> Trajectory<'a> {
         }
     }
 
-    /// The seats that made a turn: each must get a score.
+    /// Seats that made a turn: each must receive a score.
     fn seats(&self) -> BTreeSet<u32> {
         let seat = |turn: &Turn| match turn {
             Turn::Message { seat, .. } | Turn::Call { seat, .. } => Some(*seat),
@@ -64,21 +63,20 @@ impl<'a> Trajectory<'a> {
 }
 
 impl Plugin {
-    /// What the reward says of itself; asked once and remembered.
+    /// Returns the reward's description, requested once and cached.
     ///
     /// # Errors
-    /// If the plugin is no reward, fails, or describes what the contract forbids.
+    /// If the plugin is not a reward, fails, or returns a description that breaks the contract.
     pub fn reward_info(&self) -> CallFuture<'_, Arc<RewardInfo>> {
         Box::pin(async move {
             let describe = async || {
                 let mut slot = open(self, Seed(0)).await?;
-                let mut live = slot.enter(Entry::Look("describe")).await?;
-                let outcome = live.meter.run(slot.wall(), pin!(live.guest.call_describe(&mut live.store))).await;
-                let info = slot.leave_plain(live, outcome, info::reward)?;
-                let said = self.manifest().reward_range.map(|said| (said.low, said.high));
-                if said.is_some_and(|said| said != (info.range.low, info.range.high)) {
-                    let lie = format!("it describes the range {}, and its manifest another one", info.range);
-                    return Err(CallError::malformed(lie));
+                let call = async |guest: Guest<'_>| guest.exports.call_describe(guest.store).await;
+                let info = slot.call_infallible(CallKind::Auxiliary("describe"), call, info::reward).await?;
+                let declared = self.manifest().reward_range.map(|range| (range.low, range.high));
+                if declared.is_some_and(|range| range != (info.range.low, info.range.high)) {
+                    let mismatch = format!("it describes the range {}, and its manifest another one", info.range);
+                    return Err(CallError::malformed(mismatch));
                 }
                 Ok(Arc::new(info))
             };
@@ -87,17 +85,20 @@ impl Plugin {
     }
 }
 
+type Guest<'a> = crate::instance::slot::Guest<'a, reward::Guest>;
+
+/// Opens an instance of its own.
 async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<reward::Guest>, CallError> {
-    let indices = offered(plugin.indices().reward.as_ref(), plugin, "reward")?;
+    let indices = exported(plugin.indices().reward.as_ref(), plugin, "reward")?;
     Slot::open(plugin, seed, |store, instance| indices.load(store, instance)).await
 }
 
-/// Scores a group: attempts at one task, to be compared. One list for each trajectory, in their order, with one
-/// score for each seat that made a turn.
+/// Scores a group of attempts at one task. Returns one list per trajectory, in their order, with one score per seat that
+/// made a turn.
 ///
 /// # Errors
-/// If the plugin is no reward, fails, refuses an option, or returns what the contract forbids: NaN, a number out of
-/// its range, other components than it describes, a wrong number of scores.
+/// If the plugin is not a reward, fails, rejects an option, or breaks the contract: NaN, a number outside its range,
+/// components other than described, a wrong number of scores.
 pub fn score<'a>(
     plugin: &'a Plugin,
     group: &'a [Trajectory<'a>],
@@ -108,8 +109,7 @@ pub fn score<'a>(
     Box::pin(async move { Scorer::open(plugin, seed).await?.score(group, options, training_step).await })
 }
 
-/// A live reward. It may score more than once, which is only for measuring what a fresh store costs: training opens one
-/// for every scoring.
+/// A live reward. Training opens one per scoring; scoring more than once serves to measure the cost of a new store.
 pub struct Scorer {
     info: Arc<RewardInfo>,
     slot: Slot<reward::Guest>,
@@ -124,7 +124,7 @@ impl Scorer {
         Box::pin(async move { Ok(Self { info: plugin.reward_info().await?, slot: open(plugin, seed).await? }) })
     }
 
-    /// What the last call used; the first pays for the start.
+    /// Cost of the last call; that of the first includes the start.
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.slot.cost()
@@ -152,19 +152,17 @@ impl Scorer {
                 .map(|((one, lists), turns)| lists.trajectory(one, turns))
                 .collect();
             let options = convert::named_value_params(options);
-            let mut live = slot.enter(Entry::Act).await?;
-            let outcome = live
-                .meter
-                .run(slot.wall(), pin!(live.guest.call_score(&mut live.store, &group_param, &options, training_step)))
-                .await;
-            slot.leave(live, outcome, |scores| accept(scores, group, info))
+            let call = async |guest: Guest<'_>| {
+                guest.exports.call_score(guest.store, &group_param, &options, training_step).await
+            };
+            slot.call(CallKind::Advancing, call, |scores| accept(scores, group, info)).await
         })
     }
 }
 
-/// The lists that a trajectory's arguments borrow from.
+/// Lists that the arguments of a trajectory borrow from.
 struct Lists<'a> {
-    contents: Vec<Parts<'a>>,
+    contents: Vec<ContentParam<'a>>,
     rewards: Vec<reward::SeatRewards<'a>>,
     extras: Vec<types::NamedValueParam<'a>>,
     privileged: Vec<types::NamedValueParam<'a>>,
@@ -175,9 +173,9 @@ impl<'a> Lists<'a> {
     fn of(trajectory: &Trajectory<'a>) -> Self {
         let contents = |turn: &'a Turn| match turn {
             Turn::Message { content, .. } | Turn::Answer { content, .. } | Turn::Observation { content, .. } => {
-                Parts::of(content)
+                ContentParam::of(content)
             }
-            Turn::Call { .. } => Parts::of(&[]),
+            Turn::Call { .. } => ContentParam::of(&[]),
         };
         let rewards = |seat: &'a SeatRewards| reward::SeatRewards { seat: seat.seat, rewards: &seat.rewards };
         Self {
@@ -203,7 +201,7 @@ impl<'a> Lists<'a> {
 }
 
 fn turns<'a>(trajectory: &Trajectory<'a>, lists: &'a Lists<'a>) -> Vec<reward::Turn<'a>> {
-    let turn = |(turn, parts): (&'a Turn, &'a Parts<'a>)| match turn {
+    let turn = |(turn, parts): (&'a Turn, &'a ContentParam<'a>)| match turn {
         Turn::Message { seat, .. } => reward::Turn::Message(seat_message(*seat, parts)),
         Turn::Observation { seat, .. } => reward::Turn::Observation(seat_message(*seat, parts)),
         Turn::Call { seat, call, cost } => {
@@ -217,7 +215,7 @@ fn turns<'a>(trajectory: &Trajectory<'a>, lists: &'a Lists<'a>) -> Vec<reward::T
     trajectory.turns.iter().zip(&lists.contents).map(turn).collect()
 }
 
-fn seat_message<'a>(seat: u32, parts: &'a Parts<'a>) -> reward::SeatMessage<'a> {
+fn seat_message<'a>(seat: u32, parts: &'a ContentParam<'a>) -> reward::SeatMessage<'a> {
     reward::SeatMessage { seat, content: parts.as_slice() }
 }
 
@@ -240,7 +238,7 @@ fn accept(
     info: &RewardInfo,
 ) -> Result<Vec<Vec<Score>>, String> {
     if scores.len() != group.len() {
-        return Err(format!("{} trajectories got {} lists of scores", group.len(), scores.len()));
+        return Err(format!("{} trajectories received {} lists of scores", group.len(), scores.len()));
     }
     let one = |(scores, trajectory): (Vec<reward::SeatScore>, &Trajectory<'_>)| {
         let seats: Vec<u32> = scores.iter().map(|score| score.seat).collect();
@@ -259,7 +257,7 @@ fn accept(
 fn accept_one(score: reward::SeatScore, trajectory: &Trajectory<'_>, info: &RewardInfo) -> Result<Score, String> {
     let reward::SeatScore { seat, total, components, turns, evidence } = score;
     if let Some(number) = std::iter::once(&total).chain(&turns).find(|number| !info.range.contains(**number)) {
-        return Err(format!("seat {seat} got {number}, outside the range {}", info.range));
+        return Err(format!("seat {seat} received {number}, outside the range {}", info.range));
     }
     let names = || components.iter().map(|component| component.name.as_str());
     if !names().eq(info.components.iter().map(|component| component.name.as_str())) {
@@ -270,12 +268,12 @@ fn accept_one(score: reward::SeatScore, trajectory: &Trajectory<'_>, info: &Rewa
     }
     let messages = trajectory.messages_of(seat);
     if !turns.is_empty() && turns.len() != messages {
-        return Err(format!("seat {seat} said {messages} messages and got {} turn rewards", turns.len()));
+        return Err(format!("seat {seat} made {messages} messages and received {} turn rewards", turns.len()));
     }
     if let Some(span) =
         evidence.iter().find(|span| span.turn as usize >= trajectory.turns.len() || span.start > span.end)
     {
-        return Err(format!("evidence stands in turn {} at bytes {} to {}", span.turn, span.start, span.end));
+        return Err(format!("evidence is in turn {} at bytes {} to {}", span.turn, span.start, span.end));
     }
     Ok(Score {
         seat,

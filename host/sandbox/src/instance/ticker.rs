@@ -1,17 +1,17 @@
-//! The thread that advances an engine's epoch, so that no guest keeps a core to itself.
+//! Thread that advances an engine's epoch, so that a guest cannot occupy a core alone.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// Short, since four endless loops on two cores delay a good neighbour by some ticks.
+/// Period of the epoch. It is short, since four endless loops on two cores delay another guest by several ticks.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
 
-/// Ticks until it is dropped.
+/// Running ticker thread; stops when dropped.
 #[derive(Debug)]
 pub(crate) struct Ticker {
-    /// The thread waits on the other end, which is disconnected by the drop.
+    /// Dropping this disconnects the channel that the thread waits on.
     _stop: Sender<()>,
 }
 

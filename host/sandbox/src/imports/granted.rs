@@ -1,7 +1,7 @@
-//! What the host answers to the imports that need a grant: assets, models, tools and HTTP.
+//! Imports that need a grant: assets, models, tools and HTTP.
 //!
-//! A question to the world leaves the guest's fiber waiting. That wait is not the guest's own time: neither its budget
-//! nor the wall cap counts it, and the world has limits of its own.
+//! An outbound call suspends the guest's fiber. The wait counts neither towards the guest's running time nor towards
+//! the wall-clock limit of the call; outbound calls have their own limits.
 
 use gymkhana_record::{
     Call, HttpRequest, HttpResponse, ModelMessage, ModelReply, ModelRequest, Part, Question, Refused, Reply, Speaks,
@@ -9,21 +9,23 @@ use gymkhana_record::{
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{Error, Result};
 
+use super::assets::Asset;
+use super::outbound::OutboundError;
 use crate::bindings::gymkhana::plugin::{assets, http, model, tools, types};
-use crate::state::{State, TooManyBytes};
-use crate::{OutboundError, convert};
+use crate::convert;
+use crate::instance::store_data::{StoreData, TooManyBytes};
 
 /// Links them.
-pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
-    assets::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    model::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    tools::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    http::add_to_linker::<_, HasSelf<State>>(linker, |state| state)
+pub(super) fn link(linker: &mut Linker<StoreData>) -> Result<()> {
+    assets::add_to_linker::<_, HasSelf<StoreData>>(linker, |data| data)?;
+    model::add_to_linker::<_, HasSelf<StoreData>>(linker, |data| data)?;
+    tools::add_to_linker::<_, HasSelf<StoreData>>(linker, |data| data)?;
+    http::add_to_linker::<_, HasSelf<StoreData>>(linker, |data| data)
 }
 
-/// What a guest is told for an answer of another kind than its question: nobody sends that.
+/// Error for a reply of another kind than its question.
 fn other_kind<T>() -> Result<T> {
-    Err(Error::new(OutboundError("the world answered another question than was asked".to_owned())))
+    Err(Error::new(OutboundError("the reply is of another kind than the question".to_owned())))
 }
 
 fn refusal(refused: Refused) -> types::Error {
@@ -35,23 +37,23 @@ fn refusal(refused: Refused) -> types::Error {
     }
 }
 
-impl State {
-    /// Asks the world, while the guest waits.
+impl StoreData {
+    /// Performs an outbound call while the guest waits.
     async fn ask(&mut self, question: &Question) -> Result<Reply> {
-        let Some(world) = &self.world else { return Ok(Reply::Refused(nobody())) };
-        // How often a plugin has asked is known to whoever keeps its episode, not here.
-        Ok(self.meter.waiting(world.ask(question, 0)).await?)
+        let Some(outbound) = &self.outbound else { return Ok(Reply::Refused(outside_episode())) };
+        // The owner of the episode counts earlier calls, not this crate.
+        Ok(self.timer.wait_outbound(outbound.ask(question, 0)).await?)
     }
 }
 
-/// There is no world but in an episode.
-fn nobody() -> Refused {
-    Refused::Denied("nothing outside can be asked before an episode, a session or a scoring has begun".to_owned())
+/// Refusal of an outbound call outside an episode.
+fn outside_episode() -> Refused {
+    Refused::Denied("outbound calls are allowed only during an episode, a session or a scoring".to_owned())
 }
 
-impl assets::Host for State {
+impl assets::Host for StoreData {
     fn names(&mut self) -> Result<Vec<assets::AssetInfo>> {
-        let info = |(name, asset): (&String, &crate::assets::Asset)| assets::AssetInfo {
+        let info = |(name, asset): (&String, &Asset)| assets::AssetInfo {
             name: name.clone(),
             size: asset.bytes.len() as u64,
             digest: asset.digest.to_string(),
@@ -62,7 +64,7 @@ impl assets::Host for State {
     fn read(&mut self, name: String, offset: u64, length: u32) -> Result<Result<Vec<u8>, types::Error>> {
         let Some(bytes) = self.assets.read(&name, offset, length) else {
             let mounted = self.assets.listed();
-            let why = format!("no asset is mounted as `{name}`; there is {mounted}");
+            let why = format!("no asset is mounted as `{name}`; mounted: {mounted}");
             return Ok(Err(types::Error::NotFound(why)));
         };
         if bytes.len() > self.result_bytes {
@@ -72,10 +74,10 @@ impl assets::Host for State {
     }
 }
 
-impl model::Host for State {
+impl model::Host for StoreData {
     async fn complete(&mut self, request: model::Request) -> Result<Result<model::Reply, types::Error>> {
         if !request.temperature.is_finite() {
-            return Ok(Err(types::Error::Invalid("the temperature is no finite number".to_owned())));
+            return Ok(Err(types::Error::Invalid("the temperature is not a finite number".to_owned())));
         }
         let question = Question::Model(ModelRequest {
             messages: request.messages.into_iter().map(message).collect(),
@@ -105,7 +107,7 @@ fn model_reply(reply: ModelReply) -> model::Reply {
     model::Reply { text, cut, usage: model::Usage { prompt_tokens, completion_tokens } }
 }
 
-impl http::Host for State {
+impl http::Host for StoreData {
     async fn send(&mut self, request: http::Request) -> Result<Result<http::Response, types::Error>> {
         let question = Question::Http(HttpRequest {
             method: request.method,
@@ -131,9 +133,9 @@ fn http_response(response: HttpResponse) -> http::Response {
     }
 }
 
-impl tools::Host for State {
+impl tools::Host for StoreData {
     async fn functions(&mut self) -> Result<Vec<types::Function>> {
-        let functions = self.world.as_ref().map(|world| world.functions()).unwrap_or_default();
+        let functions = self.outbound.as_ref().map_or_else(Vec::new, |outbound| outbound.functions());
         let function = |function: gymkhana_record::Function| types::Function {
             name: function.name,
             description: function.description,

@@ -1,31 +1,31 @@
-//! What a plugin says for people, kept up to a cap until somebody takes it.
+//! Log of a live plugin, kept up to a cap until it is taken.
 
-/// How much a line matters.
+/// Severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
-    /// For the plugin's author.
+    /// Detail for the plugin's author.
     Debug,
-    /// For the record; standard output too.
+    /// Information, and standard output.
     Info,
-    /// Something is odd; standard error too.
+    /// Warning, and standard error.
     Warn,
-    /// Something is wrong.
+    /// Error.
     Error,
 }
 
-/// One line of a plugin's log or console.
+/// Line of a plugin's log or console.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// How much it matters.
+    /// Severity.
     pub level: LogLevel,
-    /// What it says.
+    /// Text.
     pub message: String,
 }
 
-/// What a line costs beside its text, so that empty lines are not free.
+/// Overhead of a line in bytes, so that empty lines count towards the cap.
 const LINE_BYTES: usize = 32;
 
-/// The lines of one live plugin.
+/// Lines of one live plugin.
 #[derive(Debug)]
 pub(crate) struct Log {
     lines: Vec<LogLine>,
@@ -38,7 +38,7 @@ impl Log {
         Self { lines: Vec::new(), left: cap, cap }
     }
 
-    /// Keeps a line, or what of it fits.
+    /// Keeps a line, truncated to the space left.
     pub fn push(&mut self, level: LogLevel, mut message: String) {
         if self.left < LINE_BYTES {
             return;
@@ -55,6 +55,7 @@ impl Log {
         self.lines.push(LogLine { level, message });
     }
 
+    /// Takes all lines and frees their space.
     pub fn take(&mut self) -> Vec<LogLine> {
         self.left = self.cap;
         std::mem::take(&mut self.lines)
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_cut_and_what_was_taken_makes_room() {
+    fn a_flood_is_cut_and_taking_lines_frees_space() {
         let mut log = Log::new(1000);
         for _ in 0..1_000_000 {
             log.push(LogLevel::Info, "héé".repeat(20));
