@@ -68,6 +68,7 @@ fn run(name: Bench, effort: Effort) -> Result<()> {
         Bench::Tools => bench::tools::run(effort),
         Bench::Generate => bench::torch::generate(effort),
         Bench::Train => bench::torch::train(effort),
+        Bench::Trainer => bench::trainer::step_cost(&StepCost::frugal(effort)),
         Bench::Registry => bench::registry::run(effort),
     }
 }

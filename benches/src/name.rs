@@ -29,6 +29,8 @@ pub enum Bench {
     Generate,
     /// Tokens per second of training
     Train,
+    /// CPU time of a training step on the toy
+    Trainer,
     /// Resolving and downloading from a large registry
     Registry,
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use gymkhana_benches::Effort;
 use gymkhana_benches::figures::median;
 use gymkhana_episode::Seed;
 use gymkhana_trainer::measure::toy;
@@ -33,6 +34,13 @@ pub struct StepCost {
     /// Compute passes in bfloat16
     #[arg(long)]
     bfloat16: bool,
+}
+
+impl StepCost {
+    /// A step without superfluous positions, in float32.
+    pub fn frugal(effort: Effort) -> Self {
+        Self { mode: Mode::Frugal, steps: effort.pick(6, 2), bfloat16: false }
+    }
 }
 
 /// Arguments of the learning curve.

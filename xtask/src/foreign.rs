@@ -1,7 +1,6 @@
-//! Builds the plugins that are not written in Rust, and tests their SDKs: with a Python and a Node.js of their own, in
-//! `.tools/`. Node.js comes as a package of Python, in a version that the compiler works with.
+//! Plugins in Python and JavaScript and the tests of their SDKs, with a Python and a Node.js in `.tools/`.
 //!
-//! The templates of `host plugin new` become guests of the tests, so that each of them is built and played here.
+//! The templates of `host plugin new` are guests of the tests: each is built and played.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -10,8 +9,8 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::peers::ensure_python;
 use crate::step::{execute, step};
+use crate::tools::{ensure_python, node};
 use crate::workspace::Workspace;
 
 /// What the Python needs, pinned.
@@ -52,18 +51,6 @@ struct Tools {
     modules: PathBuf,
 }
 
-impl Tools {
-    /// A program that was installed beside Python: `node` or `npm`. It finds its siblings.
-    fn node(python: &Path, program: &str) -> anyhow::Result<Command> {
-        let folder = python.parent().context("Python is in no folder")?;
-        let mut command = Command::new(folder.join(program));
-        let paths = std::env::var_os("PATH").unwrap_or_default();
-        let paths = [folder.to_owned()].into_iter().chain(std::env::split_paths(&paths));
-        command.env("PATH", std::env::join_paths(paths)?);
-        Ok(command)
-    }
-}
-
 /// Builds every such plugin whose sources changed.
 pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
     let tools = ensure_tools(workspace)?;
@@ -80,7 +67,7 @@ pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
         let root = &workspace.root;
         let python_sdk = root.join(PYTHON_SDK).join("src");
         python_tests(&tools, &root.join(PYTHON_SDK).join("tests"), &[&python_sdk])?;
-        execute(Tools::node(&tools.python, "node")?.arg("--test").current_dir(root.join(JS_SDK)))?;
+        execute(node(&tools.python, "node")?.arg("--test").current_dir(root.join(JS_SDK)))?;
         for source in sources(workspace)? {
             match source.language {
                 Language::Python => {
@@ -95,7 +82,7 @@ pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
                         continue;
                     }
                     link_modules(&tools, &source.folder)?;
-                    execute(Tools::node(&tools.python, "node")?.arg("--test").current_dir(&source.folder))?;
+                    execute(node(&tools.python, "node")?.arg("--test").current_dir(&source.folder))?;
                 }
             }
         }
@@ -110,10 +97,14 @@ fn python_tests(tools: &Tools, tests: &Path, paths: &[&Path]) -> anyhow::Result<
     execute(command.env("PYTHONPATH", path))
 }
 
+/// A Python beside which Node.js and npm are installed.
+pub fn ensure_python_with_node(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+    ensure_python(&workspace.root, "foreign", &fs::read_to_string(workspace.root.join(REQUIREMENTS))?)
+}
+
 fn ensure_tools(workspace: &Workspace) -> anyhow::Result<Tools> {
-    let wanted = fs::read_to_string(workspace.root.join(REQUIREMENTS))?;
-    let python = step("authors' Python", || ensure_python(&workspace.root, "authors", &wanted))?;
-    let modules = step("authors' Node.js", || ensure_modules(workspace, &python))?;
+    let python = step("foreign plugins' Python", || ensure_python_with_node(workspace))?;
+    let modules = step("foreign plugins' Node.js", || ensure_modules(workspace, &python))?;
     Ok(Tools { python, modules })
 }
 
@@ -124,7 +115,7 @@ fn ensure_modules(workspace: &Workspace, python: &Path) -> anyhow::Result<PathBu
     let lock = fs::read_to_string(sdk.join("package-lock.json"))?;
     let stamp = home.join("stamp");
     if fs::read_to_string(&stamp).is_ok_and(|text| text == lock) {
-        link(&sdk, &home.join("node_modules").join("gymkhana"))?;
+        link(&sdk, &home.join("node_modules/@gymkhana/sdk"))?;
         return Ok(home);
     }
     fs::create_dir_all(&home)?;
@@ -133,14 +124,15 @@ fn ensure_modules(workspace: &Workspace, python: &Path) -> anyhow::Result<PathBu
     }
     // Not `npm ci`, which demands that the lock names what only other platforms would install.
     let install = ["install", "--no-save", "--no-audit", "--no-fund"];
-    execute(Tools::node(python, "npm")?.args(install).current_dir(&home))?;
-    link(&sdk, &home.join("node_modules").join("gymkhana"))?;
+    execute(node(python, "npm")?.args(install).current_dir(&home))?;
+    link(&sdk, &home.join("node_modules/@gymkhana/sdk"))?;
     fs::write(&stamp, lock)?;
     Ok(home)
 }
 
 /// Makes or replaces a symbolic link.
 fn link(to: &Path, at: &Path) -> anyhow::Result<()> {
+    at.parent().map_or(Ok(()), fs::create_dir_all)?;
     if fs::symlink_metadata(at).is_ok() {
         fs::remove_file(at).with_context(|| format!("`{}` is in the way", at.display()))?;
     }
@@ -160,15 +152,15 @@ fn sources(workspace: &Workspace) -> anyhow::Result<Vec<Source>> {
     };
     let mut sources = vec![
         own("python", Language::Python, "plugins/tools/python"),
-        own("guest-js-engine", Language::Js, "tests/authors/js-engine"),
-        own("guest-js-asking", Language::Js, "tests/authors/js-asking"),
-        own("guest-python-asking", Language::Python, "tests/authors/python-asking"),
+        own("guest-js-engine", Language::Js, "tests/foreign_plugins/js-engine"),
+        own("guest-js-asking", Language::Js, "tests/foreign_plugins/js-asking"),
+        own("guest-python-asking", Language::Python, "tests/foreign_plugins/python-asking"),
     ];
     for language in [Language::Python, Language::Js] {
         for kind in KINDS {
             let name = format!("guest-{}-{kind}", language.name());
             let template = workspace.root.join(TEMPLATES).join(format!("{}-{kind}", language.name()));
-            let folder = workspace.target.join("authors").join(&name);
+            let folder = workspace.target.join("foreign").join(&name);
             fill(&template, &folder, &name, &workspace.root.join("sdk").join(language.name()))?;
             sources.push(Source { name, language, folder });
         }
@@ -194,7 +186,7 @@ fn fill(template: &Path, folder: &Path, name: &str, sdk: &Path) -> anyhow::Resul
 
 fn build_one(workspace: &Workspace, tools: &Tools, source: &Source) -> anyhow::Result<()> {
     let component = workspace.component(&source.name);
-    let stamp = workspace.target.join("authors").join(format!("{}.stamp", source.name));
+    let stamp = workspace.target.join("foreign").join(format!("{}.stamp", source.name));
     let sdk = workspace.root.join("sdk").join(source.language.name());
     let own = [source.folder.clone(), sdk.clone(), workspace.root.join("wit"), workspace.root.join(REQUIREMENTS)];
     let wanted = digest(&own)?;
@@ -204,20 +196,20 @@ fn build_one(workspace: &Workspace, tools: &Tools, source: &Source) -> anyhow::R
     let mut command = match source.language {
         Language::Python => {
             let mut command = Command::new(&tools.python);
-            command.args(["-B", "-m", "gymkhana.build"]).env("PYTHONPATH", sdk.join("src"));
+            command.args(["-B", "-m", "gymkhana_sdk.build"]).env("PYTHONPATH", sdk.join("src"));
             // Else the compiler would look for packages in an environment of the caller's.
             command.env("VIRTUAL_ENV", tools.python.ancestors().nth(2).unwrap_or(&workspace.root));
             command
         }
         Language::Js => {
             link_modules(tools, &source.folder)?;
-            let mut command = Tools::node(&tools.python, "node")?;
-            command.arg("node_modules/gymkhana/build.mjs").current_dir(&source.folder);
+            let mut command = node(&tools.python, "node")?;
+            command.arg("node_modules/@gymkhana/sdk/build.mjs").current_dir(&source.folder);
             command
         }
     };
     execute(command.arg(&source.folder).arg("--out").arg(&component))?;
-    fs::create_dir_all(workspace.target.join("authors"))?;
+    fs::create_dir_all(workspace.target.join("foreign"))?;
     fs::write(stamp, wanted)?;
     Ok(())
 }
@@ -258,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_change_of_any_file_is_noticed_and_what_tools_leave_is_not() {
-        let folder = std::env::temp_dir().join(format!("gymkhana-authors-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("gymkhana-foreign-{}", std::process::id()));
         fs::create_dir_all(folder.join("a/__pycache__")).unwrap();
         fs::write(folder.join("a/b.py"), "1").unwrap();
         let places = [folder.clone()];

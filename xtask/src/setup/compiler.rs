@@ -1,5 +1,5 @@
-//! The compiler for plugins with C in them: zig's, which brings everything for WebAssembly and comes as a package of
-//! Python. `.cargo/config.toml` names the two programs that are made here, so that plain cargo finds them too.
+//! C compiler for plugins that contain C: zig's, from a Python package. `.cargo/config.toml` names the two programs
+//! written here, so that plain cargo finds them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::peers::ensure_python;
 use crate::step::step;
+use crate::tools::ensure_python;
 
 /// The package, pinned.
 const PACKAGE: &str = "ziglang==0.15.2\n";

@@ -1,7 +1,7 @@
-//! The trainer beside other trainers on their toy: `bench trainer --baselines DIR`.
+//! Comparison with other trainers on their toy: `bench trainer --baselines DIR`.
 //!
-//! Their programs stay as they are and run in a Python of their own; each side runs in turn, several times, on one thread,
-//! and CPU seconds of a step are compared, which shared cores disturb less than time on the clock.
+//! Both sides run in turn, several times, on one thread. The compared number is the CPU time of a step, which shared
+//! cores disturb less than wall-clock time.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,23 +9,24 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use crate::peers::ensure_python;
-use crate::setup::{self, run_cargo};
-use crate::step::step;
+use super::bench::PROGRAM;
+use super::build_program;
+use crate::setup;
+use crate::step::{UserError, step};
+use crate::tools::ensure_python;
 use crate::workspace::Workspace;
 
-/// What their programs need, as their README says.
+/// Requirements of their programs, from their README.
 const REQUIREMENTS: &str = "torch==2.11.0\ntransformers==5.23.0\ntrl==1.16.0\ndatasets\npsutil\n";
 
-/// Rounds, in each of which every side runs once.
+/// Rounds; each side runs once in each.
 const ROUNDS: usize = 3;
 const STEPS: &str = "6";
-const EXAMPLE: &str = "bench_trainer";
 
-/// What ours runs with. All theirs computes in float32; a CPU that multiplies bfloat16 in hardware has more to give.
+/// Our modes. The other programs compute in float32; some CPUs multiply bfloat16 in hardware.
 const MODES: [&str; 5] = ["every", "packed", "packed bfloat16", "frugal", "frugal bfloat16"];
 
-/// Which figure compares what: its key, our mode, and their program.
+/// Comparisons: name, our mode, their program.
 const FIGURES: [(&str, &str, &str); 6] = [
     ("step-vs-pytorch", "every", "plain"),
     ("step-vs-trl", "every", "trl"),
@@ -35,25 +36,33 @@ const FIGURES: [(&str, &str, &str); 6] = [
     ("frugal-vs-trl", "frugal bfloat16", "trl"),
 ];
 
-/// Sets up, runs both sides in turn and prints the figures.
+/// Sets up, runs both sides in turn and prints the comparisons.
 pub fn run(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
+    let folder = folder.canonicalize().map_err(|error| {
+        UserError(format!(
+            "cannot read the baselines in `{}`: {error}\nhint: pass the folder of `plain_grpo.py` and `trl_grpo.py`",
+            folder.display()
+        ))
+    })?;
     setup::run(workspace)?;
     let python = step("baselines' Python", || ensure_python(&workspace.root, "baselines", REQUIREMENTS))?;
-    let folder = folder.canonicalize().with_context(|| format!("`{}` is no folder of baselines", folder.display()))?;
     step("bench trainer", || {
-        run_cargo(workspace, &["build", "--release", "--workspace", "--exclude", "xtask", "--example", EXAMPLE])?;
-        let ours = workspace.target.join("release").join("examples").join(EXAMPLE);
+        let ours = build_program(workspace, PROGRAM)?;
         let mut costs: Vec<(&str, Vec<f64>)> = Vec::new();
         for _ in 0..ROUNDS {
             for mode in MODES {
-                let mut words: Vec<&str> = mode.split(' ').collect();
-                words.insert(1, STEPS);
-                add(&mut costs, mode, cost(Command::new(&ours).args(words).current_dir(&workspace.root))?);
+                let mut command = Command::new(&ours);
+                let (positions, precision) = mode.split_once(' ').unwrap_or((mode, ""));
+                command.args(["trainer-step", positions, STEPS]).current_dir(&workspace.root);
+                if precision == "bfloat16" {
+                    command.arg("--bfloat16");
+                }
+                add(&mut costs, mode, cost(&mut command)?);
             }
             for (name, program, more) in
                 [("plain", "plain_grpo.py", &["--loop", "own"][..]), ("trl", "trl_grpo.py", &[][..])]
             {
-                add(&mut costs, name, theirs(&python, &folder.join(program), more, &workspace.target)?);
+                add(&mut costs, name, other_cost(&python, &folder.join(program), more, &workspace.target)?);
             }
         }
         for (key, mode, versus) in FIGURES {
@@ -70,16 +79,16 @@ fn add<'a>(costs: &mut Vec<(&'a str, Vec<f64>)>, name: &'a str, cost: f64) {
     }
 }
 
-fn theirs(python: &Path, program: &Path, more: &[&str], target: &Path) -> anyhow::Result<f64> {
+fn other_cost(python: &Path, program: &Path, more: &[&str], target: &Path) -> anyhow::Result<f64> {
     let scratch: PathBuf = target.join("tmp");
     std::fs::create_dir_all(&scratch)?;
     let mut command = Command::new(python);
-    // Nothing is written beside their programs, and TRL's folder falls where it does no harm.
+    // Keeps their folder clean: no bytecode there, and TRL's output goes to the scratch folder.
     command.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(scratch);
     cost(command.arg(program).args(["--threads", "1", "--groups", "8", "--gen", "8", "--steps", STEPS]).args(more))
 }
 
-/// The CPU seconds of a step in the last line that a program prints.
+/// CPU seconds of a step, from the last JSON line that a program prints.
 fn cost(command: &mut Command) -> anyhow::Result<f64> {
     let output = command.stderr(Stdio::piped()).output().with_context(|| format!("{command:?} does not start"))?;
     if !output.status.success() {
@@ -87,8 +96,8 @@ fn cost(command: &mut Command) -> anyhow::Result<f64> {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
-    let line: Value = serde_json::from_str(last).with_context(|| format!("{command:?} printed no line of JSON"))?;
-    line["cpu_s_per_step"].as_f64().with_context(|| format!("{command:?} says nothing of `cpu_s_per_step`"))
+    let line: Value = serde_json::from_str(last).with_context(|| format!("{command:?} printed no JSON"))?;
+    line["cpu_s_per_step"].as_f64().with_context(|| format!("{command:?} printed no `cpu_s_per_step`"))
 }
 
 fn median(costs: &[(&str, Vec<f64>)], name: &str) -> f64 {

@@ -1,4 +1,4 @@
-//! The demonstration: a small model learns to solve word problems with a calculator.
+//! The demo: trains a small model on word problems with a calculator.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 const PLUGINS: [&str; 3] = ["word-problems", "calculator", "answer-match"];
 const RUN_FILE: &str = "examples/word-problems.toml";
 
-/// Sets up and trains, in `out` or in a fresh folder.
+/// Sets up and trains, in `out` or in a new folder.
 pub fn run(workspace: &Workspace, out: Option<&Path>, seed: Option<u64>) -> anyhow::Result<()> {
     setup::run(workspace)?;
     let out = out.map_or_else(|| fresh_folder(&workspace.root.join("out")), Path::to_owned);

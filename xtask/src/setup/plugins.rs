@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::Context;
 
-use crate::compiler;
+use super::compiler;
 use crate::step::{cargo, execute, step};
 use crate::workspace::Workspace;
 
@@ -24,7 +24,7 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
     })
 }
 
-/// Copies a component, unless it is there already: whoever reads it meanwhile sees the old or the new one whole.
+/// Copies a component if it changed, by a rename, so that concurrent readers see the old or the new file whole.
 fn copy(workspace: &Workspace, package: &str) -> anyhow::Result<()> {
     let name = format!("{}.wasm", package.replace('-', "_"));
     let built = workspace.target.join("wasm32-wasip2").join("release").join(name);

@@ -1,7 +1,7 @@
-//! Fetches libtorch into `.libtorch/`, hash-checked, and leaves a user's own alone.
+//! Download of libtorch into `.libtorch/`, verified by hash; a libtorch of the user is used as it is.
 //!
-//! The Python registry has the only build that fits `tch`; of its wheels only the CPU libraries and the headers are
-//! kept. Without `libtorch_cuda.so` nothing links CUDA.
+//! The Python registry has the only build that fits `tch`. Only the CPU libraries and the headers of its wheels are
+//! kept, so that nothing links CUDA.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::step::{Missing, execute, output_of};
+use crate::step::{UserError, execute, output_of};
 
 /// The version that `tch` wants, exactly.
 const VERSION: &str = "2.11.0";
@@ -41,19 +41,18 @@ fn check_users_own(folder: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let found = match version.trim() {
-        "" => "holds none (there is no file `build-version`)".to_owned(),
+        "" => "has no file `build-version`".to_owned(),
         other => format!("is version {other}"),
     };
-    Err(Missing(format!(
-        "your LIBTORCH, `{}`, {found}; Gymkhana needs libtorch {VERSION}: set LIBTORCH to a folder of that version, or \
-         unset it and `cargo xtask setup` fetches one",
+    Err(UserError(format!(
+        "cannot use LIBTORCH `{}`: it {found}, and Gymkhana needs libtorch {VERSION}\nhint: set LIBTORCH to a folder of \
+         that version, or unset it and run `cargo xtask setup`",
         folder.display()
     ))
     .into())
 }
 
-/// Fetches libtorch unless the stamp says that it is there. The stamp is written last, so a run that was cut short
-/// is done again.
+/// Fetches libtorch unless its stamp exists. The stamp is written last, so that an interrupted download is repeated.
 fn ensure_ours(home: &Path) -> anyhow::Result<()> {
     let stamp = home.join("stamp");
     let is_done = || fs::read_to_string(&stamp).is_ok_and(|text| text == REQUIREMENTS);
@@ -69,7 +68,7 @@ fn ensure_ours(home: &Path) -> anyhow::Result<()> {
     let partial = home.join("partial");
     remove(&partial)?;
     fetch(&partial).inspect_err(|_| {
-        // Half a gigabyte of wheels is of no use to anybody.
+        // Frees half a gigabyte of wheels.
         let _ = remove(&partial);
     })?;
     for part in ["torch", "nvidia"] {
@@ -84,9 +83,9 @@ fn ensure_ours(home: &Path) -> anyhow::Result<()> {
 /// Downloads the wheels (544 MB) into a folder and unpacks there what is kept of them (499 MiB).
 fn fetch(partial: &Path) -> anyhow::Result<()> {
     if output_of(Command::new("python3").args(["-m", "pip", "--version"])).is_none() {
-        let how = "Python 3 with pip is needed to fetch libtorch; install it, on Debian or Ubuntu with `apt-get install \
-                   python3-pip`, on Fedora with `dnf install python3-pip`, or set LIBTORCH to a libtorch of your own";
-        return Err(Missing(how.into()).into());
+        let message = "cannot fetch libtorch: Python 3 with pip is missing\nhint: on Debian or Ubuntu run `apt-get install \
+                       python3-pip`, on Fedora `dnf install python3-pip`, or set LIBTORCH to your own libtorch";
+        return Err(UserError(message.to_owned()).into());
     }
     let wheels = partial.join("wheels");
     fs::create_dir_all(&wheels)?;
@@ -102,9 +101,9 @@ fn fetch(partial: &Path) -> anyhow::Result<()> {
             .args(["--requirement", "requirements.txt", "--dest", "wheels"])
             .current_dir(partial),
     )
-    .context("libtorch cannot be fetched; check the network and the space on the disk (2 GB), then run it again")?;
+    .context("cannot fetch libtorch (hint: check the network and the disk space, 2 GB)")?;
     execute(Command::new("python3").arg("-c").arg(UNPACK).arg(&wheels).arg(partial))
-        .context("libtorch's wheels cannot be unpacked; check the space on the disk (2 GB), then run it again")?;
+        .context("cannot unpack libtorch's wheels (hint: check the disk space, 2 GB)")?;
     // The binding always asks for `-ltorch`, whose real library wants CUDA.
     fs::write(partial.join("torch/lib/libtorch.so"), "INPUT ( libtorch_cpu.so )\n")?;
     fs::write(partial.join("torch/build-version"), format!("{VERSION}\n"))?;
@@ -136,7 +135,7 @@ mod tests {
         for (name, version, message) in [
             ("same", Some("2.11.0+cpu\n"), None),
             ("older", Some("2.9.1\n"), Some("is version 2.9.1")),
-            ("nothing", None, Some("holds none")),
+            ("nothing", None, Some("has no file `build-version`")),
         ] {
             let folder = folder(name, version);
             let checked = check_users_own(&folder);
@@ -145,7 +144,7 @@ mod tests {
                 None => checked.expect("the right version"),
                 Some(message) => {
                     let error = checked.expect_err("another version");
-                    assert!(error.is::<Missing>());
+                    assert!(error.is::<UserError>());
                     assert!(error.to_string().contains(message), "{error}");
                     assert!(error.to_string().contains(folder.to_string_lossy().as_ref()), "{error}");
                 }
