@@ -80,8 +80,12 @@ fn build(workspace: &Workspace, names: &[String]) -> anyhow::Result<()> {
 
 fn fuzz(workspace: &Workspace, name: &str, seconds: u64) -> anyhow::Result<()> {
     let folder = workspace.target.join("fuzz").join(name);
-    let corpus = folder.join("corpus");
+    let (corpus, temporary) = (folder.join("corpus"), folder.join("tmp"));
+    if temporary.exists() {
+        fs::remove_dir_all(&temporary)?;
+    }
     fs::create_dir_all(&corpus)?;
+    fs::create_dir_all(&temporary)?;
     let seeds: PathBuf = workspace.root.join(SEEDS).join(name);
     let mut command = Command::new(workspace.target.join("release").join(name));
     // The first folder receives new inputs; libFuzzer only reads the others.
@@ -89,5 +93,6 @@ fn fuzz(workspace: &Workspace, name: &str, seconds: u64) -> anyhow::Result<()> {
     command.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={TIMEOUT}"));
     command.arg(format!("-rss_limit_mb={MEMORY}")).args(["-print_final_stats=1", "-verbosity=0"]);
     command.arg(format!("-artifact_prefix={}/", folder.display())).current_dir(&workspace.root);
-    execute(&mut command).with_context(|| format!("fuzz target `{name}`; its input is in `{}`", folder.display()))
+    execute(command.env("TMPDIR", &temporary))
+        .with_context(|| format!("fuzz target `{name}`; its input is in `{}`", folder.display()))
 }

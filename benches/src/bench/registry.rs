@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, ensure};
+use anyhow::ensure;
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{median, print_in};
 use gymkhana_registry::{
@@ -33,8 +33,10 @@ const DOWNLOADS: usize = 1000;
 /// Bytes of the component that is downloaded.
 const COMPONENT: usize = 300_000;
 
+type Outcome<T> = anyhow::Result<T>;
+
 /// Runs the bench.
-pub fn run(effort: Effort) -> Result<()> {
+pub fn run(effort: Effort) -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
@@ -43,12 +45,12 @@ pub fn run(effort: Effort) -> Result<()> {
     })
 }
 
-fn now() -> Result<u64> {
+fn now() -> Outcome<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())
 }
 
 /// A registry of many plugins, whose components nobody fetches.
-fn large(folder: &Path, packages: usize) -> Result<RegistryFolder> {
+fn large(folder: &Path, packages: usize) -> Outcome<RegistryFolder> {
     let release = Made::version("1.0.0").release();
     let file = release.sign(Some(&acme()))?;
     let row = Row::new(&release, &file, Some(acme().public()));
@@ -78,11 +80,11 @@ fn large(folder: &Path, packages: usize) -> Result<RegistryFolder> {
     Ok(registry)
 }
 
-fn plugin(package: usize) -> Result<PluginName> {
+fn plugin(package: usize) -> Outcome<PluginName> {
     Ok(PluginName::new("acme", &format!("plugin-{package:05}"))?)
 }
 
-async fn serve(folder: &Path) -> Result<SocketAddr> {
+async fn serve(folder: &Path) -> Outcome<SocketAddr> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     // All downloads come from this address.
     let limits = Limits { connections_per_address: 2 * DOWNLOADS, ..Limits::default() };
@@ -92,7 +94,7 @@ async fn serve(folder: &Path) -> Result<SocketAddr> {
     Ok(address)
 }
 
-fn client(config: &str, user: &Path, offline: bool) -> Result<Client> {
+fn client(config: &str, user: &Path, offline: bool) -> Outcome<Client> {
     let config = Config::parse(config, Path::new("gymkhana-registries.toml"))?;
     let places = Places { cache: user.join("cache"), memory: user.join("memory") };
     let settings =
@@ -100,7 +102,7 @@ fn client(config: &str, user: &Path, offline: bool) -> Result<Client> {
     Ok(Client::new(config, settings)?)
 }
 
-async fn resolving(folder: &Path, effort: Effort) -> Result<()> {
+async fn resolving(folder: &Path, effort: Effort) -> Outcome<()> {
     let packages = effort.pick(PACKAGES, 2 * WANTED);
     let registry = large(&folder.join("large"), packages)?;
     let (address, user) = (serve(registry.path()).await?, folder.join("user"));
@@ -108,8 +110,8 @@ async fn resolving(folder: &Path, effort: Effort) -> Result<()> {
         format!("[registries.shop]\nurl = 'http://{address}/'\nroot = '{}'\n[namespaces]\nacme = 'shop'\n", pinned());
     let every = packages / WANTED;
     let wanted = (0..WANTED).map(|number| Ok(format!("{}@^1.3", plugin(number * every)?).parse()?));
-    let wanted: Vec<Wanted> = wanted.collect::<Result<_>>()?;
-    let resolve = async |offline| -> Result<f64> {
+    let wanted: Vec<Wanted> = wanted.collect::<Outcome<_>>()?;
+    let resolve = async |offline| -> Outcome<f64> {
         let begun = Instant::now();
         let pinned = client(&config, &user, offline)?.resolve(&wanted, None, Unlocked::Resolve).await?;
         let took = begun.elapsed().as_secs_f64() * 1e3;
@@ -129,7 +131,7 @@ async fn resolving(folder: &Path, effort: Effort) -> Result<()> {
     Ok(())
 }
 
-async fn downloading(folder: &Path, downloads: usize) -> Result<()> {
+async fn downloading(folder: &Path, downloads: usize) -> Outcome<()> {
     let root = root();
     let authority = Authority { root: Some(&root), lifetime: DAY, now: now()? };
     let registry = registry::registry_by(&folder.join("small"), authority);
