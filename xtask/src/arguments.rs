@@ -69,6 +69,8 @@ pub enum Command {
         #[arg(long)]
         write: bool,
     },
+    /// Check relative links of all Markdown files
+    Links,
     /// Build all documentation and check its links
     Docs,
     /// Run all fuzz targets

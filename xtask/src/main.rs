@@ -52,6 +52,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Arrows { write } => {
             checks::arrows::run(&workspace, write).and_then(|()| checks::layout::run(&workspace))
         }
+        Command::Links => checks::links::run(&workspace),
         Command::Docs => docs::run(&workspace),
         Command::Fuzz { seconds } => fuzz::run(&workspace, seconds),
         Command::Release { version, dry_run } => publish::release::run(&workspace, &version, dry_run),

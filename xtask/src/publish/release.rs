@@ -10,7 +10,7 @@ use toml_edit::{DocumentMut, Item, value};
 use crate::step::{UserError, cargo, execute, output_of, step};
 use crate::workspace::Workspace;
 
-const UNRELEASED: &str = "## Unreleased";
+const UNRELEASED: &str = "## [Unreleased]";
 
 /// Files with the version.
 const MANIFEST: &str = "Cargo.toml";
@@ -127,7 +127,7 @@ fn in_changelog(text: &str, version: &Version, today: &str) -> anyhow::Result<St
     if section.trim().is_empty() {
         bail!("the section `{UNRELEASED}` is empty");
     }
-    Ok(format!("{before}{UNRELEASED}\n\n## {version} - {today}{after}"))
+    Ok(format!("{before}{UNRELEASED}\n\n## [{version}] - {today}{after}"))
 }
 
 #[cfg(test)]
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn the_changelogs_section_is_dated() {
-        let text = "# Changelog\n\n## Unreleased\n\n### Added\n\n- x\n\n## 0.1.0 - 2025-01-01\n\n- y\n";
-        let wanted = "# Changelog\n\n## Unreleased\n\n## 0.2.0 - 2026-01-02\n\n### Added\n\n- x\n\n## 0.1.0 - 2025-01-01\n\n- y\n";
+        let text = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- x\n\n## [0.1.0] - 2025-01-01\n\n- y\n";
+        let wanted = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-01-02\n\n### Added\n\n- x\n\n## [0.1.0] - 2025-01-01\n\n- y\n";
         assert_eq!(in_changelog(text, &version(), "2026-01-02").unwrap(), wanted);
         assert!(in_changelog(wanted, &version(), "2026-01-02").is_err(), "an empty section");
         assert!(in_changelog("# Changelog\n", &version(), "2026-01-02").is_err());
