@@ -1,4 +1,4 @@
-//! An episode that is played straight against a trainer, without plugins: what is shown, what is said, what it was worth.
+//! An episode played directly against a trainer, without plugins.
 
 use std::sync::Arc;
 

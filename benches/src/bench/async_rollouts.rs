@@ -1,9 +1,9 @@
-//! How near the host comes to the best that slots and latencies allow, and what a barrier at each turn would cost.
+//! Wall-clock time of asynchronous rollouts, beside a lower bound and beside rollouts with a barrier at each turn.
 //!
-//! Replies take a slot of a simulated policy for as long as their tokens last; tools are real components whose answer
-//! takes as long as the world outside lets them wait. Both are drawn from a seed with heavy tails. The same draws are
-//! played without a barrier, with one in front of and behind all generation of each turn, and, as arithmetic, by an ideal host that serves requests
-//! as they come. Time runs faster than the figures of the draws say. One JSON line a figure.
+//! Replies occupy a slot of a simulated policy for the duration of their tokens; tools are real components with
+//! simulated latencies. Both are drawn from a seed with heavy tails. The same draws are run without a barrier, with
+//! barriers before and after the generation of each turn, and, as arithmetic, by an ideal first-come-first-served host.
+//! Time runs faster than in the draws.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -48,7 +48,7 @@ pub fn run(effort: Effort) -> Result<()> {
                 "the longest episode, or all generation over the slots",
                 best,
             );
-            print_in("s", &format!("{name}-vs-ideal"), free, "an ideal host, first come, first served", ideal);
+            print_in("s", &format!("{name}-vs-ideal"), free, "an ideal first-come-first-served host", ideal);
             print_in("s", name, held, "the same without a barrier", free);
         }
         Ok(())

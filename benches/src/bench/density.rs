@@ -1,5 +1,4 @@
-//! How much memory a live episode takes, in a store of its own and in trusted sharing, and what happens to one more
-//! than the machine holds. One JSON line a figure.
+//! Memory of a live episode, in its own store and in a shared instance, and the error for one episode too many.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -39,7 +38,7 @@ pub fn run(effort: Effort) -> Result<()> {
             isolated.episodes.len() + shared.episodes.len() == (isolated_count + shared_count) as usize,
             "all of them live"
         );
-        print_in("s", "one-too-many", waited, "the patience that it is given", WAIT.as_secs_f64());
+        print_in("s", "one-too-many", waited, "its wait limit", WAIT.as_secs_f64());
         Ok(())
     })
 }

@@ -1,8 +1,7 @@
-//! What tool calls that never end cost the others: rollouts in which one call of a hundred computes for ever.
+//! Effect of tool calls that never return on other episodes: one call in a hundred computes forever.
 //!
-//! Each of the episodes makes calls in a row; which of them never end is drawn from a seed. The same episodes without
-//! them are played in the same run. A deadline is the wall cap of one call: an endless one uses up its budget before,
-//! unless the cores are so busy with others of its kind that the cap comes first. One JSON line a figure.
+//! Endless calls are drawn from a seed. The same episodes without them run in the same process. A deadline is the
+//! wall-clock limit of one call; an endless call usually exhausts its CPU budget earlier.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
-//! What a large registry costs: resolving 20 plugins of 10,000 with 20 versions each from a warm cache, and a thousand
-//! downloads at once from a server on the same cores. One JSON line a figure.
+//! Cost of a large registry: resolving 20 of 10,000 plugins with 20 versions each from a warm cache, and a thousand
+//! simultaneous downloads from a server on the same machine.
 //!
-//! A client is made anew for every round, as a command does: what is warm is the disk alone. The same is measured with a
-//! registry that is asked whether its state has changed.
+//! Each round uses a new client, as a command does, so that only the disk is warm. The same is measured with a request
+//! for the registry's state.
 
 #[path = "../../../registry/tests/common/plugins.rs"]
 mod plugins;

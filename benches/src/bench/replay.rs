@@ -1,8 +1,7 @@
-//! Ten thousand recorded episodes across all first-party plugins, played again: how many come out otherwise.
+//! Replay of ten thousand recorded episodes of all first-party environments: the number of episodes that differ.
 //!
-//! Half are played by the environments' oracles and half by a policy that says anything: moves, sums, nonsense, calls
-//! that are sound and calls that are not. They are written to disk and read back before they are replayed. One JSON
-//! line a figure.
+//! Oracles play half of the episodes; a policy of random replies plays the other half, with valid and invalid calls.
+//! Records are written to disk and read back before the replay.
 
 use std::sync::Arc;
 use std::time::Instant;

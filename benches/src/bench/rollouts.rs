@@ -1,10 +1,9 @@
-//! What an episode of three model turns with two tool calls each costs the host: environment, tool and reward are real
-//! components, the policy is a script, and every record is written.
+//! CPU time and memory of an episode of three turns with two tool calls each: real components, a scripted policy, and
+//! records on disk.
 //!
-//! The processor's time is counted, of all threads. Episodes are held before their first reply until as many are in
-//! flight as a figure says, so that they truly are. What they hold of memory is seen in a process that begins with them
-//! (`rollout-memory isolated|shared` prints it), since none gives back all that it once had. One JSON line a
-//! figure.
+//! The CPU time is that of all threads. Episodes wait before their first reply until the stated number is in flight.
+//! Memory is measured in a separate process (`rollout-memory isolated|shared`), because a process does not return all
+//! memory that it once used.
 
 #![allow(clippy::print_stdout, reason = "a figure for the process that asked")]
 

@@ -1,8 +1,7 @@
-//! What an episode costs: a step, a snapshot, a fork, a whole short life. One JSON line a figure, each with a
-//! comparison measured in the same run.
+//! Cost of a step, a snapshot, a fork and a short episode, each beside a comparison measured in the same run.
 //!
-//! All limits of production are on. Rounds of both sides take turns, so that a busy machine slows both, and are
-//! shorter than a scheduler's slice, so that most are not interrupted; a figure is the median of its rounds.
+//! All production limits are on. Rounds of both sides alternate, so that a busy machine slows both, and are shorter
+//! than a time slice of the scheduler. A result is the median of its rounds.
 
 use std::time::Instant;
 

@@ -1,8 +1,7 @@
-//! What the Python tool costs beside what others run code with: one JSON line a figure.
+//! Cost of the Python tool beside a subprocess and ipykernel, memory of a live session, and response to attacks.
 //!
-//! The bench runs the same line in a warm session, in a fresh one, in a subprocess and in a warm ipykernel, in
-//! turn, and weighs what is live; then attacks the tool and says how long each attack took to be answered, and what a
-//! neighbour waited meanwhile.
+//! The bench runs the same line in a warm session, in a new session, in a subprocess and in a warm ipykernel, in turn.
+//! For each attack it prints the time until the call ends and the longest call of another session meanwhile.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! A long walk with a reward at its end alone: comparing turns that began alike (GiGPO) against whole episodes (GRPO).
+//! A long walk with a reward at the end: step-level groups (GiGPO) against whole episodes (GRPO).
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;

@@ -1,5 +1,6 @@
-//! Groups with both outcomes at equal environment steps: paths that part after a tool's answer where entropy rises (ARPO),
-//! and episodes from the start alone. Real plugins, played by the host; nothing but the demonstrations is learnt.
+//! Mixed groups at equal environment steps: branching after tool answers (ARPO) against episodes from the start.
+//!
+//! Real plugins run in the host; the policy is trained on demonstrations only.
 
 use anyhow::{Result, bail};
 use futures::future::try_join_all;

@@ -1,4 +1,4 @@
-//! A band around the entropy's history keeps it inside; the released code's constant penalty cannot (EPO).
+//! A band around the entropy's history against the constant penalty of the released code (EPO).
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;

@@ -1,4 +1,4 @@
-//! FrozenLake's large map by its plugin's rules: comparing turns that began alike (GiGPO) against whole episodes (GRPO).
+//! FrozenLake 8x8 with its plugin's rules: step-level groups (GiGPO) against whole episodes (GRPO).
 
 use anyhow::{Context, Result};
 use frozen_lake::{Direction, Map};

@@ -1,5 +1,5 @@
-//! Self-play in Kuhn poker: exploitability of the strategy averaged over time and of the last, with a baseline for each
-//! role (SPIRAL) and without.
+//! Self-play in Kuhn poker: exploitability of the average and of the last strategy, with and without role baselines
+//! (SPIRAL).
 
 use std::cell::RefCell;
 

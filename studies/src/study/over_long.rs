@@ -1,4 +1,4 @@
-//! Trained with at most 6 turns, played with at most 30: episodes over the limit punished, or not learnt from (Mini-o3).
+//! Training with at most 6 turns and testing with at most 30: over-long episodes masked or punished (Mini-o3).
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;

@@ -1,4 +1,4 @@
-//! What was shown at the beginning is asked for at the end: a window that has lost it, or a summary of one's own (SUPO).
+//! Recall of a letter from the start of an episode: the policy's own summary (SUPO) against a window.
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;

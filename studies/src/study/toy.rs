@@ -1,4 +1,4 @@
-//! The baselines' toy with its model of six million parameters: what its settings learn, and what solves it.
+//! The toy of the baselines with its model of six million parameters: imitation of successes against GRPO.
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;

@@ -1,5 +1,4 @@
-//! Turns that neither call nor end, made of improbable tokens, blow up the gradient; masking their episodes does not let
-//! them (SimpleTIR).
+//! Gradient norms with void turns of improbable tokens: their episodes masked (SimpleTIR) or not.
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
