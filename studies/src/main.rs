@@ -10,7 +10,7 @@ mod table;
 use anyhow::Result;
 use clap::{Parser, ValueEnum as _};
 use gymkhana_benches::Effort;
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use serde_json::{Map, Value, json};
 
 use name::StudyName;

@@ -15,12 +15,10 @@ use anyhow::{Context, Result, ensure};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::rollouts::{plan, reply, rollout};
 use gymkhana_benches::figures::{load, load_granted, print_in};
-use gymkhana_episode::{ModelReply, Question, Reply, Sampled, Seed, text_of};
-use gymkhana_rollout::{
-    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Rollout, ScoreRequest, ScriptedPolicy,
-    Speaker,
-};
-use gymkhana_sandbox::{Quota, Sandbox, SandboxConfig, World, WorldFault, WorldFuture};
+use gymkhana_record::{ModelReply, Question, Reply, Sampled, Seed, text_of};
+use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, ScriptedPolicy};
+use gymkhana_rollout::{Rollout, Actor};
+use gymkhana_sandbox::{Quota, Sandbox, SandboxConfig, Outbound, OutboundError, OutboundFuture};
 use tokio::sync::Semaphore;
 
 const EPISODES: usize = 2048;
@@ -128,7 +126,7 @@ async fn play(draws: &Arc<Draws>, barrier: bool) -> Result<f64> {
     let since = Instant::now();
     let episodes = (0..draws.episodes as u64).map(|number| {
         let (rollout, policy) = (Arc::clone(&rollout), Arc::clone(&policy));
-        tokio::spawn(async move { rollout.run_group(vec![plan(number, 1)], Speaker::Policy(&*policy)).await })
+        tokio::spawn(async move { rollout.run_group(vec![plan(number, 1)], Actor::Policy(&*policy)).await })
     });
     for episode in episodes.collect::<Vec<_>>() {
         let record = episode.await??.pop().context("a group of one")?;
@@ -222,14 +220,14 @@ struct Latency {
     barriers: Option<Arc<Barriers>>,
 }
 
-impl World for Latency {
+impl Outbound for Latency {
     fn quota(&self) -> Quota {
         Quota { model_calls: 1000, model_tokens: u64::MAX, ..Quota::default() }
     }
 
-    fn ask<'a>(&'a self, question: &'a Question, earlier: u32) -> WorldFuture<'a, Reply> {
+    fn ask<'a>(&'a self, question: &'a Question, earlier: u32) -> OutboundFuture<'a, Reply> {
         Box::pin(async move {
-            let fault = || WorldFault("the call does not hold its episode's number".to_owned());
+            let fault = || OutboundError("the call does not hold its episode's number".to_owned());
             let Question::Model(request) = question else { return Err(fault()) };
             let text = request.messages.first().map(|message| text_of(&message.content));
             let episode: usize = text.and_then(|text| text.parse().ok()).ok_or_else(fault)?;

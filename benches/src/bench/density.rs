@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{load, mappings, print_in, resident_bytes, text, train};
-use gymkhana_episode::{FailureKind, Seed};
-use gymkhana_sandbox::{Deed, EnvironmentEpisode, Plugin, Sandbox, SandboxConfig};
+use gymkhana_record::{FailureKind, Seed};
+use gymkhana_sandbox::{Action, EnvironmentEpisode, Plugin, Sandbox, SandboxConfig};
 
 const ISOLATED: u32 = 10_000;
 const SHARED: u32 = 100_000;
@@ -59,7 +59,7 @@ async fn fill(plugin: &Plugin, count: u32) -> Result<Filled> {
     let mut episodes = Vec::with_capacity(count as usize);
     for seed in 0..u64::from(count) {
         let (mut episode, _) = EnvironmentEpisode::start(plugin, &train(), &[], Seed(seed)).await?;
-        episode.step(0, Deed::Message(&message)).await?;
+        episode.step(0, Action::Message(&message)).await?;
         episodes.push(episode);
     }
     let each = |bytes: f64| bytes / f64::from(count);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{call, load, mappings, median, microseconds, print, print_in};
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use gymkhana_sandbox::{Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
 
 const EPISODES: u64 = 200;

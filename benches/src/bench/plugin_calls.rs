@@ -10,8 +10,8 @@ use anyhow::Result;
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::native;
 use gymkhana_benches::figures::{load, median, microseconds, print, text, train};
-use gymkhana_episode::{Ending, NamedValue, Part, Seed, Turn, Value};
-use gymkhana_sandbox::{Deed, EnvironmentEpisode, Sandbox, SandboxConfig, Scorer, Trajectory, score};
+use gymkhana_record::{Ending, NamedValue, Part, Seed, Turn, Value};
+use gymkhana_sandbox::{Action, EnvironmentEpisode, Sandbox, SandboxConfig, Scorer, Trajectory, score};
 
 const ROUNDS: usize = 301;
 
@@ -48,7 +48,7 @@ async fn measure_step(sandbox: &Sandbox, rounds: usize) -> Result<()> {
     for _ in 0..rounds {
         let started = Instant::now();
         for _ in 0..STEPS {
-            std::hint::black_box(episode.step(0, Deed::Message(&message)).await?);
+            std::hint::black_box(episode.step(0, Action::Message(&message)).await?);
         }
         sandboxed.push(microseconds(started) / f64::from(STEPS));
         let started = Instant::now();
@@ -78,7 +78,7 @@ async fn measure_instantiate(sandbox: &Sandbox, rounds: usize) -> Result<()> {
         let started = Instant::now();
         for _ in 0..TIMES {
             let (mut episode, _) = EnvironmentEpisode::start(&echo, &task, &[], Seed(1)).await?;
-            episode.step(0, Deed::Message(&message)).await?;
+            episode.step(0, Action::Message(&message)).await?;
         }
         whole.push(microseconds(started) / f64::from(TIMES));
     }

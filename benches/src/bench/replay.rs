@@ -10,11 +10,12 @@ use anyhow::{Context, Result, ensure};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::rollouts::{plan, reply, rollout};
 use gymkhana_benches::figures::{load, load_granted, print_in};
-use gymkhana_episode::{EpisodeRecord, Seed};
-use gymkhana_rollout::{Difference, GenerateRequest, Rollout, ScriptedPolicy, Speaker};
+use gymkhana_record::{EpisodeRecord, Seed};
+use gymkhana_policy::{GenerateRequest, ScriptedPolicy};
+use gymkhana_rollout::{Difference, Rollout, Actor};
 use gymkhana_sandbox::{Quota, Sandbox, SandboxConfig};
 use gymkhana_store::{RunFolder, RunReader};
-use gymkhana_world::{Model, Outlet};
+use gymkhana_egress::{Model, Egress};
 
 const ENVIRONMENTS: [&str; 6] = ["word-problems", "frozen-lake", "tic-tac-toe", "kuhn-poker", "negotiation", "booking"];
 const EPISODES: u64 = 10_000;
@@ -87,10 +88,10 @@ async fn table(sandbox: &Sandbox, name: &str) -> Result<Rollout> {
 }
 
 /// What plays the guest of a booking; a replay does not ask it.
-fn guest() -> Outlet {
+fn guest() -> Egress {
     let says = ["On monday.", "I beg your pardon?", "For 4, in the garden."].map(str::to_owned);
     let quota = Quota { model_calls: 64, model_tokens: 100_000, http_requests: 0, tool_calls: 0 };
-    Outlet { model: Some(Model::Script(says.into()).into()), http: None, quota }
+    Egress { model: Some(Model::Script(says.into()).into()), http: None, quota }
 }
 
 /// Plays so many episodes and writes their records.
@@ -107,7 +108,7 @@ async fn record(rollout: &Arc<Rollout>, path: &std::path::Path, episodes: u64) -
                 let plans = (0..GROUP).map(|member| plan(group * GROUP + member, GROUP)).collect();
                 let says = |request: &GenerateRequest| anything(&words, request.seed);
                 let anybody = ScriptedPolicy::new(usize::MAX, says);
-                let speaker = if group % 2 == 0 { Speaker::Oracle } else { Speaker::Policy(&anybody) };
+                let speaker = if group % 2 == 0 { Actor::Oracle } else { Actor::Policy(&anybody) };
                 rollout.run_group(plans, speaker).await
             })
         });

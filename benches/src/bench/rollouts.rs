@@ -17,11 +17,9 @@ use anyhow::{Context, Result, ensure};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::rollouts::{plan, reply, rollout};
 use gymkhana_benches::figures::{load, median, print_in, resident_bytes};
-use gymkhana_episode::{Ending, EpisodeRecord};
-use gymkhana_rollout::{
-    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Rollout, ScoreRequest, ScriptedPolicy,
-    Speaker,
-};
+use gymkhana_record::{Ending, EpisodeRecord};
+use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, ScriptedPolicy};
+use gymkhana_rollout::{Rollout, Actor};
 use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig};
 use gymkhana_store::RunFolder;
 use tokio::sync::Semaphore;
@@ -181,7 +179,7 @@ impl Table<'_> {
                 let (rollout, held) = (Arc::clone(rollout), Arc::clone(&held));
                 tokio::spawn(async move {
                     let plans = (0..GROUP).map(|member| plan(group * GROUP + member, GROUP)).collect();
-                    rollout.run_group(plans, Speaker::Policy(&*held)).await
+                    rollout.run_group(plans, Actor::Policy(&*held)).await
                 })
             });
             let groups: Vec<_> = groups.collect();
@@ -251,7 +249,7 @@ impl Policy for Held {
         })
     }
 
-    fn score(&self, _request: ScoreRequest) -> PolicyFuture<'_, gymkhana_episode::Sampled> {
+    fn score(&self, _request: ScoreRequest) -> PolicyFuture<'_, gymkhana_record::Sampled> {
         Box::pin(async { Err(PolicyError::CannotScore) })
     }
 

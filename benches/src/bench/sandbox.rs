@@ -8,8 +8,8 @@ use std::time::Instant;
 use anyhow::Result;
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{load, median, microseconds, native, print, text, train};
-use gymkhana_episode::{NamedValue, Seed, Value};
-use gymkhana_sandbox::{Deed, EnvironmentEpisode, Plugin, Sandbox, SandboxConfig};
+use gymkhana_record::{NamedValue, Seed, Value};
+use gymkhana_sandbox::{Action, EnvironmentEpisode, Plugin, Sandbox, SandboxConfig};
 
 const ROUNDS: usize = 301;
 const FORK_AT: usize = 10;
@@ -40,7 +40,7 @@ async fn step(plugin: &Plugin, size: usize, steps: u32, rounds: usize) -> Result
     for _ in 0..rounds {
         let started = Instant::now();
         for _ in 0..steps {
-            std::hint::black_box(episode.step(0, Deed::Message(&message)).await?);
+            std::hint::black_box(episode.step(0, Action::Message(&message)).await?);
         }
         sandboxed.push(microseconds(started) / f64::from(steps));
         let started = Instant::now();
@@ -57,7 +57,7 @@ async fn snapshot(plugin: &Plugin, rounds: usize) -> Result<()> {
     const TIMES: u32 = 500;
     let (mut episode, _) = EnvironmentEpisode::start(plugin, &train(), &[], Seed(1)).await?;
     let message = text(&"a".repeat(100));
-    episode.step(0, Deed::Message(&message)).await?;
+    episode.step(0, Action::Message(&message)).await?;
     let saved = episode.snapshot().await?;
     let (mut saves, mut returns, mut steps) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -73,7 +73,7 @@ async fn snapshot(plugin: &Plugin, rounds: usize) -> Result<()> {
         returns.push(microseconds(started) / f64::from(TIMES));
         let started = Instant::now();
         for _ in 0..TIMES {
-            std::hint::black_box(episode.step(0, Deed::Message(&message)).await?);
+            std::hint::black_box(episode.step(0, Action::Message(&message)).await?);
         }
         steps.push(microseconds(started) / f64::from(TIMES));
     }
@@ -92,7 +92,7 @@ async fn fork(plugin: &Plugin, rounds: usize) -> Result<()> {
     let play = async || -> Result<EnvironmentEpisode> {
         let (mut episode, _) = EnvironmentEpisode::start(plugin, &train(), &map, Seed(1)).await?;
         for _ in 0..FORK_AT {
-            episode.step(0, Deed::Message(&step)).await?;
+            episode.step(0, Action::Message(&step)).await?;
         }
         Ok(episode)
     };
@@ -125,12 +125,12 @@ async fn fresh_episode(plugin: &Plugin, rounds: usize) -> Result<()> {
         let started = Instant::now();
         for _ in 0..TIMES {
             let (mut episode, _) = EnvironmentEpisode::start(plugin, &train(), &[], Seed(1)).await?;
-            episode.step(0, Deed::Message(&message)).await?;
+            episode.step(0, Action::Message(&message)).await?;
         }
         lives.push(microseconds(started) / f64::from(TIMES));
         let started = Instant::now();
         for _ in 0..TIMES {
-            standing.step(0, Deed::Message(&message)).await?;
+            standing.step(0, Action::Message(&message)).await?;
         }
         steps.push(microseconds(started) / f64::from(TIMES));
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{load, median, microseconds, print, print_in, root};
-use gymkhana_episode::{Call, Seed};
+use gymkhana_record::{Call, Seed};
 use gymkhana_sandbox::{Answer, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
 use serde_json::json;
 
@@ -99,7 +99,7 @@ async fn times(plugin: &Plugin, effort: Effort) -> Result<()> {
 }
 
 fn check(answer: &Answer) -> Result<()> {
-    let said = gymkhana_episode::text_of(&answer.content);
+    let said = gymkhana_record::text_of(&answer.content);
     ensure!(!answer.failed && said == "42", "the tool says {said}");
     Ok(())
 }
@@ -142,7 +142,7 @@ async fn attacks(plugin: &Plugin) -> Result<()> {
         let (took, outcome) = attack.await?;
         // Nothing of the host may come out: either the sandbox ended it, or Python says why not.
         if let Ok(answer) = outcome {
-            let said = gymkhana_episode::text_of(&answer.content);
+            let said = gymkhana_record::text_of(&answer.content);
             ensure!(answer.failed && said.contains("Error"), "`{code}` was answered with {said}");
         }
         print_in("ms", &format!("python-attack: {name}"), took / 1e3, "a neighbour's longest call", longest / 1e3);

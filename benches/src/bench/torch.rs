@@ -24,11 +24,11 @@ pub fn generate(effort: Effort) -> Result<()> {
 /// Tokens per second of training.
 pub fn train(effort: Effort) -> Result<()> {
     let (tiny, steps) = (TinyModel::default(), effort.pick(5, 1));
-    let micro_tokens = SftSettings::default().micro_tokens;
+    let micro_batch_tokens = SftSettings::default().micro_batch_tokens;
     runtime()?.block_on(async {
-        let one = training_rate(&tiny, 1, effort.pick(CONVERSATIONS, 2), micro_tokens, steps).await?;
+        let one = training_rate(&tiny, 1, effort.pick(CONVERSATIONS, 2), micro_batch_tokens, steps).await?;
         print("train, 1 thread", one, "1 thread", one);
-        let two = training_rate(&tiny, 2, effort.pick(CONVERSATIONS, 2), micro_tokens, steps).await?;
+        let two = training_rate(&tiny, 2, effort.pick(CONVERSATIONS, 2), micro_batch_tokens, steps).await?;
         print("train, 2 threads", two, "1 thread", one);
         Ok(())
     })

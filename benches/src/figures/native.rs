@@ -2,8 +2,8 @@
 
 use anyhow::{Result, anyhow};
 use guest_echo::Echo;
-use gymkhana_episode::{Part, text_of};
-use gymkhana_sandbox::Stepped;
+use gymkhana_record::{Part, text_of};
+use gymkhana_sandbox::StepResult;
 use gymkhana_sdk::environment::{self, Episode};
 
 /// A step as a native trait call.
@@ -12,15 +12,15 @@ pub trait NativeEnvironment {
     ///
     /// # Errors
     /// If the environment refuses the action.
-    fn step(&mut self, seat: u32, message: &[Part]) -> Result<Stepped>;
+    fn step(&mut self, seat: u32, message: &[Part]) -> Result<StepResult>;
 }
 
 impl NativeEnvironment for Episode<Echo> {
-    fn step(&mut self, seat: u32, message: &[Part]) -> Result<Stepped> {
+    fn step(&mut self, seat: u32, message: &[Part]) -> Result<StepResult> {
         let deed = environment::Deed::Message(gymkhana_sdk::text(text_of(message)));
         let stepped = Episode::step(self, environment::Action { seat, deed }).map_err(|error| anyhow!("{error}"))?;
         let content = |content: gymkhana_sdk::Content| vec![Part::Text(gymkhana_sdk::text_of(&content))];
-        Ok(Stepped {
+        Ok(StepResult {
             observations: stepped.observations.into_iter().map(|seen| (seen.seat, content(seen.content))).collect(),
             rewards: stepped.rewards.into_iter().map(|earned| (earned.seat, earned.reward)).collect(),
             terminated: stepped.terminated,

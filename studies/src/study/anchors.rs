@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
-use gymkhana_episode::{Ending, EpisodeRecord, Seed};
+use gymkhana_record::{Ending, EpisodeRecord, Seed};
 use gymkhana_trainer::{Credit, Trainer};
 
 use super::{Row, Study};

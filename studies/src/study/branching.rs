@@ -6,11 +6,9 @@ use anyhow::{Result, bail};
 use futures::future::try_join_all;
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{load, rollouts::chat};
-use gymkhana_episode::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Value};
-use gymkhana_rollout::{
-    Assembly, Bound, BoundReward, Branch, GroupPlan, Hopeless, Limits, PluginSet, Rollout, Sampling, SamplingPlan,
-    Speaker,
-};
+use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Value};
+use gymkhana_policy::Sampling;
+use gymkhana_rollout::{RewardSum, Bound, BoundReward, Branch, GroupPlan, EarlyStop, Limits, PluginSet, Rollout, SamplingPlan, Actor};
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
 use gymkhana_trainer::{Optimizer, Settings, SftSettings, TinyModel, Trainer};
 
@@ -41,7 +39,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     while steps < effort.pick(ENVIRONMENT_STEPS, 1) {
         let groups = (0..GROUPS).map(|group| group_plan(Phase::Train, (played, group), SIZE, seed));
         let groups: Vec<GroupPlan> = groups.collect();
-        let policy = Speaker::Policy(&trainer);
+        let policy = Actor::Policy(&trainer);
         let groups = try_join_all(groups.iter().map(|group| rollout.run_plan(group, &plan, policy))).await?;
         played += 1;
         for group in &groups {
@@ -90,14 +88,14 @@ async fn word_problems() -> Result<Rollout> {
     let right = BoundReward { bound: bound(load(&sandbox, "answer-match")?), share: 1.0.into() };
     let set = PluginSet::assemble(environment, vec![calculator], vec![right]).await?;
     let success = "answer-match.correct".parse()?;
-    let assembly = Assembly { environment: 1.0.into(), failure_reward: 0.0, success };
+    let assembly = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success };
     let limits = Limits {
         turns: 3,
         context_tokens: 256,
         calls: 4,
         time: std::time::Duration::from_secs(3600),
         reply_tokens: 96,
-        hopeless: Hopeless::default(),
+        early_stop: EarlyStop::default(),
     };
     Ok(Rollout::new(set, chat()?, limits, assembly, None, 0))
 }
@@ -107,7 +105,7 @@ async fn imitate(rollout: &Rollout, trainer: &Trainer, seed: Seed, steps: u64) -
         SftSettings { optimizer: Optimizer { learning_rate: 2e-3, ..Optimizer::default() }, ..SftSettings::default() };
     for step in 0..steps {
         let plans = (0..BATCH).map(|place| group_plan(Phase::Demonstration, (step, place), 1, seed).member(0));
-        let groups = try_join_all(plans.map(|plan| rollout.run_group(vec![plan], Speaker::Oracle))).await?;
+        let groups = try_join_all(plans.map(|plan| rollout.run_group(vec![plan], Actor::Oracle))).await?;
         let solved = groups.into_iter().flatten().filter(|record| record.success);
         let segments: Vec<Segment> = solved.flat_map(|record| record.segments).collect();
         trainer.sft_step(&segments, &settings).await?;

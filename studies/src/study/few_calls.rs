@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::load;
-use gymkhana_episode::{Ending, EpisodeRecord, NamedValue, SeatRewards, Seed, Value};
+use gymkhana_record::{Ending, EpisodeRecord, NamedValue, SeatRewards, Seed, Value};
 use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig, Trajectory, score};
 
 use super::{Row, Study};

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use frozen_lake::{Direction, Map};
 use gymkhana_benches::Effort;
-use gymkhana_episode::{Ending, EpisodeRecord, Seed, Segment};
+use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{Optimizer, SftSettings, Trainer};
 
 use super::anchors::walk;

@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
-use gymkhana_episode::{Ending, EpisodeRecord, PluginScore, Score, Seed};
-use gymkhana_rollout::{Assembly, Gate, Share};
+use gymkhana_record::{Ending, EpisodeRecord, PluginScore, Score, Seed};
+use gymkhana_rollout::{RewardSum, Gate, RewardTerm};
 
 use super::{Row, Study};
 use crate::table::{Table, mean, play, preset, settings, trainer};
@@ -65,9 +65,9 @@ async fn one(mut table: Table<'_>, rewards: &RewardRule) -> Result<EpisodeRecord
 
 /// The host's sum of two rewards, the second with or without a gate on the first.
 struct RewardRule {
-    sum: Assembly,
-    outcome: Share,
-    polish: Share,
+    sum: RewardSum,
+    outcome: RewardTerm,
+    polish: RewardTerm,
 }
 
 impl RewardRule {
@@ -75,9 +75,9 @@ impl RewardRule {
         let success = format!("{OUTCOME}.total").parse()?;
         let gate = gated.then(|| Gate::parse(POLISHED, &format!("{OUTCOME}.total >= 0.5"))).transpose()?;
         Ok(Self {
-            sum: Assembly { environment: 1.0.into(), failure_reward: 0.0, success },
+            sum: RewardSum { environment: 1.0.into(), failure_reward: 0.0, success },
             outcome: 1.0.into(),
-            polish: Share { weight: 1.0.into(), gate },
+            polish: RewardTerm { weight: 1.0.into(), gate },
         })
     }
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use anyhow::{Context, Result, bail};
 use gymkhana_benches::Effort;
-use gymkhana_episode::{Ending, EpisodeRecord, Seed};
+use gymkhana_record::{Ending, EpisodeRecord, Seed};
 use gymkhana_trainer::{Aggregation, Baseline, Schedule};
 use kuhn_poker::rules::{Act, DEALS, information_set, mover, won};
 use kuhn_poker::strategy::{Strategy, Tally, information_sets};

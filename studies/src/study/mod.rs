@@ -15,7 +15,7 @@ mod void_turns;
 
 use anyhow::Result;
 use gymkhana_benches::Effort;
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 
 use crate::name::StudyName;
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
-use gymkhana_episode::{Ending, EpisodeRecord, Seed};
+use gymkhana_record::{Ending, EpisodeRecord, Seed};
 
 use super::{Row, Study};
 use crate::table::{Table, mean, play, preset, reward, settings, trainer};
@@ -20,7 +20,7 @@ const TESTED: usize = 30;
 
 /// How the world rewards patience.
 #[derive(Debug, Clone, Copy)]
-struct World {
+struct Outbound {
     /// A look finds something with this probability.
     found: f64,
     /// A guess is right with this one.
@@ -28,9 +28,9 @@ struct World {
 }
 
 /// Six turns find nothing more often than something, and a guess is worth more than they are.
-const RARE: World = World { found: 0.08, guessed: 0.5 };
+const RARE: Outbound = Outbound { found: 0.08, guessed: 0.5 };
 /// Six turns find something more often than not: patience pays even where the limit is punished.
-const FREQUENT: World = World { found: 0.15, guessed: 0.25 };
+const FREQUENT: Outbound = Outbound { found: 0.15, guessed: 0.25 };
 
 pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let mut flags = preset("mini-o3")?;
@@ -61,7 +61,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
 }
 
 /// A turn is a token: an even one looks, an odd one answers, which is right if something was found and else a guess.
-async fn one(mut table: Table<'_>, world: World, most: usize) -> Result<EpisodeRecord> {
+async fn one(mut table: Table<'_>, world: Outbound, most: usize) -> Result<EpisodeRecord> {
     let mut chance = table.chance("world").stream();
     let mut found = false;
     table.show(0, "n");

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
-use gymkhana_episode::{Ending, EpisodeRecord, Seed, Segment};
+use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{Optimizer, SftSettings};
 
 use super::{Row, Study};

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
-use gymkhana_episode::Seed;
+use gymkhana_record::Seed;
 use gymkhana_trainer::measure::toy;
 use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Precision, Replay, RlSettings, Scale, Schedule, Surrogate};
 
