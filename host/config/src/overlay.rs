@@ -32,7 +32,10 @@ pub(crate) fn apply(table: &mut Table, text: &str) -> Result<(), RunFileError> {
                 match found.and_then(|place: usize| items.get_mut(place)) {
                     Some(Value::Table(inner)) => inner,
                     _ => {
-                        return Err(wrong(format!("`{part}` has no `{wanted}`\nhint: use one of {}", names.join(", "))));
+                        return Err(wrong(format!(
+                            "`{part}` has no `{wanted}`\nhint: use one of {}",
+                            names.join(", ")
+                        )));
                     }
                 }
             }

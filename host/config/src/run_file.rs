@@ -30,8 +30,8 @@ pub struct RunFile {
     /// Number of libtorch threads, 1 to 256; 1 if `deterministic`.
     #[serde(default = "one")]
     pub threads: usize,
-    /// Success criterion of an episode: `environment.FACT` or `REWARD.COMPONENT`. An episode succeeds if the value is true
-    /// or at least 0.5; a component is that of the first seat.
+    /// Success criterion of an episode: `environment.FACT` or `REWARD.COMPONENT`. An episode succeeds if the value is
+    /// true or at least 0.5; a component is that of the first seat.
     pub success: String,
     /// Policy: its weights, its size and the device that computes it.
     #[serde(default)]
@@ -130,8 +130,8 @@ impl RunFile {
         check_range("threads", self.threads, 1..=256, "a number from 1 to 256")?;
         if self.deterministic && self.threads != 1 {
             let message = format!(
-                "deterministic = true requires threads = 1, not {}: sums over several threads depend on timing\nhint: set \
-                threads = 1, or deterministic = false",
+                "deterministic = true requires threads = 1, not {}: sums over several threads depend on timing\nhint: \
+                 set threads = 1, or deterministic = false",
                 self.threads
             );
             return Err(RunFileError::Contradiction(message));
@@ -190,7 +190,8 @@ impl RunFile {
         let seat = seat.map(|(name, _)| format!("seats.{name} is played by"));
         match stage.or(seat) {
             Some(who) => Err(RunFileError::Contradiction(format!(
-                "{who} an oracle, which writes no summaries\nhint: choose another context.strategy, or remove the oracle"
+                "{who} an oracle, which writes no summaries\nhint: choose another context.strategy, or remove the \
+                 oracle"
             ))),
             None => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! The text on the progress line that says what the run waits for: shares of the last seconds by kind of wait.
 //!
 //! A thread samples the activity five times a second; a task would be polled only when others are idle. While the
-//! trainer learns, the run waits for training alone; otherwise every episode in flight counts the same. Episodes that
+//! trainer trains, the run waits for training alone; otherwise every episode in flight counts the same. Episodes that
 //! wait for a free place count only where nothing else goes on. Samples without any activity count as host work, such
 //! as storing episodes or writing a checkpoint.
 
@@ -76,12 +76,12 @@ fn word(wait: WaitKind) -> &'static str {
     }
 }
 
-/// Plugin starts that wait for a place, in words; empty without any.
+/// Plugin starts that wait for an instance, in words; empty without any.
 fn waiting_starts(counters: &Counters) -> String {
     match counters.waiting {
         0 => String::new(),
-        1 => format!("1 start of a plugin waits for one of {} places", counters.places),
-        waiting => format!("{waiting} starts of plugins wait for one of {} places", counters.places),
+        1 => format!("1 plugin start waits for one of {} instances", counters.places),
+        waiting => format!("{waiting} plugin starts wait for one of {} instances", counters.places),
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
             waited: Duration::ZERO,
         };
         assert_eq!(waiting_starts(&counters(0)), "");
-        assert_eq!(waiting_starts(&counters(1)), "1 start of a plugin waits for one of 20 places");
-        assert_eq!(waiting_starts(&counters(12)), "12 starts of plugins wait for one of 20 places");
+        assert_eq!(waiting_starts(&counters(1)), "1 plugin start waits for one of 20 instances");
+        assert_eq!(waiting_starts(&counters(12)), "12 plugin starts wait for one of 20 instances");
     }
 }

@@ -45,7 +45,8 @@ impl<'de> Deserialize<'de> for Checkpoint {
                 table.try_into().map(Self::Hub).map_err(|error| D::Error::custom(error.message()))
             }
             other => Err(D::Error::custom(format!(
-                "{other} is not a model\nhint: write the path of a folder, or {{ hub = \"OWNER/NAME\", revision = \"main\" }}"
+                "{other} is not a model\nhint: write the path of a folder, or {{ hub = \"OWNER/NAME\", revision = \
+                 \"main\" }}"
             ))),
         }
     }
@@ -70,7 +71,8 @@ impl HubModel {
         let commit = match &self.commit {
             None => None,
             Some(hash) => Some(Commit::parse(hash).ok_or(format!(
-                "commit `{hash}` is not a hash of 40 digits\nhint: write all digits, or remove it to let the run pin one"
+                "commit `{hash}` is not a hash of 40 digits\nhint: write all digits, or remove it to let the run pin \
+                 one"
             ))?),
         };
         Ok((repository, revision, commit))

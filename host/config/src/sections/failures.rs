@@ -11,8 +11,8 @@ use crate::range::check_range;
 pub struct FailuresSection {
     /// Reward of an episode whose environment or reward plugin failed, -1000000 to 1000000.
     pub reward: f64,
-    /// Maximum share of failed episodes, 0 to 1, above which the run stops; applied to each batch (a step, an evaluation)
-    /// and to each stage so far, from 20 episodes on.
+    /// Maximum share of failed episodes, 0 to 1, above which the run stops; applied to each batch (a step, an
+    /// evaluation) and to each stage so far, from 20 episodes on.
     pub limit: f64,
     /// Retries of an episode after a failure of the host or a model, 0 to 100.
     pub retries: u32,

@@ -18,8 +18,8 @@ use gymkhana_nearest::did_you_mean;
 pub struct PluginSection {
     /// Shares one instance of the plugin among `sandbox.shared_episodes` episodes.
     pub shared: bool,
-    /// Grant of `assets`: paths of readable files, by the name that the plugin uses. A path is relative to the run file; the
-    /// resolved run file holds the digest of the content instead.
+    /// Grant of `assets`: paths of readable files, by the name that the plugin uses. A path is relative to the run
+    /// file; the resolved run file holds the digest of the content instead.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub assets: BTreeMap<String, String>,
     /// Grant of `model`: name of the section of `[models]` that answers.
@@ -66,8 +66,8 @@ impl PluginSection {
         let contradiction = |message: String| Err(RunFileError::Contradiction(message));
         if self.shared && (sandbox.fuel_per_call, sandbox.fuel_per_episode) != (None, None) {
             return contradiction(format!(
-                "plugins.{plugin}.shared and [sandbox] fuel exclude each other: the cost of a call in a shared instance \
-                 depends on its other episodes\nhint: remove one of them"
+                "plugins.{plugin}.shared and [sandbox] fuel exclude each other: the cost of a call in a shared \
+                 instance depends on its other episodes\nhint: remove one of them"
             ));
         }
         if let Some(model) = self.model.as_ref().filter(|model| !models.contains_key(*model)) {
@@ -213,8 +213,8 @@ impl ModelSection {
             (None, None, Some(script)) if !script.is_empty() && self.key_env.is_none() => {}
             _ => {
                 return contradiction(format!(
-                    "models.{model} needs either a server or a script\nhint: set `url` and `name`, or a `script` with at \
-                     least one reply"
+                    "models.{model} needs either a server or a script\nhint: set `url` and `name`, or a `script` with \
+                     at least one reply"
                 ));
             }
         }

@@ -70,8 +70,8 @@ impl LimitsSection {
     pub fn fit_model(&mut self, context: usize) -> Result<(), RunFileError> {
         match self.context_tokens {
             Some(wanted) if wanted > context => Err(RunFileError::Contradiction(format!(
-                "limits.context_tokens is {wanted}, but the model's context length is {context} tokens\nhint: lower it or \
-                 remove it"
+                "limits.context_tokens is {wanted}, but the model's context length is {context} tokens\nhint: lower it \
+                 or remove it"
             ))),
             _ => {
                 self.context_tokens.get_or_insert(context);

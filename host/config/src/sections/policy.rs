@@ -34,7 +34,8 @@ pub struct PolicySection {
     /// Low-rank adapters; when set, only they are trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora: Option<Lora>,
-    /// Tokens per forward and backward pass, 1 to 16777216; a step accumulates the gradients of as many passes as needed.
+    /// Tokens per forward and backward pass, 1 to 16777216; a step accumulates the gradients of as many passes as
+    /// needed.
     pub micro_batch_tokens: usize,
     /// Activation checkpointing: recomputes layers in the backward pass instead of storing their activations.
     #[serde(skip_serializing_if = "is_default")]
@@ -75,8 +76,8 @@ impl PolicySection {
         }
         match (&self.checkpoint, &self.tiny) {
             (Some(_), Some(_)) => {
-                let message = "policy has both `checkpoint` and `tiny`, but a checkpoint has its own size\nhint: remove one \
-                               of them";
+                let message = "policy has both `checkpoint` and `tiny`, but a checkpoint has its own size\nhint: \
+                               remove one of them";
                 Err(RunFileError::Contradiction(message.to_owned()))
             }
             (Some(checkpoint), None) => checkpoint.check("policy.checkpoint"),

@@ -49,8 +49,8 @@ impl SeatSection {
         let word = self.policy.word();
         let message = match (self.policy, &self.checkpoint) {
             (SeatBinding::Shared | SeatBinding::Oracle, Some(_)) => format!(
-                "seats.{seat}.checkpoint is set, but a seat with policy `{word}` has no weights of its own\nhint: remove it, or \
-                 set seats.{seat}.policy to \"frozen\" or \"separate\""
+                "seats.{seat}.checkpoint is set, but a seat with policy `{word}` has no weights of its own\nhint: \
+                 remove it, or set seats.{seat}.policy to \"frozen\" or \"separate\""
             ),
             (SeatBinding::Frozen, None) if policy.checkpoint.is_none() => format!(
                 "seats.{seat} is frozen, but the run starts from random weights\nhint: set seats.{seat}.checkpoint or \

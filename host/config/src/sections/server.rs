@@ -70,8 +70,8 @@ impl ServerSection {
         }
         if !has_checkpoint {
             return contradiction(
-                "policy.server needs policy.checkpoint for the tokenizer, the chat template and the initial weights\nhint: set \
-                 policy.checkpoint to the model that the server serves"
+                "policy.server needs policy.checkpoint for the tokenizer, the chat template and the initial \
+                 weights\nhint: set policy.checkpoint to the model that the server serves"
                     .to_owned(),
             );
         }
@@ -99,15 +99,15 @@ impl ServerSection {
         let Stage::Rl(stage) = stage else { return Ok(()) };
         match (self.protocol, self.logprobs) {
             (Protocol::Vllm, LogProbs::Raw) if stage.temperature != 1.0 => contradiction(format!(
-                "stage `{name}` samples at temperature {}, but vLLM's raw log-probabilities are those at 1\nhint: start vLLM \
-                 with `--logprobs-mode processed_logprobs` and set policy.server.logprobs = \"processed\"",
+                "stage `{name}` samples at temperature {}, but vLLM's raw log-probabilities are those at 1\nhint: \
+                 start vLLM with `--logprobs-mode processed_logprobs` and set policy.server.logprobs = \"processed\"",
                 stage.temperature
             )),
             (Protocol::Vllm, LogProbs::Processed) | (Protocol::Sglang, _) if stage.sampling().cuts() => {
                 contradiction(format!(
-                    "stage `{name}` cuts its distribution by top_k, top_p or min_p, but the log-probabilities of SGLang and \
-                     processed ones of vLLM may be those of the cut distribution\nhint: remove the cut, or use vLLM's raw \
-                     log-probabilities at temperature 1"
+                    "stage `{name}` cuts its distribution by top_k, top_p or min_p, but the log-probabilities of \
+                     SGLang and processed ones of vLLM may be those of the cut distribution\nhint: remove the cut, or \
+                     use vLLM's raw log-probabilities at temperature 1"
                 ))
             }
             _ => Ok(()),

@@ -152,11 +152,12 @@ pub struct RlStage {
     pub turns: Option<TurnSchedule>,
     /// Sampling temperature, 0.01 to 100; the loss uses the same temperature.
     pub temperature: f32,
-    /// Sampling among the `top_k` most probable tokens; 0 disables the cut. Like `top_p` and `min_p`, it affects sampling
-    /// but not the distribution in the loss.
+    /// Sampling among the `top_k` most probable tokens; 0 disables the cut. Like `top_p` and `min_p`, it affects
+    /// sampling but not the distribution in the loss.
     #[serde(skip_serializing_if = "is_default")]
     pub top_k: u32,
-    /// Nucleus sampling: the share of probability, above 0 to 1, that the most probable tokens make up; 1 disables the cut.
+    /// Nucleus sampling: the share of probability, above 0 to 1, that the most probable tokens make up; 1 disables the
+    /// cut.
     #[serde(skip_serializing_if = "is_one")]
     pub top_p: f32,
     /// Minimum probability of a sampled token relative to the most probable one, 0 to 1; 0 disables the cut.
@@ -230,8 +231,8 @@ impl RlStage {
         let contradiction = |why: &str| Err(RunFileError::Contradiction(format!("stage `{}`: {why}", self.name)));
         match (self.max_staleness, self.oversample_groups, self.dynamic_sampling.max_rounds) {
             (1.., _, _) if deterministic => contradiction(
-                "max_staleness must be 0 under deterministic = true: the moment of a weight update depends on timing\nhint: \
-                 set max_staleness = 0, or deterministic = false",
+                "max_staleness must be 0 under deterministic = true: the moment of a weight update depends on \
+                 timing\nhint: set max_staleness = 0, or deterministic = false",
             ),
             (_, 1.., _) if deterministic => contradiction(
                 "oversample_groups must be 0 under deterministic = true: the order in which groups finish depends on \
@@ -266,8 +267,8 @@ impl RlStage {
         let whole = settings.algorithm.length_penalty.is_some()
             || settings.algorithm.kl.is_some_and(|kl| kl.place == KlPlace::Reward);
         if forks && whole {
-            let message = "`length_penalty` and `kl.place = \"reward\"` need all tokens of an episode, but forked episodes \
-                                       store shared tokens once\nhint: use another plan, or remove them";
+            let message = "`length_penalty` and `kl.place = \"reward\"` need all tokens of an episode, but forked \
+                           episodes store shared tokens once\nhint: use another plan, or remove them";
             return Err(contradiction(message.to_owned()));
         }
         match (&self.teacher, settings.algorithm.wants_teacher()) {

@@ -1,7 +1,8 @@
-//! The steps of a stage that are played ahead of the one that is trained on, as far as the lag allows.
+//! Prefetching: plays steps ahead of the one in training, within the staleness bound.
 //!
-//! Step `s` begins once the weights have taken at least `s - lag` training steps, and is trained on when they have
-//! taken `s`: no token is ever older than `lag` steps, in whatever order groups finish and wherever a run is resumed.
+//! Step `s` starts once the weights have taken at least `s - max_staleness` training steps, and is trained on when they
+//! have taken `s`. No token is therefore older than `max_staleness` steps, whatever the order in which groups finish
+//! and wherever a run is resumed.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,29 +21,29 @@ use crate::stages::scheduler::{Batch, FinishedGroup, InFlight, Scheduler};
 use crate::stages::tasks::TaskSampler;
 use gymkhana_config::RlStage;
 
-/// One step's groups.
+/// Groups of one step.
 struct Step {
     flight: InFlight,
-    /// Those of earlier rounds from which something can be learnt.
+    /// Groups of earlier rounds with a learning signal.
     kept: Vec<Vec<EpisodeRecord>>,
     failures: Failures,
     last_failure: Option<LastFailure>,
-    /// How many tasks were taken for it.
+    /// Number of tasks taken so far.
     taken: u64,
     rounds: u32,
 }
 
-/// The steps under way.
+/// Steps in flight.
 pub(crate) struct Prefetcher<'a> {
     stage: &'a RlStage,
     tasks: TaskSampler,
-    /// How many tasks the stages before have used.
+    /// Number of tasks that earlier stages used.
     seen: u64,
     most_turns: u32,
-    /// Seats from which something is learnt.
+    /// Trained seats.
     trained: Vec<u32>,
     flights: Scheduler,
-    /// The next step to begin.
+    /// Next step to start.
     next: u64,
     steps: BTreeMap<u64, Step>,
 }
@@ -61,7 +62,7 @@ impl<'a> Prefetcher<'a> {
         }
     }
 
-    /// Begins what may be begun once the weights have taken `done` steps.
+    /// Starts the steps allowed once the weights have taken `done` steps.
     pub fn begin(&mut self, done: u64) {
         while self.next <= done + u64::from(self.stage.max_staleness) && self.next < self.stage.steps {
             let flight = self.start(self.next, 0, 0, self.stage.groups);
@@ -73,7 +74,7 @@ impl<'a> Prefetcher<'a> {
         }
     }
 
-    /// Begins groups of a step, with tasks that it has not had.
+    /// Starts groups of a step with tasks that it has not used.
     fn start(&mut self, step: u64, taken: u64, first_group: u32, groups: u32) -> InFlight {
         let position = self.seen + step * self.stage.tasks_of_step() + taken;
         let spare = self.stage.oversample_groups;
@@ -91,13 +92,13 @@ impl<'a> Prefetcher<'a> {
         self.flights.start(&batch)
     }
 
-    /// Whether a group's step still needs it.
+    /// Reports whether the group's step still needs it.
     fn awaits(&self, arrival: &FinishedGroup) -> bool {
         self.steps.get(&arrival.step).is_some_and(|step| step.flight.missing() > 0)
     }
 
-    /// Takes a finished group in. When it is the last of its round, groups whose rewards do not differ are replaced by
-    /// groups of other tasks, as often as the stage allows.
+    /// Adds a finished group. After the last group of a round, zero-variance groups are replaced by groups of other
+    /// tasks, up to the stage's number of rounds.
     fn arrive(&mut self, arrival: FinishedGroup) {
         let Some(step) = self.steps.get_mut(&arrival.step) else { return };
         for record in &arrival.records {
@@ -123,7 +124,7 @@ impl<'a> Prefetcher<'a> {
         }
     }
 
-    /// A step that has arrived: what is trained on, how many episodes met a failure, and the last of these.
+    /// A complete step: its groups, its failures and the last failure.
     fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, Failures, Option<LastFailure>)> {
         if self.steps.get(&step)?.flight.missing() > 0 {
             return None;
@@ -137,7 +138,7 @@ impl<'a> Prefetcher<'a> {
     }
 }
 
-/// Groups without what the host or the plan has dropped.
+/// Groups without dropped and unselected episodes.
 fn usable(groups: Vec<Vec<EpisodeRecord>>) -> impl Iterator<Item = Vec<EpisodeRecord>> {
     groups.into_iter().map(|mut group| {
         group.retain(|record| record.ending != Ending::Dropped && record.selected);
@@ -146,7 +147,7 @@ fn usable(groups: Vec<Vec<EpisodeRecord>>) -> impl Iterator<Item = Vec<EpisodeRe
 }
 
 impl Session {
-    /// Waits until a step has arrived, and stores what arrives meanwhile, of whichever step.
+    /// Waits for a complete step and stores all groups that finish in the meantime.
     pub(crate) async fn await_step(
         &mut self,
         ahead: &mut Prefetcher<'_>,
@@ -161,13 +162,13 @@ impl Session {
             let arrival = ahead.flights.next().await;
             self.rollout.metrics().trainer_waited(since.elapsed());
             match arrival {
-                Some(arrival) => self.welcome(ahead, arrival?)?,
+                Some(arrival) => self.accept(ahead, arrival?)?,
                 None => return Err(anyhow::anyhow!("step {step} was never begun")).internal(),
             }
         }
     }
 
-    /// Stores what arrives while something else is done.
+    /// Stores finished groups while `work` runs.
     pub(crate) async fn meanwhile<T>(
         &mut self,
         ahead: &mut Prefetcher<'_>,
@@ -177,13 +178,13 @@ impl Session {
         loop {
             tokio::select! {
                 done = &mut work => return Ok(done),
-                Some(arrival) = ahead.flights.next() => self.welcome(ahead, arrival?)?,
+                Some(arrival) = ahead.flights.next() => self.accept(ahead, arrival?)?,
             }
         }
     }
 
-    /// Stores a group and takes it in, unless it is a spare one that came too late: that is recorded as not chosen.
-    fn welcome(&mut self, ahead: &mut Prefetcher<'_>, mut arrival: FinishedGroup) -> RunResult<()> {
+    /// Stores a group and adds it to its step. A late oversampled group is recorded as unselected.
+    fn accept(&mut self, ahead: &mut Prefetcher<'_>, mut arrival: FinishedGroup) -> RunResult<()> {
         let awaited = ahead.awaits(&arrival);
         for record in &mut arrival.records {
             record.selected &= awaited;
@@ -196,12 +197,12 @@ impl Session {
     }
 }
 
-/// How many sampled tokens of what is trained on are how many training steps old.
+/// Number of sampled tokens in a step by staleness in training steps.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Staleness(BTreeMap<u32, u64>);
 
 impl Staleness {
-    /// Of the tokens of every model that is trained, by its own count of versions.
+    /// Counts the tokens of all trained models, each by its own weight version.
     pub fn of(groups: &[Vec<EpisodeRecord>], seats: &SeatPolicies) -> Self {
         let mut tokens = BTreeMap::new();
         for model in seats.trained() {
@@ -216,18 +217,18 @@ impl Staleness {
         Self(tokens)
     }
 
-    /// That of the oldest token.
+    /// Maximum staleness.
     pub fn most(&self) -> u32 {
         self.0.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// The mean over all sampled tokens.
+    /// Mean staleness over all sampled tokens.
     pub fn mean(&self) -> f64 {
         let sum: f64 = self.0.iter().map(|(steps, tokens)| f64::from(*steps) * *tokens as f64).sum();
         sum / self.0.values().sum::<u64>().max(1) as f64
     }
 
-    /// Reports every token's.
+    /// Adds every token to the metrics.
     pub fn report(&self, watch: &RolloutMetrics) {
         for (steps, tokens) in &self.0 {
             watch.lagged(*steps, *tokens);
