@@ -43,14 +43,14 @@ fn a_new_plugin_of_each_kind_builds_and_passes() {
             "{outcome:?}"
         );
         let said = outcome.succeeded();
-        assert!(said.contains(&format!("me/{name} 0.1.0 keeps the contract")), "{said}");
+        assert!(said.contains(&format!("me/{name} 0.1.0 conforms")), "{said}");
         let report: Report = serde_json::from_slice(&fs::read(desk.path(&report)).expect("a report")).expect("JSON");
         let component = fs::read(desk.path(&name).join(format!("{name}.wasm"))).expect("a component");
         assert_eq!(report.digest, Digest::of(&component));
         assert_eq!(report.failures().count(), 0);
         // A folder that is there already is not touched.
         let again = desk.host(&["plugin", "new", &name, "--kind", kind]);
-        assert!(again.mistake("again").contains("exists already"), "{again:?}");
+        assert!(again.mistake("again").contains("already exists"), "{again:?}");
     }
     let built = author(&desk, &["plugin", "build", "my-tool", "--out", "notes.wasm"]).succeeded();
     assert!(built.starts_with("notes.wasm: me/my-tool 0.1.0, tool, "), "{built}");
@@ -65,7 +65,7 @@ fn a_new_plugin_of_each_kind_builds_and_passes() {
     fs::write(&source, code.replace("impl Tool for Notes", "impl Fool for Notes")).expect("a file");
     let broken = author(&desk, &["plugin", "build", "my-tool"]);
     assert_eq!(broken.code, Some(2));
-    assert!(broken.talk.contains("cargo cannot build `my-tool`"), "{broken:?}");
+    assert!(broken.talk.contains("cargo failed to build `my-tool`"), "{broken:?}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn a_run_learns_from_several_segments() {
     assert_eq!(trained, [sampled(0), sampled(1)], "each sampled token is learnt once");
     let replayed = desk.host(&["replay", "out", "--forks"]).succeeded();
     assert!(replayed.contains(&format!("every byte equal: {}", records.len())), "{replayed}");
-    assert!(replayed.contains(&format!("recorded end: those of {}", records.len())), "{replayed}");
+    assert!(replayed.contains(&format!("episodes with equal forks: {}", records.len())), "{replayed}");
     // The same seed gives the same tokens, segment by segment.
     let again = self::desk();
     again.run(PLUGINS, &state).succeeded();

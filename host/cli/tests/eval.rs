@@ -151,5 +151,5 @@ fn mistakes() {
     let fails = ["--samples", "8", "--set", "environment.options.behaviour=trap-step"];
     let outcome = desk.host(&arguments(&fails));
     assert_eq!((outcome.code, outcome.results.as_str()), (Some(2), ""));
-    assert!(outcome.talk.contains("of 48 episodes met a failure, more than failures.limit = 0.2"), "{}", outcome.talk);
+    assert!(outcome.talk.contains("of 48 episodes failed, above failures.limit = 0.2"), "{}", outcome.talk);
 }

@@ -133,13 +133,14 @@ fn too_many_failures_stop_the_run_with_their_count_and_the_last_of_them() {
     let outcome = desk.run(PLUGINS, &[]);
     assert_eq!((outcome.code, outcome.results.as_str()), (Some(2), ""), "{outcome:?}");
     let (failed, _) = parted(&desk);
-    let last = outcome.talk.lines().rfind(|line| line.starts_with("error: ")).expect("an error");
+    let error = &outcome.talk[outcome.talk.find("error: ").expect("an error")..];
+    let (first, last) = error.split_once('\n').expect("two lines");
     let counted = format!(
-        "error: {} of 32 episodes of this stage met a failure, more than failures.limit = 0.05 allows; the last, in \
-         episode 0.train.0.",
+        "error: too many failures: {} of 32 episodes of this stage failed, above failures.limit = 0.05",
         failed.len()
     );
-    assert!(last.starts_with(&counted), "{last}");
+    assert_eq!(first, counted);
+    assert!(last.starts_with("last failure, in episode 0.train.0."), "{last}");
     assert!(last.contains("tool `guest-hostile-tool` failed during call-0: the plugin trapped"), "{last}");
     let told = failed.iter().any(|record| last.contains(&format!("in episode {}: ", record.id)));
     assert!(told, "the episode that is named met no failure: {last}");

@@ -48,9 +48,9 @@ fn a_model_that_cannot_be_had_is_refused_by_name() {
         ("{ hub = \"owner/model\" }", "model_type = \"mamba\""),
         ("{ hub = \"../model\" }", "policy.checkpoint: `../model` is no model's name"),
         ("{ hub = \"owner/model\", revision = \"../main\" }", "policy.checkpoint: `../main` is no revision"),
-        ("{ hub = \"owner/model\", commit = \"abc\" }", "policy.checkpoint: commit `abc` is no whole one"),
+        ("{ hub = \"owner/model\", commit = \"abc\" }", "policy.checkpoint: commit `abc` is not a hash of 40 digits"),
         ("{ hub = \"owner/model\", branch = \"main\" }", "unknown field `branch`"),
-        ("3", "3 is no model; write a folder's path"),
+        ("3", "3 is not a model\nhint: write the path of a folder"),
     ] {
         let desk = desk(checkpoint);
         let mut command = desk.command(&run_arguments(WORD_PROBLEMS, &[]));

@@ -15,8 +15,8 @@ fn host_with(desk: &Desk, libtorch: &str) -> Outcome {
 fn assert_refused(outcome: &Outcome, parts: &[&str]) {
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     assert_eq!(outcome.results, "", "{outcome:?}");
-    assert_eq!(outcome.talk.lines().count(), 1, "{outcome:?}");
-    for part in parts.iter().chain(&["error: ", "needs libtorch 2.11.0", "cargo xtask setup"]) {
+    assert_eq!(outcome.talk.lines().count(), 2, "{outcome:?}");
+    for part in parts.iter().chain(&["error: ", "needs libtorch 2.11.0", "hint: ", "cargo xtask setup"]) {
         assert!(outcome.talk.contains(part), "no `{part}` in {}", outcome.talk);
     }
 }
@@ -24,7 +24,7 @@ fn assert_refused(outcome: &Outcome, parts: &[&str]) {
 #[test]
 fn a_missing_libtorch_is_named_with_the_fix() {
     let desk = Desk::new();
-    assert_refused(&host_with(&desk, "nowhere"), &["`nowhere`", "is not there"]);
+    assert_refused(&host_with(&desk, "nowhere"), &["`nowhere`", "is missing"]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn prometheus_reads_the_figures() {
     let read: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(read["gymkhana_wait_seconds"], "histogram");
     assert_eq!(read["gymkhana_waiting"], "gauge");
-    assert_eq!(read["gymkhana_token_lag_steps"], "histogram");
+    assert_eq!(read["gymkhana_token_staleness_steps"], "histogram");
     // The parser takes the suffix of a counter as a part of its kind.
     assert_eq!(read["gymkhana_records"], "counter");
     assert_eq!(read.as_object().expect("an object").values().filter(|kind| **kind == "unknown").count(), 0);

@@ -41,7 +41,7 @@ fn the_models_word_on_the_answer_is_recorded_and_replayed() {
     assert_eq!(readings(&again), readings(&records), "the same seed, the same numbers");
     fs::remove_dir_all(desk.path("out/checkpoints")).expect("a replay needs no weights");
     let replayed = desk.host(&["replay", "out", "--forks"]).succeeded();
-    assert!(replayed.contains(&format!("recorded end: those of {}", records.len())), "{replayed}");
+    assert!(replayed.contains(&format!("episodes with equal forks: {}", records.len())), "{replayed}");
 }
 
 #[test]

@@ -106,8 +106,8 @@ fn what_cannot_score_is_refused_by_name() {
         outcome.talk
     };
     let on = ["--on", "out"];
-    assert!(refused(&["rescore", "out", "--plugins", calculator]).contains("`gymkhana/calculator` is no reward"));
-    assert!(refused(&[&["reward", "diff", answer_match(), calculator], &on[..]].concat()).contains("is no reward"));
+    assert!(refused(&["rescore", "out", "--plugins", calculator]).contains("`gymkhana/calculator` is not a reward"));
+    assert!(refused(&[&["reward", "diff", answer_match(), calculator], &on[..]].concat()).contains("is not a reward"));
     let misspelt = [&["reward", "diff", answer_match(), answer_match()], &on[..], &["--option-a", "per-cal-cost=1.0"]];
     assert!(refused(&misspelt.concat()).contains("did you mean `per-call-cost`?"));
     assert!(refused(&["rescore", "nowhere"]).contains("nowhere"));

@@ -149,7 +149,7 @@ fn a_replay_finds_every_byte_equal() {
     let one = desk.host(&["replay", "out", "--episode", "1.train.1.2.3.0"]);
     assert_eq!(one.succeeded(), equal(1));
     let forked = desk.host(&["replay", "out", "--forks"]);
-    let told = format!("{}forks that came to the recorded end: those of {EPISODES}\n", equal(EPISODES));
+    let told = format!("{}episodes with equal forks: {EPISODES}\n", equal(EPISODES));
     assert_eq!(forked.succeeded(), told);
 }
 

@@ -148,11 +148,11 @@ fn same_episode(found: &EpisodeRecord, expected: &EpisodeRecord) {
     }
 }
 
-/// Weights come while episodes are under way; no token is older than the lag allows, and none is of weights to come.
+/// Weights are pushed during episodes; no token exceeds the staleness bound or comes from later weights.
 #[test]
-fn the_lag_holds_with_a_server() {
+fn the_staleness_bound_holds_with_a_server() {
     let lagged = GAME
-        .replace("group_size = 4", "group_size = 4\nlag = 1")
+        .replace("group_size = 4", "group_size = 4\nmax_staleness = 1")
         .replace("max_concurrent_sequences = 1", "max_concurrent_sequences = 16");
     let desk = desk(&lagged);
     let peer = peer(&desk, Protocol::Sglang);
@@ -258,7 +258,7 @@ fn what_cannot_be_is_refused_by_name() {
     let processed = vllm().replace("retries = 1", "logprobs = \"processed\"");
     refused(processed.replace("group_size = 4", "group_size = 4\ntop_k = 5"), &["top_k", "processed"]);
     refused(served(RUN, url, "sglang").replace("group_size = 4", "group_size = 4\nmin_p = 0.1"), &["min_p", "SGLang"]);
-    refused(processed.replace("\"vllm\"", "\"sglang\""), &["policy.server.logprobs", "leave it out"]);
+    refused(processed.replace("\"vllm\"", "\"sglang\""), &["policy.server.logprobs", "hint: remove it"]);
     // Nobody listens at the address.
     refused(vllm(), &[url, "policy.server.url", "start it"]);
 }

@@ -61,11 +61,11 @@ fn every_span_of_a_run_is_a_line() {
 fn a_trace_that_cannot_be_written_is_told() {
     let desk = Desk::with_run_file(SMALL_RUN);
     let told = desk.run(WORD_PROBLEMS, &["--trace", "nowhere/trace.jsonl"]).mistake("no such folder");
-    assert!(told.contains("--trace `nowhere/trace.jsonl` cannot be written; name a file in a folder"), "{told}");
+    assert!(told.contains("--trace `nowhere/trace.jsonl` cannot be written\n"), "{told}");
     assert!(!desk.path("out").exists(), "a folder was left behind");
     // A disk that is full costs the trace and not the run.
     let outcome = desk.run(WORD_PROBLEMS, &["--trace", "/dev/full"]);
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
-    assert!(outcome.talk.contains("--trace `/dev/full` lacks lines"), "{outcome:?}");
+    assert!(outcome.talk.contains("--trace `/dev/full` is incomplete"), "{outcome:?}");
     assert!(desk.path("out/summary.json").exists());
 }

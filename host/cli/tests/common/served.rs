@@ -17,11 +17,11 @@ pub fn serve(desk: &Desk) -> Served {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the host can be started");
     let mut talk = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut line = String::new();
-    while !line.starts_with("metrics at ") {
+    while !line.starts_with("serving metrics at ") {
         line.clear();
         assert!(talk.read_line(&mut line).expect("it is text") > 0, "the run ended and said no address");
     }
-    Served { child, url: line["metrics at ".len()..].trim().to_owned(), talk }
+    Served { child, url: line["serving metrics at ".len()..].trim().to_owned(), talk }
 }
 
 impl Served {
