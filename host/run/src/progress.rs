@@ -2,7 +2,7 @@
 //!
 //! A thread samples the activity five times a second; a task would be polled only when others are idle. While the
 //! trainer trains, the run waits for training alone; otherwise every episode in flight counts the same. Episodes that
-//! wait for a free place count only where nothing else goes on. Samples without any activity count as host work, such
+//! wait for capacity count only without other activity. Samples without any activity count as host work, such
 //! as storing episodes or writing a checkpoint.
 
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Shares {
 /// Word for a kind of wait on the progress line.
 fn word(wait: WaitKind) -> &'static str {
     match wait {
-        WaitKind::Queue => "room",
+        WaitKind::Queue => "capacity",
         WaitKind::Generate => "generate",
         WaitKind::Tool => "tools",
         WaitKind::Environment => "environment",
@@ -155,8 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn room_counts_where_nothing_else_goes_on() {
-        assert_eq!(shown(&[[7, 0, 0, 0, 0, 0]]), "waits for: room 100 %");
+    fn capacity_counts_without_other_activity() {
+        assert_eq!(shown(&[[7, 0, 0, 0, 0, 0]]), "waits for: capacity 100 %");
         assert_eq!(shown(&[[7, 1, 0, 0, 0, 0]]), "waits for: generate 100 %");
     }
 

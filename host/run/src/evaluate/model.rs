@@ -99,9 +99,9 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     }
     file.limits.fit_model(seats.context()).user_error()?;
     let in_flight = file.policy.max_concurrent_sequences.min(batch::most_in_flight(&set, places));
-    let room = Arc::new(Semaphore::new(in_flight));
+    let permits = Arc::new(Semaphore::new(in_flight));
     let rollout = Arc::new(rollout::rollout(&file, set, chat_format(seats.policy())?, rewards, ordered)?);
-    let player = Player { rollout, seats, seeds: Seed(file.seed).child("episode"), stage: 0, room };
+    let player = Player { rollout, seats, seeds: Seed(file.seed).child("episode"), stage: 0, permits };
     let tasks = (0..count).flat_map(|index| (0..samples).map(move |_| index));
     let tasks = tasks.map(|index| TaskRef { split: split.clone(), index }).collect();
     let phase = if sampling.is_greedy() { Phase::After } else { Phase::AfterSampled };
@@ -133,12 +133,12 @@ fn parts(file: &RunFile, checkpoint: &Checkpoint) -> RunResult<Option<(PathBuf, 
 async fn play(player: Player, batch: &Batch, limit: f64, reporter: &Arc<dyn Reporter>) -> RunResult<Played> {
     let (seats, rollout) = (player.seats.clone(), Arc::clone(&player.rollout));
     let progress = reporter.progress("eval", 0, batch.tasks.len() as u64);
-    let mut flights = Scheduler::new(player);
-    let _flight = flights.start(batch);
+    let mut scheduler = Scheduler::new(player);
+    let _in_flight = scheduler.start(batch);
     let mut ended: Vec<(usize, Attempt)> = Vec::new();
     let (mut failures, mut last) = (Failures::default(), None);
     let (mut done, mut dropped, mut failed) = (0, 0, 0);
-    while let Some(arrival) = flights.next().await {
+    while let Some(arrival) = scheduler.next().await {
         let FinishedGroup { place, records, .. } = arrival?;
         for record in &records {
             check(&rollout, record)?;

@@ -118,14 +118,14 @@ pub fn grant(file: &RunFile, assets: &AssetFiles, mode: OutboundMode, plugin: &P
         )));
     }
     let granted = plugin.with_assets(assets.mount(section)?);
-    match world(file, name, section, mode)? {
-        Some(world) => Ok(granted.granting(world)),
+    match outbound(file, name, section, mode)? {
+        Some(outbound) => Ok(granted.granting(outbound)),
         None => Ok(granted),
     }
 }
 
 /// Outbound access of a plugin; `None` without a grant.
-fn world(
+fn outbound(
     file: &RunFile,
     plugin: &str,
     section: &PluginSection,
@@ -178,5 +178,24 @@ pub(crate) fn secret(variable: &str, key: &str) -> RunResult<Secret> {
             "{key} cannot be read: the environment variable {variable} is not set\nhint: set it to the secret, or \
              remove {key}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_missing_asset_is_an_error() {
+        let digest = Digest::of(b"one two three");
+        let assets = BTreeMap::from([("words.txt".to_owned(), format!("{PINNED}{digest}"))]);
+        let section = PluginSection { assets, ..PluginSection::default() };
+        let error = AssetFiles::default().mount(&section).map(drop).expect_err("the asset was not loaded");
+        assert_eq!(error.kind(), ErrorKind::Internal);
+        assert!(error.to_string().starts_with("asset `words.txt` (sha256:"), "{error}");
+        let mut files = AssetFiles::default();
+        files.0.insert(digest, b"one two three".as_slice().into());
+        files.mount(&section).map(drop).expect("the asset is loaded");
     }
 }

@@ -169,3 +169,20 @@ impl Fetched<'_> {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_model_that_was_not_downloaded_is_an_error() {
+        let model = HubModel { hub: "owner/model".to_owned(), revision: "main".to_owned(), commit: None };
+        let checkpoint = Checkpoint::Hub(model);
+        let error = Models::default().folder(&checkpoint).expect_err("nothing was downloaded");
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (ErrorKind::Internal, "model `owner/model` was not downloaded")
+        );
+    }
+}

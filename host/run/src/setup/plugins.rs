@@ -131,7 +131,7 @@ pub async fn assemble(
     }
     sections_have_plugins("plugins", file.plugins.keys(), &plugins)?;
     for plugin in &mut plugins {
-        *plugin = share(file, grants::grant(file, assets, mode, plugin)?)?;
+        *plugin = with_sharing(file, grants::grant(file, assets, mode, plugin)?)?;
     }
     for plugin in plugins {
         for kind in &plugin.manifest().kinds {
@@ -149,8 +149,8 @@ pub async fn assemble(
     });
     let rewards = rewards.into_iter().map(|plugin| {
         let section = file.rewards.get(plugin.name()).cloned().unwrap_or_default();
-        let share =
-            crate::setup::rewards::share(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
+        let term =
+            crate::setup::rewards::term(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
         Ok(BoundReward { bound: bind(plugin, &section.options)?, share })
     });
     let (tools, rewards) = (tools.collect::<RunResult<_>>()?, rewards.collect::<RunResult<_>>()?);
@@ -158,7 +158,7 @@ pub async fn assemble(
 }
 
 /// The plugin, shared among episodes if the run file says so.
-fn share(file: &RunFile, plugin: Plugin) -> RunResult<Plugin> {
+fn with_sharing(file: &RunFile, plugin: Plugin) -> RunResult<Plugin> {
     if !file.plugins.get(plugin.name()).is_some_and(|section| section.shared) {
         return Ok(plugin);
     }

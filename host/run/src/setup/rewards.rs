@@ -7,7 +7,7 @@ use gymkhana_config::RunFile;
 use gymkhana_nearest::did_you_mean;
 
 /// Term of the reward plugin or the environment `of` in the sum of rewards.
-pub fn share(of: &str, weight: f64, schedule: Option<Schedule>, gate: Option<&str>) -> RunResult<RewardTerm> {
+pub fn term(of: &str, weight: f64, schedule: Option<Schedule>, gate: Option<&str>) -> RunResult<RewardTerm> {
     let gate = gate.map(|text| Gate::parse(of, text)).transpose().user_error()?;
     Ok(RewardTerm { weight: Weight { start: weight, schedule }, gate })
 }
@@ -15,13 +15,13 @@ pub fn share(of: &str, weight: f64, schedule: Option<Schedule>, gate: Option<&st
 /// Sum of rewards of a run, checked against its plugins.
 pub fn reward_sum(file: &RunFile, set: &PluginSet) -> RunResult<RewardSum> {
     let section = &file.environment;
-    let assembly = RewardSum {
-        environment: share("environment", section.weight, section.schedule, section.gate.as_deref())?,
+    let sum = RewardSum {
+        environment: term("environment", section.weight, section.schedule, section.gate.as_deref())?,
         failure_reward: file.failures.reward,
         success: file.success.parse().user_error()?,
     };
-    assembly.check(set).map_err(|error| with_nearest_name(&error))?;
-    Ok(assembly)
+    sum.check(set).map_err(|error| with_nearest_name(&error))?;
+    Ok(sum)
 }
 
 /// Error of a rule with an unknown name, with the nearest known name.

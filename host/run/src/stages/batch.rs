@@ -70,14 +70,14 @@ impl Session {
         batch: &Batch,
         progress: Option<&dyn Progress>,
     ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
-        let mut flights = self.flights(batch.plan.members(batch.group_size));
-        let mut flight = flights.start(batch);
+        let mut scheduler = self.scheduler(batch.plan.members(batch.group_size));
+        let mut in_flight = scheduler.start(batch);
         let (mut done, mut solved) = (0, 0);
         let (mut failures, mut last) = (Failures::default(), None);
-        while let Some(arrival) = flights.next().await {
+        while let Some(arrival) = scheduler.next().await {
             let FinishedGroup { place, records, .. } = arrival?;
             for record in &records {
-                self.keep(record)?;
+                self.store(record)?;
                 done += 1;
                 solved += u64::from(record.success);
                 failures.count(record);
@@ -86,25 +86,25 @@ impl Session {
             if let Some(progress) = progress {
                 progress.at(done, &format!("success {:.1} %", 100.0 * solved as f64 / done as f64));
             }
-            flight.arrive(place, records);
+            in_flight.arrive(place, records);
         }
         self.close_batch(failures, last)?;
-        Ok(flight.into_groups())
+        Ok(in_flight.into_groups())
     }
 
     /// A scheduler with capacity for as many episodes as this stage may have in flight.
-    pub(crate) fn flights(&self, members: u32) -> Scheduler {
+    pub(crate) fn scheduler(&self, members: u32) -> Scheduler {
         Scheduler::new(Player {
             rollout: Arc::clone(&self.rollout),
             seats: self.seats.clone(),
             seeds: self.episode_seeds(),
             stage: self.progress.stage as u32,
-            room: Arc::new(Semaphore::new(self.in_flight(members))),
+            permits: Arc::new(Semaphore::new(self.in_flight(members))),
         })
     }
 
     /// Stores a finished episode.
-    pub(crate) fn keep(&mut self, record: &EpisodeRecord) -> RunResult<()> {
+    pub(crate) fn store(&mut self, record: &EpisodeRecord) -> RunResult<()> {
         self.episodes.append(record)?;
         self.rollout.metrics().finished(record.failures.iter().map(|failure| &failure.at));
         self.rollout.check_facts(record).map_err(|error| crate::setup::rewards::with_nearest_name(&error))

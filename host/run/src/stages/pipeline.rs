@@ -23,7 +23,7 @@ use gymkhana_config::RlStage;
 
 /// Groups of one step.
 struct Step {
-    flight: InFlight,
+    in_flight: InFlight,
     /// Groups of earlier rounds with a learning signal.
     kept: Vec<Vec<EpisodeRecord>>,
     failures: Failures,
@@ -42,7 +42,7 @@ pub(crate) struct Prefetcher<'a> {
     most_turns: u32,
     /// Trained seats.
     trained: Vec<u32>,
-    flights: Scheduler,
+    scheduler: Scheduler,
     /// Next step to start.
     next: u64,
     steps: BTreeMap<u64, Step>,
@@ -56,7 +56,7 @@ impl<'a> Prefetcher<'a> {
             seen,
             most_turns: session.file.limits.turns,
             trained: session.seats.trained().flat_map(|model| model.seats.iter().copied()).collect(),
-            flights: session.flights(stage.plan.members(stage.group_size)),
+            scheduler: session.scheduler(stage.plan.members(stage.group_size)),
             next: session.steps_done(),
             steps: BTreeMap::new(),
         }
@@ -65,10 +65,10 @@ impl<'a> Prefetcher<'a> {
     /// Starts the steps allowed once the weights have taken `done` steps.
     pub fn begin(&mut self, done: u64) {
         while self.next <= done + u64::from(self.stage.max_staleness) && self.next < self.stage.steps {
-            let flight = self.start(self.next, 0, 0, self.stage.groups);
+            let in_flight = self.start(self.next, 0, 0, self.stage.groups);
             let taken = u64::from(self.stage.groups + self.stage.oversample_groups);
             let step =
-                Step { flight, kept: vec![], failures: Failures::default(), last_failure: None, taken, rounds: 0 };
+                Step { in_flight, kept: vec![], failures: Failures::default(), last_failure: None, taken, rounds: 0 };
             self.steps.insert(self.next, step);
             self.next += 1;
         }
@@ -89,12 +89,12 @@ impl<'a> Prefetcher<'a> {
             turns: self.stage.turns.map(|schedule| schedule.at(step, self.most_turns)),
             spare,
         };
-        self.flights.start(&batch)
+        self.scheduler.start(&batch)
     }
 
     /// Reports whether the group's step still needs it.
     fn awaits(&self, arrival: &FinishedGroup) -> bool {
-        self.steps.get(&arrival.step).is_some_and(|step| step.flight.missing() > 0)
+        self.steps.get(&arrival.step).is_some_and(|step| step.in_flight.missing() > 0)
     }
 
     /// Adds a finished group. After the last group of a round, zero-variance groups are replaced by groups of other
@@ -105,35 +105,35 @@ impl<'a> Prefetcher<'a> {
             step.failures.count(record);
             step.last_failure = last_failure(record).or(step.last_failure.take());
         }
-        step.flight.arrive(arrival.place, arrival.records);
-        if step.flight.missing() > 0 || step.rounds >= self.stage.dynamic_sampling.max_rounds {
+        step.in_flight.arrive(arrival.place, arrival.records);
+        if step.in_flight.missing() > 0 || step.rounds >= self.stage.dynamic_sampling.max_rounds {
             return;
         }
         let nothing = InFlight::empty();
-        let groups = std::mem::replace(&mut step.flight, nothing).into_groups();
+        let groups = std::mem::replace(&mut step.in_flight, nothing).into_groups();
         step.kept.extend(usable(groups).filter(|group| rewards_differ(group, &self.trained)));
         step.rounds += 1;
         let (taken, missing) = (step.taken, self.stage.groups.saturating_sub(step.kept.len() as u32));
         step.taken += u64::from(missing);
         if missing > 0 {
             let first_group = u32::try_from(taken).unwrap_or(u32::MAX);
-            let flight = self.start(arrival.step, taken, first_group, missing);
+            let in_flight = self.start(arrival.step, taken, first_group, missing);
             if let Some(step) = self.steps.get_mut(&arrival.step) {
-                step.flight = flight;
+                step.in_flight = in_flight;
             }
         }
     }
 
     /// A complete step: its groups, its failures and the last failure.
     fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, Failures, Option<LastFailure>)> {
-        if self.steps.get(&step)?.flight.missing() > 0 {
+        if self.steps.get(&step)?.in_flight.missing() > 0 {
             return None;
         }
-        let Step { flight, mut kept, failures, last_failure, .. } = self.steps.remove(&step)?;
+        let Step { in_flight, mut kept, failures, last_failure, .. } = self.steps.remove(&step)?;
         let differ = |group: &Vec<EpisodeRecord>| {
             self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(group, &self.trained)
         };
-        kept.extend(usable(flight.into_groups()).filter(differ));
+        kept.extend(usable(in_flight.into_groups()).filter(differ));
         Some((kept, failures, last_failure))
     }
 }
@@ -150,19 +150,19 @@ impl Session {
     /// Waits for a complete step and stores all groups that finish in the meantime.
     pub(crate) async fn await_step(
         &mut self,
-        ahead: &mut Prefetcher<'_>,
+        prefetcher: &mut Prefetcher<'_>,
         step: u64,
     ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
         loop {
-            if let Some((groups, failures, last)) = ahead.take(step) {
+            if let Some((groups, failures, last)) = prefetcher.take(step) {
                 self.close_batch(failures, last)?;
                 return Ok(groups);
             }
             let since = Instant::now();
-            let arrival = ahead.flights.next().await;
+            let arrival = prefetcher.scheduler.next().await;
             self.rollout.metrics().trainer_waited(since.elapsed());
             match arrival {
-                Some(arrival) => self.accept(ahead, arrival?)?,
+                Some(arrival) => self.accept(prefetcher, arrival?)?,
                 None => return Err(anyhow::anyhow!("step {step} was never begun")).internal(),
             }
         }
@@ -171,27 +171,27 @@ impl Session {
     /// Stores finished groups while `work` runs.
     pub(crate) async fn meanwhile<T>(
         &mut self,
-        ahead: &mut Prefetcher<'_>,
+        prefetcher: &mut Prefetcher<'_>,
         work: impl Future<Output = T>,
     ) -> RunResult<T> {
         let mut work = pin!(work);
         loop {
             tokio::select! {
                 done = &mut work => return Ok(done),
-                Some(arrival) = ahead.flights.next() => self.accept(ahead, arrival?)?,
+                Some(arrival) = prefetcher.scheduler.next() => self.accept(prefetcher, arrival?)?,
             }
         }
     }
 
     /// Stores a group and adds it to its step. A late oversampled group is recorded as unselected.
-    fn accept(&mut self, ahead: &mut Prefetcher<'_>, mut arrival: FinishedGroup) -> RunResult<()> {
-        let awaited = ahead.awaits(&arrival);
+    fn accept(&mut self, prefetcher: &mut Prefetcher<'_>, mut arrival: FinishedGroup) -> RunResult<()> {
+        let awaited = prefetcher.awaits(&arrival);
         for record in &mut arrival.records {
             record.selected &= awaited;
-            self.keep(record)?;
+            self.store(record)?;
         }
         if awaited {
-            ahead.arrive(arrival);
+            prefetcher.arrive(arrival);
         }
         Ok(())
     }

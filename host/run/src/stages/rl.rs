@@ -21,12 +21,12 @@ impl Session {
         let PolicySection { micro_batch_tokens, activation_checkpointing, .. } = self.file.policy;
         let settings = RlSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings().user_error()? };
         let tasks = self.tasks(&self.file.environment.train).await?;
-        let mut ahead = Prefetcher::new(self, stage, tasks, self.tasks_seen_before());
+        let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before());
         let progress = self.reporter.progress(&stage.name, self.steps_done(), stage.steps);
         while let Some(step) = self.next_step(stage.steps) {
             let since = Instant::now();
-            ahead.begin(step);
-            let mut groups = self.await_step(&mut ahead, step).await?;
+            prefetcher.begin(step);
+            let mut groups = self.await_step(&mut prefetcher, step).await?;
             let played = since.elapsed().as_secs_f64();
             let figures = Figures::of(&groups, self.seats.own_seats());
             let rewards = seat_rewards(&groups, &self.seats.seats);
@@ -34,9 +34,9 @@ impl Session {
                 self.shuffle_rewards(step, &mut groups);
             }
             let since = Instant::now();
-            let lag = Staleness::of(&groups, &self.seats);
-            lag.report(self.rollout.metrics());
-            let most = lag.most();
+            let staleness = Staleness::of(&groups, &self.seats);
+            staleness.report(self.rollout.metrics());
+            let most = staleness.most();
             if most > stage.max_staleness {
                 let message = format!("step {step} holds tokens with a staleness of {most} steps, above max_staleness");
                 return Err(anyhow::anyhow!(message)).internal();
@@ -51,7 +51,7 @@ impl Session {
                 weight_sync::follow(&seats, &run).await?;
                 Ok(measured)
             };
-            let mut measured = self.meanwhile::<RunResult<_>>(&mut ahead, learning).await??;
+            let mut measured = self.meanwhile::<RunResult<_>>(&mut prefetcher, learning).await??;
             drop(timer);
             let trained = since.elapsed().as_secs_f64();
             self.count_step(figures.episodes, self.trained_tokens(&groups));
@@ -63,7 +63,7 @@ impl Session {
                 ("calls", figures.calls),
                 ("failures", figures.failures as f64),
                 ("staleness_max", f64::from(most)),
-                ("staleness_mean", lag.mean()),
+                ("staleness_mean", staleness.mean()),
                 ("seconds_play", played),
                 ("seconds_train", trained),
             ];

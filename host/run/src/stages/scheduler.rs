@@ -44,7 +44,7 @@ pub(crate) struct Player {
     pub seeds: Seed,
     pub stage: u32,
     /// Permits for episodes in flight, granted in order of start across steps.
-    pub room: Arc<Semaphore>,
+    pub permits: Arc<Semaphore>,
 }
 
 /// A finished group.
@@ -129,14 +129,14 @@ impl Player {
         members: u32,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
         let timer = self.rollout.metrics().time(WaitKind::Queue);
-        let _room = self.room.acquire_many(members).await;
+        let _permits = self.permits.acquire_many(members).await;
         drop(timer);
         let players = self.seats.players();
-        let speaker = match group.id.phase {
+        let actor = match group.id.phase {
             Phase::Demonstration => Actor::Oracle,
             _ => Actor::Seats(&players),
         };
-        self.rollout.run_plan(group, plan, speaker).await
+        self.rollout.run_plan(group, plan, actor).await
     }
 }
 
