@@ -1,4 +1,4 @@
-//! What others read of a run: `cargo xtask test --peers` runs this with a Python that has `prometheus_client`.
+//! Compatibility with other programs: `cargo xtask test --peers` runs this with Python's `prometheus_client`.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn prometheus_reads_the_figures() {
     assert_eq!(read["gymkhana_wait_seconds"], "histogram");
     assert_eq!(read["gymkhana_waiting"], "gauge");
     assert_eq!(read["gymkhana_token_staleness_steps"], "histogram");
-    // The parser takes the suffix of a counter as a part of its kind.
+    // The parser treats the suffix of a counter as part of its type.
     assert_eq!(read["gymkhana_records"], "counter");
     assert_eq!(read.as_object().expect("an object").values().filter(|kind| **kind == "unknown").count(), 0);
 }

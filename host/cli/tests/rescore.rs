@@ -1,11 +1,11 @@
-//! Recorded episodes scored again: by the same reward, by other options, by another version, by what cannot score them.
+//! Rescoring of recorded episodes: with the same reward, other options, another version, and unsuitable plugins.
 
 mod common;
 
 use common::{Desk, WORD_PROBLEMS, files_below};
 use serde_json::Value;
 
-/// Demonstrations, half of which call, and a step of a model that knows nothing.
+/// Demonstrations, half of them with calls, and a step of an untrained model.
 fn played() -> Desk {
     let desk = Desk::with_run_file(
         r#"

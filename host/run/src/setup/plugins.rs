@@ -151,7 +151,7 @@ pub async fn assemble(
         let section = file.rewards.get(plugin.name()).cloned().unwrap_or_default();
         let term =
             crate::setup::rewards::term(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
-        Ok(BoundReward { bound: bind(plugin, &section.options)?, share })
+        Ok(BoundReward { bound: bind(plugin, &section.options)?, share: term })
     });
     let (tools, rewards) = (tools.collect::<RunResult<_>>()?, rewards.collect::<RunResult<_>>()?);
     PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).user_error()
