@@ -83,7 +83,7 @@ pub struct GenerateArgs {
     /// Branch, tag or commit on the hub
     #[arg(long, value_name = "REVISION")]
     pub revision: Option<String>,
-    /// Read the prompt as a JSON list of messages
+    /// Read a JSON list of messages
     #[arg(long, conflicts_with = "raw")]
     pub messages: bool,
     /// Continue the prompt without the chat template

@@ -53,7 +53,7 @@ impl Printer {
     }
 
     fn keep_unprinted(&self, printed: Result<(), Error>) {
-        // A reader that went away, such as `head`, is no error.
+        // A closed reader, such as `head`, is not an error.
         if let Some(error) = printed.err().filter(|error| error.kind() != ErrorKind::BrokenPipe) {
             self.unprinted.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }

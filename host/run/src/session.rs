@@ -65,7 +65,7 @@ impl Session {
         let progress = state.map(|state| state.progress).unwrap_or_default();
         // A run that died while writing or removing a checkpoint has left parts of it.
         let checkpoints = folder.reader().checkpoints_path();
-        state::forget_checkpoints(&checkpoints, progress.stage, checkpoint.as_deref())?;
+        state::remove_checkpoints(&checkpoints, progress.stage, checkpoint.as_deref())?;
         progress.rewind(&mut episodes, &mut metrics)?;
         let begun = progress.begun_before(Instant::now());
         let seed = Seed(file.seed);

@@ -200,7 +200,7 @@ impl Prepared {
             None => RunFolder::create(&out, &file.resolved().internal()?)?,
         };
         fill(&folder, &plugins, &lock, seats.policy())?;
-        assets.keep(&folder)?;
+        assets.store(&folder)?;
         let mut session = Session::new(file, Arc::clone(&reporter), folder, rollout, seats, state, places)?;
         // The page and the meter end when they are dropped.
         let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));

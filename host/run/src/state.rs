@@ -164,7 +164,7 @@ impl Session {
         self.episodes.commit()?;
         self.checkpoint = Some(name.clone());
         self.write_state()?;
-        forget_checkpoints(&folder, stage, Some(&name))
+        remove_checkpoints(&folder, stage, Some(&name))
     }
 
     /// Writes the position; its weights are those of the last checkpoint.
@@ -187,7 +187,7 @@ pub(crate) fn checkpoints(folder: &Path) -> RunResult<Vec<String>> {
 }
 
 /// Removes the stage's checkpoints except `keep`, including incomplete ones.
-pub(crate) fn forget_checkpoints(folder: &Path, stage: usize, keep: Option<&str>) -> RunResult<()> {
+pub(crate) fn remove_checkpoints(folder: &Path, stage: usize, keep: Option<&str>) -> RunResult<()> {
     for name in checkpoints(folder)? {
         let of_stage = name.trim_start_matches('.').starts_with(&format!("{stage}-"));
         if of_stage && !keep.is_some_and(|keep| is_part_of(&name, keep)) {

@@ -117,7 +117,7 @@ fn named(
             project.is_none_or(|project| versions(project).is_some_and(|versions| versions.matches(&entry.version)))
         };
         let kept: Vec<LockEntry> = pinned.iter().filter(is_required).cloned().collect();
-        keep(&folder, lock.as_ref(), &kept, printer)?;
+        add_pins(&folder, lock.as_ref(), &kept, printer)?;
     }
     Ok(pinned.iter().map(origin).zip(components).collect())
 }
@@ -134,7 +134,7 @@ fn agreed(entry: &LockEntry, project: Option<&Project>, lock: Option<&Lock>) -> 
 }
 
 /// Adds pins to the lock in `folder`.
-fn keep(folder: &Path, lock: Option<&Lock>, pinned: &[LockEntry], printer: &Printer) -> CliResult<()> {
+fn add_pins(folder: &Path, lock: Option<&Lock>, pinned: &[LockEntry], printer: &Printer) -> CliResult<()> {
     let before = lock.map(Lock::entries).unwrap_or_default();
     let is_new = |entry: &&LockEntry| !before.contains(entry);
     for entry in pinned.iter().filter(is_new) {

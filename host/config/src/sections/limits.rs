@@ -19,14 +19,14 @@ pub struct LimitsSection {
     /// Tokens per context, prompt and replies together, 2 to 10000000. Default: the model's context length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<usize>,
-    /// Tool calls per episode, 1 to 100000.
+    /// Function calls per episode, 1 to 100000.
     pub calls: u32,
     /// Wall-clock time per episode in seconds, 0.001 to 1000000.
     pub seconds: f64,
     /// Conditions that end an episode early. Default: none.
     #[serde(skip_serializing_if = "is_default")]
     pub early_stop: EarlyStop,
-    /// Stop texts: a reply ends after any of them.
+    /// Stop texts: a reply ends with the first of them that it contains.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
 }

@@ -55,7 +55,7 @@ pub struct SftStage {
     pub checkpoint_every: u64,
     /// Settings of the AdamW optimiser and its learning rate.
     pub optimizer: Optimizer,
-    /// Loss weight of tokens that other speakers wrote, relative to 1 for the policy's own tokens; 0 or more.
+    /// Total loss weight of tokens that the oracle did not write, relative to 1 for those that it wrote; 0 or more.
     pub other_tokens: f64,
 }
 

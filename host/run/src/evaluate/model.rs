@@ -21,7 +21,7 @@ use crate::setup::models::Models;
 use crate::setup::plugins::{self, PluginFile};
 use crate::setup::{rewards, rollout};
 use crate::stages::batch::{self, Failures, last_failure};
-use crate::stages::scheduler::{Batch, FinishedGroup, Player, Scheduler};
+use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use crate::stages::tasks;
 
 /// Input of an evaluation.
@@ -101,12 +101,12 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let in_flight = file.policy.max_concurrent_sequences.min(batch::most_in_flight(&set, places));
     let permits = Arc::new(Semaphore::new(in_flight));
     let rollout = Arc::new(rollout::rollout(&file, set, chat_format(seats.policy())?, rewards, ordered)?);
-    let player = Player { rollout, seats, seeds: Seed(file.seed).child("episode"), stage: 0, permits };
+    let runner = GroupRunner { rollout, seats, seeds: Seed(file.seed).child("episode"), stage: 0, permits };
     let tasks = (0..count).flat_map(|index| (0..samples).map(move |_| index));
     let tasks = tasks.map(|index| TaskRef { split: split.clone(), index }).collect();
     let phase = if sampling.is_greedy() { Phase::After } else { Phase::AfterSampled };
     let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
-    let Played { attempts, dropped, failed } = play(player, &batch, file.failures.limit, reporter).await?;
+    let Played { attempts, dropped, failed } = play(runner, &batch, file.failures.limit, reporter).await?;
     let empty = || RunError::user("no results: every episode was dropped\nhint: fix the failures reported above");
     let figures = Figures::of(&attempts, samples as usize).ok_or_else(empty)?;
     let model = file.policy.checkpoint.unwrap_or(checkpoint);
@@ -130,10 +130,10 @@ fn parts(file: &RunFile, checkpoint: &Checkpoint) -> RunResult<Option<(PathBuf, 
 }
 
 /// Plays all attempts; fails when the share of failed episodes exceeds `limit`.
-async fn play(player: Player, batch: &Batch, limit: f64, reporter: &Arc<dyn Reporter>) -> RunResult<Played> {
-    let (seats, rollout) = (player.seats.clone(), Arc::clone(&player.rollout));
+async fn play(runner: GroupRunner, batch: &Batch, limit: f64, reporter: &Arc<dyn Reporter>) -> RunResult<Played> {
+    let (seats, rollout) = (runner.seats.clone(), Arc::clone(&runner.rollout));
     let progress = reporter.progress("eval", 0, batch.tasks.len() as u64);
-    let mut scheduler = Scheduler::new(player);
+    let mut scheduler = Scheduler::new(runner);
     let _in_flight = scheduler.start(batch);
     let mut ended: Vec<(usize, Attempt)> = Vec::new();
     let (mut failures, mut last) = (Failures::default(), None);

@@ -63,12 +63,12 @@ pub(crate) async fn follow(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
         return Ok(());
     }
     let served = run.join(FOLDER);
-    forget(&served)?;
+    remove_folder(&served)?;
     let folder = served.join(format!("{version:06}"));
     let full = format!("the weights `{}` cannot be written\nhint: free space, then use --resume", folder.display());
     seats.policy().export(&folder).await.user_context(full)?;
     push(server, &folder, version).await?;
-    forget(&served)
+    remove_folder(&served)
 }
 
 async fn push(server: &ServerPolicy, folder: &Path, version: u32) -> RunResult<()> {
@@ -78,7 +78,7 @@ async fn push(server: &ServerPolicy, folder: &Path, version: u32) -> RunResult<(
 }
 
 /// Removes weights that the server has loaded, or that an earlier process left.
-fn forget(served: &Path) -> RunResult<()> {
+fn remove_folder(served: &Path) -> RunResult<()> {
     if served.exists() {
         let stays = format!("`{}` cannot be removed\nhint: check its owner and permissions", served.display());
         std::fs::remove_dir_all(served).user_context(stays)?;

@@ -63,7 +63,7 @@ impl AssetFiles {
     }
 
     /// Stores the assets in the run's folder.
-    pub fn keep(&self, folder: &RunFolder) -> RunResult<()> {
+    pub fn store(&self, folder: &RunFolder) -> RunResult<()> {
         for bytes in self.0.values() {
             folder.add_asset(bytes)?;
         }

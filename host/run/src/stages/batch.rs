@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use crate::error::{RunError, RunResult};
 use crate::report::Progress;
 use crate::session::Session;
-use crate::stages::scheduler::{Batch, FinishedGroup, Player, Scheduler};
+use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use gymkhana_config::{RunFile, Stage};
 
 /// Minimum number of episodes before the share of failures is checked.
@@ -94,7 +94,7 @@ impl Session {
 
     /// A scheduler with capacity for as many episodes as this stage may have in flight.
     pub(crate) fn scheduler(&self, members: u32) -> Scheduler {
-        Scheduler::new(Player {
+        Scheduler::new(GroupRunner {
             rollout: Arc::clone(&self.rollout),
             seats: self.seats.clone(),
             seeds: self.episode_seeds(),

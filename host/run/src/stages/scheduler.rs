@@ -38,7 +38,7 @@ impl Batch {
 
 /// Shared context of all groups in flight.
 #[derive(Clone)]
-pub(crate) struct Player {
+pub(crate) struct GroupRunner {
     pub rollout: Arc<Rollout>,
     pub seats: SeatPolicies,
     pub seeds: Seed,
@@ -57,7 +57,7 @@ pub(crate) struct FinishedGroup {
 
 /// Groups in flight. Dropping it cancels them.
 pub(crate) struct Scheduler {
-    player: Player,
+    runner: GroupRunner,
     playing: JoinSet<(u64, usize, Result<Vec<EpisodeRecord>, ForkError>)>,
 }
 
@@ -71,8 +71,8 @@ pub(crate) struct InFlight {
 }
 
 impl Scheduler {
-    pub fn new(player: Player) -> Self {
-        Self { player, playing: JoinSet::new() }
+    pub fn new(runner: GroupRunner) -> Self {
+        Self { runner, playing: JoinSet::new() }
     }
 
     /// Starts a batch.
@@ -80,7 +80,7 @@ impl Scheduler {
         let members = batch.plan.members(batch.group_size);
         let handles = (0_u32..).zip(&batch.tasks).map(|(place, task)| {
             let id = EpisodeId {
-                stage: self.player.stage,
+                stage: self.runner.stage,
                 phase: batch.phase,
                 step: batch.step,
                 group: batch.first_group + place,
@@ -90,15 +90,15 @@ impl Scheduler {
             let group = GroupPlan {
                 id,
                 task: task.clone(),
-                seeds: self.player.seeds,
+                seeds: self.runner.seeds,
                 sampling: batch.sampling,
                 place: place * members,
                 size: batch.group_size,
                 turns: batch.turns,
             };
-            let (player, plan) = (self.player.clone(), batch.plan.clone());
+            let (runner, plan) = (self.runner.clone(), batch.plan.clone());
             self.playing.spawn(async move {
-                let records = player.play(&group, &plan, members).await;
+                let records = runner.play(&group, &plan, members).await;
                 (id.step, place as usize, records)
             })
         });
@@ -121,7 +121,7 @@ impl Scheduler {
     }
 }
 
-impl Player {
+impl GroupRunner {
     async fn play(
         &self,
         group: &GroupPlan,
