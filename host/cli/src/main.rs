@@ -1,4 +1,4 @@
-//! The host: runs, generates, evaluates, replays, shows, scores, and serves those who write plugins.
+//! The host: trains, generates, evaluates, replays, shows, rescores, and supports plugin authors.
 
 mod args;
 mod commands;

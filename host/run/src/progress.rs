@@ -1,8 +1,8 @@
 //! The text on the progress line that says what the run waits for: shares of the last seconds by kind of wait.
 //!
 //! A thread samples the activity five times a second; a task would be polled only when others are idle. While the
-//! trainer learns, the run waits for training alone; otherwise every episode in flight counts the same. Episodes that
-//! wait for a free place count only where nothing else goes on. Samples without any activity count as host work, such
+//! trainer trains, the run waits for training alone; otherwise every episode in flight counts the same. Episodes that
+//! wait for capacity count only without other activity. Samples without any activity count as host work, such
 //! as storing episodes or writing a checkpoint.
 
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Shares {
 /// Word for a kind of wait on the progress line.
 fn word(wait: WaitKind) -> &'static str {
     match wait {
-        WaitKind::Queue => "room",
+        WaitKind::Queue => "capacity",
         WaitKind::Generate => "generate",
         WaitKind::Tool => "tools",
         WaitKind::Environment => "environment",
@@ -76,12 +76,12 @@ fn word(wait: WaitKind) -> &'static str {
     }
 }
 
-/// Plugin starts that wait for a place, in words; empty without any.
+/// Plugin starts that wait for an instance, in words; empty without any.
 fn waiting_starts(counters: &Counters) -> String {
     match counters.waiting {
         0 => String::new(),
-        1 => format!("1 start of a plugin waits for one of {} places", counters.places),
-        waiting => format!("{waiting} starts of plugins wait for one of {} places", counters.places),
+        1 => format!("1 plugin start waits for one of {} instances", counters.places),
+        waiting => format!("{waiting} plugin starts wait for one of {} instances", counters.places),
     }
 }
 
@@ -166,8 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn room_counts_where_nothing_else_goes_on() {
-        assert_eq!(shown(&[[7, 0, 0, 0, 0, 0]]), "waits for: room 100 %");
+    fn capacity_counts_without_other_activity() {
+        assert_eq!(shown(&[[7, 0, 0, 0, 0, 0]]), "waits for: capacity 100 %");
         assert_eq!(shown(&[[7, 1, 0, 0, 0, 0]]), "waits for: generate 100 %");
     }
 
@@ -197,8 +197,8 @@ mod tests {
     #[test]
     fn waiting_starts_are_named() {
         assert_eq!(waiting_starts(&counters(0)), "");
-        assert_eq!(waiting_starts(&counters(1)), "1 start of a plugin waits for one of 20 places");
-        assert_eq!(waiting_starts(&counters(12)), "12 starts of plugins wait for one of 20 places");
+        assert_eq!(waiting_starts(&counters(1)), "1 plugin start waits for one of 20 instances");
+        assert_eq!(waiting_starts(&counters(12)), "12 plugin starts wait for one of 20 instances");
     }
 
     /// Passes every text on.

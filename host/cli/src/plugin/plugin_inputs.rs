@@ -1,4 +1,4 @@
-//! What is given to a plugin beside its file: options, files, a setup.
+//! Inputs of `host plugin` commands: the plugin's file, options, assets and setup.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::printer::Printer;
 use gymkhana_run::setup::named_values;
 use gymkhana_run::setup::plugins::compiled_plugins;
 
-/// A plugin's file, read.
-pub struct Given {
-    /// Names it in messages.
+/// A plugin file and its manifest.
+pub struct PluginInputs {
+    /// Origin in messages.
     pub origin: String,
-    /// The component.
+    /// Bytes of the component.
     pub bytes: Vec<u8>,
-    /// What it says of itself.
+    /// Manifest of the plugin.
     pub manifest: Manifest,
 }
 
-impl Given {
-    /// Reads a plugin that this host can run.
+impl PluginInputs {
+    /// Reads a plugin with a supported contract version.
     pub fn read(path: &Path) -> CliResult<Self> {
         let origin = path.display().to_string();
         let bytes = read_plugin_file(path).user_error()?;
@@ -33,20 +33,20 @@ impl Given {
         Ok(Self { origin, bytes, manifest })
     }
 
-    /// Compiles it, with all that it asks for.
+    /// Compiles the plugin with all capabilities that it requests.
     pub fn load(&self, sandbox: &Sandbox) -> CliResult<Plugin> {
         let grants = Grants(self.manifest.capabilities.clone());
         Plugin::from_bytes(sandbox, &self.origin, &self.bytes, &grants).user_error()
     }
 }
 
-/// Options as they are typed: a value that TOML reads as a flag or a number is one, anything else is text.
+/// Parses `NAME=VALUE` options. A value is TOML; other text is a string.
 pub fn options(plugin: &str, typed: &[String]) -> CliResult<Vec<NamedValue>> {
     let mut options = gymkhana_config::Options::new();
     for option in typed {
-        let (name, value) = option
-            .split_once('=')
-            .ok_or_else(|| CliError::user(format!("--option `{option}` has no `=`; write it as `difficulty=3`")))?;
+        let (name, value) = option.split_once('=').ok_or_else(|| {
+            CliError::user(format!("--option `{option}` has no `=`\nhint: write it as `difficulty=3`"))
+        })?;
         let read = format!("value = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("value"));
         let value = read.unwrap_or_else(|| toml::Value::String(value.to_owned()));
         options.insert(name.to_owned(), value);
@@ -54,38 +54,40 @@ pub fn options(plugin: &str, typed: &[String]) -> CliResult<Vec<NamedValue>> {
     named_values(plugin, &options)
 }
 
-/// Files to mount, as they are typed.
+/// Reads `NAME=FILE` assets.
 pub fn assets(typed: &[String]) -> CliResult<Assets> {
     let file = |asset: &String| {
         let (name, path) = asset.split_once('=').ok_or_else(|| {
-            CliError::user(format!("--asset `{asset}` has no `=`; write it as `words.txt=data/words.txt`"))
+            CliError::user(format!("--asset `{asset}` has no `=`\nhint: write it as `words.txt=data/words.txt`"))
         })?;
-        let bytes =
-            std::fs::read(path).user_context(format!("the file `{path}` for the asset `{name}` cannot be read"))?;
+        let bytes = std::fs::read(path)
+            .user_context(format!("asset `{name}` cannot be read from `{path}`\nhint: check the path"))?;
         Ok((name.to_owned(), Arc::from(bytes)))
     };
     typed.iter().map(file).collect()
 }
 
-/// The bytes of a tool's setup.
+/// Reads the setup of a tool.
 pub fn setup(path: Option<&Path>) -> CliResult<Option<Vec<u8>>> {
-    let read = |path: &Path| std::fs::read(path).user_context(format!("the setup `{}` cannot be read", path.display()));
+    let read = |path: &Path| {
+        std::fs::read(path).user_context(format!("the setup `{}` cannot be read\nhint: check the path", path.display()))
+    };
     path.map(read).transpose()
 }
 
-/// A sandbox; compiled plugins are kept between calls where they can be.
+/// A sandbox that caches compiled plugins if there is a cache folder.
 pub fn sandbox(config: &SandboxConfig, printer: &Printer) -> CliResult<Sandbox> {
     let config = SandboxConfig { cache: compiled_plugins(), ..config.clone() };
     match Sandbox::new(&config) {
         Err(SandboxError::Cache(error)) => {
-            printer.status(format!("compiled plugins are not kept: {error}"));
+            printer.status(format!("compiled plugins are not cached: {error}"));
             Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()
         }
         other => other.user_error(),
     }
 }
 
-/// A runtime for plugins' calls.
+/// A runtime for plugin calls.
 pub fn runtime() -> CliResult<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()
 }
