@@ -323,10 +323,7 @@ fn rows_with_newer_schemas_are_skipped() {
     let text = write_index(std::slice::from_ref(&row)).expect("JSON");
     let newer = "{\"schema\":2,\"version\":\"five\"}\n";
     let adder = name("acme/adder");
-    assert_eq!(
-        read_index(&adder, format!("{newer}{text}{newer}")).expect("rows"),
-        std::slice::from_ref(&row)
-    );
+    assert_eq!(read_index(&adder, format!("{newer}{text}{newer}")).expect("rows"), std::slice::from_ref(&row));
     assert!(matches!(read_index(&name("acme/other"), &text), Err(IndexError::OtherPlugin { line: 1, .. })));
     assert!(matches!(read_index(&adder, format!("{text}{text}")), Err(IndexError::Duplicate(_))));
     assert!(matches!(read_index(&adder, format!("{text}{{")), Err(IndexError::Line { line: 2, .. })));

@@ -25,7 +25,8 @@ proptest! {
     fn names_round_trip(namespace in word(), short in word()) {
         let name = PluginName::new(&namespace, &short).expect("a valid name");
         prop_assert_eq!(name.to_string().parse::<PluginName>(), Ok(name.clone()));
-        prop_assert_eq!(namespace.parse::<Namespace>().expect("a namespace").as_str(), name.namespace());
+        let parsed: Namespace = namespace.parse().expect("a namespace");
+        prop_assert_eq!(parsed.as_str(), name.namespace());
         let requirement: Requirement = format!("{name}@^1").parse().expect("a requirement");
         prop_assert_eq!(requirement.to_string(), format!("{name}@^1"));
     }

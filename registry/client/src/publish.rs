@@ -69,7 +69,7 @@ impl RegistryClient {
                 }
                 match &remote.location {
                     Location::Folder(folder) => {
-                        self.publish_to_folder(remote, folder, &file, request.component, secrets)?
+                        self.publish_to_folder(remote, folder, &file, request.component, secrets)?;
                     }
                     Location::Web { http, url, token } => {
                         let body = [file.as_bytes(), b"\n", request.component].concat();

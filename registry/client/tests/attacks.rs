@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use common::tricks::{Trick, serve};
 use common::{DAY, Made, Shop, User, acme, get, key, name, now, pinned, resolve, root, said, stock, web};
 use gymkhana_registry::{
-    Authority, ContentFile, Digest, IndexRow, KeyHolder, NamespaceKeys, Release, Rotation, SecretKey,
+    Authority, CheckpointError, ContentFile, Digest, IndexRow, KeyHolder, NamespaceKeys, Release, Rotation, SecretKey,
+    SignedTextError,
 };
 use gymkhana_registry_client::{RegistryClient, RegistryClientError};
 
@@ -203,6 +204,17 @@ async fn foreign_and_modified_checkpoints_are_rejected() {
     assert_other_is_intact(&user, address).await;
     shop.registry.write_checkpoint(&sound).expect("shown");
     get(&user.client(address), "acme/adder").await.expect("sound again");
+}
+
+/// Bytes that are not UTF-8 are reported as such and not read as an empty checkpoint.
+#[tokio::test]
+async fn non_utf8_checkpoint_is_rejected() {
+    let shop = Shop::new();
+    let tricks = |path: &str| if path == "checkpoint.json" { Trick::Other(b"\xff\n".to_vec()) } else { Trick::None };
+    let (address, _) = serve(shop.registry.path(), tricks).await;
+    let error = resolve(&User::new().client(address), "acme/adder").await.expect_err("not UTF-8");
+    let RegistryClientError::Checkpoint { source, .. } = error else { panic!("{error}") };
+    assert!(matches!(*source, CheckpointError::Damaged(SignedTextError::NotUtf8(_))), "{source}");
 }
 
 #[tokio::test]

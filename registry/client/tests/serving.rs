@@ -123,6 +123,9 @@ async fn server_applies_all_rules() {
         let (found, said) = send(&file, &component).await;
         assert_eq!((found, said.contains(words)), (status, true), "{said}");
     }
+    // Body limit of the route.
+    let large = client.put(format!("http://{address}/yank")).bearer_auth(&token).body("x".repeat(5000));
+    assert_eq!(large.send().await.expect("an answer").status().as_u16(), 413);
     let before = shop.state();
     assert_eq!(shop.rows("acme/adder").len(), 2, "nothing was added");
     assert_eq!(std::fs::read_dir(shop.registry.path().join("incoming")).expect("a folder").count(), 0);

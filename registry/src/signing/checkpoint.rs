@@ -229,7 +229,12 @@ impl AcceptedCheckpoint {
     ///
     /// # Errors
     /// The first problem found.
-    pub fn verify(file: impl AsRef<[u8]>, pinned: &PublicKey, last: Option<&Self>, now: u64) -> Result<Self, CheckpointError> {
+    pub fn verify(
+        file: impl AsRef<[u8]>,
+        pinned: &PublicKey,
+        last: Option<&Self>,
+        now: u64,
+    ) -> Result<Self, CheckpointError> {
         // After a root key rotation, signatures of the old key are rejected.
         let root = last.and_then(|last| last.root).unwrap_or(*pinned);
         let accepted = Self::verify_signature(file, &root)?;
