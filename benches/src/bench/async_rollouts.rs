@@ -15,10 +15,12 @@ use anyhow::{Context, Result, ensure};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::rollouts::{plan, reply, rollout};
 use gymkhana_benches::figures::{load, load_granted, print_in};
+use gymkhana_policy::{
+    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, ScriptedPolicy,
+};
 use gymkhana_record::{ModelReply, Question, Reply, Sampled, Seed, text_of};
-use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, ScriptedPolicy};
-use gymkhana_rollout::{Rollout, Actor};
-use gymkhana_sandbox::{Quota, Sandbox, SandboxConfig, Outbound, OutboundError, OutboundFuture};
+use gymkhana_rollout::{Actor, Rollout};
+use gymkhana_sandbox::{Outbound, OutboundError, OutboundFuture, Quota, Sandbox, SandboxConfig};
 use tokio::sync::Semaphore;
 
 const EPISODES: usize = 2048;

@@ -10,12 +10,12 @@ use anyhow::{Context, Result, ensure};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::rollouts::{plan, reply, rollout};
 use gymkhana_benches::figures::{load, load_granted, print_in};
-use gymkhana_record::{EpisodeRecord, Seed};
+use gymkhana_egress::{Egress, Model};
 use gymkhana_policy::{GenerateRequest, ScriptedPolicy};
-use gymkhana_rollout::{Difference, Rollout, Actor};
+use gymkhana_record::{EpisodeRecord, Seed};
+use gymkhana_rollout::{Actor, Difference, Rollout};
 use gymkhana_sandbox::{Quota, Sandbox, SandboxConfig};
 use gymkhana_store::{RunFolder, RunReader};
-use gymkhana_egress::{Model, Egress};
 
 const ENVIRONMENTS: [&str; 6] = ["word-problems", "frozen-lake", "tic-tac-toe", "kuhn-poker", "negotiation", "booking"];
 const EPISODES: u64 = 10_000;

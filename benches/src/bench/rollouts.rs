@@ -17,9 +17,11 @@ use anyhow::{Context, Result, ensure};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::rollouts::{plan, reply, rollout};
 use gymkhana_benches::figures::{load, median, print_in, resident_bytes};
+use gymkhana_policy::{
+    Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, ScriptedPolicy,
+};
 use gymkhana_record::{Ending, EpisodeRecord};
-use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, ScriptedPolicy};
-use gymkhana_rollout::{Rollout, Actor};
+use gymkhana_rollout::{Actor, Rollout};
 use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig};
 use gymkhana_store::RunFolder;
 use tokio::sync::Semaphore;

@@ -61,7 +61,7 @@ pub(crate) async fn utterance(
     let policy = match voice {
         SeatPlayer::Policy(policy) => policy,
         SeatPlayer::Oracle if context.asks_for_note() => {
-            let error = CallError { kind: FailureKind::Refused, message: "an oracle writes no summaries".to_owned() };
+            let error = CallError::new(FailureKind::Refused, "an oracle writes no summaries".to_owned());
             play.failures.push(rollout.environment_failure(ADVISE, error));
             return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }

@@ -184,5 +184,5 @@ fn reward_failure(reward: &Reward, error: CallError) -> Failure {
 /// What the clock decided about this reward when the episode was recorded.
 fn injected_failure(reward: &Reward, recorded: &EpisodeRecord) -> Option<CallError> {
     let failure = ReplayOverrides::of(recorded).failure(&boundary(reward), "score")?;
-    Some(CallError { kind: failure.kind, message: failure.message })
+    Some(CallError::new(failure.kind, failure.message))
 }

@@ -188,7 +188,7 @@ impl EpisodeState<'_> {
         self.answer = self.rollout.answer(probe, &fields)?;
         if self.answer.is_none() {
             let message = self.rollout.no_field(probe, &fields).to_string();
-            let error = CallError { kind: FailureKind::Malformed, message };
+            let error = CallError::new(FailureKind::Malformed, message);
             return Ok(Err(self.rollout.environment_failure(LOOK, error)));
         }
         Ok(Ok(()))

@@ -217,7 +217,7 @@ impl<'a> EpisodeState<'a> {
             let own: Vec<Function> = own.map(|own| own.functions.clone()).unwrap_or_default();
             if let Some((twice, by)) = own.iter().find_map(|own| Some((own, self.rollout.offered_by(&own.name)?))) {
                 let message = format!("it offers a function `{}`, which {by} offers as well", twice.name);
-                let error = CallError { kind: FailureKind::Malformed, message };
+                let error = CallError::new(FailureKind::Malformed, message);
                 return Err(self.rollout.environment_failure("start", error));
             }
             let hosts = self.rollout.context.functions();

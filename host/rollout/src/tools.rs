@@ -286,7 +286,7 @@ impl Session {
     /// Calls, in a session that is opened if need be; with what that used, if anything was called.
     async fn try_call(&mut self, call: &Call) -> (Result<ToolAnswer, CallError>, Option<Cost>) {
         if let Some(failure) = self.injected.failure(&self.boundary(), &call.id) {
-            return (Err(CallError { kind: failure.kind, message: failure.message }), None);
+            return (Err(CallError::new(failure.kind, failure.message)), None);
         }
         let (session, opening) = match &mut self.live {
             Some(session) => (session, Cost::default()),

@@ -6,9 +6,11 @@ use anyhow::{Result, bail};
 use futures::future::try_join_all;
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{load, rollouts::chat};
-use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Value};
 use gymkhana_policy::Sampling;
-use gymkhana_rollout::{RewardSum, Bound, BoundReward, Branch, GroupPlan, EarlyStop, Limits, PluginSet, Rollout, SamplingPlan, Actor};
+use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Value};
+use gymkhana_rollout::{
+    Actor, Bound, BoundReward, Branch, EarlyStop, GroupPlan, Limits, PluginSet, RewardSum, Rollout, SamplingPlan,
+};
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
 use gymkhana_trainer::{Optimizer, Settings, SftSettings, TinyModel, Trainer};
 

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
 use gymkhana_record::{Ending, EpisodeRecord, PluginScore, Score, Seed};
-use gymkhana_rollout::{RewardSum, Gate, RewardTerm};
+use gymkhana_rollout::{Gate, RewardSum, RewardTerm};
 
 use super::{Row, Study};
 use crate::table::{Table, mean, play, preset, settings, trainer};

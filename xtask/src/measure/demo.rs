@@ -8,7 +8,7 @@ use crate::step::execute_for_result;
 use crate::workspace::Workspace;
 
 const PLUGINS: [&str; 3] = ["word-problems", "calculator", "answer-match"];
-const RUN_FILE: &str = "examples/word-problems.toml";
+const RUN_FILE: &str = "examples/runs/word-problems.toml";
 
 /// Sets up and trains, in `out` or in a new folder.
 pub fn run(workspace: &Workspace, out: Option<&Path>, seed: Option<u64>) -> anyhow::Result<()> {

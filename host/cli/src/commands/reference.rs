@@ -36,11 +36,15 @@ fn compare(path: &Path, text: &str) -> CliResult<()> {
     if found == text {
         return Ok(());
     }
-    Err(CliError::user(format!("`{}` is stale: it differs from the program\nhint: run `cargo xtask docs`", path.display())))
+    Err(CliError::user(format!(
+        "`{}` is stale: it differs from the program\nhint: run `cargo xtask docs`",
+        path.display()
+    )))
 }
 
 fn cli_page() -> String {
-    let mut page = format!("{GENERATED}\n# Command line\n\nResults go to standard output, messages to standard error.\n");
+    let mut page =
+        format!("{GENERATED}\n# Command line\n\nResults go to standard output, messages to standard error.\n");
     let mut root = Cli::command().name("host");
     root.build();
     for command in visible(&root) {

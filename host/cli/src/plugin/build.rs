@@ -43,10 +43,10 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
         }
         Language::Python => {
             let mut command = python_with_sdk(dir)?;
-            finish(command.args(["-m", "gymkhana.build", "."]).arg("--out").arg(absolute(&out)?), dir)?;
+            finish(command.args(["-m", "gymkhana_sdk.build", "."]).arg("--out").arg(absolute(&out)?), dir)?;
         }
         Language::Js => {
-            let module = Path::new("node_modules/gymkhana/build.mjs");
+            let module = Path::new("node_modules/@gymkhana/sdk/build.mjs");
             if !dir.join(module).is_file() {
                 let message =
                     format!("`{}` has no `{}`\nhint: run `{JS_SETUP}` in it", dir.display(), module.display());
@@ -161,7 +161,7 @@ fn python(dir: &Path) -> CliResult<Command> {
 
 /// A Python with the SDK.
 fn python_with_sdk(dir: &Path) -> CliResult<Command> {
-    let probe = python(dir)?.args(["-c", "import gymkhana"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let probe = python(dir)?.args(["-c", "import gymkhana_sdk"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if probe.user_context("python3 cannot be started")?.success() {
         return python(dir);
     }

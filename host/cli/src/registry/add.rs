@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write, stderr, stdin};
 
 use gymkhana_registry::{Capability, Lock, LockEntry, without_consent};
-use gymkhana_registry_client::Unlocked;
+use gymkhana_registry_client::Unpinned;
 use semver::{Comparator, Op, VersionReq};
 
 use super::RegistrySession;
 use super::args::AddArgs;
-use super::project::{Project, Requirement, listed, wants_consent};
+use super::project::{Project, ProjectDependency, listed, wants_consent};
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_terminal;
 use crate::printer::Printer;
@@ -21,7 +21,7 @@ pub fn add(args: &AddArgs, printer: &Printer) -> CliResult<()> {
     }
     let session = RegistrySession::new(args.fetch.offline)?;
     let mut project = Project::open_or_begin()?;
-    let entries = session.wait(printer, session.client.resolve(&args.plugins, None, Unlocked::Resolve))?;
+    let entries = session.wait(printer, session.client.resolve(&args.plugins, None, Unpinned::Resolve))?;
     let mut agreed = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
         if entries[..place].iter().any(|other| other.name == entry.name) {
@@ -36,7 +36,7 @@ pub fn add(args: &AddArgs, printer: &Printer) -> CliResult<()> {
         printer.result(format!("{} {} ({versions})", entry.name, entry.version));
         let allowed = if allow.is_empty() { "no capabilities".to_owned() } else { listed(allow.iter()) };
         printer.result(format!("allowed: {allowed}"));
-        project.put(&entry.name, Requirement { versions, allow });
+        project.put(&entry.name, ProjectDependency { versions, allow });
     }
     let lock = with(project.lock()?, &entries)?;
     project.write(&lock)

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use gymkhana_registry::{Capability, Namespace, PublicKey, Wanted};
+use gymkhana_registry::{Capability, Namespace, PublicKey, Requirement};
 
 /// Commands that use registries.
 #[derive(Debug, Subcommand)]
@@ -72,7 +72,7 @@ pub struct FetchArgs {
 pub struct AddArgs {
     /// Plugins, such as `gymkhana/calculator@^1` or `calculator`
     #[arg(required = true, value_name = "PLUGIN")]
-    pub plugins: Vec<Wanted>,
+    pub plugins: Vec<Requirement>,
     /// Allow a capability, such as `http` (repeatable)
     #[arg(long, value_name = "CAPABILITY", value_parser = capability)]
     pub allow: Vec<Capability>,

@@ -16,7 +16,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gymkhana_registry_client::{Client, Config, Places, Settings};
+use gymkhana_registry_client::{ClientFolders, ClientSettings, RegistryClient, RegistryConfig};
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -43,7 +43,7 @@ pub fn run(command: RegistryCommand, printer: &Printer) -> CliResult<()> {
 
 /// Client of the registries of this project and this user, with its runtime.
 struct RegistrySession {
-    client: Client,
+    client: RegistryClient,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -51,11 +51,12 @@ impl RegistrySession {
     fn new(offline: bool) -> CliResult<Self> {
         let here = project::root_or_here()?;
         let users = user_folder("XDG_CONFIG_HOME", ".config");
-        let config = Config::find(&here, users.as_deref()).user_error()?;
+        let config = RegistryConfig::find(&here, users.as_deref()).user_error()?;
         let no_home = || CliError::user("there is no folder for plugins\nhint: set HOME or XDG_CACHE_HOME");
         let cache = user_folder("XDG_CACHE_HOME", ".cache").ok_or_else(no_home)?.join("plugins");
         let memory = user_folder("XDG_STATE_HOME", ".local/state").ok_or_else(no_home)?.join("registries");
-        let client = Client::new(config, Settings::new(Places { cache, memory }, offline)).user_error()?;
+        let client = RegistryClient::new(config, ClientSettings::new(ClientFolders { cache, seen: memory }, offline))
+            .user_error()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().internal()?;
         Ok(Self { client, runtime })
     }
@@ -67,7 +68,7 @@ impl RegistrySession {
         answer: impl Future<Output = Result<T, E>>,
     ) -> CliResult<T> {
         let answer = self.runtime.block_on(answer);
-        for notice in self.client.notices() {
+        for notice in self.client.take_notices() {
             printer.status(notice);
         }
         answer.user_error()

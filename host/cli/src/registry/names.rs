@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, Wanted, without_consent};
-use gymkhana_registry_client::Unlocked;
+use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, Requirement, without_consent};
+use gymkhana_registry_client::Unpinned;
 
 use super::args::FetchArgs;
 use super::project::{Project, root_or_here, wants_consent};
@@ -21,7 +21,7 @@ enum Origin {
     /// A file.
     File(PathBuf),
     /// A name with a version requirement.
-    Name(Wanted),
+    Name(Requirement),
 }
 
 impl Origin {
@@ -62,7 +62,7 @@ pub fn look_up(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<PluginFil
     let (mut read, wanted) = sorted(given, printer)?;
     if !wanted.is_empty() {
         let session = RegistrySession::new(false)?;
-        let pinned = session.wait(printer, session.client.resolve(&wanted, None, Unlocked::Resolve))?;
+        let pinned = session.wait(printer, session.client.resolve(&wanted, None, Unpinned::Resolve))?;
         let components = session.wait(printer, session.client.components(&pinned))?;
         read.extend(pinned.iter().map(origin).zip(components));
     }
@@ -70,7 +70,7 @@ pub fn look_up(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<PluginFil
 }
 
 /// Reads the files; returns their components and the names.
-fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<Read>, Vec<Wanted>)> {
+fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<Read>, Vec<Requirement>)> {
     let (mut read, mut wanted) = (Vec::new(), Vec::new());
     for given in given {
         match Origin::of(given) {
@@ -94,7 +94,7 @@ fn origin(entry: &LockEntry) -> String {
 
 /// Resolves, downloads and locks plugins.
 fn named(
-    wanted: &[Wanted],
+    wanted: &[Requirement],
     fetch: FetchArgs,
     project: Option<&Project>,
     resumed: Option<Lock>,
@@ -104,7 +104,7 @@ fn named(
     let folder = root_or_here()?;
     let resumes = resumed.is_some();
     let lock = if resumes { resumed } else { lock_in(&folder)? };
-    let unlocked = if fetch.locked || resumes { Unlocked::Refuse } else { Unlocked::Resolve };
+    let unlocked = if fetch.locked || resumes { Unpinned::Reject } else { Unpinned::Resolve };
     let pinned = session.wait(printer, session.client.resolve(wanted, lock.as_ref(), unlocked))?;
     for entry in &pinned {
         agreed(entry, project, lock.as_ref())?;

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gymkhana_registry::{Capability, LOCK_FILE, Lock, LockEntry, PluginName, Wanted, WantedName, write_atomically};
+use gymkhana_registry::{
+    Capability, LOCK_FILE, Lock, LockEntry, PluginName, Requirement, RequirementName, write_atomically,
+};
 use semver::VersionReq;
 use serde::Deserialize;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
@@ -24,12 +26,12 @@ pub const PROJECT_FILE: &str = "gymkhana.toml";
 pub struct Project {
     path: PathBuf,
     document: DocumentMut,
-    plugins: BTreeMap<PluginName, Requirement>,
+    plugins: BTreeMap<PluginName, ProjectDependency>,
 }
 
 /// A plugin requirement of a project.
 #[derive(Debug, Clone)]
-pub struct Requirement {
+pub struct ProjectDependency {
     /// Accepted versions.
     pub versions: VersionReq,
     /// Capabilities with consent.
@@ -106,22 +108,22 @@ impl Project {
         let document = text.parse::<DocumentMut>().user_context(unusable())?;
         let File { plugins } = toml::from_str(&text).user_context(unusable())?;
         let requirement = |entry| match entry {
-            Entry::Versions(versions) => Requirement { versions, allow: BTreeSet::new() },
-            Entry::Table(EntryTable { version, allow }) => Requirement { versions: version, allow },
+            Entry::Versions(versions) => ProjectDependency { versions, allow: BTreeSet::new() },
+            Entry::Table(EntryTable { version, allow }) => ProjectDependency { versions: version, allow },
         };
         let plugins = plugins.into_iter().map(|(name, entry)| (name, requirement(entry))).collect();
         Ok(Self { path, document, plugins })
     }
 
     /// Requirements of the project.
-    pub fn plugins(&self) -> &BTreeMap<PluginName, Requirement> {
+    pub fn plugins(&self) -> &BTreeMap<PluginName, ProjectDependency> {
         &self.plugins
     }
 
     /// Requirements of the project, for the registry client.
-    pub fn wanted(&self) -> Vec<Wanted> {
-        let one = |(name, requirement): (&PluginName, &Requirement)| Wanted {
-            name: WantedName::Full(name.clone()),
+    pub fn wanted(&self) -> Vec<Requirement> {
+        let one = |(name, requirement): (&PluginName, &ProjectDependency)| Requirement {
+            name: RequirementName::Full(name.clone()),
             versions: requirement.versions.clone(),
         };
         self.plugins.iter().map(one).collect()
@@ -146,7 +148,7 @@ impl Project {
     }
 
     /// Adds or replaces a requirement.
-    pub fn put(&mut self, name: &PluginName, requirement: Requirement) {
+    pub fn put(&mut self, name: &PluginName, requirement: ProjectDependency) {
         let versions = Value::from(requirement.versions.to_string());
         let value = if requirement.allow.is_empty() {
             versions

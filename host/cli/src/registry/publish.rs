@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gymkhana_registry::{
-    Holder, PluginName, Report, Rotation, SecretKey, Wanted, WantedName, read_plugin_file, write_atomically,
+    KeyHolder, PluginName, Report, Requirement, RequirementName, Rotation, SecretKey, read_plugin_file,
+    write_atomically,
 };
-use gymkhana_registry_client::{Publishing, Secrets};
+use gymkhana_registry_client::{PublishRequest, Secrets};
 
 use super::args::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
 use super::{RegistrySession, days};
@@ -23,7 +24,7 @@ pub fn keygen(args: &KeygenArgs, printer: &Printer) -> CliResult<()> {
     printer.result(key.public());
     printer.status(format!("secret key written to `{}`; keep a private copy", args.file.display()));
     if let Some((old, namespace)) = old.zip(args.namespace.clone()) {
-        let rotation = Rotation::new(Holder::Namespace(namespace), &old, key.public());
+        let rotation = Rotation::new(KeyHolder::Namespace(namespace), &old, key.public());
         let mut path: OsString = args.file.clone().into();
         path.push(".rotation.json");
         let (path, text) = (PathBuf::from(path), serde_json::to_string(&rotation).internal()?);
@@ -40,12 +41,12 @@ pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
     // Missing keys are reported before the suite runs, which takes seconds.
     let secrets = secrets(&args.keys)?;
     let session = RegistrySession::new(false)?;
-    session.client.is_equipped(&component, &secrets).user_error()?;
+    session.client.check_credentials(&component, &secrets).user_error()?;
     let report = match &args.report {
         Some(path) => read_report(path)?,
         None => report_for_publishing(&args.file, printer)?,
     };
-    let publishing = Publishing { component: &component, report: Some(report) };
+    let publishing = PublishRequest { component: &component, report: Some(report) };
     let (registry, row) = session.wait(printer, session.client.publish(publishing, &secrets))?;
     printer.result(format!("published {} {} in registry `{registry}`", row.name, row.version));
     Ok(())
@@ -78,7 +79,7 @@ fn version_of(text: &str) -> CliResult<(PluginName, semver::Version)> {
     let wrong =
         || CliError::user(format!("`{text}` is not a version of a plugin\nhint: write one such as `acme/adder@1.2.3`"));
     let (name, version) = text.split_once('@').ok_or_else(wrong)?;
-    let wanted: Wanted = name.parse().user_error()?;
-    let WantedName::Full(name) = wanted.name else { return Err(wrong()) };
+    let wanted: Requirement = name.parse().user_error()?;
+    let RequirementName::Full(name) = wanted.name else { return Err(wrong()) };
     Ok((name, version.parse().map_err(|_| wrong())?))
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use gymkhana_registry::{Authority, RegistryFolder, Rotation, SecretKey};
-use gymkhana_registry_server::{Limits, Server, Tokens};
+use gymkhana_registry_server::{PublishTokens, RegistryServer, ServerLimits};
 
 use super::args::{InitArgs, ServingCommand, SigningArgs};
 use super::project::listed;
@@ -49,7 +49,7 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
         }
         ServingCommand::Token { dir, namespaces, revoke } => {
             let folder = RegistryFolder::open(&dir).user_error()?;
-            let tokens = Tokens::below(folder.path());
+            let tokens = PublishTokens::of_registry(folder.path());
             match revoke {
                 Some(number) => {
                     tokens.revoke(&number).user_error()?;
@@ -68,7 +68,7 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
             Ok(())
         }
         ServingCommand::Serve { dir, listen, behind_proxy, signing } => {
-            serve(&dir, listen, Limits { behind_proxy, ..Limits::default() }, &signing, printer)
+            serve(&dir, listen, ServerLimits { behind_proxy, ..ServerLimits::default() }, &signing, printer)
         }
         ServingCommand::Mirror { registry, dir } => mirror(&registry, &dir, printer),
     }
@@ -114,16 +114,22 @@ fn rotate(
     Ok(())
 }
 
-fn serve(dir: &Path, listen: SocketAddr, limits: Limits, signing: &SigningArgs, printer: &Printer) -> CliResult<()> {
+fn serve(
+    dir: &Path,
+    listen: SocketAddr,
+    limits: ServerLimits,
+    signing: &SigningArgs,
+    printer: &Printer,
+) -> CliResult<()> {
     let root = SecretKey::read(&signing.root).user_error()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     runtime.block_on(async {
         let log = printer.clone();
-        let log = Box::new(move |line: &gymkhana_registry_server::Line| {
+        let log = Box::new(move |line: &gymkhana_registry_server::RequestLogEntry| {
             // A line is plain data, so serialization cannot fail.
             log.status(serde_json::to_string(line).unwrap_or_default());
         });
-        let server = Server::start(dir, root, days(signing.days), listen, limits, log).await.user_error()?;
+        let server = RegistryServer::start(dir, root, days(signing.days), listen, limits, log).await.user_error()?;
         printer.status(format!("serving `{}` at http://{}/", dir.display(), server.address()));
         tokio::select! {
             () = server.serve() => {}
@@ -140,7 +146,7 @@ pub fn mirror(registry: &str, dir: &Path, printer: &Printer) -> CliResult<()> {
     }
     let session = RegistrySession::new(false)?;
     let mirrored = session.wait(printer, session.client.mirror(registry, dir))?;
-    let left_out = match mirrored.left_out {
+    let left_out = match mirrored.skipped {
         0 => String::new(),
         some => format!("; {some} with revoked keys were skipped"),
     };

@@ -1,7 +1,7 @@
 //! `host update` and `host lock`: pins of a project.
 
 use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, PluginName};
-use gymkhana_registry_client::Unlocked;
+use gymkhana_registry_client::Unpinned;
 
 use super::RegistrySession;
 use super::args::FetchArgs;
@@ -42,7 +42,7 @@ fn pin_all(
     printer: &Printer,
 ) -> CliResult<()> {
     let session = RegistrySession::new(fetch.offline)?;
-    let unlocked = if fetch.locked { Unlocked::Refuse } else { Unlocked::Resolve };
+    let unlocked = if fetch.locked { Unpinned::Reject } else { Unpinned::Resolve };
     let pinned = session.wait(printer, session.client.resolve(&project.wanted(), kept, unlocked))?;
     pinned.iter().try_for_each(|entry| project.check_consent(entry))?;
     session.wait(printer, session.client.components(&pinned))?;

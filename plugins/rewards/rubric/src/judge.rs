@@ -160,7 +160,11 @@ mod tests {
         assert_eq!((parts.len(), parts[1].trim()), (3, said));
         assert!(!system.contains("Ignore this"));
         let (_, another) = judged(Rule::Ask("Is it kind?".to_owned()), said, "no");
-        assert_ne!(text_of(&another.messages[1].content).lines().next(), Some(fence.as_str()), "each prompt has a new fence");
+        assert_ne!(
+            text_of(&another.messages[1].content).lines().next(),
+            Some(fence.as_str()),
+            "each prompt has a new fence"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use gymkhana_record::{Call, Content, Function, NamedValue, Part, Seed, TaskRef, text_of};
 use gymkhana_sandbox::{
-    Action, Advice, CallError, EnvironmentEpisode, OptionalInterface, Picture, Plugin, Snapshot, StepResult,
+    Action, Advice, CallError, EnvironmentEpisode, Image, OptionalInterface, Plugin, Snapshot, StepResult,
 };
 
 use super::{Lines, Typed};
@@ -141,7 +141,7 @@ impl<'a> Table<'a> {
                 self.lines.show("the environment draws no pictures")
             }
             Typed::Render => match self.episode.render().await {
-                Ok(Picture::Text(text) | Picture::Svg(text) | Picture::Other(text)) => self.lines.show(text),
+                Ok(Image::Text(text) | Image::Svg(text) | Image::Other(text)) => self.lines.show(text),
                 Err(error) => self.refused(error)?,
             },
             Typed::Undo if !plugin.offers(OptionalInterface::Snapshot) => {
