@@ -1,5 +1,4 @@
-//! Lets the binary find libtorch where it was linked, tells its launcher which one that is, and embeds the templates
-//! of new plugins.
+//! Links libtorch, passes its folder and version to the launcher, and embeds the templates of new plugins.
 
 include!("../trainer/build_libtorch.rs");
 include!("build_templates.rs");

@@ -1,6 +1,6 @@
-// Puts the files below `templates/` into the program: no list to keep, whatever folders lie there.
+// Embeds all files below `templates/` into the program.
 
-/// Writes `templates.rs`, a constant of all files with their template and path.
+/// Writes `templates.rs`, a constant with the text of each file, its template and its path.
 fn embed_templates() {
     println!("cargo::rerun-if-changed=templates");
     let root = std::path::Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("templates");
@@ -20,7 +20,7 @@ fn embed_templates() {
     std::fs::write(out, code).expect("cargo gives a folder that can be written to");
 }
 
-/// What a person would write: no files of editors, tests or builds that were left there.
+/// Collects source files; skips output of builds, tests and package managers.
 fn files_below(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
     const LEFT: [&str; 4] = ["target", "node_modules", "__pycache__", ".venv"];
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -1,16 +1,16 @@
-//! The contract that this host speaks: its version and the digest of its files.
+//! The WIT contract that this host implements: its version and the digest of its files.
 
 use std::sync::LazyLock;
 
 use crate::Digest;
 
-/// The version of the WIT package `gymkhana:plugin`.
+/// Version of the WIT package `gymkhana:plugin`.
 pub const VERSION: semver::Version = semver::Version::new(0, 1, 0);
 
-/// The name of the WIT package, as interface names begin.
+/// Name of the WIT package, the prefix of interface names.
 pub const PACKAGE: &str = "gymkhana:plugin";
 
-/// The contract's files, sorted by name.
+/// Files of the contract, sorted by name.
 const FILES: [(&str, &str); 6] = [
     ("environment.wit", include_str!("../../wit/environment.wit")),
     ("imports.wit", include_str!("../../wit/imports.wit")),
@@ -20,10 +20,10 @@ const FILES: [(&str, &str); 6] = [
     ("worlds.wit", include_str!("../../wit/worlds.wit")),
 ];
 
-/// The digest of the contract: sha256 over each file's name, a zero byte, its text with `\n` line ends, a zero byte.
+/// Digest of the contract: SHA-256 over each file's name, a zero byte, its text with `\n` line ends, a zero byte.
 ///
-/// As long as the contract is unreleased its version stays while its text changes, so that only the digest tells
-/// whether a plugin and this host mean the same.
+/// The version of an unreleased contract stays the same while its text changes, so only the digest tells whether a plugin
+/// and this host implement the same contract.
 #[must_use]
 pub fn digest() -> Digest {
     static DIGEST: LazyLock<Digest> = LazyLock::new(|| {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_contract_is_digested_and_states_the_version() {
+    fn digest_covers_every_wit_file() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit");
         let mut names: Vec<String> = std::fs::read_dir(folder)
             .expect("the contract's folder")

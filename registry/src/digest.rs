@@ -8,30 +8,30 @@ use sha2::{Digest as _, Sha256};
 
 use crate::hex;
 
-/// The sha256 of some bytes. Written as 64 hexadecimal digits; with `{:#}` as `sha256:` and the digits. Both are read.
+/// SHA-256 digest. Displays as 64 hexadecimal digits, with `{:#}` as `sha256:` and the digits; parses both forms.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);
 
-/// A text is no digest.
+/// The text is not a SHA-256 digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no sha256 digest; one is 64 lower-case hexadecimal digits")]
+#[error("invalid sha256 digest `{0}`: expected 64 lower-case hexadecimal digits")]
 pub struct ParseDigestError(String);
 
 impl Digest {
-    /// The digest of `bytes`.
+    /// Digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest of everything that a hasher was fed.
+    /// Digest of everything written to a hasher.
     #[must_use]
     pub fn from_hasher(hasher: Sha256) -> Self {
         Self(hasher.finalize().into())
     }
 
-    /// The 32 bytes.
+    /// Raw bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -81,24 +81,24 @@ impl From<Digest> for String {
 mod tests {
     use super::*;
 
-    /// FIPS 180-4's example: the message "abc".
-    const OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    /// Digest of the message "abc", the example of FIPS 180-4.
+    const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
     #[test]
-    fn it_is_sha256_and_survives_its_text() {
+    fn digests_are_sha256_and_round_trip() {
         let digest = Digest::of(b"abc");
-        assert_eq!(digest.to_string(), OF_ABC);
-        assert_eq!(format!("{digest:#}"), format!("sha256:{OF_ABC}"));
-        assert_eq!(OF_ABC.parse(), Ok(digest));
-        assert_eq!(format!("sha256:{OF_ABC}").parse(), Ok(digest));
+        assert_eq!(digest.to_string(), ABC);
+        assert_eq!(format!("{digest:#}"), format!("sha256:{ABC}"));
+        assert_eq!(ABC.parse(), Ok(digest));
+        assert_eq!(format!("sha256:{ABC}").parse(), Ok(digest));
     }
 
     #[test]
-    fn other_texts_are_refused() {
-        let upper = OF_ABC.to_uppercase();
-        let wide = format!("é{}", &OF_ABC[..62]);
-        for text in ["", "abc", &OF_ABC[1..], upper.as_str(), wide.as_str()] {
-            assert!(text.parse::<Digest>().is_err(), "{text}");
+    fn invalid_digests_are_rejected() {
+        let upper = ABC.to_uppercase();
+        let wide = format!("é{}", &ABC[..62]);
+        for text in ["", "abc", &ABC[1..], upper.as_str(), wide.as_str()] {
+            assert_eq!(text.parse::<Digest>(), Err(ParseDigestError(text.to_owned())));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Files that are whole or absent: plugins read up to a limit, and writes that a crash cannot halve.
+//! Bounded reads of plugin files and atomic writes.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -10,33 +10,34 @@ use crate::{ComponentError, MAX_PLUGIN_BYTES};
 /// A plugin file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginFileError {
-    /// There is none.
+    /// The file does not exist.
     #[error(
-        "there is no plugin file `{0}`; check the path, or build the first-party plugins with `cargo xtask plugins`"
+        "cannot read plugin `{0}`: the file does not exist\nhint: check the path, or build the first-party plugins with \
+         `cargo xtask plugins`"
     )]
     Missing(PathBuf),
-    /// It is larger than [`MAX_PLUGIN_BYTES`].
-    #[error("plugin file `{path}` cannot be used")]
+    /// The file exceeds [`MAX_PLUGIN_BYTES`].
+    #[error("cannot read plugin `{path}`")]
     TooLarge {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: ComponentError,
     },
-    /// Anything else.
-    #[error("plugin file `{path}` cannot be read; check that it is a file that this user may read")]
+    /// Other I/O error.
+    #[error("cannot read plugin `{path}`\nhint: check that it is a file with read permission")]
     Read {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What the system said.
+        /// I/O error.
         source: io::Error,
     },
 }
 
-/// Reads a plugin file, up to the size that a plugin may have.
+/// Reads a plugin file of at most [`MAX_PLUGIN_BYTES`].
 ///
 /// # Errors
-/// If there is none, if it cannot be read or if it is too large.
+/// If the file does not exist, cannot be read or is too large.
 pub fn read_plugin_file(path: &Path) -> Result<Vec<u8>, PluginFileError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => PluginFileError::Missing(path.to_owned()),
@@ -50,11 +51,11 @@ pub fn read_plugin_file(path: &Path) -> Result<Vec<u8>, PluginFileError> {
     Ok(bytes)
 }
 
-/// Writes a whole file or none: into a temporary file beside it, which is synced and then renamed over `path`. When
-/// this returns, a crash of the machine leaves the new content; before, it leaves the old one or none.
+/// Replaces a file atomically: writes a temporary file in the same folder, syncs it and renames it to `path`. A crash
+/// before the return leaves the old content, a crash afterwards the new content.
 ///
 /// # Errors
-/// What the system said; `path` is then as it was.
+/// The I/O error; `path` is then unchanged.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -63,7 +64,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = folder.join(format!(".{}.{}-{number}.tmp", name.display(), std::process::id()));
     let written = write_and_rename(&temporary, path, bytes);
     if written.is_err() {
-        // The first error is the one that matters, and a stray temporary file harms nobody.
+        // Only the first error is reported; a leftover temporary file is harmless.
         let _ = fs::remove_file(&temporary);
     }
     written?;
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_replaces_the_whole_file_and_leaves_nothing_beside_it() {
+    fn write_replaces_the_file_and_removes_the_temporary() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("state.json");
         write_atomically(&path, b"a long first content").expect("written");
@@ -92,17 +93,21 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_fails_leaves_the_old_file() {
+    fn failed_write_leaves_the_folder_unchanged() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("taken");
         fs::create_dir(&path).expect("a folder in the way");
-        assert!(write_atomically(&path, b"x").is_err());
+        let error = write_atomically(&path, b"x").expect_err("a folder in the way");
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory, "{error}");
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
     }
 
     #[test]
-    fn a_missing_plugin_file_is_named() {
+    fn missing_plugin_file_is_named() {
         let error = read_plugin_file(Path::new("/nowhere/at/all.wasm")).expect_err("no such file");
-        assert!(error.to_string().contains("`/nowhere/at/all.wasm`"), "{error}");
+        assert!(
+            matches!(&error, PluginFileError::Missing(path) if path == Path::new("/nowhere/at/all.wasm")),
+            "{error}"
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! Bytes as lower-case hexadecimal digits.
+//! Lower-case hexadecimal encoding.
 
 use std::fmt;
 
-/// Writes two digits for each byte.
+/// Writes two digits per byte.
 pub(crate) fn write(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-/// Reads exactly so many bytes.
+/// Parses exactly `2 * N` digits.
 pub(crate) fn parse<const N: usize>(digits: &str) -> Option<[u8; N]> {
     let digits = digits.as_bytes();
     if digits.len() != 2 * N {

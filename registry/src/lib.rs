@@ -1,53 +1,48 @@
-//! Names, versions, digests, manifests and lock files of plugins; the registry's index, signatures, rules and files.
+//! Data model of the plugin registry: names, digests, manifests, lock files, index, signatures, publishing rules, files.
 //!
-//! A plugin is one `.wasm` file that carries its own manifest. This crate parses what names and describes such a
-//! file, once, into types, and it does so before anything is compiled: it links no WebAssembly engine and trusts no
-//! byte. It knows nothing of the host,
-//! and nothing of networks: `client` and `server` do.
+//! A plugin is one `.wasm` file with an embedded manifest. This crate parses untrusted bytes into typed values before
+//! anything is compiled. It links no WebAssembly engine and contains no network code; `client` and `server` build on it.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod capability;
-mod component;
-mod contents;
+mod content_store;
 pub mod contract;
 mod digest;
+mod error_chain;
 mod files;
 mod folder;
 mod hex;
 mod index;
 mod lock;
-mod manifest;
-mod name;
+mod plugin;
 mod publish;
 mod report;
 mod resolve;
 mod signing;
 
-pub use capability::{Capability, Kind};
-pub use component::{ComponentError, MAX_PLUGIN_BYTES, exports, imports};
-pub use contents::{Contents, ContentsError, Incoming, Item};
+pub use content_store::{ContentFile, ContentStore, ContentStoreError, PendingFile};
 pub use digest::{Digest, ParseDigestError};
+pub use error_chain::ErrorChain;
 pub use files::{PluginFileError, read_plugin_file, write_atomically};
-pub use folder::{Authority, CHECKPOINT_FILE, FolderError, ReadError, RegistryFolder};
+pub use folder::{Authority, CHECKPOINT_FILE, FolderError, FolderReadError, RegistryFolder};
 pub use index::{
-    CATALOGUE_SCHEMA, CatalogueRow, IndexError, MAX_CATALOGUE_BYTES, MAX_INDEX_BYTES, ROW_SCHEMA, Row, check_goes_on,
-    read_catalogue, read_index, write_catalogue, write_index,
+    CATALOGUE_SCHEMA, CatalogueRow, INDEX_ROW_SCHEMA, IndexError, IndexRow, MAX_CATALOGUE_BYTES, MAX_INDEX_BYTES,
+    check_append_only, read_catalogue, read_index, write_catalogue, write_index,
 };
 pub use lock::{LOCK_FILE, LOCK_SCHEMA, Lock, LockEntry, LockError};
-pub use manifest::{
-    ContractError, ContractStamp, MANIFEST_MAGIC, MANIFEST_SCHEMA, MANIFEST_SECTION, Manifest, ManifestError,
-    RewardRange, read_manifest,
+pub use plugin::{
+    Capability, ComponentError, ContractError, ContractStamp, Kind, MANIFEST_MAGIC, MANIFEST_SCHEMA, MANIFEST_SECTION,
+    MAX_PLUGIN_BYTES, Manifest, ManifestError, Namespace, ParseNameError, ParseNamespaceError, PluginName, RewardRange,
+    exports, imports, parse_manifest_section, read_manifest,
 };
-pub use name::{Namespace, ParseNameError, ParseNamespaceError, PluginName};
 pub use publish::{
-    LEAST_ACTIONS, MOST_FUEL, MOST_MEMORY, Refusal, Step, TooSmallStep, check as check_release, check_namespace,
-    suite_checks, too_close, too_close_namespace,
+    MAX_REPORT_FUEL, MAX_REPORT_MEMORY, MIN_REPORT_ACTIONS, RuleViolation, TooSmallBump, VersionBump,
+    check as check_release, check_namespace, is_confusable, is_confusable_namespace, suite_checks,
 };
 pub use report::{Check, Outcome, REPORT_SCHEMA, Report, SUITE};
-pub use resolve::{ParseWantedError, Unresolved, Wanted, WantedName, choose, without_consent};
+pub use resolve::{ParseRequirementError, Requirement, RequirementName, ResolveError, choose, without_consent};
 pub use signing::{
-    Accepted, CHECKPOINT_SCHEMA, Checkpoint, CheckpointError, Holder, KeyFileError, Keys, MAX_CHECKPOINT_BYTES,
-    MAX_RELEASE_BYTES, ParseKeyError, PublicKey, Purpose, RELEASE_SCHEMA, Release, ReleaseError, Rotation, SecretKey,
-    Signature, Signed, SignedError, Standing,
+    AcceptedCheckpoint, CHECKPOINT_SCHEMA, CheckpointError, KeyFileError, KeyHolder, MAX_CHECKPOINT_BYTES,
+    MAX_RELEASE_BYTES, NamespaceKeys, ParseKeyError, PublicKey, Purpose, RELEASE_SCHEMA, RegistryCheckpoint, Release,
+    ReleaseError, ReleaseStatus, Rotation, SecretKey, Signature, SignedText, SignedTextError,
 };

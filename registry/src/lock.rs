@@ -1,4 +1,4 @@
-//! `gymkhana.lock`: which plugins a run uses, by name, version and digest.
+//! `gymkhana.lock`: the plugins of a run, pinned by name, version and digest.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,31 +9,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Capability, ContractStamp, Digest, Kind, Manifest, PluginName, write_atomically};
 
-/// The usual name of a lock file.
+/// Default name of a lock file.
 pub const LOCK_FILE: &str = "gymkhana.lock";
 
-/// The number of the lock file's shape.
+/// Lock file schema that this crate reads.
 pub const LOCK_SCHEMA: u32 = 1;
 
-/// One plugin, pinned.
+/// A pinned plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockEntry {
-    /// Its name.
+    /// Full name.
     pub name: PluginName,
-    /// Its version.
+    /// Version.
     pub version: Version,
-    /// The sha256 of its file.
+    /// SHA-256 of the plugin file.
     pub digest: Digest,
-    /// What it offers.
+    /// Kinds that the plugin implements.
     pub kinds: BTreeSet<Kind>,
-    /// What it may ask for; a wider set needs fresh consent.
+    /// Requested capabilities; a larger set requires new consent.
     pub capabilities: BTreeSet<Capability>,
-    /// The contract that it was built with.
+    /// Contract that the plugin was built with.
     pub contract: ContractStamp,
 }
 
 impl LockEntry {
-    /// Pins the plugin of this manifest to its file's digest.
+    /// Pins a plugin to the digest of its file.
     #[must_use]
     pub fn new(manifest: &Manifest, digest: Digest) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl LockEntry {
     }
 }
 
-/// The plugins of a run, sorted by name, each name once.
+/// Pinned plugins of a run, sorted by unique name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
@@ -56,58 +56,58 @@ pub struct Lock {
     entries: Vec<LockEntry>,
 }
 
-/// A lock cannot be made, read or written.
+/// A lock file cannot be built, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Two plugins of one name.
-    #[error("two plugins are named `{name}` (digests {first:.12} and {second:.12}); leave one of them out")]
+    /// Two plugins with the same name.
+    #[error("two plugins are named `{name}` (digests {first:.12}… and {second:.12}…)\nhint: remove one of them")]
     Twice {
-        /// The name.
+        /// Name.
         name: PluginName,
-        /// One file's digest.
+        /// Digest of the first file.
         first: String,
-        /// The other file's digest.
+        /// Digest of the second file.
         second: String,
     },
-    /// The file cannot be read.
-    #[error("lock file `{path}` cannot be read; restore it from a copy, or let this user read it")]
+    /// I/O error while reading.
+    #[error("cannot read lock file `{path}`\nhint: restore it from version control or check its permissions")]
     Read {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What the system said.
+        /// I/O error.
         source: io::Error,
     },
-    /// The file is no lock file.
-    #[error("lock file `{path}` is damaged; restore it from a copy")]
+    /// Malformed TOML or an invalid entry.
+    #[error("cannot parse lock file `{path}`\nhint: restore it from version control")]
     Damaged {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What is wrong.
+        /// TOML error.
         source: Box<toml::de::Error>,
     },
-    /// The file's shape is newer than this host.
-    #[error("lock file `{path}` has schema {found} and this host reads {LOCK_SCHEMA}; use a newer host")]
+    /// Unsupported schema.
+    #[error("lock file `{path}` has schema {found}, but this host reads {LOCK_SCHEMA}\nhint: use a newer host")]
     Schema {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Its schema.
+        /// Schema of the file.
         found: u32,
     },
-    /// The file cannot be written.
-    #[error("lock file `{path}` cannot be written; free space and check that this user may write there")]
+    /// I/O error while writing.
+    #[error("cannot write lock file `{path}`\nhint: check free disk space and file permissions")]
     Write {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What the system said.
+        /// I/O error.
         source: io::Error,
     },
 }
 
 impl Lock {
-    /// A lock of these plugins, in any order.
+    /// Builds a lock from entries in any order.
     ///
     /// # Errors
-    /// If two have the same name.
+    /// If two entries have the same name.
     pub fn new(mut entries: Vec<LockEntry>) -> Result<Self, LockError> {
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some([first, second]) = entries.array_windows().find(|[first, second]| first.name == second.name) {
@@ -120,13 +120,13 @@ impl Lock {
         Ok(Self { schema: LOCK_SCHEMA, entries })
     }
 
-    /// The plugins, sorted by name.
+    /// Entries sorted by name.
     #[must_use]
     pub fn entries(&self) -> &[LockEntry] {
         &self.entries
     }
 
-    /// The plugin of this name.
+    /// Returns the entry with this name.
     #[must_use]
     pub fn get(&self, name: &PluginName) -> Option<&LockEntry> {
         self.entries.iter().find(|entry| entry.name == *name)
@@ -135,7 +135,7 @@ impl Lock {
     /// Reads a lock file.
     ///
     /// # Errors
-    /// If it cannot be read, is damaged or newer than this host, or names a plugin twice.
+    /// If the file cannot be read or parsed, has another schema, or contains a name twice.
     pub fn read(path: &Path) -> Result<Self, LockError> {
         #[derive(Deserialize)]
         struct Schema {
@@ -150,14 +150,14 @@ impl Lock {
         Self::new(toml::from_str::<Self>(&text).map_err(damaged)?.entries)
     }
 
-    /// Writes the lock file, whole or not at all.
+    /// Writes the lock file atomically.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), LockError> {
         let failed = |source| LockError::Write { path: path.to_owned(), source };
         let table = toml::to_string(self).map_err(|source| failed(io::Error::other(source)))?;
-        let text = format!("# Which plugins this run uses. Written by the host; not meant to be edited.\n{table}");
+        let text = format!("# Plugins of this project. Generated by the host; do not edit.\n{table}");
         write_atomically(path, text.as_bytes()).map_err(failed)
     }
 }

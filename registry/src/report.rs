@@ -1,70 +1,70 @@
-//! What a conformance suite found out about one component: written at the publisher's, checked by a registry.
+//! Conformance report of one component: written by the publisher, checked by a registry.
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::{ContractStamp, Digest, PluginName};
 
-/// The number of the report's shape.
+/// Report schema that this crate reads.
 pub const REPORT_SCHEMA: u32 = 2;
 
-/// The number of the suite: raised when a check is added or becomes stricter.
+/// Version of the conformance suite; incremented when a check is added or becomes stricter.
 pub const SUITE: u32 = 1;
 
-/// A conformance suite's findings about one component.
+/// Conformance report of one component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// [`REPORT_SCHEMA`] when it was written.
+    /// [`REPORT_SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// [`SUITE`] of the host that ran it.
+    /// [`SUITE`] of the host that ran the checks.
     pub suite: u32,
-    /// The plugin.
+    /// Plugin name.
     pub name: PluginName,
-    /// Its version.
+    /// Plugin version.
     pub version: Version,
-    /// The sha256 of the component that was checked.
+    /// SHA-256 of the checked component.
     pub digest: Digest,
-    /// The contract that it was built with.
+    /// Contract that the component was built with.
     pub contract: ContractStamp,
-    /// The seed of everything random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Random and fuzzed actions that were asked for.
+    /// Configured number of random and fuzzed actions.
     pub actions: u64,
-    /// The most instructions of one call that passed.
+    /// Fuel limit of one call, in instructions.
     pub most_fuel: u64,
-    /// The most memory of one instance that passed, in bytes.
+    /// Memory limit of one instance, in bytes.
     pub most_memory: u64,
-    /// Steps, calls and scorings that were made.
+    /// Number of executed steps, tool calls and scorings.
     pub steps: u64,
-    /// The checks, in the order in which they were made.
+    /// Checks in execution order.
     pub checks: Vec<Check>,
 }
 
-/// One check.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// Its name, such as `same-seed-same-bytes`.
+    /// Check name, such as `same-seed-same-bytes`.
     pub name: String,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
 }
 
-/// How a check ended.
+/// Outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// As it should; with what was seen, for people.
+    /// Passed, with a description of the evidence.
     Passed(String),
-    /// Otherwise; with what was seen and what to change.
+    /// Failed, with the observation and the required change.
     Failed(String),
-    /// The plugin offers nothing to check here; with what.
+    /// Not applicable to this plugin, with the reason.
     Skipped(String),
 }
 
 impl Report {
-    /// The checks that failed, with what was seen.
+    /// Failed checks: name and reason.
     pub fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
         self.checks.iter().filter_map(|check| match &check.outcome {
             Outcome::Failed(why) => Some((check.name.as_str(), why.as_str())),

@@ -1,53 +1,52 @@
-//! Which version of a plugin is meant: by what was asked for, what is locked, and what this host can run.
+//! Version resolution from a requirement, the lock file and the contract of this host.
 //!
-//! Transitive needs do not exist, since a plugin is one file: each plugin is resolved by itself, and the answer is the
-//! newest version that fits.
+//! A plugin is one file without dependencies, so each plugin is resolved independently to the newest matching version.
 
 use std::fmt;
 use std::str::FromStr;
 
 use semver::{Version, VersionReq};
 
-use crate::name::is_word;
-use crate::{Capability, ContractStamp, Digest, LockEntry, ParseNameError, PluginName, Row};
+use crate::plugin::is_valid_word;
+use crate::{Capability, ContractStamp, Digest, IndexRow, LockEntry, ParseNameError, PluginName};
 
-/// A plugin as it is asked for: `namespace/name@^1`, or `name@^1` where one namespace alone has it.
+/// A requested plugin: `namespace/name@^1`, or `name@^1` if the short name is unique.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
-    /// Which plugin.
-    pub name: WantedName,
-    /// Which versions of it.
+pub struct Requirement {
+    /// Full or short plugin name.
+    pub name: RequirementName,
+    /// Accepted versions.
     pub versions: VersionReq,
 }
 
-/// A plugin's name with its namespace or without.
+/// Plugin name with or without its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WantedName {
-    /// Both halves.
+pub enum RequirementName {
+    /// `namespace/name`.
     Full(PluginName),
-    /// The half behind the slash.
+    /// Name without a namespace.
     Short(String),
 }
 
-/// A text asks for no plugin.
+/// The text is not a plugin requirement.
 #[derive(Debug, thiserror::Error)]
-pub enum ParseWantedError {
-    /// The half before the `@`.
+pub enum ParseRequirementError {
+    /// Invalid name before the `@`.
     #[error(transparent)]
     Name(#[from] ParseNameError),
-    /// The half behind it.
-    #[error("`{text}` asks for no version: `{versions}` is none; write for instance `^1`, `~1.2` or `=1.2.3`")]
+    /// Invalid version requirement after the `@`.
+    #[error("invalid version requirement `{versions}` in `{text}`\nhint: write for example `^1`, `~1.2` or `=1.2.3`")]
     Versions {
-        /// What was written.
+        /// Whole text.
         text: String,
-        /// Its half behind the `@`.
+        /// Text after the `@`.
         versions: String,
-        /// What is wrong.
+        /// Parser error.
         source: semver::Error,
     },
 }
 
-impl fmt::Display for WantedName {
+impl fmt::Display for RequirementName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full(name) => write!(f, "{name}"),
@@ -56,82 +55,90 @@ impl fmt::Display for WantedName {
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.name, self.versions)
     }
 }
 
-impl FromStr for Wanted {
-    type Err = ParseWantedError;
+impl FromStr for Requirement {
+    type Err = ParseRequirementError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (name, versions) = text.split_once('@').unwrap_or((text, "*"));
         let parsed = VersionReq::parse(versions);
-        let versions = parsed.map_err(|source| ParseWantedError::Versions {
+        let versions = parsed.map_err(|source| ParseRequirementError::Versions {
             text: text.to_owned(),
             versions: versions.to_owned(),
             source,
         })?;
-        let name = if is_word(name) { WantedName::Short(name.to_owned()) } else { WantedName::Full(name.parse()?) };
+        let name = if is_valid_word(name) {
+            RequirementName::Short(name.to_owned())
+        } else {
+            RequirementName::Full(name.parse()?)
+        };
         Ok(Self { name, versions })
     }
 }
 
-/// No version fits. The caller names the plugin and its source.
+/// Version resolution failed. The caller names the plugin and the registry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unresolved {
-    /// None of that number.
-    #[error("no version fits `{wanted}`; there are {}", listed(.known))]
+pub enum ResolveError {
+    /// No published version satisfies the requirement.
+    #[error("no version matches `{required}`; published: {}", listed(.known))]
     NoVersion {
-        /// What was asked for.
-        wanted: VersionReq,
-        /// The newest versions that there are.
+        /// Requested versions.
+        required: VersionReq,
+        /// Newest published versions, at most five.
         known: Vec<Version>,
     },
-    /// Those that fit were withdrawn.
-    #[error("all versions that fit `{wanted}` were yanked by their publisher; ask for another version")]
+    /// All matching versions are yanked.
+    #[error("all versions that match `{required}` are yanked\nhint: request another version")]
     Yanked {
-        /// What was asked for.
-        wanted: VersionReq,
+        /// Requested versions.
+        required: VersionReq,
     },
-    /// Those that fit are signed by keys that count no more.
+    /// All matching versions are signed by a revoked key.
     #[error(
-        "all versions that fit `{wanted}` are signed by a key that its publisher revoked; {}, or ask the publisher to \
-         publish again", still_counting(.newest.as_ref())
+        "all versions that match `{required}` are signed by a revoked key\nhint: {}, or ask the publisher for a new release",
+        newest_valid_hint(.newest.as_ref())
     )]
     Revoked {
-        /// What was asked for.
-        wanted: VersionReq,
-        /// The newest of the others.
+        /// Requested versions.
+        required: VersionReq,
+        /// Newest version signed by a valid key, if any.
         newest: Option<Version>,
     },
-    /// Those that fit are for other hosts.
+    /// All matching versions were built for another contract.
     #[error(
-        "version {newest} fits `{wanted}`, but it was built for {}, and this host speaks {}; ask its publisher to build \
-         it again, or ask for another version", stamp(.built), stamp(.host)
+        "version {newest} matches `{required}` but was built for {}; this host implements {}\nhint: request another version, \
+         or ask the publisher to rebuild it",
+        stamp(.built),
+        stamp(.host)
     )]
     OtherContract {
-        /// What was asked for.
-        wanted: VersionReq,
-        /// The newest that fits otherwise.
+        /// Requested versions.
+        required: VersionReq,
+        /// Newest version that matches the requirement.
         newest: Version,
-        /// Its contract.
+        /// Contract of that version.
         built: Box<ContractStamp>,
-        /// This host's.
+        /// Contract of this host.
         host: Box<ContractStamp>,
     },
-    /// The index says otherwise than the lock.
+    /// The index and the lock file have different digests for one version.
     #[error(
-        "version {version} is locked with sha256 {locked:.16}…, and the registry has {found:.16}…: a release never \
-         changes; keep the lock file and ask the registry's maintainer", locked = locked.to_string(), found = found.to_string()
+        "version {version} is locked with sha256 {locked:.16}…, but the registry has {found:.16}…: releases are immutable\n\
+         hint: keep the lock file and report this to the registry's maintainer",
+        locked = locked.to_string(),
+        found = found.to_string()
     )]
     Changed {
-        /// The version.
+        /// Version.
         version: Version,
-        /// What is locked.
+        /// Digest in the lock file.
         locked: Digest,
-        /// What is in the index.
+        /// Digest in the index.
         found: Digest,
     },
 }
@@ -143,10 +150,10 @@ fn listed(known: &[Version]) -> String {
     }
 }
 
-fn still_counting(newest: Option<&Version>) -> String {
+fn newest_valid_hint(newest: Option<&Version>) -> String {
     match newest {
-        Some(newest) => format!("{newest} is the newest that still counts: ask for that"),
-        None => "there is none that still counts: use another plugin".to_owned(),
+        Some(newest) => format!("request {newest}, the newest version with a valid signature"),
+        None => "use another plugin, because this one has no version with a valid signature".to_owned(),
     }
 }
 
@@ -154,44 +161,45 @@ fn stamp(stamp: &ContractStamp) -> String {
     format!("contract {} ({:.8}…)", stamp.version, stamp.digest.to_string())
 }
 
-/// The version to use: the locked one if it fits, else the newest that fits, is not yanked, and speaks the host's
-/// contract. A locked version may be yanked.
+/// Selects a version: the locked one if it matches, otherwise the newest that matches, is not yanked and was built for
+/// the host's contract. A locked version may be yanked.
 ///
 /// # Errors
-/// If none fits; says why the best one does not.
+/// If no version qualifies; the error describes the closest candidate.
 pub fn choose<'a>(
-    rows: &'a [Row],
-    wanted: &VersionReq,
+    rows: &'a [IndexRow],
+    required: &VersionReq,
     locked: Option<&LockEntry>,
     host: &ContractStamp,
-) -> Result<&'a Row, Unresolved> {
-    if let Some(locked) = locked.filter(|locked| wanted.matches(&locked.version) && locked.contract == *host)
+) -> Result<&'a IndexRow, ResolveError> {
+    if let Some(locked) = locked.filter(|locked| required.matches(&locked.version) && locked.contract == *host)
         && let Some(row) = rows.iter().find(|row| row.version == locked.version)
     {
         return if row.digest == locked.digest {
             Ok(row)
         } else {
             let (locked, found) = (locked.digest, row.digest);
-            Err(Unresolved::Changed { version: row.version.clone(), locked, found })
+            Err(ResolveError::Changed { version: row.version.clone(), locked, found })
         };
     }
-    let fitting: Vec<&Row> = rows.iter().filter(|row| wanted.matches(&row.version)).collect();
-    let newest = |rows: &mut dyn Iterator<Item = &'a Row>| rows.max_by(|one, other| one.version.cmp(&other.version));
-    let wanted = wanted.clone();
-    if fitting.is_empty() {
+    let matching: Vec<&IndexRow> = rows.iter().filter(|row| required.matches(&row.version)).collect();
+    let newest =
+        |rows: &mut dyn Iterator<Item = &'a IndexRow>| rows.max_by(|one, other| one.version.cmp(&other.version));
+    let required = required.clone();
+    if matching.is_empty() {
         let mut known: Vec<Version> = rows.iter().map(|row| row.version.clone()).collect();
         known.sort_by(|one, other| other.cmp(one));
         known.truncate(5);
-        return Err(Unresolved::NoVersion { wanted, known });
+        return Err(ResolveError::NoVersion { required, known });
     }
-    let mut here = fitting.iter().copied().filter(|row| !row.yanked && row.contract == *host);
-    if let Some(row) = newest(&mut here) {
+    let mut usable = matching.iter().copied().filter(|row| !row.yanked && row.contract == *host);
+    if let Some(row) = newest(&mut usable) {
         return Ok(row);
     }
-    match newest(&mut fitting.iter().copied().filter(|row| !row.yanked)) {
-        None => Err(Unresolved::Yanked { wanted }),
-        Some(row) => Err(Unresolved::OtherContract {
-            wanted,
+    match newest(&mut matching.iter().copied().filter(|row| !row.yanked)) {
+        None => Err(ResolveError::Yanked { required }),
+        Some(row) => Err(ResolveError::OtherContract {
+            required,
             newest: row.version.clone(),
             built: Box::new(row.contract.clone()),
             host: Box::new(host.clone()),
@@ -199,12 +207,12 @@ pub fn choose<'a>(
     }
 }
 
-/// What a version asks for that nobody has agreed to; every plugin has the free capabilities without asking.
+/// Lists the requested capabilities that need consent and lack it. Free capabilities never need consent.
 pub fn without_consent<'a>(
-    asked: impl IntoIterator<Item = &'a Capability>,
-    agreed: impl IntoIterator<Item = &'a Capability>,
+    requested: impl IntoIterator<Item = &'a Capability>,
+    consented: impl IntoIterator<Item = &'a Capability>,
 ) -> Vec<Capability> {
-    let agreed: Vec<&Capability> = agreed.into_iter().collect();
-    let open = |capability: &&Capability| !capability.is_free() && !agreed.contains(capability);
-    asked.into_iter().filter(open).copied().collect()
+    let consented: Vec<&Capability> = consented.into_iter().collect();
+    let is_open = |capability: &&Capability| !capability.is_free() && !consented.contains(capability);
+    requested.into_iter().filter(is_open).copied().collect()
 }

@@ -1,4 +1,4 @@
-//! Registries' folders and index files: whole after every crash, changed by one at a time, and read by older hosts.
+//! Registry folders and index files: crash safety, serialized changes, and forward compatibility.
 
 mod common;
 
@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use common::{Made, acme, add, add_file, by, key, name, pinned, registry, root, said};
 use gymkhana_registry::{
-    Accepted, CatalogueRow, Contents, ContentsError, Digest, FolderError, IndexError, Item, MAX_INDEX_BYTES,
-    RegistryFolder, Row, check_goes_on, read_catalogue, read_index, write_catalogue, write_index,
+    AcceptedCheckpoint, CatalogueRow, CheckpointError, ContentFile, ContentStore, ContentStoreError, Digest,
+    FolderError, FolderReadError, IndexError, IndexRow, MAX_INDEX_BYTES, RegistryFolder, ReleaseError, RuleViolation,
+    check_append_only, read_catalogue, read_index, write_catalogue, write_index,
 };
 
-fn rows(registry: &RegistryFolder) -> Vec<Row> {
+fn rows(registry: &RegistryFolder) -> Vec<IndexRow> {
     let state = registry.state(Some(&pinned())).expect("a sound registry");
     registry.rows(&state, &name("acme/adder")).expect("rows")
 }
@@ -22,7 +23,7 @@ fn versions(registry: &RegistryFolder) -> Vec<String> {
 }
 
 #[test]
-fn what_is_published_is_found_again() {
+fn published_release_is_found() {
     let folder = tempfile::tempdir().expect("a folder");
     let registry = registry(&folder.path().join("r"));
     let (old, new) = (Made::version("1.0.0"), Made::version("1.1.0"));
@@ -31,11 +32,11 @@ fn what_is_published_is_found_again() {
     assert_eq!(versions(&registry), ["1.0.0", "1.1.0"]);
     assert_eq!(rows(&registry)[0], added);
     assert_eq!(added.signer, Some(acme().public()));
-    assert!(added.tells_of(&old.release(), &old.signed()));
-    assert!(!added.tells_of(&new.release(), &new.signed()));
-    let component = registry.contents().read(&Item::Component(added.digest)).expect("read").expect("there");
+    assert!(added.describes(&old.release(), &old.signed()));
+    assert!(!added.describes(&new.release(), &new.signed()));
+    let component = registry.content_store().read(&ContentFile::Component(added.digest)).expect("read").expect("there");
     assert_eq!(component, old.component());
-    let release = registry.contents().read(&Item::Release(added.release)).expect("read").expect("there");
+    let release = registry.content_store().read(&ContentFile::Release(added.release)).expect("read").expect("there");
     assert_eq!(release, old.signed().as_bytes());
     let state = registry.state(Some(&pinned())).expect("a state");
     let catalogue = registry.catalogue(&state).expect("a catalogue");
@@ -50,17 +51,25 @@ fn what_is_published_is_found_again() {
 }
 
 #[test]
-fn what_is_not_as_it_was_signed_is_not_added() {
+fn mismatched_releases_are_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
     let registry = registry(&folder.path().join("r"));
     let made = Made::version("1.0.0");
     let other = Made { padding: 1, ..made.clone() };
     for (file, component, words) in [
-        (made.signed(), other.component(), "the component's sha256 is"),
-        (made.release().sign(Some(&key(9))).expect("JSON"), made.component(), "is no key of namespace `acme`"),
-        (made.release().sign(None).expect("JSON"), made.component(), "nobody's key"),
-        (made.signed().replacen("Adds", "Eats", 1), made.component(), "not the one that its publisher signed"),
-        ("a poem\n".to_owned(), made.component(), "is no release"),
+        (made.signed(), other.component(), "the component has sha256"),
+        (made.release().sign(Some(&key(9))).expect("JSON"), made.component(), "is not a key of namespace `acme`"),
+        (
+            made.release().sign(None).expect("JSON"),
+            made.component(),
+            "an unsigned release is not a key of namespace `acme`",
+        ),
+        (
+            made.signed().replacen("Adds", "Eats", 1),
+            made.component(),
+            "the manifest of the component differs from the signed manifest",
+        ),
+        ("a poem\n".to_owned(), made.component(), "invalid release file: the release file is damaged"),
     ] {
         let error = add_file(&registry, &file, &component, by(&root())).expect_err(words);
         assert!(said(&error).contains(words), "{}", said(&error));
@@ -69,9 +78,9 @@ fn what_is_not_as_it_was_signed_is_not_added() {
     add(&registry, &made).expect("added");
 }
 
-/// A process that dies between any two of its writes leaves the old state, which the next one goes on from.
+/// A crash between any two writes leaves the old state, and the next change succeeds.
 #[test]
-fn a_crash_at_any_moment_leaves_the_registry_whole() {
+fn crash_between_writes_leaves_the_old_state() {
     let folder = tempfile::tempdir().expect("a folder");
     let registry = registry(&folder.path().join("r"));
     add(&registry, &Made::version("1.0.0")).expect("added");
@@ -79,8 +88,8 @@ fn a_crash_at_any_moment_leaves_the_registry_whole() {
     let made = Made::version("1.1.0");
     add(&registry, &made).expect("added");
     let after = snapshot(registry.path());
-    // What was written, oldest first: the component, its release, the index, the catalogue, the checkpoint.
-    // The list of what was replaced comes behind all that: whoever dies before it is written leaves more, and nothing less.
+    // Files in the order of writing: component, release, index, catalogue, checkpoint. The list of replaced files is
+    // written last; a crash before that only leaves additional files.
     let is_list = |(path, _): &(String, Vec<u8>)| path == ".replaced.json";
     let is_written = |file: &&(String, Vec<u8>)| !before.contains(file) && !is_list(file);
     let mut written: Vec<&(String, Vec<u8>)> = after.iter().filter(is_written).collect();
@@ -91,7 +100,7 @@ fn a_crash_at_any_moment_leaves_the_registry_whole() {
         let crashed = folder.path().join(format!("crashed-{reached}"));
         restore(&crashed, &before);
         for (path, bytes) in &written[..reached] {
-            // The last of them is half written: a crash comes before its file has its name.
+            // The file being written at the crash still has its temporary name.
             let target = crashed.join(path);
             fs::create_dir_all(target.parent().expect("a folder")).expect("created");
             fs::write(target, bytes).expect("written");
@@ -100,18 +109,18 @@ fn a_crash_at_any_moment_leaves_the_registry_whole() {
         fs::write(crashed.join("incoming/1-1"), &written[reached].1[..10]).expect("written");
         let registry = RegistryFolder::open(&crashed).expect("a registry");
         assert_eq!(versions(&registry), ["1.0.0"], "after {reached} writes");
-        add(&registry, &made).expect("it goes on");
+        add(&registry, &made).expect("the change succeeds");
         assert_eq!(versions(&registry), ["1.0.0", "1.1.0"]);
-        registry.sweep(Duration::ZERO, by(&root())).expect("swept");
+        registry.clean_up(Duration::ZERO, by(&root())).expect("cleaned up");
         assert_eq!(fs::read_dir(crashed.join("incoming")).expect("a folder").count(), 0);
-        assert_eq!(versions(&registry), ["1.0.0", "1.1.0"], "a sweep takes nothing that counts");
+        assert_eq!(versions(&registry), ["1.0.0", "1.1.0"], "the cleanup keeps referenced files");
         let index = fs::read_dir(crashed.join("index/acme/adder")).expect("a folder").count();
-        assert_eq!(index, 2, "the one before is kept for whoever reads by it");
+        assert_eq!(index, 2, "the previous index is kept for readers");
     }
 }
 
-/// Whether all that a checkpoint names can be read.
-fn is_whole(registry: &RegistryFolder, state: &Accepted) -> bool {
+/// Returns true if all files that a checkpoint references are readable.
+fn is_complete(registry: &RegistryFolder, state: &AcceptedCheckpoint) -> bool {
     state.checkpoint.index.keys().all(|plugin| registry.rows(state, plugin).is_ok())
         && registry.catalogue(state).is_ok()
 }
@@ -120,9 +129,9 @@ fn index_files(registry: &RegistryFolder) -> usize {
     fs::read_dir(registry.path().join("index/acme/adder")).expect("a folder").count()
 }
 
-/// Who reads by one of the last checkpoints finds what it names; what no such one names is gone with the next change.
+/// Files of the last 16 checkpoints stay readable; older unreferenced files are deleted by the next change.
 #[test]
-fn what_the_last_checkpoints_name_is_kept_and_no_more() {
+fn files_of_recent_checkpoints_are_retained() {
     let folder = tempfile::tempdir().expect("a folder");
     let registry = registry(&folder.path().join("r"));
     let state = || registry.state(Some(&pinned())).expect("a state");
@@ -133,24 +142,24 @@ fn what_the_last_checkpoints_name_is_kept_and_no_more() {
         states.push(state());
     }
     for (age, state) in states.iter().rev().enumerate() {
-        assert_eq!(is_whole(&registry, state), age <= 16, "{age} changes ago");
+        assert_eq!(is_complete(&registry, state), age <= 16, "{age} changes ago");
     }
     assert_eq!(index_files(&registry), 17);
-    // How old a file is says nothing: the first of these lies there since long ago, and is still read.
-    let old = Item::Index(name("acme/adder"), states[39 - 16].checkpoint.index[&name("acme/adder")]);
+    // The modification time of a file is irrelevant.
+    let old = ContentFile::Index(name("acme/adder"), states[39 - 16].checkpoint.index[&name("acme/adder")]);
     let long_ago = std::time::SystemTime::now() - Duration::from_secs(365 * 24 * 3600);
-    let file = File::options().write(true).open(registry.contents().path(&old)).expect("a file");
+    let file = File::options().write(true).open(registry.content_store().path(&old)).expect("a file");
     file.set_modified(long_ago).expect("set");
-    registry.sweep(Duration::from_secs(3600), by(&root())).expect("swept");
-    assert!(states[39 - 16..].iter().all(|state| is_whole(&registry, state)));
-    // A renewal is a checkpoint too.
+    registry.clean_up(Duration::from_secs(3600), by(&root())).expect("cleaned up");
+    assert!(states[39 - 16..].iter().all(|state| is_complete(&registry, state)));
+    // A renewal also writes a checkpoint.
     registry.renew(by(&root())).expect("renewed");
-    assert!(!is_whole(&registry, &states[39 - 16]) && is_whole(&registry, &states[39 - 15]));
+    assert!(!is_complete(&registry, &states[39 - 16]) && is_complete(&registry, &states[39 - 15]));
 }
 
-/// What was replaced comes back with the same digest, and is what counts then.
+/// A replaced file can be referenced again by a later checkpoint.
 #[test]
-fn a_file_that_comes_back_is_not_taken_out() {
+fn file_referenced_again_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let registry = registry(&folder.path().join("r"));
     add(&registry, &Made::version("1.0.0")).expect("added");
@@ -158,66 +167,72 @@ fn a_file_that_comes_back_is_not_taken_out() {
     for round in 0..60 {
         registry.yank(&name("acme/adder"), &version, round % 2 == 0, by(&root())).expect("changed");
         let state = registry.state(Some(&pinned())).expect("a state");
-        assert!(is_whole(&registry, &state), "after {round} changes");
+        assert!(is_complete(&registry, &state), "after {round} changes");
     }
     assert_eq!(index_files(&registry), 2);
-    // Once nothing brings it back, it goes.
+    // After 17 checkpoints without it, the file is deleted.
     for _ in 0..17 {
         registry.renew(by(&root())).expect("renewed");
     }
     assert_eq!(index_files(&registry), 1);
 }
 
-/// A crash, or an older host, left what is on no list.
+/// Cleanup removes files that a crash left on no list.
 #[test]
-fn a_sweep_takes_what_no_checkpoint_names() {
+fn clean_up_deletes_unreferenced_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let registry = registry(&folder.path().join("r"));
     add(&registry, &Made::version("1.0.0")).expect("added");
-    let contents = registry.contents();
-    let strays = [name("acme/adder"), name("acme/never")].map(|plugin| Item::Index(plugin, Digest::of(b"x")));
-    for stray in strays.iter().chain([&Item::Catalogue(Digest::of(b"x"))]) {
+    let contents = registry.content_store();
+    let strays = [name("acme/adder"), name("acme/never")].map(|plugin| ContentFile::Index(plugin, Digest::of(b"x")));
+    for stray in strays.iter().chain([&ContentFile::Catalogue(Digest::of(b"x"))]) {
         contents.write(stray, b"x").expect("written");
     }
     let readme = registry.path().join("index/acme/adder/README");
-    fs::write(&readme, "ours").expect("written");
-    registry.sweep(Duration::from_secs(3600), by(&root())).expect("swept");
-    assert!(strays.iter().all(|stray| !contents.has(stray)) && !contents.has(&Item::Catalogue(Digest::of(b"x"))));
-    assert!(readme.exists(), "what is nothing of ours stays");
-    assert!(is_whole(&registry, &registry.state(Some(&pinned())).expect("a state")));
+    fs::write(&readme, "text").expect("written");
+    registry.clean_up(Duration::from_secs(3600), by(&root())).expect("cleaned up");
+    assert!(
+        strays.iter().all(|stray| !contents.contains(stray))
+            && !contents.contains(&ContentFile::Catalogue(Digest::of(b"x")))
+    );
+    assert!(readme.exists(), "other files are kept");
+    assert!(is_complete(&registry, &registry.state(Some(&pinned())).expect("a state")));
 }
 
-/// A file that readers refuse would end the plugin; it is not written.
+/// An index above the readers' size limit would make the plugin unreadable.
 #[test]
-fn an_index_that_nobody_would_read_is_not_written() {
+fn oversized_index_is_not_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let registry = registry(&folder.path().join("r"));
     add(&registry, &Made::version("1.0.0")).expect("added");
-    // As full as can be: only somebody with the root key gets there so fast.
+    // Fill the index up to the limit, which requires the root key.
     let mut state = registry.state(Some(&pinned())).expect("a state").checkpoint;
     let mut rows = rows(&registry);
     let room = MAX_INDEX_BYTES as usize - write_index(&rows).expect("JSON").len();
     rows[0].description.push_str(&"x".repeat(room - 10));
     let text = write_index(&rows).expect("JSON");
     let digest = Digest::of(text.as_bytes());
-    registry.contents().write(&Item::Index(name("acme/adder"), digest), text.as_bytes()).expect("written");
+    registry.content_store().write(&ContentFile::Index(name("acme/adder"), digest), text.as_bytes()).expect("written");
     state.index.insert(name("acme/adder"), digest);
     state.sequence += 1;
-    registry.show(&state.sign(Some(&root())).expect("JSON")).expect("shown");
+    registry.write_checkpoint(&state.sign(Some(&root())).expect("JSON")).expect("shown");
     let before = registry.checkpoint_text().expect("text");
     let error = add(&registry, &Made::version("1.0.1")).expect_err("no room");
-    assert!(error.to_string().contains("the index of `acme/adder` would have"), "{error}");
-    assert!(matches!(error, FolderError::Full { limit: MAX_INDEX_BYTES, .. }), "{error}");
+    assert!(
+        matches!(&error, FolderError::TooLarge { file, limit: MAX_INDEX_BYTES, .. } if file == "index of `acme/adder`"),
+        "{error}"
+    );
     assert_eq!(registry.checkpoint_text().expect("text"), before, "nothing is changed");
     add(&registry, &Made::of("acme/other", "1.0.0")).expect("another plugin has room");
-    // A release that says it is larger than anything is none.
+    // A release that claims the maximum size.
     let made = Made::of("acme/other", "1.0.1");
     let mut endless = made.release();
     endless.size = u64::MAX;
     let file = endless.sign(Some(&acme())).expect("JSON");
-    let error = add_file(&registry, &file, &made.component(), by(&root())).expect_err("not that large");
-    assert!(said(&error).contains("the component's sha256 is"), "{}", said(&error));
-    add(&registry, &made).expect("what it is");
+    let error = add_file(&registry, &file, &made.component(), by(&root())).expect_err("a wrong size");
+    let is_mismatch = matches!(&error, FolderError::Release { source: ReleaseError::DigestMismatch { .. }, .. });
+    assert!(is_mismatch, "{}", said(&error));
+    add(&registry, &made).expect("the true size");
 }
 
 fn snapshot(folder: &Path) -> Vec<(String, Vec<u8>)> {
@@ -245,10 +260,10 @@ fn restore(folder: &Path, files: &[(String, Vec<u8>)]) {
 }
 
 #[test]
-fn of_many_that_publish_one_version_one_wins_and_the_others_are_told() {
+fn one_of_several_concurrent_publishers_wins() {
     let folder = tempfile::tempdir().expect("a folder");
     let registry = registry(&folder.path().join("r"));
-    let outcomes: Vec<Result<Row, FolderError>> = std::thread::scope(|scope| {
+    let outcomes: Vec<Result<IndexRow, FolderError>> = std::thread::scope(|scope| {
         let publish = |padding| {
             let registry = &registry;
             scope.spawn(move || add(registry, &Made { padding, ..Made::version("1.0.0") }))
@@ -256,36 +271,38 @@ fn of_many_that_publish_one_version_one_wins_and_the_others_are_told() {
         let running: Vec<_> = (0..8).map(publish).collect();
         running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
-    let won: Vec<&Row> = outcomes.iter().flatten().collect();
+    let won: Vec<&IndexRow> = outcomes.iter().flatten().collect();
     assert_eq!(won.len(), 1);
     assert_eq!(rows(&registry), [won[0].clone()]);
     for lost in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
-        assert!(lost.to_string().contains("is published already"), "{lost}");
+        let FolderError::Rule(violation) = lost else { panic!("{lost}") };
+        assert!(matches!(**violation, RuleViolation::Exists { .. }), "{violation}");
     }
 }
 
 #[test]
-fn a_registry_is_made_where_nothing_is() {
+fn registry_is_created_in_an_empty_folder_only() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("thesis.tex"), "").expect("written");
     let error = RegistryFolder::create(folder.path(), by(&root())).expect_err("something is there");
-    assert!(matches!(error, FolderError::Taken(_)), "{error}");
-    assert!(RegistryFolder::open(folder.path()).is_err());
+    assert!(matches!(error, FolderError::NotEmpty(_)), "{error}");
+    let error = RegistryFolder::open(folder.path()).expect_err("not a registry");
+    assert!(matches!(&error, FolderReadError::NotARegistry(path) if path == folder.path()), "{error}");
 }
 
 #[test]
-fn a_root_that_has_handed_over_signs_no_more() {
+fn replaced_root_key_cannot_sign() {
     let folder = tempfile::tempdir().expect("a folder");
     let registry = registry(&folder.path().join("r"));
-    registry.replace_root(&key(5), by(&root())).expect("handed over");
+    registry.replace_root(&key(5), by(&root())).expect("replaced");
     let error = add(&registry, &Made::version("1.0.0")).expect_err("the old root");
-    assert!(error.to_string().contains(&key(5).public().to_string()), "{error}");
+    assert!(matches!(error, FolderError::OldRoot(new) if new == key(5).public()), "{error}");
     let made = Made::version("1.0.0");
     add_file(&registry, &made.signed(), &made.component(), by(&key(5))).expect("the new root");
 }
 
 #[test]
-fn an_unsigned_folder_has_no_keys() {
+fn unsigned_folder_is_rejected_under_a_root_key() {
     let folder = tempfile::tempdir().expect("a folder");
     let unsigned = gymkhana_registry::Authority { root: None, ..by(&root()) };
     let registry = RegistryFolder::create(&folder.path().join("r"), unsigned).expect("a registry");
@@ -293,56 +310,66 @@ fn an_unsigned_folder_has_no_keys() {
     let file = made.release().sign(None).expect("JSON");
     let row = add_file(&registry, &file, &made.component(), unsigned).expect("added");
     assert_eq!(row.signer, None);
-    assert!(registry.state(None).is_ok());
-    assert!(registry.state(Some(&pinned())).is_err(), "nobody takes it for a signed one");
+    assert_eq!(registry.state(None).expect("an unsigned registry").root, None);
+    let error = registry.state(Some(&pinned())).expect_err("an unsigned checkpoint");
+    let FolderReadError::Checkpoint { source, .. } = error else { panic!("{error}") };
+    assert!(matches!(source, CheckpointError::UnknownRoot { known } if known == pinned()), "{source}");
 }
 
 #[test]
-fn older_hosts_step_over_lines_that_they_cannot_know() {
+fn rows_with_newer_schemas_are_skipped() {
     let made = Made::version("1.0.0");
-    let row = Row::new(&made.release(), &made.signed(), Some(acme().public()));
+    let row = IndexRow::new(&made.release(), &made.signed(), Some(acme().public()));
     let text = write_index(std::slice::from_ref(&row)).expect("JSON");
     let newer = "{\"schema\":2,\"version\":\"five\"}\n";
     let adder = name("acme/adder");
-    assert_eq!(read_index(&adder, &format!("{newer}{text}{newer}")).expect("rows"), std::slice::from_ref(&row));
-    assert!(matches!(read_index(&name("acme/other"), &text), Err(IndexError::Stranger { line: 1, .. })));
-    assert!(matches!(read_index(&adder, &format!("{text}{text}")), Err(IndexError::Twice(_))));
-    assert!(matches!(read_index(&adder, &format!("{text}{{")), Err(IndexError::Line { line: 2, .. })));
+    assert_eq!(read_index(&adder, format!("{newer}{text}{newer}")).expect("rows"), std::slice::from_ref(&row));
+    assert!(matches!(read_index(&name("acme/other"), &text), Err(IndexError::OtherPlugin { line: 1, .. })));
+    assert!(matches!(read_index(&adder, format!("{text}{text}")), Err(IndexError::Duplicate(_))));
+    assert!(matches!(read_index(&adder, format!("{text}{{")), Err(IndexError::Line { line: 2, .. })));
     let line = CatalogueRow::of(std::slice::from_ref(&row)).expect("not yanked");
     let catalogue = write_catalogue(std::slice::from_ref(&line)).expect("JSON");
-    assert_eq!(read_catalogue(&format!("{newer}{catalogue}")).expect("lines"), std::slice::from_ref(&line));
-    assert!(line.has_all(&["ADDS".to_owned(), "tool".to_owned()]) && !line.has_all(&["reward".to_owned()]));
-    // Of what was there nothing but a yank may change.
-    let yanked = Row { yanked: true, ..row.clone() };
-    assert!(check_goes_on(std::slice::from_ref(&row), &[yanked]).is_ok());
-    let changed = Row { size: 1, ..row.clone() };
-    assert!(check_goes_on(std::slice::from_ref(&row), &[changed]).is_err());
-    assert!(check_goes_on(&[row], &[]).is_err());
+    assert_eq!(read_catalogue(format!("{newer}{catalogue}")).expect("lines"), std::slice::from_ref(&line));
+    assert!(line.matches_all(&["ADDS".to_owned(), "tool".to_owned()]) && !line.matches_all(&["reward".to_owned()]));
+    assert!(matches!(read_index(&adder, b"\xff\n"), Err(IndexError::NotUtf8(_))));
+    assert!(matches!(read_catalogue(b"\xff\n"), Err(IndexError::NotUtf8(_))));
+    // Only `yanked` may change.
+    let yanked = IndexRow { yanked: true, ..row.clone() };
+    check_append_only(std::slice::from_ref(&row), &[yanked]).expect("only a yank");
+    let changed = IndexRow { size: 1, ..row.clone() };
+    let error = check_append_only(std::slice::from_ref(&row), &[changed]).expect_err("a modified version");
+    assert!(
+        matches!(&error, IndexError::Rewritten { change: "modified", version } if *version == row.version),
+        "{error}"
+    );
+    let error = check_append_only(&[row], &[]).expect_err("a removed version");
+    assert!(matches!(error, IndexError::Rewritten { change: "removed", .. }), "{error}");
 }
 
 #[test]
-fn files_by_digest_are_checked_whenever_they_are_read() {
+fn content_is_verified_on_every_read() {
     let folder = tempfile::tempdir().expect("a folder");
-    let contents = Contents::new(folder.path().to_owned());
-    let item = Item::Component(Digest::of(b"bytes"));
+    let contents = ContentStore::new(folder.path().to_owned());
+    let item = ContentFile::Component(Digest::of(b"bytes"));
     assert!(contents.read(&item).expect("read").is_none());
     contents.write(&item, b"bytes").expect("written");
     assert_eq!(contents.read(&item).expect("read").expect("there"), b"bytes");
     fs::write(contents.path(&item), b"bites").expect("written");
     let error = contents.read(&item).expect_err("changed");
-    assert!(matches!(error, ContentsError::Changed { .. }), "{error}");
-    contents.write(&item, b"bytes").expect("what was changed is put right");
+    assert!(matches!(error, ContentStoreError::Changed { .. }), "{error}");
+    contents.write(&item, b"bytes").expect("a modified file is replaced");
     assert!(contents.read(&item).expect("read").is_some());
-    assert!(contents.write(&item, b"bites").is_err(), "nothing gets another's name");
+    let error = contents.write(&item, b"bites").expect_err("another digest");
+    assert!(matches!(error, ContentStoreError::Changed { .. }), "{error}");
     assert_eq!(fs::read_dir(folder.path().join("incoming")).expect("a folder").count(), 0);
 }
 
 #[test]
-fn paths_are_of_such_files_or_of_none() {
+fn only_canonical_paths_are_parsed() {
     let digest = Digest::of(b"");
-    let index = Item::Index(name("acme/adder"), digest);
-    for item in [index, Item::Catalogue(digest), Item::Release(digest), Item::Component(digest)] {
-        assert_eq!(Item::of_path(&item.path()), Some(item));
+    let index = ContentFile::Index(name("acme/adder"), digest);
+    for item in [index, ContentFile::Catalogue(digest), ContentFile::Release(digest), ContentFile::Component(digest)] {
+        assert_eq!(ContentFile::from_path(&item.path()), Some(item));
     }
     let upper = digest.to_string().to_uppercase();
     for path in [
@@ -356,6 +383,6 @@ fn paths_are_of_such_files_or_of_none() {
         format!("components//{digest}.wasm"),
         "components/../.private/tokens.json".to_owned(),
     ] {
-        assert_eq!(Item::of_path(&path), None, "{path}");
+        assert_eq!(ContentFile::from_path(&path), None, "{path}");
     }
 }

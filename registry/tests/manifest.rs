@@ -1,4 +1,4 @@
-//! What is read of good plugins, and what is said of bad ones.
+//! Manifests: reading valid plugins and rejecting invalid ones.
 
 mod common;
 
@@ -11,13 +11,13 @@ use gymkhana_registry::{
 };
 
 fn error(bytes: &[u8]) -> ManifestError {
-    read_manifest(bytes).expect_err("a bad plugin")
+    read_manifest(bytes).expect_err("an invalid plugin")
 }
 
 #[test]
-fn a_tool_is_read() {
+fn manifest_of_a_tool_is_read() {
     let bytes = tool(&manifest_json());
-    let manifest = read_manifest(&bytes).expect("a good plugin");
+    let manifest = read_manifest(&bytes).expect("a valid plugin");
     assert_eq!(manifest.name.to_string(), "gymkhana/calculator");
     assert_eq!(manifest.version.to_string(), "0.1.0");
     assert_eq!(manifest.kinds.iter().copied().collect::<Vec<_>>(), [Kind::Tool]);
@@ -30,7 +30,7 @@ fn a_tool_is_read() {
 }
 
 #[test]
-fn a_manifest_survives_its_json() {
+fn manifest_round_trips_through_json() {
     let json = manifest_json().replace(r#""deterministic":true"#, r#""deterministic":false,"reward-range":[-0.5,1.0]"#);
     let manifest: Manifest = serde_json::from_str(&json).expect("a manifest");
     let range = manifest.reward_range.expect("a range");
@@ -40,7 +40,7 @@ fn a_manifest_survives_its_json() {
 }
 
 #[test]
-fn texts_have_an_end_and_what_is_optional_is_asked_for() {
+fn text_limits_and_optional_capabilities_are_checked() {
     let with = |from: &str, to: &str| {
         let json = manifest_json();
         assert!(json.contains(from), "{json}");
@@ -52,15 +52,17 @@ fn texts_have_an_end_and_what_is_optional_is_asked_for() {
         with(&format!("\"description\":\"{own}\""), &format!("\"description\":\"{}\"", "x".repeat(bytes)))
     };
     assert!(described(1000).is_ok());
-    assert!(described(1001).expect_err("too long").contains("`description` has more than 1000 bytes"));
+    assert!(described(1001).expect_err("too long").contains("`description` is longer than 1000 bytes"));
     let optional =
         |name: &str| with(r#""deterministic":true"#, &format!(r#""optional":["{name}"],"deterministic":true"#));
     assert!(optional("log").is_ok());
-    assert!(optional("http").expect_err("not asked for").contains("`capabilities` has not"));
+    assert!(
+        optional("http").expect_err("not requested").contains("`optional` lists `http`, which `capabilities` lacks")
+    );
 }
 
 #[test]
-fn the_manifest_is_found_at_any_depth() {
+fn manifest_is_found_at_any_depth() {
     let manifest = manifest_section(&manifest_json());
     let export = export("gymkhana:plugin/tool@0.1.0");
     for section in [
@@ -69,12 +71,12 @@ fn the_manifest_is_found_at_any_depth() {
         nested_component(&nested_module(&manifest)),
         nested_component(&nested_component(&manifest)),
     ] {
-        read_manifest(&component(&[section, export.clone()])).expect("a good plugin");
+        read_manifest(&component(&[section, export.clone()])).expect("a valid plugin");
     }
 }
 
 #[test]
-fn files_that_are_no_component_are_told_apart() {
+fn other_file_types_are_distinguished() {
     assert!(matches!(error(b""), ManifestError::Component(ComponentError::Empty)));
     assert!(matches!(error(b"#!/bin/sh\n"), ManifestError::Component(ComponentError::NotWebAssembly)));
     let module = error(&[MODULE, &manifest_section(&manifest_json())].concat());
@@ -83,7 +85,7 @@ fn files_that_are_no_component_are_told_apart() {
 }
 
 #[test]
-fn there_is_exactly_one_manifest() {
+fn exactly_one_manifest_is_required() {
     assert!(matches!(error(COMPONENT), ManifestError::Missing));
     let other_section = component(&[custom("gymkhana:other", b"GYMK")]);
     assert!(matches!(error(&other_section), ManifestError::Missing));
@@ -91,14 +93,14 @@ fn there_is_exactly_one_manifest() {
     let export = export("gymkhana:plugin/tool@0.1.0");
     let two = component(&[nested_module(&manifest), nested_module(&manifest), export.clone()]);
     assert!(matches!(error(&two), ManifestError::Several(2)));
-    // Two sections that a linker joined into one.
+    // Two sections joined by a linker.
     let framed = [b"GYMK", &2_u32.to_le_bytes()[..], b"{}"].concat();
     let joined = component(&[custom("gymkhana:manifest", &framed.repeat(2)), export]);
     assert!(matches!(error(&joined), ManifestError::Frame(_)));
 }
 
 #[test]
-fn damaged_frames_are_refused() {
+fn damaged_frames_are_rejected() {
     for content in
         [&b""[..], b"GYM", b"WRNG\x02\0\0\0{}", b"GYMK\x02\0", b"GYMK\x03\0\0\0{}", b"GYMK\xff\xff\xff\xff{}"]
     {
@@ -108,14 +110,14 @@ fn damaged_frames_are_refused() {
 }
 
 #[test]
-fn bad_fields_are_named() {
+fn invalid_fields_are_named() {
     for (good, bad, named) in [
         (r#""name":"calculator""#, r#""name":"Calculator""#, "gymkhana/Calculator"),
         (r#""version":"0.1.0","kinds""#, r#""version":"1","kinds""#, "version"),
         (r#"["tool"]"#, r#"[]"#, "`kinds` is empty"),
         (r#"["tool"]"#, r#"["gadget"]"#, "gadget"),
         (r#"["log"]"#, r#"["files"]"#, "files"),
-        (r#""deterministic":true"#, r#""deterministic":true,"reward-range":[1,0]"#, "from 1 to 0"),
+        (r#""deterministic":true"#, r#""deterministic":true,"reward-range":[1,0]"#, "`reward-range` is [1, 0]"),
         (r#","deterministic":true"#, "", "deterministic"),
     ] {
         let json = manifest_json().replace(good, bad);
@@ -126,7 +128,7 @@ fn bad_fields_are_named() {
 }
 
 #[test]
-fn another_schema_is_named_whatever_else_it_holds() {
+fn unsupported_schema_is_reported_before_other_errors() {
     assert!(matches!(error(&tool(r#"{"schema":2,"shape":"unknown"}"#)), ManifestError::Schema(2)));
 }
 
@@ -140,8 +142,8 @@ fn kinds_and_exports_must_agree() {
 }
 
 #[test]
-fn another_contract_asks_for_a_rebuild() {
-    let mut manifest = read_manifest(&tool(&manifest_json())).expect("a good plugin");
+fn other_contracts_require_a_rebuild() {
+    let mut manifest = read_manifest(&tool(&manifest_json())).expect("a valid plugin");
     manifest.contract.digest = Digest::of(b"another text");
     let error = manifest.check_contract().expect_err("another digest");
     assert!(matches!(error, ContractError::Digest { .. }));
@@ -153,7 +155,7 @@ fn another_contract_asks_for_a_rebuild() {
 }
 
 #[test]
-fn every_truncation_is_refused() {
+fn every_truncation_is_rejected() {
     let bytes = tool(&manifest_json());
     for length in 0..bytes.len() {
         assert!(read_manifest(&bytes[..length]).is_err(), "the first {length} of {} bytes passed", bytes.len());
@@ -161,21 +163,21 @@ fn every_truncation_is_refused() {
 }
 
 #[test]
-fn no_damaged_byte_brings_the_reader_down() {
+fn bit_flips_do_not_panic() {
     let bytes = tool(&manifest_json());
     for place in 0..bytes.len() {
         for bit in 0..8 {
             let mut damaged = bytes.clone();
             damaged[place] ^= 1 << bit;
-            // Some flips give another valid manifest; none may panic or hang.
+            // Some flips give another valid manifest; a panic or a hang is an error.
             let _ = read_manifest(&damaged);
         }
     }
 }
 
-/// What the SDKs in Python and JavaScript take and refuse, each in a test of its own, is what is taken and refused here.
+/// Reference for the version parsers of the Python and JavaScript SDKs, whose tests contain the same cases.
 #[test]
-fn versions_are_those_of_semver() {
+fn versions_follow_semver() {
     let is_version = |text: &str| text.parse::<semver::Version>().is_ok();
     for text in
         ["0.1.0", "1.2.3-rc.1", "1.0.0-0a.b-c.0", "1.0.0+001", "1.0.0-a+b.c-d", "1.0.0--", "18446744073709551615.0.0"]

@@ -1,7 +1,7 @@
-// Makes a plugin of a folder: `node node_modules/gymkhana/build.mjs DIR --out FILE`.
+// Builds a plugin from a folder: `node node_modules/@gymkhana/sdk/build.mjs DIR --out FILE`.
 //
-// The folder holds `package.json` and the files that it names. esbuild joins them with the SDK into one module, with or
-// without TypeScript's types, and componentize-js puts a JavaScript engine around it.
+// The folder contains `package.json` and the files that it names. esbuild bundles them with the SDK into one module and
+// removes TypeScript types; componentize-js bundles the module with a JavaScript engine.
 
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 const WORLD = "plugin-to-build";
 const BASES = { environment: Environment, tool: Tool, reward: Reward };
 
-/** Makes the component of the project in `folder`. Throws `BuildError` for what the author can put right. */
+/** Builds the project in `folder` into the component `out`. Throws `BuildError` for mistakes of the author. */
 export async function build(folder, out) {
   const project = readProject(folder);
   const [esbuild, { componentize }] = await Promise.all([
@@ -35,11 +35,11 @@ export async function build(folder, out) {
     writeFileSync(join(wit, `${WORLD}.wit`), world(WORLD, ["types", ...imports], interfaces));
     const sourcePath = join(made, "plugin.js");
     await bundle(esbuild, folder, entryOf(project, interfaces), sourcePath, imports);
-    // Without these features no import remains that a sandbox would refuse.
+    // These features would add imports that a sandbox rejects.
     const disableFeatures = ["http", "fetch-event"];
     const { component } = await componentize({ sourcePath, witPath: wit, worldName: WORLD, disableFeatures });
     mkdirSync(dirname(out), { recursive: true });
-    // Whoever reads it meanwhile sees the old or the new one whole.
+    // The rename is atomic: a concurrent reader sees the old or the new component, never a partial one.
     writeFileSync(`${out}.${pid}.tmp`, stamp(component, manifest));
     renameSync(`${out}.${pid}.tmp`, out);
   } finally {
@@ -47,7 +47,7 @@ export async function build(folder, out) {
   }
 }
 
-/** A package that the build needs, found from here or from the author's folder. */
+/** Imports a package that the build requires, found from the SDK or from the author's folder. */
 async function find(name, folder) {
   for (let place of [HERE, resolve(folder)]) {
     for (; ; place = dirname(place)) {
@@ -59,25 +59,25 @@ async function find(name, folder) {
       if (place === dirname(place)) break;
     }
   }
-  throw new BuildError(`the package \`${name}\` is missing, which builds plugins; run \`npm install\` in \`${folder}\``);
+  throw new BuildError(`the package \`${name}\`, which builds plugins, is missing; run \`npm install\` in \`${folder}\``);
 }
 
-/** What the classes offer, found by importing them as plain Node.js does. */
+/** Interfaces that the classes export together, and the reward's range, found by importing the classes in Node.js. */
 async function abilities(project, folder, esbuild, made) {
   const interfaces = [];
   let range;
   for (const [kind, place] of Object.entries(project.classes)) {
     const [file, name] = place.split("#");
     const path = join(made, `${kind}.mjs`);
-    await bundle(esbuild, folder, `export * from ${JSON.stringify(file)}; export { ${BASES[kind].name} as Base } from "gymkhana";`, path);
+    await bundle(esbuild, folder, `export * from ${JSON.stringify(file)}; export { ${BASES[kind].name} as Base } from "@gymkhana/sdk";`, path);
     const module = await import(pathToFileURL(path));
     const found = module[name];
-    if (!found) throw new BuildError(`\`${file}\` exports no \`${name}\`, which "gymkhana" names in "${kind}"`);
-    // The bundle has classes of its own: its base is not ours.
-    if (!(found.prototype instanceof module.Base)) throw new BuildError(`\`${place}\` does not extend gymkhana's ${module.Base.name}`);
-    if (!found.summary) throw new BuildError(`\`${place}\` needs \`static summary\`, one line for people`);
+    if (!found) throw new BuildError(`\`${file}\` does not export \`${name}\`, named by "${kind}" in "gymkhana": export it or correct the name`);
+    // The bundle contains its own copy of the base classes.
+    if (!(found.prototype instanceof module.Base)) throw new BuildError(`\`${place}\` does not extend \`${module.Base.name}\` of "@gymkhana/sdk"`);
+    if (!found.summary) throw new BuildError(`\`${place}\` lacks \`static summary\`: add a one-line description`);
     if (kind !== "reward" && offers(found, "snapshot") !== offers(found, "restore")) {
-      throw new BuildError(`\`${place}\` defines one of \`snapshot\` and \`restore\`: define both or neither`);
+      throw new BuildError(`\`${place}\` defines only one of \`snapshot\` and \`restore\`: define both or neither`);
     }
     interfaces.push(...interfacesOf(kind, found));
     if (kind === "reward") range = found.range;
@@ -85,7 +85,7 @@ async function abilities(project, folder, esbuild, made) {
   return { interfaces, range };
 }
 
-/** The module whose exports componentize-js takes. */
+/** Source of the module whose exports become the component's exports. */
 function entryOf(project, interfaces) {
   const lines = Object.entries(project.classes).flatMap(([kind, place]) => {
     const [file, name] = place.split("#");
@@ -103,18 +103,18 @@ function entryOf(project, interfaces) {
   return [`import "gymkhana-component/engine.mjs";`, ...lines, ...exported].join("\n");
 }
 
-/** Joins an entry with what it imports into one file. With `imports` the host's functions are the real ones. */
+/** Bundles an entry with its imports into one file. `imports` lists the host interfaces to link. */
 async function bundle(esbuild, folder, contents, outfile, imports) {
   const source = join(HERE, "src");
   const sdk = {
-    name: "gymkhana",
+    name: "gymkhana-sdk",
     setup(build) {
-      build.onResolve({ filter: /^gymkhana$/ }, () => ({ path: join(source, "index.mjs") }));
+      build.onResolve({ filter: /^@gymkhana\/sdk$/ }, () => ({ path: join(source, "index.mjs") }));
       build.onResolve({ filter: /^gymkhana-component\// }, ({ path }) => ({
         path: join(source, "component", path.slice("gymkhana-component/".length)),
       }));
       build.onResolve({ filter: /^gymkhana:plugin\// }, ({ path }) => ({ path, external: true }));
-      // The SDK's own file; an author's of the same name stays what it is.
+      // Only the SDK's own `host.mjs` is replaced, not an author's file of the same name.
       const ofSdk = ({ path }) => (path === join(source, "host.mjs") ? { contents: hostOf(imports) } : undefined);
       if (imports) build.onLoad({ filter: /[\\/]host\.mjs$/ }, ofSdk);
     },
@@ -136,11 +136,11 @@ async function bundle(esbuild, folder, contents, outfile, imports) {
     const said = (error.errors ?? [error]).map(({ text, message, location }) =>
       location ? `${location.file}:${location.line}: ${text}` : (text ?? message),
     );
-    throw new BuildError(`the plugin's files cannot be joined:\n${said.join("\n")}`);
+    throw new BuildError(`cannot bundle the plugin's files:\n${said.join("\n")}`);
   }
 }
 
-/** What stands in place of `src/host.mjs` in a component. */
+/** Source that replaces `src/host.mjs` in a component. */
 function hostOf(imports) {
   const lines = imports.map((name) => `import * as ${name} from "gymkhana:plugin/${name}@${VERSION}";`);
   return [...lines, `export const host = { ${imports.join(", ")} };`, "export const HOSTED = true;"].join("\n");
@@ -155,7 +155,7 @@ async function main() {
   console.log(out);
 }
 
-// Started as a program, perhaps through a link as in `node_modules`.
+// True when started as a program, also through a link in `node_modules`.
 if (argv[1] && realpathSync(argv[1]) === fileURLToPath(import.meta.url)) {
   main().catch((error) => {
     console.error(`error: ${error instanceof BuildError ? error.message : error.stack}`);

@@ -1,22 +1,22 @@
-// The contract that this SDK was made with: its files, its version and the digest of its text.
+// Plugin contract of this SDK: its WIT files, version and digest.
 
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 
-/** Where the contract's files are. */
+/** Folder of the contract's WIT files. */
 export const FOLDER = new URL("./wit/", import.meta.url);
 
-/** The version of the WIT package `gymkhana:plugin`. */
+/** Version of the WIT package `gymkhana:plugin`. */
 export const VERSION = "0.1.0";
 
-/** The names of the contract's files, sorted. */
+/** Names of the contract's files, sorted. */
 export function files() {
   return readdirSync(FOLDER)
     .filter((name) => name.endsWith(".wit"))
     .sort();
 }
 
-/** sha256 over each file's name, a zero byte, its text with plain line ends, and a zero byte; in hexadecimal. */
+/** SHA-256 in hexadecimal over, per file: name, zero byte, text with LF line ends, zero byte. */
 export function digest() {
   const hash = createHash("sha256");
   for (const name of files()) {
@@ -26,7 +26,7 @@ export function digest() {
   return hash.digest("hex");
 }
 
-/** The text of a world of just these interfaces. */
+/** WIT text of a world with exactly these imports and exports. */
 export function world(name, imports, exports) {
   const lines = [...imports.map((each) => `    import ${each};`), ...exports.map((each) => `    export ${each};`)];
   return [`package gymkhana:plugin@${VERSION};`, "", `world ${name} {`, ...lines, "}", ""].join("\n");

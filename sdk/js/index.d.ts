@@ -1,8 +1,8 @@
 /**
- * Write environments, tools and rewards for Gymkhana.
+ * SDK for environments, tools and rewards of Gymkhana.
  *
  * Extend `Environment`, `Tool` or `Reward`, name the class in `package.json`, and build with
- * `node node_modules/gymkhana/build.mjs DIR --out FILE`: the file is a complete plugin, manifest included.
+ * `node node_modules/@gymkhana/sdk/build.mjs DIR --out FILE`. The file is a complete plugin, including its manifest.
  *
  * ```json
  * "gymkhana": {
@@ -13,10 +13,13 @@
  * }
  * ```
  *
- * `Math.random` draws from the host's stream in a component; for what must follow from the episode's seed alone use `Rng`.
+ * In a component, `Math.random` draws from the host's stream. For numbers that depend only on the episode's seed, use
+ * {@link Rng}.
+ *
+ * @module
  */
 
-/** Words, or bytes with their mime type. */
+/** Text, or bytes with their MIME type. */
 export type Part =
   | { text: string }
   | { image: Uint8Array; mime: string }
@@ -24,78 +27,79 @@ export type Part =
   | { video: Uint8Array; mime: string }
   | { other: Uint8Array; mime: string };
 
-/** What a message, an observation or an answer says: words, or parts in reading order. */
+/** Content of a message, an observation or an answer: text, or parts in reading order. */
 export type Content = string | Part | Array<string | Part>;
 
 /**
- * A typed value of an option or of an extra. A whole number is sent as one; `Float` says otherwise. A bigint that is
- * given must fit 64 bits.
+ * Typed value of an option or an extra. A whole number is sent as an integer unless it is a {@link Float}. A bigint must
+ * fit 64 bits.
  */
 export type Value = boolean | number | bigint | string | Uint8Array | Float | Json;
 
-/** Which task an episode is about: the split's name, and the position in it, from 0. */
+/** Task of an episode: the split's name and the index in that split, from 0. */
 export interface Task {
   split: string;
   index: number;
 }
 
-/** A number that stays a number where `3` would be sent as a whole number. */
+/** Number that is sent as a floating-point number even if it is whole. */
 export class Float {
   constructor(value: number);
   readonly value: number;
 }
 
-/** A value of no other type, as JSON text. */
+/** Value of any other type, as JSON text. */
 export class Json {
   constructor(text: string);
   readonly text: string;
 }
 
-/** The text parts of a content, one after the other; other media count for nothing. */
+/** Concatenated text parts of a content; other parts are skipped. */
 export function textOf(content: Content): string;
 
-/** Why a plugin could not do what the host asked. Any other exception ends the plugin's instance. */
+/** Reason why a plugin could not serve a request of the host. Any other exception ends the plugin's instance. */
 export class PluginError extends Error {}
-/** An option or a task that this plugin does not know or that is out of range. */
+/** Unknown or out-of-range option or task. */
 export class Invalid extends PluginError {}
-/** There is no such split, task, handle or function. */
+/** Unknown split, task, handle or function. */
 export class NotFound extends PluginError {
-  /** No such task, because the split is unknown; `known` are those that there are. */
+  /** Error for an unknown split; `known` lists the existing ones. */
   static split(task: Task, known: string[]): NotFound;
 }
-/** Bytes given to `restore` are not a snapshot of this plugin. */
+/** Bytes passed to `restore` are not a snapshot of this plugin. */
 export class BadSnapshot extends PluginError {}
-/** A capability that the plugin needs was refused. */
+/** Capability not declared or not granted. */
 export class Denied extends PluginError {}
 
 /**
- * What an agent did wrong, in words that help it. Thrown from `Tool.call` it becomes a failed answer; thrown from
- * `Environment.step`, before anything changed, an observation of the seat that acted, which may try again.
+ * Error of an agent, with a message that helps the agent. Thrown from {@link Tool.call}, it becomes a failed answer.
+ * Thrown from {@link Environment.step} before any state changed, it becomes an observation of the acting seat, which may
+ * try again.
  */
 export class Mistake extends Error {}
 
-/** One argument of a function. */
+/** Argument of a function. */
 export interface Parameter {
   type: "string" | "integer" | "number" | "boolean";
   description: string;
   optional: boolean;
 }
 
-/** One argument of a function: its type and what it means. */
+/** Declares an argument of a function: its type and description. */
 export function parameter(type: Parameter["type"], description: string, more?: { optional?: boolean }): Parameter;
 
-/** A function that a policy may call. */
+/** Function that a policy may call. */
 export interface FunctionInfo {
   name: string;
   description: string;
   parameters: Record<string, Parameter>;
-  /** What one call costs, in the author's unit. */
+  /** Cost of one call, in the author's unit. */
   cost?: number;
-  /** A whole JSON Schema of the arguments object, instead of `parameters`. */
+  /** Complete JSON Schema of the arguments object, instead of `parameters`. */
   schema?: object;
 }
 
-/** A function with one or two sentences for the policy. */
+/** Declares a function; the description is one or two sentences for the policy. */
 export function fn(
   name: string,
   description: string,
@@ -103,172 +107,182 @@ export function fn(
   more?: { cost?: number; schema?: object },
 ): FunctionInfo;
 
-/** A call of a function, as the policy wrote it. The look-ups throw `Mistake` in words that help the agent. */
+/** Function call, as the policy wrote it. The argument accessors throw {@link Mistake} with a message for the agent. */
 export class Call {
   constructor(name: string, args?: string, id?: string);
-  /** A call with these arguments, as an expert advises it. */
+  /** Call with these arguments, for use in {@link Environment.advise}. */
   static of(name: string, args?: Record<string, unknown>): Call;
   readonly name: string;
-  /** JSON text of an object. */
+  /** JSON object, as text. */
   readonly arguments: string;
-  /** Unique within the episode; the host chooses it. */
+  /** Identifier, unique within the episode, assigned by the host. */
   readonly id: string;
-  /** The text argument `name`. */
+  /** String argument `name`. */
   text(name: string): string;
-  /** The whole-number argument `name`. */
+  /** Integer argument `name`. */
   integer(name: string): number;
-  /** The number argument `name`. */
+  /** Number argument `name`. */
   number(name: string): number;
-  /** The true-or-false argument `name`. */
+  /** Boolean argument `name`. */
   flag(name: string): boolean;
-  /** Whether the argument `name` is given. */
+  /** Whether the call contains the argument `name`. */
   has(name: string): boolean;
 }
 
-/** An option that a run file may set; the description says what it does, with its unit. */
+/** Option that a run file may set. The description states its effect and unit. */
 export class Option {
   private constructor();
+  /** Boolean option. */
   static flag(name: string, description: string, fallback: boolean): Option;
-  /** A whole number; `within` holds its ends, both included. */
+  /** Integer option; `within` holds its inclusive bounds. */
   static integer(name: string, description: string, fallback: number, limits?: { within?: [number, number] }): Option;
-  /** A number; `within` holds its ends, both included, an infinite one being open. */
+  /** Number option; `within` holds its inclusive bounds. An infinite bound is open. */
   static number(name: string, description: string, fallback: number, limits?: { within?: [number, number] }): Option;
+  /** Text option; `oneOf` lists the allowed texts. */
   static text(name: string, description: string, fallback: string, limits?: { oneOf?: string[] }): Option;
+  /** Bytes option. */
   static bytes(name: string, description: string, fallback: Uint8Array): Option;
   readonly name: string;
 }
 
-/** Every declared option with its checked value; looking up another is an error. */
+/** Validated value of every declared option. Looking up an undeclared name throws an error. */
 export type Options = Readonly<Record<string, any>>;
 
-/** What the seats see: content for seat 0, or content by seat. */
+/** Observations: content for seat 0, or content by seat. */
 export type Observations = Content | Map<number, Content>;
 
-/** How an episode begins. */
+/** Start of an episode. */
 export interface Started {
-  /** The first observations; at least one for the seat to move. */
+  /** First observations; at least one for the seat to move. */
   observations: Observations;
-  /** Functions of the environment itself that seat 0 may call, or those of each seat. */
+  /** Environment functions that seat 0 may call, or functions by seat. */
   functions?: FunctionInfo[] | Map<number, FunctionInfo[]>;
-  /** What tools need, by the plugin's name without its namespace. Policies never see it. */
+  /** Set-up data for tools, by plugin name without namespace. Policies never see it. */
   setup?: Record<string, Uint8Array>;
-  /** Whose turn it is; 0 when not said. */
+  /** Seat to move (default: 0). */
   seat?: number;
 }
 
-/** What an action led to. */
+/** Result of an action. */
 export interface Stepped {
   observations?: Observations;
-  /** What seat 0 earned in this step, or what each seat did. */
+  /** Reward of seat 0 for this step, or rewards by seat. */
   reward?: number | Map<number, number>;
-  /** The episode is over: won, lost or otherwise decided. */
+  /** Whether the episode reached an end: won, lost or otherwise decided. */
   terminated?: boolean;
-  /** The episode was cut off, for example by a turn limit. */
+  /** Whether the episode was cut off, for example by a turn limit. */
   truncated?: boolean;
-  /** Facts for records and rewards, such as `success`; policies never see them. */
+  /** Facts for records and rewards, such as `success`. Policies never see them. */
   extras?: Record<string, Value>;
-  /** Whose turn it is; 0 when not said. */
+  /** Seat to move (default: 0). */
   seat?: number;
 }
 
-/** What the seat to move does: a message, or a call of a function that was offered to it. */
+/** Action of the seat to move: a message, or a call of a function offered to that seat. */
 export interface Action {
   seat: number;
-  /** The message; empty for a call. */
+  /** Message content; empty for a call. */
   content: Part[];
-  /** The message's text; empty for a call. */
+  /** Text of the message; empty for a call. */
   text: string;
+  /** Function call; absent for a message. */
   call?: Call;
 }
 
-/** A split of so many tasks; of tasks without end when the number is left out. */
+/** Split with its number of tasks; without a number, tasks are generated without limit. */
 export interface Split {
   name: string;
   tasks?: number;
 }
 
 /**
- * A world; an instance is one episode. The same task, options, seed and actions must give the same bytes, always. What a
- * class defines of the optional methods it offers to the host.
+ * Environment; each instance is one episode. Equal tasks, options, seeds and actions must give equal output bytes. The
+ * plugin exports the optional methods that the class defines.
  */
 export abstract class Environment {
-  /** One line for people. */
+  /** One-line description. */
   static summary: string;
-  /** The seats, in order. A seat's number is its place here. */
+  /** Seat names, indexed by seat number. */
   static seats: string[];
-  /** The sum of one seat's rewards over an episode stays between these, both included. */
+  /** Inclusive bounds of the sum of one seat's rewards over an episode. */
   static rewards: [number, number];
+  /** Options that a run file may set. */
   static options: Option[];
-  /** The splits under these options. Splits never share a task. */
+  /** Splits under these options. Splits must not share tasks. */
   static splits(options: Options): Split[];
-  /** Starts this episode; the seed has 64 bits. Throws `NotFound` for a task that there is not. */
+  /** Starts the episode; the seed has 64 bits. Throws {@link NotFound} for an unknown task. */
   abstract start(task: Task, options: Options, seed: bigint): Started;
-  /** Acts. It was checked that the episode goes on and that it is this seat's turn. */
+  /** Applies an action. The SDK has checked that the episode is running and that the seat is to move. */
   abstract step(action: Action): Stepped;
-  /** Optional: the whole state. */
+  /** Complete state (optional). */
   snapshot?(): Uint8Array;
-  /** With `snapshot`: puts this new instance into that state. Whatever it throws says that the bytes are no snapshot. */
+  /**
+   * Restores a snapshot into this new instance (required with `snapshot`). Any exception means that the bytes are not a
+   * valid snapshot.
+   */
   restore?(snapshot: Uint8Array): void;
-  /** Optional: a canonical form. Equal states give equal bytes, whatever path led there. */
+  /** Canonical form of the state (optional): equal states give equal bytes, independent of the path to them. */
   stateKey?(): Uint8Array;
-  /** Optional: what rewards and teachers may see and a policy never does, such as `answer`. */
+  /** Facts for rewards and teachers, such as `answer`, hidden from policies (optional). */
   privileged?(): Record<string, Value>;
   /**
-   * Optional, the oracle: the expert's next turn, a message or calls. `tools` names the functions of the run's tools;
-   * `results` holds the answers to the calls of the expert's previous turn, as text.
+   * Next turn of the oracle for the seat to move: a message or calls (optional). `tools` lists the function names of the
+   * run's tools. `results` lists the answers to the calls of the oracle's previous turn, as text, in call order.
    */
   advise?(tools: string[], results: string[]): string | Call[];
-  /** Optional: a hint that does not give the answer away, after an attempt that failed. */
+  /** Hint after a failed attempt that does not reveal the answer (optional). */
   guidance?(): Content;
-  /** Optional: a picture for people. */
+  /** Human-readable picture of the state (optional). */
   render?(): string | { svg: string };
 }
 
-/** Functions that a policy may call; an instance is one session, what the tool remembers during one episode. */
+/** Tool: functions that a policy may call. Each instance is one session: the tool's state during one episode. */
 export abstract class Tool {
-  /** One line for people. */
+  /** One-line description. */
   static summary: string;
+  /** Options that a run file may set. */
   static options: Option[];
-  /** The functions under these options. */
+  /** Functions under these options. */
   static functions(options: Options): FunctionInfo[];
-  /** Opens this session. `setup` is what the environment prepared for this tool, if anything. */
+  /** Opens the session. `setup` is the environment's set-up data for this tool, if any. */
   open(setup: Uint8Array | undefined, options: Options, seed: bigint): void;
-  /** Calls a function, one of those that `functions` names. */
+  /** Calls one of the declared functions. For an error of the agent, throw {@link Mistake} or return a failed answer. */
   abstract call(call: Call): Content | { content: Content; failed: boolean };
-  /** The session ends. */
+  /** Closes the session. */
   close(): void;
-  /** Optional: the whole state. */
+  /** Complete state (optional). */
   snapshot?(): Uint8Array;
-  /** With `snapshot`: puts this new instance into that state. */
+  /** Restores a snapshot into this new instance (required with `snapshot`). */
   restore?(snapshot: Uint8Array): void;
-  /** Optional: what rewards may see once the episode is over. */
+  /** Facts for rewards at the end of the episode (optional). */
   finalView?(): Record<string, Value>;
 }
 
-/** Who made a turn, and how. */
+/** Kind of a turn. */
 export type TurnKind = "message" | "call" | "answer" | "observation" | "other";
 
-/** One turn of a finished trajectory. */
+/** Turn of a finished trajectory. */
 export class Turn {
   constructor(kind: TurnKind, seat: number, fields?: Partial<Omit<Turn, "kind" | "seat">>);
   readonly kind: TurnKind;
   readonly seat: number;
-  /** What was said or shown; empty for a call. */
+  /** Content of the turn; empty for a call. */
   readonly content: Part[];
+  /** Call of a turn of kind `call`. */
   readonly call?: Call;
-  /** What a call cost, as the tool declares it. */
+  /** Cost of the call, as declared by the tool. */
   readonly cost?: number;
-  /** The id of the call that is answered. */
+  /** Identifier of the answered call. */
   readonly id?: string;
-  /** The answered call did not work. */
+  /** Whether the answered call failed. */
   readonly failed?: boolean;
-  /** The text of the content. */
+  /** Text of the content. */
   get text(): string;
-  /** The seat that made this turn; none for what tools and the environment did. */
+  /** Seat that made this turn; undefined for answers and observations. */
   get actor(): number | undefined;
 }
 
-/** Why an episode ended. */
+/** Reason for the end of an episode. */
 export type Ending =
   | "terminated"
   | "truncated"
@@ -279,92 +293,93 @@ export type Ending =
   | "failed"
   | "other";
 
-/** One attempt at a task, finished. */
+/** Finished attempt at a task. */
 export class Trajectory {
   constructor(fields?: Partial<Trajectory>);
   readonly task: Task;
   readonly turns: Turn[];
   readonly ending: Ending;
-  /** Each seat's rewards from the environment, one number for each of its steps. */
+  /** Environment rewards by seat, one per step of the seat. */
   readonly environmentRewards: Map<number, number[]>;
-  /** The extras of the environment's last step. */
+  /** Extras of the environment's last step. */
   readonly extras: Record<string, Value>;
-  /** The environment's privileged view at the end. */
+  /** Privileged view of the environment at the end. */
   readonly privileged: Record<string, Value>;
-  /** Each tool's final view, as `tool.field`. */
+  /** Final views of the tools, named `tool.field`. */
   readonly views: Record<string, Value>;
-  /** The seats that made a turn, in ascending order. */
+  /** Seats that made a turn, in ascending order. */
   seats(): number[];
-  /** The last thing that a seat did, when it was a message. */
+  /** Last action of a seat, or undefined if that is not a message. */
   lastMessage(seat: number): { turn: number; text: string } | undefined;
-  /** The calls that a seat made, in order. */
+  /** Calls of a seat, in order. */
   calls(seat: number): Turn[];
 }
 
-/** What one seat is worth. */
+/** Score of one seat. */
 export interface Score {
   total: number;
-  /** A value for each declared component, in their order. */
+  /** Value of each declared component, in declaration order. */
   components?: Record<string, number>;
-  /** One reward for each message of the seat, or nothing when only the total counts. */
+  /** Reward of each message of the seat; absent if only the total counts. */
   turns?: number[];
-  /** Byte ranges in the UTF-8 text of turns, with the reason that stands there. */
+  /** Reasons for the score: a turn's index, a byte range in its UTF-8 text and a note. */
   evidence?: Array<{ turn: number; start: number; end: number; note: string }>;
 }
 
-/** A reward. Define `score` for one seat by itself, or `scoreGroup` when attempts are compared. */
+/** Reward. Override `score` to score seats independently, or `scoreGroup` to compare attempts. */
 export abstract class Reward {
-  /** One line for people. */
+  /** One-line description. */
   static summary: string;
-  /** Totals and turn rewards stay between these, both included; the host refuses others. */
+  /** Inclusive bounds of totals and turn rewards; the host rejects other numbers. */
   static range: [number, number];
-  /** The components that every score has, each with what it measures and its unit. */
+  /** Components of every score, with what each measures and its unit. */
   static components: Record<string, string>;
+  /** Options that a run file may set. */
   static options: Option[];
-  /** Scores one seat that acted. Throws `Invalid` when the trajectory lacks what the reward needs. */
+  /** Scores one seat that acted. Throws {@link Invalid} if the trajectory lacks required data. */
   score(trajectory: Trajectory, seat: number, options: Options): number | Score;
-  /** Scores attempts at one task: one `Map` a trajectory, with a score for each seat that acted. */
+  /** Scores attempts at one task: one `Map` per trajectory, with a score for each seat that acted. */
   scoreGroup(group: Trajectory[], options: Options, trainingStep: number): Array<Map<number, number | Score>>;
 }
 
-/** SplitMix64, the same stream as in the other SDKs; its whole state is one bigint. */
+/** SplitMix64 generator with the same stream as in the other SDKs; its state is one bigint. */
 export class Rng {
   constructor(seed: number | bigint);
-  /** `new Rng(rng.state)` goes on where `rng` is. */
+  /** 64-bit state; `new Rng(rng.state)` continues the stream of `rng`. */
   state: bigint;
-  /** The next 64 bits. */
+  /** Next 64 bits. */
   bits(): bigint;
-  /** A number below `bound`, each with the same probability. */
+  /** Uniform integer in `0..bound`, excluding `bound`. */
   below(bound: number): number;
-  /** A whole number from `low` to `high`, both included. */
+  /** Uniform integer from `low` to `high`, both inclusive. */
   between(low: number, high: number): number;
-  /** A number in 0..1, a multiple of 2^-53, 1 excluded. */
+  /** Uniform number in [0, 1), a multiple of 2^-53. */
   unit(): number;
-  /** One of `items`. */
+  /** Uniformly chosen element of `items`. */
   pick<T>(items: readonly T[]): T;
-  /** Puts an array into a random order. */
+  /** Shuffles an array in place. */
   shuffle(items: unknown[]): void;
 }
 
-/** A 64-bit hash, the same in all SDKs. For splits and seeds, not for security. */
+/** 64-bit hash, the same in all SDKs. For splits and seeds, not for security. */
 export function hash64(content: string | Uint8Array): bigint;
 
-/** Lines for the run's log, capped by the host. */
+/** Messages for the run's log, limited in size by the host. */
 export const log: Record<"debug" | "info" | "warn" | "error", (message: string) => void>;
 
-/** Random bits from the host's stream of this episode, this plugin and this call. */
+/** Random bits from the host's stream for this episode, plugin and call. */
 export const random: { next(): bigint; fill(length: number): Uint8Array };
 
-/** Time that passes only when the host says so: nanoseconds since the episode began. */
+/** Virtual time controlled by the host: nanoseconds since the start of the episode. */
 export const clock: { now(): bigint };
 
-/** Files that the run mounts for this plugin, sizes in bytes. Needs the capability `assets`. */
+/** Read-only files that the run mounts for this plugin, sizes in bytes. Requires the capability `assets`. */
 export const assets: {
   names(): Array<{ name: string; size: number; digest: string }>;
   read(name: string, offset: number, length: number): Uint8Array;
 };
 
-/** Completions by a model that the run binds to this plugin. Needs the capability `model`. */
+/** Completions by a model that the run binds to this plugin. Requires the capability `model`. */
 export const model: {
   complete(request: {
     messages: Array<{ role: "system" | "user" | "assistant"; content: Content }>;
@@ -374,13 +389,13 @@ export const model: {
   }): { text: string; cut: boolean; usage: { promptTokens: number; completionTokens: number } };
 };
 
-/** Tools for rewards that check an answer by calling one. Needs the capability `tools`. */
+/** Tool calls by rewards, in separate sessions of the reward. Requires the capability `tools`. */
 export const tools: {
   functions(): Array<{ name: string; description: string; parameters: string; cost: number }>;
   call(call: Call): { content: Part[]; failed: boolean };
 };
 
-/** Outgoing HTTP to the hosts that the run allows; `timeout` in milliseconds. Needs the capability `http`. */
+/** Outbound HTTP to the servers that the run allows; `timeout` in milliseconds. Requires the capability `http`. */
 export const http: {
   send(request: {
     method?: string;

@@ -1,4 +1,4 @@
-// The manifest: who a plugin is and what it wants, read from the author's `package.json`.
+// Manifest of a plugin (identity and capabilities), read from the author's `package.json`.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { VERSION, digest } from "./contract.mjs";
 import { nearest } from "./src/options.mjs";
 
-/** The name of the custom section. */
+/** Name of the custom section. */
 export const SECTION = "gymkhana:manifest";
-/** What a plugin may be. */
+/** Kinds of plugins. */
 export const KINDS = ["environment", "tool", "reward"];
-/** Imports that need a request, and those that are always there. */
+/** Imports that a plugin must declare, and imports that are always available. */
 export const CAPABILITIES = ["assets", "model", "tools", "http"];
 export const FREE = ["log", "random", "clock"];
 
@@ -18,35 +18,35 @@ const SCHEMA = 1;
 const KEYS = ["namespace", "capabilities", "optional", "deterministic", ...KINDS];
 const NAME = /^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$/;
 const PLACE = /^[^#]+#[A-Za-z_$][\w$]*$/;
-// As semver has it: no number begins with a zero, no part between dots is empty, and nothing but ASCII is in it.
+// Semantic versioning: numbers without leading zeros, non-empty parts between dots, ASCII only.
 const NUMBER = "(0|[1-9][0-9]*)";
 const PART = "(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)";
 const SEMVER = new RegExp(
   `^${NUMBER}\\.${NUMBER}\\.${NUMBER}(?:-${PART}(?:\\.${PART})*)?(?:\\+[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*)?$`,
 );
 
-/** Something that the author can put right; the message names it and says how. */
+/** Mistake of the author; the message names it and suggests a fix. */
 export class BuildError extends Error {}
 
-/** What `package.json` of a folder says, checked. */
+/** Validated content of a folder's `package.json`. */
 export function readProject(folder) {
   const path = join(folder, "package.json");
   let document;
   try {
     document = JSON.parse(readFileSync(path, "utf8"));
   } catch (error) {
-    throw new BuildError(`\`${path}\` cannot be read: ${error.message}`);
+    throw new BuildError(`cannot read \`${path}\`: ${error.message}`);
   }
   return projectOf(document);
 }
 
 function isVersion(text) {
   const found = typeof text === "string" && SEMVER.exec(text);
-  // The host counts in 64 bits.
+  // The host stores 64-bit numbers.
   return Boolean(found) && found.slice(1).every((number) => BigInt(number) < 1n << 64n);
 }
 
-/** Checks a project's document. */
+/** Validates a parsed `package.json`. */
 export function projectOf(document) {
   const table = document.gymkhana;
   if (table === null || typeof table !== "object" || Array.isArray(table)) throw missing("namespace", '"your-name"');
@@ -55,12 +55,12 @@ export function projectOf(document) {
   }
   const { name, version } = document;
   if (!NAME.test(name ?? "")) {
-    throw new BuildError(`package name \`${name}\` cannot name a plugin: use lower-case letters, digits and single \`-\` inside`);
+    throw new BuildError(`package name \`${name}\` is not a valid plugin name: use lower-case letters, digits and inner single \`-\``);
   }
   if (!isVersion(version)) throw new BuildError(`"version" must be three numbers, such as "0.1.0", not ${version}`);
   for (const key of ["license", "description"]) {
     if (typeof document[key] !== "string" || !document[key]) {
-      throw new BuildError(`package.json needs \`${key}\`, because the manifest shows it: add "${key}": "…"`);
+      throw new BuildError(`\`${key}\` in package.json is missing, which the manifest requires: add "${key}": "…"`);
     }
   }
   const { namespace, capabilities = [], optional = [], deterministic = true } = table;
@@ -69,14 +69,14 @@ export function projectOf(document) {
   checkCapabilities("capabilities", capabilities);
   checkCapabilities("optional", optional);
   const unasked = optional.find((name) => !capabilities.includes(name));
-  if (unasked) throw new BuildError(`"optional" has \`${unasked}\` and "capabilities" has not: ask for it there too`);
+  if (unasked) throw new BuildError(`\`${unasked}\` is in "optional", not in "capabilities": add it to "capabilities" too`);
   if (typeof deterministic !== "boolean") throw wrong("deterministic", "true or false", "false");
   const classes = classesOf(table);
   const { license, description } = document;
   return { name, version, license, description, namespace, capabilities, optional, deterministic, classes };
 }
 
-/** The manifest as JSON holds it. A reward says its range. */
+/** Manifest as a JSON object. `rewardRange` is undefined for a plugin without a reward. */
 export function manifestOf(project, rewardRange) {
   const { namespace, name, version, license, description, capabilities, optional, deterministic, classes } = project;
   const kinds = KINDS.filter((kind) => classes[kind]);
@@ -86,12 +86,12 @@ export function manifestOf(project, rewardRange) {
   if (rewardRange === undefined) return fields;
   const [low, high] = rewardRange;
   if (!(Number.isFinite(low) && Number.isFinite(high) && low <= high)) {
-    throw new BuildError(`\`static range\` of the reward must be two finite numbers, the smaller first, not ${rewardRange}`);
+    throw new BuildError(`\`static range\` of the reward must be two finite numbers, low first, not ${rewardRange}`);
   }
   return { ...fields, "reward-range": [low, high] };
 }
 
-/** A component with its manifest: one custom section at the end of the outermost level. */
+/** Component with its manifest, appended as one custom section at the outermost level. */
 export function stamp(component, manifest) {
   const text = Buffer.from(JSON.stringify(manifest));
   const length = Buffer.alloc(4);
@@ -124,10 +124,10 @@ function checkCapabilities(key, names) {
     throw wrong(key, "a list of names", '["http"]');
   }
   for (const name of names) {
-    if (FREE.includes(name)) throw new BuildError(`capability \`${name}\` needs no request: leave it out of "${key}"`);
+    if (FREE.includes(name)) throw new BuildError(`capability \`${name}\` is always available: remove it from "${key}"`);
     if (!CAPABILITIES.includes(name)) throw new BuildError(`unknown capability \`${name}\`; ${advice(name, CAPABILITIES)}`);
     if (names.indexOf(name) !== names.lastIndexOf(name)) {
-      throw new BuildError(`capability \`${name}\` stands twice in "${key}": leave one out`);
+      throw new BuildError(`capability \`${name}\` is listed twice in "${key}": remove one`);
     }
   }
 }

@@ -1,10 +1,15 @@
-/** Plugins tested natively: an episode, a session and a scoring with the same checks that a host makes. */
+/**
+ * Native tests of plugins, with the checks that a component makes.
+ *
+ * @module
+ */
 
-import { Action, Call, Content, Environment, Reward, Score, Started, Stepped, Tool, Trajectory, Value } from "gymkhana";
+import { Action, Call, Content, Environment, Reward, Score, Started, Stepped, Tool, Trajectory, Value } from "./index.js";
 
-type Kind<T> = new () => T;
+/** Class of a plugin. */
+export type Kind<T> = new () => T;
 
-/** An episode as the host meets it. */
+/** Episode with the checks that the host relies on. */
 export class Episode<E extends Environment = Environment> {
   readonly environment: E;
   readonly seat: number;
@@ -14,7 +19,7 @@ export class Episode<E extends Environment = Environment> {
   static restore<E extends Environment>(kind: Kind<E>, snapshot: Uint8Array): Episode<E>;
 }
 
-/** A tool's session as the host meets it. */
+/** Tool session with the checks that the host relies on. */
 export class Session<T extends Tool = Tool> {
   readonly tool: T;
   call(call: Call): { content: Content; failed: boolean };
@@ -22,13 +27,13 @@ export class Session<T extends Tool = Tool> {
   static restore<T extends Tool>(kind: Kind<T>, snapshot: Uint8Array): Session<T>;
 }
 
-/** Opens a tool's session. */
+/** Opens a session of a tool. */
 export function openSession<T extends Tool>(
   kind: Kind<T>,
   given?: { setup?: Uint8Array; options?: Record<string, Value>; seed?: number | bigint },
 ): Session<T>;
 
-/** Scores a group: one Map a trajectory, with a score for each seat that acted. */
+/** Scores a group: one Map per trajectory, with a score for each seat that acted. */
 export function score(
   kind: Kind<Reward>,
   group: Trajectory[],
@@ -37,8 +42,8 @@ export function score(
 ): Array<Map<number, Required<Score>>>;
 
 /**
- * An episode that a test plays, move by move; every seat is the test's. After every move a copy made by `snapshot` and
- * `restore`, where the environment offers them, must know the same state.
+ * Episode that a test plays move by move, for all seats. If the environment implements snapshots, every move also checks
+ * that a restored copy has the same state.
  */
 export class Play<E extends Environment = Environment> {
   constructor(
@@ -47,20 +52,20 @@ export class Play<E extends Environment = Environment> {
   );
   readonly episode: Episode<E>;
   readonly started: Started;
-  /** What the last move led to. */
+  /** Result of the last move. */
   readonly stepped?: Stepped;
-  /** What seat 0 earned so far. */
+  /** Sum of seat 0's rewards. */
   readonly reward: number;
   /** Whether the episode ended. */
   get over(): boolean;
-  /** The words that the seat to move saw last. */
+  /** Text of the latest observation of the seat to move. */
   get seen(): string;
-  /** The seat to move says something. */
+  /** Sends a message from the seat to move. */
   say(words: string): Stepped;
-  /** The seat to move calls a function of the environment. */
+  /** Calls a function of the environment from the seat to move. */
   call(name: string, args?: Record<string, unknown>): Stepped;
-  /** Any action. */
+  /** Applies an action. */
   act(action: Action): Stepped;
-  /** Lets the expert play to the end, by messages and the environment's own calls; gives seat 0's reward. */
+  /** Follows the oracle to the end and returns seat 0's reward. It may call only the environment's functions. */
   followOracle(turns?: number): number;
 }

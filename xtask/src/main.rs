@@ -1,65 +1,61 @@
 //! Set-up and developer commands: `cargo xtask`.
 //!
-//! Links neither libtorch nor wasmtime, so that it runs in a fresh clone within seconds and can fetch what the rest
-//! needs. It is safe to repeat: what is done already takes no time. Results go to standard output, talk to standard
-//! error.
+//! Links neither libtorch nor wasmtime, so that it builds in a fresh clone within seconds and can fetch the
+//! dependencies of the rest. All commands can be repeated: finished work is skipped. Results go to standard output,
+//! progress to standard error.
 #![allow(clippy::print_stderr, reason = "the one printer of this program")]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod arguments;
-mod authors;
-mod baselines;
-mod bench;
-mod compiler;
-mod demo;
-mod libtorch;
-mod peers;
-mod plugins;
+mod checks;
+mod docs;
+mod foreign;
+mod fuzz;
+mod measure;
+mod publish;
+mod reference;
 mod setup;
 mod step;
-mod study;
 mod test;
+mod tools;
 mod workspace;
 
 use std::process::ExitCode;
 
-use arguments::{Command, USAGE, parse};
-use step::Missing;
+use arguments::{Arguments, Command};
+use clap::Parser as _;
+use step::UserError;
 use workspace::Workspace;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let command = match parse(&arguments) {
-        Ok(command) => command,
-        Err(error) => {
-            eprintln!("error: {error}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(&command) {
+    match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            // What this machine lacks is for the user to mend; everything else is ours.
-            ExitCode::from(if error.is::<Missing>() { 2 } else { 1 })
+            ExitCode::from(if error.is::<UserError>() { 2 } else { 1 })
         }
     }
 }
 
-fn run(command: &Command) -> anyhow::Result<()> {
-    if *command == Command::Help {
-        eprintln!("{USAGE}");
-        return Ok(());
-    }
+fn run(command: Command) -> anyhow::Result<()> {
     let workspace = Workspace::find()?;
     match command {
-        Command::Help => Ok(()),
         Command::Setup => setup::run(&workspace),
-        Command::Plugins => plugins::build(&workspace).and_then(|()| authors::build(&workspace)),
-        Command::Demo { out, seed } => demo::run(&workspace, out.as_deref(), *seed),
-        Command::Test { peers } => test::run(&workspace, *peers),
-        Command::Bench { name } => bench::run(&workspace, name.as_deref()),
-        Command::BenchTrainer { baselines } => baselines::run(&workspace, baselines),
-        Command::Study { name, seeds } => study::run(&workspace, name, *seeds),
+        Command::Plugins => setup::plugins::build(&workspace).and_then(|()| foreign::build(&workspace)),
+        Command::Demo { out, seed } => measure::demo::run(&workspace, out.as_deref(), seed),
+        Command::Test { reference } => test::run(&workspace, reference),
+        Command::Bench { names, smoke, baselines } => {
+            measure::bench::run(&workspace, &names, smoke, baselines.as_deref())
+        }
+        Command::Study { name, seeds, smoke } => measure::study::run(&workspace, name, seeds, smoke),
+        Command::LintProse => checks::prose::run(&workspace),
+        Command::Arrows { write } => {
+            checks::arrows::run(&workspace, write).and_then(|()| checks::layout::run(&workspace))
+        }
+        Command::Links => checks::links::run(&workspace),
+        Command::Docs => docs::run(&workspace),
+        Command::Fuzz { seconds } => fuzz::run(&workspace, seconds),
+        Command::Release { version, dry_run } => publish::release::run(&workspace, &version, dry_run),
+        Command::Package => publish::package::run(&workspace),
     }
 }

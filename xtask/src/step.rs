@@ -1,32 +1,69 @@
-//! Runs the steps of a command: says what is going on and how long it took, and lets other programs talk.
+//! Steps of a command: progress on standard error, a summary with durations, and other programs.
 
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-/// Something that this machine lacks, with how to get it.
+/// A mistake of the user or a gap of the machine, with a hint; the program exits with 2.
 #[derive(Debug)]
-pub struct Missing(pub String);
+pub struct UserError(pub String);
 
-impl std::fmt::Display for Missing {
+impl std::fmt::Display for UserError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Missing {}
+impl std::error::Error for UserError {}
 
-/// Does one step between two lines on standard error.
+/// A line of the summary.
+struct Line {
+    seconds: Option<f64>,
+    text: String,
+}
+
+static SUMMARY: Mutex<Vec<Line>> = Mutex::new(Vec::new());
+
+fn add_line(seconds: Option<f64>, text: &str) {
+    let line = Line { seconds, text: text.to_owned() };
+    SUMMARY.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+}
+
+/// Runs one step between two lines on standard error and records its duration.
 pub fn step<T>(name: &str, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     eprintln!("==> {name}");
     let start = Instant::now();
-    let done = work()?;
-    eprintln!("    {name}: {:.1} s", start.elapsed().as_secs_f64());
-    Ok(done)
+    let done = work();
+    let seconds = start.elapsed().as_secs_f64();
+    match &done {
+        Ok(_) => {
+            eprintln!("    {name}: {seconds:.1} s");
+            add_line(Some(seconds), name);
+        }
+        Err(_) => add_line(Some(seconds), &format!("{name}: FAILED")),
+    }
+    done
 }
 
-/// Runs a program to its end. What it prints goes to standard error, so that standard output holds results alone.
+/// Reports a skipped check, at once and in the summary.
+pub fn skip(what: &str, why: &str) {
+    eprintln!("    SKIPPED {what}: {why}");
+    add_line(None, &format!("SKIPPED {what}: {why}"));
+}
+
+/// Prints the recorded steps with their seconds.
+pub fn print_summary(since: Instant) {
+    eprintln!("\nsummary, in seconds");
+    for Line { seconds, text } in SUMMARY.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let seconds = seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"));
+        eprintln!("{seconds:>10}  {text}");
+    }
+    eprintln!("{:>10.1}  total", since.elapsed().as_secs_f64());
+}
+
+/// Runs a program to its end. Its output goes to standard error, so that standard output holds results only.
 pub fn execute(command: &mut Command) -> anyhow::Result<()> {
     finish(command.stdout(std::io::stderr()))
 }
@@ -39,12 +76,12 @@ pub fn execute_for_result(command: &mut Command) -> anyhow::Result<()> {
 fn finish(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("`{}` does not start", words(command)))?;
     if !status.success() {
-        bail!("`{}` failed ({status}); what it said stands above", words(command));
+        bail!("`{}` failed ({status}); see its output above", words(command));
     }
     Ok(())
 }
 
-/// What a program prints on standard output, or none when it does not start or fails.
+/// Standard output of a program, trimmed, if it starts and succeeds.
 pub fn output_of(command: &mut Command) -> Option<String> {
     let output = command.stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())

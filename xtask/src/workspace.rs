@@ -1,28 +1,56 @@
-//! Where the repository's things are.
+//! The repository: its folders and its packages, as cargo sees them.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::step::cargo;
+use crate::step::{cargo, output_of};
 
-/// The repository, as cargo sees it.
+/// The repository.
 #[derive(Debug)]
 pub struct Workspace {
     /// Its root folder.
     pub root: PathBuf,
-    /// Where cargo builds.
+    /// The folder of cargo's output.
     pub target: PathBuf,
-    /// Name and folder of each package, the folder relative to the root.
-    packages: Vec<(String, PathBuf)>,
+    /// Its packages, sorted by name.
+    pub packages: Vec<Package>,
+}
+
+/// A package of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its folder, relative to the root.
+    pub folder: PathBuf,
+    /// Names of its normal dependencies, sorted: neither for tests nor for build scripts.
+    pub dependencies: Vec<String>,
+    /// Whether its manifest allows publishing.
+    pub publish: bool,
+}
+
+impl Package {
+    fn from_metadata(package: &Value, root: &Path) -> Option<Self> {
+        let folder = Path::new(package["manifest_path"].as_str()?).parent()?.strip_prefix(root).ok()?.to_owned();
+        let normal = package["dependencies"].as_array()?.iter().filter(|dependency| dependency["kind"].is_null());
+        let mut dependencies: Vec<String> =
+            normal.map(|dependency| Some(dependency["name"].as_str()?.to_owned())).collect::<Option<_>>()?;
+        dependencies.sort();
+        dependencies.dedup();
+        // An empty list of registries is `publish = false`.
+        let publish = package["publish"].as_array().is_none_or(|registries| !registries.is_empty());
+        Some(Self { name: package["name"].as_str()?.to_owned(), folder, dependencies, publish })
+    }
 }
 
 impl Workspace {
     /// Finds the repository that this program was built in.
     pub fn find() -> anyhow::Result<Self> {
         let package = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
-        let root = Path::new(&package).parent().context("xtask has no folder above it")?.to_owned();
+        let root = Path::new(&package).parent().context("the folder of xtask has no parent")?.to_owned();
         let output = cargo()
             .args(["metadata", "--no-deps", "--format-version", "1"])
             .current_dir(&root)
@@ -34,33 +62,43 @@ impl Workspace {
             String::from_utf8_lossy(&output.stderr)
         );
         let metadata: Value = serde_json::from_slice(&output.stdout)?;
-        Self::from_metadata(root, &metadata).context("`cargo metadata` says something new")
+        Self::from_metadata(root, &metadata).context("`cargo metadata` has an unknown form")
     }
 
     fn from_metadata(root: PathBuf, metadata: &Value) -> Option<Self> {
-        let mut packages = Vec::new();
-        for package in metadata["packages"].as_array()? {
-            let folder = Path::new(package["manifest_path"].as_str()?).parent()?;
-            let folder = folder.strip_prefix(metadata["workspace_root"].as_str()?).ok()?.to_owned();
-            packages.push((package["name"].as_str()?.to_owned(), folder));
-        }
+        let folder = Path::new(metadata["workspace_root"].as_str()?);
+        let packages = metadata["packages"].as_array()?.iter().map(|package| Package::from_metadata(package, folder));
+        let mut packages: Vec<Package> = packages.collect::<Option<_>>()?;
         packages.sort();
         Some(Self { root, target: PathBuf::from(metadata["target_directory"].as_str()?), packages })
     }
 
-    /// The names of the packages that become plugins: the first-party ones, without what they share, and the guests of
-    /// the tests.
+    /// Names of the packages that become plugins: the first-party plugins and the guests of the tests.
     pub fn plugin_packages(&self) -> Vec<&str> {
-        let is_shared = |folder: &Path| folder.starts_with("plugins/shared");
-        let is_plugin =
-            |folder: &Path| folder.starts_with("plugins") && !is_shared(folder) || folder.starts_with("tests/guests");
-        self.packages.iter().filter(|(_, folder)| is_plugin(folder)).map(|(name, _)| name.as_str()).collect()
+        self.packages.iter().filter(|package| is_plugin(&package.folder)).map(|package| package.name.as_str()).collect()
     }
 
-    /// Where the component of this plugin package is put.
+    /// Path of the component of this plugin package.
     pub fn component(&self, package: &str) -> PathBuf {
         self.target.join("plugins").join(format!("{package}.wasm"))
     }
+
+    /// Files that git tracks or would add, relative to the root, sorted; `patterns` are git's path patterns.
+    pub fn files(&self, patterns: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
+        let mut command = Command::new("git");
+        command.args(["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--"]);
+        let listed = output_of(command.args(patterns).current_dir(&self.root)).context("`git ls-files` failed")?;
+        let mut files: Vec<PathBuf> = listed.lines().map(PathBuf::from).collect();
+        files.retain(|file| self.root.join(file).exists());
+        files.sort();
+        Ok(files)
+    }
+}
+
+/// Whether the package in this folder becomes a component.
+pub fn is_plugin(folder: &Path) -> bool {
+    let is_library = folder.starts_with("plugins/lib");
+    (folder.starts_with("plugins") && !is_library) || folder.starts_with("tests/guests")
 }
 
 #[cfg(test)]
@@ -68,20 +106,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plugins_are_told_from_other_packages() {
+    fn plugins_are_distinguished_from_other_packages() {
+        let package = |name: &str, folder: &str| {
+            serde_json::json!({
+                "name": name, "manifest_path": format!("/r/{folder}/Cargo.toml"), "publish": [],
+                "dependencies": [
+                    {"name": "serde", "kind": null}, {"name": "insta", "kind": "dev"}, {"name": "cc", "kind": "build"},
+                ],
+            })
+        };
         let metadata = serde_json::json!({
             "workspace_root": "/r",
             "target_directory": "/r/target",
             "packages": [
-                {"name": "guest-echo", "manifest_path": "/r/tests/guests/echo/Cargo.toml"},
-                {"name": "gymkhana-tests", "manifest_path": "/r/tests/Cargo.toml"},
-                {"name": "calculator", "manifest_path": "/r/plugins/tools/calculator/Cargo.toml"},
-                {"name": "gymkhana-sdk", "manifest_path": "/r/sdk/rust/Cargo.toml"},
-                {"name": "gymkhana-sqlite", "manifest_path": "/r/plugins/shared/sqlite/Cargo.toml"},
+                package("guest-echo", "tests/guests/echo"),
+                package("gymkhana-tests", "tests"),
+                package("calculator", "plugins/tools/calculator"),
+                package("gymkhana-sdk", "sdk/rust"),
+                package("gymkhana-sqlite", "plugins/lib/sqlite"),
             ],
         });
         let workspace = Workspace::from_metadata("/r".into(), &metadata).expect("understood");
         assert_eq!(workspace.plugin_packages(), ["calculator", "guest-echo"]);
         assert_eq!(workspace.component("calculator"), Path::new("/r/target/plugins/calculator.wasm"));
+        assert_eq!(workspace.packages[0].dependencies, ["serde"]);
+        assert!(!workspace.packages[0].publish);
     }
 }

@@ -1,8 +1,8 @@
-//! Errors of commands: those of a run, with the exit codes of a process.
+//! Errors of commands: those of a run, with exit codes.
 
 pub use gymkhana_run::{Classify, ErrorKind, RunError as CliError, RunResult as CliResult};
 
-/// Exit code for an error: 2 where the user can fix it, 1 where this program is at fault.
+/// Exit code of an error: 2 if the user can fix it, 1 for an internal error.
 pub fn exit_code(error: &CliError) -> u8 {
     match error.kind() {
         ErrorKind::User => 2,

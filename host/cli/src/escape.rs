@@ -1,9 +1,8 @@
-//! Text of plugins and models, made harmless for a terminal.
+//! Escaping of untrusted text for a terminal.
 
 use std::borrow::Cow;
 
-/// The text with every character written out that would move a terminal's cursor, change its colours or turn its
-/// reading direction around. Line ends and tabs stay.
+/// Escapes characters that move the cursor, change colours or reverse the reading direction. Line ends and tabs stay.
 pub fn escape_terminal(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
         return Cow::Borrowed(text);
@@ -19,7 +18,7 @@ pub fn escape_terminal(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The same for a text in JSON, whose own notation it keeps to: such characters stand in strings alone.
+/// Escapes the same characters of JSON text as `\u` sequences; they occur in its strings only.
 pub fn escape_json(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
         return Cow::Borrowed(text);
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_written_out() {
+    fn terminal_sequences_are_escaped() {
         assert_eq!(escape_terminal("\x1b[2J\x1b]0;owned\x07"), "\\u{1b}[2J\\u{1b}]0;owned\\u{7}");
         assert_eq!(escape_terminal("over\rwritten \u{9b}31m \u{202e}txt"), "over\\rwritten \\u{9b}31m \\u{202e}txt");
     }

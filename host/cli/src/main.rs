@@ -1,4 +1,4 @@
-//! The host: runs, generates, evaluates, replays, shows, scores, and serves those who write plugins.
+//! The host: trains, generates, evaluates, replays, shows, rescores, and supports plugin authors.
 
 mod args;
 mod commands;
@@ -41,6 +41,7 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<()> {
         Command::Rescore(args) => commands::rescore::score(&args, printer),
         Command::Reward(RewardCommand::Diff(args)) => commands::rescore::diff(&args, printer),
         Command::Plugin(command) => plugin::run(&command, printer),
+        Command::Reference(args) => commands::reference::reference(&args, printer),
         Command::Registry(command) => registry::run(command, printer),
     }
 }

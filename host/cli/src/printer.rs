@@ -1,7 +1,7 @@
-//! The one owner of standard output and standard error: results on the one, talk on the other. Whatever a plugin or
-//! a model put into a text is made harmless here.
+//! Standard output and standard error: results go to the former, status and errors to the latter. Text of plugins and
+//! models is escaped here.
 //!
-//! On a terminal a bar shows what the run is at; elsewhere plain lines do, at most one every few seconds.
+//! A terminal shows a progress bar; other outputs get plain lines, at most one every few seconds.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module is where the program prints")]
 
@@ -15,22 +15,22 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::{escape_json, escape_terminal};
 
-/// Between two plain lines of one piece of work.
+/// Minimum time between plain lines of one task.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Prints. Copies share the terminal.
+/// Printer of this process. Clones share the terminal.
 #[derive(Clone)]
 pub struct Printer {
     terminal: bool,
-    /// The bar that was shown last; until it is finished it makes room for lines.
+    /// The last bar; until it is finished, it is suspended while lines are printed.
     bar: Arc<Mutex<Option<ProgressBar>>>,
     pub(crate) waits: Waits,
-    /// Why a result could not be printed, if one could not.
+    /// First error of printing a result.
     unprinted: Arc<Mutex<Option<Error>>>,
 }
 
 impl Printer {
-    /// A printer for this process.
+    /// A printer of this process.
     pub fn new() -> Self {
         Self {
             terminal: stderr().is_terminal(),
@@ -53,13 +53,13 @@ impl Printer {
     }
 
     fn keep_unprinted(&self, printed: Result<(), Error>) {
-        // A reader that went away, such as `head`, is no error.
+        // A closed reader, such as `head`, is not an error.
         if let Some(error) = printed.err().filter(|error| error.kind() != ErrorKind::BrokenPipe) {
             self.unprinted.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
     }
 
-    /// Prints a piece of a result at once, without a line end.
+    /// Prints a part of a result at once, without a line end.
     pub fn piece(&self, text: &str) {
         let write = || {
             let mut out = stdout().lock();
@@ -68,15 +68,15 @@ impl Printer {
         self.keep_unprinted(self.beside_bar(write));
     }
 
-    /// Whether all results were printed.
+    /// Returns the first error of printing a result, if any.
     pub fn all_printed(&self) -> CliResult<()> {
         let unprinted = self.unprinted.lock().unwrap_or_else(PoisonError::into_inner).take();
         unprinted
             .map_or(Ok(()), Err)
-            .user_context("results cannot be written to standard output; make room where it goes")
+            .user_context("results cannot be written to standard output\nhint: free space at its destination")
     }
 
-    /// Tells what is going on.
+    /// Prints a status line.
     pub fn status(&self, text: impl std::fmt::Display) {
         let text = text.to_string();
         let _gone = self.beside_bar(|| writeln!(stderr(), "{}", escape_terminal(&text)));
@@ -95,12 +95,12 @@ impl Printer {
         self.status(format!("error: {error}"));
     }
 
-    /// This printer as a run reports to it.
+    /// This printer as the reporter of a run.
     pub fn reporter(&self) -> Arc<dyn Reporter> {
         Arc::new(self.clone())
     }
 
-    /// Opens a bar, or plain lines, for a piece of work of `length` steps, of which `done` are finished.
+    /// Opens a progress display for a task of `length` steps, of which `done` are finished.
     pub fn progress(&self, name: &str, done: u64, length: u64) -> ProgressLine {
         let bar = self.terminal.then(|| {
             let bar = ProgressBar::new(length).with_position(done);
@@ -108,11 +108,11 @@ impl Printer {
             let style = ProgressStyle::with_template(line).unwrap_or_else(|_| ProgressStyle::default_bar());
             let waits = self.waits.clone();
             bar.set_style(style.with_key("waits", move |_: &ProgressState, line: &mut dyn std::fmt::Write| {
-                // A bar that cannot be drawn is drawn again soon.
+                // A failed draw is repeated at the next tick.
                 let _ = line.write_str(&waits.behind());
             }));
             bar.set_prefix(name.to_owned());
-            bar.set_message("begun");
+            bar.set_message("started");
             bar.enable_steady_tick(Duration::from_millis(250));
             *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
             bar
@@ -143,33 +143,33 @@ impl Progress for ProgressLine {
     }
 }
 
-/// What is waited for, in words.
+/// Text about current waits.
 #[derive(Clone, Default)]
 pub(crate) struct Waits(Arc<Mutex<String>>);
 
 impl Waits {
-    /// As it stands behind a message.
+    /// The text as a suffix of a message.
     pub(crate) fn behind(&self) -> String {
         let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if text.is_empty() { String::new() } else { format!("; {text}") }
     }
 }
 
-/// A piece of work that is shown while it lasts.
+/// Progress of a task.
 pub struct ProgressLine {
     bar: Option<ProgressBar>,
     name: String,
     length: u64,
     begun: Instant,
-    /// How far it was when it began to be shown.
+    /// Position when the display was opened.
     first: u64,
-    /// How far it was at the last plain line, and when that was.
+    /// Position and time of the last plain line.
     last: Mutex<(u64, Option<Instant>)>,
     waits: Waits,
 }
 
 impl ProgressLine {
-    /// `done` steps are done; `message` says how it goes, besides the rate.
+    /// Updates the position; `message` follows the rate.
     pub fn at(&self, done: u64, message: &str) {
         let seconds = self.begun.elapsed().as_secs_f64();
         let rate = done.saturating_sub(self.first) as f64 / seconds.max(1e-3);

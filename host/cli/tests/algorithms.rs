@@ -1,4 +1,4 @@
-//! Algorithms through whole runs: presets with their settings, and stages that learn from preferences and from a teacher.
+//! Algorithms in whole runs: presets with their settings, preference stages and distillation.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::fs;
 use common::{Desk, WORD_PROBLEMS};
 use serde_json::Value;
 
-/// One step of each of these stages, from random weights. Calls cost points, so that rewards differ.
+/// A run of these stages from random weights. Calls cost points, so that rewards vary.
 fn desk(stages: &str) -> Desk {
     Desk::with_run_file(&format!(
         r#"
@@ -37,15 +37,23 @@ fn stage(kind: &str, more: &str) -> String {
     format!("[[stages]]\nkind = \"{kind}\"\nsteps = 2\ngroups = 3\ngroup_size = 4\n{more}\n")
 }
 
-/// A figure of every step that reports it.
-fn figures(desk: &Desk, name: &str) -> Vec<f64> {
+/// A metric of every step that reports it, with the index of the stage.
+fn metric(desk: &Desk, name: &str) -> Vec<(u64, f64)> {
     let text = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
-    let value = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["values"][name].as_f64();
+    let value = |line: &str| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        Some((line["stage"].as_u64()?, line["values"][name].as_f64()?))
+    };
     text.lines().filter_map(value).collect()
 }
 
+/// A metric of every step that reports it.
+fn figures(desk: &Desk, name: &str) -> Vec<f64> {
+    metric(desk, name).into_iter().map(|(_, value)| value).collect()
+}
+
 #[test]
-fn adapters_learn_in_whole_runs_and_what_cannot_be_is_refused() {
+fn adapters_train_in_whole_runs() {
     let memory = ["--set", "policy.activation_checkpointing=true", "--set", "policy.micro_batch_tokens=700"];
     let adapters = ["--set", "policy.lora={rank=2, alpha=4.0, modules=[\"q_proj\", \"up_proj\"]}"];
     let stages = stage("sft", "").replace("groups = 3\ngroup_size = 4", "batch = 4") + &stage("rl", "");
@@ -67,7 +75,7 @@ fn adapters_learn_in_whole_runs_and_what_cannot_be_is_refused() {
     assert!(refused("policy.lora={rank=0, alpha=1.0}").contains("`lora.rank` is 0"));
     assert!(refused("policy.lora={rank=1, alpha=1.0, modules=[\"query\"]}").contains("unknown variant `query`"));
     assert!(refused("policy.device=\"gpu\"").contains("expected `cpu` or `cuda`"));
-    // The folder that the project sets up has no part for CUDA.
+    // The project's libtorch has no CUDA.
     assert!(refused("policy.device=\"cuda\"").contains("set LIBTORCH to the folder of a torch 2.11.0 with CUDA"));
 }
 
@@ -100,13 +108,23 @@ fn presets_go_through_whole_runs() {
         .collect();
     let desk = desk(&stages.join("\n"));
     desk.run(WORD_PROBLEMS, &[]).succeeded();
-    assert_eq!(figures(&desk, "updates").len(), 2 * names.len());
-    assert_eq!(figures(&desk, "value_loss").len(), 2 * 2, "of the two with a critic");
-    assert_eq!(figures(&desk, "replayed").len(), 2, "of the one that replays by itself");
+    let updates = metric(&desk, "updates");
+    let losses = metric(&desk, "loss");
+    for (stage, name) in (0..).zip(names) {
+        let of_stage = |metric: &[(u64, f64)]| -> Vec<f64> {
+            metric.iter().filter(|(index, _)| *index == stage).map(|(_, value)| *value).collect()
+        };
+        let updates = of_stage(&updates);
+        assert_eq!(updates.len(), 2, "{name}: steps");
+        assert!(updates.iter().sum::<f64>() >= 1.0, "{name}: no update in {updates:?}");
+        assert!(of_stage(&losses).iter().all(|loss| loss.is_finite()), "{name}: a loss is not finite");
+    }
+    assert_eq!(figures(&desk, "value_loss").len(), 2 * 2, "the two presets with a critic");
+    assert_eq!(figures(&desk, "replayed").len(), 2, "the preset with a replay buffer");
     assert!(desk.host(&["replay", "out"]).succeeded().contains("every byte equal"));
 }
 
-/// The weights are new after each stage, and the run file that is kept says what the stages stand for.
+/// Each stage updates the weights, and the stored run file holds the algorithms that the kinds imply.
 #[test]
 fn preferences_and_teachers_are_stages_of_their_own() {
     let first = desk(&stage("rl", ""));
@@ -125,8 +143,8 @@ fn preferences_and_teachers_are_stages_of_their_own() {
         assert!(kept.contains(line), "{line}\n{kept}");
     }
     for (stages, message) in [
-        (stage("distill", ""), "name the folder of its model in `teacher`"),
-        (stage("dpo", "teacher = \"there\""), "asks none; leave it out"),
+        (stage("distill", ""), "set `teacher` to the folder of its model"),
+        (stage("dpo", "teacher = \"there\""), "uses no teacher, but `teacher` is set"),
         (stage("distill", "teacher = \"nowhere\""), "`nowhere`"),
     ] {
         let wrong = self::desk(&stages).run(WORD_PROBLEMS, &[]);

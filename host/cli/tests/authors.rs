@@ -1,4 +1,4 @@
-//! What an author of plugins does: begin one, build and check it, play it, measure it.
+//! Commands of plugin authors: create, build, test, play and measure a plugin.
 
 mod common;
 
@@ -9,19 +9,19 @@ use std::process::{Command, Stdio};
 use common::{Desk, Outcome, finish};
 use gymkhana_registry::{Digest, Report};
 
-/// What is built here is built once: new plugins share a folder for it, and the dependencies that are fetched already.
+/// Runs `host` with a build folder that all new plugins share, with downloaded dependencies.
 fn author(desk: &Desk, arguments: &[&str]) -> Outcome {
     let mut command = desk.command(arguments);
     finish(command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/authors")))
 }
 
-/// With the versions of this repository: none is looked for in a registry.
+/// Copies this repository's lock file, so that no registry is needed.
 fn lock(desk: &Desk, folder: &str) {
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
     fs::copy(lock, desk.path(folder).join("Cargo.lock")).expect("a lock file");
 }
 
-/// Runs `host` with these lines typed.
+/// Runs `host` with these input lines.
 fn typed(desk: &Desk, arguments: &[&str], lines: &str) -> Outcome {
     desk.write("typed", lines);
     let mut command: Command = desk.command(arguments);
@@ -43,19 +43,19 @@ fn a_new_plugin_of_each_kind_builds_and_passes() {
             "{outcome:?}"
         );
         let said = outcome.succeeded();
-        assert!(said.contains(&format!("me/{name} 0.1.0 keeps the contract")), "{said}");
+        assert!(said.contains(&format!("me/{name} 0.1.0 conforms")), "{said}");
         let report: Report = serde_json::from_slice(&fs::read(desk.path(&report)).expect("a report")).expect("JSON");
         let component = fs::read(desk.path(&name).join(format!("{name}.wasm"))).expect("a component");
         assert_eq!(report.digest, Digest::of(&component));
         assert_eq!(report.failures().count(), 0);
-        // A folder that is there already is not touched.
+        // An existing folder is not touched.
         let again = desk.host(&["plugin", "new", &name, "--kind", kind]);
-        assert!(again.mistake("again").contains("exists already"), "{again:?}");
+        assert!(again.mistake("again").contains("already exists"), "{again:?}");
     }
     let built = author(&desk, &["plugin", "build", "my-tool", "--out", "notes.wasm"]).succeeded();
     assert!(built.starts_with("notes.wasm: me/my-tool 0.1.0, tool, "), "{built}");
 
-    // An author's own test that fails, and code that does not compile, end before the suite begins.
+    // A failing test of the author's and code that does not compile end before the suite starts.
     let source = desk.path("my-tool/src/lib.rs");
     let code = fs::read_to_string(&source).expect("a template");
     fs::write(&source, code.replace("assert!(failed &&", "assert!(!failed &&")).expect("a file");
@@ -65,7 +65,7 @@ fn a_new_plugin_of_each_kind_builds_and_passes() {
     fs::write(&source, code.replace("impl Tool for Notes", "impl Fool for Notes")).expect("a file");
     let broken = author(&desk, &["plugin", "build", "my-tool"]);
     assert_eq!(broken.code, Some(2));
-    assert!(broken.talk.contains("cargo cannot build `my-tool`"), "{broken:?}");
+    assert!(broken.talk.contains("cargo failed to build `my-tool`"), "{broken:?}");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_folder_of_another_language_says_what_to_install() {
     desk.write("snake/pyproject.toml", "[project]\nname = \"snake\"\n");
     fs::create_dir(desk.path("script")).expect("a folder");
     desk.write("script/package.json", "{}");
-    // A Python that has never heard of the SDK.
+    // A Python without the SDK.
     let mut python = desk.command(&["plugin", "build", "snake"]);
     let told = finish(python.env_remove("PYTHONPATH").env("PYTHONNOUSERSITE", "1")).mistake("snake");
     assert!(told.contains("python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"), "{told}");

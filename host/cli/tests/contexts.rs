@@ -1,4 +1,4 @@
-//! Runs whose contexts do not only grow: several segments an episode are trained on, resumed, replayed and forked.
+//! Runs with context strategies: episodes with several segments are trained on, resumed, replayed and forked.
 
 mod common;
 
@@ -9,7 +9,7 @@ use gymkhana_record::{EpisodeRecord, Phase};
 
 const PLUGINS: &str = "plugins/frozen-lake.wasm";
 
-/// The small lake of `examples/runs/frozen-lake.toml` with a small model.
+/// The run of `examples/runs/frozen-lake.toml` on a small lake with a small model.
 fn desk() -> Desk {
     let example =
         fs::read_to_string(gymkhana_tests::root().join("examples/runs/frozen-lake.toml")).expect("an example");
@@ -35,7 +35,7 @@ fn sets(more: &[&'static str]) -> Vec<&'static str> {
     smaller.into_iter().chain(more.iter().copied()).flat_map(|set| ["--set", set]).collect()
 }
 
-/// What was played and trained, without times.
+/// Episodes and metrics without times.
 fn tokens(desk: &Desk) -> Vec<Vec<Vec<u32>>> {
     let of = |record: &EpisodeRecord| record.segments.iter().map(|segment| segment.tokens.clone()).collect();
     desk.episodes().iter().map(of).collect()
@@ -68,12 +68,12 @@ fn a_run_learns_from_several_segments() {
     assert_eq!(trained, [sampled(0), sampled(1)], "each sampled token is learnt once");
     let replayed = desk.host(&["replay", "out", "--forks"]).succeeded();
     assert!(replayed.contains(&format!("every byte equal: {}", records.len())), "{replayed}");
-    assert!(replayed.contains(&format!("recorded end: those of {}", records.len())), "{replayed}");
-    // The same seed gives the same tokens, segment by segment.
+    assert!(replayed.contains(&format!("episodes with equal forks: {}", records.len())), "{replayed}");
+    // The same seed gives the same tokens in every segment.
     let again = self::desk();
     again.run(PLUGINS, &state).succeeded();
     assert_eq!(tokens(&again), tokens(&desk));
-    // A run goes on under its own strategy alone.
+    // A run resumes under its own strategy only.
     let other = desk.run(PLUGINS, &[sets(&["context.strategy=edits"]), vec!["--resume"]].concat());
     assert_eq!(other.code, Some(2), "{other:?}");
     desk.run(PLUGINS, &[&state[..], &["--resume"]].concat()).succeeded();

@@ -1,4 +1,4 @@
-//! A run's folder in which something is damaged or missing: what is said, and that following it helps.
+//! Damaged or missing files in a run's folder: the messages, and that following them helps.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use common::{Desk, Outcome, SMALL_RUN, WORD_PROBLEMS, files_below};
 use gymkhana_registry::Digest;
 
-/// A desk on which the small run has ended.
+/// A desk with a finished small run.
 fn finished() -> Desk {
     let desk = Desk::with_run_file(SMALL_RUN);
     desk.run(WORD_PROBLEMS, &[]).succeeded();
@@ -19,7 +19,7 @@ fn resume(desk: &Desk) -> Outcome {
     desk.run(WORD_PROBLEMS, &["--resume"])
 }
 
-/// Asserts a refusal that names the file and says so much; gives what it said.
+/// Asserts an error that names the file and contains `words`.
 fn assert_refused(outcome: &Outcome, file: &str, words: &str) {
     assert_eq!((outcome.code, outcome.results.as_str()), (Some(2), ""), "{outcome:?}");
     assert_eq!(outcome.talk.matches("error: ").count(), 1, "{}", outcome.talk);
@@ -27,7 +27,7 @@ fn assert_refused(outcome: &Outcome, file: &str, words: &str) {
     assert!(outcome.talk.contains(words), "{words}: {}", outcome.talk);
 }
 
-/// Runs `while_away` while a file is not in its place.
+/// Runs `while_away` while a file is moved away.
 fn without<T>(path: PathBuf, while_away: impl FnOnce() -> T) -> T {
     let aside = path.with_extension("aside");
     fs::rename(&path, &aside).expect("a file can be moved");
@@ -43,7 +43,7 @@ fn a_run_whose_state_is_lost_keeps_what_it_has() {
     let refused = without(desk.path("out/state.json"), || resume(&desk));
     assert_refused(&refused, "state.json", "restore the file, or start a new run");
     assert_eq!((desk.episodes().len(), files_below(&desk.path("out/checkpoints"))), before);
-    // What the message says that can still be done.
+    // Commands that the message recommends.
     without(desk.path("out/state.json"), || {
         desk.host(&["show", "out"]).succeeded();
         desk.host(&["replay", "out"]).succeeded();
@@ -51,7 +51,7 @@ fn a_run_whose_state_is_lost_keeps_what_it_has() {
     resume(&desk).succeeded();
 }
 
-/// Without a state, a run that died while it wrote its first checkpoint goes on.
+/// Without a state, a run that died while writing its first checkpoint resumes.
 #[test]
 fn a_run_that_died_before_its_first_state_goes_on() {
     let desk = finished();
@@ -100,7 +100,7 @@ fn a_state_that_does_not_fit_is_refused() {
     resume(&desk).succeeded();
 }
 
-/// Each message is followed, and helps.
+/// Following each message repairs the run.
 #[test]
 fn what_can_be_moved_away_can_be_moved_away() {
     let desk = finished();

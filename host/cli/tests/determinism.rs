@@ -1,5 +1,4 @@
-//! With `deterministic = true` the same seed gives the same run: on any number of workers, and however often it was
-//! killed on its way.
+//! With `deterministic = true` the same seed gives the same run on any number of workers, however often it is killed.
 
 mod common;
 
@@ -19,10 +18,10 @@ fn desk() -> Desk {
     Desk::with_run_file(&format!("deterministic = true\n{longer}"))
 }
 
-/// What must be the same: everything but times.
+/// Everything that must be equal: all but times.
 struct Essence {
     records: Vec<EpisodeRecord>,
-    /// The weights and the optimiser's state after each stage, by file.
+    /// Weights and optimiser state after each stage, by file.
     weights: BTreeMap<String, Vec<u8>>,
     metrics: Vec<Value>,
 }
@@ -52,7 +51,7 @@ impl Essence {
         let ids = |essence: &Self| essence.records.iter().map(|record| record.id).collect::<Vec<EpisodeId>>();
         assert_eq!(ids(self), ids(other));
         for (one, other) in self.records.iter().zip(&other.records) {
-            // Tokens, log-probabilities and entropies with everything that plugins said.
+            // Tokens, log-probabilities, entropies and all plugin output.
             assert_eq!(Difference::between(one, other), None, "{}", one.id);
         }
         assert_eq!(self.metrics, other.metrics);
@@ -62,14 +61,14 @@ impl Essence {
         }
     }
 
-    /// Checks that there are these checkpoints and no other.
+    /// Checks that exactly these checkpoints exist.
     fn assert_checkpoints(&self, expected: &[&str]) {
         let files = expected.iter().map(|step| ["model", "trainer"].map(|file| format!("{step}/{file}.safetensors")));
         let files: BTreeSet<String> = files.flatten().collect();
         assert!(self.weights.keys().eq(&files), "{:?}", self.weights.keys());
     }
 
-    /// How often the weights moved in the second stage: without that the tests here would say little.
+    /// Number of weight updates in the second stage; the tests need some.
     fn updates(&self) -> f64 {
         self.metrics.iter().filter_map(|line| line["values"]["updates"].as_f64()).sum()
     }
@@ -96,8 +95,8 @@ fn the_number_of_workers_changes_nothing_and_the_seed_everything() {
     assert_ne!(replies(&one), replies(&other));
 }
 
-/// Episodes of two seats, which begin with either, in fewer slots than a group has seats: none may wait for ever for a
-/// slot that another one holds.
+/// Episodes of two seats that start with either seat, in fewer slots than a group has seats: waiting for each other's
+/// slots must not deadlock.
 #[test]
 fn episodes_of_several_seats_share_slots_without_waiting_for_each_other() {
     let plugins = "plugins/guest-two-seats.wasm";
@@ -122,19 +121,19 @@ fn episodes_of_several_seats_share_slots_without_waiting_for_each_other() {
     desk.run(plugins, &[]).succeeded();
     let replayed = desk.host(&["replay", "out"]).succeeded();
     assert_eq!(replayed, "32 episodes replayed, every byte equal: 32\n");
-    // Slots that nobody is tied to are enough, however few.
+    // Unbound slots suffice, however few.
     fs::remove_dir_all(desk.path("out")).expect("a folder can be removed");
     desk.run(plugins, &["--set", "policy.max_concurrent_sequences=1", "--set", "deterministic=false"]).succeeded();
 }
 
-/// Kills come after a seeded number of changes in the run's folder, so that they fall on all that a run does: the
-/// making of its folder, episodes, parts, metrics, checkpoints, evaluations.
+/// Kills come after a seeded number of changes in the run's folder, so that they hit all phases of a run: creating its
+/// folder, episodes, parts, metrics, checkpoints and evaluations.
 #[test]
 fn a_run_that_was_killed_again_and_again_ends_as_if_nothing_had_been() {
     assert_survives_kills(desk, WORD_PROBLEMS, &["0-000004", "1-000004"]);
 }
 
-/// The same with two models that learn side by side: neither may be ahead of the other after a resume.
+/// The same with two trained models: after a resume both are at the same step.
 #[test]
 fn a_run_of_two_models_that_was_killed_again_and_again_ends_as_if_nothing_had_been() {
     let game = || {
@@ -150,7 +149,7 @@ fn assert_survives_kills(desk: impl Fn() -> Desk, plugins: &'static str, checkpo
     let disturbed = desk();
     let mut moments = Seed(20_260).child("kills").stream();
     let mut kills = 0;
-    // The first two die young, while their folders are made.
+    // The first two die early, while their folders are created.
     for most in [2, 8].into_iter().chain([40; 8]) {
         let changes = 1 + moments.below(most);
         let pause = Duration::from_micros(moments.below(3_000));

@@ -1,7 +1,7 @@
-//! `host eval`: what it says of a model is what the model does, with nothing but its folder or its name.
+//! `host eval`: statistics match the model's behaviour, given only its folder or its name.
 //!
-//! The model was taught to say `yes`, which solves the task, or `no`, each with a probability of about one half. After `no`
-//! it hears what it was not taught to answer.
+//! The model was trained to say `yes`, which solves the task, or `no`, each with a probability of about one half. After
+//! `no` the prompt is outside its training data.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn taught() -> &'static Path {
     static TAUGHT: OnceLock<PathBuf> = OnceLock::new();
     TAUGHT.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("half");
-        // Checkpoints are never overwritten; this one is of an earlier run of the tests.
+        // Checkpoints are never overwritten; this one is from an earlier run of the tests.
         let _none = std::fs::remove_dir_all(&folder);
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(teach(&["yes", "no"], &folder));
@@ -27,7 +27,7 @@ fn taught() -> &'static Path {
     })
 }
 
-/// A desk with a run file that begins with other weights, which are not looked at.
+/// A desk whose run file names other weights, which are unused.
 fn desk() -> Desk {
     Desk::with_run_file(
         r#"
@@ -57,7 +57,7 @@ fn figures_say_what_the_model_does() {
     let json = desk.host(&arguments(&["--samples", "8", "--json"])).succeeded();
     let figures: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((number(&figures, "tasks"), number(&figures, "episodes")), (6.0, 48.0));
-    // Of 48 with a probability of about one half: 24 in the mean, 3.5 either way.
+    // 48 attempts with a probability of about one half: mean 24, standard deviation 3.5.
     let success = number(&figures, "success");
     assert!((0.15..0.85).contains(&success), "{success}");
     let at = |pass: &str, k: &str| figures[pass][k].as_f64().unwrap_or_else(|| panic!("{pass}@{k} in {figures}"));
@@ -74,7 +74,7 @@ fn figures_say_what_the_model_does() {
     assert!(number(first, "solved_so_far") > 0.15 && number(last, "solved") < number(last, "ended"));
     assert!((number(last, "solved_so_far") - success).abs() < 1e-12);
     assert_eq!((number(&figures, "calls_per_success"), number(&figures, "calls_per_episode")), (0.0, 0.0));
-    // The same figures for people, and again: the run file says deterministic.
+    // The same figures as a table, and again: the run is deterministic.
     let table = desk.host(&arguments(&["--samples", "8"])).succeeded();
     for words in [format!("success  {success:.3}"), format!("pass^8  {:.3}", at("pass_hat", "8")), "turns".to_owned()] {
         assert!(table.contains(&words), "{table}");
@@ -82,7 +82,7 @@ fn figures_say_what_the_model_does() {
     assert_eq!(desk.host(&arguments(&["--samples", "8", "--json"])).succeeded(), json);
 }
 
-/// Greedily, a run's evaluation and this one play the same episodes.
+/// With greedy decoding, a run's evaluation and `host eval` play the same episodes.
 #[test]
 fn a_runs_own_evaluation_is_the_same() {
     let desk = desk();
@@ -95,7 +95,7 @@ fn a_runs_own_evaluation_is_the_same() {
         serde_json::from_str(&desk.host(&arguments).succeeded()).expect("JSON")
     };
     assert_eq!(greedy(&arguments(&[]))["success"], summary["stages"][0]["success_before"]);
-    // A checkpoint and the folder of its run are all that is needed.
+    // A checkpoint and its run's folder suffice.
     let trained = greedy(&["eval", "out/checkpoints/0-000001", "out"]);
     assert_eq!(trained["success"], summary["success"]);
     assert_eq!(trained["episodes"], 6);
@@ -118,7 +118,7 @@ fn a_hubs_model_needs_no_run_file() {
     assert_eq!(found["model"]["commit"], "1".repeat(40));
 }
 
-/// Seats with models of their own are played by their parts of the checkpoint; figures are of the policy's seats.
+/// Separate seats use their parts of the checkpoint; the figures are those of the policy's seats.
 #[test]
 fn a_games_checkpoint_has_a_part_for_each_seat() {
     let desk = Desk::with_run_file(&format!("{SMALL_GAME}\n[seats.o]\npolicy = \"separate\"\n"));
@@ -151,5 +151,5 @@ fn mistakes() {
     let fails = ["--samples", "8", "--set", "environment.options.behaviour=trap-step"];
     let outcome = desk.host(&arguments(&fails));
     assert_eq!((outcome.code, outcome.results.as_str()), (Some(2), ""));
-    assert!(outcome.talk.contains("of 48 episodes met a failure, more than failures.limit = 0.2"), "{}", outcome.talk);
+    assert!(outcome.talk.contains("of 48 episodes failed, above failures.limit = 0.2"), "{}", outcome.talk);
 }

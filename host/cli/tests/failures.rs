@@ -1,7 +1,7 @@
-//! Runs whose plugins fail: they go on with typed failures in the record, up to their limit of failures.
+//! Runs with failing plugins: they continue with typed failures in the record, up to the failure limit.
 //!
-//! The policy is a checkpoint that was taught two replies, one of them harmless, so that about half of the episodes
-//! meet the failure.
+//! The policy is a checkpoint that was trained on two replies, one of them harmless, so that about half of the episodes
+//! fail.
 
 mod common;
 
@@ -12,9 +12,9 @@ use common::Desk;
 use common::taught::teach;
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind};
 
-/// Calls the function of the hostile tool that panics.
+/// A call of the hostile tool's function that panics.
 const CALL: &str = "<tool_call>\n{\"name\": \"trap\", \"arguments\": {}}\n</tool_call>";
-/// The marks of a call are one token each, all its other bytes are; and one token ends the reply.
+/// Bytes minus tokens of the call: each mark is one token, and one token ends the reply.
 const MARKS_IN_BYTES: usize = "<tool_call>".len() + "</tool_call>".len() - 3;
 const PLUGINS: &str = "plugins/guest-hostile-environment.wasm,plugins/guest-hostile-tool.wasm";
 
@@ -23,7 +23,7 @@ fn taught() -> &'static Path {
     static TAUGHT: OnceLock<PathBuf> = OnceLock::new();
     TAUGHT.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("taught");
-        // Checkpoints are never overwritten; this one is of an earlier run of the tests.
+        // Checkpoints are never overwritten; this one is from an earlier run of the tests.
         let _none = std::fs::remove_dir_all(&folder);
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(teach(&["yes", CALL], &folder));
@@ -31,8 +31,8 @@ fn taught() -> &'static Path {
     })
 }
 
-/// A desk whose run is one step of 32 episodes of one turn; the environment behaves so, and so many failures are
-/// allowed.
+/// A desk with a run of one step of 32 single-turn episodes, with this behaviour of the environment and this failure
+/// limit.
 fn desk(behaviour: &str, limit: f64) -> Desk {
     let checkpoint = taught().display();
     Desk::with_run_file(&format!(
@@ -48,12 +48,12 @@ fn desk(behaviour: &str, limit: f64) -> Desk {
     ))
 }
 
-/// The episodes that met a failure, and the others; there must be some of each.
+/// Failed episodes and the others; both must exist.
 fn parted(desk: &Desk) -> (Vec<EpisodeRecord>, Vec<EpisodeRecord>) {
     let records = desk.episodes();
     assert_eq!(records.len(), 32);
     let (failed, sound): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| !record.failures.is_empty());
-    // Of 32 with a probability of one half, all but one case in a million lie between 3 and 29.
+    // With 32 episodes and a probability of one half, 3 to 29 holds in all but one case in a million.
     assert!(failed.len() >= 3 && sound.len() >= 3, "{} failed, {} did not", failed.len(), sound.len());
     (failed, sound)
 }
@@ -72,12 +72,12 @@ fn a_tool_that_always_traps_is_an_observation_and_the_run_goes_on() {
         let [failure] = &record.failures[..] else { panic!("{:?}", record.failures) };
         assert_eq!(failure.at, Boundary::Tool("guest-hostile-tool".to_owned()));
         assert_eq!((failure.kind, failure.during.as_str()), (FailureKind::Trap, "call-0"));
-        // The agent is not paid for a crash, nor does it pay more than for any other wasted turn.
+        // A crash costs the agent as much as any other wasted turn.
         assert_eq!((record.ending, &record.rewards[..]), (Ending::TurnLimit, &[0.0][..]));
     }
     assert!(sound.iter().any(|record| record.success && record.rewards == [1.0]), "nobody said yes");
     assert_replays(&desk);
-    // A failure as a person reads it. Which episode meets it is for the model to say.
+    // A failure as shown. Sampling decides which episode has it.
     let taught = failed.iter().find(|record| record.sampled_tokens() == CALL.len() - MARKS_IN_BYTES);
     let id = taught.expect("somebody made the call as it was taught").id.to_string();
     let shown = desk.host(&["show", "out", "--episode", &id]).succeeded();
@@ -95,7 +95,7 @@ fn a_tool_that_always_traps_is_an_observation_and_the_run_goes_on() {
 fn an_environment_that_fails_costs_the_failure_reward_and_the_run_goes_on() {
     let desk = desk("trap-step", 1.0);
     desk.run(PLUGINS, &[]).succeeded();
-    // Here it is the message that steps the environment, and the call that does not.
+    // Here the message steps the environment, and the call does not.
     let of_environment = |record: &EpisodeRecord| {
         record
             .failures
@@ -113,7 +113,7 @@ fn an_environment_that_fails_costs_the_failure_reward_and_the_run_goes_on() {
     assert_replays(&desk);
 }
 
-/// Calls that ended when they were recorded end on a machine that is too slow for their budget, too.
+/// Calls that finished when recorded also finish on a machine that is too slow for their budget.
 #[test]
 fn a_replay_has_all_the_time_that_it_needs() {
     let desk = desk("memory-step", 1.0);
@@ -133,13 +133,14 @@ fn too_many_failures_stop_the_run_with_their_count_and_the_last_of_them() {
     let outcome = desk.run(PLUGINS, &[]);
     assert_eq!((outcome.code, outcome.results.as_str()), (Some(2), ""), "{outcome:?}");
     let (failed, _) = parted(&desk);
-    let last = outcome.talk.lines().rfind(|line| line.starts_with("error: ")).expect("an error");
+    let error = &outcome.talk[outcome.talk.find("error: ").expect("an error")..];
+    let (first, last) = error.split_once('\n').expect("two lines");
     let counted = format!(
-        "error: {} of 32 episodes of this stage met a failure, more than failures.limit = 0.05 allows; the last, in \
-         episode 0.train.0.",
+        "error: too many failures: {} of 32 episodes of this stage failed, above failures.limit = 0.05",
         failed.len()
     );
-    assert!(last.starts_with(&counted), "{last}");
+    assert_eq!(first, counted);
+    assert!(last.starts_with("last failure, in episode 0.train.0."), "{last}");
     assert!(last.contains("tool `guest-hostile-tool` failed during call-0: the plugin trapped"), "{last}");
     let told = failed.iter().any(|record| last.contains(&format!("in episode {}: ", record.id)));
     assert!(told, "the episode that is named met no failure: {last}");

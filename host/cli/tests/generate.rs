@@ -1,4 +1,4 @@
-//! `host generate`: a model's folder is all it takes, and nothing that a model says moves the terminal.
+//! `host generate`: needs only a model's folder, and escapes the model's output.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn desk() -> Desk {
     desk
 }
 
-/// Runs a command that finds this on its standard input.
+/// Runs a command with this standard input.
 fn fed(command: &mut Command, text: &str) -> Outcome {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
@@ -52,7 +52,7 @@ fn the_same_seed_says_the_same_and_another_something_else() {
     assert!(log_probs.iter().all(|log_prob| log_prob.as_f64().expect("a number") < 0.0));
 }
 
-/// A model that says noise says control characters too.
+/// A model with random output produces control characters too.
 #[test]
 fn what_is_streamed_is_harmless_and_whole() {
     let desk = desk();
@@ -85,7 +85,7 @@ fn prompts_come_from_everywhere() {
     let conversation = r#"[{"role": "user", "content": "Two and two?"}]"#;
     let from_messages = fed(&mut desk.command(&[&base[..], &["--messages"]].concat()), conversation).succeeded();
     assert_eq!(from_argument, from_messages);
-    // The tiny model's template, written out.
+    // The tiny model's template, expanded.
     let raw = desk.host(&[&base[..], &["--raw", "<|im_start|>uTwo and two?<|im_end|><|im_start|>a"]].concat());
     assert_eq!(from_argument, raw.succeeded());
     let system = desk.host(&[&base[..], &["Two and two?", "--system", "Be brief."]].concat()).succeeded();

@@ -1,4 +1,4 @@
-//! What a run file grants to plugins: whole runs with it, and what is told to whoever gets it wrong.
+//! Grants of a run file: whole runs with them, and messages about wrong ones.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{Desk, SMALL_RUN};
 const ASKING: &str = "plugins/word-problems.wasm,plugins/calculator.wasm,plugins/answer-match.wasm,\
                       plugins/guest-asking-tool.wasm";
 
-/// All that the asking tool wants.
+/// All grants that the asking tool requests.
 const GRANTED: &str = r#"
 [plugins.guest-asking-tool]
 assets = { "words.txt" = "data/words.txt" }
@@ -20,7 +20,7 @@ http = [{ allow = "https://example.org" }]
 script = ["yes"]
 "#;
 
-/// A run in which the environment's user is a model.
+/// A run in which a model simulates the environment's user.
 const CONVERSATION: &str = r#"
 seed = 1
 success = "environment.success"
@@ -62,7 +62,7 @@ fn a_run_with_a_simulated_user_is_replayed_without_it() {
     desk.run("plugins/guest-asking-environment.wasm", &[]).succeeded();
     let episodes = desk.episodes();
     assert!(episodes.iter().all(|episode| !episode.exchanges.is_empty()), "every episode asks");
-    // The model is told the same words each time, so whoever speaks twice has been thanked.
+    // The model gets the same prompt each time, so every seat that speaks twice has been thanked.
     assert!(episodes.iter().all(|episode| episode.success), "{:?}", episodes.first());
     let replayed = desk.host(&["replay", "out"]).succeeded();
     assert!(replayed.contains(&format!("{0} episodes replayed, every byte equal: {0}", episodes.len())), "{replayed}");
@@ -142,7 +142,7 @@ fn wrong_grants() {
     insta::assert_snapshot!("wrong-grants", told);
 }
 
-/// `examples/runs/booking.toml` is only smaller here; its guest is played by rules first, then by a script.
+/// `examples/runs/booking.toml` in a smaller size; its guest follows rules first, then a script.
 #[test]
 fn the_example_of_a_simulated_user_is_a_sound_run_file() {
     let example = fs::read_to_string(gymkhana_tests::root().join("examples/runs/booking.toml")).expect("an example");

@@ -1,10 +1,10 @@
-//! What `host` says of itself: its help and its version.
+//! Help and version of `host`.
 
 mod common;
 
 use common::Desk;
 
-/// Every command's help, one snapshot each: a change of the command line is seen in review.
+/// Help of every command, one snapshot each, so that reviews show changes of the command line.
 #[test]
 fn help_of_every_command() {
     let desk = Desk::new();

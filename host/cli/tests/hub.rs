@@ -1,4 +1,4 @@
-//! Runs that begin with a model of a hub: fetched once, pinned for the run's whole life, refused by name.
+//! Runs with a model on a hub: downloaded once, pinned for the run's lifetime, rejected by name.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::hub::{FakeHub, MODEL};
 use common::models::write_model;
 use common::{Desk, SMALL_RUN, WORD_PROBLEMS, finish, run_arguments};
 
-/// A run that begins with the hub's model.
+/// A run with the hub's model.
 fn desk(checkpoint: &str) -> Desk {
     Desk::with_run_file(&SMALL_RUN.replace("tiny = {", &format!("checkpoint = {checkpoint} # {{")))
 }
@@ -24,12 +24,12 @@ fn a_run_stays_with_the_commit_that_it_began_with() {
     assert!(hub.asked().contains(&format!("{first}/model.safetensors")));
     let resolved = std::fs::read_to_string(desk.path("out/run.toml")).expect("the resolved run file");
     assert!(resolved.contains(&format!("commit = \"{first}\"")), "{resolved}");
-    // The branch moves on; the run does not, and asks nobody: its weights are its own by now.
+    // The branch moves; the run keeps its commit and sends no request, because it has its own weights.
     hub.push("trial", &second, &two);
     let resume = run_arguments(WORD_PROBLEMS, &["--resume"]);
     finish(hub.used_by(&mut desk.command(&resume), &desk.path("empty-cache"))).succeeded();
     assert_eq!(hub.asked(), Vec::<String>::new());
-    // Another run begins with what the branch is now.
+    // A new run uses the branch's current commit.
     let other: Vec<&str> = resume.iter().map(|word| if *word == "out" { "other" } else { word }).collect();
     let other: Vec<&str> = other.into_iter().filter(|word| *word != "--resume").collect();
     finish(hub.used_by(&mut desk.command(&other), &cache)).succeeded();
@@ -48,9 +48,9 @@ fn a_model_that_cannot_be_had_is_refused_by_name() {
         ("{ hub = \"owner/model\" }", "model_type = \"mamba\""),
         ("{ hub = \"../model\" }", "policy.checkpoint: `../model` is no model's name"),
         ("{ hub = \"owner/model\", revision = \"../main\" }", "policy.checkpoint: `../main` is no revision"),
-        ("{ hub = \"owner/model\", commit = \"abc\" }", "policy.checkpoint: commit `abc` is no whole one"),
+        ("{ hub = \"owner/model\", commit = \"abc\" }", "policy.checkpoint: commit `abc` is not a hash of 40 digits"),
         ("{ hub = \"owner/model\", branch = \"main\" }", "unknown field `branch`"),
-        ("3", "3 is no model; write a folder's path"),
+        ("3", "3 is not a model\nhint: write the path of a folder"),
     ] {
         let desk = desk(checkpoint);
         let mut command = desk.command(&run_arguments(WORD_PROBLEMS, &[]));

@@ -1,5 +1,5 @@
-//! `max_staleness = 0` under `deterministic = true` is the plain loop: a step is played, then it is trained on, and only then is
-//! the next one begun. The loop is written out here, over the libraries alone.
+//! `max_staleness = 0` under `deterministic = true` is the plain loop: play a step, train on it, then play the next.
+//! The loop is written out here over the libraries.
 
 mod common;
 
@@ -49,7 +49,7 @@ group_size = {SIZE}
     ))
 }
 
-/// The plugins and rules of the run file above.
+/// Plugins and rules of the run file above.
 async fn rollout(desk: &Desk) -> Rollout {
     let sandbox = Sandbox::new(&SandboxConfig::default()).expect("a sandbox");
     let bound = |name: &str, options: Vec<NamedValue>| {

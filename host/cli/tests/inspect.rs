@@ -1,4 +1,4 @@
-//! What `host plugin inspect` tells of a plugin file.
+//! Output of `host plugin inspect`.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! A libtorch that is missing or of another version is said in words, though the system loads it before any program.
+//! Messages about a missing libtorch or a wrong version, which the system loads before any program starts.
 
 mod common;
 
@@ -15,8 +15,8 @@ fn host_with(desk: &Desk, libtorch: &str) -> Outcome {
 fn assert_refused(outcome: &Outcome, parts: &[&str]) {
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     assert_eq!(outcome.results, "", "{outcome:?}");
-    assert_eq!(outcome.talk.lines().count(), 1, "{outcome:?}");
-    for part in parts.iter().chain(&["error: ", "needs libtorch 2.11.0", "cargo xtask setup"]) {
+    assert_eq!(outcome.talk.lines().count(), 2, "{outcome:?}");
+    for part in parts.iter().chain(&["error: ", "needs libtorch 2.11.0", "hint: ", "cargo xtask setup"]) {
         assert!(outcome.talk.contains(part), "no `{part}` in {}", outcome.talk);
     }
 }
@@ -24,7 +24,7 @@ fn assert_refused(outcome: &Outcome, parts: &[&str]) {
 #[test]
 fn a_missing_libtorch_is_named_with_the_fix() {
     let desk = Desk::new();
-    assert_refused(&host_with(&desk, "nowhere"), &["`nowhere`", "is not there"]);
+    assert_refused(&host_with(&desk, "nowhere"), &["`nowhere`", "is missing"]);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn another_version_of_libtorch_is_named_with_the_fix() {
     assert_refused(&host_with(&desk, "older"), &["`older`", "is version 2.9.1+cpu"]);
 }
 
-/// The twin: a user's own libtorch, in a place that the build did not know.
+/// The counterpart: a libtorch of the right version in another folder.
 #[test]
 fn a_users_own_libtorch_of_the_right_version_is_loaded() {
     let desk = Desk::new();
@@ -46,7 +46,7 @@ fn a_users_own_libtorch_of_the_right_version_is_loaded() {
 
 #[test]
 fn a_launcher_without_its_program_says_what_is_missing() {
-    // A link, not a copy: a file that is still open for writing in another test's child could not be started.
+    // A link, not a copy: a file open for writing in another test's child could not be started.
     let alone = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let launcher = alone.path().join("host");
     fs::hard_link(env!("CARGO_BIN_EXE_host"), &launcher).expect("linked");

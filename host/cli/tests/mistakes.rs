@@ -1,6 +1,6 @@
-//! Every mistake of a user ends with exit code 2 and one message that names the object and the fix.
+//! User errors exit with code 2 and one message that names the object and the fix.
 //!
-//! The messages of one kind stand together in one snapshot. A mistake that precedes the run leaves no folder behind.
+//! Messages of one kind share a snapshot. An error before the start of a run leaves no folder.
 
 mod common;
 
@@ -15,12 +15,12 @@ use gymkhana_registry::contract;
 struct Messages(String);
 
 impl Messages {
-    /// Adds what a mistake was told, which must be one message on standard error and nothing else.
+    /// Adds the message of an error, which must be the only output.
     fn add(&mut self, title: &str, outcome: &Outcome) {
         self.0.push_str(&outcome.mistake(title));
     }
 
-    /// Adds what a run was told that must not have begun.
+    /// Adds the message of a run that must not have started.
     fn add_run(&mut self, title: &str, desk: &Desk, plugins: &str, more: &[&str]) {
         self.add(title, &desk.run(plugins, more));
         assert!(!desk.path("out").exists(), "{title}: a folder was left behind");
@@ -78,7 +78,7 @@ fn plugin_files() {
     messages.check("plugin-files");
 }
 
-/// Wherever a file was cut, it is refused before it is compiled.
+/// A truncated file is rejected before it is compiled, wherever it was cut.
 #[test]
 fn a_plugin_that_was_cut_anywhere_is_refused() {
     let desk = Desk::with_run_file(SMALL_RUN);
@@ -91,7 +91,7 @@ fn a_plugin_that_was_cut_anywhere_is_refused() {
     }
 }
 
-/// The bytes with each `from` replaced by a text as long, so that all lengths inside the component stay true.
+/// Replaces `from` by a text of equal length, which keeps all lengths inside the component valid.
 fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut bytes = bytes.to_vec();
@@ -172,7 +172,7 @@ fn run_files() {
     messages.check("run-files");
 }
 
-/// What only the plugins can judge is still judged before the run begins.
+/// Errors that depend on the plugins are reported before the run starts.
 #[test]
 fn run_files_against_plugins() {
     let desk = Desk::with_run_file(SMALL_RUN);
@@ -208,7 +208,7 @@ fn run_files_against_plugins() {
     messages.check("run-files-against-plugins");
 }
 
-/// Who plays which seat.
+/// Policies of seats.
 #[test]
 fn seats() {
     let desk = Desk::with_run_file(SMALL_GAME);
@@ -238,14 +238,14 @@ fn seats() {
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
         messages.add_run(title, &desk, plugins, &sets);
     }
-    // A model that speaks another language.
+    // A model with another tokenizer.
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/qwen2-tied");
     let foreign = format!("seats.o={{ policy = \"frozen\", checkpoint = \"{golden}\" }}");
     messages.add_run("a model of another tokenizer", &desk, TIC_TAC_TOE, &["--set", &foreign]);
     messages.check("seats");
 }
 
-/// What facts an environment tells is known only when it has ended an episode.
+/// The facts of an environment are known only after it has ended an episode.
 #[test]
 fn success_by_a_fact_that_the_environment_does_not_tell() {
     let small = SMALL_RUN.replace("answer-match.correct", "environment.FACT");
@@ -262,7 +262,7 @@ fn success_by_a_fact_that_the_environment_does_not_tell() {
     desk.run("plugins/frozen-lake.wasm", &["--set", "success=environment.success"]).succeeded();
 }
 
-/// A batch may hold no demonstration by chance; a stage that finds none says how they ended.
+/// A batch may lack demonstrations by chance; a stage without any reports how episodes ended.
 #[test]
 fn nothing_to_imitate() {
     let desk = Desk::with_run_file(SMALL_RUN);
@@ -278,7 +278,7 @@ fn nothing_to_imitate() {
         fs::remove_dir_all(desk.path("out")).expect("a folder can be removed");
     }
     messages.check("nothing-to-imitate");
-    // Only who does the sum in the head ends in one turn, the oracle does so every other time, and a batch is one story.
+    // Mental arithmetic ends in one turn; the oracle uses it every other time, and a batch is one story.
     let half = ["environment.options={ oracle-calls = 50 }", "limits.turns=1"];
     let small = [&half[..], &["stages.sft.batch=1", "stages.sft.steps=8", "evaluation.tasks=0"]].concat();
     let sets: Vec<&str> = small.into_iter().flat_map(|set| ["--set", set]).collect();
@@ -326,13 +326,13 @@ fn assert_tells_of_a_full_disk(full: &Outcome) {
     assert!(full.talk.contains("free space"), "no fix is named: {}", full.talk);
 }
 
-/// A file larger than the limit cannot be written: a plugin, or the optimiser's state. When there is space again the
-/// run goes on, as the message says.
+/// A file above the size limit cannot be written: a plugin, or the optimiser's state. With space again, the run
+/// resumes, as the hint says.
 #[test]
 fn a_full_disk_ends_a_run_that_can_be_resumed() {
     for (kibibytes, file) in [(200, "`out/plugins/"), (600, "/trainer.safetensors`")] {
         let desk = Desk::with_run_file(SMALL_RUN);
-        // Wide enough that the weights fit into the larger limit, and twice as many moments do not.
+        // Wide enough that the weights fit into the larger limit, but not the moments, which are twice as large.
         let wide = ["--set", "policy.tiny.width=128"];
         let full = finish(&mut desk.command_with_file_limit(kibibytes, &run_arguments(WORD_PROBLEMS, &wide)));
         assert_tells_of_a_full_disk(&full);
@@ -342,8 +342,8 @@ fn a_full_disk_ends_a_run_that_can_be_resumed() {
     }
 }
 
-/// The journal does not fit while 64 conversations are generated: the model's thread computes when the run gives up,
-/// and must have ended before the process does.
+/// The journal exceeds the limit while 64 sequences are generated: the engine's thread must end before the process
+/// does.
 #[test]
 fn a_disk_that_fills_up_in_the_midst_of_generation_ends_the_run_in_words() {
     let desk = Desk::with_run_file(SMALL_RUN);
@@ -358,8 +358,8 @@ fn a_disk_that_fills_up_in_the_midst_of_generation_ends_the_run_in_words() {
     assert!(!full.talk.contains("panicked"), "{}", full.talk);
 }
 
-/// The same on file systems without space, where this user may mount one: not even the run file fits, or the plugins
-/// do and what comes then does not.
+/// The same on a full file system, if this user may mount one: the run file does not fit, or the plugins fit and later
+/// files do not.
 #[test]
 fn a_full_file_system_ends_a_run() {
     let desk = Desk::with_run_file(SMALL_RUN);

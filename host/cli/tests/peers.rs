@@ -1,4 +1,4 @@
-//! What others read of a run: `cargo xtask test --peers` runs this with a Python that has `prometheus_client`.
+//! Compatibility with other programs: `cargo xtask test --peers` runs this with Python's `prometheus_client`.
 
 mod common;
 
@@ -24,8 +24,8 @@ fn prometheus_reads_the_figures() {
     let read: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(read["gymkhana_wait_seconds"], "histogram");
     assert_eq!(read["gymkhana_waiting"], "gauge");
-    assert_eq!(read["gymkhana_token_lag_steps"], "histogram");
-    // The parser takes the suffix of a counter as a part of its kind.
+    assert_eq!(read["gymkhana_token_staleness_steps"], "histogram");
+    // The parser treats the suffix of a counter as part of its type.
     assert_eq!(read["gymkhana_records"], "counter");
     assert_eq!(read.as_object().expect("an object").values().filter(|kind| **kind == "unknown").count(), 0);
 }

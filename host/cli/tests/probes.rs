@@ -1,4 +1,4 @@
-//! Runs whose policy scores text in mid-episode: the numbers are those of the weights, and a replay needs none.
+//! Runs with a probe: scores are those of the weights, and a replay needs no weights.
 
 mod common;
 
@@ -27,11 +27,11 @@ fn the_models_word_on_the_answer_is_recorded_and_replayed() {
     };
     for (record, found) in records.iter().zip(readings(&records)) {
         let demonstrated = record.id.phase == Phase::Demonstration;
-        // An oracle has no probabilities; a policy gives every token some.
+        // An oracle has no probabilities; a policy gives every token a positive one.
         assert!(found.iter().all(|reading| reading.is_some() != demonstrated), "{}: {found:?}", record.id);
         assert!(found.iter().flatten().all(|log_prob| *log_prob < 0.0), "{found:?}");
     }
-    // The weights move between the two steps, and with them what they say of the same kind of text.
+    // The weights change between the two steps, and so do the scores.
     let step = |step: u64| {
         let of_step = |record: &&EpisodeRecord| (record.id.phase, record.id.step) == (Phase::Train, step);
         readings(&records.iter().filter(of_step).cloned().collect::<Vec<_>>())
@@ -41,7 +41,7 @@ fn the_models_word_on_the_answer_is_recorded_and_replayed() {
     assert_eq!(readings(&again), readings(&records), "the same seed, the same numbers");
     fs::remove_dir_all(desk.path("out/checkpoints")).expect("a replay needs no weights");
     let replayed = desk.host(&["replay", "out", "--forks"]).succeeded();
-    assert!(replayed.contains(&format!("recorded end: those of {}", records.len())), "{replayed}");
+    assert!(replayed.contains(&format!("episodes with equal forks: {}", records.len())), "{replayed}");
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Plugins by name, as a user and a publisher work with them: every command against a server that is a process of its
-//! own.
+//! Registry commands of users and publishers, against a server process.
 
 mod common;
 #[path = "../../../registry/tests/common/plugins.rs"]
@@ -25,7 +24,7 @@ impl Drop for Served {
     }
 }
 
-/// A desk with a registry in `shop`, served, and a publisher of `gymkhana` and `acme` who has a token.
+/// A desk with a served registry in `shop`, and a publisher of `gymkhana` and `acme` with a token.
 struct Market {
     desk: Desk,
     served: Served,
@@ -33,7 +32,7 @@ struct Market {
     token: String,
 }
 
-/// Serves the desk's `shop`, and names it in the desk's file of registries.
+/// Serves the desk's `shop` and adds it to the desk's registries.
 fn serve(desk: &Desk, root: &str) -> Served {
     let arguments = ["registry", "serve", "shop", "--root", "root.key", "--listen", "127.0.0.1:0"];
     let mut served = desk.command(&arguments).stderr(Stdio::piped()).spawn().expect("a server");
@@ -42,7 +41,7 @@ fn serve(desk: &Desk, root: &str) -> Served {
     talk.read_line(&mut line).expect("a line");
     let url = line.trim().rsplit(' ').next().expect("a word").to_owned();
     assert!(url.starts_with("http://127.0.0.1:"), "{line}");
-    // Its log must go somewhere.
+    // Drains the log.
     std::thread::spawn(move || talk.lines().for_each(drop));
     let config = format!(
         "[registries.shop]\nurl = '{url}'\nroot = '{root}'\ntoken = 'GYMKHANA_SHOP_TOKEN'\n\n[namespaces]\ngymkhana = 'shop'\nacme = 'shop'\nguest = 'shop'\n"
@@ -65,7 +64,7 @@ impl Market {
         Self { desk, served, root, token }
     }
 
-    /// The server dies at once, and another takes its place.
+    /// Kills the server and starts another.
     fn restart(&mut self) {
         self.served.0.kill().expect("killed");
         self.served.0.wait().expect("it has ended");
@@ -76,7 +75,7 @@ impl Market {
         finish(self.desk.command(arguments).env("GYMKHANA_SHOP_TOKEN", &self.token))
     }
 
-    /// Publishes a component with a report that has nothing to find fault with.
+    /// Publishes a component with a report without failures.
     fn publish(&self, name: &str, component: &[u8]) -> Outcome {
         let (file, report) = (format!("{name}.wasm"), format!("{name}.json"));
         self.desk.write(&file, component);
@@ -94,7 +93,7 @@ impl Market {
     }
 }
 
-/// A tool `acme/searcher`, which nobody can run and everybody can pin.
+/// A tool `acme/searcher` that can be pinned but not run.
 fn searcher(version: &str, capabilities: &str) -> Vec<u8> {
     let digest = contract::digest();
     plugins::tool(&format!(
@@ -122,12 +121,12 @@ fn a_run_takes_plugins_by_name_and_locks_them() {
     assert_eq!(lock, std::fs::read_to_string(market.desk.path("out/gymkhana.lock")).expect("the run's own"));
     let verified = market.host(&["verify", "out"]).succeeded();
     assert_eq!(verified.matches("signed by ed25519:").count(), 3, "{verified}");
-    // What is there and locked needs nobody, mixed with files too.
+    // Locked and cached plugins need no server, also mixed with files.
     let mixed = "word-problems,plugins/calculator.wasm,answer-match@^0.1";
     let again = ["run", "run.toml", "--plugins", mixed, "--out", "again", "--locked", "--offline"];
     market.host(&again).succeeded();
     assert_eq!(market.lock(), lock);
-    // A run that goes on does so with what it began with.
+    // A resumed run uses its own plugins.
     run(&["--resume", "--offline"]).succeeded();
     let unknown = market.host(&["run", "run.toml", "--plugins", "calculater", "--out", "third"]);
     assert!(unknown.mistake("misspelt").contains("did you mean `gymkhana/calculator`?"));
@@ -140,23 +139,23 @@ fn a_project_agrees_to_what_its_plugins_ask_for() {
     market.publish("searcher", &searcher("1.0.0", r#"["log","http"]"#)).succeeded();
     let refused = market.host(&["add", "searcher"]);
     let told = refused.mistake("no consent");
-    assert!(told.contains("asks for `http`") && told.contains("host add acme/searcher@1.0.0 --allow http"), "{told}");
+    assert!(told.contains("requests `http`") && told.contains("host add acme/searcher@1.0.0 --allow http"), "{told}");
     assert!(!market.desk.path("gymkhana.lock").exists());
     let added = market.host(&["add", "searcher@^1", "--allow", "http"]).succeeded();
-    assert_eq!(added, "acme/searcher 1.0.0 (^1)\nagreed to: `http`\n");
+    assert_eq!(added, "acme/searcher 1.0.0 (^1)\nallowed: `http`\n");
     let project = std::fs::read_to_string(market.desk.path("gymkhana.toml")).expect("a project");
     assert_eq!(project, "# Ours.\n[plugins]\n\"acme/searcher\" = { version = \"^1\", allow = [\"http\"] }\n");
-    // A newer version that asks for more is not taken by the way.
+    // A newer version with more capabilities is not adopted silently.
     market.publish("newer", &searcher("1.1.0", r#"["log","http","model"]"#)).succeeded();
     let lock = market.lock();
     market.host(&["lock"]).succeeded();
     assert_eq!(market.lock(), lock, "a lock stays until it is updated");
     let told = market.host(&["update"]).mistake("wider");
-    assert!(told.contains("asks for `model`, which nobody here has agreed to"), "{told}");
+    assert!(told.contains("requests `model` without consent"), "{told}");
     assert_eq!(market.lock(), lock);
     market.host(&["add", "acme/searcher@^1", "--allow", "model"]).succeeded();
     assert!(market.lock().contains("version = \"1.1.0\""));
-    // What is yanked stays where it is locked, and is taken by nobody else.
+    // A yanked version stays in existing locks and is not used elsewhere.
     market.host(&["yank", "acme/searcher@1.1.0"]).succeeded();
     market.host(&["lock", "--locked"]).succeeded();
     market.host(&["remove", "searcher"]).succeeded();
@@ -164,12 +163,12 @@ fn a_project_agrees_to_what_its_plugins_ask_for() {
     let added = market.host(&["add", "searcher", "--allow", "http"]).succeeded();
     assert!(added.starts_with("acme/searcher 1.0.0 "), "{added}");
     market.host(&["yank", "acme/searcher@1.1.0", "--undo"]).succeeded();
-    // The project's plugins are a run's, where none are named.
+    // Without --plugins, a run uses the project's plugins.
     let told = market.host(&["run", "run.toml", "--out", "out"]).mistake("no environment");
-    assert!(!told.contains("no plugins are named"), "{told}");
+    assert!(!told.contains("no plugins are given"), "{told}");
     let empty = Desk::with_run_file(SMALL_RUN);
     let told = empty.host(&["run", "run.toml", "--out", "out"]).mistake("nothing named");
-    assert!(told.contains("no plugins are named; give --plugins"), "{told}");
+    assert!(told.contains("no plugins are given\nhint: give --plugins"), "{told}");
 }
 
 #[test]
@@ -183,7 +182,7 @@ fn publishing_refuses_what_the_rules_forbid() {
         told.contains("asks for the capabilities `http`, unlike 1.0.0") && told.contains("make it 1.1.0"),
         "{told}"
     );
-    // A report of another component, and one that found faults.
+    // A report of another component, and one with failures.
     market.desk.write("three.wasm", searcher("1.0.2", r#"["log"]"#));
     let publish = ["publish", "three.wasm", "--report", "one.json", "--key", "acme.key"];
     assert!(market.host(&publish).mistake("another's report").contains("is of another component"));
@@ -198,7 +197,7 @@ fn publishing_refuses_what_the_rules_forbid() {
         market.host(&["publish", "three.wasm", "--report", "one.json", "--key", "other.key"]).mistake("a stranger");
     assert!(told.contains("is no current key of namespace `acme`"), "{told}");
     market.host(&publish).succeeded();
-    // A new key, handed over by the old one.
+    // A key rotation signed by the old key.
     let rotated = ["keygen", "new.key", "--replaces", "acme.key", "--namespace", "acme"];
     market.host(&rotated).succeeded();
     let rotate = ["registry", "rotate", "shop", "--rotation", "new.key.rotation.json", "--root", "root.key"];
@@ -211,7 +210,7 @@ fn publishing_refuses_what_the_rules_forbid() {
     assert!(verified.contains("acme/searcher 1.0.2"), "what the old key signed still counts: {verified}");
 }
 
-/// A key was stolen: what it signed is neither run nor mirrored nor chosen, and what the new one signs is.
+/// Releases signed by a revoked key are not run, mirrored or chosen; those of the new key are.
 #[test]
 fn what_a_revoked_key_signed_is_not_used_any_more() {
     let market = Market::new();
@@ -225,7 +224,7 @@ fn what_a_revoked_key_signed_is_not_used_any_more() {
     let rotate = ["registry", "rotate", "shop", "--rotation", "new.key.rotation.json", "--root", "root.key"];
     market.host(&rotate).succeeded();
     run("again").succeeded();
-    // It was retired, and turns out to be stolen.
+    // The retired key is revoked as stolen.
     let key = market.host(&["verify", "out"]).succeeded();
     let key = key.split_whitespace().find(|word| word.starts_with("ed25519:")).expect("a key").to_owned();
     let told = market.host(&["registry", "revoke", "shop", "acme", &key, "--root", "root.key"]).mistake("current");
@@ -238,27 +237,27 @@ fn what_a_revoked_key_signed_is_not_used_any_more() {
     let told = market.host(&["search", "arithmetic"]).succeeded();
     assert!(told.contains("gymkhana/calculator"), "{told}");
     let told = market.host(&["registry", "mirror", "shop", "mirror"]).succeeded();
-    assert!(told.contains("in 1 versions") && told.contains("3 are left out, whose keys were revoked"), "{told}");
+    assert!(told.contains("in 1 versions") && told.contains("3 with revoked keys were skipped"), "{told}");
     market.host(&["add", "searcher"]).succeeded();
 }
 
-/// Without a report the suite is run where the plugin is published.
+/// Without a report, publishing runs the suite.
 #[test]
 fn publishing_runs_the_suite_where_there_is_no_report() {
     let market = Market::new();
     let publish = |file: &str| market.host(&["publish", file, "--key", "acme.key"]);
     let published = publish("plugins/calculator.wasm");
-    assert!(published.talk.contains("the conformance suite looks at `plugins/calculator.wasm`"), "{published:?}");
-    assert_eq!(published.succeeded(), "gymkhana/calculator 0.1.0 is published in registry `shop`\n");
-    // Who has no key is told so at once.
+    assert!(published.talk.contains("running the conformance suite on `plugins/calculator.wasm`"), "{published:?}");
+    assert_eq!(published.succeeded(), "published gymkhana/calculator 0.1.0 in registry `shop`\n");
+    // A missing key is reported at once.
     let told = market.host(&["publish", "plugins/tic-tac-toe.wasm"]).mistake("without a key");
     assert!(told.contains("give your key with --key") && !told.contains("conformance suite"), "{told}");
-    // A tool that fails at what an agent may do.
+    // A tool that fails on valid agent input.
     let outcome = publish("plugins/guest-hostile-tool.wasm");
     assert_eq!(outcome.code, Some(2));
     let talk = &outcome.talk;
     assert!(talk.contains("FAILED  invalid-actions ") && talk.contains("7 of 18 checks: parameters"), "{outcome:?}");
-    // One that must be given something to be looked at.
+    // A plugin that needs options to be checked.
     let rubric = "plugins/rubric.wasm";
     let told = publish(rubric).mistake("skipped checks");
     assert!(told.contains("the conformance suite skipped its check `scores`, which this plugin needs"), "{told}");
@@ -266,17 +265,17 @@ fn publishing_runs_the_suite_where_there_is_no_report() {
     market.host(&["plugin", "test", rubric, "--option", list, "--json", "rubric.json"]).succeeded();
     market.host(&["publish", rubric, "--report", "rubric.json", "--key", "acme.key"]).succeeded();
     let told = market.host(&["add", "calculator", "calculator@*"]).mistake("twice");
-    assert!(told.contains("`gymkhana/calculator` is asked for twice"), "{told}");
+    assert!(told.contains("`gymkhana/calculator` is named twice"), "{told}");
     let added = market.host(&["add", "calculator", "rubric@^0.1", "--allow", "model"]).succeeded();
     assert!(added.contains("gymkhana/calculator 0.1.0") && added.contains("gymkhana/rubric 0.1.0"), "{added}");
-    // What was looked at for a moment is not enough.
+    // Too few steps are rejected.
     let (game, short) = ("plugins/tic-tac-toe.wasm", "short.json");
     market.host(&["plugin", "test", game, "--steps", "10", "--json", short]).succeeded();
     let told = market.host(&["publish", game, "--report", short, "--key", "acme.key"]).mistake("too short");
     assert!(told.contains("was made with 10 actions, and 1000 are wanted"), "{told}");
 }
 
-/// A file that wasmtime made would run without any of the sandbox's checks.
+/// A file precompiled by wasmtime would run without the sandbox's checks.
 #[test]
 fn a_precompiled_file_is_not_run_by_any_way() {
     let market = Market::new();
@@ -295,7 +294,7 @@ fn a_mirror_of_the_server_is_a_registry_of_its_own() {
     let market = Market::new();
     market.publish_built("calculator");
     let told = market.host(&["registry", "mirror", "shop", "mirror"]).succeeded();
-    assert!(told.contains("holds 1 plugins in 1 versions, 1 of them fetched now"), "{told}");
+    assert!(told.contains("holds 1 plugins in 1 versions, 1 downloaded now"), "{told}");
     let config = std::fs::read_to_string(market.desk.path("gymkhana-registries.toml")).expect("a file");
     let root = config.lines().find(|line| line.starts_with("root")).expect("a root");
     let config = format!("[registries.near]\nfolder = 'mirror'\n{root}\n[namespaces]\ngymkhana = 'near'\n");
@@ -311,7 +310,7 @@ fn a_mirror_of_the_server_is_a_registry_of_its_own() {
     market.host(&["registry", "sign", "shop", "--root", "root.key", "--days", "7"]).succeeded();
 }
 
-/// Whenever the server is killed, what it shows next is whole: the version is there or it is not.
+/// A killed server always restarts with a complete registry: the version exists or it does not.
 #[test]
 fn a_server_that_is_killed_while_it_takes_a_release_leaves_a_whole_registry() {
     let mut market = Market::new();

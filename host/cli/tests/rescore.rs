@@ -1,11 +1,11 @@
-//! Recorded episodes scored again: by the same reward, by other options, by another version, by what cannot score them.
+//! Rescoring of recorded episodes: with the same reward, other options, another version, and unsuitable plugins.
 
 mod common;
 
 use common::{Desk, WORD_PROBLEMS, files_below};
 use serde_json::Value;
 
-/// Demonstrations, half of which call, and a step of a model that knows nothing.
+/// Demonstrations, half of them with calls, and a step of an untrained model.
 fn played() -> Desk {
     let desk = Desk::with_run_file(
         r#"
@@ -106,8 +106,8 @@ fn what_cannot_score_is_refused_by_name() {
         outcome.talk
     };
     let on = ["--on", "out"];
-    assert!(refused(&["rescore", "out", "--plugins", calculator]).contains("`gymkhana/calculator` is no reward"));
-    assert!(refused(&[&["reward", "diff", answer_match(), calculator], &on[..]].concat()).contains("is no reward"));
+    assert!(refused(&["rescore", "out", "--plugins", calculator]).contains("`gymkhana/calculator` is not a reward"));
+    assert!(refused(&[&["reward", "diff", answer_match(), calculator], &on[..]].concat()).contains("is not a reward"));
     let misspelt = [&["reward", "diff", answer_match(), answer_match()], &on[..], &["--option-a", "per-cal-cost=1.0"]];
     assert!(refused(&misspelt.concat()).contains("did you mean `per-call-cost`?"));
     assert!(refused(&["rescore", "nowhere"]).contains("nowhere"));

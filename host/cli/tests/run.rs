@@ -1,4 +1,4 @@
-//! A whole run, seen from outside: what stands in its folder, what is printed, and that it can be replayed.
+//! A whole run as seen from outside: its folder, its output, and its replay.
 
 mod common;
 
@@ -10,18 +10,18 @@ use gymkhana_record::{EpisodeId, EpisodeRecord, Phase};
 use gymkhana_registry::{Digest, Lock};
 use serde_json::Value;
 
-/// Episodes of the small run: two evaluations before and two after each stage, but those before the second stage are
+/// Episodes of the small run: two evaluations before and two after each stage, where those before the second stage are
 /// those after the first; demonstrations; groups.
 const EPISODES: usize = 3 * 2 * 4 + 2 * 4 + 2 * 4 * 4;
 
-/// A desk on which the small run has ended.
+/// A desk with a finished small run.
 fn finished() -> Desk {
     let desk = Desk::with_run_file(SMALL_RUN);
     desk.run(WORD_PROBLEMS, &[]).succeeded();
     desk
 }
 
-/// Checks a text in which times, rates, digests and whatever a model's floating point decides are left open.
+/// Checks a text after masking times, rates, digests and floating-point results.
 fn check(name: &str, text: &str) {
     insta::with_settings!({
         filters => vec![
@@ -43,7 +43,7 @@ fn the_folder_holds_what_the_readme_lists() {
     let desk = finished();
     let files: Vec<String> = files_below(&desk.path("out")).into_iter().map(|(path, _)| path).collect();
     check("files", &files.join("\n"));
-    // The plugins are the ones that were given, by their digests, and the lock file pins those.
+    // The plugins are the given ones by digest, and the lock file pins them.
     let lock = Lock::read(&desk.path("out/gymkhana.lock")).expect("a lock file");
     let pinned: Vec<(&str, Digest)> = lock.entries().iter().map(|entry| (entry.name.name(), entry.digest)).collect();
     let given = ["answer-match", "calculator", "word-problems"];
@@ -53,7 +53,7 @@ fn the_folder_holds_what_the_readme_lists() {
         let kept = fs::read(desk.path(&format!("out/plugins/{digest}.wasm"))).expect("a plugin that was kept");
         assert_eq!(Digest::of(&kept), digest);
     }
-    // The resolved run file is a run file, and resolves to itself.
+    // The resolved run file is a run file and resolves to itself.
     let resolved = fs::read_to_string(desk.path("out/run.toml")).expect("the resolved run file");
     let again = Desk::with_run_file(&resolved);
     again.run(WORD_PROBLEMS, &["--set", "seed=1"]).succeeded();
@@ -89,7 +89,7 @@ fn every_episode_is_recorded_and_the_summary_counts_them() {
     assert_eq!((&rl["name"], &rl["episodes"]), (&"rl".into(), &32.into()));
     assert_eq!(sft["tokens"], tokens(0, Phase::Demonstration));
     assert_eq!(rl["tokens"], tokens(1, Phase::Train));
-    // Success is the share of held-out tasks, each played once, that were solved after the last stage.
+    // Success is the share of held-out tasks solved after the last stage, each played once.
     let after: Vec<&EpisodeRecord> =
         records.iter().filter(|record| (record.id.stage, record.id.phase) == (1, Phase::After)).collect();
     let tasks: Vec<String> = after.iter().map(|record| record.task.to_string()).collect();
@@ -117,7 +117,7 @@ fn metrics_have_a_line_for_every_step() {
     for line in &lines[2..] {
         assert_eq!(line["values"]["episodes"], 16.0);
         assert_eq!(line["values"]["updates"], 1.0, "calls cost points, so that rewards differ and weights move");
-        // A mean over episodes, computed anew from what was stored.
+        // A mean over episodes, recomputed from the stored ones.
         let step = line["step"].as_u64().expect("a step");
         let records = desk.episodes();
         let played: Vec<&EpisodeRecord> =
@@ -149,11 +149,11 @@ fn a_replay_finds_every_byte_equal() {
     let one = desk.host(&["replay", "out", "--episode", "1.train.1.2.3.0"]);
     assert_eq!(one.succeeded(), equal(1));
     let forked = desk.host(&["replay", "out", "--forks"]);
-    let told = format!("{}forks that came to the recorded end: those of {EPISODES}\n", equal(EPISODES));
+    let told = format!("{}episodes with equal forks: {EPISODES}\n", equal(EPISODES));
     assert_eq!(forked.succeeded(), told);
 }
 
-/// The order of `--plugins` says nothing: what prompts list and how rewards are summed is the same in every order.
+/// The order of `--plugins` does not matter: prompts and sums of rewards are the same in every order.
 #[test]
 fn plugins_may_be_given_in_any_order() {
     let plugins = ["word-problems", "guest-hostile-tool", "calculator", "guest-hostile-reward", "answer-match"];
@@ -183,7 +183,7 @@ fn a_replay_tells_what_is_not_as_it_was() {
     let run_file = fs::read_to_string(desk.path("out/run.toml")).expect("the resolved run file");
     assert!(run_file.contains("per-call-cost = 0.5"), "{run_file}");
     desk.write("out/run.toml", run_file.replace("per-call-cost = 0.5", "per-call-cost = 0.25"));
-    // Every demonstration makes a call, whose price has now changed.
+    // Every demonstration makes a call, whose cost has changed.
     let outcome = desk.host(&["replay", "out", "--episode", "0.demo.0.0.0.0"]);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert_eq!(outcome.results, "1 episodes replayed, every byte equal: 0\n");
@@ -196,7 +196,7 @@ fn a_plugin_that_was_altered_is_refused_by_its_digest() {
     let digest = Digest::of(&fs::read(desk.path("plugins/calculator.wasm")).expect("a plugin"));
     let kept = desk.path(&format!("out/plugins/{digest}.wasm"));
     let mut bytes = fs::read(&kept).expect("the plugin that was kept");
-    // A byte of its code, so that it is a sound component still.
+    // A byte of its code, so that the component stays valid.
     let place = bytes.len() / 2;
     bytes[place] ^= 1;
     fs::write(&kept, bytes).expect("a file can be written");
@@ -218,7 +218,7 @@ fn success_that_is_not_measured_is_not_said_to_be_zero() {
     assert!(shown.contains("success not measured on held-out tasks"), "{shown}");
 }
 
-/// A reader that went away is no error, a result that found no space is one.
+/// A closed reader is not an error; a full output device is one.
 #[test]
 fn results_that_cannot_be_written_are_an_error() {
     let desk = finished();
@@ -241,7 +241,7 @@ fn show_prints_a_run_at_a_glance() {
     check("show-run", &finished().host(&["show", "out"]).succeeded());
 }
 
-/// Twelve places are just enough for one group of four, each with an environment, a tool and a reward.
+/// Twelve instances suffice for one group of four, each with an environment, a tool and a reward.
 #[test]
 fn episodes_do_not_wait_for_each_other_when_places_are_few() {
     let desk = Desk::with_run_file(SMALL_RUN);
@@ -254,7 +254,7 @@ fn episodes_do_not_wait_for_each_other_when_places_are_few() {
     assert!(replayed.contains(&format!("every byte equal: {EPISODES}")), "{replayed}");
 }
 
-/// `examples/runs/frozen-lake.toml` is only smaller here: no line of the host knows the environment.
+/// `examples/runs/frozen-lake.toml` in a smaller size: no line of the host knows the environment.
 #[test]
 fn another_environment_needs_only_another_plugin_and_run_file() {
     let example =
@@ -286,11 +286,11 @@ fn another_environment_needs_only_another_plugin_and_run_file() {
     assert!(demonstrations.clone().any(|record| record.success), "the oracle crosses nowhere");
     let replayed = desk.host(&["replay", "out"]).succeeded();
     assert!(replayed.contains(&format!("every byte equal: {}", records.len())), "{replayed}");
-    // A demonstration: no model has a part in it.
+    // A demonstration: no model takes part.
     check("show-frozen-lake", &desk.host(&["show", "out", "--episode", "0.demo.0.0.0.0"]).succeeded());
 }
 
-/// `examples/runs/text-to-sql.toml` is only smaller here: the environment prepares the tool's database, which is recorded.
+/// `examples/runs/text-to-sql.toml` in a smaller size: the environment prepares the tool's database, which is recorded.
 #[test]
 fn an_environment_prepares_the_database_of_a_tool() {
     let example =

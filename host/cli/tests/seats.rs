@@ -1,4 +1,4 @@
-//! Games whose seats are played by the run's policy, by another model, by weights that stay, and by the oracle.
+//! Games whose seats use the run's policy, a separate model, frozen weights or the oracle.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{Desk, SMALL_GAME, TIC_TAC_TOE, files_below};
 use gymkhana_record::{EpisodeRecord, Phase, Segment};
 use serde_json::Value;
 
-/// A desk on which the small game ended, with these bindings.
+/// A desk with a finished small game under these bindings.
 fn played(bindings: &str) -> Desk {
     let desk = Desk::with_run_file(&format!("{SMALL_GAME}\n{bindings}"));
     desk.run(TIC_TAC_TOE, &[]).succeeded();
@@ -19,7 +19,7 @@ fn played(bindings: &str) -> Desk {
     desk
 }
 
-/// What was measured in the steps of a stage.
+/// Metrics of the steps of a stage.
 fn metrics(desk: &Desk, stage: u64) -> Vec<Value> {
     let text = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -31,7 +31,7 @@ fn checkpoints(desk: &Desk) -> BTreeSet<String> {
     files.into_iter().filter_map(|(path, _)| Some(path.split_once('/')?.0.to_owned())).collect()
 }
 
-/// What a seat was given and said in the training episodes of a step.
+/// Segments of a seat in the training episodes of a step.
 fn segments(records: &[EpisodeRecord], phase: Phase, step: u64, seat: u32) -> Vec<Segment> {
     let of_step = records.iter().filter(|record| (record.id.phase, record.id.step) == (phase, step));
     of_step.flat_map(|record| record.segments.clone()).filter(|segment| segment.seat() == Some(seat)).collect()
@@ -41,12 +41,12 @@ fn sampled(segments: &[Segment]) -> usize {
     segments.iter().map(Segment::sampled_len).sum()
 }
 
-/// The weight versions that sampled a seat's tokens in a training step.
+/// Weight versions that sampled a seat's tokens in a training step.
 fn versions(records: &[EpisodeRecord], step: u64, seat: u32) -> BTreeSet<u32> {
     versions_of(&segments(records, Phase::Train, step, seat))
 }
 
-/// The weight versions that sampled these tokens.
+/// Weight versions that sampled these tokens.
 fn versions_of(segments: &[Segment]) -> BTreeSet<u32> {
     let tokens = segments.iter().flat_map(|segment| segment.versions.iter().zip(&segment.sampled));
     tokens.filter(|(_, sampled)| **sampled).map(|(version, _)| *version).collect()
@@ -62,7 +62,7 @@ fn seats_share_the_policy_unless_the_run_file_says_otherwise() {
         let own = [0, 1].map(|seat| sampled(&segments(&records, Phase::Train, step, seat)));
         assert_eq!(values["tokens"], (own[0] + own[1]) as f64);
         moved += values["updates"].as_f64().expect("a number");
-        // A game that takes what it pays.
+        // A zero-sum game.
         let [x, o] = ["x/reward", "o/reward"].map(|name| values[name].as_f64().expect("a number"));
         assert!((x + o).abs() < 1e-12 && values["reward"].as_f64().expect("a number").abs() < 1e-12, "{values}");
     }
@@ -85,7 +85,7 @@ fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
         for (step, values) in (0..).zip(lines) {
             for (seat, name) in [(0, "tokens"), (1, "o/tokens")] {
                 let own = sampled(&segments(&records, phase, step, seat));
-                // Where X won at once, O has nothing to show.
+                // If X won at once, O has no turn.
                 let learnt = values[name].as_f64().unwrap_or(0.0);
                 assert_eq!(learnt, own as f64, "stage {stage}, step {step}, seat {seat}");
             }
@@ -95,7 +95,7 @@ fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
     let summary = common::json(&desk.path("out/summary.json"));
     let said = (0..4).map(|step| [0, 1].map(|seat| sampled(&segments(&records, Phase::Train, step, seat))));
     assert_eq!(summary["stages"][1]["tokens"], said.map(|own| own[0] + own[1]).sum::<usize>());
-    // Each has versions of its own, which grow as its own weights move.
+    // Each model counts its own weight versions.
     let imitated = metrics(&desk, 0).iter().filter(|values| values["o/loss"].is_number()).count() as u32;
     assert!((15..=30).contains(&imitated), "{imitated}");
     for (seat, updates, begun) in [(0, "updates", 30), (1, "o/updates", imitated)] {
@@ -106,7 +106,7 @@ fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
         }
         assert!(version > begun, "seat {seat} has learnt");
     }
-    // Who was bound otherwise has nothing to go on from.
+    // A seat with another binding has no checkpoint to resume from.
     let other =
         desk.run(TIC_TAC_TOE, &["--resume", "--set", "seats.x.policy=separate", "--set", "seats.o.policy=shared"]);
     assert_eq!(other.code, Some(2));
@@ -136,7 +136,7 @@ fn frozen_seats_keep_the_weights_that_they_were_given() {
         assert!(values.get("o/loss").is_none() && values["o/reward"].is_number());
     }
     assert_ne!(versions(&records, 3, 0), versions(&records, 0, 0), "the policy itself has learnt");
-    // Another model in its folder is another run.
+    // Another model in the folder makes another run.
     let template = trained.join("chat_template.jinja");
     let kept = fs::read(&template).expect("a file of the model");
     fs::write(&template, [&kept[..], b"{# changed #}"].concat()).expect("changed");
@@ -150,12 +150,12 @@ fn frozen_seats_keep_the_weights_that_they_were_given() {
     assert!(changed.mistake("changed").contains("seats.o"), "{changed:?}");
     fs::write(&weights, config).expect("restored");
     desk.run(TIC_TAC_TOE, &["--resume"]).succeeded();
-    // The weights that the run began with are there when it began with a checkpoint.
+    // The initial weights of a run with a checkpoint are its frozen ones.
     let from = SMALL_GAME.replace("tiny = {", &format!("checkpoint = \"{}\" # {{", trained.display()));
     let desk = Desk::with_run_file(&format!("{from}\n[seats.o]\npolicy = \"frozen\"\n"));
     desk.run(TIC_TAC_TOE, &[]).succeeded();
     assert_eq!(versions(&desk.episodes(), 3, 1), frozen);
-    // A separate seat begins with the same weights, and learns.
+    // A separate seat starts from the same weights and is trained.
     let separate = given.replace("seats.o", "seats.x").replace("frozen", "separate");
     let records = played(&separate).episodes();
     assert_eq!(versions_of(&segments(&records, Phase::Before, 0, 0)), frozen);
@@ -168,7 +168,7 @@ fn the_oracle_takes_a_seat_and_nobody_learns_its_tokens() {
     let records = desk.episodes();
     for (step, values) in (0..).zip(metrics(&desk, 1)) {
         assert_eq!(values["tokens"], sampled(&segments(&records, Phase::Train, step, 0)) as f64);
-        // Who plays perfectly loses only where the opening has lost already.
+        // A perfect player loses only if the opening was already lost.
         assert!(values["o/reward"].as_f64().is_some_and(|reward| reward > -0.5), "{values}");
         assert!(values["reward"] == values["x/reward"], "the reward is that of the policy's own seats");
     }
@@ -186,7 +186,7 @@ fn the_oracle_takes_a_seat_and_nobody_learns_its_tokens() {
     assert!(!expert.is_empty() && expert.iter().all(certain));
 }
 
-/// Each as a run file would have it; forks in front of every turn come to the recorded end.
+/// Each game with a run file of its own; forks before every turn end as recorded.
 #[test]
 fn every_game_is_trained_on_and_replayed() {
     for (game, environment) in [
@@ -201,12 +201,12 @@ fn every_game_is_trained_on_and_replayed() {
         desk.run(&plugins, &sets.map(|set| ["--set", set]).concat()).succeeded();
         let replayed = desk.host(&["replay", "out", "--forks"]).succeeded();
         let all = desk.episodes().len();
-        let told = format!("every byte equal: {all}\nforks that came to the recorded end: those of {all}\n");
+        let told = format!("every byte equal: {all}\nepisodes with equal forks: {all}\n");
         assert!(replayed.ends_with(&told), "{game}: {replayed}");
     }
 }
 
-/// `examples/runs/tic-tac-toe.toml` is only smaller here.
+/// `examples/runs/tic-tac-toe.toml` in a smaller size.
 #[test]
 fn the_example_of_a_game_is_a_sound_run_file() {
     let example =

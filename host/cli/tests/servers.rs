@@ -1,4 +1,4 @@
-//! Runs whose policy a server plays: the same tokens as without it, new weights after each step, faults and refusals.
+//! Runs with an inference server: the same tokens as without it, new weights after each step, failures and rejections.
 
 mod common;
 #[path = "../../../tests/tests/peer/mod.rs"]
@@ -26,7 +26,7 @@ groups = 2
 group_size = 4
 "#;
 
-/// A run of a game, in which rewards differ so that weights move: what is imitated first is that a move is a digit.
+/// A run of a game whose rewards vary, so that weights change; the model first learns that a move is a digit.
 const GAME: &str = r#"
 seed = 1
 success = "environment.success"
@@ -55,7 +55,7 @@ fn desk(run: &str) -> Desk {
     desk
 }
 
-/// The run file with a server that is asked again once.
+/// The run file with a server and one retry.
 fn served(run: &str, url: &str, protocol: &str) -> String {
     let server = format!(
         "checkpoint = \"model\", server = {{ url = \"{url}\", protocol = \"{protocol}\", name = \"tiny\", retries = 1 }}"
@@ -71,7 +71,7 @@ fn of_step(records: &[EpisodeRecord], step: u64) -> Vec<&EpisodeRecord> {
     records.iter().filter(|record| record.id.phase == Phase::Train && record.id.step == step).collect()
 }
 
-/// The largest difference between what a segment records of its sampled tokens and what a model says of them.
+/// Largest difference between recorded and recomputed log-probabilities of a segment's sampled tokens.
 fn largest_difference(trainer: &Trainer, segment: &Segment) -> f32 {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let scored = runtime.block_on(
@@ -83,7 +83,7 @@ fn largest_difference(trainer: &Trainer, segment: &Segment) -> f32 {
     differences.fold(0.0, f32::max)
 }
 
-/// The version of the weights that sampled all of a step's tokens.
+/// Weight version that sampled all tokens of a step.
 fn version_of(records: &[&EpisodeRecord]) -> u32 {
     let segments = records.iter().flat_map(|record| &record.segments);
     let tokens = segments.flat_map(|segment| segment.versions.iter().zip(&segment.sampled));
@@ -103,8 +103,7 @@ fn a_run_through_a_server_is_the_run_without_it_and_new_weights_play_each_step()
         desk.write("run.toml", served(GAME, &peer.url(), name));
         desk.run(TIC_TAC_TOE, &[]).succeeded();
         let found = desk.episodes();
-        // Before anything was learnt from what was sampled. SGLang is given 63 bits of a seed, so that half of its draws
-        // are others.
+        // Before any update. SGLang receives 63 bits of a seed, so half of its draws differ.
         let alike = |record: &&EpisodeRecord| match record.id.phase {
             Phase::Before => record.id.stage == 0,
             Phase::BeforeSampled => record.id.stage == 0 && protocol == Protocol::Vllm,
@@ -117,7 +116,7 @@ fn a_run_through_a_server_is_the_run_without_it_and_new_weights_play_each_step()
         for (found, expected) in found_alike.into_iter().zip(expected_alike) {
             same_episode(found, expected);
         }
-        // What it was started with, what the run begins with, and what came of each step of both stages.
+        // The initial weights of the server, those of the run, and those after each step of both stages.
         let loaded = peer.loaded();
         let mut versions = vec![];
         for step in 0..3 {
@@ -148,11 +147,11 @@ fn same_episode(found: &EpisodeRecord, expected: &EpisodeRecord) {
     }
 }
 
-/// Weights come while episodes are under way; no token is older than the lag allows, and none is of weights to come.
+/// Weights are pushed during episodes; no token exceeds the staleness bound or comes from later weights.
 #[test]
-fn the_lag_holds_with_a_server() {
+fn the_staleness_bound_holds_with_a_server() {
     let lagged = GAME
-        .replace("group_size = 4", "group_size = 4\nlag = 1")
+        .replace("group_size = 4", "group_size = 4\nmax_staleness = 1")
         .replace("max_concurrent_sequences = 1", "max_concurrent_sequences = 16");
     let desk = desk(&lagged);
     let peer = peer(&desk, Protocol::Sglang);
@@ -177,7 +176,7 @@ fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
     let desk = desk(RUN);
     let peer = peer(&desk, Protocol::Vllm);
     desk.write("run.toml", served(RUN, &peer.url(), "vllm"));
-    // It answers what the run looks at first, and then nothing.
+    // It answers the checks at the start and then dies.
     peer.die_after(9);
     let outcome = desk.run(WORD_PROBLEMS, &[]);
     let told = outcome.mistake("a dead server");
@@ -208,7 +207,7 @@ fn passing_faults_cost_nothing() {
     let peer_of_rough = peer(&rough, Protocol::Vllm);
     rough.write("run.toml", served(RUN, &peer_of_rough.url(), "vllm"));
     peer_of_rough.misbehave(&[Mischief::Status(503, "0"), Mischief::Garbage]);
-    // The first is met when the run looks whether the server serves, the second a retry later: one too many.
+    // The first failure hits the check at the start, the second its only retry.
     let refused = rough.run(WORD_PROBLEMS, &[]).mistake("two faults and one retry");
     assert!(refused.contains("no JSON"), "{refused}");
     peer_of_rough.misbehave(&[Mischief::Status(429, "0")]);
@@ -258,7 +257,7 @@ fn what_cannot_be_is_refused_by_name() {
     let processed = vllm().replace("retries = 1", "logprobs = \"processed\"");
     refused(processed.replace("group_size = 4", "group_size = 4\ntop_k = 5"), &["top_k", "processed"]);
     refused(served(RUN, url, "sglang").replace("group_size = 4", "group_size = 4\nmin_p = 0.1"), &["min_p", "SGLang"]);
-    refused(processed.replace("\"vllm\"", "\"sglang\""), &["policy.server.logprobs", "leave it out"]);
-    // Nobody listens at the address.
+    refused(processed.replace("\"vllm\"", "\"sglang\""), &["policy.server.logprobs", "hint: remove it"]);
+    // Nothing listens at this address.
     refused(vllm(), &[url, "policy.server.url", "start it"]);
 }

@@ -1,4 +1,4 @@
-//! The spans of a run as lines of JSON: one for each thing that was done, inside that for which it was done.
+//! Spans of a run as JSON lines: one per operation, nested in its parent operation.
 
 mod common;
 
@@ -9,12 +9,12 @@ use common::{Desk, SMALL_RUN, WORD_PROBLEMS};
 use gymkhana_record::{Boundary, EpisodeRecord, Phase};
 use serde_json::Value;
 
-/// The lines of a trace about spans of this name.
+/// Lines of a trace with spans of this name.
 fn spans<'a>(lines: &'a [Value], name: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["span"]["name"] == name).collect()
 }
 
-/// How many calls the record holds that were made at a boundary, last looks aside.
+/// Number of recorded calls that `counts` accepts by boundary and call site.
 fn calls(records: &[EpisodeRecord], counts: impl Fn(&Boundary, &str) -> bool) -> usize {
     let costs = records.iter().flat_map(|record| &record.costs);
     costs.filter(|cost| counts(&cost.at, &cost.during)).count()
@@ -61,11 +61,11 @@ fn every_span_of_a_run_is_a_line() {
 fn a_trace_that_cannot_be_written_is_told() {
     let desk = Desk::with_run_file(SMALL_RUN);
     let told = desk.run(WORD_PROBLEMS, &["--trace", "nowhere/trace.jsonl"]).mistake("no such folder");
-    assert!(told.contains("--trace `nowhere/trace.jsonl` cannot be written; name a file in a folder"), "{told}");
+    assert!(told.contains("--trace `nowhere/trace.jsonl` cannot be written\n"), "{told}");
     assert!(!desk.path("out").exists(), "a folder was left behind");
-    // A disk that is full costs the trace and not the run.
+    // A full disk costs the trace, not the run.
     let outcome = desk.run(WORD_PROBLEMS, &["--trace", "/dev/full"]);
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
-    assert!(outcome.talk.contains("--trace `/dev/full` lacks lines"), "{outcome:?}");
+    assert!(outcome.talk.contains("--trace `/dev/full` is incomplete"), "{outcome:?}");
     assert!(desk.path("out/summary.json").exists());
 }

@@ -2,44 +2,44 @@
 
 use std::path::PathBuf;
 
-/// A run file says what cannot be.
+/// A run file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunFileError {
-    /// It cannot be read.
-    #[error("the run file `{path}` cannot be read; check the path")]
+    /// The file cannot be read.
+    #[error("run file `{path}` cannot be read\nhint: check the path")]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// It is no TOML, or has a key that is not known or of another type.
+    /// The file is not TOML, or a key is unknown or of another type.
     #[error("{origin}: {message}")]
     Malformed {
-        /// The file.
+        /// The file's name, as given.
         origin: String,
-        /// What is wrong and what would be right.
+        /// The parser's message, with a hint where a name is misspelt.
         message: String,
     },
-    /// `--set` is not `key=value` or names nothing that can be set.
+    /// A `--set` argument is not `key=value`, or its key does not exist.
     #[error("--set {text}: {reason}")]
     Set {
-        /// What was given.
+        /// The argument.
         text: String,
-        /// Why it cannot be.
+        /// The cause.
         reason: String,
     },
     /// A value is out of range.
-    #[error("{key} is {value}, but must be {range}")]
+    #[error("{key} is out of range: {value}\nhint: use {range}")]
     Range {
-        /// The key, with dots.
+        /// The dotted key.
         key: String,
-        /// What it is.
+        /// The value.
         value: String,
-        /// What it may be.
+        /// The allowed range, in words.
         range: &'static str,
     },
-    /// Sections contradict each other or the plugins.
+    /// Two sections contradict each other.
     #[error("{0}")]
     Contradiction(String),
 }

@@ -1,17 +1,17 @@
-//! Turns the parser's words for an unknown key into a message that names the nearest known one.
+//! Adds a hint to the parser's message for an unknown key: the nearest known one.
 
 use gymkhana_nearest::nearest;
 
-/// The words of a TOML error, with "did you mean" where a key or a value is misspelt.
+/// A TOML error message, with a hint where a key or a value is misspelt.
 pub(crate) fn explain(message: &str) -> String {
     let message = message.trim_end();
     match nearest_of(message) {
-        Some(nearest) => format!("{message}\nDid you mean `{nearest}`?"),
+        Some(nearest) => format!("{message}\nhint: did you mean `{nearest}`?"),
         None => message.to_owned(),
     }
 }
 
-/// The parser says: unknown field `x`, expected one of `a`, `b`.
+/// Reads the names from "unknown field `x`, expected one of `a`, `b`".
 fn nearest_of(message: &str) -> Option<&str> {
     let at = message.find("unknown field `").or_else(|| message.find("unknown variant `"))?;
     let mut quoted = message[at..].split('`').skip(1).step_by(2);

@@ -1,17 +1,17 @@
-//! `--set key=value`: one value of the run file replaced on the command line.
+//! `--set key=value`: replaces one value of the run file on the command line.
 
 use toml::{Table, Value};
 
 use crate::error::RunFileError;
 
-/// Puts `key=value` into the table. A key's parts are parted by dots; a stage is named by its place or its name.
-/// The value is TOML; what is no TOML is text.
+/// Inserts `key=value` into the table. Dots separate the parts of a key; a stage is addressed by its index or its name.
+/// The value is parsed as TOML; other text is a string.
 pub(crate) fn apply(table: &mut Table, text: &str) -> Result<(), RunFileError> {
     let wrong = |reason: String| RunFileError::Set { text: text.to_owned(), reason };
-    let (key, value) = text.split_once('=').ok_or_else(|| wrong("write it as key=value".to_owned()))?;
+    let (key, value) = text.split_once('=').ok_or_else(|| wrong("no `=`\nhint: write it as key=value".to_owned()))?;
     let parts: Vec<&str> = key.trim().split('.').collect();
     let Some((last, path)) = parts.split_last().filter(|_| parts.iter().all(|part| !part.is_empty())) else {
-        return Err(wrong("a part of the key is empty".to_owned()));
+        return Err(wrong("a part of the key is empty\nhint: write it as SECTION.KEY=VALUE".to_owned()));
     };
     let mut place = table;
     let mut index = 0;
@@ -25,16 +25,21 @@ pub(crate) fn apply(table: &mut Table, text: &str) -> Result<(), RunFileError> {
                 let names: Vec<String> = items.iter().map(name_of).collect();
                 let Some(wanted) = path.get(index).copied() else {
                     let reason =
-                        format!("`{part}.{last}` is a section: name a key of it too, as in `{part}.{last}.KEY`");
+                        format!("`{part}.{last}` is a section\nhint: name one of its keys: `{part}.{last}.KEY`");
                     return Err(wrong(reason));
                 };
                 let found = wanted.parse().ok().or_else(|| names.iter().position(|name| name == wanted));
                 match found.and_then(|place: usize| items.get_mut(place)) {
                     Some(Value::Table(inner)) => inner,
-                    _ => return Err(wrong(format!("`{part}` has no `{wanted}`; it has {}", names.join(", ")))),
+                    _ => {
+                        return Err(wrong(format!(
+                            "`{part}` has no `{wanted}`\nhint: use one of {}",
+                            names.join(", ")
+                        )));
+                    }
                 }
             }
-            _ => return Err(wrong(format!("`{part}` is a value, not a section"))),
+            _ => return Err(wrong(format!("`{part}` is a value\nhint: keys exist in sections only"))),
         };
         index += 1;
     }

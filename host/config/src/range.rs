@@ -1,11 +1,11 @@
-//! Ranges of values, and values left at their defaults.
+//! Checks of ranges and of default values.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use crate::error::RunFileError;
 
-/// Refuses a value out of range by its key.
+/// Rejects a value outside its range; `words` describes the range in the hint.
 pub(crate) fn check_range<T: PartialOrd + Display + Copy>(
     key: &str,
     value: T,
@@ -18,7 +18,7 @@ pub(crate) fn check_range<T: PartialOrd + Display + Copy>(
     Err(RunFileError::Range { key: key.to_owned(), value: value.to_string(), range: words })
 }
 
-/// Whether a value is what stands for it when nothing is written.
+/// Reports whether a value is its type's default.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -17,28 +17,29 @@ use crate::sections::{
 };
 use crate::{hint, overlay};
 
-/// A whole run file.
+/// A run file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunFile {
-    /// The root of all random numbers.
+    /// Root seed of all random numbers, 0 to 2^64 - 1.
     #[serde(default)]
     pub seed: u64,
-    /// The same seed gives the same tokens, at the price of speed.
+    /// Bit-identical tokens for the same seed, at lower speed. Requires `threads = 1` and excludes `policy.server`.
     #[serde(default)]
     pub deterministic: bool,
-    /// Threads of libtorch; 1 when deterministic.
+    /// Number of libtorch threads, 1 to 256; 1 if `deterministic`.
     #[serde(default = "one")]
     pub threads: usize,
-    /// When an episode counts as solved: `environment.FACT` or `REWARD.COMPONENT`.
+    /// Success criterion of an episode: `environment.FACT` or `REWARD.COMPONENT`. An episode succeeds if the value is
+    /// true or at least 0.5; a component is that of the first seat.
     pub success: String,
-    /// The model.
+    /// Policy: its weights, its size and the device that computes it.
     #[serde(default)]
     pub policy: PolicySection,
-    /// Who plays the environment's seats, by their names; those that are left out share the policy.
+    /// Policies of the environment's seats, by seat name. Seats without a section share the run's policy.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seats: BTreeMap<String, SeatSection>,
-    /// The environment's options and splits.
+    /// Environment: its splits, its options and the weight of its rewards.
     #[serde(default)]
     pub environment: EnvironmentSection,
     /// Options of tools, by plugin name.
@@ -47,31 +48,31 @@ pub struct RunFile {
     /// Options and weights of rewards, by plugin name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rewards: BTreeMap<String, RewardSection>,
-    /// What bounds an episode.
+    /// Limits of an episode.
     #[serde(default)]
     pub limits: LimitsSection,
-    /// What a seat's context goes on with once it grows long.
+    /// Context management for episodes that outgrow the context window.
     #[serde(default, skip_serializing_if = "is_default")]
     pub context: ContextStrategy,
-    /// What the policy is asked to score in each turn.
+    /// Text that the policy scores in each turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<TurnProbe>,
-    /// What bounds a plugin's call.
+    /// Resource limits of plugin calls.
     #[serde(default)]
     pub sandbox: SandboxSection,
-    /// How far plugins are trusted and what they are granted, by name.
+    /// Sharing and grants of plugins, by plugin name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub plugins: BTreeMap<String, PluginSection>,
-    /// The models that plugins may ask, by the name that the run file gives them.
+    /// Models that plugins may call, by the name used in `plugins.NAME.model`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelSection>,
-    /// What failures cost and how many are too many.
+    /// Cost of failures, and the share of failures that ends a run.
     #[serde(default)]
     pub failures: FailuresSection,
-    /// How success is measured.
+    /// Measurement of success on held-out tasks.
     #[serde(default)]
     pub evaluation: EvaluationSection,
-    /// What is done, in order.
+    /// Training stages, in order; at least one.
     pub stages: Vec<Stage>,
 }
 
@@ -80,20 +81,20 @@ fn one() -> usize {
 }
 
 impl RunFile {
-    /// Reads a run file and lays `--set key=value` over it.
+    /// Reads a run file and overlays `--set key=value`.
     ///
     /// # Errors
-    /// If the file cannot be read or says what cannot be.
+    /// If the file cannot be read, is malformed or contradicts itself.
     pub fn read(path: &Path, sets: &[String]) -> Result<Self, RunFileError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
         Self::parse(&text, &path.display().to_string(), sets)
     }
 
-    /// Parses a run file's text; `origin` names it in messages.
+    /// Parses the text of a run file; `origin` names it in messages.
     ///
     /// # Errors
-    /// If it says what cannot be.
+    /// If the text is malformed or contradicts itself.
     pub fn parse(text: &str, origin: &str, sets: &[String]) -> Result<Self, RunFileError> {
         let malformed = |error: &toml::de::Error| RunFileError::Malformed {
             origin: origin.to_owned(),
@@ -109,38 +110,39 @@ impl RunFile {
             Ok(file) => return file.check().map(|()| file),
             Err(error) => error,
         };
-        // The value from which on the message is this one is to blame for it; without one it is the file itself.
+        // Blames the first `--set` whose addition causes this message, or the file if it fails without any.
         let mut blamed = sets.len();
         while blamed > 0 && with(&sets[..blamed - 1])?.is_err_and(|before| before.message() == error.message()) {
             blamed -= 1;
         }
         Err(match sets[..blamed].last() {
             Some(set) => RunFileError::Set { text: set.clone(), reason: hint::explain(error.message()) },
-            // Parsed from its text, the message shows the line.
+            // An error from the text, not from the table, shows the line.
             None => malformed(&toml::from_str::<Self>(text).err().unwrap_or(error)),
         })
     }
 
-    /// Refuses values out of range, and what sections say against each other.
+    /// Checks ranges, and relations between sections.
     ///
     /// # Errors
-    /// With the key's name.
+    /// The first invalid key.
     pub fn check(&self) -> Result<(), RunFileError> {
         check_range("threads", self.threads, 1..=256, "a number from 1 to 256")?;
         if self.deterministic && self.threads != 1 {
             let message = format!(
-                "deterministic = true needs threads = 1, not {}: sums of several threads depend on their timing",
+                "deterministic = true requires threads = 1, not {}: sums over several threads depend on timing\nhint: \
+                 set threads = 1, or deterministic = false",
                 self.threads
             );
             return Err(RunFileError::Contradiction(message));
         }
         if self.deterministic && self.policy.server.is_some() {
-            let message =
-                "deterministic = true cannot be kept by a server, whose batches are its own affair; leave it out";
+            let message = "deterministic = true excludes policy.server, which batches requests by timing\nhint: set \
+                           deterministic = false";
             return Err(RunFileError::Contradiction(message.to_owned()));
         }
         if self.stages.is_empty() {
-            return Err(RunFileError::Contradiction("the run has no stage: add one [[stages]] section".to_owned()));
+            return Err(RunFileError::Contradiction("the run has no stage\nhint: add a [[stages]] section".to_owned()));
         }
         self.policy.check()?;
         self.seats.iter().try_for_each(|(name, seat)| seat.check(name, &self.policy))?;
@@ -158,7 +160,7 @@ impl RunFile {
         self.evaluation.check()?;
         for (index, stage) in self.stages.iter().enumerate() {
             if self.stages[..index].iter().any(|before| before.name() == stage.name()) {
-                let message = format!("two stages are named `{}`: give one of them another `name`", stage.name());
+                let message = format!("two stages are named `{}`\nhint: set another `name`", stage.name());
                 return Err(RunFileError::Contradiction(message));
             }
             stage.check(self.deterministic)?;
@@ -166,10 +168,10 @@ impl RunFile {
         self.check_notes()
     }
 
-    /// Refuses to train on what the policy's server says, where that is not enough to learn from.
+    /// Rejects training stages that cannot learn from the responses of the policy's server.
     ///
     /// # Errors
-    /// With the key's name.
+    /// The first stage that cannot be trained.
     pub fn check_learns_from_server(&self) -> Result<(), RunFileError> {
         match &self.policy.server {
             Some(server) => self.stages.iter().try_for_each(|stage| server.check_stage(stage)),
@@ -177,7 +179,7 @@ impl RunFile {
         }
     }
 
-    /// Refuses oracles where policies are asked for notes, as they write none.
+    /// Rejects oracles under a context strategy that asks for notes, because oracles write none.
     fn check_notes(&self) -> Result<(), RunFileError> {
         if !self.context.asks_for_notes() {
             return Ok(());
@@ -188,16 +190,17 @@ impl RunFile {
         let seat = seat.map(|(name, _)| format!("seats.{name} is played by"));
         match stage.or(seat) {
             Some(who) => Err(RunFileError::Contradiction(format!(
-                "{who} an oracle, which writes no summaries: choose another context.strategy, or do without the oracle"
+                "{who} an oracle, which writes no summaries\nhint: choose another context.strategy, or remove the \
+                 oracle"
             ))),
             None => Ok(()),
         }
     }
 
-    /// The file as it was understood, every default written out.
+    /// The run file as parsed, with all defaults written out.
     ///
     /// # Errors
-    /// Never in practice: all sections can be written as TOML.
+    /// Never for a parsed file: every section is representable in TOML.
     pub fn resolved(&self) -> Result<String, toml::ser::Error> {
         toml::to_string_pretty(self)
     }

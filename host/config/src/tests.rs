@@ -1,4 +1,4 @@
-//! What run files are refused, and with which words.
+//! Tests of rejected run files and their messages.
 
 use crate::{RunFile, Stage};
 
@@ -75,22 +75,21 @@ fn weights_may_be_negative_and_zero() {
 }
 
 #[test]
-fn settings_that_contradict_each_other_are_refused() {
+fn contradicting_settings_are_rejected() {
     assert!(message(&format!("deterministic = true\nthreads = 2\n{SMALLEST}"), &[]).contains("threads = 1"));
     assert!(message(&format!("{SMALLEST}[[stages]]\nkind = \"rl\"\n"), &[]).contains("`name`"));
     let both = format!("{SMALLEST}[policy]\ncheckpoint = \"x\"\n[policy.tiny]\nlayers = 1\n");
-    assert!(message(&both, &[]).contains("keep one"));
+    assert!(message(&both, &[]).contains("remove one of them"));
     let shared = format!("{SMALLEST}[plugins.calculator]\nshared = true\n");
     RunFile::parse(&shared, "run.toml", &[]).expect("sharing alone is allowed");
     let refused = message(&shared, &["sandbox.fuel_per_call=1000000"]);
     assert!(refused.contains("plugins.calculator.shared and [sandbox] fuel"), "{refused}");
     let refused = message(&shared, &["plugins.calculator.share=true"]);
-    assert!(refused.contains("Did you mean `shared`"), "{refused}");
+    assert!(refused.contains("did you mean `shared`"), "{refused}");
 }
 
-/// Whoever speaks must be able to write what the strategy asks for.
 #[test]
-fn no_oracle_is_asked_for_a_summary() {
+fn oracles_exclude_summaries() {
     let summed_up = format!("{SMALLEST}[context]\nstrategy = \"summary\"\ntokens = 500\n");
     RunFile::parse(&summed_up, "run.toml", &[]).expect("a policy writes summaries");
     let refused = message(&summed_up, &["seats.o.policy=oracle"]);
@@ -102,7 +101,7 @@ fn no_oracle_is_asked_for_a_summary() {
 }
 
 #[test]
-fn a_stage_learns_at_the_temperature_at_which_it_plays() {
+fn a_stage_trains_at_its_sampling_temperature() {
     for (set, temperature) in [("stages.0.steps=7", 1.0), ("stages.0.temperature=0.5", 0.5)] {
         let file = RunFile::parse(SMALLEST, "run.toml", &[set.to_owned()]).expect("a sound file");
         let Stage::Rl(stage) = &file.stages[0] else { panic!("the stage is of reinforcement learning") };
@@ -123,7 +122,7 @@ fn set_reaches_stages_by_name_and_by_place() {
 }
 
 #[test]
-fn a_wrong_value_is_blamed_on_whoever_gave_it() {
+fn a_wrong_value_is_blamed_on_its_source() {
     let sets = ["seed=3", "stages.0.steps=five", "threads=2"];
     let refused = message(SMALLEST, &sets);
     assert!(refused.starts_with("--set stages.0.steps=five: invalid type: string \"five\""), "{refused}");
@@ -131,14 +130,14 @@ fn a_wrong_value_is_blamed_on_whoever_gave_it() {
     assert!(refused.starts_with("--set stages.0.optimizer.betaa=1: unknown field `betaa`"), "{refused}");
     let refused = message(&format!("{SMALLEST}steps = \"five\"\n"), &["seed=3"]);
     assert!(refused.starts_with("run.toml: ") && refused.contains("line "), "{refused}");
-    // Values that are right only together are no mistake, in whatever order they come.
+    // Values that are valid only together are accepted in any order.
     let together = ["stages.0.batch=8", "stages.0.kind=sft"];
     RunFile::parse(SMALLEST, "run.toml", &together.map(str::to_owned)).expect("a sound file");
     let refused = message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]);
     assert!(refused.starts_with("run.toml: ") && refused.contains("missing field `success`"), "{refused}");
 }
 
-/// Each block of the pages is a run file, or sections of one that are laid over the first.
+/// Each block of the pages is a run file, or sections that extend the first one.
 #[test]
 fn blocks_of_the_documentation_parse() {
     let blocks = |page: &'static str| page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());

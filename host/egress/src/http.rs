@@ -1,4 +1,4 @@
-//! Outgoing HTTP of plugins, inside a run's allow-list.
+//! Outgoing HTTP of plugins, restricted by a run's allow-list.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use url::Url;
 
 use crate::rule::Rule;
 
-/// How often a request may be sent on.
-const REDIRECTS: usize = 5;
+/// Limit on redirects of a request.
+const MAX_REDIRECTS: usize = 5;
 
-/// Headers that belong to one connection, or that the host itself writes.
+/// Headers of the connection, and headers that the host writes.
 const NOT_FOR_GUESTS: [&str; 16] = [
-    // A body that is packed or cut could hold a secret that is not found in it.
+    // A secret could not be found in a compressed or partial body.
     "accept-encoding",
     "connection",
     "content-length",
@@ -34,16 +34,16 @@ const NOT_FOR_GUESTS: [&str; 16] = [
     "upgrade",
 ];
 
-/// What a guest may itself say of who it is; another server is not told.
-const OF_ONE_SERVER: [&str; 2] = ["authorization", "cookie"];
+/// Credentials of the guest, which are not sent to another server after a redirect.
+const GUEST_CREDENTIALS: [&str; 2] = ["authorization", "cookie"];
 
-/// Which servers a plugin may ask, and how.
+/// Servers that a plugin may send requests to.
 pub struct HttpGrant {
     rules: Vec<(Rule, Client)>,
 }
 
-/// One request on its way.
-struct Sending {
+/// A request in progress.
+struct PendingRequest {
     method: Method,
     url: Url,
     headers: HeaderMap,
@@ -51,18 +51,17 @@ struct Sending {
 }
 
 impl HttpGrant {
-    /// A grant of these rules; the first that names a server holds for it.
+    /// Creates a grant of these rules; the first matching rule applies to a server.
     ///
     /// # Errors
-    /// If no client can be set up.
+    /// If a client cannot be set up.
     pub fn new(rules: Vec<Rule>) -> Result<Self, ClientError> {
         let rules = rules.into_iter().map(|rule| Ok((checked_client(rule.reachable())?, rule)));
         let rules = rules.map(|rule| rule.map(|(client, rule)| (rule, client)));
         Ok(Self { rules: rules.collect::<Result<_, ClientError>>()? })
     }
 
-    /// Sends a request and waits for the whole response. Whatever goes wrong is an answer: a guest must live with a
-    /// network that fails.
+    /// Sends a request and waits for the complete response. Every network failure is an answer to the guest.
     pub(crate) async fn send(&self, request: &HttpRequest) -> Reply {
         match self.try_send(request).await {
             Ok(response) => Reply::Http(response),
@@ -71,34 +70,36 @@ impl HttpGrant {
     }
 
     async fn try_send(&self, request: &HttpRequest) -> Result<HttpResponse, Refused> {
-        let sending = Sending::parse(request)?;
-        let (rule, _) = self.rule(&sending.url, &sending.method)?;
+        let pending = PendingRequest::parse(request)?;
+        let (rule, _) = self.rule(&pending.url, &pending.method)?;
         let time = rule.time.min(Duration::from_millis(request.timeout_ms.into()));
-        match tokio::time::timeout(time, self.follow(sending)).await {
+        match tokio::time::timeout(time, self.follow(pending)).await {
             Ok(answered) => answered,
-            Err(_) => Err(Refused::Failed(format!("no answer came within {} ms", time.as_millis()))),
+            Err(_) => Err(Refused::Failed(format!("no response within {} ms", time.as_millis()))),
         }
     }
 
-    /// Sends, and sends on where the server says so, each time by the rules.
-    async fn follow(&self, mut sending: Sending) -> Result<HttpResponse, Refused> {
-        for _ in 0..=REDIRECTS {
-            let (rule, client) = self.rule(&sending.url, &sending.method)?;
-            check_literal(&sending.url, rule.reachable())
+    /// Sends a request and follows redirects; the rules apply to each target.
+    async fn follow(&self, mut request: PendingRequest) -> Result<HttpResponse, Refused> {
+        for _ in 0..=MAX_REDIRECTS {
+            let (rule, client) = self.rule(&request.url, &request.method)?;
+            check_literal(&request.url, rule.reachable())
                 .map_err(|forbidden| Refused::Denied(forbidden.to_string()))?;
-            let response = sending.send(rule, client).await?;
-            match sending.redirected(&response)? {
-                Some(next) if self.hides(&next.url) => {
-                    return Err(Refused::Failed("the server sent the request on with a secret in the URL".to_owned()));
+            let response = request.send(rule, client).await?;
+            match request.redirected(&response)? {
+                Some(next) if self.contains_secret(&next.url) => {
+                    return Err(Refused::Failed(
+                        "the server redirected the request to a URL that contains a secret".to_owned(),
+                    ));
                 }
-                Some(next) => sending = next,
+                Some(next) => request = next,
                 None => return self.receive(response, rule).await,
             }
         }
-        Err(Refused::Failed(format!("the server sent the request on more than {REDIRECTS} times")))
+        Err(Refused::Failed(format!("the server redirected the request more than {MAX_REDIRECTS} times")))
     }
 
-    /// Takes a response in, no more of it than the rule allows, without secrets.
+    /// Reads a response up to the rule's limit and removes secrets.
     async fn receive(&self, mut response: Response, rule: &Rule) -> Result<HttpResponse, Refused> {
         let too_large = || Refused::Failed(format!("the response is larger than the {} bytes allowed", rule.max_bytes));
         if response.content_length().is_some_and(|length| length > rule.max_bytes as u64) {
@@ -116,21 +117,21 @@ impl HttpGrant {
         Ok(HttpResponse { status: response.status().as_u16(), headers: headers.collect(), body: self.hide(body) })
     }
 
-    /// Takes every rule's secret out of what came back.
+    /// Removes the secrets of all rules.
     fn hide(&self, bytes: Vec<u8>) -> Vec<u8> {
         let secrets = self.rules.iter().filter_map(|(rule, _)| rule.secret.as_ref());
         secrets.fold(bytes, |bytes, secret| secret.value.hide_in(bytes))
     }
 
-    /// Whether a URL holds a secret.
-    fn hides(&self, url: &Url) -> bool {
+    /// Returns whether a URL contains a secret.
+    fn contains_secret(&self, url: &Url) -> bool {
         self.hide(url.as_str().as_bytes().to_vec()) != url.as_str().as_bytes()
     }
 
-    /// The rule for a server; a refusal names the line that would allow it.
+    /// Returns the rule for a server; the refusal names the line that would allow the request.
     fn rule(&self, url: &Url, method: &Method) -> Result<(&Rule, &Client), Refused> {
         let origin = url.origin().ascii_serialization();
-        let Some((rule, client)) = self.rules.iter().find(|(rule, _)| rule.names(url)) else {
+        let Some((rule, client)) = self.rules.iter().find(|(rule, _)| rule.matches(url)) else {
             let why =
                 format!("the run does not allow `{origin}`; to allow it, add `{{ allow = \"{origin}\" }}` to `http`");
             return Err(Refused::Denied(format!("{why} of this plugin's section")));
@@ -144,17 +145,19 @@ impl HttpGrant {
     }
 }
 
-impl Sending {
+impl PendingRequest {
     fn parse(request: &HttpRequest) -> Result<Self, Refused> {
         let invalid = |why: String| Refused::Invalid(why);
-        let url = Url::parse(&request.url).map_err(|error| invalid(format!("`{}` is no URL: {error}", request.url)))?;
+        let url =
+            Url::parse(&request.url).map_err(|error| invalid(format!("`{}` is not a URL: {error}", request.url)))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(invalid("the URL holds a name or a password; send them in a header".to_owned()));
+            return Err(invalid("the URL contains a user name or a password; send them in a header".to_owned()));
         }
-        let method = request.method.parse().map_err(|_| invalid(format!("`{}` is no method", request.method)))?;
+        let method =
+            request.method.parse().map_err(|_| invalid(format!("`{}` is not an HTTP method", request.method)))?;
         let mut headers = HeaderMap::new();
         for (name, value) in &request.headers {
-            let parsed: HeaderName = name.parse().map_err(|_| invalid(format!("`{name}` is no header's name")))?;
+            let parsed: HeaderName = name.parse().map_err(|_| invalid(format!("`{name}` is not a header name")))?;
             if NOT_FOR_GUESTS.contains(&parsed.as_str()) {
                 return Err(invalid(format!("the header `{name}` is written by the host; leave it out")));
             }
@@ -168,7 +171,7 @@ impl Sending {
         let mut headers = self.headers.clone();
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Some(secret) = &rule.secret {
-            // The rule has looked at the value.
+            // The rule has validated the value.
             if let Ok(mut value) = HeaderValue::from_str(secret.value.reveal()) {
                 value.set_sensitive(true);
                 headers.insert(secret.name.clone(), value);
@@ -178,14 +181,14 @@ impl Sending {
         request.send().await.map_err(|error| failed(&error))
     }
 
-    /// Where the server sends the request on to, if it does.
+    /// Returns the request to the target of a redirect.
     fn redirected(&self, response: &Response) -> Result<Option<Self>, Refused> {
         let status = response.status();
         let moved = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
-        let Some(place) = response.headers().get(LOCATION).filter(|_| moved) else { return Ok(None) };
-        let place = place.to_str().ok().and_then(|place| self.url.join(place).ok());
-        let Some(url) = place else {
-            return Err(Refused::Failed("the server sent the request on to something that is no URL".to_owned()));
+        let Some(target) = response.headers().get(LOCATION).filter(|_| moved) else { return Ok(None) };
+        let target = target.to_str().ok().and_then(|target| self.url.join(target).ok());
+        let Some(url) = target else {
+            return Err(Refused::Failed("the server redirected the request to an invalid URL".to_owned()));
         };
         let becomes_get =
             status == StatusCode::SEE_OTHER || (self.method == Method::POST && matches!(status.as_u16(), 301 | 302));
@@ -196,13 +199,13 @@ impl Sending {
             next.headers.remove(reqwest::header::CONTENT_TYPE);
         }
         if next.url.origin() != self.url.origin() {
-            OF_ONE_SERVER.iter().for_each(|name| drop(next.headers.remove(*name)));
+            GUEST_CREDENTIALS.iter().for_each(|name| drop(next.headers.remove(*name)));
         }
         Ok(Some(next))
     }
 }
 
-/// What a request that failed means for the guest.
+/// Converts the failure of a request into a refusal.
 fn failed(error: &reqwest::Error) -> Refused {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     let mut last = String::new();

@@ -1,7 +1,7 @@
-//! Outbound calls of plugins: models and HTTP servers, each by the rules of the run.
+//! Outbound calls of plugins: models and HTTP servers, restricted by the rules of the run.
 //!
-//! The sandbox decides whether a plugin may call out at all; the rollout enforces quotas and records responses. This
-//! crate adds secrets to requests and removes them from responses: neither a guest nor a record sees one.
+//! The sandbox decides whether a plugin may make outbound calls; the rollout enforces quotas and records responses. This
+//! crate adds secrets to requests and removes them from responses, so that neither a guest nor a record contains one.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -16,13 +16,13 @@ pub use http::HttpGrant;
 pub use model::{Model, ModelServer};
 pub use rule::{Rule, RuleError, SecretHeader};
 
-/// The world as one plugin of a run may ask it.
+/// Outbound client of one plugin in a run.
 pub struct Egress {
-    /// Who completes.
+    /// Model for completions.
     pub model: Option<std::sync::Arc<Model>>,
-    /// Which servers may be asked.
+    /// Allowed HTTP servers.
     pub http: Option<HttpGrant>,
-    /// How much may be asked in one episode.
+    /// Limits per episode.
     pub quota: Quota,
 }
 
@@ -36,13 +36,13 @@ impl Outbound for Egress {
             match (question, &self.model, &self.http) {
                 (Question::Model(request), Some(model), _) => model.complete(request, earlier).await,
                 (Question::Http(request), _, Some(grant)) => Ok(grant.send(request).await),
-                _ => Ok(Reply::Refused(Refused::Denied("the run grants nothing of the kind".to_owned()))),
+                _ => Ok(Reply::Refused(Refused::Denied("the run does not grant this capability".to_owned()))),
             }
         })
     }
 }
 
-/// The world where it is never asked: on a replay, which answers from the record and meters as the run did.
+/// Outbound client of a replay, which answers from the record and enforces the quota of the run.
 pub struct Offline(pub Quota);
 
 impl Outbound for Offline {
@@ -51,6 +51,6 @@ impl Outbound for Offline {
     }
 
     fn ask<'a>(&'a self, _question: &'a Question, _earlier: u32) -> OutboundFuture<'a, Reply> {
-        Box::pin(async { Err(OutboundError("a replay asks nobody".to_owned())) })
+        Box::pin(async { Err(OutboundError("a replay makes no outbound calls".to_owned())) })
     }
 }

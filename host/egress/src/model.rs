@@ -1,4 +1,4 @@
-//! Completions: from a server that speaks OpenAI's protocol, or from a script.
+//! Completions from a server with OpenAI's protocol, or from a script.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-/// The most that is read of one answer, in bytes.
-const LARGEST_ANSWER: usize = 8 << 20;
-/// The first pause before a question is asked again; each later one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause, also where a server asks for a longer one.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Limit on an answer, in bytes.
+const MAX_ANSWER_BYTES: usize = 8 << 20;
+/// Delay before the first retry; each later delay is twice as long.
+const FIRST_DELAY: Duration = Duration::from_millis(500);
+/// Upper bound of every delay, including one that the server requests.
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// What a server says of a question that it will never answer, such as one that is too long. That is an answer, and no
-/// fault of the host: whoever wrote the question must live with it.
-const OF_THE_QUESTION: [StatusCode; 3] =
+/// Statuses of a request that the server rejects for its content, such as its length. They are an answer to the plugin
+/// and not a fault of the host.
+const REJECTED_CONTENT: [StatusCode; 3] =
     [StatusCode::BAD_REQUEST, StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNPROCESSABLE_ENTITY];
 
-/// Who completes.
+/// Source of completions.
 pub enum Model {
     /// A server.
     Server(ModelServer),
-    /// These replies, in their order, anew for each episode; the last is given again and again.
+    /// These replies in order, restarted for each episode; the last one repeats.
     Script(Vec<String>),
 }
 
@@ -38,39 +38,40 @@ impl Model {
     pub(crate) async fn complete(&self, request: &ModelRequest, earlier: u32) -> Result<Reply, OutboundError> {
         match self {
             Self::Server(server) => server.complete(request).await,
-            Self::Script(replies) => Ok(Reply::Model(scripted(replies, request, earlier))),
+            Self::Script(replies) => scripted(replies, request, earlier).map(Reply::Model),
         }
     }
 }
 
-/// A script has no tokens: words stand for them.
-fn scripted(replies: &[String], request: &ModelRequest, earlier: u32) -> ModelReply {
+/// Returns a reply of a script; token counts are counts of words.
+fn scripted(replies: &[String], request: &ModelRequest, earlier: u32) -> Result<ModelReply, OutboundError> {
     let words = |text: &str| u32::try_from(text.split_whitespace().count()).unwrap_or(u32::MAX);
-    let text = replies.get(earlier as usize).or(replies.last()).cloned().unwrap_or_default();
+    let reply = replies.get(earlier as usize).or(replies.last()).cloned();
+    let text = reply.ok_or_else(|| OutboundError("the script of the model has no replies".to_owned()))?;
     let prompt_tokens = request.messages.iter().map(|message| words(&text_of(&message.content))).sum();
-    ModelReply { completion_tokens: words(&text), text, cut: false, prompt_tokens }
+    Ok(ModelReply { completion_tokens: words(&text), text, cut: false, prompt_tokens })
 }
 
-/// A server that speaks OpenAI's protocol for chat completions.
+/// Server with OpenAI's protocol for chat completions.
 pub struct ModelServer {
-    /// Where it is, up to and with the version, such as `http://127.0.0.1:8000/v1`.
+    /// URL including the version, such as `http://127.0.0.1:8000/v1`.
     pub url: Url,
-    /// What it calls the model.
+    /// Name of the model on the server.
     pub name: String,
-    /// What it is to know us by.
+    /// Bearer token.
     pub key: Option<Secret>,
-    /// How long one answer may take.
+    /// Timeout of one attempt.
     pub time: Duration,
-    /// How often it is asked again when it fails.
+    /// Number of retries.
     pub retries: u32,
     client: Client,
 }
 
 impl ModelServer {
-    /// A server that is asked three times more if it fails, for a minute each time.
+    /// Creates a server with three retries and a timeout of one minute.
     ///
     /// # Errors
-    /// If no client can be set up.
+    /// If the client cannot be set up.
     pub fn new(url: Url, name: String, key: Option<Secret>) -> Result<Self, ClientError> {
         let time = Duration::from_secs(60);
         let client = checked_client(reachable(&url, key.as_ref()))?;
@@ -78,14 +79,14 @@ impl ModelServer {
     }
 
     async fn complete(&self, request: &ModelRequest) -> Result<Reply, OutboundError> {
-        if let Err(forbidden) = self.client_may_go_there() {
+        if let Err(forbidden) = self.check_address() {
             return Err(OutboundError(format!("model `{}`: {forbidden}", self.name)));
         }
         let body = match self.body(request) {
             Ok(body) => body.to_string(),
             Err(why) => return Ok(Reply::Refused(Refused::Invalid(why))),
         };
-        let retry = Retry { retries: self.retries, first_delay: FIRST_PAUSE, max_delay: LONGEST_PAUSE };
+        let retry = Retry { retries: self.retries, first_delay: FIRST_DELAY, max_delay: MAX_DELAY };
         let attempt = || async {
             let attempt = self.attempt(body.clone());
             tokio::time::timeout(self.time, attempt).await.unwrap_or_else(|_| {
@@ -98,12 +99,12 @@ impl ModelServer {
         })
     }
 
-    /// An address in the URL itself is never resolved, so it is looked at here.
-    fn client_may_go_there(&self) -> Result<(), Forbidden> {
+    /// Checks a literal address in the URL, which is never resolved.
+    fn check_address(&self) -> Result<(), Forbidden> {
         check_literal(&self.url, reachable(&self.url, self.key.as_ref()))
     }
 
-    /// The request as the protocol wants it.
+    /// Body of the request.
     fn body(&self, request: &ModelRequest) -> Result<Value, String> {
         let mut messages = Vec::with_capacity(request.messages.len());
         for message in &request.messages {
@@ -138,8 +139,8 @@ impl ModelServer {
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| Failed::transient(root_cause(&error)))? {
             bytes.extend_from_slice(&chunk);
-            if bytes.len() > LARGEST_ANSWER {
-                return Err(Failed::Permanent(format!("its answer is larger than {LARGEST_ANSWER} bytes")));
+            if bytes.len() > MAX_ANSWER_BYTES {
+                return Err(Failed::Permanent(format!("its answer is larger than {MAX_ANSWER_BYTES} bytes")));
             }
         }
         if let Some(key) = &self.key {
@@ -148,8 +149,8 @@ impl ModelServer {
         if !status.is_success() {
             let again = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
             let why = format!("it answered {status}: {:.200}", String::from_utf8_lossy(&bytes));
-            if OF_THE_QUESTION.contains(&status) {
-                return Ok(Reply::Refused(Refused::Invalid(format!("the model refuses the question: {why}"))));
+            if REJECTED_CONTENT.contains(&status) {
+                return Ok(Reply::Refused(Refused::Invalid(format!("the model rejects the request: {why}"))));
             }
             return Err(if again {
                 Failed::Transient { error: why, retry_after: pause.map(Duration::from_secs) }
@@ -161,7 +162,7 @@ impl ModelServer {
     }
 }
 
-/// A content as the protocol writes it: a text, or a list of parts where there are images.
+/// Encodes content: a text, or a list of parts if it contains images.
 fn content(content: &[Part]) -> Result<Value, String> {
     if content.iter().all(|part| matches!(part, Part::Text(_))) {
         return Ok(text_of(content).into());
@@ -173,7 +174,7 @@ fn content(content: &[Part]) -> Result<Value, String> {
             Ok(json!({ "type": "image_url", "image_url": { "url": url } }))
         }
         Part::Audio(other) | Part::Video(other) | Part::Other(other) => {
-            Err(format!("a message holds `{}`, but a model is sent only text and images", other.mime))
+            Err(format!("a message contains `{}`, but models accept only text and images", other.mime))
         }
     };
     content.iter().map(part).collect()
@@ -205,14 +206,16 @@ struct Usage {
 
 fn read(bytes: &[u8]) -> Result<ModelReply, String> {
     let Completion { choices, usage } = serde_json::from_slice(bytes)
-        .map_err(|error| format!("its answer is no chat completion with usage, but {}: {error}", excerpt(bytes)))?;
+        .map_err(|error| format!("its answer {} is not a chat completion with usage: {error}", excerpt(bytes)))?;
     let choice = choices.into_iter().next().ok_or("its answer has no choice")?;
-    Ok(ModelReply {
-        text: choice.message.content.unwrap_or_default(),
-        cut: choice.finish_reason.as_deref() == Some("length"),
-        prompt_tokens: usage.prompt_tokens,
-        completion_tokens: usage.completion_tokens,
-    })
+    let cut = choice.finish_reason.as_deref() == Some("length");
+    let text = match choice.message.content {
+        Some(text) => text,
+        // A reply that was cut during the reasoning has no text yet.
+        None if cut => String::new(),
+        None => return Err(format!("its answer {} has no text", excerpt(bytes))),
+    };
+    Ok(ModelReply { text, cut, prompt_tokens: usage.prompt_tokens, completion_tokens: usage.completion_tokens })
 }
 
 fn excerpt(bytes: &[u8]) -> String {

@@ -1,4 +1,4 @@
-//! One line of an allow-list: a scheme, a host and a port, with the methods and what is added and bounded.
+//! Rule of an allow-list: scheme, host and port, with methods, secret and limits.
 
 use std::time::Duration;
 
@@ -7,66 +7,68 @@ use reqwest::Method;
 use reqwest::header::{HeaderName, HeaderValue};
 use url::{Host, Url};
 
-/// A header that the host adds, whose value no guest sees.
+/// Header that the host adds and guests do not see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretHeader {
-    /// Its name.
+    /// Name.
     pub name: HeaderName,
-    /// Its whole value.
+    /// Complete value.
     pub value: Secret,
 }
 
-/// What may be sent to one server.
+/// Rule for the requests to one server.
 #[derive(Debug, Clone)]
 pub struct Rule {
     scheme: String,
     host: Host<String>,
     port: u16,
-    /// With which methods.
+    /// Allowed methods.
     pub methods: Vec<Method>,
-    /// Whether the server may lie on this machine or in a private network.
+    /// Whether the server may be on this machine or in a private network.
     pub private: bool,
-    /// What is added.
+    /// Secret to add.
     pub secret: Option<SecretHeader>,
-    /// The largest body of a response, in bytes.
+    /// Limit on the body of a response, in bytes.
     pub max_bytes: usize,
-    /// How long a request may take, redirects included.
+    /// Timeout of a request, including redirects.
     pub time: Duration,
 }
 
-/// A rule that cannot be.
+/// An invalid rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// It does not name a server.
-    #[error("`{0}` names no server; write `https://HOST` or `https://HOST:PORT`, without a path")]
+    /// The rule does not name a server.
+    #[error("`{0}` does not name a server\nhint: write `https://HOST` or `https://HOST:PORT`, without a path")]
     Allow(String),
-    /// There is no such method.
-    #[error("`{0}` is no method of HTTP; write one such as \"GET\" or \"POST\"")]
+    /// The method does not exist.
+    #[error("`{0}` is not an HTTP method\nhint: write one such as \"GET\" or \"POST\"")]
     Method(String),
-    /// A secret cannot be sent in this header.
-    #[error("the secret for the header `{0}` cannot be sent: a header has a name of letters and one line of ASCII")]
+    /// The header cannot carry the secret.
+    #[error(
+        "cannot send the secret in the header `{0}`: a header needs a name of letters and a value of one ASCII line"
+    )]
     Secret(String),
-    /// A secret would cross the network in the clear.
-    #[error("the secret for `{0}` would be sent unencrypted; use `https`, or leave the secret out")]
+    /// The secret would be sent unencrypted.
+    #[error("the secret for `{0}` would be sent unencrypted\nhint: use `https`, or remove the secret")]
     Unencrypted(String),
 }
 
 impl Rule {
-    /// A rule for the server that `allow` names, such as `https://api.example.org`: `GET` alone, public addresses
-    /// alone, 1 MiB, 10 seconds.
+    /// Creates a rule for the server `allow`, such as `https://api.example.org`: only `GET`, only public addresses, 1 MiB,
+    /// 10 seconds.
     ///
     /// # Errors
-    /// If it names none, or more than a server.
+    /// If `allow` is not the origin of a server.
     pub fn parse(allow: &str) -> Result<Self, RuleError> {
         let wrong = || RuleError::Allow(allow.to_owned());
         let url = Url::parse(allow).map_err(|_| wrong())?;
         let bare = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
-        let nobody = url.username().is_empty() && url.password().is_none();
+        let anonymous = url.username().is_empty() && url.password().is_none();
         let (Some(host), Some(port)) = (url.host().map(|host| host.to_owned()), url.port_or_known_default()) else {
             return Err(wrong());
         };
-        let any = matches!(&host, Host::Domain(name) if name.contains('*'));
-        if !bare || !nobody || any || !matches!(url.scheme(), "http" | "https") {
+        let wildcard = matches!(&host, Host::Domain(name) if name.contains('*'));
+        if !bare || !anonymous || wildcard || !matches!(url.scheme(), "http" | "https") {
             return Err(wrong());
         }
         Ok(Self {
@@ -81,10 +83,10 @@ impl Rule {
         })
     }
 
-    /// Allows these methods and no others.
+    /// Allows only these methods.
     ///
     /// # Errors
-    /// If one is none.
+    /// If one does not exist.
     pub fn with_methods(self, methods: &[impl AsRef<str>]) -> Result<Self, RuleError> {
         let method = |name: &str| match name.parse() {
             Ok(method) if name.bytes().all(|letter| letter.is_ascii_uppercase()) => Ok(method),
@@ -96,7 +98,7 @@ impl Rule {
     /// Adds a secret to every request under this rule.
     ///
     /// # Errors
-    /// If it cannot be sent, or would leave this machine or its private networks unencrypted.
+    /// If a header cannot carry it, or if it would be sent unencrypted into a public network.
     pub fn with_secret(self, header: &str, value: Secret) -> Result<Self, RuleError> {
         let wrong = || RuleError::Secret(header.to_owned());
         let name: HeaderName = header.parse().map_err(|_| wrong())?;
@@ -107,19 +109,19 @@ impl Rule {
         Ok(Self { secret: Some(SecretHeader { name, value }), ..self })
     }
 
-    /// Whether this is the server of a URL.
-    pub(crate) fn names(&self, url: &Url) -> bool {
+    /// Returns whether a URL is on this server.
+    pub(crate) fn matches(&self, url: &Url) -> bool {
         let host = url.host().is_some_and(|host| host.to_owned() == self.host);
         host && url.scheme() == self.scheme && url.port_or_known_default() == Some(self.port)
     }
 
-    /// Where its requests may go: a secret never leaves this machine and its private networks unencrypted.
+    /// Allowed addresses: an unencrypted secret stays on this machine and in private networks.
     pub(crate) fn reachable(&self) -> Reachable {
         let public = self.scheme == "https" || self.secret.is_none();
         Reachable { public, private: self.private }
     }
 
-    /// The server as a run file writes it.
+    /// Origin of the server for messages.
     pub(crate) fn server(&self) -> String {
         format!("{}://{}:{}", self.scheme, self.host, self.port)
     }
@@ -140,10 +142,10 @@ mod tests {
             ("https://api.example.org.evil.com", false),
             ("https://evil.com/api.example.org", false),
         ] {
-            assert_eq!(rule.names(&Url::parse(url).unwrap()), named, "{url}");
+            assert_eq!(rule.matches(&Url::parse(url).unwrap()), named, "{url}");
         }
-        // However the same address is written, it is the same server.
-        assert!(Rule::parse("http://127.0.0.1:80").unwrap().names(&Url::parse("http://0x7f.1/").unwrap()));
+        // Different notations of an address name the same server.
+        assert!(Rule::parse("http://127.0.0.1:80").unwrap().matches(&Url::parse("http://0x7f.1/").unwrap()));
         for wrong in
             ["", "example.org", "ftp://a.b", "https://a.b/path", "https://me@a.b", "https://a.b?c", "https://*"]
         {

@@ -1,11 +1,9 @@
-//! Completions against a real server on loopback that speaks OpenAI's protocol, well and badly.
-
-mod common;
+//! Completions from servers on loopback with OpenAI's protocol, valid and invalid.
 
 use std::time::Duration;
 
-use common::{Says, Server, response};
 use gymkhana_egress::{Egress, Model, ModelServer};
+use gymkhana_loopback::{Response, Server, response};
 use gymkhana_net::Secret;
 use gymkhana_record::{Media, ModelMessage, ModelReply, ModelRequest, Part, Question, Refused, Reply, Speaks};
 use gymkhana_sandbox::{Outbound, OutboundError, Quota};
@@ -35,8 +33,8 @@ async fn ask(server: &Server, key: Option<&str>, time: f64, request: ModelReques
     let url = server.url("/v1").parse().expect("a URL");
     let mut model = ModelServer::new(url, "judge-1".to_owned(), key.map(Secret::new)).expect("a client");
     (model.time, model.retries) = (Duration::from_secs_f64(time), 1);
-    let outlet = Egress { model: Some(Model::Server(model).into()), http: None, quota: Quota::default() };
-    outlet.ask(&Question::Model(request), 0).await
+    let egress = Egress { model: Some(Model::Server(model).into()), http: None, quota: Quota::default() };
+    egress.ask(&Question::Model(request), 0).await
 }
 
 fn yes() -> Reply {
@@ -48,8 +46,8 @@ fn yes() -> Reply {
 async fn a_question_is_asked_as_the_protocol_says() {
     let server = Server::start(vec![response("200 OK", "content-type: application/json\r\n", COMPLETION)]).await;
     assert_eq!(ask(&server, Some("key-1"), 5.0, request()).await, Ok(yes()));
-    let heard = server.heard().remove(0);
-    let (head, body) = heard.split_once("\r\n\r\n").expect("a whole request");
+    let request = server.requests().remove(0);
+    let (head, body) = request.split_once("\r\n\r\n").expect("a whole request");
     assert!(head.starts_with("POST /v1/chat/completions HTTP/1.1"), "{head}");
     assert!(head.contains("authorization: Bearer key-1") && head.contains("content-type: application/json"), "{head}");
     let body: Value = serde_json::from_str(body).expect("JSON");
@@ -74,8 +72,8 @@ async fn images_are_sent_and_sounds_are_not() {
     };
     let media = |mime: &str| Media { mime: mime.to_owned(), bytes: vec![1, 2, 3] };
     ask(&server, None, 5.0, with(Part::Image(media("image/png")))).await.expect("an answer");
-    let heard = server.heard().remove(0);
-    let body: Value = serde_json::from_str(heard.split_once("\r\n\r\n").expect("whole").1).expect("JSON");
+    let request = server.requests().remove(0);
+    let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").expect("whole").1).expect("JSON");
     // AQID is base64 for the bytes 1, 2 and 3.
     let parts = json!([
         {"type": "text", "text": "What is it?"},
@@ -92,6 +90,10 @@ async fn a_cut_reply_says_so() {
     let server = Server::start(vec![response("200 OK", "", &cut)]).await;
     let reply = ask(&server, None, 5.0, request()).await;
     assert!(matches!(&reply, Ok(Reply::Model(reply)) if reply.cut), "{reply:?}");
+    // A model that was cut during its reasoning sends no text.
+    let server = Server::start(vec![response("200 OK", "", &cut.replace("\"yes, it is\"", "null"))]).await;
+    let reply = ask(&server, None, 5.0, request()).await;
+    assert!(matches!(&reply, Ok(Reply::Model(reply)) if reply.cut && reply.text.is_empty()), "{reply:?}");
 }
 
 #[tokio::test]
@@ -101,26 +103,30 @@ async fn a_server_that_recovers_is_asked_again() {
         response("500 Internal Server Error", "", "oops"),
         response("429 Too Many Requests", "retry-after: 0\r\n", "slow down"),
         response("200 OK", "", "no JSON"),
-        Says::Bytes(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{{\"half", COMPLETION.len()).into_bytes()),
-        Says::Bytes(vec![]),
-        Says::Nothing,
+        Response::Bytes(
+            format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{{\"half", COMPLETION.len()).into_bytes(),
+        ),
+        Response::Bytes(vec![]),
+        Response::Silence,
     ] {
         let server = Server::start(vec![first, sound()]).await;
         assert_eq!(ask(&server, None, 0.5, request()).await, Ok(yes()));
-        assert_eq!(server.heard().len(), 2);
+        assert_eq!(server.requests().len(), 2);
     }
 }
 
 #[tokio::test]
 async fn a_server_that_stays_broken_is_a_fault_of_the_host() {
     let no_usage = COMPLETION.replace("\"usage\"", "\"use\"");
+    let no_text = COMPLETION.replace("\"yes, it is\"", "null");
     for (says, why, asked) in [
         (response("500 Internal Server Error", "", "oops"), "500 Internal Server Error: oops", 2),
-        (response("200 OK", "", "no JSON"), "no chat completion", 2),
+        (response("200 OK", "", "no JSON"), "is not a chat completion", 2),
         (response("200 OK", "", r#"{"choices": [], "usage": {"prompt_tokens": 1}}"#), "no choice", 2),
         (response("200 OK", "", &no_usage), "usage", 2),
+        (response("200 OK", "", &no_text), "has no text", 2),
         (response("200 OK", "", "no JSON but key-1"), "`no JSON but [secret]`", 2),
-        (Says::Nothing, "did not answer within 0.5 s", 2),
+        (Response::Silence, "did not answer within 0.5 s", 2),
         // A wrong key stays wrong.
         (response("401 Unauthorized", "", "who is key-1?"), "401 Unauthorized: who is [secret]?", 1),
         (response("404 Not Found", "", "no such model"), "404 Not Found: no such model", 1),
@@ -129,58 +135,65 @@ async fn a_server_that_stays_broken_is_a_fault_of_the_host() {
         let OutboundError(fault) = ask(&server, Some("key-1"), 0.5, request()).await.expect_err(why);
         assert!(fault.contains(why) && fault.contains(&format!("asked {asked} times")), "{fault}");
         assert!(!fault.contains("key-1"), "{fault}");
-        assert_eq!(server.heard().len(), asked);
+        assert_eq!(server.requests().len(), asked);
     }
 }
 
-/// Whoever wrote a question that no server will answer must live with it: the host is not at fault.
+/// A permanent rejection is an answer to the plugin and not a fault of the host.
 #[tokio::test]
 async fn a_question_that_is_refused_for_good_is_answered_with_that() {
     for status in ["400 Bad Request", "413 Payload Too Large", "422 Unprocessable Entity"] {
         let server = Server::start(vec![response(status, "", "the prompt is too long")]).await;
         let reply = ask(&server, None, 5.0, request()).await.expect("no fault of the host");
         assert!(matches!(&reply, Reply::Refused(Refused::Invalid(why)) if why.contains("too long")), "{reply:?}");
-        assert_eq!(server.heard().len(), 1);
+        assert_eq!(server.requests().len(), 1);
     }
 }
 
-/// No key leaves this machine and its networks in the clear; the twin is every other test here.
+/// An unencrypted key stays on this machine and in private networks, as the other tests show.
 #[tokio::test]
 async fn a_key_is_not_sent_unencrypted_into_the_open_internet() {
-    // An address of documentation would never answer; this one is public, and is not reached either.
+    // A public address, which the client does not connect to.
     let model = |key| ModelServer::new("http://1.1.1.1/v1".parse().expect("a URL"), "x".to_owned(), key);
     let mut model = model(Some(Secret::new("key-1"))).expect("a client");
     model.retries = 0;
-    let outlet = Egress { model: Some(Model::Server(model).into()), http: None, quota: Quota::default() };
-    let OutboundError(fault) = outlet.ask(&Question::Model(request()), 0).await.expect_err("it is not sent");
+    let egress = Egress { model: Some(Model::Server(model).into()), http: None, quota: Quota::default() };
+    let OutboundError(fault) = egress.ask(&Question::Model(request()), 0).await.expect_err("it is not sent");
     assert!(fault.contains("must not be sent unencrypted"), "{fault}");
 }
 
 #[tokio::test]
 async fn an_answer_without_end_is_not_taken_in() {
     let server =
-        Server::start(vec![Says::Endless(b"HTTP/1.1 200 OK\r\n\r\n{\"aaaaaaaaaaaaaaaaaaaaaaaaaaa".to_vec())]).await;
+        Server::start(vec![Response::Endless(b"HTTP/1.1 200 OK\r\n\r\n{\"aaaaaaaaaaaaaaaaaaaaaaaaaaa".to_vec())]).await;
     let OutboundError(fault) = ask(&server, None, 20.0, request()).await.expect_err("endless");
     assert!(fault.contains("larger than"), "{fault}");
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_fault_of_the_host() {
+async fn an_unreachable_server_is_a_fault_of_the_host() {
     let mut model =
         ModelServer::new("http://127.0.0.1:1".parse().expect("a URL"), "x".to_owned(), None).expect("a client");
     model.retries = 0;
-    let outlet = Egress { model: Some(Model::Server(model).into()), http: None, quota: Quota::default() };
-    let OutboundError(fault) = outlet.ask(&Question::Model(request()), 0).await.expect_err("nobody is there");
+    let egress = Egress { model: Some(Model::Server(model).into()), http: None, quota: Quota::default() };
+    let OutboundError(fault) = egress.ask(&Question::Model(request()), 0).await.expect_err("the port is closed");
     assert!(fault.contains("refused"), "{fault}");
 }
 
 #[tokio::test]
 async fn a_script_gives_its_replies_in_order() {
     let script = Model::Script(vec!["one".to_owned(), "two words".to_owned()]);
-    let outlet = Egress { model: Some(script.into()), http: None, quota: Quota::default() };
+    let egress = Egress { model: Some(script.into()), http: None, quota: Quota::default() };
     for (earlier, text, tokens) in [(0, "one", 1), (1, "two words", 2), (7, "two words", 2)] {
-        let reply = outlet.ask(&Question::Model(request()), earlier).await;
+        let reply = egress.ask(&Question::Model(request()), earlier).await;
         let said = ModelReply { text: text.to_owned(), cut: false, prompt_tokens: 4, completion_tokens: tokens };
         assert_eq!(reply, Ok(Reply::Model(said)));
     }
+}
+
+#[tokio::test]
+async fn an_empty_script_is_an_error() {
+    let egress = Egress { model: Some(Model::Script(vec![]).into()), http: None, quota: Quota::default() };
+    let OutboundError(fault) = egress.ask(&Question::Model(request()), 0).await.expect_err("an empty script");
+    assert!(fault.contains("has no replies"), "{fault}");
 }

@@ -1,15 +1,16 @@
-//! The cache's folders, laid out as Hugging Face's client does.
+//! Folders of the cache, in the layout of Hugging Face's client.
 //!
-//! Below `models--OWNER--NAME`: `blobs/TAG` are contents, `snapshots/COMMIT/FILE` links to them, `refs/REVISION` the
-//! commit that a revision was, and `.no_exist/COMMIT/FILE` says that a commit has no such file.
+//! Under `models--OWNER--NAME`: `blobs/TAG` holds contents, `snapshots/COMMIT/FILE` links to them, `refs/REVISION` holds
+//! the commit of a revision, and `.no_exist/COMMIT/FILE` marks a file that a commit does not have.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::name::{Commit, Repository, Revision, Tag};
 use crate::{HubError, disk};
 
-/// The cache's folder.
+/// Folder of the cache.
 pub(super) struct Cache(PathBuf);
 
 impl Cache {
@@ -21,12 +22,12 @@ impl Cache {
         self.0.join(format!("models--{}", repository.as_str().replace('/', "--")))
     }
 
-    /// Where a commit's files are.
+    /// Folder of a commit's files.
     pub fn snapshot(&self, repository: &Repository, commit: &Commit) -> PathBuf {
         self.of(repository).join("snapshots").join(commit.as_str())
     }
 
-    /// Where a content is, once it is whole.
+    /// Path of a complete content.
     pub fn blob(&self, repository: &Repository, tag: &Tag) -> PathBuf {
         self.of(repository).join("blobs").join(tag.as_str())
     }
@@ -39,28 +40,28 @@ impl Cache {
         self.of(repository).join(".no_exist").join(commit.as_str()).join(name)
     }
 
-    /// The commit that a revision was when it was last asked for.
+    /// Commit of a revision at the last request.
     pub fn commit(&self, repository: &Repository, revision: &Revision) -> Option<Commit> {
         Commit::parse(fs::read_to_string(self.reference(repository, revision)).ok()?.trim())
     }
 
-    /// Keeps what a revision is.
-    pub fn keep_commit(&self, repository: &Repository, revision: &Revision, commit: &Commit) -> Result<(), HubError> {
+    /// Stores the commit of a revision.
+    pub fn store_commit(&self, repository: &Repository, revision: &Revision, commit: &Commit) -> Result<(), HubError> {
         let path = self.reference(repository, revision);
         replace(&path, |partial| fs::write(partial, commit.as_str()))
     }
 
-    /// Whether the commit is known to have no such file.
+    /// Returns whether the commit is known not to have a file.
     pub fn is_absent(&self, repository: &Repository, commit: &Commit, name: &str) -> bool {
         self.absence(repository, commit, name).is_file()
     }
 
-    /// Keeps that the commit has no such file.
-    pub fn keep_absent(&self, repository: &Repository, commit: &Commit, name: &str) -> Result<(), HubError> {
+    /// Stores that the commit does not have a file.
+    pub fn store_absent(&self, repository: &Repository, commit: &Commit, name: &str) -> Result<(), HubError> {
         replace(&self.absence(repository, commit, name), |partial| fs::write(partial, ""))
     }
 
-    /// Gives a content its name in a commit.
+    /// Links the name of a file in a commit to its content.
     pub fn link(&self, repository: &Repository, commit: &Commit, name: &str, tag: &Tag) -> Result<PathBuf, HubError> {
         let path = self.snapshot(repository, commit).join(name);
         let blob = Path::new("..").join("..").join("blobs").join(tag.as_str());
@@ -69,13 +70,13 @@ impl Cache {
     }
 }
 
-/// Makes a file under another name beside it, then renames it, so that nobody sees half of it.
+/// Creates a file under a temporary name and renames it, so that readers never see a partial file.
 fn replace(path: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), HubError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(disk("create", folder))?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let partial = folder.join(format!(".{name}.partial-{}", std::process::id()));
-    // One of this name is of a process that died.
+    let Some(name) = path.file_name() else { return Err(disk("write", path)(ErrorKind::InvalidFilename.into())) };
+    let partial = folder.join(format!(".{}.partial-{}", name.to_string_lossy(), std::process::id()));
+    // An existing one is left from a process that was killed.
     let _ = fs::remove_file(&partial);
     make(&partial).and_then(|()| fs::rename(&partial, path)).map_err(disk("write", path))
 }

@@ -1,8 +1,8 @@
-//! Models by their names on a hub: fetched as Hugging Face's hub serves them, once, and kept in its cache.
+//! Downloads of models from a Hugging Face hub into its cache.
 //!
-//! The cache has the layout of Hugging Face's own Python client, in the same folder: what that client has fetched is not
-//! fetched again, and it finds what was fetched here. A file has its name only when it is whole. What the hub says
-//! (commits, tags of files, redirects) is checked before it becomes a path.
+//! The cache has the folder and the layout of Hugging Face's Python client, so both clients share downloads. A file gets
+//! its name only when it is complete. Data from the hub (commits, tags of files, redirects) are validated before they
+//! become paths.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -20,60 +20,62 @@ use url::{Host, Url};
 use cache::Cache;
 pub use name::{Commit, NameError, Repository, Revision};
 
-/// The hub where none is named.
+/// Default hub.
 const HUGGING_FACE: &str = "https://huggingface.co";
-/// The file that every model has, by which revisions are looked up.
-const EVERY_MODEL_HAS: &str = "config.json";
+/// A file that every model has, requested to resolve a revision.
+const PROBE_FILE: &str = "config.json";
 
-/// A file could not be had.
+/// A file cannot be provided.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// The environment names no hub that can be asked.
-    #[error("HF_ENDPOINT is `{0}`; it must be the address of a hub, such as https://huggingface.co")]
+    /// The endpoint is not a URL of a hub.
+    #[error(
+        "HF_ENDPOINT is `{0}`, which is not the address of a hub\nhint: set it to one such as https://huggingface.co"
+    )]
     Endpoint(String),
-    /// There is no folder for the cache.
-    #[error("there is no folder to keep models in; set HF_HOME to one")]
+    /// The folder for the cache is unknown.
+    #[error("cannot cache models: neither HF_HOME nor HOME is set\nhint: set HF_HOME to a folder")]
     NoHome,
-    /// A token would be read on its way.
-    #[error("the token of HF_TOKEN would go unencrypted to `{0}`; use https, or unset HF_TOKEN")]
+    /// The token would be sent unencrypted.
+    #[error("the token of HF_TOKEN would be sent unencrypted to `{0}`\nhint: use https, or unset HF_TOKEN")]
     Unencrypted(String),
     /// The client cannot be set up.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The hub does not answer, or not as hubs do, and the cache does not hold what is wanted.
-    #[error("{what} cannot be fetched from `{endpoint}`: {why}")]
+    /// The hub does not answer or its answer is invalid, and the cache does not contain the file.
+    #[error("cannot download {what} from `{endpoint}`: {why}")]
     Unreachable {
         /// The model or its file.
         what: String,
         /// The hub.
         endpoint: String,
-        /// What happened, at the last attempt.
+        /// Failure of the last attempt.
         why: String,
     },
-    /// The hub does not show the model to us.
+    /// The hub denies access to the model.
     #[error(
-        "`{endpoint}` shows `{repository}` to nobody without permission: {why}; ask for it on the model's page and set \
-         HF_TOKEN to a token of yours, or check the name"
+        "`{endpoint}` denies access to `{repository}`: {why}\nhint: request access on the model's page and set HF_TOKEN \
+         to your token, or check the name"
     )]
     Refused {
         /// The model.
         repository: Repository,
         /// The hub.
         endpoint: String,
-        /// What the hub says.
+        /// Status and message of the hub.
         why: String,
     },
-    /// There is no such model.
-    #[error("`{endpoint}` has no model `{repository}`; check the name")]
+    /// The model does not exist.
+    #[error("`{endpoint}` has no model `{repository}`\nhint: check the name")]
     NoRepository {
         /// The model.
         repository: Repository,
         /// The hub.
         endpoint: String,
     },
-    /// There is no such revision of it.
+    /// The revision does not exist.
     #[error(
-        "model `{repository}` has no revision `{revision}` on `{endpoint}`; give a branch, a tag or a commit of it"
+        "model `{repository}` has no revision `{revision}` on `{endpoint}`\nhint: set a branch, a tag or a commit of it"
     )]
     NoRevision {
         /// The model.
@@ -83,59 +85,59 @@ pub enum HubError {
         /// The hub.
         endpoint: String,
     },
-    /// A file came in another shape than the hub had said.
-    #[error("{what} came damaged from `{endpoint}`: {why}; try again")]
+    /// A file differs from the hub's description.
+    #[error("{what} from `{endpoint}` is damaged: {why}\nhint: try again")]
     Damaged {
-        /// The model's file.
+        /// The file.
         what: String,
         /// The hub.
         endpoint: String,
-        /// What is wrong.
+        /// The difference.
         why: String,
     },
     /// The cache cannot be written or read.
-    #[error("cannot {action} `{}` in the cache of models; free space, or set HF_HOME to another folder", path.display())]
+    #[error("cannot {action} `{}` in the cache of models\nhint: free space, or set HF_HOME to another folder", path.display())]
     Disk {
-        /// What was tried.
+        /// The action.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
 
-/// How far a file is.
+/// Progress of a download.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
-    /// The file's name.
+    /// Name of the file.
     pub file: &'a str,
-    /// Bytes that are there.
+    /// Bytes downloaded.
     pub done: u64,
-    /// Bytes of the whole file, if the hub says so.
+    /// Size of the file in bytes, if the hub declares it.
     pub size: Option<u64>,
 }
 
-/// A hub and the cache in front of it.
+/// A hub with its cache.
 pub struct Hub {
     endpoint: Url,
     cache: Cache,
     token: Option<Secret>,
-    /// Whether nothing may be asked: what is not in the cache is missing.
+    /// Whether only the cache is used.
     offline: bool,
-    /// How often it is asked again when it fails.
+    /// Number of retries.
     retries: u32,
-    /// The first pause before that; each later one is twice as long.
-    pause: Duration,
+    /// Delay before the first retry; each later delay is twice as long.
+    first_delay: Duration,
     client: Client,
 }
 
 impl Hub {
-    /// The hub and the cache that the environment names, in the words of Hugging Face's client: `HF_ENDPOINT`,
-    /// `HF_HUB_CACHE`, `HF_HOME`, `HF_TOKEN`, `HF_HUB_OFFLINE`; a token also from the file that its log-in writes.
+    /// Creates a hub from the environment variables of Hugging Face's client: `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME`,
+    /// `HF_TOKEN`, `HF_HUB_OFFLINE`; the token also from the file that its log-in writes.
     ///
     /// # Errors
-    /// If they name what cannot be.
+    /// If a value is invalid.
     pub fn from_environment() -> Result<Self, HubError> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let folder = |name: &str| variable(name).map(PathBuf::from);
@@ -151,10 +153,10 @@ impl Hub {
         Ok(hub)
     }
 
-    /// A hub at `endpoint`, whose files are kept in `cache`.
+    /// Creates a hub at `endpoint` with its files in `cache`.
     ///
     /// # Errors
-    /// If the endpoint is no address, or the token would go there unencrypted.
+    /// If the endpoint is invalid, or if the token would be sent unencrypted.
     pub fn new(endpoint: &str, cache: PathBuf, token: Option<Secret>) -> Result<Self, HubError> {
         let wrong = || HubError::Endpoint(endpoint.to_owned());
         let mut endpoint: Url = endpoint.trim_end_matches('/').parse().map_err(|_| wrong())?;
@@ -168,23 +170,22 @@ impl Hub {
         if !endpoint.path().ends_with('/') {
             endpoint.set_path(&format!("{}/", endpoint.path()));
         }
-        let (retries, pause) = (4, Duration::from_millis(500));
+        let (retries, first_delay) = (4, Duration::from_millis(500));
         let client = fetching_client(here)?;
-        Ok(Self { endpoint, cache: Cache::new(cache), token, offline: false, retries, pause, client })
+        Ok(Self { endpoint, cache: Cache::new(cache), token, offline: false, retries, first_delay, client })
     }
 
-    /// The same, asked again so often when it fails, after this pause at first.
+    /// Returns the hub with this number of retries and this delay before the first one.
     #[must_use]
-    pub fn asked_again(mut self, retries: u32, pause: Duration) -> Self {
-        (self.retries, self.pause) = (retries, pause);
+    pub fn with_retry_policy(mut self, retries: u32, first_delay: Duration) -> Self {
+        (self.retries, self.first_delay) = (retries, first_delay);
         self
     }
 
-    /// The commit that a revision is now; the one that it was when it was last asked for, where the hub cannot be
-    /// reached.
+    /// Resolves a revision to its commit. If the hub is unreachable, returns the commit of the last request.
     ///
     /// # Errors
-    /// If the hub does not know the model or the revision, or cannot be reached and never was.
+    /// If the hub does not have the model or the revision, or if it is unreachable and the cache has no commit.
     pub async fn commit(&self, repository: &Repository, revision: &Revision) -> Result<Commit, HubError> {
         if let Some(commit) = revision.as_commit() {
             return Ok(commit);
@@ -193,7 +194,7 @@ impl Hub {
             Err(error @ HubError::Unreachable { .. }) => self.cache.commit(repository, revision).ok_or(error),
             Err(error) => Err(error),
             Ok(commit) => {
-                self.cache.keep_commit(repository, revision, &commit)?;
+                self.cache.store_commit(repository, revision, &commit)?;
                 Ok(commit)
             }
         }
@@ -201,25 +202,26 @@ impl Hub {
 
     async fn commit_at(&self, repository: &Repository, revision: &Revision) -> Result<Commit, HubError> {
         let what = format!("model `{repository}`");
-        let url = self.url(repository, revision.as_str(), EVERY_MODEL_HAS);
-        let answer = self.ask(Method::HEAD, url, repository, revision.as_str(), &what).await?;
+        let url = self.url(repository, revision.as_str(), PROBE_FILE);
+        let answer = self.request(Method::HEAD, url, repository, revision.as_str(), &what).await?;
         answer.commit.ok_or_else(|| HubError::Unreachable {
             what,
             endpoint: self.endpoint.to_string(),
-            why: "its answer names no commit: it is no hub of models".to_owned(),
+            why: "its answer names no commit, so it is not a hub of models".to_owned(),
         })
     }
 
-    /// The folder of a commit in the cache: it holds the files that were asked for.
+    /// Folder of a commit in the cache, with the files requested so far.
     #[must_use]
     pub fn folder(&self, repository: &Repository, commit: &Commit) -> PathBuf {
         self.cache.snapshot(repository, commit)
     }
 
-    /// A file of a commit, fetched if the cache does not hold it; none if the commit has no such file.
+    /// Returns the path of a file of a commit, and downloads it if the cache does not contain it; `None` if the commit
+    /// does not have the file.
     ///
     /// # Errors
-    /// If it cannot be fetched, comes damaged, or cannot be written.
+    /// If the file cannot be downloaded, is damaged, or cannot be written.
     pub async fn file(
         &self,
         repository: &Repository,
@@ -231,7 +233,7 @@ impl Hub {
             return Err(HubError::Damaged {
                 what: format!("model `{repository}`"),
                 endpoint: self.endpoint.to_string(),
-                why: format!("it names a file `{name}`, which is none of its folder"),
+                why: format!("it names a file `{name}`, which is not a plain file name"),
             });
         }
         let path = self.cache.snapshot(repository, commit).join(name);
@@ -243,21 +245,21 @@ impl Hub {
         }
         match self.fetch(repository, commit, name, progress).await? {
             Some(tag) => self.cache.link(repository, commit, name, &tag).map(Some),
-            None => self.cache.keep_absent(repository, commit, name).map(|()| None),
+            None => self.cache.store_absent(repository, commit, name).map(|()| None),
         }
     }
 
     fn url(&self, repository: &Repository, revision: &str, name: &str) -> Url {
         let mut url = self.endpoint.clone();
         if let Ok(mut parts) = url.path_segments_mut() {
-            // A revision such as `refs/pr/1` is one part: its slashes are escaped.
+            // A revision such as `refs/pr/1` is one path segment: its slashes are escaped.
             parts.pop_if_empty().extend(repository.as_str().split('/')).extend(["resolve", revision, name]);
         }
         url
     }
 }
 
-/// Whether an address lies on this machine, by its own words.
+/// Returns whether a URL names this machine.
 fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -267,7 +269,7 @@ fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-/// An error of the cache.
+/// Creates an error of the cache.
 fn disk(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> HubError {
     let path = path.to_owned();
     move |source| HubError::Disk { action, path, source }

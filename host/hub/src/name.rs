@@ -1,14 +1,14 @@
-//! Names of models, revisions and files: parsed once, and safe as paths from then on.
+//! Names of models, revisions and files, validated so that they are safe as paths.
 
 use std::fmt;
 use std::path::{Component, Path};
 
-/// The most characters of a model's name, as the hub has it.
-const LONGEST: usize = 96;
+/// Maximum length of a model's name on the hub, in bytes.
+const MAX_LENGTH: usize = 96;
 
-/// A name that no model or revision can have.
+/// An invalid name of a model or revision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is no {what}; write {how}")]
+#[error("`{name}` is not a valid {what}\nhint: write {how}")]
 pub struct NameError {
     name: String,
     what: &'static str,
@@ -23,7 +23,7 @@ impl Repository {
     /// Parses a name.
     ///
     /// # Errors
-    /// If no model can be called so.
+    /// If it is invalid.
     pub fn parse(name: &str) -> Result<Self, NameError> {
         let parts: Vec<&str> = name.split('/').collect();
         let good = |part: &&str| {
@@ -32,14 +32,14 @@ impl Repository {
                 && !part.ends_with(['.', '-'])
                 && part.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
         };
-        let whole = parts.len() <= 2 && name.len() <= LONGEST && !name.contains("..") && !name.contains("--");
+        let whole = parts.len() <= 2 && name.len() <= MAX_LENGTH && !name.contains("..") && !name.contains("--");
         if whole && parts.iter().all(good) {
             return Ok(Self(name.to_owned()));
         }
-        Err(NameError { name: name.to_owned(), what: "model's name", how: "OWNER/NAME, as its page has it" })
+        Err(NameError { name: name.to_owned(), what: "name of a model", how: "OWNER/NAME, as on its page" })
     }
 
-    /// As it is written.
+    /// Text of the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -60,45 +60,45 @@ impl Revision {
     /// Parses a revision.
     ///
     /// # Errors
-    /// If none can be called so.
+    /// If it is invalid.
     pub fn parse(name: &str) -> Result<Self, NameError> {
         let good = |part: &str| {
             !part.is_empty()
                 && !part.starts_with('.')
                 && part.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-+".contains(letter))
         };
-        if name.len() <= 2 * LONGEST && name.split('/').all(good) {
+        if name.len() <= 2 * MAX_LENGTH && name.split('/').all(good) {
             return Ok(Self(name.to_owned()));
         }
         Err(NameError { name: name.to_owned(), what: "revision", how: "a branch, a tag or a commit, such as main" })
     }
 
-    /// As it is written.
+    /// Text of the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The commit, if it is a whole one.
+    /// Returns the commit if the revision is a full commit hash.
     #[must_use]
     pub fn as_commit(&self) -> Option<Commit> {
         Commit::parse(&self.0)
     }
 }
 
-/// A commit: the same files for ever.
+/// Commit hash, which identifies immutable files.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Commit(String);
 
 impl Commit {
-    /// The commit of this hash, if it is one.
+    /// Parses a full hash of 40 lower-case hexadecimal digits.
     #[must_use]
     pub fn parse(hash: &str) -> Option<Self> {
         let hex = |letter: char| letter.is_ascii_digit() || ('a'..='f').contains(&letter);
         (hash.len() == 40 && hash.chars().all(hex)).then(|| Self(hash.to_owned()))
     }
 
-    /// Its hash.
+    /// The hash.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -111,12 +111,12 @@ impl fmt::Display for Commit {
     }
 }
 
-/// What the hub calls a content: by this the cache finds it again.
+/// Entity tag of a content, its file name in the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tag(String);
 
 impl Tag {
-    /// The tag in an `ETag` header, if it can be a file's name.
+    /// Parses an `ETag` header; `None` if it is not a valid file name.
     pub fn parse(header: &str) -> Option<Self> {
         let tag = header.trim_start_matches("W/").trim_matches('"');
         let good = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
@@ -128,13 +128,13 @@ impl Tag {
         &self.0
     }
 
-    /// The content's sha256, which large files have as their tag.
+    /// SHA-256 digest of the content, which is the tag of large files.
     pub fn sha256(&self) -> Option<&str> {
         (self.0.len() == 64 && self.0.chars().all(|letter| letter.is_ascii_hexdigit())).then_some(self.0.as_str())
     }
 }
 
-/// Whether a name is that of a file in a folder itself.
+/// Returns whether a name is a plain file name without a folder.
 pub(super) fn is_file_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     let plain = matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name);
@@ -143,10 +143,10 @@ pub(super) fn is_file_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::*;
+    use super::*;
 
     #[test]
-    fn names_that_are_no_paths_elsewhere_are_names() {
+    fn only_safe_names_are_valid() {
         for name in ["gpt2", "Qwen/Qwen2.5-0.5B-Instruct", "a/b_c", "meta-llama/Llama-3.2-1B"] {
             assert_eq!(Repository::parse(name).unwrap().as_str(), name);
         }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_hub_says_becomes_a_path_only_if_it_is_a_plain_one() {
+    fn only_plain_commits_tags_and_files_become_paths() {
         assert!(Commit::parse(&"a1".repeat(20)).is_some());
         for hash in ["main", "../../../../../../../../../../etc/passwd_", &"A1".repeat(20), &"a1".repeat(21)] {
             assert!(Commit::parse(hash).is_none(), "{hash}");

@@ -1,14 +1,12 @@
-//! A hub and its storage on loopback: models are fetched once and whole, whatever goes wrong, and nothing that a hub says
-//! leads out of the cache.
-
-mod common;
+//! A hub and its storage on loopback: files are downloaded once and verified, and data from a hub cannot lead out of the
+//! cache.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{Says, Server, response};
 use gymkhana_hub::{Commit, Hub, HubError, Repository, Revision};
+use gymkhana_loopback::{Response, Server, response};
 use gymkhana_net::Secret;
 use sha2::{Digest, Sha256};
 
@@ -33,7 +31,7 @@ fn revision(name: &str) -> Revision {
 }
 
 fn hub(server: &Server, cache: &Path) -> Hub {
-    Hub::new(&server.url(""), cache.to_owned(), None).expect("a hub").asked_again(2, Duration::from_millis(1))
+    Hub::new(&server.url(""), cache.to_owned(), None).expect("a hub").with_retry_policy(2, Duration::from_millis(1))
 }
 
 async fn file(hub: &Hub, name: &str) -> Result<Option<PathBuf>, HubError> {
@@ -45,16 +43,16 @@ fn headers(tag: &str) -> String {
     format!("x-repo-commit: {COMMIT}\r\netag: \"{tag}\"\r\n")
 }
 
-/// Sends a file's request on to where its content is.
-fn stored_at(url: &str, tag: &str, size: usize) -> Says {
+/// Redirects the request of a file to its storage.
+fn stored_at(url: &str, tag: &str, size: usize) -> Response {
     let linked = format!("x-linked-etag: \"{tag}\"\r\nx-linked-size: {size}\r\nlocation: {url}\r\n");
     response("302 Found", &format!("x-repo-commit: {COMMIT}\r\n{linked}"), "")
 }
 
-/// A hub with a config and weights that lie in the storage.
+/// A hub with a config, and with weights in the storage.
 async fn whole_hub(storage: &Server) -> Server {
     let stored = stored_at(&storage.url("/blob?signed=1"), &sha256(WEIGHTS), WEIGHTS.len());
-    Server::deciding(move |request| {
+    Server::responding(move |request| {
         let path = request.split(' ').nth(1).unwrap_or_default();
         match path.strip_prefix("/owner/model/resolve/") {
             Some("main/config.json") => response("200 OK", &headers("c1"), ""),
@@ -71,7 +69,7 @@ async fn whole_hub(storage: &Server) -> Server {
 }
 
 #[tokio::test]
-async fn a_model_is_fetched_once_and_kept_as_other_clients_keep_it() {
+async fn a_model_is_downloaded_once_in_the_layout_of_other_clients() {
     let storage = Server::start(vec![response("200 OK", "", WEIGHTS)]).await;
     let server = whole_hub(&storage).await;
     let cache = tempfile::tempdir().expect("a folder");
@@ -88,18 +86,18 @@ async fn a_model_is_fetched_once_and_kept_as_other_clients_keep_it() {
     assert_eq!(file(&hub, "merges.txt").await.expect("an answer"), None);
     assert_eq!(std::fs::read_to_string(folder.join("refs/main")).expect("text"), COMMIT);
     assert!(folder.join(".no_exist").join(COMMIT).join("merges.txt").is_file());
-    assert!(server.heard().iter().all(|request| request.contains("authorization: Bearer hf_token")));
-    assert!(!storage.heard().concat().contains("hf_token"), "storage is shown no token");
-    // Nothing is asked twice.
-    let asked = server.heard().len();
+    assert!(server.requests().iter().all(|request| request.contains("authorization: Bearer hf_token")));
+    assert!(!storage.requests().concat().contains("hf_token"), "the storage does not receive the token");
+    // A second access sends no request.
+    let asked = server.requests().len();
     for name in ["config.json", "model.safetensors", "merges.txt"] {
         file(&hub, name).await.expect("it is known");
     }
-    assert_eq!((server.heard().len(), storage.heard().len()), (asked, 1));
+    assert_eq!((server.requests().len(), storage.requests().len()), (asked, 1));
 }
 
 #[tokio::test]
-async fn without_the_hub_the_cache_answers() {
+async fn the_cache_answers_while_the_hub_is_unreachable() {
     let storage = Server::start(vec![response("200 OK", "", WEIGHTS)]).await;
     let cache = tempfile::tempdir().expect("a folder");
     let server = whole_hub(&storage).await;
@@ -114,43 +112,43 @@ async fn without_the_hub_the_cache_answers() {
     assert!(error.to_string().contains("503"), "{error}");
     let error = file(&hub_gone, "model.safetensors").await.expect_err("it was never fetched").to_string();
     assert!(error.contains("`model.safetensors` of model `owner/model`") && error.contains("503"), "{error}");
-    // A whole commit needs no hub.
+    // A full commit hash needs no hub.
     assert_eq!(hub_gone.commit(&repository(), &revision(COMMIT)).await.expect("itself"), commit());
 }
 
 #[tokio::test]
-async fn a_broken_download_goes_on_where_it_broke_off() {
+async fn an_interrupted_download_is_resumed() {
     let (first, rest) = WEIGHTS.split_at(17);
     let broken = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{first}", WEIGHTS.len()).into_bytes();
     let range = format!("content-range: bytes 17-{}/{}\r\n", WEIGHTS.len() - 1, WEIGHTS.len());
-    let answers = vec![Says::Bytes(broken), response("206 Partial Content", &range, rest)];
+    let answers = vec![Response::Bytes(broken), response("206 Partial Content", &range, rest)];
     let storage = Server::start(answers).await;
     let server = whole_hub(&storage).await;
     let cache = tempfile::tempdir().expect("a folder");
     let path = file(&hub(&server, cache.path()), "model.safetensors").await.expect("it is there").expect("it exists");
     assert_eq!(std::fs::read_to_string(path).expect("text"), WEIGHTS);
-    assert!(storage.heard()[1].contains("range: bytes=17-"), "{:?}", storage.heard());
+    assert!(storage.requests()[1].contains("range: bytes=17-"), "{:?}", storage.requests());
 }
 
 #[tokio::test]
-async fn a_storage_that_cannot_go_on_begins_anew() {
+async fn a_storage_without_ranges_restarts_the_download() {
     let broken = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\nweights", WEIGHTS.len()).into_bytes();
-    let storage = Server::start(vec![Says::Bytes(broken), response("200 OK", "", WEIGHTS)]).await;
+    let storage = Server::start(vec![Response::Bytes(broken), response("200 OK", "", WEIGHTS)]).await;
     let server = whole_hub(&storage).await;
     let cache = tempfile::tempdir().expect("a folder");
     let path = file(&hub(&server, cache.path()), "model.safetensors").await.expect("it is there").expect("it exists");
     assert_eq!(std::fs::read_to_string(path).expect("text"), WEIGHTS);
 }
 
-/// What is not as the hub said is refused, and nothing of it has a name in the cache.
+/// A file that differs from the hub's description is rejected and gets no name in the cache.
 #[tokio::test]
-async fn nothing_damaged_gets_a_name() {
+async fn a_damaged_file_gets_no_name() {
     let (short, long) = (&WEIGHTS[..20], format!("{WEIGHTS} and more"));
     let other: String = WEIGHTS.chars().rev().collect();
-    let unsaid = |body: &str| Says::Bytes(format!("HTTP/1.1 200 OK\r\n\r\n{body}").into_bytes());
+    let unsaid = |body: &str| Response::Bytes(format!("HTTP/1.1 200 OK\r\n\r\n{body}").into_bytes());
     for (says, words) in [
-        (unsaid(short), "broke off after 20 bytes"),
-        (unsaid(&long), "the hub says 43"),
+        (unsaid(short), "ended early after 20 bytes"),
+        (unsaid(&long), "the hub declares 43"),
         (response("200 OK", "", &other), "its sha256 is"),
         (response("403 Forbidden", "", ""), "its storage answered 403"),
         (response("302 Found", "location: /again\r\n", ""), "redirects more than 5 times"),
@@ -167,15 +165,15 @@ async fn nothing_damaged_gets_a_name() {
 }
 
 #[tokio::test]
-async fn what_a_hub_says_does_not_lead_out_of_the_cache() {
+async fn data_from_a_hub_cannot_lead_out_of_the_cache() {
     let of = |commit: &str, tag: &str| format!("x-repo-commit: {commit}\r\netag: \"{tag}\"\r\n");
     let other = "f".repeat(40);
     for (headers, words) in [
-        (of(COMMIT, "../../../evil"), "no tag that can be a file's name"),
-        (of(COMMIT, ""), "no tag that can be a file's name"),
-        (of("../../../evil", "c1"), "no commit at all"),
-        (of(&other, "c1"), "should be of 0123"),
-        ("etag: \"c1\"\r\n".to_owned(), "no commit at all"),
+        (of(COMMIT, "../../../evil"), "its tag is missing or not a valid file name"),
+        (of(COMMIT, ""), "its tag is missing or not a valid file name"),
+        (of("../../../evil", "c1"), "an unknown commit"),
+        (of(&other, "c1"), "instead of 0123"),
+        ("etag: \"c1\"\r\n".to_owned(), "an unknown commit"),
     ] {
         let root = tempfile::tempdir().expect("a folder");
         let cache = root.path().join("cache/deep");
@@ -188,18 +186,18 @@ async fn what_a_hub_says_does_not_lead_out_of_the_cache() {
     let cache = tempfile::tempdir().expect("a folder");
     for name in ["../config.json", "/etc/passwd", "a/b", "..", ""] {
         let error = file(&hub(&server, cache.path()), name).await.expect_err(name).to_string();
-        assert!(error.contains("which is none of its folder"), "{error}");
+        assert!(error.contains("which is not a plain file name"), "{error}");
     }
-    assert!(server.heard().is_empty(), "it is not even asked");
+    assert!(server.requests().is_empty(), "no request was sent");
     let error = hub(&Server::start(vec![response("200 OK", "", "<html>")]).await, cache.path())
         .commit(&repository(), &revision("main"))
         .await
         .expect_err("a page");
-    assert!(error.to_string().contains("it is no hub of models"), "{error}");
+    assert!(error.to_string().contains("it is not a hub of models"), "{error}");
 }
 
 #[tokio::test]
-async fn refusals_say_what_to_do() {
+async fn refusals_have_hints() {
     let storage = Server::start(vec![response("200 OK", "", WEIGHTS)]).await;
     let server = whole_hub(&storage).await;
     let cache = tempfile::tempdir().expect("a folder");
@@ -212,7 +210,7 @@ async fn refusals_say_what_to_do() {
     for (endpoint, token, words) in [
         ("huggingface.co", None, "HF_ENDPOINT is `huggingface.co`"),
         ("ftp://hub", None, "HF_ENDPOINT is `ftp://hub`"),
-        ("http://hub.example", Some("t"), "would go unencrypted"),
+        ("http://hub.example", Some("t"), "would be sent unencrypted"),
     ] {
         let error = Hub::new(endpoint, PathBuf::new(), token.map(Secret::new)).err().expect(words).to_string();
         assert!(error.contains(words), "{error}");
@@ -223,11 +221,11 @@ async fn refusals_say_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_hub_that_fails_for_the_moment_is_asked_again() {
+async fn transient_faults_are_retried() {
     let tried = AtomicUsize::new(0);
-    let server = Server::deciding(move |_| match tried.fetch_add(1, Ordering::Relaxed) {
+    let server = Server::responding(move |_| match tried.fetch_add(1, Ordering::Relaxed) {
         0 | 1 => response("500 Internal Server Error", "", ""),
-        // A model that was renamed lies elsewhere on the same hub.
+        // A renamed model has another path on the same hub.
         2 => response("307 Temporary Redirect", "location: /owner/renamed/config.json\r\n", ""),
         _ => response("200 OK", &headers("c1"), CONFIG),
     })
@@ -235,11 +233,11 @@ async fn a_hub_that_fails_for_the_moment_is_asked_again() {
     let cache = tempfile::tempdir().expect("a folder");
     let path = file(&hub(&server, cache.path()), "config.json").await.expect("it is there").expect("it exists");
     assert_eq!(std::fs::read_to_string(path).expect("text"), CONFIG);
-    assert!(server.heard()[3].starts_with("GET /owner/renamed/config.json "));
+    assert!(server.requests()[3].starts_with("GET /owner/renamed/config.json "));
 }
 
 #[tokio::test]
-async fn two_that_fetch_the_same_file_do_not_disturb_each_other() {
+async fn concurrent_downloads_of_a_file_both_succeed() {
     let storage = Server::start(vec![response("200 OK", "", WEIGHTS)]).await;
     let server = whole_hub(&storage).await;
     let cache = tempfile::tempdir().expect("a folder");

@@ -1,21 +1,21 @@
-//! Which addresses lie in the open Internet, which in somebody's own network, and which nobody may be sent to.
+//! Classification of IP addresses: public, private, or never allowed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where an address lies.
+/// Class of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// In the open Internet.
+    /// Public Internet.
     Public,
-    /// On this machine or in a network of its owner: only by an explicit grant.
+    /// This machine or a private network: allowed only by an explicit grant.
     Private,
-    /// Link-local, where cloud machines keep their credentials, multicast, reserved: never.
+    /// Link-local (cloud metadata services), multicast or reserved: never allowed.
     Never,
 }
 
 use Reach::{Never, Private, Public};
 
-/// IPv4 networks that are not public, from IANA's special-purpose registry: network, length of the prefix, reach.
+/// IPv4 networks that are not public, from IANA's special-purpose registry: network, prefix length, class.
 const V4: [(Ipv4Addr, u32, Reach); 16] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8, Never),
     (Ipv4Addr::new(10, 0, 0, 0), 8, Private),
@@ -35,11 +35,11 @@ const V4: [(Ipv4Addr, u32, Reach); 16] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4, Never),
 ];
 
-/// IPv6 networks, the first match counts; what none of them holds is reserved.
+/// IPv6 networks; the first match applies, and all other addresses are reserved.
 const V6: [(Ipv6Addr, u32, Reach); 8] = [
     (Ipv6Addr::LOCALHOST, 128, Private),
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, Private),
-    // Protocol assignments, Teredo among them, which holds addresses that cannot be checked.
+    // Protocol assignments, including Teredo, whose embedded addresses cannot be checked.
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, Never),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, Never),
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, Never),
@@ -48,15 +48,15 @@ const V6: [(Ipv6Addr, u32, Reach); 8] = [
     (Ipv6Addr::UNSPECIFIED, 0, Never),
 ];
 
-/// IPv6 networks whose addresses hold an IPv4 address: network, length of the prefix, and at which bit it begins.
-const HOLDING_V4: [(Ipv6Addr, u32, u32); 4] = [
+/// IPv6 networks with an embedded IPv4 address: network, prefix length, first bit of the embedded address.
+const EMBEDDED_V4: [(Ipv6Addr, u32, u32); 4] = [
     (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, 96),
     (Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0), 96, 96),
     (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96, 96),
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, 16),
 ];
 
-/// Where an address lies; one that holds another lies where that one does.
+/// Returns the class of an address; an embedded IPv4 address determines the class of its IPv6 address.
 #[must_use]
 pub fn reach(address: IpAddr) -> Reach {
     match address {
@@ -76,8 +76,8 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
     let inside =
         |network: Ipv6Addr, length: u32| (bits ^ network.to_bits()).checked_shr(128 - length).unwrap_or(0) == 0;
     let plain = address == Ipv6Addr::LOCALHOST || address == Ipv6Addr::UNSPECIFIED;
-    let holding = HOLDING_V4.iter().find(|(network, length, _)| !plain && inside(*network, *length));
-    if let Some((_, _, begins)) = holding {
+    let embedded = EMBEDDED_V4.iter().find(|(network, length, _)| !plain && inside(*network, *length));
+    if let Some((_, _, begins)) = embedded {
         return reach_v4(Ipv4Addr::from_bits((bits >> (96 - begins)) as u32));
     }
     V6.iter().find(|(network, length, _)| inside(*network, *length)).map_or(Never, |(_, _, reach)| *reach)
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_lie_where_the_registries_say() {
+    fn addresses_have_the_class_of_the_registries() {
         for (reached, addresses) in [
             (
                 Public,

@@ -1,4 +1,4 @@
-//! HTTP clients, without redirects of their own: for guests without proxies and only to addresses that were looked at.
+//! HTTP clients that do not follow redirects; those for plugins ignore proxies and connect only to checked addresses.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -10,64 +10,74 @@ use url::{Host, Url};
 use crate::address::{Reach, reach};
 use crate::secret::Secret;
 
-/// How long a connection may take to be made.
-const CONNECTING: Duration = Duration::from_secs(10);
-/// How long a file that is fetched may stand still.
-const READING: Duration = Duration::from_secs(60);
+/// Timeout for connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout between two reads of a download.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The client cannot be set up: the machine's certificates cannot be read, for instance.
+/// The client cannot be set up, for example because the root certificates cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("no HTTP client can be set up; install the system's package of root certificates, such as ca-certificates")]
+#[error("cannot set up an HTTP client\nhint: install the system's root certificates (package ca-certificates)")]
 pub struct ClientError(#[from] reqwest::Error);
 
-/// What every client has in common.
+/// Common settings of all clients.
 fn builder() -> ClientBuilder {
-    // Fails if a provider is there already, which is as good.
+    // This fails if a provider is already installed, which suffices.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder().redirect(redirect::Policy::none()).connect_timeout(CONNECTING)
+    Client::builder().redirect(redirect::Policy::none()).connect_timeout(CONNECT_TIMEOUT)
 }
 
-/// A client for what the user asks for: through the proxies that the environment names, but not to this machine.
+/// Creates a client for downloads that the user requests. It uses the proxies of the environment, except for servers on
+/// this machine (`here`).
+///
+/// # Errors
+/// If the client cannot be set up.
 pub fn fetching_client(here: bool) -> Result<Client, ClientError> {
-    let builder = builder().read_timeout(READING);
+    let builder = builder().read_timeout(READ_TIMEOUT);
     Ok(if here { builder.no_proxy() } else { builder }.build()?)
 }
 
-/// A client that connects only to addresses that were checked, and to no others.
+/// Creates a client that connects only to checked addresses.
+///
+/// # Errors
+/// If the client cannot be set up.
 pub fn checked_client(reachable: Reachable) -> Result<Client, ClientError> {
     Ok(builder().no_proxy().dns_resolver(Checked(reachable)).build()?)
 }
 
-/// Where a request may go.
+/// Classes of addresses that a request may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reachable {
-    /// Into the open Internet.
+    /// The public Internet.
     pub public: bool,
-    /// To this machine and private networks.
+    /// This machine and private networks.
     pub private: bool,
 }
 
-/// Where such a server may be: a key is sent unencrypted only to this machine and private networks.
+/// Returns the addresses allowed for a server: an unencrypted key is sent only to this machine and private networks.
 #[must_use]
 pub fn reachable(url: &Url, key: Option<&Secret>) -> Reachable {
     Reachable { public: key.is_none() || url.scheme() == "https", private: true }
 }
 
-/// An address that nobody, or nobody without a grant, may be sent to.
+/// An address that a request may not reach.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Forbidden {
     /// The address is private and the rule does not allow private addresses.
-    #[error("`{0}` lies on this machine or in a private network; to allow it, set `private = true` in its rule")]
+    #[error("`{0}` is on this machine or in a private network; to allow it, set `private = true` in its rule")]
     Private(String),
     /// The address is public and the request would carry a secret without encryption.
-    #[error("`{0}` lies in the open Internet, where a secret must not be sent unencrypted; use https")]
+    #[error("`{0}` is in the public Internet, where a secret must not be sent unencrypted; use https")]
     Public(String),
     /// The address is link-local, multicast, reserved or unspecified.
-    #[error("`{0}` lies where no plugin may be sent: it is link-local, multicast, reserved or none at all")]
+    #[error("`{0}` is not allowed for plugins: it is link-local, multicast, reserved or unspecified")]
     Never(String),
 }
 
-/// Whether a request may be sent to an address; `host` is what it is called.
+/// Checks an address; errors name it `host`.
+///
+/// # Errors
+/// If a request may not reach it.
 pub fn check(address: IpAddr, reachable: Reachable, host: &str) -> Result<(), Forbidden> {
     match reach(address) {
         Reach::Public if reachable.public => Ok(()),
@@ -78,7 +88,10 @@ pub fn check(address: IpAddr, reachable: Reachable, host: &str) -> Result<(), Fo
     }
 }
 
-/// The same for an address that stands in a URL itself: that is never resolved.
+/// Checks a literal address in a URL, which is never resolved.
+///
+/// # Errors
+/// If a request may not reach it.
 pub fn check_literal(url: &Url, reachable: Reachable) -> Result<(), Forbidden> {
     let address: IpAddr = match url.host() {
         Some(Host::Ipv4(address)) => address.into(),
@@ -88,7 +101,7 @@ pub fn check_literal(url: &Url, reachable: Reachable) -> Result<(), Forbidden> {
     check(address, reachable, &address.to_string())
 }
 
-/// Resolves a name once and looks at every address; the client connects to these and asks nobody again.
+/// Resolver that checks every address of a name; the client connects to the checked addresses without resolving again.
 struct Checked(Reachable);
 
 impl Resolve for Checked {
@@ -104,7 +117,7 @@ impl Resolve for Checked {
     }
 }
 
-/// What went wrong at the bottom of it.
+/// Returns the innermost cause of an error.
 pub fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {

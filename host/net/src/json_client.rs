@@ -1,7 +1,7 @@
-//! A server that is asked in JSON and must answer: asked again while its faults may pass, and no longer.
+//! JSON client with retries of transient faults.
 //!
-//! Who asks says how an answer is read, so that an answer that cannot be is a fault like any other: half an answer, a
-//! page of a proxy, numbers that no model gives.
+//! The caller supplies the parser of the answer, so that an invalid answer (truncated, a proxy's error page, impossible
+//! numbers) is retried like any other fault.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,66 +14,66 @@ use crate::client::{self, ClientError, reachable, root_cause};
 use crate::retry::{Failed, GaveUp, Retry};
 use crate::secret::Secret;
 
-/// The most that is read of one answer, in bytes: log-probabilities of a long context take a hundred bytes a token.
-const LARGEST_ANSWER: usize = 64 << 20;
-/// How much of a refusal is told, in bytes.
-const TOLD: usize = 300;
+/// Limit on an answer, in bytes: log-probabilities of a long context take about 100 bytes per token.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+/// Length of the excerpt of an answer in an error, in bytes.
+const EXCERPT_BYTES: usize = 300;
 
 /// Timeout and retries of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestPolicy {
-    /// Time that one attempt may take.
+    /// Timeout of one attempt.
     pub timeout: Duration,
-    /// What happens after a failed attempt.
+    /// Retries after a failed attempt.
     pub retry: Retry,
 }
 
-/// Why there is no answer.
+/// Failure of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JsonClientError {
-    /// The address is none that may be asked.
+    /// The address is not allowed.
     #[error("{0}")]
     Address(String),
-    /// It answers that it will not do this, whenever it is asked.
+    /// The server refused the request permanently.
     #[error("`{path}` was refused with {status}: {said}")]
     Refused {
-        /// What was asked.
+        /// Path of the request.
         path: String,
-        /// The status, such as 404.
+        /// HTTP status, such as 404.
         status: u16,
-        /// The beginning of what it said.
+        /// Beginning of the answer.
         said: String,
     },
-    /// It failed each time.
-    #[error("`{path}` failed {tried} times, the last time so: {why}")]
+    /// Every attempt failed.
+    #[error("`{path}` failed {tried} times; last error: {why}")]
     Failed {
-        /// What was asked.
+        /// Path of the request.
         path: String,
-        /// How often it was asked.
+        /// Number of attempts.
         tried: u32,
-        /// What went wrong last.
+        /// Last error.
         why: String,
     },
 }
 
-/// The reason why an attempt gave no answer.
+/// Failure of one attempt.
 enum Fault {
-    /// The server refuses the request whenever it is sent.
+    /// The server refused the request permanently.
     Refused(JsonClientError),
-    /// The attempt failed, in words for the user.
+    /// The attempt failed; the reason for the user.
     Failed(String),
 }
 
-/// Told what a server is waited for, and when it answers again.
+/// Receiver of status messages: the client waits for a server, or the server answers again.
 pub type StatusSink = Box<dyn Fn(String) + Send + Sync>;
 
-/// A server that is asked in JSON.
+/// Client of one server.
 pub struct JsonClient {
     url: Url,
     key: Option<Secret>,
     client: Client,
     on_status: StatusSink,
-    /// Whether it failed when it was last asked: that is told once.
+    /// Whether the last request failed; the change is reported once.
     down: AtomicBool,
 }
 
@@ -84,25 +84,25 @@ impl std::fmt::Debug for JsonClient {
 }
 
 impl JsonClient {
-    /// The server at an address, with what it is to know us by.
+    /// Creates a client of the server at `url`, which sends `key` as a bearer token.
     ///
     /// # Errors
-    /// If no client can be set up.
+    /// If the client cannot be set up.
     pub fn new(url: Url, key: Option<Secret>, on_status: StatusSink) -> Result<Self, ClientError> {
         let client = client::checked_client(reachable(&url, key.as_ref()))?;
         Ok(Self { url, key, client, on_status, down: AtomicBool::new(false) })
     }
 
-    /// Where it is.
+    /// URL of the server.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// What it says at a path, as `read` understands it.
+    /// Sends a GET request and parses the answer with `read`.
     ///
     /// # Errors
-    /// If it refuses, or fails more often than it is asked again.
+    /// If the server refuses, or every attempt fails.
     pub async fn get<T>(
         &self,
         path: &str,
@@ -112,10 +112,10 @@ impl JsonClient {
         self.ask(path, policy, |url| self.client.get(url), read).await
     }
 
-    /// What it answers to `body` at a path, as `read` understands it.
+    /// Sends a POST request with `body` and parses the answer with `read`.
     ///
     /// # Errors
-    /// If it refuses, or fails more often than it is asked again.
+    /// If the server refuses, or every attempt fails.
     pub async fn post<T>(
         &self,
         path: &str,
@@ -135,7 +135,7 @@ impl JsonClient {
         request: impl Fn(String) -> RequestBuilder,
         read: impl Fn(&Value) -> Result<T, String>,
     ) -> Result<T, JsonClientError> {
-        // An address in the URL itself is never resolved, so it is looked at here.
+        // A literal address in the URL is never resolved, so it is checked here.
         client::check_literal(&self.url, reachable(&self.url, self.key.as_ref()))
             .map_err(|forbidden| JsonClientError::Address(forbidden.to_string()))?;
         let url = format!("{}{path}", self.url.as_str().trim_end_matches('/'));
@@ -176,31 +176,31 @@ impl JsonClient {
         }
     }
 
-    /// Asks once: an answer, a fault that may pass, or a refusal.
+    /// Sends a request once.
     async fn attempt<T>(
         &self,
         path: &str,
         request: RequestBuilder,
         read: impl Fn(&Value) -> Result<T, String>,
     ) -> Result<T, Failed<Fault>> {
-        let passing = |why: String| Err(Failed::transient(Fault::Failed(why)));
+        let transient = |why: String| Err(Failed::transient(Fault::Failed(why)));
         let request = match &self.key {
             Some(key) => request.bearer_auth(key.reveal()),
             None => request,
         };
         let mut response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return passing(root_cause(&error)),
+            Err(error) => return transient(root_cause(&error)),
         };
         let status = response.status();
         let pause = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         let mut bytes = Vec::new();
         loop {
             match response.chunk().await {
-                Ok(Some(chunk)) if bytes.len() + chunk.len() <= LARGEST_ANSWER => bytes.extend_from_slice(&chunk),
-                Ok(Some(_)) => return passing(format!("its answer is larger than {LARGEST_ANSWER} bytes")),
+                Ok(Some(chunk)) if bytes.len() + chunk.len() <= MAX_ANSWER_BYTES => bytes.extend_from_slice(&chunk),
+                Ok(Some(_)) => return transient(format!("its answer is larger than {MAX_ANSWER_BYTES} bytes")),
                 Ok(None) => break,
-                Err(error) => return passing(format!("its answer broke off: {}", root_cause(&error))),
+                Err(error) => return transient(format!("its answer broke off: {}", root_cause(&error))),
             }
         }
         if let Some(key) = &self.key {
@@ -208,28 +208,28 @@ impl JsonClient {
         }
         if !status.is_success() {
             let said = excerpt(&bytes);
-            if may_pass(status) {
+            if is_transient(status) {
                 let error = Fault::Failed(format!("it answered {status}: {said}"));
                 return Err(Failed::Transient { error, retry_after: pause.map(Duration::from_secs) });
             }
             let refused = JsonClientError::Refused { path: path.to_owned(), status: status.as_u16(), said };
             return Err(Failed::Permanent(Fault::Refused(refused)));
         }
-        // Some calls are answered by nothing at all.
+        // Some calls have an empty answer.
         let answer = if bytes.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&bytes) };
         match answer {
-            Ok(answer) => read(&answer).or_else(passing),
-            Err(error) => passing(format!("its answer is no JSON but `{}`: {error}", excerpt(&bytes))),
+            Ok(answer) => read(&answer).or_else(transient),
+            Err(error) => transient(format!("its answer `{}` is not JSON: {error}", excerpt(&bytes))),
         }
     }
 }
 
-/// Whether the same request may be answered otherwise later.
-fn may_pass(status: StatusCode) -> bool {
+/// Returns whether a later attempt may succeed.
+fn is_transient(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
 
 fn excerpt(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(TOLD)]);
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT_BYTES)]);
     text.trim().to_owned()
 }

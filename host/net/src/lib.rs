@@ -1,4 +1,4 @@
-//! HTTP clients for everything the host asks outside: an address policy, secrets, retries and a JSON client.
+//! HTTP clients of the host: address policy, secrets, retries and a JSON client.
 //!
 //! Addresses are validated after DNS resolution and the connection is made to the validated address, so DNS rebinding
 //! cannot bypass the filter. Redirects are left to the caller, which checks every target.

@@ -1,4 +1,4 @@
-//! Retries with exponential backoff: the one loop behind every client of the host.
+//! Retries with exponential backoff, used by every client of the host.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub struct Retry {
     pub retries: u32,
     /// Delay before the second attempt; each later delay is twice as long.
     pub first_delay: Duration,
-    /// Upper bound of every delay, also of one that the server asks for.
+    /// Upper bound of every delay, including one that the server requests.
     pub max_delay: Duration,
 }
 
@@ -23,7 +23,7 @@ pub enum Failed<E> {
     Transient {
         /// Reason of the failure.
         error: E,
-        /// Delay that the server asks for, as in `Retry-After`.
+        /// Delay that the server requests, as in `Retry-After`.
         retry_after: Option<Duration>,
     },
     /// No later attempt can succeed.
@@ -31,7 +31,7 @@ pub enum Failed<E> {
 }
 
 impl<E> Failed<E> {
-    /// A failure that may pass, without a delay named by the server.
+    /// Creates a transient failure without a delay requested by the server.
     pub fn transient(error: E) -> Self {
         Self::Transient { error, retry_after: None }
     }
@@ -47,7 +47,7 @@ pub struct GaveUp<E> {
 }
 
 impl Retry {
-    /// Repeats `attempt` while it fails transiently, at most `retries` times. `on_retry` sees each failure that is
+    /// Repeats `attempt` while it fails transiently, at most `retries` times. Calls `on_retry` with each failure that is
     /// followed by another attempt.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ mod tests {
     const RETRY: Retry =
         Retry { retries: 3, first_delay: Duration::from_millis(100), max_delay: Duration::from_millis(300) };
 
-    /// Milliseconds at which attempts begin, for attempts that all fail as `fail` says.
+    /// Start times of the attempts in milliseconds, if every attempt fails with `fail`.
     async fn starts(fail: impl Fn() -> Failed<&'static str>) -> (Vec<u128>, GaveUp<&'static str>, usize) {
         let begun = Instant::now();
         let (starts, retried) = (RefCell::new(vec![]), RefCell::new(0));

@@ -1,41 +1,41 @@
-//! A text that is sent where it must and shown to nobody.
+//! Secrets: sent in requests and never displayed.
 
 use std::fmt;
 
-/// A key or a token. It has no `Display`, and its `Debug` says nothing.
+/// A key or a token. It does not implement `Display`, and its `Debug` hides the value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
-/// What stands where a secret stood.
+/// Replacement for a secret.
 const HIDDEN: &str = "[secret]";
 
-/// A shorter word behind a space is too common to be taken out by itself.
+/// Minimum length of a word after a space that is removed by itself; shorter words are too common.
 const SHORTEST_TOKEN: usize = 6;
 
 impl Secret {
-    /// Keeps a secret, without white space around it.
+    /// Creates a secret; surrounding white space is removed.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
     }
 
-    /// The value itself, for the request that carries it.
+    /// Returns the value for a request.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Takes the secret out of what a server sent back, such as a page that shows the request's headers; a token also
-    /// without the word before it, as in `Bearer TOKEN`.
+    /// Removes the secret from a response, such as a page that shows the request's headers. A token is also removed
+    /// without its prefix, as in `Bearer TOKEN`.
     #[must_use]
     pub fn hide_in(&self, bytes: Vec<u8>) -> Vec<u8> {
-        let token = self.0.rsplit(' ').next().unwrap_or_default();
+        let token = self.0.rsplit_once(' ').map_or(self.0.as_str(), |(_, token)| token);
         let bytes = without(self.0.as_bytes(), bytes);
         if token.len() >= SHORTEST_TOKEN { without(token.as_bytes(), bytes) } else { bytes }
     }
 }
 
-/// The bytes with something else in the place of a secret.
+/// Replaces every occurrence of a secret.
 fn without(secret: &[u8], bytes: Vec<u8>) -> Vec<u8> {
     if secret.is_empty() || secret.len() > bytes.len() {
         return bytes;
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_sees_it() {
+    fn a_secret_is_hidden() {
         let secret = Secret::new(" abc\n");
         assert_eq!(format!("{secret:?}"), "[secret]");
         assert_eq!(secret.hide_in(b"abcxabab abc".to_vec()), b"[secret]xabab [secret]");

@@ -1,45 +1,49 @@
-//! What a server answers, and whether a model can have said it.
+//! Validation of a server's answers: whether a model can have sampled them.
 
 use gymkhana_policy::{GenerateRequest, Stop};
 use serde_json::Value;
 
-/// Above 0 no log-probability can be; so much is rounding.
+/// Tolerance above 0 for a log-probability, for rounding.
 const ROUNDING: f32 = 1e-4;
-/// vLLM writes this where a token has no probability at all.
+/// vLLM's value for a token of probability 0.
 const IMPOSSIBLE: f32 = -9999.0;
 
 /// An answer to a request for tokens.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answer {
     /// Tokens with their log-probabilities.
-    Tokens(Tokens),
-    /// A text, and no tokens.
-    TextAlone,
+    Tokens(ServerTokens),
+    /// A text without tokens.
+    TextOnly,
 }
 
-/// Tokens as a server wrote them.
+/// Tokens of a server before validation.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Tokens {
+pub(crate) struct ServerTokens {
     pub tokens: Vec<u32>,
     pub log_probs: Vec<f32>,
-    /// Whether the server says that it stopped, and not that it had to.
+    /// Whether the server reports a stop, and not the length limit.
     pub stopped: bool,
 }
 
-/// A reply that a model can have given.
+/// A validated reply.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Sound {
+pub(crate) struct ValidReply {
     pub tokens: Vec<u32>,
     pub log_probs: Vec<f32>,
     pub stop: Stop,
 }
 
-/// Looks whether a model of so many tokens can have given the answer to the request. What stands behind the first stop is
-/// cut off: each token depends on those before it alone.
-pub(crate) fn sound(answer: Tokens, request: &GenerateRequest, vocabulary: usize) -> Result<Sound, String> {
-    let Tokens { mut tokens, mut log_probs, stopped } = answer;
+/// Checks whether a model with this vocabulary can have sampled the answer. Tokens after the first stop are removed, since
+/// each token depends only on those before it.
+pub(crate) fn validate(
+    answer: ServerTokens,
+    request: &GenerateRequest,
+    vocabulary: usize,
+) -> Result<ValidReply, String> {
+    let ServerTokens { mut tokens, mut log_probs, stopped } = answer;
     if tokens.is_empty() || tokens.len() > request.max_tokens {
-        return Err(format!("it sampled {} tokens and was asked for 1 to {}", tokens.len(), request.max_tokens));
+        return Err(format!("it sampled {} tokens instead of 1 to {}", tokens.len(), request.max_tokens));
     }
     check_tokens(&tokens, vocabulary)?;
     check_log_probs(&mut log_probs, tokens.len())?;
@@ -47,18 +51,18 @@ pub(crate) fn sound(answer: Tokens, request: &GenerateRequest, vocabulary: usize
     let Some((length, stop)) = stop else {
         return match stopped {
             true => Err(format!(
-                "it ended a reply with token {}, with which none should end: it has stop tokens of its own",
+                "it ended a reply with token {}, which is not a stop token of the request: the server has its own stop tokens",
                 tokens[tokens.len() - 1]
             )),
-            false => Ok(Sound { tokens, log_probs, stop: Stop::Length }),
+            false => Ok(ValidReply { tokens, log_probs, stop: Stop::Length }),
         };
     };
     tokens.truncate(length);
     log_probs.truncate(length);
-    Ok(Sound { tokens, log_probs, stop })
+    Ok(ValidReply { tokens, log_probs, stop })
 }
 
-/// Where the reply ends by the request's own stops, if it does, and by which.
+/// Returns the length of the reply up to the request's first stop, with the kind of stop.
 fn stop_of(tokens: &[u32], request: &GenerateRequest) -> Option<(usize, Stop)> {
     (1..=tokens.len()).find_map(|length| {
         if request.stop.contains(&tokens[length - 1]) {
@@ -78,7 +82,7 @@ fn check_tokens(tokens: &[u32], vocabulary: usize) -> Result<(), String> {
     }
 }
 
-/// Refuses log-probabilities that are none; rounds those up to 0 that are above it by rounding.
+/// Rejects invalid log-probabilities and sets those slightly above 0 to 0.
 pub(crate) fn check_log_probs(log_probs: &mut [f32], tokens: usize) -> Result<(), String> {
     if log_probs.len() != tokens {
         return Err(format!("it gave {} log-probabilities for {tokens} tokens", log_probs.len()));
@@ -93,19 +97,19 @@ pub(crate) fn check_log_probs(log_probs: &mut [f32], tokens: usize) -> Result<()
     Ok(())
 }
 
-/// A token's number; servers write it as one.
+/// Parses a token id.
 pub(crate) fn token(value: &Value) -> Result<u32, String> {
     let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
     id.ok_or_else(|| format!("it gave {value} as a token"))
 }
 
-/// A log-probability. JSON has no infinities and no NaN, which servers then write as null or as a text.
+/// Parses a log-probability. JSON cannot represent infinities and NaN; servers write them as null or as a text.
 pub(crate) fn log_prob(value: &Value) -> Result<f32, String> {
     let number = value.as_f64().map(|number| number as f32);
     number.ok_or_else(|| format!("it gave {value} as a log-probability"))
 }
 
-/// A list under a pointer such as `/choices`.
+/// Returns the list at a JSON pointer such as `/choices`.
 pub(crate) fn list<'a>(answer: &'a Value, pointer: &str) -> Result<&'a [Value], String> {
     let list = answer.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice);
     list.ok_or_else(|| format!("its answer has no list `{}`", pointer.trim_start_matches('/')))

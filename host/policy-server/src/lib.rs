@@ -1,8 +1,9 @@
-//! Policies that a server plays: vLLM and SGLang by token ids and log-probabilities, others by text alone.
+//! Policies on inference servers: vLLM and SGLang with token ids and log-probabilities, others with text only.
 //!
-//! What was sampled is what is trained: token ids go out and token ids with their log-probabilities come back, and an
-//! answer that no model can have given is a fault of the server's, asked for again and never recorded. Weights reach the
-//! server by its own update call, with no request under way, so that every token's version is known.
+//! Requests contain token ids and answers contain token ids with log-probabilities, so that training uses exactly the
+//! sampled tokens. An answer that a model cannot have sampled is a fault of the server; it is retried and not recorded.
+//! Weights are pushed by the server's own update call while no request is in progress, so that the version of every token
+//! is known.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

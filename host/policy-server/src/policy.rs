@@ -1,4 +1,4 @@
-//! The policy: requests of episodes to a server, as many at once as it takes, and none while its weights change.
+//! Policy on an inference server: limits concurrent requests and blocks them during weight updates.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,89 +14,88 @@ use serde_json::Value;
 use tokio::sync::{RwLock, Semaphore};
 use url::Url;
 
-use crate::answer::{Answer, Sound, check_log_probs, sound};
+use crate::answer::{Answer, ValidReply, check_log_probs, validate};
 use crate::protocol::Protocol;
 use crate::{sglang, text, vllm, weights};
 
-/// What is asked of a server that cannot do what was asked of it.
-const NO_TOKENS: &str = "it answers with text and without token ids and log-probabilities, from which nothing can be \
-                         learnt; start a vLLM or SGLang server, or set policy.server.protocol = \"openai\" to evaluate \
-                         alone";
+/// Problem of a server without token ids.
+const NO_TOKENS: &str = "its answers contain text without token ids and log-probabilities, which training needs\nhint: \
+                         start a vLLM or SGLang server, or set policy.server.protocol = \"openai\" for evaluation only";
 
-/// How a server is used.
+/// Settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
-    /// Where it is, such as `http://127.0.0.1:8000`.
+    /// URL, such as `http://127.0.0.1:8000`.
     pub url: Url,
-    /// How it is spoken to.
+    /// Protocol.
     pub protocol: Protocol,
-    /// What it calls the model.
+    /// Name of the model on the server.
     pub model: String,
-    /// What it is to know us by.
+    /// Bearer token.
     pub key: Option<Secret>,
-    /// How long it may take to answer, and how often it is asked again.
+    /// Timeout and retries of requests.
     pub policy: RequestPolicy,
-    /// The same while it loads weights.
+    /// Timeout and retries of weight updates.
     pub update: RequestPolicy,
-    /// How many requests it has at once.
+    /// Maximum number of concurrent requests.
     pub requests: usize,
-    /// How many tokens the run's model has.
+    /// Size of the vocabulary of the run's model.
     pub vocabulary: usize,
-    /// How many tokens of context the run's model has.
+    /// Context length of the run's model, in tokens.
     pub context: usize,
 }
 
-/// A server that cannot play, with what would help.
+/// A server cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// No client can be set up.
+    /// The client cannot be set up.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// It does not answer, or refuses.
-    #[error("the policy's server at {url} cannot {doing}: {fault}; {fix}")]
+    /// The server does not answer, or refuses.
+    #[error("the policy server at {url} cannot {doing}: {fault}\nhint: {fix}")]
     Fault {
-        /// Where it is.
+        /// URL of the server.
         url: Url,
-        /// What it was to do.
+        /// Action that failed.
         doing: &'static str,
-        /// What it did instead.
+        /// Failure of the request.
         fault: JsonClientError,
-        /// What would help.
+        /// Hint.
         fix: &'static str,
     },
-    /// It does not serve the model.
-    #[error("the policy's server at {url} has no model `{model}`; set policy.server.model to one of `{served}`")]
+    /// The server does not have the model.
+    #[error("the policy server at {url} has no model `{model}`\nhint: set policy.server.model to one of `{served}`")]
     Model {
-        /// Where it is.
+        /// URL of the server.
         url: Url,
-        /// What was asked for.
+        /// Requested model.
         model: String,
-        /// What it has.
+        /// Models of the server.
         served: String,
     },
-    /// It cannot do what a run needs.
-    #[error("the policy's server at {url} does not serve: {problem}")]
+    /// The server lacks a feature that the run needs.
+    #[error("the policy server at {url} cannot be used: {problem}")]
     Unfit {
-        /// Where it is.
+        /// URL of the server.
         url: Url,
-        /// What is wrong, and what would help.
+        /// Problem, with a hint.
         problem: String,
     },
 }
 
-/// A policy that a server plays.
+/// Policy on an inference server.
 pub struct ServerPolicy {
     api: JsonClient,
     settings: ServerSettings,
     chat: ChatFormat,
-    places: Semaphore,
-    /// Held by every request; all of it by an update of the weights.
+    request_slots: Semaphore,
+    /// Locked for reading by every request and for writing by a weight update.
     weights: RwLock<()>,
     version: AtomicU32,
-    /// Whether the server was given that version by this process.
+    /// Whether this process pushed that version.
     pushed: AtomicBool,
-    /// Why the last request came to nothing, if it did.
-    gave_up: Mutex<Option<String>>,
+    /// Failure of the last request, if it failed.
+    last_failure: Mutex<Option<String>>,
     context: usize,
 }
 
@@ -107,19 +106,23 @@ impl std::fmt::Debug for ServerPolicy {
 }
 
 impl ServerPolicy {
-    /// Looks whether the server has the model and, where its protocol promises that, answers with tokens and
-    /// log-probabilities. `told` hears when the server is waited for.
+    /// Connects to a server and checks that it has the model and, if the protocol declares it, answers with tokens and
+    /// log-probabilities. `on_status` receives status messages.
     ///
     /// # Errors
-    /// If it does not.
-    pub async fn connect(settings: ServerSettings, chat: ChatFormat, told: StatusSink) -> Result<Self, ServerError> {
+    /// If a check fails.
+    pub async fn connect(
+        settings: ServerSettings,
+        chat: ChatFormat,
+        on_status: StatusSink,
+    ) -> Result<Self, ServerError> {
         let url = settings.url.clone();
-        let api = JsonClient::new(url.clone(), settings.key.clone(), told)?;
+        let api = JsonClient::new(url.clone(), settings.key.clone(), on_status)?;
         let models = api.get("/v1/models", &settings.policy, models).await.map_err(|fault| ServerError::Fault {
             url: url.clone(),
             doing: "be reached",
             fault,
-            fix: "start it, or correct policy.server.url: it ends before `/v1`",
+            fix: "start it, or correct policy.server.url, which ends before `/v1`",
         })?;
         let Some((_, longest)) = models.iter().find(|(name, _)| *name == settings.model) else {
             let served = models.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join("`, `");
@@ -129,22 +132,22 @@ impl ServerPolicy {
         let policy = Self {
             api,
             chat,
-            places: Semaphore::new(settings.requests),
+            request_slots: Semaphore::new(settings.requests),
             weights: RwLock::new(()),
             version: AtomicU32::new(0),
             pushed: AtomicBool::new(false),
-            gave_up: Mutex::default(),
+            last_failure: Mutex::default(),
             context,
             settings,
         };
         if policy.settings.protocol.gives_tokens() {
-            policy.try_out().await?;
+            policy.probe().await?;
         }
         Ok(policy)
     }
 
-    /// Asks for one token.
-    async fn try_out(&self) -> Result<(), ServerError> {
+    /// Requests one token as a test.
+    async fn probe(&self) -> Result<(), ServerError> {
         let request = GenerateRequest {
             conversation: Conversation { id: 0, place: 0 },
             tokens: Arc::new([0]),
@@ -158,23 +161,23 @@ impl ServerPolicy {
         let url = self.settings.url.clone();
         match self.ask(&request).await {
             Ok(_) => Ok(()),
-            Err(Trouble::Fault(fault)) => Err(ServerError::Fault {
+            Err(RequestError::Fault(fault)) => Err(ServerError::Fault {
                 url,
                 doing: "continue token ids",
                 fault,
-                fix: "see what it said, and whether policy.server.protocol is what it speaks",
+                fix: "check its answer and policy.server.protocol",
             }),
-            Err(Trouble::Unfit(problem)) => Err(ServerError::Unfit { url, problem }),
+            Err(RequestError::Unfit(problem)) => Err(ServerError::Unfit { url, problem }),
         }
     }
 
-    /// Gives the server the weights in a checkpoint's folder, once what it is asked for has been answered. What it samples
-    /// from then on is of this version.
+    /// Pushes the weights in a checkpoint's folder to the server, after all requests in progress. Tokens sampled afterwards
+    /// have this version.
     ///
     /// # Errors
-    /// If it does not take them; then it must be asked nothing more.
+    /// If the server does not load them; it must not be used afterwards.
     pub async fn push(&self, folder: &Path, version: u32) -> Result<(), ServerError> {
-        let _alone = self.weights.write().await;
+        let _exclusive = self.weights.write().await;
         let Self { api, settings, .. } = self;
         weights::push(api, settings.protocol, folder, version, &settings.update).await.map_err(|fault| {
             ServerError::Fault {
@@ -197,31 +200,31 @@ impl ServerPolicy {
         Ok(())
     }
 
-    /// Which weights it samples with, by what was pushed last.
+    /// Version of the weights that were pushed last.
     #[must_use]
     pub fn weight_version(&self) -> u32 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Why the last request came to nothing; none while the server answers.
+    /// Failure of the last request; `None` while the server answers.
     #[must_use]
     pub fn gave_up(&self) -> Option<String> {
-        self.gave_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The version that was pushed last, if any was.
+    /// Version that this process pushed last, if any.
     fn known_version(&self) -> Option<u32> {
         self.pushed.load(Ordering::Acquire).then(|| self.version.load(Ordering::Acquire))
     }
 
-    async fn ask(&self, request: &GenerateRequest) -> Result<Sound, Trouble> {
+    async fn ask(&self, request: &GenerateRequest) -> Result<ValidReply, RequestError> {
         let Self { api, settings, chat, .. } = self;
         let policy = &settings.policy;
-        let check = |tokens| sound(tokens, request, settings.vocabulary);
-        // None is a text alone, which is no fault that would pass.
+        let check = |tokens| validate(tokens, request, settings.vocabulary);
+        // `None` is a text without tokens, which is a permanent fault.
         let checked = |answer| match answer {
             Answer::Tokens(tokens) => check(tokens).map(Some),
-            Answer::TextAlone => Ok(None),
+            Answer::TextOnly => Ok(None),
         };
         let answer = match settings.protocol {
             Protocol::Vllm => {
@@ -234,15 +237,15 @@ impl ServerPolicy {
                 api.post(sglang::GENERATE, &sglang::generate(request), policy, read).await?
             }
             Protocol::Openai => {
-                let body = text::generate(request, &settings.model, chat).map_err(Trouble::Unfit)?;
+                let body = text::generate(request, &settings.model, chat).map_err(RequestError::Unfit)?;
                 let read = |answer: &Value| text::read_generated(answer, request, chat).and_then(check).map(Some);
                 api.post(vllm::COMPLETIONS, &body, policy, read).await?
             }
         };
-        answer.ok_or_else(|| Trouble::Unfit(NO_TOKENS.to_owned()))
+        answer.ok_or_else(|| RequestError::Unfit(NO_TOKENS.to_owned()))
     }
 
-    async fn scored(&self, request: &ScoreRequest) -> Result<Vec<f32>, Trouble> {
+    async fn scored(&self, request: &ScoreRequest) -> Result<Vec<f32>, RequestError> {
         let Self { api, settings, .. } = self;
         let checked = |mut log_probs: Vec<f32>| {
             check_log_probs(&mut log_probs, request.continuation.len())?;
@@ -261,35 +264,35 @@ impl ServerPolicy {
         })
     }
 
-    /// Keeps in mind what came of a request, and names the server where it was nothing.
-    fn outcome<T>(&self, outcome: Result<T, Trouble>) -> Result<T, PolicyError> {
-        let outcome = outcome.map_err(|trouble| {
-            let problem = match trouble {
-                Trouble::Fault(fault) => fault.to_string(),
-                Trouble::Unfit(problem) => problem,
+    /// Stores the outcome of a request and adds the server's URL to a failure.
+    fn outcome<T>(&self, outcome: Result<T, RequestError>) -> Result<T, PolicyError> {
+        let outcome = outcome.map_err(|error| {
+            let problem = match error {
+                RequestError::Fault(fault) => fault.to_string(),
+                RequestError::Unfit(problem) => problem,
             };
-            format!("the policy's server at {}: {problem}", self.settings.url)
+            format!("the policy server at {}: {problem}", self.settings.url)
         });
-        *self.gave_up.lock().unwrap_or_else(PoisonError::into_inner) = outcome.as_ref().err().cloned();
+        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = outcome.as_ref().err().cloned();
         outcome.map_err(PolicyError::Server)
     }
 
-    /// What is known of tokens: of a distribution's entropy a server says nothing, but its mean is that of what the sampled
-    /// tokens' own log-probabilities say, so that stands in its place.
+    /// Creates the record of tokens. A server does not report entropies; the negative log-probability of the sampled token
+    /// is an unbiased estimate and is recorded instead.
     fn known(&self, tokens: Vec<u32>, log_probs: Vec<f32>) -> Sampled {
         let versions = vec![self.version.load(Ordering::Acquire); tokens.len()];
         Sampled { entropies: log_probs.iter().map(|log_prob| -log_prob).collect(), tokens, log_probs, versions }
     }
 }
 
-/// Why there is no reply.
-enum Trouble {
+/// Failure of a request.
+enum RequestError {
     Fault(JsonClientError),
-    /// The server cannot do what it was asked, with what would help.
+    /// The server lacks a feature; the problem with a hint.
     Unfit(String),
 }
 
-impl From<JsonClientError> for Trouble {
+impl From<JsonClientError> for RequestError {
     fn from(fault: JsonClientError) -> Self {
         Self::Fault(fault)
     }
@@ -298,14 +301,14 @@ impl From<JsonClientError> for Trouble {
 impl Policy for ServerPolicy {
     fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
         Box::pin(async move {
-            // One token more must fit.
+            // One more token must fit.
             if request.tokens.is_empty() || request.tokens.len() >= self.context {
                 return Err(PolicyError::ContextFull { tokens: request.tokens.len(), context: self.context });
             }
-            // Both are given back by whoever gives the episode up.
-            let _place = self.places.acquire().await;
+            // Both are released if the caller drops this future.
+            let _slot = self.request_slots.acquire().await;
             let _weights = self.weights.read().await;
-            let Sound { tokens, log_probs, stop } = self.outcome(self.ask(&request).await)?;
+            let ValidReply { tokens, log_probs, stop } = self.outcome(self.ask(&request).await)?;
             Ok(Generated { sampled: self.known(tokens, log_probs), stop })
         })
     }
@@ -316,11 +319,11 @@ impl Policy for ServerPolicy {
                 return Err(PolicyError::CannotScore);
             }
             let length = request.prefix.len() + request.continuation.len();
-            // vLLM samples one token more.
+            // vLLM samples one more token.
             if length >= self.context {
                 return Err(PolicyError::ContextFull { tokens: length, context: self.context });
             }
-            let _place = self.places.acquire().await;
+            let _slot = self.request_slots.acquire().await;
             let _weights = self.weights.read().await;
             let log_probs = self.outcome(self.scored(&request).await)?;
             Ok(self.known(request.continuation.to_vec(), log_probs))
@@ -332,7 +335,7 @@ impl Policy for ServerPolicy {
     }
 
     fn release(&self, _conversation: Conversation) {
-        // The server keeps common beginnings by itself.
+        // The server manages its prefix cache itself.
     }
 
     fn context(&self) -> usize {
@@ -340,9 +343,9 @@ impl Policy for ServerPolicy {
     }
 }
 
-/// The names of the models that a server has, with the most tokens that it takes, where it says so.
+/// Parses the models of a server: names, and context lengths in tokens if reported.
 fn models(answer: &Value) -> Result<Vec<(String, Option<usize>)>, String> {
-    let data = answer.get("data").and_then(Value::as_array).ok_or("its answer is no list of models")?;
+    let data = answer.get("data").and_then(Value::as_array).ok_or("its answer is not a list of models")?;
     let model = |model: &Value| {
         let longest = model.get("max_model_len").and_then(Value::as_u64);
         let name = model.get("id").and_then(Value::as_str).ok_or("a model in its list has no `id`")?;

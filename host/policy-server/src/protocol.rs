@@ -1,8 +1,8 @@
-//! The protocols and what each of them can do.
+//! Protocols of inference servers and their capabilities.
 
 use serde::{Deserialize, Serialize};
 
-/// How a server is spoken to.
+/// Protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -10,25 +10,25 @@ pub enum Protocol {
     Vllm,
     /// SGLang's own `/generate`.
     Sglang,
-    /// Completions of text, as OpenAI's API has them: without token ids, so that nothing can be learnt from them.
+    /// OpenAI's text completions, without token ids and therefore not usable for training.
     Openai,
 }
 
 impl Protocol {
-    /// Whether token ids and their log-probabilities come back, and weights can be updated.
+    /// Returns whether answers contain token ids and log-probabilities, and weights can be updated.
     #[must_use]
     pub fn gives_tokens(self) -> bool {
         self != Self::Openai
     }
 }
 
-/// Of which distribution a server's log-probabilities are; it does not say so itself.
+/// Distribution of a server's log-probabilities, which the server does not report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogProbs {
-    /// Of the model's own, at temperature 1: vLLM's default.
+    /// The model's distribution at temperature 1: vLLM's default.
     #[default]
     Raw,
-    /// Of the one that was drawn from: vLLM's `--logprobs-mode processed_logprobs`.
+    /// The sampled distribution: vLLM's `--logprobs-mode processed_logprobs`.
     Processed,
 }

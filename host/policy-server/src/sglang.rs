@@ -3,12 +3,12 @@
 use gymkhana_policy::{GenerateRequest, ScoreRequest};
 use serde_json::{Value, json};
 
-use crate::answer::{Answer, Tokens, list, log_prob, token};
+use crate::answer::{Answer, ServerTokens, list, log_prob, token};
 
-/// Where tokens are asked for.
+/// Path of requests for tokens.
 pub(crate) const GENERATE: &str = "/generate";
 
-/// The request for a continuation.
+/// Body of a request for a continuation.
 pub(crate) fn generate(request: &GenerateRequest) -> Value {
     let sampling = request.sampling;
     let mut parameters = json!({
@@ -20,7 +20,7 @@ pub(crate) fn generate(request: &GenerateRequest) -> Value {
         "repetition_penalty": 1.0,
         "presence_penalty": 0.0,
         "frequency_penalty": 0.0,
-        // 63 bits, since the server computes with a signed number that it takes the remainder of.
+        // 63 bits, since the server computes the remainder of a signed number.
         "sampling_seed": request.seed.0 & i64::MAX as u64,
         "stop_token_ids": &*request.stop,
         "ignore_eos": true,
@@ -38,29 +38,30 @@ pub(crate) fn generate(request: &GenerateRequest) -> Value {
     })
 }
 
-/// Reads a continuation that weights of a version have made, where one was given to the server.
+/// Parses a continuation and checks its weight version, if one was pushed to the server.
 pub(crate) fn read_generated(answer: &Value, version: Option<u32>) -> Result<Answer, String> {
     let meta = answer.get("meta_info").ok_or("its answer has no `meta_info`")?;
     let stopped = match meta.pointer("/finish_reason/type").and_then(Value::as_str) {
         Some("stop") => true,
         Some("length") => false,
         Some(other) => {
-            let said = meta.pointer("/finish_reason/message").and_then(Value::as_str).unwrap_or_default();
-            return Err(format!("it ended the reply with `{other}`: {said:.200}"));
+            let message = meta.pointer("/finish_reason/message").and_then(Value::as_str);
+            let message = message.map_or_else(String::new, |message| format!(": {message:.200}"));
+            return Err(format!("it ended the reply with `{other}`{message}"));
         }
-        None => return Err("it did not say how the reply ended".to_owned()),
+        None => return Err("its answer has no finish reason".to_owned()),
     };
     if let (Some(version), Some(found)) = (version, meta.get("weight_version").and_then(Value::as_str))
         && found != version.to_string()
     {
-        return Err(format!("it has weights of version `{found}` and was given {version}: was it started anew?"));
+        return Err(format!("it has weights of version `{found}` instead of {version}; it may have been restarted"));
     }
     if meta.get("output_token_logprobs").is_none() && answer.get("text").is_some() {
-        return Ok(Answer::TextAlone);
+        return Ok(Answer::TextOnly);
     }
     let pairs = list(meta, "/output_token_logprobs")?;
     let (tokens, log_probs) = pairs.iter().map(pair).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-    Ok(Answer::Tokens(Tokens { tokens, log_probs, stopped }))
+    Ok(Answer::Tokens(ServerTokens { tokens, log_probs, stopped }))
 }
 
 /// A token and its log-probability, from `[log-probability, token, text]`.
@@ -71,7 +72,7 @@ fn pair(entry: &Value) -> Result<(u32, f32), String> {
     }
 }
 
-/// The request for log-probabilities of given tokens.
+/// Body of a request for log-probabilities of given tokens.
 pub(crate) fn score(request: &ScoreRequest) -> Value {
     let tokens = [&request.prefix[..], &request.continuation[..]].concat();
     json!({
@@ -83,14 +84,14 @@ pub(crate) fn score(request: &ScoreRequest) -> Value {
     })
 }
 
-/// Reads the log-probabilities of the continuation: those of the last tokens, since the first of the list has none.
+/// Parses the log-probabilities of the continuation: those of the last tokens, since the first of the list has none.
 pub(crate) fn read_scored(answer: &Value, request: &ScoreRequest) -> Result<Vec<f32>, String> {
     let scored = list(answer, "/meta_info/input_token_logprobs")?;
     let length = request.continuation.len();
     let first = scored.len().checked_sub(length).ok_or(format!("it scored {} of {length} tokens", scored.len()))?;
     let pairs = scored[first..].iter().map(pair).collect::<Result<Vec<_>, _>>()?;
     if !pairs.iter().map(|(token, _)| token).eq(&*request.continuation) {
-        return Err("it scored other tokens than it was sent".to_owned());
+        return Err("it scored tokens other than those in the request".to_owned());
     }
     Ok(pairs.into_iter().map(|(_, log_prob)| log_prob).collect())
 }

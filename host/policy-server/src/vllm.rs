@@ -1,16 +1,16 @@
-//! vLLM's `/v1/completions`: the prompt as token ids, and token ids with log-probabilities back.
+//! vLLM's `/v1/completions`: token ids in, token ids with log-probabilities out.
 
 use gymkhana_policy::{GenerateRequest, ScoreRequest};
 use serde_json::{Value, json};
 
-use crate::answer::{Answer, Tokens, list, log_prob, token};
+use crate::answer::{Answer, ServerTokens, list, log_prob, token};
 
-/// Where completions are asked for.
+/// Path of requests for completions.
 pub(crate) const COMPLETIONS: &str = "/v1/completions";
-/// What stands before a token's number where tokens are written as texts.
+/// Prefix of a token id that is written as text.
 const TOKEN_ID: &str = "token_id:";
 
-/// The request for a continuation. Whatever a model's `generation_config.json` could change is given.
+/// Body of a request for a continuation. It sets every value that a model's `generation_config.json` could change.
 pub(crate) fn generate(request: &GenerateRequest, model: &str) -> Value {
     let sampling = request.sampling;
     let mut body = json!({
@@ -24,7 +24,7 @@ pub(crate) fn generate(request: &GenerateRequest, model: &str) -> Value {
         "repetition_penalty": 1.0,
         "presence_penalty": 0.0,
         "frequency_penalty": 0.0,
-        // The same 64 bits: the protocol's number has a sign.
+        // The same 64 bits as a signed number.
         "seed": request.seed.0 as i64,
         "stop_token_ids": &*request.stop,
         "ignore_eos": true,
@@ -39,32 +39,32 @@ pub(crate) fn generate(request: &GenerateRequest, model: &str) -> Value {
     body
 }
 
-/// Reads a continuation of `prompt`.
+/// Parses a continuation of `prompt`.
 pub(crate) fn read_generated(answer: &Value, prompt: &[u32]) -> Result<Answer, String> {
     let choice = list(answer, "/choices")?.first().ok_or("its answer has no choice")?;
     if let Some(seen) = choice.get("prompt_token_ids").and_then(Value::as_array) {
         let same = seen.len() == prompt.len() && seen.iter().zip(prompt).all(|(seen, sent)| token(seen) == Ok(*sent));
         if !same {
-            return Err("it continued another prompt than it was sent".to_owned());
+            return Err("it continued a prompt other than that of the request".to_owned());
         }
     }
     let has_text = choice.get("text").is_some_and(Value::is_string);
     let log_probs = match choice.pointer("/logprobs/token_logprobs").and_then(Value::as_array) {
         Some(log_probs) => log_probs.iter().map(log_prob).collect::<Result<Vec<_>, _>>()?,
-        None if has_text => return Ok(Answer::TextAlone),
+        None if has_text => return Ok(Answer::TextOnly),
         None => return Err("its answer has no log-probabilities".to_owned()),
     };
-    let Some(tokens) = tokens(choice)? else { return Ok(Answer::TextAlone) };
+    let Some(tokens) = tokens(choice)? else { return Ok(Answer::TextOnly) };
     let stopped = match choice.get("finish_reason").and_then(Value::as_str) {
         Some("stop") => true,
         Some("length") => false,
         Some(other) => return Err(format!("it ended the reply with `{other}`")),
-        None => return Err("it did not say how the reply ended".to_owned()),
+        None => return Err("its answer has no finish reason".to_owned()),
     };
-    Ok(Answer::Tokens(Tokens { tokens, log_probs, stopped }))
+    Ok(Answer::Tokens(ServerTokens { tokens, log_probs, stopped }))
 }
 
-/// The sampled tokens: by their numbers, or else as texts that hold them, as older versions write them.
+/// Parses the sampled tokens: from their ids, or from texts that contain the ids, as in older versions.
 fn tokens(choice: &Value) -> Result<Option<Vec<u32>>, String> {
     if let Some(ids) = choice.get("token_ids").and_then(Value::as_array) {
         return ids.iter().map(token).collect::<Result<_, _>>().map(Some);
@@ -73,7 +73,7 @@ fn tokens(choice: &Value) -> Result<Option<Vec<u32>>, String> {
     Ok(written.iter().map(|written| written.as_str()?.strip_prefix(TOKEN_ID)?.parse().ok()).collect())
 }
 
-/// The request for log-probabilities of given tokens: one token has to be sampled with them.
+/// Body of a request for log-probabilities of given tokens; the protocol samples at least one token.
 pub(crate) fn score(request: &ScoreRequest, model: &str) -> Value {
     let tokens = [&request.prefix[..], &request.continuation[..]].concat();
     json!({
@@ -85,7 +85,7 @@ pub(crate) fn score(request: &ScoreRequest, model: &str) -> Value {
     })
 }
 
-/// Reads the log-probabilities of the continuation.
+/// Parses the log-probabilities of the continuation.
 pub(crate) fn read_scored(answer: &Value, request: &ScoreRequest) -> Result<Vec<f32>, String> {
     let scored = list(answer, "/choices/0/prompt_logprobs")?;
     let expected = request.prefix.len() + request.continuation.len();

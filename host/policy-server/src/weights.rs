@@ -1,4 +1,4 @@
-//! New weights for a server, from a checkpoint's folder that it can read too.
+//! Pushes of new weights to a server from a checkpoint's folder, which the server must be able to read.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::protocol::Protocol;
 
-/// Has the server load the weights in a folder, and forget what it computed with the ones before.
+/// Loads the weights of a folder into the server and clears its caches of the old weights.
 pub(crate) async fn push(
     api: &JsonClient,
     protocol: Protocol,
@@ -18,7 +18,7 @@ pub(crate) async fn push(
     let folder = folder.to_string_lossy();
     match protocol {
         Protocol::Vllm => {
-            // Nothing is under way; pausing forgets the keys and values of the old weights.
+            // No request is in progress; pausing clears the keys and values of the old weights.
             api.post("/pause?mode=wait", &json!({}), policy, anything).await?;
             let reload = json!({
                 "method": "reload_weights",
@@ -36,7 +36,7 @@ pub(crate) async fn push(
             });
             api.post("/update_weights_from_disk", &update, policy, succeeded).await
         }
-        // Refused where a run begins, as nothing can be learnt from its texts.
+        // The start of a run rejects training with this protocol.
         Protocol::Openai => Ok(()),
     }
 }

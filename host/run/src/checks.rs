@@ -1,7 +1,7 @@
-//! The checks of a run's start, in order: one list for each phase, each check one function.
+//! Checks at the start of a run: an ordered list per phase, one function per check.
 //!
-//! A check reads its phase and reports the first thing that the user must change. Nothing is written to the run's
-//! folder before the last list has passed.
+//! A check reads its phase and returns the first problem that the user must fix. The run's folder is not written before
+//! the last list has passed.
 
 use gymkhana_config::{RlStage, RunFile, Stage};
 use gymkhana_nearest::did_you_mean;
@@ -14,27 +14,28 @@ use crate::seats;
 use crate::stages::batch;
 use crate::start::{Assembled, Opened, Resolved};
 
-/// Checks of the run file alone.
+/// Checks of the run file by itself.
 pub(crate) const RESOLVED: [fn(&Resolved) -> RunResult<()>; 2] = [learns_from_server, teachers_exist];
 
-/// Checks of the run file against its plugins.
+/// Checks of the run file against the plugins.
 pub(crate) const ASSEMBLED: [fn(&Assembled) -> RunResult<()>; 3] = [seats_exist, groups_fit, deterministic_places];
 
-/// Checks of the run file against its models and, on a resume, against the run's folder.
+/// Checks of the run file against the models and, when resuming, against the run's folder.
 pub(crate) const OPENED: [fn(&Opened) -> RunResult<()>; 3] = [run_file_holds, same_run, policies_can_score];
 
 fn learns_from_server(run: &Resolved) -> RunResult<()> {
     run.request.file.check_learns_from_server().user_error()
 }
 
-/// Teachers are opened only when their stage begins, so their folders are checked here.
+/// Checks teachers early, because they are opened only when their stage begins.
 fn teachers_exist(run: &Resolved) -> RunResult<()> {
     for stage in &run.request.file.stages {
         if let Stage::Rl(RlStage { name, teacher: Some(folder), .. }) = stage
             && !folder.join("config.json").is_file()
         {
             return Err(RunError::user(format!(
-                "the teacher of stage `{name}`, `{}`, is no folder of a model: it has no config.json; name a checkpoint",
+                "the teacher of stage `{name}`, `{}`, is not a model: config.json is missing\nhint: name a \
+                 checkpoint's folder",
                 folder.display()
             )));
         }
@@ -76,7 +77,7 @@ fn policies_can_score(run: &Opened) -> RunResult<()> {
     Ok(())
 }
 
-/// The last check, which starts an episode: the first training task must have the field that the probe scores.
+/// Last check, which starts an episode: the first training task must have the field that the probe scores.
 pub(crate) async fn first_task_has_answer(file: &RunFile, rollout: &Rollout) -> RunResult<()> {
     let task = TaskRef { split: file.environment.train.clone(), index: 0 };
     rollout.check_answer(&task, Seed(file.seed)).await.map_err(|error| {
@@ -88,7 +89,7 @@ pub(crate) async fn first_task_has_answer(file: &RunFile, rollout: &Rollout) -> 
     })
 }
 
-/// Runs a list of checks in order.
+/// Runs a list of checks in order; returns the first error.
 pub(crate) fn pass<T>(run: &T, checks: &[fn(&T) -> RunResult<()>]) -> RunResult<()> {
     checks.iter().try_for_each(|check| check(run))
 }

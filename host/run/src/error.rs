@@ -1,8 +1,11 @@
-//! Errors of a run, each with the side that can fix it.
+//! Errors of a run, each with the side that can fix it and a hint.
 
-use std::fmt::Display;
+use std::fmt::{Display, Formatter};
 
 use gymkhana_store::StoreError;
+
+/// Separator between a message and its hint.
+const HINT: &str = "\nhint: ";
 
 /// The side that can fix an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,25 +16,33 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// An error with its causes and its kind.
+/// An error with its causes, its kind and a hint.
 #[derive(Debug)]
 pub struct RunError {
     kind: ErrorKind,
     error: anyhow::Error,
+    hint: Option<String>,
 }
 
-/// Result of everything that a run does.
+/// Result of every operation of a run.
 pub type RunResult<T> = Result<T, RunError>;
 
 impl RunError {
-    /// An error that the user can fix; the message names the object and the fix.
+    /// An error that the user can fix. A line `hint: …` of the message becomes the hint.
     pub fn user(message: impl Display) -> Self {
-        Self { kind: ErrorKind::User, error: anyhow::anyhow!("{message}") }
+        Self { kind: ErrorKind::User, error: anyhow::anyhow!("{message}"), hint: None }
     }
 
     /// An error of this program.
     pub fn internal(message: impl Display) -> Self {
-        Self { kind: ErrorKind::Internal, error: anyhow::anyhow!("{message}") }
+        Self { kind: ErrorKind::Internal, error: anyhow::anyhow!("{message}"), hint: None }
+    }
+
+    /// The same error with this hint, which replaces hints of its messages.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Display) -> Self {
+        self.hint = Some(hint.to_string());
+        self
     }
 
     /// The side that can fix it.
@@ -39,21 +50,40 @@ impl RunError {
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
+
+    /// The hint: the one set, else the first among the messages of the error and its causes.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        let of_messages = || self.error.chain().find_map(|cause| split(&cause.to_string()).1);
+        self.hint.clone().or_else(of_messages)
+    }
+}
+
+/// A message without its hint, and the hint.
+fn split(message: &str) -> (String, Option<String>) {
+    match message.split_once(HINT) {
+        None => (message.to_owned(), None),
+        // Text behind the hint's line belongs to the message.
+        Some((before, rest)) => match rest.split_once('\n') {
+            None => (before.to_owned(), Some(rest.to_owned())),
+            Some((hint, behind)) => (format!("{before}\n{behind}"), Some(hint.to_owned())),
+        },
+    }
 }
 
 impl Display for RunError {
-    /// The error and its causes, one per line; a cause that its message repeats is left out.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = self.error.to_string();
+    /// The error, its causes and its hint, one per line. A cause that the line before contains is omitted.
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let mut shown = split(&self.error.to_string()).0;
         write!(f, "{shown}")?;
         for cause in self.error.chain().skip(1) {
-            let cause = cause.to_string();
+            let cause = split(&cause.to_string()).0;
             if !shown.contains(&cause) {
                 write!(f, "\n  because: {cause}")?;
                 shown = cause;
             }
         }
-        Ok(())
+        self.hint().map_or(Ok(()), |hint| write!(f, "{HINT}{hint}"))
     }
 }
 
@@ -82,15 +112,18 @@ pub trait Classify<T> {
 
 impl<T, E: Into<anyhow::Error>> Classify<T> for Result<T, E> {
     fn user_error(self) -> RunResult<T> {
-        self.map_err(|error| RunError { kind: ErrorKind::User, error: error.into() })
+        self.map_err(|error| RunError { kind: ErrorKind::User, error: error.into(), hint: None })
     }
 
     fn user_context(self, message: impl Display) -> RunResult<T> {
-        self.map_err(|error| RunError { kind: ErrorKind::User, error: error.into().context(message.to_string()) })
+        self.map_err(|error| {
+            let error = error.into().context(message.to_string());
+            RunError { kind: ErrorKind::User, error, hint: None }
+        })
     }
 
     fn internal(self) -> RunResult<T> {
-        self.map_err(|error| RunError { kind: ErrorKind::Internal, error: error.into() })
+        self.map_err(|error| RunError { kind: ErrorKind::Internal, error: error.into(), hint: None })
     }
 }
 
@@ -98,6 +131,41 @@ impl From<StoreError> for RunError {
     /// Disk errors are the user's to fix; a record that cannot be stored is this program's.
     fn from(error: StoreError) -> Self {
         let kind = if matches!(error, StoreError::Unstorable(..)) { ErrorKind::Internal } else { ErrorKind::User };
-        Self { kind, error: error.into() }
+        Self { kind, error: error.into(), hint: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hint_follows_the_causes() {
+        let missing = || std::io::Error::other("no such file");
+        let error = Err::<(), _>(missing()).user_context("`x` cannot be read\nhint: check the path").unwrap_err();
+        assert_eq!(error.to_string(), "`x` cannot be read\n  because: no such file\nhint: check the path");
+        assert_eq!(error.kind(), ErrorKind::User);
+        let other = error.with_hint("restore it");
+        assert_eq!(other.to_string(), "`x` cannot be read\n  because: no such file\nhint: restore it");
+    }
+
+    #[test]
+    fn the_outermost_hint_wins() {
+        let inner = anyhow::anyhow!("the key is short\nhint: make a key").context("the folder is locked");
+        assert_eq!(
+            Err::<(), _>(inner).user_error().unwrap_err().to_string(),
+            "the folder is locked\n  because: the key is short\nhint: make a key"
+        );
+        let both = anyhow::anyhow!("inner\nhint: no").context("outer\nhint: yes; did you mean `z`?");
+        assert_eq!(
+            Err::<(), _>(both).user_error().unwrap_err().to_string(),
+            "outer\n  because: inner\nhint: yes; did you mean `z`?"
+        );
+    }
+
+    #[test]
+    fn errors_without_a_hint_end_with_their_causes() {
+        assert_eq!(RunError::internal("step 3 is missing").to_string(), "step 3 is missing");
+        assert_eq!(RunError::user("a\nhint: b\nc").to_string(), "a\nc\nhint: b");
     }
 }

@@ -4,9 +4,9 @@
 //! RunRequest ── prepare() ──► Prepared ── train() ──► Finished
 //! ```
 //!
-//! [`prepare`] checks everything and writes nothing; [`Prepared::train`] goes through the stages of the run file, each
-//! step played ahead by a pipeline as far as the staleness bound allows. Progress goes to a [`Reporter`]. Evaluation,
-//! replay and rescoring of recorded episodes share the set-up in [`setup`].
+//! [`prepare`] runs all checks and writes nothing. [`Prepared::train`] runs the stages of the run file; a pipeline
+//! plays later steps during training, within the staleness bound. A [`Reporter`] receives progress. Evaluation, replay
+//! and rescoring of recorded episodes share the set-up in [`setup`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,8 +1,8 @@
 //! The text on the progress line that says what the run waits for: shares of the last seconds by kind of wait.
 //!
 //! A thread samples the activity five times a second; a task would be polled only when others are idle. While the
-//! trainer learns, the run waits for training alone; otherwise every episode in flight counts the same. Episodes that
-//! wait for a free place count only where nothing else goes on. Samples without any activity count as host work, such
+//! trainer trains, the run waits for training alone; otherwise every episode in flight counts the same. Episodes that
+//! wait for capacity count only without other activity. Samples without any activity count as host work, such
 //! as storing episodes or writing a checkpoint.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use gymkhana_rollout::{RolloutMetrics, WaitKind};
-use gymkhana_sandbox::{Counters, Sandbox};
+use gymkhana_sandbox::Counters;
 
 use crate::error::{Classify, RunResult};
 use crate::report::Reporter;
@@ -67,7 +67,7 @@ impl Shares {
 /// Word for a kind of wait on the progress line.
 fn word(wait: WaitKind) -> &'static str {
     match wait {
-        WaitKind::Queue => "room",
+        WaitKind::Queue => "capacity",
         WaitKind::Generate => "generate",
         WaitKind::Tool => "tools",
         WaitKind::Environment => "environment",
@@ -76,12 +76,12 @@ fn word(wait: WaitKind) -> &'static str {
     }
 }
 
-/// Plugin starts that wait for a place, in words; empty without any.
+/// Plugin starts that wait for an instance, in words; empty without any.
 fn waiting_starts(counters: &Counters) -> String {
     match counters.waiting {
         0 => String::new(),
-        1 => format!("1 start of a plugin waits for one of {} places", counters.places),
-        waiting => format!("{waiting} starts of plugins wait for one of {} places", counters.places),
+        1 => format!("1 plugin start waits for one of {} instances", counters.places),
+        waiting => format!("{waiting} plugin starts wait for one of {} instances", counters.places),
     }
 }
 
@@ -93,11 +93,15 @@ pub(crate) struct ProgressMeter {
 }
 
 impl ProgressMeter {
-    /// Starts the sampling thread.
-    pub fn start(metrics: Arc<RolloutMetrics>, sandbox: Sandbox, reporter: Arc<dyn Reporter>) -> RunResult<Self> {
+    /// Starts the sampling thread; `counters` reads those of the sandbox.
+    pub fn start(
+        metrics: Arc<RolloutMetrics>,
+        counters: impl Fn() -> Counters + Send + 'static,
+        reporter: Arc<dyn Reporter>,
+    ) -> RunResult<Self> {
         let (stop, stopped) = channel();
         let thread = Builder::new().name("progress".to_owned());
-        let thread = thread.spawn(move || sample_until(&stopped, &metrics, &sandbox, reporter.as_ref())).internal()?;
+        let thread = thread.spawn(move || sample_until(&stopped, &metrics, &counters, reporter.as_ref())).internal()?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -114,12 +118,17 @@ impl Drop for ProgressMeter {
 }
 
 /// Samples until the other end is dropped.
-fn sample_until(stopped: &Receiver<()>, metrics: &RolloutMetrics, sandbox: &Sandbox, reporter: &dyn Reporter) {
+fn sample_until(
+    stopped: &Receiver<()>,
+    metrics: &RolloutMetrics,
+    counters: &dyn Fn() -> Counters,
+    reporter: &dyn Reporter,
+) {
     let mut shares = Shares::default();
     let mut has_warned = false;
     while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
         shares.sample(WaitKind::ALL.map(|wait| metrics.running(wait)));
-        let starts = waiting_starts(&sandbox.counters());
+        let starts = waiting_starts(&counters());
         if !starts.is_empty() && !has_warned {
             has_warned = true;
             reporter.status(&format!(
@@ -133,6 +142,8 @@ fn sample_until(stopped: &Receiver<()>, metrics: &RolloutMetrics, sandbox: &Sand
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     /// Queue, generate, tool, environment, reward, train.
@@ -155,8 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn room_counts_where_nothing_else_goes_on() {
-        assert_eq!(shown(&[[7, 0, 0, 0, 0, 0]]), "waits for: room 100 %");
+    fn capacity_counts_without_other_activity() {
+        assert_eq!(shown(&[[7, 0, 0, 0, 0, 0]]), "waits for: capacity 100 %");
         assert_eq!(shown(&[[7, 1, 0, 0, 0, 0]]), "waits for: generate 100 %");
     }
 
@@ -178,19 +189,53 @@ mod tests {
         assert_eq!(shown(&[[0, 1, 0, 0, 0, 0], [0; 6]]), "waits for: host 51 %, generate 49 %");
     }
 
+    fn counters(waiting: u32) -> Counters {
+        let (compiled, cache_hits, free_places, waits) = (0, 0, 0, 9);
+        Counters { compiled, cache_hits, places: 20, free_places, waits, waiting, waited: Duration::ZERO }
+    }
+
     #[test]
     fn waiting_starts_are_named() {
-        let counters = |waiting| Counters {
-            compiled: 0,
-            cache_hits: 0,
-            places: 20,
-            free_places: 0,
-            waits: 9,
-            waiting,
-            waited: Duration::ZERO,
-        };
         assert_eq!(waiting_starts(&counters(0)), "");
-        assert_eq!(waiting_starts(&counters(1)), "1 start of a plugin waits for one of 20 places");
-        assert_eq!(waiting_starts(&counters(12)), "12 starts of plugins wait for one of 20 places");
+        assert_eq!(waiting_starts(&counters(1)), "1 plugin start waits for one of 20 instances");
+        assert_eq!(waiting_starts(&counters(12)), "12 plugin starts wait for one of 20 instances");
+    }
+
+    /// Passes every text on.
+    struct Recorder(Sender<String>);
+
+    impl Reporter for Recorder {
+        fn status(&self, text: &str) {
+            let _ = self.0.send(format!("status: {text}"));
+        }
+
+        fn progress(&self, _name: &str, _done: u64, _length: u64) -> Box<dyn crate::report::Progress> {
+            Box::new(crate::report::Silent)
+        }
+
+        fn waits(&self, text: String) {
+            let _ = self.0.send(format!("waits: {text}"));
+        }
+    }
+
+    #[test]
+    fn a_waiting_start_is_warned_of_once_and_shown_while_it_waits() {
+        let waiting = Arc::new(AtomicU32::new(1));
+        let (sender, texts) = channel();
+        let read = Arc::clone(&waiting);
+        let meter = ProgressMeter::start(
+            Arc::default(),
+            move || counters(read.load(Ordering::Relaxed)),
+            Arc::new(Recorder(sender)),
+        );
+        let next = || texts.recv_timeout(Duration::from_secs(60)).expect("a text within a minute");
+        assert!(next().starts_with("status: 1 start of a plugin waits for one of 20 places\nhint: raise"));
+        assert!(next().ends_with("1 start of a plugin waits for one of 20 places"));
+        assert!(next().starts_with("waits: "), "the warning is not repeated");
+        waiting.store(0, Ordering::Relaxed);
+        // The sample under way may have read the old value.
+        next();
+        assert!(!next().contains("1 start"));
+        drop(meter.expect("a thread"));
     }
 }

@@ -1,11 +1,11 @@
-//! Recorded episodes by their groups.
+//! Recorded episodes, grouped.
 
 use gymkhana_record::{EpisodeId, EpisodeRecord};
 use gymkhana_store::StoreError;
 
 use crate::error::{RunError, RunResult};
 
-/// The episodes by group. A group's episodes are stored one behind the other.
+/// Groups consecutive episodes of the same group.
 pub fn groups(
     records: impl Iterator<Item = Result<EpisodeRecord, StoreError>>,
 ) -> impl Iterator<Item = RunResult<Vec<EpisodeRecord>>> {

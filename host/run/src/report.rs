@@ -1,24 +1,24 @@
-//! How a run reports what it does: a trait that the command line implements with progress bars.
+//! Reporting of a run: a trait that the command line implements with progress bars.
 
 /// Receives status lines and progress of a run.
 pub trait Reporter: Send + Sync {
-    /// Reports an event, in one sentence.
+    /// Reports an event in one sentence.
     fn status(&self, text: &str);
 
     /// Opens a piece of work of `length` steps, of which `done` are finished.
     fn progress(&self, name: &str, done: u64, length: u64) -> Box<dyn Progress>;
 
-    /// Replaces the text that says what the run waits for; empty when nothing is waited for.
+    /// Sets the text about current waits; empty without any.
     fn waits(&self, text: String);
 }
 
-/// A piece of work that is shown until it is dropped.
+/// Progress of a task, shown until it is dropped.
 pub trait Progress: Send + Sync {
     /// Reports that `done` steps are finished; `message` adds figures.
     fn at(&self, done: u64, message: &str);
 }
 
-/// Reports nothing.
+/// A reporter that discards everything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

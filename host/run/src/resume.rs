@@ -1,4 +1,4 @@
-//! Resuming a run: its folder must hold what it began with.
+//! Resuming a run: the folder must match the run file and the plugins.
 
 use std::path::Path;
 
@@ -11,25 +11,25 @@ use crate::error::{Classify, RunError, RunResult};
 use crate::seats;
 use crate::state::{self, State};
 
-/// Opens the folder of a run, which must have the same plugins.
+/// Opens the folder of a run with the same plugins.
 pub(crate) fn reopen(out: &Path, lock: &Lock) -> RunResult<(RunFolder, Option<State>)> {
     let folder = RunFolder::open_for_resume(out)?;
     let state = folder.reader().state::<State>()?;
     if state.is_none() && !died_early(&folder)? {
-        return Err(lost_state(&folder, "is missing, and the run has episodes or checkpoints that came after it"));
+        return Err(lost_state(&folder, "is missing, although the run has later episodes or checkpoints"));
     }
     let died_early = state.is_none() && !out.join(LOCK_FILE).exists();
     if !died_early && folder.reader().lock()? != *lock {
         let out = out.display();
         return Err(RunError::user(format!(
-            "the run in `{out}` was started with other plugins; its own are pinned in `{out}/gymkhana.lock`"
+            "the run in `{out}` was started with other plugins\nhint: use those pinned in `{out}/gymkhana.lock`"
         )));
     }
     Ok((folder, state))
 }
 
-/// Whether the folder holds no more than a run leaves that died before it first said where it was: its first
-/// evaluation, and at most the checkpoint that would have been said.
+/// Reports whether the run died before its first state: the folder holds at most the first evaluation and the first
+/// checkpoint.
 fn died_early(folder: &RunFolder) -> RunResult<bool> {
     let first = |id: &EpisodeId| id.stage == 0 && matches!(id.phase, Phase::Before | Phase::BeforeSampled);
     let checkpoints = state::checkpoints(&folder.reader().checkpoints_path())?;
@@ -41,12 +41,12 @@ fn died_early(folder: &RunFolder) -> RunResult<bool> {
 pub(crate) fn lost_state(folder: &RunFolder, problem: &str) -> RunError {
     let out = folder.reader().path().display();
     RunError::user(format!(
-        "`{out}/state.json` {problem}; restore the file, or start a new run in another --out: `host show` and `host \
-         replay` still read this one"
+        "`{out}/state.json` {problem}\nhint: restore the file, or start a new run in another --out; `host show` and \
+         `host replay` still read this one"
     ))
 }
 
-/// A run goes on as it began.
+/// Rejects a run file that differs from the one at the start of the run.
 pub(crate) fn same_run_file(folder: &RunFolder, file: &RunFile) -> RunResult<()> {
     if folder.reader().run_text()? == file.resolved().internal()? {
         return Ok(());
@@ -54,12 +54,12 @@ pub(crate) fn same_run_file(folder: &RunFolder, file: &RunFile) -> RunResult<()>
     Err(another_run_file(folder))
 }
 
-/// Seats that are bound otherwise have no checkpoint to go on from: that is said before one is missed.
+/// Rejects changed seats early, before a missing checkpoint of a seat is reported.
 pub(crate) fn same_seats(folder: &RunFolder, begun: &RunFile, file: &RunFile) -> RunResult<()> {
     if begun.seats == file.seats { Ok(()) } else { Err(another_run_file(folder)) }
 }
 
-/// The run file with which a run began, if its folder still tells.
+/// The run file at the start of the run; `None` if it cannot be read.
 pub(crate) fn begun_as(folder: &RunFolder) -> Option<RunFile> {
     RunFile::parse(&folder.reader().run_text().ok()?, "run.toml", &[]).ok()
 }
@@ -67,7 +67,7 @@ pub(crate) fn begun_as(folder: &RunFolder) -> Option<RunFile> {
 fn another_run_file(folder: &RunFolder) -> RunError {
     let out = folder.reader().path().display();
     RunError::user(format!(
-        "the run in `{out}` was started with another run file or other --set values; resume it with those of \
+        "the run in `{out}` was started with another run file or other --set values\nhint: use those of \
          `{out}/run.toml`, or start a new run in another --out"
     ))
 }

@@ -1,4 +1,4 @@
-//! A run in progress: its stages one after the other, recorded so that it can be resumed and replayed.
+//! A run in progress: runs its stages and records them, so that the run can be resumed and replayed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::report::Reporter;
 use crate::seats::SeatPolicies;
 use crate::state::{self, Progress, State};
 
-/// What a finished run leaves.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
-    /// Success and effort of each stage.
+    /// Success and cost of each stage.
     pub summary: Summary,
     /// Number of recorded episodes.
     pub episodes: usize,
@@ -30,7 +30,7 @@ pub struct Finished {
     pub folder: PathBuf,
 }
 
-/// Everything that a run works with.
+/// State of a run in progress.
 pub(crate) struct Session {
     pub(crate) file: RunFile,
     pub(crate) reporter: Arc<dyn Reporter>,
@@ -41,11 +41,11 @@ pub(crate) struct Session {
     pub(crate) metrics: Metrics,
     pub(crate) seed: Seed,
     pub(crate) progress: Progress,
-    /// The last checkpoint's name; none while the weights are those that the run began with.
+    /// Name of the last checkpoint; absent before the first.
     pub(crate) checkpoint: Option<String>,
-    /// How many instances of plugins may live at once.
+    /// Capacity for live plugin instances.
     pub(crate) places: u32,
-    /// When this process began, less what earlier ones took.
+    /// Start time of this process, less the time of earlier ones.
     pub(crate) begun: Instant,
 }
 
@@ -63,9 +63,9 @@ impl Session {
         let mut metrics = folder.metrics()?;
         let checkpoint = state.as_ref().and_then(|state| state.checkpoint.clone());
         let progress = state.map(|state| state.progress).unwrap_or_default();
-        // A run that died while it wrote or removed a checkpoint has left a part of it.
+        // A run that died while writing or removing a checkpoint has left parts of it.
         let checkpoints = folder.reader().checkpoints_path();
-        state::forget_checkpoints(&checkpoints, progress.stage, checkpoint.as_deref())?;
+        state::remove_checkpoints(&checkpoints, progress.stage, checkpoint.as_deref())?;
         progress.rewind(&mut episodes, &mut metrics)?;
         let begun = progress.begun_before(Instant::now());
         let seed = Seed(file.seed);
@@ -86,7 +86,7 @@ impl Session {
         })
     }
 
-    /// Goes through the stages that are left.
+    /// Runs the remaining stages.
     pub(crate) async fn run(&mut self) -> RunResult<Finished> {
         let stages = self.file.stages.clone();
         while let Some(stage) = stages.get(self.progress.stage) {
@@ -95,9 +95,9 @@ impl Session {
         self.finish()
     }
 
-    /// Serves the run's figures until the returned set is dropped.
+    /// Serves the metrics until the returned set is dropped.
     pub(crate) fn serve_metrics(&self, listener: Listener, sandbox: Sandbox) -> JoinSet<()> {
-        self.reporter.status(&format!("metrics at {}", listener.url()));
+        self.reporter.status(&format!("serving metrics at {}", listener.url()));
         let (metrics, seats) = (Arc::clone(self.rollout.metrics()), self.seats.clone());
         let page: Page = Arc::new(move || exposition(&metrics, &sandbox.counters(), &seats.idle()));
         let mut served = JoinSet::new();
@@ -107,7 +107,7 @@ impl Session {
 
     async fn stage(&mut self, stage: &Stage) -> RunResult<()> {
         if self.progress.current.is_none() {
-            // The stage before has measured the same weights on the same tasks.
+            // The stage before has evaluated the same weights on the same tasks.
             let before = match self.progress.finished.last() {
                 Some(last) => held_out::Success { greedy: last.success_after, sampled: last.success_after_sampled },
                 None => self.evaluate(held_out::EvalPoint::Before).await?,
@@ -149,13 +149,13 @@ impl Session {
         Ok(Finished { summary, episodes, folder })
     }
 
-    /// Below this stands the seed of every episode, by its name, whatever else is played beside it.
+    /// Parent of all episode seeds, which depend on the episode's name alone.
     pub(crate) fn episode_seeds(&self) -> Seed {
         self.seed.child("episode")
     }
 }
 
-/// A stage's result in one line.
+/// Result of a stage in one line.
 #[must_use]
 pub fn describe(stage: &StageSummary) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);

@@ -1,7 +1,7 @@
 //! The start of a run in phases: requested → resolved → assembled → opened → prepared.
 //!
-//! Each phase owns what the next one needs and ends with its list of checks. Only the last step, [`Prepared::train`],
-//! writes: everything that the user can have got wrong is checked before that.
+//! Each phase owns the inputs of the next one and ends with its list of checks. Only the last step,
+//! [`Prepared::train`], writes: all user errors are found before that.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,19 +31,19 @@ use crate::stages::{batch, tasks};
 use crate::state::State;
 use crate::trace::Trace;
 
-/// Everything that a run is asked to do.
+/// Input of a run.
 pub struct RunRequest {
-    /// The run file, overlaid and checked by itself.
+    /// Run file with its overlay, checked by itself.
     pub file: RunFile,
     /// Folder against which paths of the run file are resolved.
     pub base: PathBuf,
-    /// The run's folder: absent for a new run, that of the run for a resumed one.
+    /// Folder of the run: absent for a new run, existing for a resumed one.
     pub out: PathBuf,
     /// Whether the run in `out` is resumed.
     pub resume: bool,
     /// The plugins, sorted as in `lock`.
     pub plugins: Vec<PluginFile>,
-    /// The pinned plugins.
+    /// Pins of the plugins.
     pub lock: Lock,
     /// Address of the metrics page, if one is served.
     pub metrics: Option<SocketAddr>,
@@ -74,7 +74,7 @@ pub(crate) struct Resolved {
 pub(crate) struct Assembled {
     pub file: RunFile,
     pub set: PluginSet,
-    /// How many instances of plugins may live at once.
+    /// Capacity for live plugin instances.
     pub places: u32,
     sandbox: Sandbox,
     rewards: RewardSum,
@@ -89,11 +89,11 @@ pub(crate) struct Opened {
     pub folder: Option<RunFolder>,
     pub state: Option<State>,
     models: Models,
-    /// The checkpoint from which a resumed run goes on.
+    /// Checkpoint from which a resumed run continues.
     left_off: Option<PathBuf>,
 }
 
-/// A run that has passed every check, and has written nothing so far.
+/// A run that has passed every check and has written nothing.
 pub struct Prepared {
     opened: Opened,
     out: PathBuf,
@@ -107,10 +107,10 @@ pub struct Prepared {
     reporter: Arc<dyn Reporter>,
 }
 
-/// Checks everything that a run needs, from its run file to its models.
+/// Runs all checks, from the run file to the models.
 ///
 /// # Errors
-/// The first thing that does not fit, in the order of the phases. Nothing has been written to `request.out`.
+/// The first failed check, in the order of the phases. Nothing has been written to `request.out`.
 pub async fn prepare(request: RunRequest, reporter: Arc<dyn Reporter>) -> RunResult<Prepared> {
     let Resolved { request, assets } = resolve(request)?;
     let listener = match request.metrics {
@@ -125,7 +125,7 @@ pub async fn prepare(request: RunRequest, reporter: Arc<dyn Reporter>) -> RunRes
     Ok(Prepared { opened, out, plugins, lock, assets, sandbox, places, listener, trace, reporter })
 }
 
-/// Pins the assets that the run file names.
+/// Pins the assets of the run file.
 fn resolve(mut request: RunRequest) -> RunResult<Resolved> {
     let resumed = request.resume.then(|| RunReader::open(&request.out).ok()).flatten();
     let assets = AssetFiles::pin(&mut request.file, &request.base, resumed.as_ref())?;
@@ -154,7 +154,7 @@ async fn assemble(
     Ok(assembled)
 }
 
-/// Opens the models: those that the run file names, or those of the last checkpoint.
+/// Opens the models of the run file, or those of the last checkpoint.
 async fn open(
     assembled: Assembled,
     resumed: Option<(RunFolder, Option<State>)>,
@@ -186,7 +186,7 @@ async fn open(
 }
 
 impl Prepared {
-    /// Trains: creates or reopens the run's folder and goes through the stages.
+    /// Trains: creates or reopens the run's folder and runs the stages.
     ///
     /// # Errors
     /// If the folder cannot be written, a plugin or a model fails too often, or the trainer fails.
@@ -200,19 +200,19 @@ impl Prepared {
             None => RunFolder::create(&out, &file.resolved().internal()?)?,
         };
         fill(&folder, &plugins, &lock, seats.policy())?;
-        assets.keep(&folder)?;
+        assets.store(&folder)?;
         let mut session = Session::new(file, Arc::clone(&reporter), folder, rollout, seats, state, places)?;
         // The page and the meter end when they are dropped.
         let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));
         let metrics = Arc::clone(session.rollout.metrics());
-        let _meter = ProgressMeter::start(metrics, sandbox, reporter)?;
+        let _meter = ProgressMeter::start(metrics, move || sandbox.counters(), reporter)?;
         let finished = session.run().await?;
         trace.map_or(Ok(()), |trace| trace.all_written())?;
         Ok(finished)
     }
 }
 
-/// Puts into the run's folder what the run is made of, or what of it is missing after a crash.
+/// Writes the plugins, the lock and the chat format into the run's folder, or those that a crash left missing.
 fn fill(folder: &RunFolder, files: &[PluginFile], lock: &Lock, trainer: &Trainer) -> RunResult<()> {
     for plugin in files {
         folder.add_plugin(&plugin.bytes)?;

@@ -1,4 +1,4 @@
-//! Where a run is, so that it can be taken up where it was.
+//! Position of a run, saved so that the run can be resumed.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,59 +15,59 @@ use crate::session::Session;
 use crate::stages::batch::Failures;
 use gymkhana_config::Stage;
 
-/// What `state.json` holds. It is written last, when the checkpoint that it names is whole.
+/// Content of `state.json`, written last, after the checkpoint that it names is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// The folder of the weights below `checkpoints`; none while they are those that the run began with.
+    /// Folder of the weights below `checkpoints`; absent before the first checkpoint.
     pub checkpoint: Option<String>,
-    /// What frozen seats play with.
+    /// Digests of frozen models.
     #[serde(default, skip_serializing_if = "Frozen::is_empty")]
     pub frozen: Frozen,
-    /// How far the run is.
+    /// Position of the run.
     pub progress: Progress,
 }
 
-/// How far a run is.
+/// Position of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Progress {
-    /// The stage at which it is.
+    /// Index of the current stage.
     pub stage: usize,
-    /// That stage's steps so far, once it has begun.
+    /// Progress of the current stage, once it has started.
     pub current: Option<Current>,
-    /// What came of the stages before.
+    /// Results of finished stages.
     pub finished: Vec<StageSummary>,
-    /// Failures of this stage so far.
+    /// Failures of the current stage.
     pub failures: Failures,
-    /// Wall time so far, in seconds.
+    /// Wall-clock time so far, in seconds.
     pub seconds: f64,
 }
 
-/// A stage that has begun.
+/// A started stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Current {
-    /// Its name.
+    /// Name of the stage.
     pub name: String,
-    /// How many training steps it has taken.
+    /// Number of training steps taken.
     pub step: u64,
-    /// Success before it.
+    /// Success rates before the stage.
     pub before: Success,
-    /// What it trained on so far.
+    /// Number of episodes trained on.
     pub episodes: u64,
-    /// Tokens that it trained on so far.
+    /// Number of tokens trained on.
     pub tokens: u64,
-    /// The run's seconds when it began.
+    /// Wall-clock time of the run when the stage started, in seconds.
     pub begun: f64,
 }
 
 impl State {
-    /// Whether this is a place in a run of these stages; else, what is wrong with it.
+    /// Checks that the position fits these stages; the error describes the mismatch.
     pub fn check(&self, stages: &[Stage]) -> Result<(), String> {
         let Progress { stage, current, finished, seconds, .. } = &self.progress;
         let Some((before, rest)) = stages.split_at_checked(*stage) else {
-            return Err(format!("it is at stage {stage}, and the run has {}", stages.len()));
+            return Err(format!("it is at stage {stage} of {}", stages.len()));
         };
         if !finished.iter().map(|summary| summary.name.as_str()).eq(before.iter().map(Stage::name)) {
-            return Err(format!("it is at stage {stage}, but the stages that it has finished are others"));
+            return Err(format!("its finished stages differ from those before stage {stage}"));
         }
         if let Some(current) = current {
             let Some(stage) = rest.first().filter(|stage| stage.name() == current.name) else {
@@ -79,14 +79,14 @@ impl State {
         }
         let times = [Some(*seconds), current.as_ref().map(|current| current.begun)];
         match times.into_iter().flatten().find(|time| Duration::try_from_secs_f64(*time).is_err()) {
-            Some(time) => Err(format!("{time} is no time in seconds")),
+            Some(time) => Err(format!("{time} is not a time in seconds")),
             None => Ok(()),
         }
     }
 }
 
 impl Progress {
-    /// Forgets what was recorded after this point: it will be played again.
+    /// Discards records after this position; they will be played again.
     pub fn rewind(&self, episodes: &mut EpisodeStore, metrics: &mut Metrics) -> RunResult<()> {
         let stage = self.stage as u32;
         let step = self.current.as_ref().map(|current| current.step);
@@ -102,18 +102,18 @@ impl Progress {
         Ok(metrics.rewind_before(stage, step.unwrap_or(0))?)
     }
 
-    /// When the run would have begun, had it never been stopped.
+    /// Start time of the run, as if it had never been interrupted.
     pub fn begun_before(&self, now: Instant) -> Instant {
         Duration::try_from_secs_f64(self.seconds).ok().and_then(|since| now.checked_sub(since)).unwrap_or(now)
     }
 
-    /// Begins the stage.
+    /// Starts a stage.
     pub fn begin(&mut self, name: &str, before: Success) {
         let begun = self.finished.iter().map(|stage| stage.seconds).sum();
         self.current = Some(Current { name: name.to_owned(), step: 0, before, episodes: 0, tokens: 0, begun });
     }
 
-    /// Ends the stage and goes to the next.
+    /// Ends the stage and advances to the next.
     pub fn finish(&mut self, after: Success, elapsed: Duration) -> StageSummary {
         let current = self.current.take();
         let (before, begun) = current.as_ref().map_or((after, 0.0), |current| (current.before, current.begun));
@@ -135,7 +135,7 @@ impl Progress {
 }
 
 impl Session {
-    /// Counts what a training step was trained on.
+    /// Adds a training step to the counters.
     pub(crate) fn count_step(&mut self, episodes: usize, tokens: usize) {
         if let Some(current) = &mut self.progress.current {
             current.step += 1;
@@ -144,7 +144,7 @@ impl Session {
         }
     }
 
-    /// Saves the weights, then says so, then forgets the stage's older checkpoints.
+    /// Saves the weights, writes the state, then removes older checkpoints of the stage.
     pub(crate) async fn checkpoint(&mut self) -> RunResult<()> {
         let step = self.steps_done();
         let stage = self.progress.stage;
@@ -154,20 +154,20 @@ impl Session {
         for model in self.seats.trained() {
             let path = folder.join(model.checkpoint(&name));
             if path.exists() {
-                // A run that died between the checkpoint and its mention comes here again.
+                // A run that died between the checkpoint and its state gets here again.
                 std::fs::remove_dir_all(&path).internal()?;
             }
             let full =
-                format!("cannot write the checkpoint `{}`; free space and run again with --resume", path.display());
+                format!("the checkpoint `{}` cannot be written\nhint: free space, then use --resume", path.display());
             model.trainer.save(&path, &position).await.user_context(full)?;
         }
         self.episodes.commit()?;
         self.checkpoint = Some(name.clone());
         self.write_state()?;
-        forget_checkpoints(&folder, stage, Some(&name))
+        remove_checkpoints(&folder, stage, Some(&name))
     }
 
-    /// Writes where the run is; its weights are those of the last checkpoint.
+    /// Writes the position; its weights are those of the last checkpoint.
     pub(crate) fn write_state(&mut self) -> RunResult<()> {
         self.progress.seconds = self.begun.elapsed().as_secs_f64();
         let (checkpoint, frozen) = (self.checkpoint.clone(), self.seats.frozen.clone());
@@ -175,19 +175,19 @@ impl Session {
     }
 }
 
-/// The name of a checkpoint's folder.
+/// Folder name of a checkpoint.
 pub(crate) fn name(stage: usize, step: u64) -> String {
     format!("{stage}-{step:06}")
 }
 
-/// The names in the folder of checkpoints. One that is being written has a dot before its name.
+/// Names in the checkpoint folder. An incomplete checkpoint starts with a dot.
 pub(crate) fn checkpoints(folder: &Path) -> RunResult<Vec<String>> {
     let entries = std::fs::read_dir(folder).internal()?;
     Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
 }
 
-/// Removes what the stage has in the folder of checkpoints but for the one to keep, and what was never finished.
-pub(crate) fn forget_checkpoints(folder: &Path, stage: usize, keep: Option<&str>) -> RunResult<()> {
+/// Removes the stage's checkpoints except `keep`, including incomplete ones.
+pub(crate) fn remove_checkpoints(folder: &Path, stage: usize, keep: Option<&str>) -> RunResult<()> {
     for name in checkpoints(folder)? {
         let of_stage = name.trim_start_matches('.').starts_with(&format!("{stage}-"));
         if of_stage && !keep.is_some_and(|keep| is_part_of(&name, keep)) {

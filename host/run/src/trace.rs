@@ -1,7 +1,7 @@
-//! `--trace FILE`: the spans of a run as lines of JSON, one for each that ended, with those that it lay in.
+//! `--trace FILE`: finished spans of a run as JSON lines, each with its enclosing spans.
 //!
-//! Nothing is buffered, so that a run that is killed leaves all that had ended. Without `--trace` nobody subscribes, and
-//! a span costs the look at one number.
+//! Lines are unbuffered, so that a killed run leaves all finished spans. Without `--trace` there is no subscriber and a
+//! span costs one comparison.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -13,23 +13,24 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::error::{Classify, RunResult};
 
-/// A file that takes spans.
+/// A file of spans.
 pub struct Trace {
     path: PathBuf,
     lines: Arc<Lines>,
 }
 
-/// Lines of the file, and why one could not be written, if one could not.
+/// Lines of the file, and the first write error.
 struct Lines {
     file: File,
     unwritten: Mutex<Option<io::Error>>,
 }
 
 impl Trace {
-    /// From now on the spans of this process are appended to the file.
+    /// Appends the spans of this process to the file from now on.
     pub fn start(path: &Path) -> RunResult<Self> {
-        let told = || format!("--trace `{}` cannot be written; name a file in a folder that takes one", path.display());
-        let file = OpenOptions::new().append(true).create(true).open(path).user_context(told())?;
+        let unwritable =
+            || format!("--trace `{}` cannot be written\nhint: name a file in a writable folder", path.display());
+        let file = OpenOptions::new().append(true).create(true).open(path).user_context(unwritable())?;
         let lines = Arc::new(Lines { file, unwritten: Mutex::default() });
         let subscriber = tracing_subscriber::fmt()
             .json()
@@ -41,11 +42,12 @@ impl Trace {
         Ok(Self { path: path.to_owned(), lines })
     }
 
-    /// Whether every line was written.
+    /// Returns the first write error, if any.
     pub fn all_written(&self) -> RunResult<()> {
         let unwritten = self.lines.unwritten.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let told = format!("--trace `{}` lacks lines that could not be written; make room there", self.path.display());
-        unwritten.map_or(Ok(()), Err).user_context(told)
+        let lost =
+            format!("--trace `{}` is incomplete: lines could not be written\nhint: free space", self.path.display());
+        unwritten.map_or(Ok(()), Err).user_context(lost)
     }
 }
 
@@ -54,7 +56,7 @@ impl Write for &Lines {
         if let Err(error) = (&self.file).write_all(line) {
             self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
-        // Who ends a span has no use for the error: the run says it at its end.
+        // The error is reported at the end of the run; callers that end a span cannot use it.
         Ok(line.len())
     }
 

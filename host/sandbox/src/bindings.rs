@@ -1,8 +1,8 @@
-//! The contract's types and calls as wasmtime sees them, generated from `wit/`.
+//! Types and calls of the contract for wasmtime, generated from `wit/`.
 //!
-//! Arguments are borrowed from the host's records and results are owned, so that a call copies each text once.
+//! Arguments borrow from the host's records and results are owned, so that a call copies each text once.
 
-// The generated world holds more than the host calls, such as accessors of single functions.
+// The generated code includes functions that the host does not use.
 #![allow(missing_docs, dead_code, unused_qualifications, rust_2018_idioms, clippy::all, clippy::unwrap_used)]
 
 wasmtime::component::bindgen!({

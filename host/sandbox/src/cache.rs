@@ -1,8 +1,8 @@
-//! Compiled plugins on disk, so that each is compiled once for a machine and an engine.
+//! Code cache: compiled plugins on disk, so that each is compiled once per machine and engine.
 //!
-//! Loading compiled code executes it: a forged file would be as good as a shell. So the folder must belong to this
-//! user alone, each file's sha256 stands beside it against accidents, and nothing from outside is ever accepted. A
-//! file that does not fit is made again.
+//! Loading compiled code executes it, so a forged file would run arbitrary code. The folder must therefore be accessible
+//! to this user only, and files from elsewhere are never accepted. A SHA-256 digest beside each file detects accidental
+//! damage; a file that does not match is compiled again.
 
 use std::fs::{self, DirBuilder};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,21 +17,21 @@ use wasmtime::component::Component;
 /// The folder of compiled plugins cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// It is no folder.
-    #[error("`{0}` is not a folder; remove it or choose another folder for compiled plugins")]
+    /// The path is not a folder.
+    #[error("cannot cache compiled plugins: `{0}` is not a folder\nhint: remove it or choose another folder")]
     NotAFolder(PathBuf),
-    /// Others may write or read it, or it is another user's.
+    /// Other users can access the folder, or own it.
     #[error(
-        "the folder `{0}` for compiled plugins must belong to this user alone, as its files are executed; run \
+        "cannot cache compiled plugins: other users can access the folder `{0}`, whose files are executed\nhint: run \
          `chmod 700` on it, or choose another"
     )]
     NotOurs(PathBuf),
-    /// Anything else.
-    #[error("the folder `{path}` for compiled plugins cannot be used; free space, or choose another")]
+    /// The file system failed.
+    #[error("cannot cache compiled plugins in `{path}`\nhint: free space, or choose another folder")]
     Io {
-        /// The folder or the file in it.
+        /// The folder, or a file in it.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -44,7 +44,7 @@ pub(crate) struct CodeCache {
 }
 
 impl CodeCache {
-    /// Opens the folder, or makes it.
+    /// Opens the folder, or creates it.
     pub fn open(folder: &Path, engine: &Engine) -> Result<Self, CacheError> {
         DirBuilder::new()
             .recursive(true)
@@ -63,23 +63,23 @@ impl CodeCache {
         Ok(Self { folder: folder.to_owned(), engine_hash: hasher.finish() })
     }
 
-    /// The compiled form of the component with this digest, if it is there and whole.
+    /// Returns the compiled form of the component with this digest, if it is present and undamaged.
     pub fn get(&self, engine: &Engine, component: Digest) -> Option<Component> {
         let (code, stamp) = self.files(component);
         let expected: Digest = fs::read_to_string(stamp).ok()?.parse().ok()?;
         if Digest::of(&fs::read(&code).ok()?) != expected {
             return None;
         }
-        // SAFETY: only this user can write into the folder, `put` alone puts files there, and this file is byte for
-        // byte what `put` wrote. Files are replaced by renaming and never changed in place, so that the mapping
-        // stays what was checked. An engine refuses code of another engine by itself.
+        // SAFETY: only this user can write into the folder, only `put` creates files there, and the digest shows that
+        // this file is byte for byte the output of `put`. Files are replaced by renaming and never changed in place, so
+        // the mapping keeps the checked bytes. The engine itself rejects code of another engine.
         unsafe { Component::deserialize_file(engine, code) }.ok()
     }
 
-    /// Keeps the compiled form of a component.
+    /// Stores the compiled form of a component.
     pub fn put(&self, component: Digest, compiled: &[u8]) -> Result<(), CacheError> {
         let (code, stamp) = self.files(component);
-        // The stamp comes last: without it, or with an old one, the code is not used.
+        // The digest is written last: without it, or with an old one, the code is not used.
         for (path, bytes) in [(code, compiled), (stamp, Digest::of(compiled).to_string().as_bytes())] {
             write_atomically(&path, bytes).map_err(|source| failed(&path, source))?;
         }

@@ -1,31 +1,31 @@
-//! What a sandbox may be told: its limits, its cache and its size.
+//! Configuration of a sandbox: limits, code cache and size.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What one plugin may use. Where nothing else is said, times hold for each call and sizes for each live instance.
+/// Resource limits of a plugin. Times apply to each call and sizes to each live instance, unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How long the guest itself may run in one call: the processor's time of its slices, not that of its neighbours.
+    /// Running time of the guest in one call, in CPU time of its own slices.
     pub budget: Duration,
-    /// How long the guest may run in all calls of one episode.
+    /// Running time of the guest in all calls of one episode.
     pub episode_budget: Duration,
-    /// How much fuel one call may use: about one for each instruction, the same on every machine. Code that counts it
-    /// runs a tenth slower; without this and the next it is not counted.
+    /// Fuel per call: about one unit per instruction, identical on every machine. Counting it slows code down by about
+    /// 10 %; fuel is not counted if this and `fuel_per_episode` are both unset.
     pub fuel_per_call: Option<u64>,
-    /// How much fuel all calls of one episode may use.
+    /// Fuel for all calls of one episode.
     pub fuel_per_episode: Option<u64>,
-    /// How long one call may take by the wall clock, whatever it waits for.
+    /// Wall-clock limit of one call, excluding outbound calls.
     pub wall: Duration,
-    /// Linear memory of all its core instances together, in bytes.
+    /// Linear memory of all core instances together, in bytes.
     pub memory_bytes: usize,
-    /// Elements of each table.
+    /// Elements per table.
     pub table_elements: usize,
-    /// Core instances, such as the modules of a language runtime.
+    /// Number of core instances, such as the modules of a language runtime.
     pub instances: usize,
-    /// What one call may return, and what one call of the host may pass to it, in bytes.
+    /// Size of the result of one call, and of the data that one host function passes, in bytes.
     pub result_bytes: usize,
-    /// What is kept of its log and its console until it is taken, in bytes; the rest is dropped.
+    /// Size of the log and of the console until they are taken, in bytes; the excess is dropped.
     pub log_bytes: usize,
 }
 
@@ -47,24 +47,24 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Whether guests are compiled so that they count their fuel.
+    /// Returns whether guests are compiled with fuel counting.
     #[must_use]
     pub fn count_fuel(&self) -> bool {
         self.fuel_per_call.is_some() || self.fuel_per_episode.is_some()
     }
 }
 
-/// How a sandbox is set up.
+/// Settings of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxConfig {
-    /// Where compiled plugins are kept between runs. It must belong to this user alone, as the code in it is
-    /// executed; it is made if it does not exist. Nothing is kept if none is given.
+    /// Folder for compiled plugins, created if it does not exist. Only this user may have access, since its code is
+    /// executed. `None` disables the cache.
     pub cache: Option<PathBuf>,
-    /// What each plugin may use.
+    /// Limits of each plugin.
     pub limits: Limits,
-    /// How many plugins may be live at once; as many as this machine can hold if none is given.
+    /// Maximum number of live instances; `None` uses all that this machine can hold.
     pub max_instances: Option<u32>,
-    /// How long to wait for a free place before the start of a plugin fails.
+    /// Timeout of the wait for a free place when a plugin starts.
     pub wait: Duration,
 }
 

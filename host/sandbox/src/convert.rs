@@ -1,18 +1,18 @@
-//! From the host's records to the guest's arguments and back.
+//! Conversion between the host's records and the guest's arguments and results.
 //!
-//! Arguments borrow: only lists are new. Results move: the texts stay where wasmtime put them.
+//! Arguments borrow from records: only lists are allocated. Results are moved without copying their texts.
 
 use gymkhana_record::{Call, Content, Media, NamedValue, Part, Value};
 
 use crate::bindings::gymkhana::plugin::types;
 
-/// A content as an argument. Most have one part, for which no list is allocated.
-pub(crate) enum Parts<'a> {
+/// Content as an argument. Content with one part, the common case, needs no list.
+pub(crate) enum ContentParam<'a> {
     One([types::PartParam<'a>; 1]),
     Many(Vec<types::PartParam<'a>>),
 }
 
-impl<'a> Parts<'a> {
+impl<'a> ContentParam<'a> {
     pub fn of(content: &'a [Part]) -> Self {
         match content {
             [one] => Self::One([part(one)]),
@@ -82,7 +82,7 @@ pub(crate) fn calls(calls: Vec<types::CallResult>) -> Vec<Call> {
     calls.into_iter().map(|call| Call { id: call.id, name: call.name, arguments: call.arguments }).collect()
 }
 
-/// Named values; NaN and infinities are no values.
+/// Converts named values; an error if one is NaN or infinite.
 pub(crate) fn named_values(values: Vec<types::NamedValueResult>) -> Result<Vec<NamedValue>, String> {
     values
         .into_iter()
@@ -93,7 +93,7 @@ pub(crate) fn named_values(values: Vec<types::NamedValueResult>) -> Result<Vec<N
         .collect()
 }
 
-/// A value, unless it is NaN or infinite.
+/// Converts a value; `None` if it is NaN or infinite.
 pub(crate) fn value(value: types::ValueResult) -> Option<Value> {
     Some(match value {
         types::ValueResult::Flag(flag) => Value::Flag(flag),

@@ -1,8 +1,8 @@
-//! The engines that plugins run in: one for small plugins, one for those that carry a language's runtime.
+//! Engine profiles: one for small plugins, one for plugins that include a language runtime.
 //!
-//! A runtime's memory begins with megabytes of data. Copying them takes milliseconds, so their pages are shared until
-//! they are written, at the price of two memory mappings more for each live instance; a small plugin's data are copied
-//! as fast as they would be faulted in, and it keeps the engine that spends no mapping on that.
+//! A runtime's initial memory has megabytes of data, and copying them takes milliseconds. The heavy profile therefore
+//! maps these pages copy-on-write, which costs two more memory mappings per live instance. The data of a small plugin
+//! are copied as fast as they would be faulted in, so the light profile avoids the mappings.
 
 use std::path::Path;
 
@@ -10,48 +10,48 @@ use wasmtime::component::Linker;
 use wasmtime::{Config, Enabled, Engine, Inlining, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::cache::CodeCache;
-use crate::state::{self, State};
-use crate::ticker::Ticker;
-use crate::{Limits, SandboxError, imports, wasi};
+use crate::instance::store_data::StoreData;
+use crate::instance::ticker::Ticker;
+use crate::{Limits, SandboxError, imports};
 
-/// Tables that one place of the pool holds. A Rust guest has two.
+/// Tables per place of the pool. A Rust guest has two.
 pub(crate) const TABLES_PER_PLACE: u32 = 4;
 
-/// From this size on a component is held to carry a language's runtime, in bytes. Such have 12 MB and more, and plugins
-/// compiled by themselves have 2 at most.
+/// Size from which a component is assumed to include a language runtime, in bytes. Such components have 12 MB and more;
+/// other plugins have at most 2 MB.
 const HEAVY_BYTES: usize = 8 << 20;
 
-/// Memory that a runtime may begin with, beside what it may then use, in bytes.
+/// Limit on the initial memory of a runtime, on top of the memory limit, in bytes.
 const HEAVY_START: usize = gymkhana_registry::MAX_PLUGIN_BYTES;
 
-/// The stack of a call into a runtime, in bytes. CPython measures the part of its stack that lies in linear memory and
-/// answers a deep recursion with an exception in good time, as long as this part, which it cannot see, is not used up
-/// before. Only what is touched takes memory.
+/// Wasm stack of a call into a runtime, in bytes. CPython measures its stack in linear memory and raises an exception at
+/// deep recursion, provided that this stack, which it cannot measure, is not exhausted first. Only touched pages use
+/// memory.
 const HEAVY_STACK: usize = 8 << 20;
 
-/// What host functions that a guest calls may use of the same stack, in bytes: as much as the engine grants by default.
+/// Part of the same stack reserved for host functions, in bytes: the engine's default.
 const HOST_STACK: usize = 3 << 19;
 
-/// What is kept resident of a memory or table that is given back, to spare the next instance the page faults, in
-/// bytes. Where the kernel can say which pages were touched, this halves the time of a fresh scoring.
+/// Bytes of a released memory or table that stay resident, to avoid page faults in the next instance. Where the kernel
+/// reports touched pages, this halves the time of scoring in a new store.
 const KEPT_RESIDENT: usize = 256 << 10;
 
-/// How much a plugin brings along.
+/// Class of a plugin by size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// Its own code.
+    /// A plugin without a language runtime.
     Light,
-    /// A language's runtime.
+    /// A plugin with a language runtime.
     Heavy,
 }
 
 impl Weight {
-    /// Judges a component by its size, since the engine must be known before anything is compiled.
+    /// Classifies a component by its size, since the engine must be chosen before compilation.
     pub fn of(component: &[u8]) -> Self {
         if component.len() < HEAVY_BYTES { Self::Light } else { Self::Heavy }
     }
 
-    /// Places of the sandbox that one of a component's memories takes; a place stands for four memory mappings.
+    /// Places per memory of a component; a place corresponds to four memory mappings.
     pub fn places(self) -> u32 {
         match self {
             Self::Light => 1,
@@ -59,34 +59,31 @@ impl Weight {
         }
     }
 
-    /// How much of the memory that an instance begins with is not counted: the limit of a plugin with a runtime is what
-    /// its program may use.
-    pub fn uncounted(self, begins_with: usize) -> usize {
+    /// Part of an instance's initial memory that does not count towards the limit: the limit of a heavy plugin applies to
+    /// its program and not to the runtime.
+    pub fn uncounted(self, initial_bytes: usize) -> usize {
         match self {
             Self::Light => 0,
-            Self::Heavy => begins_with.min(HEAVY_START),
+            Self::Heavy => initial_bytes.min(HEAVY_START),
         }
     }
 }
 
-/// An engine with what is linked and kept for it.
+/// An engine with its linker, code cache and ticker.
 pub(crate) struct Profile {
     pub engine: Engine,
-    pub linker: Linker<State>,
+    pub linker: Linker<StoreData>,
     pub cache: Option<CodeCache>,
     _ticker: Ticker,
 }
 
 impl Profile {
-    /// Sets up an engine, its pool and its ticking thread.
+    /// Sets up an engine, its pool and its ticker thread.
     pub fn new(weight: Weight, limits: &Limits, places: u32, cache: Option<&Path>) -> Result<Self, SandboxError> {
         let refused = |error: wasmtime::Error| SandboxError::Engine(error.into_boxed_dyn_error());
         let engine = Engine::new(&engine_config(weight, limits, places)).map_err(refused)?;
         let mut linker = Linker::new(&engine);
-        wasi::link(&mut linker)
-            .and_then(|()| state::link(&mut linker))
-            .and_then(|()| imports::link(&mut linker))
-            .map_err(refused)?;
+        imports::link(&mut linker).map_err(refused)?;
         Ok(Self {
             _ticker: Ticker::start(&engine).map_err(SandboxError::Ticker)?,
             cache: cache.map(|folder| CodeCache::open(folder, &engine)).transpose()?,
@@ -96,23 +93,22 @@ impl Profile {
     }
 }
 
-/// Everything that would make a plugin's results depend on the machine, or that plugins do not need, is off. Garbage
-/// collection, threads and exceptions are not even compiled into this host.
+/// Engine settings. Features that would make results depend on the machine, and features that plugins do not need, are
+/// disabled. Garbage collection, threads and exceptions are not compiled into this host.
 pub(crate) fn engine_config(weight: Weight, limits: &Limits, places: u32) -> Config {
     let heavy = weight == Weight::Heavy;
     let mut config = Config::new();
     config
         .concurrency_support(false)
         .epoch_interruption(true)
-        // A profile of its own, for code that counts is slower; compiled code is kept apart by the engine's hash.
+        // Counting code is slower. The engine's hash keeps both forms apart in the code cache.
         .consume_fuel(limits.count_fuel())
         .cranelift_nan_canonicalization(true)
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)
-        // A tenth off the time of a small plugin's step, for some more of compiling, which happens once.
+        // Inlining makes a small plugin's step 10 % faster and compilation slower.
         .compiler_inlining(if heavy { Inlining::No } else { Inlining::Yes })
-        // See above: it would take two memory mappings more for each live instance, and mappings are what runs out
-        // first.
+        // Copy-on-write needs two more memory mappings per live instance, and mappings are the scarcest resource.
         .memory_init_cow(heavy)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(weight, limits, places)));
     if heavy {
@@ -125,20 +121,20 @@ pub(crate) fn engine_config(weight: Weight, limits: &Limits, places: u32) -> Con
 }
 
 fn pool(weight: Weight, limits: &Limits, places: u32) -> PoolingAllocationConfig {
-    let lives = (places / weight.places()).max(1);
+    let instances = (places / weight.places()).max(1);
     let memory = match weight {
         Weight::Light => limits.memory_bytes,
         Weight::Heavy => limits.memory_bytes + HEAVY_START,
     };
-    let instances = u32::try_from(limits.instances).unwrap_or(u32::MAX);
+    let core_instances = u32::try_from(limits.instances).unwrap_or(u32::MAX);
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(lives)
-        .total_core_instances(lives.saturating_mul(instances))
-        .max_core_instances_per_component(instances)
-        .total_memories(lives)
-        .total_tables(lives * TABLES_PER_PLACE)
+    pool.total_component_instances(instances)
+        .total_core_instances(instances.saturating_mul(core_instances))
+        .max_core_instances_per_component(core_instances)
+        .total_memories(instances)
+        .total_tables(instances * TABLES_PER_PLACE)
         .max_tables_per_module(TABLES_PER_PLACE)
-        .total_stacks(lives)
+        .total_stacks(instances)
         .max_memory_size(memory)
         .table_elements(limits.table_elements)
         .linear_memory_keep_resident(KEPT_RESIDENT)

@@ -1,120 +1,138 @@
-//! Why a call of a plugin failed, typed so that the run knows who pays for it.
+//! Typed errors of plugin calls and of the sandbox's set-up.
 
 use std::pin::Pin;
 
 use gymkhana_record::FailureKind;
-use wasmtime::component::ResourceTableError;
-use wasmtime::{PoolConcurrencyLimitError, Trap};
-use wasmtime_wasi::I32Exit;
 
 use crate::bindings::gymkhana::plugin::types::Error as PluginError;
-use crate::meter::BudgetSpent;
-use crate::spending::Allowance;
-use crate::state::TooManyBytes;
-use crate::{Limits, OutboundError};
+use crate::cache::CacheError;
 
-/// A call of a plugin under way. Boxed, so that the engine's generic code is compiled in this crate, where it is
-/// inlined well, and not once more in each crate that awaits a call: that makes a step a fifth faster.
+/// A plugin call in progress. Boxed, so that the engine's generic code is compiled and inlined in this crate instead of
+/// in every crate that awaits a call: this makes a step about 20 % faster.
 pub type CallFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send + 'a>>;
 
-/// With what the message of a plugin's `invalid` begins.
-const INVALID: &str = "the plugin found the request invalid";
-
-/// A call of a plugin failed. The caller knows which plugin and which call, and adds them.
+/// Failed call of a plugin. The caller adds the plugin's name and the call site.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
-    /// What went wrong.
+    /// Category of the failure.
     pub kind: FailureKind,
-    /// What happened, for people; the same on every replay.
+    /// Description for people, identical on every replay.
     pub message: String,
+    /// Variant of the error that the plugin itself returned; `None` for every other failure, and for failures that
+    /// were read back from a record.
+    pub plugin_error: Option<PluginErrorKind>,
+}
+
+/// Variant of `types.error` that a plugin returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PluginErrorKind {
+    /// The request was invalid.
+    Invalid,
+    /// The requested item does not exist.
+    NotFound,
+    /// The snapshot cannot be read.
+    BadSnapshot,
+    /// A capability is missing.
+    Denied,
+    /// Any other failure.
+    Other,
 }
 
 impl CallError {
-    /// A failure of this kind.
+    /// Creates a failure that the plugin did not return itself.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), plugin_error: None }
     }
 
-    /// Whether the plugin said that the request was invalid: the host's mistake, and none of its own.
+    /// Returns whether the plugin reported the request as invalid, which is a mistake of the caller and not of the
+    /// plugin.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
-        self.kind == FailureKind::Refused && self.message.starts_with(INVALID)
+        self.plugin_error == Some(PluginErrorKind::Invalid)
     }
 
-    /// The plugin said itself that it could not do what it was asked.
+    /// Converts the error that the plugin returned.
     pub(crate) fn refused(error: PluginError) -> Self {
-        let message = match error {
-            PluginError::Invalid(why) => format!("{INVALID}: {why}"),
-            PluginError::NotFound(why) => format!("the plugin did not find what was asked for: {why}"),
-            PluginError::BadSnapshot(why) => format!("the plugin cannot read this snapshot: {why}"),
-            PluginError::Denied(why) => format!("the plugin lacks a capability: {why}"),
-            PluginError::Other(why) => format!("the plugin could not do it: {why}"),
+        let (kind, message) = match error {
+            PluginError::Invalid(why) => {
+                (PluginErrorKind::Invalid, format!("the plugin found the request invalid: {why}"))
+            }
+            PluginError::NotFound(why) => {
+                (PluginErrorKind::NotFound, format!("the plugin did not find what was asked for: {why}"))
+            }
+            PluginError::BadSnapshot(why) => {
+                (PluginErrorKind::BadSnapshot, format!("the plugin cannot read this snapshot: {why}"))
+            }
+            PluginError::Denied(why) => (PluginErrorKind::Denied, format!("the plugin lacks a capability: {why}")),
+            PluginError::Other(why) => (PluginErrorKind::Other, format!("the plugin failed: {why}")),
         };
-        Self::new(FailureKind::Refused, message)
+        Self { plugin_error: Some(kind), ..Self::new(FailureKind::Refused, message) }
     }
 
+    /// Creates the failure of a result that breaks the contract.
     pub(crate) fn malformed(what: impl std::fmt::Display) -> Self {
         Self::new(FailureKind::Malformed, format!("the plugin's result breaks the contract: {what}"))
     }
 
-    pub(crate) fn deadline(limits: &Limits) -> Self {
-        Self::new(
-            FailureKind::Deadline,
-            format!("the call took longer than the wall cap of {} ms", limits.wall.as_millis()),
-        )
-    }
-
-    /// What the engine's error means. `out_of_memory` says that the guest was refused memory during the call, and
-    /// `last_words` is what it wrote to standard error.
-    pub(crate) fn from_engine(
-        error: &wasmtime::Error,
-        limits: &Limits,
-        allowance: &Allowance,
-        out_of_memory: bool,
-        last_words: Option<&str>,
-    ) -> Self {
-        let of = |error: Self| (error.kind, error.message);
-        let (kind, mut message) = if error.is::<BudgetSpent>() {
-            of(allowance.out_of_time(limits))
-        } else if error.downcast_ref() == Some(&Trap::OutOfFuel) {
-            of(allowance.out_of_fuel(limits))
-        } else if out_of_memory {
-            let (bytes, elements) = (limits.memory_bytes, limits.table_elements);
-            let limit = format!("{bytes} bytes of memory or {elements} elements of a table");
-            (FailureKind::Memory, format!("the plugin wanted more than its limit of {limit}"))
-        } else if is_copy_limit(error) {
-            (
-                FailureKind::ResultSize,
-                format!("the plugin passed more than its limit of {} bytes to the host at once", limits.result_bytes),
-            )
-        } else if error.is::<PoolConcurrencyLimitError>() {
-            (FailureKind::Capacity, format!("the pool of live plugins is full: {error}"))
-        } else if let Some(OutboundError(why)) = error.downcast_ref() {
-            return Self::new(FailureKind::Fault, format!("what the plugin asked outside failed: {why}"));
-        } else if let Some(trap) = error.downcast_ref::<Trap>() {
-            (FailureKind::Trap, format!("the plugin trapped: {trap}"))
-        } else if let Some(I32Exit(status)) = error.downcast_ref() {
-            (FailureKind::Trap, format!("the plugin ended itself with status {status}"))
-        } else if let Some(full) = error.downcast_ref::<ResourceTableError>() {
-            (FailureKind::Trap, format!("the plugin misused its handles of streams and pollables: {full}"))
-        } else {
-            return Self::malformed(error.root_cause());
-        };
-        if let Some(words) = last_words {
-            message = format!("{message}; its last words: {words}");
-        }
-        Self::new(kind, message)
-    }
-
-    /// What every call answers after this failure ended the plugin's store.
-    pub(crate) fn afterwards(&self) -> Self {
+    /// Returns the error of every later call after this failure ended the plugin's store.
+    pub(crate) fn after_end(&self) -> Self {
         Self::new(self.kind, format!("its state was lost in an earlier failure: {}", self.message))
     }
 }
 
-fn is_copy_limit(error: &wasmtime::Error) -> bool {
-    // The engine's own error has no public type.
-    error.is::<TooManyBytes>() || error.root_cause().to_string().contains("fuel allocated for hostcalls")
+/// A sandbox cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The machine cannot hold the requested number of live instances.
+    #[error(
+        "cannot allow {wanted} live plugins: this machine holds {allowed} (each takes four memory mappings of \
+         vm.max_map_count)\nhint: set 1 to {allowed}, or raise vm.max_map_count"
+    )]
+    Instances {
+        /// Requested number.
+        wanted: u32,
+        /// Largest allowed number.
+        allowed: u32,
+    },
+    /// The folder for compiled plugins cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The engine rejects its settings, or the machine cannot reserve the memory.
+    #[error("cannot set up the WebAssembly engine\nhint: allow fewer live plugins or set smaller limits")]
+    Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The ticker thread cannot be started.
+    #[error("cannot start the thread that interrupts plugins\nhint: raise the limit on processes")]
+    Ticker(#[source] std::io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plugins_own_variant_is_kept() {
+        let why = "the plugin found the request invalid: x".to_owned();
+        for (error, kind) in [
+            (PluginError::Invalid(why.clone()), PluginErrorKind::Invalid),
+            (PluginError::NotFound(why.clone()), PluginErrorKind::NotFound),
+            (PluginError::BadSnapshot(why.clone()), PluginErrorKind::BadSnapshot),
+            (PluginError::Denied(why.clone()), PluginErrorKind::Denied),
+            (PluginError::Other(why.clone()), PluginErrorKind::Other),
+        ] {
+            let error = CallError::refused(error);
+            assert_eq!((error.kind, error.plugin_error), (FailureKind::Refused, Some(kind)));
+            assert_eq!(error.is_invalid(), kind == PluginErrorKind::Invalid, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_message_alone_does_not_make_an_error_invalid() {
+        let message = "the plugin found the request invalid: option `x`";
+        assert!(!CallError::new(FailureKind::Refused, message).is_invalid());
+        let invalid = CallError::refused(PluginError::Invalid("option `x`".to_owned()));
+        assert_eq!(invalid.message, message);
+        assert!(!invalid.after_end().is_invalid());
+    }
 }

@@ -1,4 +1,4 @@
-//! What plugins say of themselves, checked once so that results can be held against it.
+//! Descriptions that plugins return about themselves, validated once; results are checked against them.
 
 use gymkhana_record::{Function, Value};
 
@@ -6,17 +6,17 @@ use crate::bindings::exports::gymkhana::plugin::{environment, reward, tool};
 use crate::bindings::gymkhana::plugin::types;
 use crate::convert;
 
-/// The smallest and the largest number that may be returned.
+/// Closed range of numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// The smallest.
+    /// Lower bound.
     pub low: f64,
-    /// The largest.
+    /// Upper bound.
     pub high: f64,
 }
 
 impl Range {
-    /// Whether a finite number lies inside. A sum of many rewards may miss an end by its rounding.
+    /// Returns whether a finite number is inside, with a tolerance of 1e-9 for the rounding of sums.
     #[must_use]
     pub fn contains(&self, number: f64) -> bool {
         let slack = 1e-9 * self.low.abs().max(self.high.abs()).max(1.0);
@@ -30,67 +30,67 @@ impl std::fmt::Display for Range {
     }
 }
 
-/// An option that a run file may set.
+/// Option that a run file may set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OptionInfo {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it does, with its unit and its range.
+    /// Effect, unit and range.
     pub description: String,
-    /// What holds when it is not set; also fixes the option's type.
+    /// Default value, which also determines the type.
     pub default: Value,
 }
 
-/// What an environment says of itself.
+/// Description of an environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvironmentInfo {
-    /// One line for people.
+    /// Summary in one line.
     pub summary: String,
-    /// The seats, in order; never empty.
+    /// Seats, in order; not empty.
     pub seats: Vec<String>,
-    /// What a run file may set.
+    /// Options.
     pub options: Vec<OptionInfo>,
-    /// The sum of one seat's rewards over an episode stays inside this range.
+    /// Range of a seat's reward sum over an episode.
     pub rewards: Range,
 }
 
-/// One split of an environment's tasks.
+/// Split of an environment's tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitInfo {
-    /// Its name, such as `train`.
+    /// Name, such as `train`.
     pub name: String,
-    /// How many tasks there are; none when they are generated without end.
+    /// Number of tasks; `None` if they are generated without end.
     pub tasks: Option<u64>,
 }
 
-/// What a tool says of itself.
+/// Description of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolInfo {
-    /// One line for people.
+    /// Summary in one line.
     pub summary: String,
-    /// What a run file may set.
+    /// Options.
     pub options: Vec<OptionInfo>,
 }
 
-/// One component of a reward's scores.
+/// Component of a reward's scores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComponentInfo {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it measures, with its unit.
+    /// Measured quantity, with its unit.
     pub description: String,
 }
 
-/// What a reward says of itself.
+/// Description of a reward.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RewardInfo {
-    /// One line for people.
+    /// Summary in one line.
     pub summary: String,
-    /// The components that every score has, in this order.
+    /// Components of every score, in this order.
     pub components: Vec<ComponentInfo>,
-    /// Totals and turn rewards stay inside this range.
+    /// Range of totals and turn rewards.
     pub range: Range,
-    /// What a run file may set.
+    /// Options.
     pub options: Vec<OptionInfo>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn reward(info: reward::Info) -> Result<RewardInfo, String> {
     })
 }
 
-/// Functions that a policy can be shown: named as the contract says, once each, with a schema that is an object.
+/// Validates functions: unique names of the contract's form, and a schema that is a JSON object.
 pub(crate) fn functions(functions: Vec<types::Function>) -> Result<Vec<Function>, String> {
     if let Some(twice) = first_repeated(functions.iter().map(|function| function.name.as_str())) {
         return Err(format!("it offers two functions named `{twice}`"));
@@ -143,13 +143,13 @@ fn function(function: types::Function) -> Result<Function, String> {
     let types::Function { name, description, parameters, cost } = function;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     if !is_name {
-        return Err(format!("a function is named `{name}`; names are of letters, digits, `_` and `-`"));
+        return Err(format!("a function is named `{name}`; names consist of letters, digits, `_` and `-`"));
     }
     if !matches!(serde_json::from_str(&parameters), Ok(serde_json::Value::Object(_))) {
         return Err(format!("the parameters of the function `{name}` are not the JSON text of an object"));
     }
     if !(cost.is_finite() && cost >= 0.0) {
-        return Err(format!("the cost of the function `{name}` is {cost}; it must be a number from 0"));
+        return Err(format!("the cost of the function `{name}` is {cost}; it must be finite and at least 0"));
     }
     Ok(Function { name, description, parameters, cost })
 }
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_are_held_to_the_contract() {
+    fn functions_are_checked_against_the_contract() {
         let offer = |name: &str, parameters: &str, cost: f64| types::Function {
             name: name.to_owned(),
             description: String::new(),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_take_rounding_and_nothing_else() {
+    fn ranges_tolerate_rounding_only() {
         let range = Range { low: 0.0, high: 1.0 };
         let tenths: f64 = std::iter::repeat_n(0.1, 10).sum();
         assert!(range.contains(tenths + f64::EPSILON) && range.contains(0.0));

@@ -1,4 +1,4 @@
-//! A plugin that passed every check and is compiled: what can be started.
+//! A loaded plugin: checked, compiled and ready to start.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -11,127 +11,126 @@ use tokio::sync::OnceCell;
 use wasmtime::component::InstancePre;
 
 use crate::engine::{TABLES_PER_PLACE, Weight};
-use crate::functions::{EnvironmentFunctions, Indices, ToolFunctions};
-use crate::grant::{self, Refusal};
-use crate::room::Rooms;
+use crate::exports::{EnvironmentExports, ExportIndices, ToolExports};
+use crate::grants::{self, Refusal};
+use crate::instance::shared::SharedInstances;
+use crate::instance::store_data::StoreData;
 use crate::sandbox::CompileError;
-use crate::state::State;
-use crate::{
-    Assets, CacheError, EnvironmentInfo, Grants, Outbound, RewardInfo, Sandbox, SandboxError, ToolInfo, environment,
-    tool,
-};
+use crate::{Assets, CacheError, EnvironmentInfo, Grants, Outbound, RewardInfo, Sandbox, SandboxError, ToolInfo};
 
-/// What WebAssembly counts memory in.
+/// Size of a WebAssembly page.
 const PAGE_BYTES: usize = 64 << 10;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// A plugin cannot be loaded. `origin` is its file, or what the caller called its bytes.
+/// A plugin cannot be loaded. `origin` is its file, or the caller's name for its bytes.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// Its file cannot be read.
     #[error(transparent)]
     File(#[from] PluginFileError),
-    /// It is no component, or has no proper manifest.
+    /// It is not a component, or its manifest is missing or damaged.
     #[error("plugin `{origin}` cannot be used")]
     Manifest {
-        /// Where it came from.
+        /// File or name.
         origin: String,
-        /// What is wrong.
+        /// Cause.
         source: ManifestError,
     },
     /// It was built for another contract.
     #[error("plugin `{origin}` cannot be used")]
     Contract {
-        /// Where it came from.
+        /// File or name.
         origin: String,
-        /// What is wrong.
+        /// Cause.
         source: ContractError,
     },
-    /// It imports or asks for what it cannot have.
-    #[error("plugin `{origin}` is not let in")]
+    /// It imports or requests a capability that it cannot have.
+    #[error("plugin `{origin}` was refused")]
     Refused {
-        /// Where it came from.
+        /// File or name.
         origin: String,
-        /// Why.
+        /// Cause.
         source: Refusal,
     },
-    /// The engine does not accept its code, or its imports and exports are not of the contract's types.
-    #[error("plugin `{origin}` does not fit the engine; build it again for `wasm32-wasip2` with gymkhana-sdk")]
+    /// The engine rejects its code, or its imports and exports are not of the contract's types.
+    #[error("plugin `{origin}` does not fit the engine\nhint: build it again for `wasm32-wasip2` with gymkhana-sdk")]
     Engine {
-        /// Where it came from.
+        /// File or name.
         origin: String,
-        /// What is wrong.
+        /// Cause.
         source: Cause,
     },
-    /// One instance of it would take more than the whole pool.
+    /// One instance needs more places than the pool has.
     #[error(
-        "plugin `{origin}` needs {needed} places for one instance and the pool has {places}; allow more live instances"
+        "plugin `{origin}` cannot start: one instance needs {needed} places and the pool has {places}\nhint: allow more \
+         live instances"
     )]
     TooBig {
-        /// Where it came from.
+        /// File or name.
         origin: String,
-        /// How many places it needs.
+        /// Places that one instance needs.
         needed: u32,
-        /// How many there are.
+        /// Places of the pool.
         places: u32,
     },
-    /// Its compiled code cannot be kept.
+    /// Its compiled code cannot be cached.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The engine for plugins with a language's runtime cannot be set up.
+    /// The engine for plugins with a language runtime cannot be set up.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
 }
 
-/// An interface that a plugin may or may not offer.
+/// Interface that a plugin may offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OptionalInterface {
-    /// An environment's episodes can be saved and restored.
+    /// Save and restore of an environment's episodes.
     Snapshot,
-    /// An environment's states have a canonical form.
+    /// Canonical form of an environment's states.
     StateKey,
-    /// An environment has a view for rewards and teachers.
+    /// View of an environment for rewards and teachers.
     Privileged,
-    /// An environment knows what an expert would do.
+    /// Expert actions of an environment.
     Oracle,
-    /// An environment gives hints after a failure.
+    /// Hints of an environment after a failure.
     Guidance,
-    /// An environment draws itself.
+    /// Rendering of an environment.
     Render,
-    /// A tool's sessions can be saved and restored.
+    /// Save and restore of a tool's sessions.
     ToolSnapshot,
-    /// A tool has a view for rewards.
+    /// View of a tool for rewards.
     FinalView,
 }
 
-/// A plugin that may run. Cheap to clone.
+/// A loaded plugin. Cheap to clone.
 #[derive(Clone)]
 pub struct Plugin {
-    shared: Arc<Shared>,
-    rooms: Option<Arc<AllRooms>>,
+    loaded: Arc<Loaded>,
+    shared_instances: Option<Arc<PluginInstances>>,
     assets: Assets,
     granted: Option<Arc<dyn Outbound>>,
-    world: Option<Arc<dyn Outbound>>,
+    outbound: Option<Arc<dyn Outbound>>,
 }
 
-/// The instances of a plugin that many episodes share, by kind. Rewards never share one.
-pub(crate) struct AllRooms {
-    pub environments: Rooms<EnvironmentFunctions>,
-    pub tools: Rooms<ToolFunctions>,
+/// Shared instances of a plugin, by kind. Rewards never share an instance.
+pub(crate) struct PluginInstances {
+    pub environments: SharedInstances<EnvironmentExports>,
+    pub tools: SharedInstances<ToolExports>,
 }
 
-struct Shared {
+/// Parts of a plugin that all its clones use.
+struct Loaded {
     sandbox: Sandbox,
     manifest: Manifest,
     digest: Digest,
     uncounted: usize,
-    linked: InstancePre<State>,
+    linked: InstancePre<StoreData>,
     places: u32,
-    indices: Indices,
-    pub environment_info: OnceCell<Arc<EnvironmentInfo>>,
-    pub tool_info: OnceCell<Arc<ToolInfo>>,
-    pub reward_info: OnceCell<Arc<RewardInfo>>,
+    indices: ExportIndices,
+    environment_info: OnceCell<Arc<EnvironmentInfo>>,
+    tool_info: OnceCell<Arc<ToolInfo>>,
+    reward_info: OnceCell<Arc<RewardInfo>>,
 }
 
 impl std::fmt::Debug for Plugin {
@@ -141,16 +140,16 @@ impl std::fmt::Debug for Plugin {
 }
 
 impl Plugin {
-    /// Loads a plugin's file. Compiling blocks for some tenths of a second and more: not for an asynchronous task.
+    /// Loads a plugin from a file. Compilation blocks for 0.1 s and more: do not call this in an asynchronous task.
     ///
     /// # Errors
-    /// See [`LoadError`]; everything that can be told without compiling is told before.
+    /// See [`LoadError`]; every check that does not need compilation runs before it.
     pub fn load(sandbox: &Sandbox, path: &Path, grants: &Grants) -> Result<Self, LoadError> {
         let bytes = read_plugin_file(path)?;
         Self::from_bytes(sandbox, &path.display().to_string(), &bytes, grants)
     }
 
-    /// Loads a plugin from its bytes; `origin` is what errors call it.
+    /// Loads a plugin from its bytes; errors name it `origin`.
     ///
     /// # Errors
     /// As [`Plugin::load`].
@@ -174,8 +173,8 @@ impl Plugin {
             .map_or(1, |needs| needs.num_memories.max(needs.num_tables.div_ceil(TABLES_PER_PLACE)).max(1));
         let needed = memories.saturating_mul(weight.places());
         let pages = needs.and_then(|needs| needs.max_initial_memory_size).unwrap_or(0);
-        let begins_with = usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(PAGE_BYTES);
-        let places = sandbox.places().total();
+        let initial_bytes = usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(PAGE_BYTES);
+        let places = sandbox.pool().total();
         if needed > places {
             return Err(LoadError::TooBig { origin: origin.to_owned(), needed, places });
         }
@@ -184,12 +183,12 @@ impl Plugin {
             origin: origin.to_owned(),
             source: ManifestError::Component(error),
         })?;
-        let indices = Indices::find(&linked, &exports).map_err(misfit)?;
-        let shared = Shared {
+        let indices = ExportIndices::find(&linked, &exports).map_err(misfit)?;
+        let loaded = Loaded {
             sandbox: sandbox.clone(),
             manifest,
             digest,
-            uncounted: weight.uncounted(begins_with),
+            uncounted: weight.uncounted(initial_bytes),
             linked,
             places: needed,
             indices,
@@ -197,81 +196,88 @@ impl Plugin {
             tool_info: OnceCell::new(),
             reward_info: OnceCell::new(),
         };
-        Ok(Self { shared: Arc::new(shared), rooms: None, assets: Assets::default(), granted: None, world: None })
+        Ok(Self {
+            loaded: Arc::new(loaded),
+            shared_instances: None,
+            assets: Assets::default(),
+            granted: None,
+            outbound: None,
+        })
     }
 
-    /// The same plugin, trusted so far that up to `episodes` of its environment's episodes or its tool's sessions
-    /// share one instance: far less memory for each, but a trap ends them all, and nothing but the plugin keeps one
-    /// from seeing what another left. Its rewards have instances of their own all the same.
+    /// Returns the plugin with trusted sharing: up to `episodes` episodes of its environment or sessions of its tool
+    /// share one instance. Each needs far less memory, but a trap ends all of them, and the host does not isolate their
+    /// guest-side state. Rewards still get their own instances.
     #[must_use]
     pub fn shared_by(&self, episodes: NonZeroU32) -> Self {
-        let rooms = AllRooms {
-            environments: Rooms::new(episodes.get(), environment::close),
-            tools: Rooms::new(episodes.get(), tool::close),
+        let instances = PluginInstances {
+            environments: SharedInstances::new(episodes.get()),
+            tools: SharedInstances::new(episodes.get()),
         };
-        Self { rooms: Some(Arc::new(rooms)), ..self.clone() }
+        Self { shared_instances: Some(Arc::new(instances)), ..self.clone() }
     }
 
-    /// The same plugin with these files mounted.
+    /// Returns the plugin with these files mounted.
     #[must_use]
     pub fn with_assets(&self, assets: Assets) -> Self {
         Self { assets, ..self.clone() }
     }
 
-    /// The same plugin with the world that a run grants it. It asks nobody yet: see [`Plugin::asking`].
+    /// Returns the plugin with the outbound client that a run grants it. The client is not used before
+    /// [`Plugin::asking`].
     #[must_use]
-    pub fn granting(&self, world: Arc<dyn Outbound>) -> Self {
-        Self { granted: Some(world), ..self.clone() }
+    pub fn granting(&self, outbound: Arc<dyn Outbound>) -> Self {
+        Self { granted: Some(outbound), ..self.clone() }
     }
 
-    /// The world that the run grants it.
+    /// Outbound client that the run grants.
     #[must_use]
     pub fn granted(&self) -> Option<&Arc<dyn Outbound>> {
         self.granted.as_ref()
     }
 
-    /// The same plugin for one episode, session or scoring, in which it asks this world.
+    /// Returns the plugin for one episode, session or scoring, with this outbound client in use.
     #[must_use]
-    pub fn asking(&self, world: Arc<dyn Outbound>) -> Self {
-        Self { world: Some(world), ..self.clone() }
+    pub fn asking(&self, outbound: Arc<dyn Outbound>) -> Self {
+        Self { outbound: Some(outbound), ..self.clone() }
     }
 
-    /// The same plugin with nobody to ask.
-    pub(crate) fn of_nobody(&self) -> Self {
-        Self { world: None, ..self.clone() }
+    /// Returns the plugin without an outbound client.
+    pub(crate) fn without_outbound(&self) -> Self {
+        Self { outbound: None, ..self.clone() }
     }
 
-    pub(crate) fn world(&self) -> Option<&Arc<dyn Outbound>> {
-        self.world.as_ref()
+    pub(crate) fn outbound(&self) -> Option<&Arc<dyn Outbound>> {
+        self.outbound.as_ref()
     }
 
     pub(crate) fn assets(&self) -> &Assets {
         &self.assets
     }
 
-    pub(crate) fn rooms(&self) -> Option<&AllRooms> {
-        self.rooms.as_deref()
+    pub(crate) fn shared_instances(&self) -> Option<&PluginInstances> {
+        self.shared_instances.as_deref()
     }
 
-    /// What it says of itself.
+    /// Manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
-        &self.shared.manifest
+        &self.loaded.manifest
     }
 
-    /// The sha256 of its file.
+    /// SHA-256 digest of the file.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        self.shared.digest
+        self.loaded.digest
     }
 
-    /// Its name without its namespace.
+    /// Name without the namespace.
     #[must_use]
     pub fn name(&self) -> &str {
         self.manifest().name.name()
     }
 
-    /// Whether it offers an optional interface.
+    /// Returns whether the plugin offers an optional interface.
     #[must_use]
     pub fn offers(&self, optional: OptionalInterface) -> bool {
         let indices = self.indices();
@@ -288,48 +294,48 @@ impl Plugin {
     }
 
     pub(crate) fn sandbox(&self) -> &Sandbox {
-        &self.shared.sandbox
+        &self.loaded.sandbox
     }
 
-    pub(crate) fn linked(&self) -> &InstancePre<State> {
-        &self.shared.linked
+    pub(crate) fn linked(&self) -> &InstancePre<StoreData> {
+        &self.loaded.linked
     }
 
-    /// How many of the sandbox's places one live instance takes.
+    /// Number of the sandbox's places that one live instance takes.
     #[must_use]
     pub fn places(&self) -> u32 {
-        self.shared.places
+        self.loaded.places
     }
 
-    /// Memory that an instance begins with and that its limit does not count, in bytes.
+    /// Initial memory of an instance that does not count towards its limit, in bytes.
     pub(crate) fn uncounted(&self) -> usize {
-        self.shared.uncounted
+        self.loaded.uncounted
     }
 
-    pub(crate) fn indices(&self) -> &Indices {
-        &self.shared.indices
+    pub(crate) fn indices(&self) -> &ExportIndices {
+        &self.loaded.indices
     }
 
     pub(crate) fn environment_cell(&self) -> &OnceCell<Arc<EnvironmentInfo>> {
-        &self.shared.environment_info
+        &self.loaded.environment_info
     }
 
     pub(crate) fn tool_cell(&self) -> &OnceCell<Arc<ToolInfo>> {
-        &self.shared.tool_info
+        &self.loaded.tool_info
     }
 
     pub(crate) fn reward_cell(&self) -> &OnceCell<Arc<RewardInfo>> {
-        &self.shared.reward_info
+        &self.loaded.reward_info
     }
 }
 
-/// Everything that can be checked before a byte is compiled.
+/// Runs every check that does not need compilation.
 fn checked_manifest(origin: &str, bytes: &[u8], grants: &Grants) -> Result<Manifest, LoadError> {
     let origin = || origin.to_owned();
     let manifest = read_manifest(bytes).map_err(|source| LoadError::Manifest { origin: origin(), source })?;
     manifest.check_contract().map_err(|source| LoadError::Contract { origin: origin(), source })?;
     let imports = imports(bytes)
         .map_err(|source| LoadError::Manifest { origin: origin(), source: ManifestError::Component(source) })?;
-    grant::decide(&manifest, &imports, grants).map_err(|source| LoadError::Refused { origin: origin(), source })?;
+    grants::decide(&manifest, &imports, grants).map_err(|source| LoadError::Refused { origin: origin(), source })?;
     Ok(manifest)
 }

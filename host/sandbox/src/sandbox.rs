@@ -1,4 +1,4 @@
-//! What all plugins share: places, limits, and the engines with their compiled code.
+//! State that all plugins share: the instance pool, limits, and engines with compiled code.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,56 +9,31 @@ use std::time::Duration;
 use gymkhana_registry::Digest;
 use wasmtime::component::{Component, InstancePre};
 
-use crate::capacity::{Places, max_map_count, places_for};
 use crate::engine::{Profile, Weight};
-use crate::state::State;
-use crate::{CacheError, Limits, SandboxConfig};
+use crate::instance::pool::{InstancePool, max_map_count, places_for};
+use crate::instance::store_data::StoreData;
+use crate::{CacheError, Limits, SandboxConfig, SandboxError};
 
-/// A sandbox cannot be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum SandboxError {
-    /// More live instances were asked for than this machine can hold.
-    #[error(
-        "{wanted} live plugins were asked for and this machine holds {allowed} (four of vm.max_map_count for each); \
-         ask for 1 to {allowed}, or raise vm.max_map_count"
-    )]
-    Instances {
-        /// How many were asked for.
-        wanted: u32,
-        /// How many fit.
-        allowed: u32,
-    },
-    /// The folder for compiled plugins cannot be used.
-    #[error(transparent)]
-    Cache(#[from] CacheError),
-    /// The engine refuses its settings, or the machine refuses the memory that it reserves.
-    #[error("the WebAssembly engine cannot be set up; ask for fewer live plugins or smaller limits")]
-    Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The thread that ticks cannot be started.
-    #[error("the thread that interrupts plugins cannot be started; raise the limit on processes")]
-    Ticker(#[source] std::io::Error),
-}
-
-/// What a sandbox has done, for reports and tests.
+/// Counters of a sandbox, for reports and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counters {
-    /// Components that were compiled.
+    /// Number of compiled components.
     pub compiled: u64,
-    /// Components whose compiled form was found on disk.
+    /// Number of components loaded from the code cache on disk.
     pub cache_hits: u64,
-    /// How many plugins may be live at once.
+    /// Number of places for live instances.
     pub places: u32,
-    /// How many more could start now.
+    /// Number of free places.
     pub free_places: u32,
-    /// How often the start of a plugin had to wait for a place.
+    /// Number of starts that had to wait for a place.
     pub waits: u64,
-    /// How many starts of plugins wait for a place now.
+    /// Number of starts that are waiting for a place.
     pub waiting: u32,
-    /// How long the starts that wait no more have waited for a place, in sum.
+    /// Total duration of finished waits for a place.
     pub waited: Duration,
 }
 
-/// Loads plugins and holds what they share. Cheap to clone; one for a process is enough.
+/// Loader of plugins and owner of their shared state. Cheap to clone; one per process suffices.
 #[derive(Clone)]
 pub struct Sandbox {
     shared: Arc<Shared>,
@@ -66,10 +41,10 @@ pub struct Sandbox {
 
 struct Shared {
     light: Profile,
-    /// Made when the first heavy plugin comes, as few runs have one.
+    /// Created when the first heavy plugin is loaded; few runs have one.
     heavy: Mutex<Option<Arc<Profile>>>,
     limits: Limits,
-    places: Places,
+    pool: InstancePool,
     cache: Option<PathBuf>,
     components: Mutex<HashMap<Digest, Arc<Mutex<Option<Component>>>>>,
     compiled: AtomicU64,
@@ -83,11 +58,11 @@ impl std::fmt::Debug for Sandbox {
 }
 
 impl Sandbox {
-    /// Sets up an engine, its pool and its ticking thread.
+    /// Sets up an engine, its pool and its ticker thread.
     ///
     /// # Errors
-    /// If more instances are asked for than the machine holds, if the cache folder is not this user's alone, or if
-    /// the engine refuses.
+    /// If the machine cannot hold the configured number of instances, if other users can access the cache folder, or if
+    /// the engine rejects its settings.
     pub fn new(config: &SandboxConfig) -> Result<Self, SandboxError> {
         let allowed = places_for(max_map_count());
         let places = config.max_instances.unwrap_or(allowed);
@@ -100,7 +75,7 @@ impl Sandbox {
                 light: Profile::new(Weight::Light, &config.limits, places, cache.as_deref())?,
                 heavy: Mutex::default(),
                 limits: config.limits,
-                places: Places::new(places, config.wait),
+                pool: InstancePool::new(places, config.wait),
                 cache,
                 components: Mutex::default(),
                 compiled: AtomicU64::new(0),
@@ -109,18 +84,18 @@ impl Sandbox {
         })
     }
 
-    /// What it has done so far.
+    /// Current counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let Shared { places, compiled, cache_hits, .. } = &*self.shared;
+        let Shared { pool, compiled, cache_hits, .. } = &*self.shared;
         Counters {
             compiled: compiled.load(Ordering::Relaxed),
             cache_hits: cache_hits.load(Ordering::Relaxed),
-            places: places.total(),
-            free_places: places.free(),
-            waits: places.waits(),
-            waiting: places.waiting(),
-            waited: places.waited(),
+            places: pool.total(),
+            free_places: pool.free(),
+            waits: pool.waits(),
+            waiting: pool.waiting(),
+            waited: pool.waited(),
         }
     }
 
@@ -128,43 +103,43 @@ impl Sandbox {
         &self.shared.limits
     }
 
-    pub(crate) fn places(&self) -> &Places {
-        &self.shared.places
+    pub(crate) fn pool(&self) -> &InstancePool {
+        &self.shared.pool
     }
 
-    /// Does something with the profile for plugins of this weight.
+    /// Calls a function with the profile for plugins of this weight.
     fn with_profile<T>(
         &self,
         weight: Weight,
-        act: impl FnOnce(&Profile) -> Result<T, CompileError>,
+        function: impl FnOnce(&Profile) -> Result<T, CompileError>,
     ) -> Result<T, CompileError> {
         let shared = &*self.shared;
         if weight == Weight::Light {
-            return act(&shared.light);
+            return function(&shared.light);
         }
         let profile = {
             let mut heavy = shared.heavy.lock().unwrap_or_else(PoisonError::into_inner);
             match &*heavy {
                 Some(profile) => Arc::clone(profile),
                 None => {
-                    let made = Profile::new(weight, &shared.limits, shared.places.total(), shared.cache.as_deref());
+                    let made = Profile::new(weight, &shared.limits, shared.pool.total(), shared.cache.as_deref());
                     Arc::clone(heavy.insert(Arc::new(made.map_err(CompileError::Sandbox)?)))
                 }
             }
         };
-        act(&profile)
+        function(&profile)
     }
 
-    /// A component of this weight with its imports resolved.
-    pub(crate) fn link(&self, weight: Weight, component: &Component) -> Result<InstancePre<State>, CompileError> {
+    /// Resolves the imports of a component.
+    pub(crate) fn link(&self, weight: Weight, component: &Component) -> Result<InstancePre<StoreData>, CompileError> {
         self.with_profile(weight, |profile| Ok(profile.linker.instantiate_pre(component)?))
     }
 
-    /// The compiled form of a component: from memory, from disk or compiled now. However many ask for one component
-    /// at the same time, it is compiled once.
+    /// Returns the compiled form of a component: from memory, from disk, or by compiling it. Concurrent requests for the
+    /// same component compile it once.
     pub(crate) fn compile(&self, digest: Digest, bytes: &[u8]) -> Result<Component, CompileError> {
         let shared = &*self.shared;
-        // A panic of another thread leaves these maps as they were: they change by single assignments.
+        // A panic in another thread cannot leave these maps inconsistent: each change is a single assignment.
         let slot = {
             let mut components = shared.components.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(components.entry(digest).or_default())
@@ -189,7 +164,7 @@ impl Sandbox {
     }
 }
 
-/// A component cannot be compiled or linked, its compiled form not be kept, or its engine not be set up.
+/// Failure to compile, link or cache a component, or to set up its engine.
 pub(crate) enum CompileError {
     Engine(wasmtime::Error),
     Cache(CacheError),

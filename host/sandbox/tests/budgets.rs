@@ -1,4 +1,4 @@
-//! What a call and an episode may use, and what they are said to have used.
+//! Budgets of calls and episodes, and the reported costs.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{call, config, load, text, train};
 use gymkhana_record::{Cost, FailureKind, Seed};
-use gymkhana_sandbox::{Action, EnvironmentEpisode, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
+use gymkhana_sandbox::{Action, EnvironmentEpisode, Limits, Plugin, Sandbox, SandboxConfig, Spent, ToolSession};
 
 fn plugin(name: &str, limits: Limits) -> Plugin {
     load(&Sandbox::new(&SandboxConfig { limits, ..config() }).expect("a sandbox"), name)
@@ -20,8 +20,11 @@ fn work(rounds: u64) -> gymkhana_record::Call {
     call("work", &format!(r#"{{"size": {rounds}}}"#))
 }
 
-/// Rounds of work that take some tens of milliseconds, far below the budget of one call.
-const SOME: u64 = 50_000_000;
+/// Rounds of work that use tens of milliseconds of CPU time, far below the budget of one call.
+const LONG: u64 = 50_000_000;
+
+/// Rounds of work that use about a millisecond of CPU time.
+const SHORT: u64 = 1_000_000;
 
 #[tokio::test]
 async fn calls_that_are_each_within_their_budget_end_with_that_of_the_episode() {
@@ -34,12 +37,13 @@ async fn calls_that_are_each_within_their_budget_end_with_that_of_the_episode() 
     let mut session = session(&plugin("guest-hostile-tool", limits)).await;
     let mut calls = 0;
     let error = loop {
-        match session.call(&work(SOME)).await {
+        match session.call(&work(SHORT)).await {
             Ok(_) => calls += 1,
             Err(error) => break error,
         }
     };
-    assert!(calls > 0, "one call alone is far below");
+    // Each call uses about a two-hundredth of the budget, so a slow machine completes some calls too.
+    assert!(calls > 0, "one call is far below the budget of the episode");
     assert_eq!(error.kind, FailureKind::Budget);
     assert!(error.message.contains("budget of 200 ms for a whole episode"), "{error}");
     assert!(session.spent().running >= Duration::from_millis(200), "{:?}", session.spent());
@@ -60,16 +64,33 @@ async fn a_session_that_follows_another_pays_for_it() {
     free.call(&call("state", "{}")).await.expect("nothing was charged");
 }
 
+/// The charged time is given, so that this test does not depend on the speed of the machine.
 #[tokio::test]
-async fn what_a_call_used_is_told() {
+async fn an_exhausted_episode_budget_ends_the_session_before_the_guest_runs() {
+    let limits = Limits { episode_budget: Duration::from_secs(3600), ..config().limits };
+    let plugin = plugin("guest-hostile-tool", limits);
+    let mut session = session(&plugin).await;
+    session.charge(Spent { running: Duration::from_secs(1800), fuel: 0 });
+    session.call(&call("state", "{}")).await.expect("half of the budget is left");
+    session.charge(Spent { running: Duration::from_secs(1800), fuel: 0 });
+    let spent = session.spent();
+    let error = session.call(&call("state", "{}")).await.expect_err("the budget is used up");
+    assert_eq!(error.kind, FailureKind::Budget, "{error}");
+    assert_eq!(session.spent(), spent, "the guest did not run");
+}
+
+#[tokio::test]
+async fn the_cost_of_a_call_is_reported() {
     let mut session = session(&plugin("guest-hostile-tool", config().limits)).await;
     let opened = session.cost();
     assert!(opened.running_us > 0.0 && opened.memory_bytes.is_some_and(|bytes| bytes > 0), "{opened:?}");
     session.call(&call("state", "{}")).await.expect("an answer");
     let small = session.cost();
-    session.call(&work(SOME)).await.expect("an answer");
+    session.call(&work(LONG)).await.expect("an answer");
     let large = session.cost();
-    assert!(large.running_us > 10.0 * small.running_us, "{large:?} against {small:?}");
+    // CPU time, at least one nanosecond for ten rounds: other processes and slow machines cannot lower it.
+    assert!(large.running_us > LONG as f64 / 10_000.0, "{large:?} for {LONG} rounds");
+    assert!(small.running_us < large.running_us, "{small:?} for one short call");
     session.call(&call("huge", r#"{"size": 4000000}"#)).await.expect("an answer");
     let grown = session.cost().memory_bytes.expect("an instance of its own") - opened.memory_bytes.unwrap_or(0);
     // A part of a page was free.

@@ -1,5 +1,4 @@
-//! Each capability with its twin: what a run grants works, and what it does not grant is refused, with the line that
-//! would allow it.
+//! Capabilities: a granted one works, and a missing grant is refused with the line that would add it.
 
 mod common;
 
@@ -36,11 +35,11 @@ async fn answer(plugin: &Plugin, call: &Call) -> Result<Answer, CallError> {
     ToolSession::open(plugin, None, &[], Seed(1)).await.expect("a session").call(call).await
 }
 
-async fn told(plugin: &Plugin, name: &str, arguments: &str) -> String {
+async fn answer_text(plugin: &Plugin, name: &str, arguments: &str) -> String {
     text_of(&answer(plugin, &call(name, arguments)).await.expect("an answer"))
 }
 
-/// Answers a completion after a while, and HTTP never.
+/// Answers a completion after a delay and fails every HTTP request.
 struct Slow(Duration);
 
 impl Outbound for Slow {
@@ -65,7 +64,7 @@ impl Outbound for Slow {
 }
 
 #[test]
-fn what_is_asked_for_and_not_granted_is_refused_with_the_line_that_would_allow_it() {
+fn a_missing_grant_is_refused_with_the_line_that_adds_it() {
     let sandbox = sandbox();
     for (capability, line) in [
         (Capability::Assets, "assets = { \"NAME\" = \"FILE\" }"),
@@ -94,7 +93,7 @@ async fn mounted_files_are_read_and_no_others() {
     let bytes: Arc<[u8]> = b"one two three".as_slice().into();
     let digest = Digest::of(&bytes);
     let plugin = guest(&sandbox).with_assets([("words.txt".to_owned(), bytes)].into_iter().collect::<Assets>());
-    assert_eq!(told(&plugin, "assets", "{}").await, format!("words.txt 13 {digest}"));
+    assert_eq!(answer_text(&plugin, "assets", "{}").await, format!("words.txt 13 {digest}"));
     for (arguments, read) in [
         (r#"{"name": "words.txt"}"#, "one two three"),
         (r#"{"name": "words.txt", "offset": 4, "length": 3}"#, "two"),
@@ -102,17 +101,17 @@ async fn mounted_files_are_read_and_no_others() {
         (r#"{"name": "words.txt", "offset": 9000000000000000000}"#, ""),
         (
             r#"{"name": "/etc/passwd"}"#,
-            "Error::NotFound(\"no asset is mounted as `/etc/passwd`; there is `words.txt`\")",
+            "Error::NotFound(\"no asset is mounted as `/etc/passwd`; mounted: `words.txt`\")",
         ),
         (
             r#"{"name": "../words.txt"}"#,
-            "Error::NotFound(\"no asset is mounted as `../words.txt`; there is `words.txt`\")",
+            "Error::NotFound(\"no asset is mounted as `../words.txt`; mounted: `words.txt`\")",
         ),
     ] {
-        assert_eq!(told(&plugin, "read", arguments).await, read, "{arguments}");
+        assert_eq!(answer_text(&plugin, "read", arguments).await, read, "{arguments}");
     }
-    let none = r#"Error::NotFound("no asset is mounted as `words.txt`; there is none")"#;
-    assert_eq!(told(&guest(&sandbox), "read", r#"{"name": "words.txt"}"#).await, none);
+    let none = r#"Error::NotFound("no asset is mounted as `words.txt`; mounted: nothing")"#;
+    assert_eq!(answer_text(&guest(&sandbox), "read", r#"{"name": "words.txt"}"#).await, none);
 }
 
 #[tokio::test]
@@ -121,43 +120,43 @@ async fn more_of_a_file_than_a_call_may_be_given_ends_the_call() {
     let sandbox = Sandbox::new(&SandboxConfig { limits, ..config() }).expect("a sandbox");
     let large: Arc<[u8]> = vec![b'x'; 3 << 20].into();
     let plugin = guest(&sandbox).with_assets([("large".to_owned(), large)].into_iter().collect::<Assets>());
-    let within = told(&plugin, "read", r#"{"name": "large", "length": 500000}"#).await;
+    let within = answer_text(&plugin, "read", r#"{"name": "large", "length": 500000}"#).await;
     assert_eq!(within.len(), 500_000);
     let beyond = answer(&plugin, &call("read", r#"{"name": "large", "length": 2000000}"#)).await;
     assert_eq!(beyond.expect_err("too much at once").kind, FailureKind::ResultSize);
 }
 
 #[tokio::test]
-async fn the_world_answers_whom_it_knows() {
+async fn outbound_calls_work_only_with_a_client() {
     let sandbox = sandbox();
-    let asks = |plugin: Plugin| async move { told(&plugin, "complete", r#"{"words": "hello"}"#).await };
+    let asks = |plugin: Plugin| async move { answer_text(&plugin, "complete", r#"{"words": "hello"}"#).await };
     assert_eq!(asks(guest(&sandbox).asking(Arc::new(Slow(Duration::ZERO)))).await, "HELLO (50+2)");
-    let nobody = asks(guest(&sandbox)).await;
-    assert!(nobody.starts_with("Error::Denied(\"nothing outside can be asked"), "{nobody}");
-    // What a run grants is not asked by itself: only inside an episode, where it is metered and recorded.
+    let refused = asks(guest(&sandbox)).await;
+    assert!(refused.starts_with("Error::Denied(\"outbound calls are allowed only during"), "{refused}");
+    // The granted client is used only inside an episode, where calls are counted and recorded.
     let unasked = asks(guest(&sandbox).granting(Arc::new(Slow(Duration::ZERO)))).await;
     assert!(unasked.starts_with("Error::Denied"), "{unasked}");
 }
 
 #[tokio::test]
-async fn a_fault_of_the_world_is_the_hosts() {
+async fn a_failed_outbound_call_is_the_hosts_fault() {
     let plugin = guest(&sandbox()).asking(Arc::new(Slow(Duration::ZERO)));
     let error = answer(&plugin, &call("send", r#"{"url": "http://a.b"}"#)).await.expect_err("the cable is cut");
     assert_eq!((error.kind, error.kind.is_hosts()), (FailureKind::Fault, true));
     assert!(error.message.contains("the cable is cut"), "{error}");
 }
 
-/// Three times the wall cap is spent in waiting; the guest's own time is none of it.
+/// The wait takes three times the wall-clock limit and does not count as the guest's time.
 #[tokio::test]
-async fn waiting_for_the_world_is_not_the_guests_time() {
+async fn outbound_waits_do_not_count_as_the_guests_time() {
     let limits = Limits { budget: Duration::from_millis(200), wall: Duration::from_millis(300), ..Limits::default() };
     let sandbox = Sandbox::new(&SandboxConfig { limits, ..config() }).expect("a sandbox");
     let plugin = guest(&sandbox).asking(Arc::new(Slow(Duration::from_millis(900))));
-    assert_eq!(told(&plugin, "complete", r#"{"words": "late"}"#).await, "LATE (50+2)");
+    assert_eq!(answer_text(&plugin, "complete", r#"{"words": "late"}"#).await, "LATE (50+2)");
 }
 
 #[tokio::test]
-async fn in_a_shared_instance_each_session_asks_its_own_world() {
+async fn in_a_shared_instance_each_session_uses_its_own_client() {
     let sandbox = sandbox();
     let shared = guest(&sandbox).shared_by(8.try_into().expect("not 0"));
     let mut first =
@@ -170,7 +169,12 @@ async fn in_a_shared_instance_each_session_asks_its_own_world() {
     }
 }
 
-#[test]
-fn a_plugin_that_asks_for_nothing_needs_no_grant() {
-    load(&sandbox(), "calculator");
+#[tokio::test]
+async fn a_plugin_that_declares_no_capability_runs_without_a_grant() {
+    let sandbox = sandbox();
+    let calculator = load(&sandbox, "calculator");
+    let declared = &calculator.manifest().capabilities;
+    assert!(declared.iter().all(|capability| capability.is_free()), "{declared:?}");
+    let function = calculator.functions(&[]).await.expect("functions").remove(0).name;
+    assert_eq!(answer_text(&calculator, &function, r#"{"expression": "6 * 7"}"#).await, "42");
 }

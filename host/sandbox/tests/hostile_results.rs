@@ -1,4 +1,4 @@
-//! Environments and rewards that break the contract: each result is refused, as the failure that it is.
+//! Environments and rewards that break the contract: each result is rejected with the right kind of failure.
 
 mod common;
 
@@ -20,7 +20,7 @@ async fn step(behaviour: &str) -> Result<StepResult, CallError> {
 }
 
 #[tokio::test]
-async fn an_honest_environment_is_let_alone() {
+async fn an_honest_environment_passes_every_check() {
     let mut episode = start("honest").await.expect("started");
     let first = episode.step(0, Action::Message(&text("no"))).await.expect("stepped");
     assert_eq!(first.observations, [(0, text("no"))]);
@@ -48,7 +48,7 @@ async fn starts_that_break_the_contract_are_refused() {
 
 #[tokio::test]
 async fn steps_that_break_the_contract_are_refused() {
-    use FailureKind::{Budget, Malformed, Memory, Refused, ResultSize, Trap};
+    use FailureKind::{Budget, Malformed, Memory, Refused, Trap};
     for (behaviour, kind) in [
         ("trap-step", Trap),
         ("loop-step", Budget),
@@ -62,9 +62,9 @@ async fn steps_that_break_the_contract_are_refused() {
         let error = step(behaviour).await.expect_err(behaviour);
         assert_eq!(error.kind, kind, "{behaviour}: {error}");
     }
-    // 65 MiB do not even fit the guest's memory; whichever limit speaks first is right.
+    // 65 MiB exceed the guest's memory of 32 MiB, so that the guest fails before it returns.
     let error = step("huge-observation").await.expect_err("too large");
-    assert!(matches!(error.kind, Memory | ResultSize), "{error}");
+    assert_eq!(error.kind, Memory, "{error}");
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn a_trap_in_a_snapshot_and_at_the_close_is_a_trap() {
     assert_eq!(episode.close().await.expect_err("a panic").kind, FailureKind::Trap);
 }
 
-/// Who restores something else is found out by its state key; an honest one has the same.
+/// The state key of a restored episode reveals a wrong restore.
 #[tokio::test]
 async fn a_snapshot_that_restores_to_something_else_has_another_state_key() {
     let plugin = plugin("guest-hostile-environment");
@@ -118,7 +118,7 @@ async fn an_episode_is_rewound_in_its_own_store() {
 }
 
 #[tokio::test]
-async fn a_tool_is_no_environment() {
+async fn a_tool_is_not_an_environment() {
     let plugin = plugin("guest-hostile-tool");
     let error = EnvironmentEpisode::start(&plugin, &train(0), &[], Seed(1)).await.err().expect("a tool");
     assert_eq!(error.kind, FailureKind::Refused);
@@ -174,7 +174,7 @@ async fn scores_that_break_the_contract_are_refused() {
     }
 }
 
-/// What a reward promises in its manifest, where people read it, is what it says when it is asked.
+/// The range in the manifest must equal the range that the reward describes.
 #[tokio::test]
 async fn a_reward_whose_manifest_promises_another_range_is_refused() {
     let honest = fs::read(component("guest-hostile-reward")).expect("built");
@@ -185,7 +185,7 @@ async fn a_reward_whose_manifest_promises_another_range_is_refused() {
     places.iter().for_each(|&place| lying[place..place + forged.len()].copy_from_slice(forged));
     let sandbox = sandbox();
     let load = |bytes| Plugin::from_bytes(&sandbox, "a reward", bytes, &Grants::default()).expect("loaded");
-    let error = load(&lying).reward_info().await.expect_err("it lies");
+    let error = load(&lying).reward_info().await.expect_err("the ranges differ");
     assert!(error.kind == FailureKind::Malformed && error.message.contains("its manifest another one"), "{error}");
     assert!(load(&honest).reward_info().await.is_ok());
 }

@@ -1,4 +1,4 @@
-//! Live plugins: their number is bounded, equal seeds give equal bytes, and a snapshot holds the host's side too.
+//! Live instances: bounded number, equal results for equal seeds, and snapshots that include the host-side state.
 
 mod common;
 
@@ -39,7 +39,7 @@ async fn waiting_for_a_place_ends_as_a_typed_failure() {
     assert_eq!(error.kind, FailureKind::Capacity);
 }
 
-/// `places_for` counts on this many memory mappings at most.
+/// `places_for` assumes at most this number of memory mappings.
 #[tokio::test]
 async fn a_live_plugin_takes_at_most_four_memory_mappings() {
     let mappings = || std::fs::read_to_string("/proc/self/maps").expect("Linux").lines().count();
@@ -54,7 +54,7 @@ async fn a_live_plugin_takes_at_most_four_memory_mappings() {
         sessions.push(session);
     }
     let taken = mappings() - before;
-    // The other tests of this program, in threads beside, add some of their own.
+    // Other tests of this program run in parallel and add mappings.
     assert!(taken < 600 * 4 + 400, "{taken} mappings for 600 live plugins");
 }
 
@@ -79,7 +79,7 @@ async fn equal_seeds_draw_equal_numbers_and_calls_have_streams_of_their_own() {
 }
 
 #[tokio::test]
-async fn looking_at_a_session_shifts_none_of_its_numbers() {
+async fn auxiliary_calls_do_not_shift_a_sessions_random_numbers() {
     let plugin = plugin("guest-hostile-tool");
     let mut session = ToolSession::open(&plugin, None, &[], Seed(7)).await.expect("a session");
     session.call(&call("random", "{}")).await.expect("numbers");
@@ -124,7 +124,7 @@ async fn an_episode_is_restored_from_its_snapshot_alone() {
 }
 
 #[tokio::test]
-async fn plugins_say_what_they_are_and_offer() {
+async fn plugins_describe_themselves_and_their_interfaces() {
     let plugin = plugin("guest-echo");
     assert_eq!((plugin.name(), plugin.manifest().name.namespace()), ("guest-echo", "guest"));
     assert!(plugin.offers(OptionalInterface::Snapshot) && !plugin.offers(OptionalInterface::Oracle));

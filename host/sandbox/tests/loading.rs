@@ -1,4 +1,4 @@
-//! What is let in: bad files are refused before anything is compiled, and each plugin is compiled once.
+//! Loading: bad files are refused before compilation, and each plugin is compiled once.
 
 mod common;
 
@@ -11,7 +11,7 @@ use gymkhana_registry::Digest;
 use gymkhana_sandbox::{CacheError, Grants, LoadError, Plugin, Sandbox, SandboxConfig, SandboxError};
 
 /// The error and all its causes, as a person reads them.
-fn told(error: &dyn std::error::Error) -> String {
+fn explained(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
@@ -23,9 +23,9 @@ fn told(error: &dyn std::error::Error) -> String {
 
 fn refusal(sandbox: &Sandbox, bytes: &[u8]) -> String {
     let error = Plugin::from_bytes(sandbox, "bad.wasm", bytes, &Grants::default()).expect_err("a bad file");
-    let told = told(&error);
-    assert!(told.contains("`bad.wasm`"), "the file is named: {told}");
-    told
+    let explained = explained(&error);
+    assert!(explained.contains("`bad.wasm`"), "the file is named: {explained}");
+    explained
 }
 
 #[test]
@@ -42,11 +42,11 @@ fn bad_files_are_refused_by_name_and_never_compiled() {
         (&good[..good.len() / 2], "truncated"),
         (&other_contract, "rebuild"),
     ] {
-        let told = refusal(&sandbox, bytes);
-        assert!(told.contains(word), "{word}: {told}");
+        let explained = refusal(&sandbox, bytes);
+        assert!(explained.contains(word), "{word}: {explained}");
     }
     let missing = Plugin::load(&sandbox, Path::new("/no/such.wasm"), &Grants::default()).expect_err("missing");
-    assert!(told(&missing).contains("/no/such.wasm"), "{missing}");
+    assert!(explained(&missing).contains("/no/such.wasm"), "{missing}");
     assert_eq!(sandbox.counters().compiled, 0);
 }
 
@@ -57,15 +57,15 @@ fn a_plugin_that_asks_for_what_it_is_not_granted_is_refused_before_it_is_compile
     // Six bytes more than the empty list, taken from the description so that the section keeps its length.
     let asking = replaced(&good, b"\"capabilities\":[]", b"\"capabilities\":[\"http\"]");
     let asking = replaced(&asking, b"\"description\":\"Answers", b"\"description\":\"A");
-    let told = refusal(&sandbox, &asking);
-    assert!(told.contains("`http`") && told.contains("does not grant"), "{told}");
+    let explained = refusal(&sandbox, &asking);
+    assert!(explained.contains("`http`") && explained.contains("does not grant"), "{explained}");
     let importing = replaced(&good, b"wasi:cli/exit@", b"wasi:cla/exit@");
-    let told = refusal(&sandbox, &importing);
-    assert!(told.contains("`wasi:cla/exit@"), "{told}");
+    let explained = refusal(&sandbox, &importing);
+    assert!(explained.contains("`wasi:cla/exit@"), "{explained}");
     assert_eq!(sandbox.counters().compiled, 0);
 }
 
-/// A manifest that says what its plugin is not is found out before a byte is compiled.
+/// A manifest with wrong kinds is detected before compilation.
 #[test]
 fn a_manifest_that_lies_about_its_kinds_is_refused() {
     let sandbox = sandbox();
@@ -73,8 +73,8 @@ fn a_manifest_that_lies_about_its_kinds_is_refused() {
     // Two bytes more, taken from the description so that the section keeps its length.
     let lying = replaced(&tool, b"\"kinds\":[\"tool\"]", b"\"kinds\":[\"reward\"]");
     let lying = replaced(&lying, b"\"description\":\"Does ", b"\"description\":\"Do ");
-    let told = refusal(&sandbox, &lying);
-    assert!(told.contains("disagree on whether this plugin is of kind `tool`"), "{told}");
+    let explained = refusal(&sandbox, &lying);
+    assert!(explained.contains("disagree on whether this plugin is of kind `tool`"), "{explained}");
     assert_eq!(sandbox.counters().compiled, 0);
     assert!(Plugin::from_bytes(&sandbox, "honest", &tool, &Grants::default()).is_ok());
 }
@@ -107,7 +107,7 @@ fn file_with(folder: &Path, extension: &str) -> PathBuf {
 }
 
 #[test]
-fn compiled_code_is_kept_and_a_damaged_file_is_made_again() {
+fn compiled_code_is_kept_and_a_damaged_file_is_compiled_again() {
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("code");
     let compiled = |sandbox: &Sandbox| (sandbox.counters().compiled, sandbox.counters().cache_hits);
@@ -129,7 +129,7 @@ fn compiled_code_is_kept_and_a_damaged_file_is_made_again() {
     fs::write(&code, &bytes).expect("written");
     let third = with_cache(&folder).expect("opened");
     load(&third);
-    assert_eq!(compiled(&third), (1, 0), "a flipped bit is seen");
+    assert_eq!(compiled(&third), (1, 0), "a flipped bit is detected");
 
     // A whole file of another origin with a stamp that fits is still not this engine's code.
     fs::write(&code, b"not code").expect("written");
@@ -139,7 +139,7 @@ fn compiled_code_is_kept_and_a_damaged_file_is_made_again() {
     assert_eq!(compiled(&fourth), (1, 0));
     let fifth = with_cache(&folder).expect("opened");
     load(&fifth);
-    assert_eq!(compiled(&fifth), (0, 1), "it was made again");
+    assert_eq!(compiled(&fifth), (0, 1), "it was compiled again");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_cache_that_others_can_reach_is_refused() {
 }
 
 #[test]
-fn however_many_ask_at_once_it_is_compiled_once() {
+fn concurrent_loads_compile_once() {
     let sandbox = sandbox();
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -180,7 +180,7 @@ fn more_instances_than_the_machine_holds_are_refused() {
 }
 
 #[test]
-fn errors_of_loading_are_one_line_each() {
+fn a_file_error_is_one_line() {
     let error = Plugin::load(&sandbox(), Path::new("/no/such.wasm"), &Grants::default()).expect_err("missing");
     assert!(matches!(error, LoadError::File(_)));
     assert_eq!(error.to_string().lines().count(), 1);

@@ -1,4 +1,4 @@
-//! Trusted sharing: episodes in one instance keep to themselves what the host keeps for them, and end together.
+//! Trusted sharing: episodes in one instance have separate host-side state and end together.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{call, load, option, sandbox, text, text_of, train};
 use gymkhana_record::{FailureKind, Seed};
 use gymkhana_sandbox::{Action, EnvironmentEpisode, Plugin, Sandbox, ToolSession};
 
-/// A sandbox of its own, whose places can be counted, and a plugin of which so many episodes share an instance.
+/// A new sandbox, and a plugin of which up to `episodes` episodes share an instance.
 fn shared(name: &str, episodes: u32) -> (Sandbox, Plugin) {
     let sandbox = sandbox();
     let plugin = load(&sandbox, name).shared_by(NonZeroU32::new(episodes).expect("some"));
@@ -32,7 +32,7 @@ async fn answer(session: &mut ToolSession, function: &str) -> String {
 async fn episodes_in_one_instance_have_streams_and_clocks_of_their_own() {
     let (sandbox, together) = shared("guest-hostile-tool", 8);
     let alone = load(&sandbox, "guest-hostile-tool");
-    // What each is answered when nobody shares with it.
+    // The answers to each session in an instance of its own.
     let mut expected = Vec::new();
     for seed in [1, 2] {
         let mut session = open(&alone, seed).await;
@@ -56,7 +56,7 @@ async fn episodes_in_one_instance_have_streams_and_clocks_of_their_own() {
 }
 
 #[tokio::test]
-async fn logs_go_to_whose_call_it_was() {
+async fn log_lines_belong_to_the_session_of_the_call() {
     let (_sandbox, plugin) = shared("guest-hostile-tool", 8);
     let (mut loud, mut quiet) = (open(&plugin, 1).await, open(&plugin, 2).await);
     loud.call(&call("output", r#"{"size": 2}"#)).await.expect("printed");
@@ -129,7 +129,7 @@ async fn what_breaks_the_contract_ends_its_own_episode_alone() {
 }
 
 #[tokio::test]
-async fn an_instance_takes_so_many_episodes_and_one_more_gets_another() {
+async fn a_full_instance_is_followed_by_another() {
     let (sandbox, plugin) = shared("guest-hostile-tool", 3);
     let mut sessions = Vec::new();
     for (seed, instances) in [(1, 1), (2, 1), (3, 1), (4, 2), (5, 2)] {
@@ -141,7 +141,7 @@ async fn an_instance_takes_so_many_episodes_and_one_more_gets_another() {
 }
 
 #[tokio::test]
-async fn the_guest_is_told_of_episodes_that_left() {
+async fn the_guest_closes_dropped_episodes() {
     let (sandbox, plugin) = shared("guest-hostile-tool", 8);
     let mut stays = open(&plugin, 0).await;
     // A session holds little, but a hundred thousand that were never closed would not fit into 32 MiB.

@@ -1,360 +1,276 @@
-//! From a plugin's name to its bytes: which registry, which version, and whether it is what its publisher signed.
+//! Resolution of plugin requirements to pinned versions.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use gymkhana_registry::{
-    CatalogueRow, Contents, ContractStamp, Lock, LockEntry, PluginName, RegistryFolder, Row, Standing, Unresolved,
-    Wanted, WantedName, choose,
+    ContentStore, ContractStamp, IndexRow, Lock, LockEntry, PluginName, ReleaseStatus, Requirement, RequirementName,
+    ResolveError, choose,
 };
 use semver::VersionReq;
 
-use crate::config::{Config, Source, Trust};
-use crate::error::ClientError;
-use crate::http::{Patience, Web};
-use crate::oci::{Oci, Tokens};
-use crate::site::{Asking, Place, Site, nearest};
-use crate::vouchers::{SourceId, Vouchers};
+use crate::backend::Backend;
+use crate::config::RegistryConfig;
+use crate::error::RegistryClientError;
+use crate::nearest::nearest;
+use crate::remote::{Access, Remote};
+use crate::transport::TransferLimits;
+use crate::trust::ProvenanceStore;
 
-/// How many plugins are asked for at once.
-const SIDE_BY_SIDE: usize = 16;
+/// Maximum number of plugins resolved concurrently.
+const MAX_CONCURRENT: usize = 16;
 
-/// Where this user's files are.
+/// Local folders of a client.
 #[derive(Debug, Clone)]
-pub struct Places {
-    /// Components and releases by digest; may be deleted at any time.
+pub struct ClientFolders {
+    /// Cache of components and releases; may be deleted at any time.
     pub cache: PathBuf,
-    /// What was seen of registries; whoever deletes it forgets that.
-    pub memory: PathBuf,
+    /// Record of seen checkpoints; deleting it removes the protection against rollbacks.
+    pub seen: PathBuf,
 }
 
-/// How registries are asked.
+/// Settings of a client.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// Where files are kept.
-    pub places: Places,
-    /// Whether nobody may be asked: what is not here is missing.
+pub struct ClientSettings {
+    /// Local folders.
+    pub folders: ClientFolders,
+    /// Disables the network; only cached data is used.
     pub offline: bool,
-    /// How long somebody is waited for.
-    pub patience: Patience,
-    /// The time in seconds since 1970, if it is not this machine's.
+    /// Limits of HTTP transfers.
+    pub limits: TransferLimits,
+    /// Current time in seconds since 1970; `None` uses the system clock.
     pub now: Option<u64>,
-    /// Where tokens and passwords are: the environment, by the names that the user gave.
+    /// Lookup of environment variables with tokens and passwords.
     pub variable: fn(&str) -> Option<String>,
 }
 
-impl Settings {
-    /// As usual.
+impl ClientSettings {
+    /// Default settings.
     #[must_use]
-    pub fn new(places: Places, offline: bool) -> Self {
+    pub fn new(folders: ClientFolders, offline: bool) -> Self {
         let variable = |name: &str| std::env::var(name).ok();
-        Self { places, offline, patience: Patience::default(), now: None, variable }
+        Self { folders, offline, limits: TransferLimits::default(), now: None, variable }
     }
 }
 
-/// What happens when something asked for is not locked.
+/// Handling of requirements that the lock file does not satisfy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unlocked {
-    /// It is resolved.
+pub enum Unpinned {
+    /// Resolve them with the registry.
     Resolve,
-    /// It is refused: `--locked`.
-    Refuse,
+    /// Reject them (`--locked`).
+    Reject,
 }
 
-/// A plugin that a search found.
-#[derive(Debug, Clone)]
-pub struct Found {
-    /// The registry's name.
-    pub registry: String,
-    /// Its line in the catalogue.
-    pub row: CatalogueRow,
-}
-
-/// Asks the registries that the user has named.
+/// Client of the configured registries.
 #[derive(Debug)]
-pub struct Client {
-    pub(crate) config: Config,
-    registries: BTreeMap<String, Registry>,
-    pub(crate) cache: Contents,
-    pub(crate) vouchers: Vouchers,
-    pub(crate) asking: Asking,
+pub struct RegistryClient {
+    pub(crate) config: RegistryConfig,
+    pub(crate) registries: BTreeMap<String, Backend>,
+    pub(crate) cache: ContentStore,
+    pub(crate) provenance: ProvenanceStore,
+    pub(crate) access: Access,
     pub(crate) variable: fn(&str) -> Option<String>,
     notices: Mutex<Vec<String>>,
 }
 
-/// One of them.
-#[derive(Debug)]
-pub(crate) enum Registry {
-    Site(Box<Site>),
-    Oci(Box<Oci>),
-}
-
-impl Registry {
-    /// What tells it from other sources.
-    pub fn id(&self) -> SourceId {
-        match self {
-            Self::Site(site) => site.id(),
-            Self::Oci(oci) => oci.id(),
-        }
-    }
-
-    /// Whether nobody signs there: the user has said so.
-    pub fn is_unsigned(&self) -> bool {
-        match self {
-            Self::Site(site) => site.trust == Trust::Unsigned,
-            Self::Oci(oci) => oci.keys().is_none(),
-        }
-    }
-}
-
-impl Client {
-    /// A client of these registries. Nobody is asked yet.
+impl RegistryClient {
+    /// Creates a client without contacting a registry.
     ///
     /// # Errors
-    /// If no HTTP client can be set up.
-    pub fn new(config: Config, settings: Settings) -> Result<Self, ClientError> {
-        let Settings { places, offline, patience, now, variable } = settings;
+    /// If no HTTP client can be created.
+    pub fn new(config: RegistryConfig, settings: ClientSettings) -> Result<Self, RegistryClientError> {
+        let ClientSettings { folders, offline, limits, now, variable } = settings;
         let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let asking = Asking { offline, now: now.unwrap_or_else(clock) };
+        let access = Access { offline, now: now.unwrap_or_else(clock) };
         let mut registries = BTreeMap::new();
         for (name, source) in &config.registries {
-            registries.insert(name.clone(), registry(name, source, &places.memory, patience, variable)?);
+            registries.insert(name.clone(), Backend::open(name, source, &folders.seen, limits, variable)?);
         }
-        let notices = Mutex::default();
-        let cache = Contents::new(places.cache);
-        let vouchers = Vouchers::beside(&cache);
-        Ok(Self { config, registries, cache, vouchers, asking, variable, notices })
+        let cache = ContentStore::new(folders.cache);
+        let provenance = ProvenanceStore::of_cache(&cache);
+        Ok(Self { config, registries, cache, provenance, access, variable, notices: Mutex::default() })
     }
 
-    /// What the user should hear of, though it stopped nothing; told once.
+    /// Takes the warnings collected so far.
     #[must_use]
-    pub fn notices(&self) -> Vec<String> {
-        self.notices.lock().map(|mut notices| std::mem::take(&mut *notices)).unwrap_or_default()
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn notice(&self, text: String) {
-        if let Ok(mut notices) = self.notices.lock()
-            && !notices.contains(&text)
-        {
+    /// Adds a warning unless it is already present.
+    pub(crate) fn add_notice(&self, text: String) {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        if !notices.contains(&text) {
             notices.push(text);
         }
     }
 
-    /// The registry that serves a namespace.
-    pub(crate) fn serves(&self, namespace: &str) -> Result<(&str, &Registry), ClientError> {
+    /// Name and backend of the registry that serves a namespace.
+    pub(crate) fn registry_of(&self, namespace: &str) -> Result<(&str, &Backend), RegistryClientError> {
         let name = self.config.namespaces.get(namespace);
-        let name = name.ok_or_else(|| ClientError::NoRegistry(namespace.to_owned()))?;
-        Ok((name, self.named(name)?))
+        let name = name.ok_or_else(|| RegistryClientError::NoRegistry(namespace.to_owned()))?;
+        Ok((name, self.registry(name)?))
     }
 
-    /// The registry of a name.
-    pub(crate) fn named(&self, name: &str) -> Result<&Registry, ClientError> {
+    /// Backend of a registry name.
+    pub(crate) fn registry(&self, name: &str) -> Result<&Backend, RegistryClientError> {
         self.registries.get(name).ok_or_else(|| {
             let known: Vec<String> = self.registries.keys().map(|name| format!("`{name}`")).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            ClientError::UnknownRegistry { name: name.to_owned(), known }
+            let known = if known.is_empty() { "no registries".to_owned() } else { known.join(", ") };
+            RegistryClientError::UnknownRegistry { name: name.to_owned(), known }
         })
     }
 
-    /// The full name of what is asked for: as it is locked, else as one registry alone has it.
+    /// Full name of a requirement: the locked one, otherwise the only plugin with this short name.
     ///
     /// # Errors
-    /// If none or several have it.
-    pub async fn full_name(&self, wanted: &WantedName, lock: Option<&Lock>) -> Result<PluginName, ClientError> {
-        let short = match wanted {
-            WantedName::Full(name) => return Ok(name.clone()),
-            WantedName::Short(short) => short,
+    /// If no plugin or several plugins have the short name.
+    pub async fn full_name(
+        &self,
+        required: &RequirementName,
+        lock: Option<&Lock>,
+    ) -> Result<PluginName, RegistryClientError> {
+        let short = match required {
+            RequirementName::Full(name) => return Ok(name.clone()),
+            RequirementName::Short(short) => short,
         };
-        let locked: BTreeSet<PluginName> = lock
+        let mut candidates: BTreeSet<PluginName> = lock
             .into_iter()
             .flat_map(Lock::entries)
             .filter(|entry| entry.name.name() == short)
             .map(|entry| entry.name.clone())
             .collect();
-        let mut candidates = locked;
-        let mut near = String::new();
+        let mut similar = None;
         if candidates.is_empty() {
-            for (registry, site) in self.sites() {
-                let state = site.state(self.asking).await?;
-                let served = || state.accepted.checkpoint.index.keys().filter(|name| self.is_served(name, registry));
+            for (registry, remote) in self.remotes() {
+                let state = remote.state(self.access).await?;
+                let served = || state.accepted.checkpoint.index.keys().filter(|name| self.is_served_by(name, registry));
                 candidates.extend(served().filter(|name| name.name() == short).cloned());
-                if near.is_empty() {
-                    near = nearest(short, served());
-                }
+                similar = similar.or_else(|| nearest(short, served()));
             }
         }
         let mut candidates = candidates.into_iter();
         match (candidates.next(), candidates.next()) {
             (Some(name), None) => Ok(name),
-            (None, _) => Err(ClientError::UnknownShort { name: short.clone(), near }),
+            (None, _) => Err(RegistryClientError::UnknownShortName { name: short.clone(), nearest: similar }),
             (Some(one), Some(other)) => {
-                let all: Vec<String> =
-                    [one, other].into_iter().chain(candidates).map(|name| format!("`{name}`")).collect();
-                Err(ClientError::Ambiguous { name: short.clone(), candidates: all.join(" or ") })
+                let all = [one, other].into_iter().chain(candidates);
+                let all: Vec<String> = all.map(|name| format!("`{name}`")).collect();
+                Err(RegistryClientError::Ambiguous { name: short.clone(), candidates: all.join(" or ") })
             }
         }
     }
 
-    /// The registries that can list what they have.
-    fn sites(&self) -> impl Iterator<Item = (&str, &Site)> {
-        self.registries.iter().filter_map(|(name, registry)| match registry {
-            Registry::Site(site) => Some((name.as_str(), &**site)),
-            Registry::Oci(_) => None,
+    /// Registries that can list their plugins.
+    fn remotes(&self) -> impl Iterator<Item = (&str, &Remote)> {
+        self.registries.iter().filter_map(|(name, backend)| match backend {
+            Backend::Remote(remote) => Some((name.as_str(), &**remote)),
+            Backend::Oci(_) => None,
         })
     }
 
-    /// Whether a registry may speak of this plugin: what it holds of other namespaces is nobody's.
-    fn is_served(&self, name: &PluginName, registry: &str) -> bool {
+    /// Returns true if the registry serves the plugin's namespace. Entries of other namespaces are ignored.
+    pub(crate) fn is_served_by(&self, name: &PluginName, registry: &str) -> bool {
         self.config.namespaces.get(name.namespace()).is_some_and(|serving| serving == registry)
     }
 
-    /// Pins what is asked for, in its order: as it is locked where that fits, else to the newest version that this host
-    /// can run.
+    /// Pins requirements in order: to the locked version if it matches, otherwise to the newest compatible version.
     ///
     /// # Errors
-    /// If something cannot be resolved, or is not locked and must be.
+    /// If a requirement cannot be resolved, or is not locked and `unpinned` rejects that.
     pub async fn resolve(
         &self,
-        wanted: &[Wanted],
+        requirements: &[Requirement],
         lock: Option<&Lock>,
-        unlocked: Unlocked,
-    ) -> Result<Vec<LockEntry>, ClientError> {
-        let one = |wanted: Wanted| async move { self.resolve_one(&wanted, lock, unlocked).await };
-        stream::iter(wanted.to_vec()).map(one).buffered(SIDE_BY_SIDE).try_collect().await
+        unpinned: Unpinned,
+    ) -> Result<Vec<LockEntry>, RegistryClientError> {
+        let resolve = |requirement: Requirement| async move { self.resolve_one(&requirement, lock, unpinned).await };
+        stream::iter(requirements.to_vec()).map(resolve).buffered(MAX_CONCURRENT).try_collect().await
     }
 
     async fn resolve_one(
         &self,
-        wanted: &Wanted,
+        requirement: &Requirement,
         lock: Option<&Lock>,
-        unlocked: Unlocked,
-    ) -> Result<LockEntry, ClientError> {
-        let not_locked = || ClientError::NotLocked { wanted: wanted.to_string() };
-        let is_locked = |entry: &LockEntry| match &wanted.name {
-            WantedName::Full(name) => entry.name == *name,
-            WantedName::Short(short) => entry.name.name() == short,
+        unpinned: Unpinned,
+    ) -> Result<LockEntry, RegistryClientError> {
+        let not_locked = || RegistryClientError::NotLocked { requirement: requirement.to_string() };
+        let is_locked = |entry: &LockEntry| match &requirement.name {
+            RequirementName::Full(name) => entry.name == *name,
+            RequirementName::Short(short) => entry.name.name() == short,
         };
-        if unlocked == Unlocked::Refuse && !lock.is_some_and(|lock| lock.entries().iter().any(is_locked)) {
+        if unpinned == Unpinned::Reject && !lock.is_some_and(|lock| lock.entries().iter().any(is_locked)) {
             return Err(not_locked());
         }
-        let name = self.full_name(&wanted.name, lock).await?;
+        let name = self.full_name(&requirement.name, lock).await?;
         let host = ContractStamp::of_this_host();
-        let fits = |entry: &&LockEntry| wanted.versions.matches(&entry.version) && entry.contract == host;
-        if let Some(locked) = lock.and_then(|lock| lock.get(&name)).filter(fits) {
+        let matches = |entry: &&LockEntry| requirement.versions.matches(&entry.version) && entry.contract == host;
+        if let Some(locked) = lock.and_then(|lock| lock.get(&name)).filter(matches) {
             return Ok(locked.clone());
         }
-        if unlocked == Unlocked::Refuse {
+        if unpinned == Unpinned::Reject {
             return Err(not_locked());
         }
-        let (registry, rows) = self.rows(&name, &wanted.versions).await?;
-        let chosen = self.chosen(&name, rows, &wanted.versions, &host).await?;
-        chosen.map_err(|source| ClientError::Unresolved { registry, name, source: Box::new(source) })
+        let (registry, rows) = self.rows(&name, &requirement.versions).await?;
+        let chosen = self.choose_version(&name, rows, &requirement.versions, &host).await?;
+        chosen.map_err(|source| RegistryClientError::Unresolved { registry, name, source: Box::new(source) })
     }
 
-    /// The version to use of these. What a key signed that was revoked is passed over, and said if it would be used.
-    async fn chosen(
+    /// Chooses a version. Releases signed by a revoked key are ignored; a notice names one that would be newer.
+    async fn choose_version(
         &self,
         name: &PluginName,
-        rows: Vec<Row>,
-        wanted: &VersionReq,
+        rows: Vec<IndexRow>,
+        required: &VersionReq,
         host: &ContractStamp,
-    ) -> Result<Result<LockEntry, Unresolved>, ClientError> {
-        let (_, serving) = self.serves(name.namespace())?;
-        let checkpoint = match serving {
-            Registry::Site(site) => Some(&site.state(self.asking).await?.accepted.checkpoint),
-            Registry::Oci(_) => None,
+    ) -> Result<Result<LockEntry, ResolveError>, RegistryClientError> {
+        let checkpoint = match self.registry_of(name.namespace())? {
+            (_, Backend::Remote(remote)) => Some(&remote.state(self.access).await?.accepted.checkpoint),
+            (_, Backend::Oci(_)) => None,
         };
-        let is_revoked = |row: &Row| {
-            let standing = |key| checkpoint.map(|checkpoint| checkpoint.standing(name.namespace(), &key));
-            row.signer.and_then(standing) == Some(Standing::Revoked)
+        let is_revoked = |row: &IndexRow| {
+            let status = |key| checkpoint.map(|checkpoint| checkpoint.release_status(name.namespace(), &key));
+            row.signer.and_then(status) == Some(ReleaseStatus::Revoked)
         };
-        let (revoked, counting): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(is_revoked);
-        let passed_over = choose(&revoked, wanted, None, host).ok();
-        let chosen = choose(&counting, wanted, None, host);
-        Ok(match (chosen, passed_over) {
-            (Ok(row), Some(other)) if other.version > row.version => {
-                let (newer, version) = (&other.version, &row.version);
-                self.notice(format!(
-                    "`{name}` {newer} is passed over: the key that signed it was revoked; {version} is the newest that still counts"
+        let (revoked, valid): (Vec<IndexRow>, Vec<IndexRow>) = rows.into_iter().partition(is_revoked);
+        let ignored = choose(&revoked, required, None, host).ok();
+        let chosen = choose(&valid, required, None, host);
+        Ok(match (chosen, ignored) {
+            (Ok(row), Some(ignored)) if ignored.version > row.version => {
+                let (newer, version) = (&ignored.version, &row.version);
+                self.add_notice(format!(
+                    "`{name}` {newer} is ignored, because its signing key was revoked; using {version}, the newest version with \
+                     a valid signature"
                 ));
                 Ok(row.pin())
             }
             (Ok(row), _) => Ok(row.pin()),
             (Err(_), Some(_)) => {
-                let newest = choose(&counting, &VersionReq::STAR, None, host).ok().map(|row| row.version.clone());
-                Err(Unresolved::Revoked { wanted: wanted.clone(), newest })
+                let newest = choose(&valid, &VersionReq::STAR, None, host).ok().map(|row| row.version.clone());
+                Err(ResolveError::Revoked { required: required.clone(), newest })
             }
             (Err(error), None) => Err(error),
         })
     }
 
-    /// The versions of a plugin, at least those that are asked for, and the registry's name.
+    /// Registry name and index rows of a plugin, at least the rows of the required versions.
     pub(crate) async fn rows(
         &self,
         name: &PluginName,
-        versions: &VersionReq,
-    ) -> Result<(String, Vec<Row>), ClientError> {
-        let (registry, serving) = self.serves(name.namespace())?;
-        let rows = match serving {
-            Registry::Site(site) => site.rows(name, self.asking).await?,
-            Registry::Oci(oci) => {
-                let offers = oci.offers(name, versions, &self.cache, self.asking).await?;
-                offers.into_iter().map(|offer| offer.row).collect()
+        required: &VersionReq,
+    ) -> Result<(String, Vec<IndexRow>), RegistryClientError> {
+        let (registry, backend) = self.registry_of(name.namespace())?;
+        let rows = match backend {
+            Backend::Remote(remote) => remote.rows(name, self.access).await?,
+            Backend::Oci(oci) => {
+                let releases = oci.releases(name, required, &self.cache, self.access).await?;
+                releases.into_iter().map(|release| release.row).collect()
             }
         };
         Ok((registry.to_owned(), rows))
     }
-
-    /// The plugins in whose names or descriptions all these words stand, sorted by name. Registries that can list
-    /// nothing are left out, with a notice.
-    ///
-    /// # Errors
-    /// If a registry cannot be asked.
-    pub async fn search(&self, words: &[String]) -> Result<Vec<Found>, ClientError> {
-        let mut found = Vec::new();
-        for (registry, serving) in &self.registries {
-            match serving {
-                Registry::Oci(_) => {
-                    self.notice(format!("registry `{registry}` is an OCI registry, which cannot be searched"));
-                }
-                Registry::Site(site) => {
-                    let rows = site.catalogue(self.asking).await?.into_iter();
-                    let rows = rows.filter(|row| self.is_served(&row.name, registry) && row.has_all(words));
-                    found.extend(rows.map(|row| Found { registry: registry.clone(), row }));
-                }
-            }
-        }
-        found.sort_by(|one, other| one.row.name.cmp(&other.row.name));
-        Ok(found)
-    }
-}
-
-fn registry(
-    name: &str,
-    source: &Source,
-    memory: &Path,
-    patience: Patience,
-    variable: fn(&str) -> Option<String>,
-) -> Result<Registry, ClientError> {
-    let failed = |source| ClientError::Fetch { registry: name.to_owned(), what: "anything".to_owned(), source };
-    let name_of = name.to_owned();
-    Ok(match source {
-        Source::Folder { path, trust } => {
-            let place = Place::Folder(RegistryFolder::at(path));
-            Registry::Site(Box::new(Site::new(name_of, place, *trust, memory)))
-        }
-        Source::Web { url, trust, also, token } => {
-            let web = Web::new(also.clone(), patience).map_err(failed)?;
-            let place = Place::Web { web, url: url.clone(), token: token.clone() };
-            Registry::Site(Box::new(Site::new(name_of, place, *trust, memory)))
-        }
-        Source::Oci { url, keys, also, credentials } => {
-            let web = Web::new(also.clone(), patience).map_err(failed)?;
-            let tokens = Tokens::new(also.clone(), credentials.clone(), variable);
-            Registry::Oci(Box::new(Oci::new(name_of, web, url.clone(), keys.clone(), tokens)))
-        }
-    })
 }

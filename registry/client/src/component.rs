@@ -1,38 +1,40 @@
-//! A pinned plugin's bytes: from the cache, or fetched, checked against its publisher's signature, and kept.
+//! Components of pinned plugins: read from the cache or fetched, verified against the signed release, and cached.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use gymkhana_registry::{
-    Contents, ContentsError, Item, LockEntry, PublicKey, Release, Row, Standing, Unresolved, read_manifest,
+    ContentFile, ContentStore, ContentStoreError, IndexRow, LockEntry, PublicKey, Release, ReleaseStatus, ResolveError,
+    read_manifest,
 };
 use semver::{Comparator, Op, VersionReq};
 
-use crate::client::{Client, Registry};
+use crate::backend::Backend;
+use crate::client::RegistryClient;
 use crate::config::Trust;
-use crate::error::ClientError;
-use crate::site::Site;
+use crate::error::RegistryClientError;
+use crate::remote::Remote;
 
-/// How many components are fetched at once.
-const SIDE_BY_SIDE: usize = 4;
+/// Maximum number of components fetched concurrently.
+const MAX_CONCURRENT: usize = 4;
 
-impl Client {
-    /// The components of pinned plugins, in their order.
+impl RegistryClient {
+    /// Components of pinned plugins, in order.
     ///
     /// # Errors
-    /// If one cannot be had, or is not what it must be.
-    pub async fn components(&self, pinned: &[LockEntry]) -> Result<Vec<Vec<u8>>, ClientError> {
+    /// If a component cannot be fetched or fails verification.
+    pub async fn components(&self, pinned: &[LockEntry]) -> Result<Vec<Vec<u8>>, RegistryClientError> {
         let one = |entry: LockEntry| async move { self.component(&entry).await };
-        stream::iter(pinned.to_vec()).map(one).buffered(SIDE_BY_SIDE).try_collect().await
+        stream::iter(pinned.to_vec()).map(one).buffered(MAX_CONCURRENT).try_collect().await
     }
 
-    /// The component of a pinned plugin. One in the cache is hashed again, and used if the source that serves it now has
-    /// vouched for it; then nobody need be asked for it.
+    /// Component of a pinned plugin. A cached component is hashed again and used without a download if the configured
+    /// registry vouches for it.
     ///
     /// # Errors
-    /// If it cannot be had, or is not what it must be.
-    pub async fn component(&self, pinned: &LockEntry) -> Result<Vec<u8>, ClientError> {
-        let bytes = match self.cache.read(&Item::Component(pinned.digest)) {
-            Err(ContentsError::Changed { path }) if !self.asking.offline => {
-                self.notice(format!("`{}` was changed since it was fetched; it is fetched again", path.display()));
+    /// If the component cannot be fetched or fails verification.
+    pub async fn component(&self, pinned: &LockEntry) -> Result<Vec<u8>, RegistryClientError> {
+        let bytes = match self.cache.read(&ContentFile::Component(pinned.digest)) {
+            Err(ContentStoreError::Changed { path }) if !self.access.offline => {
+                self.add_notice(format!("`{}` was modified in the cache; fetching it again", path.display()));
                 None
             }
             other => other?,
@@ -40,213 +42,228 @@ impl Client {
         let Some(bytes) = bytes else {
             let (row, release) = self.release(pinned).await?;
             let bytes = self.fetch(&row, &release).await?;
-            return self.is_pinned(pinned, bytes);
+            return self.check_pin(pinned, bytes);
         };
-        if !self.is_vouched_for(pinned, &bytes).await? {
-            // By the word of another source, which is not this one's: it must give its own.
-            self.vouch_anew(pinned, &bytes).await?;
+        if !self.has_provenance(pinned, &bytes).await? {
+            // The component came from another source; the configured registry must vouch for it.
+            self.establish_provenance(pinned, &bytes).await?;
         }
-        self.is_pinned(pinned, bytes)
+        self.check_pin(pinned, bytes)
     }
 
-    /// Whether the source that serves a plugin has vouched for this component, and that still counts.
-    async fn is_vouched_for(&self, pinned: &LockEntry, bytes: &[u8]) -> Result<bool, ClientError> {
-        let (_, serving) = self.serves(pinned.name.namespace())?;
-        let Some(voucher) = self.vouchers.find(&serving.id(), pinned.digest) else { return Ok(false) };
-        let Some(signer) = voucher.signer else { return Ok(serving.is_unsigned()) };
-        let counts = match serving {
-            Registry::Site(site) => self.standing(site, pinned, &signer).await? == Standing::Counts,
-            Registry::Oci(oci) => oci.keys().is_some_and(|keys| keys.contains(&signer)),
+    /// Returns true if the registry of a plugin vouched for this component and its signature is still valid.
+    async fn has_provenance(&self, pinned: &LockEntry, bytes: &[u8]) -> Result<bool, RegistryClientError> {
+        let (_, backend) = self.registry_of(pinned.name.namespace())?;
+        let Some(provenance) = self.provenance.find(&backend.id(), pinned.digest) else { return Ok(false) };
+        let Some(signer) = provenance.signer else { return Ok(backend.is_unsigned()) };
+        let is_valid = match backend {
+            Backend::Remote(remote) => self.release_status(remote, pinned, &signer).await? == ReleaseStatus::Valid,
+            Backend::Oci(oci) => oci.keys().is_some_and(|keys| keys.contains(&signer)),
         };
-        let Ok(Some(file)) = self.cache.read(&Item::Release(voucher.release)) else { return Ok(false) };
-        let release = Release::read(&String::from_utf8_lossy(&file), Some(&signer));
-        Ok(counts && release.is_ok_and(|release| release.check_component(bytes).is_ok()))
+        // A missing or modified release file is fetched again.
+        let Ok(Some(file)) = self.cache.read(&ContentFile::Release(provenance.release)) else { return Ok(false) };
+        let release = Release::read(&file, Some(&signer));
+        Ok(is_valid && release.is_ok_and(|release| release.check_component(bytes).is_ok()))
     }
 
-    /// What the key counts for that signed what is here: a revoked one is refused.
-    async fn standing(&self, site: &Site, pinned: &LockEntry, key: &PublicKey) -> Result<Standing, ClientError> {
-        let (standing, untold) = site.standing(pinned.name.namespace(), key, self.asking).await;
-        if let Some(why) = untold {
-            self.notice(format!("whether a key was revoked is known as of the last time that it was asked: {why}"));
+    /// Status of the release of a cached component; a revoked key is an error.
+    async fn release_status(
+        &self,
+        remote: &Remote,
+        pinned: &LockEntry,
+        key: &PublicKey,
+    ) -> Result<ReleaseStatus, RegistryClientError> {
+        let (status, failure) = remote.release_status(pinned.name.namespace(), key, self.access).await;
+        if let Some(why) = failure {
+            self.add_notice(format!("cannot check for revoked keys, using the last known state: {why}"));
         }
-        match standing.unwrap_or(Standing::Stranger) {
-            Standing::Revoked => {
-                Err(ClientError::Revoked { name: pinned.name.clone(), version: pinned.version.clone(), key: *key })
+        match status.unwrap_or(ReleaseStatus::UnknownKey) {
+            ReleaseStatus::Revoked => {
+                let (name, version) = (pinned.name.clone(), pinned.version.clone());
+                Err(RegistryClientError::Revoked { name, version, key: *key })
             }
             other => Ok(other),
         }
     }
 
-    /// Asks the source that serves a plugin for its word for a component that is here.
-    async fn vouch_anew(&self, pinned: &LockEntry, bytes: &[u8]) -> Result<(), ClientError> {
+    /// Verifies a cached component with the configured registry.
+    async fn establish_provenance(&self, pinned: &LockEntry, bytes: &[u8]) -> Result<(), RegistryClientError> {
         let (row, release) = match self.release(pinned).await {
-            Err(ClientError::Offline { .. }) => {
-                let (registry, _) = self.serves(pinned.name.namespace())?;
+            Err(RegistryClientError::Offline { .. }) => {
+                let (registry, _) = self.registry_of(pinned.name.namespace())?;
                 let (name, version) = (pinned.name.clone(), pinned.version.clone());
-                return Err(ClientError::NotVouched { registry: registry.to_owned(), name, version });
+                return Err(RegistryClientError::NoProvenance { registry: registry.to_owned(), name, version });
             }
             other => other?,
         };
-        self.is_what_was_signed(&row, &release, bytes)?;
-        self.vouch(&row)
+        check_component(&row, &release, bytes)?;
+        self.record_provenance(&row)
     }
 
-    /// Notes that the source that serves a plugin stands for this version of it.
-    fn vouch(&self, row: &Row) -> Result<(), ClientError> {
-        let (_, serving) = self.serves(row.name.namespace())?;
+    /// Records that the configured registry vouches for a version.
+    fn record_provenance(&self, row: &IndexRow) -> Result<(), RegistryClientError> {
+        let (_, backend) = self.registry_of(row.name.namespace())?;
         let path = self.cache.folder().to_owned();
-        let failed = |source| ContentsError::Disk { what: "written", path, source };
-        Ok(self.vouchers.note(&serving.id(), row).map_err(failed)?)
+        let failed = |source| ContentStoreError::Disk { operation: "write", path, source };
+        Ok(self.provenance.record(&backend.id(), row).map_err(failed)?)
     }
 
-    /// Sees that a plugin is what its publisher signed, from the registry's state on down, and gives who signed.
+    /// Verifies a pinned plugin from the registry's state down to the component, and returns the signing key.
     ///
     /// # Errors
-    /// If it is not, or that cannot be known.
-    pub async fn verify(&self, pinned: &LockEntry) -> Result<Option<PublicKey>, ClientError> {
+    /// If the verification fails or the required files cannot be fetched.
+    pub async fn verify(&self, pinned: &LockEntry) -> Result<Option<PublicKey>, RegistryClientError> {
         let (row, release) = self.release(pinned).await?;
-        let bytes = match self.cache.read(&Item::Component(pinned.digest))? {
+        let bytes = match self.cache.read(&ContentFile::Component(pinned.digest))? {
             Some(bytes) => bytes,
             None => self.fetch(&row, &release).await?,
         };
-        self.is_what_was_signed(&row, &release, &bytes)?;
-        self.vouch(&row)?;
-        self.is_pinned(pinned, bytes)?;
+        check_component(&row, &release, &bytes)?;
+        self.record_provenance(&row)?;
+        self.check_pin(pinned, bytes)?;
         Ok(row.signer)
     }
 
-    /// What was signed of a pinned plugin.
-    async fn release(&self, pinned: &LockEntry) -> Result<(Row, Release), ClientError> {
-        let (registry, serving) = self.serves(pinned.name.namespace())?;
-        let exactly = exactly(&pinned.version);
-        let (rows, release) = match serving {
-            Registry::Site(site) => (site.rows(&pinned.name, self.asking).await?, None),
-            Registry::Oci(oci) => {
-                let offers = oci.offers(&pinned.name, &exactly, &self.cache, self.asking).await?;
-                let mut release = None;
-                let mut rows = Vec::new();
-                for offer in offers.into_iter().filter(|offer| offer.row.version == pinned.version) {
-                    self.cache.write(&Item::Release(offer.row.release), offer.file.as_bytes())?;
-                    release = Some(offer.release);
-                    rows.push(offer.row);
-                }
-                (rows, release)
+    /// Index row and verified release of a pinned plugin.
+    async fn release(&self, pinned: &LockEntry) -> Result<(IndexRow, Release), RegistryClientError> {
+        let (registry, backend) = self.registry_of(pinned.name.namespace())?;
+        match backend {
+            Backend::Remote(remote) => {
+                let rows = remote.rows(&pinned.name, self.access).await?;
+                let row = pinned_row(registry, pinned, &rows)?;
+                let release = self.signed_release(remote, row).await?;
+                Ok((row.clone(), release))
             }
-        };
-        let unresolved = |source| ClientError::Unresolved {
-            registry: registry.to_owned(),
-            name: pinned.name.clone(),
-            source: Box::new(source),
-        };
-        let row = rows.iter().find(|row| row.version == pinned.version);
-        let row = row.ok_or_else(|| {
-            let known = rows.iter().rev().take(5).map(|row| row.version.clone()).collect();
-            unresolved(Unresolved::NoVersion { wanted: exactly, known })
-        })?;
-        if row.digest != pinned.digest {
-            let (version, locked, found) = (row.version.clone(), pinned.digest, row.digest);
-            return Err(unresolved(Unresolved::Changed { version, locked, found }));
+            Backend::Oci(oci) => {
+                let releases = oci.releases(&pinned.name, &exact(pinned), &self.cache, self.access).await?;
+                let rows: Vec<IndexRow> = releases.iter().map(|release| release.row.clone()).collect();
+                let row = pinned_row(registry, pinned, &rows)?;
+                let release = releases.into_iter().find(|release| release.row == *row);
+                // `row` is one of the rows of `releases`.
+                let release = release.ok_or_else(|| no_version(registry, pinned, &rows))?;
+                self.cache.write(&ContentFile::Release(row.release), release.file.as_bytes())?;
+                Ok((row.clone(), release.release))
+            }
         }
-        let release = match (release, serving) {
-            (Some(release), _) => release,
-            (None, Registry::Site(site)) => self.signed(site, row).await?,
-            (None, Registry::Oci(_)) => return Err(ClientError::NoRegistry(pinned.name.namespace().to_owned())),
-        };
-        Ok((row.clone(), release))
     }
 
-    /// The release of a row, signed by a key of its namespace.
-    pub(crate) async fn signed(&self, site: &Site, row: &Row) -> Result<Release, ClientError> {
-        let item = Item::Release(row.release);
-        let bytes = match self.cache.read(&item) {
+    /// Release of a row, verified against the keys of its namespace.
+    pub(crate) async fn signed_release(&self, remote: &Remote, row: &IndexRow) -> Result<Release, RegistryClientError> {
+        let content = ContentFile::Release(row.release);
+        let file = match self.cache.read(&content) {
             Ok(Some(bytes)) => bytes,
-            // What was changed is fetched anew, and replaced when it is kept.
-            Ok(None) | Err(ContentsError::Changed { .. }) => site.file(&item, self.asking).await?,
+            // A modified file is fetched again and replaced.
+            Ok(None) | Err(ContentStoreError::Changed { .. }) => remote.fetch_file(&content, self.access).await?,
             Err(error) => return Err(error.into()),
         };
-        let file = String::from_utf8_lossy(&bytes);
-        let refused = |source| ClientError::Release {
-            name: row.name.clone(),
-            version: row.version.clone(),
-            source: Box::new(source),
-        };
-        let signer = match site.trust {
+        let (name, version) = (row.name.clone(), row.version.clone());
+        let signer = match remote.trust {
             Trust::Unsigned => None,
             Trust::Root(_) => {
-                let checkpoint = &site.state(self.asking).await?.accepted.checkpoint;
-                let (name, version) = (row.name.clone(), row.version.clone());
-                match row.signer.map(|key| (key, checkpoint.standing(name.namespace(), &key))) {
-                    Some((key, Standing::Counts)) => Some(key),
-                    Some((key, Standing::Revoked)) => return Err(ClientError::Revoked { name, version, key }),
-                    Some((_, Standing::Stranger)) | None => {
-                        let signer = row.signer.map_or("nobody".to_owned(), |key| key.to_string());
-                        return Err(ClientError::NotAKey { name, version, signer });
+                let checkpoint = &remote.state(self.access).await?.accepted.checkpoint;
+                match row.signer.map(|key| (key, checkpoint.release_status(name.namespace(), &key))) {
+                    Some((key, ReleaseStatus::Valid)) => Some(key),
+                    Some((key, ReleaseStatus::Revoked)) => {
+                        return Err(RegistryClientError::Revoked { name, version, key });
+                    }
+                    Some((_, ReleaseStatus::UnknownKey)) | None => {
+                        let signer = row.signer.map_or("no key".to_owned(), |key| key.to_string());
+                        return Err(RegistryClientError::NotAKey { name, version, signer });
                     }
                 }
             }
         };
-        let release = Release::read(&file, signer.as_ref()).map_err(refused)?;
-        if !row.tells_of(&release, &file) {
-            return Err(ClientError::OtherThanSigned {
-                registry: site.name.clone(),
-                name: row.name.clone(),
-                version: row.version.clone(),
-            });
+        let release = match Release::read(&file, signer.as_ref()) {
+            Ok(release) => release,
+            Err(source) => return Err(RegistryClientError::Release { name, version, source: Box::new(source) }),
+        };
+        if !row.describes(&release, &file) {
+            return Err(RegistryClientError::IndexMismatch { registry: remote.name.clone(), name, version });
         }
-        self.cache.write(&item, &bytes)?;
+        self.cache.write(&content, &file)?;
         Ok(release)
     }
 
-    /// Fetches a component. It gets its name in the cache when it is what was signed, and not before.
-    pub(crate) async fn fetch(&self, row: &Row, release: &Release) -> Result<Vec<u8>, ClientError> {
-        let item = Item::Component(row.digest);
-        let (_, serving) = self.serves(row.name.namespace())?;
-        let incoming = match serving {
-            Registry::Site(site) => site.component(&item, row.size, &self.cache, self.asking).await?,
-            Registry::Oci(oci) => oci.component(row, &self.cache, self.asking).await?,
+    /// Fetches a component and commits it to the cache after verification.
+    pub(crate) async fn fetch(&self, row: &IndexRow, release: &Release) -> Result<Vec<u8>, RegistryClientError> {
+        let (_, backend) = self.registry_of(row.name.namespace())?;
+        let content = ContentFile::Component(row.digest);
+        let pending = match backend {
+            Backend::Remote(remote) => remote.component(&content, row.size, &self.cache, self.access).await?,
+            Backend::Oci(oci) => oci.component(row, &self.cache, self.access).await?,
         };
-        let bytes = std::fs::read(incoming.path()).map_err(|source| ContentsError::Disk {
-            what: "read",
-            path: incoming.path().to_owned(),
-            source,
-        })?;
-        self.is_what_was_signed(row, release, &bytes)?;
-        self.cache.keep(&incoming, &item)?;
-        self.vouch(row)?;
+        let bytes = read_pending(pending.path())?;
+        check_component(row, release, &bytes)?;
+        self.cache.commit(&pending, &content)?;
+        self.record_provenance(row)?;
         Ok(bytes)
     }
 
-    pub(crate) fn is_what_was_signed(&self, row: &Row, release: &Release, bytes: &[u8]) -> Result<(), ClientError> {
-        let (name, version) = (row.name.clone(), row.version.clone());
-        release.check_component(bytes).map_err(|source| ClientError::Release {
-            name,
-            version,
+    /// Checks a component against its lock entry: an edited lock file can combine a name with another plugin's digest.
+    fn check_pin(&self, pinned: &LockEntry, bytes: Vec<u8>) -> Result<Vec<u8>, RegistryClientError> {
+        let rejected = |source| RegistryClientError::Release {
+            name: pinned.name.clone(),
+            version: pinned.version.clone(),
             source: Box::new(source),
-        })
-    }
-
-    /// A component of the right digest may still be another plugin's, if the lock was edited.
-    fn is_pinned(&self, pinned: &LockEntry, bytes: Vec<u8>) -> Result<Vec<u8>, ClientError> {
-        let (name, version) = (pinned.name.clone(), pinned.version.clone());
-        let refused =
-            |source| ClientError::Release { name: name.clone(), version: version.clone(), source: Box::new(source) };
-        let manifest = read_manifest(&bytes).map_err(|error| refused(error.into()))?;
+        };
+        let manifest = read_manifest(&bytes).map_err(|error| rejected(error.into()))?;
         if LockEntry::new(&manifest, pinned.digest) == *pinned {
             Ok(bytes)
         } else {
-            Err(refused(gymkhana_registry::ReleaseError::AnotherManifest))
+            Err(rejected(gymkhana_registry::ReleaseError::ManifestMismatch))
         }
     }
 
-    /// The cache of components and releases.
+    /// Cache of components and releases.
     #[must_use]
-    pub fn cache(&self) -> &Contents {
+    pub fn cache(&self) -> &ContentStore {
         &self.cache
     }
 }
 
-/// The requirement of one version alone.
-fn exactly(version: &semver::Version) -> VersionReq {
+/// Checks a component against its release.
+pub(crate) fn check_component(row: &IndexRow, release: &Release, bytes: &[u8]) -> Result<(), RegistryClientError> {
+    release.check_component(bytes).map_err(|source| RegistryClientError::Release {
+        name: row.name.clone(),
+        version: row.version.clone(),
+        source: Box::new(source),
+    })
+}
+
+/// Reads a downloaded file.
+pub(crate) fn read_pending(path: &std::path::Path) -> Result<Vec<u8>, ContentStoreError> {
+    let failed = |source| ContentStoreError::Disk { operation: "read", path: path.to_owned(), source };
+    std::fs::read(path).map_err(failed)
+}
+
+/// The row of a pinned version, whose digest must be the pinned one.
+fn pinned_row<'a>(
+    registry: &str,
+    pinned: &LockEntry,
+    rows: &'a [IndexRow],
+) -> Result<&'a IndexRow, RegistryClientError> {
+    let row = rows.iter().find(|row| row.version == pinned.version);
+    let row = row.ok_or_else(|| no_version(registry, pinned, rows))?;
+    if row.digest == pinned.digest {
+        return Ok(row);
+    }
+    let (version, locked, found) = (row.version.clone(), pinned.digest, row.digest);
+    Err(unresolved(registry, pinned, ResolveError::Changed { version, locked, found }))
+}
+
+fn no_version(registry: &str, pinned: &LockEntry, rows: &[IndexRow]) -> RegistryClientError {
+    let known = rows.iter().rev().take(5).map(|row| row.version.clone()).collect();
+    unresolved(registry, pinned, ResolveError::NoVersion { required: exact(pinned), known })
+}
+
+fn unresolved(registry: &str, pinned: &LockEntry, source: ResolveError) -> RegistryClientError {
+    let (registry, name) = (registry.to_owned(), pinned.name.clone());
+    RegistryClientError::Unresolved { registry, name, source: Box::new(source) }
+}
+
+/// Requirement of exactly the pinned version.
+fn exact(pinned: &LockEntry) -> VersionReq {
+    let version = &pinned.version;
     let (major, minor, patch) = (version.major, Some(version.minor), Some(version.patch));
     VersionReq { comparators: vec![Comparator { op: Op::Exact, major, minor, patch, pre: version.pre.clone() }] }
 }

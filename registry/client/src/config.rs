@@ -1,7 +1,7 @@
-//! `gymkhana-registries.toml`: which registries there are, what is trusted in each, and who serves which namespace.
+//! `gymkhana-registries.toml`: the registries, their trust settings, and the registry of each namespace.
 //!
-//! A namespace has one registry and no other: what that one lacks is not looked for elsewhere, so that nobody can slip a
-//! plugin in under a name that another registry leaves free.
+//! Each namespace is served by exactly one registry. A plugin that this registry lacks is not searched elsewhere, which
+//! prevents dependency confusion.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,63 +12,63 @@ use gymkhana_registry::{Namespace, PublicKey};
 use serde::Deserialize;
 use url::{Host, Url};
 
-/// The file's name.
+/// File name of the configuration.
 pub const CONFIG_FILE: &str = "gymkhana-registries.toml";
 
-/// All registries that the user has named.
+/// Configured registries and namespaces.
 #[derive(Debug, Clone, Default)]
-pub struct Config {
-    /// By the user's names for them.
-    pub registries: BTreeMap<String, Source>,
-    /// Which of them serves a namespace.
+pub struct RegistryConfig {
+    /// Registries by local name.
+    pub registries: BTreeMap<String, RegistrySource>,
+    /// Name of the registry that serves each namespace.
     pub namespaces: BTreeMap<Namespace, String>,
 }
 
-/// Where a registry is, and what is trusted there.
+/// Location and trust settings of a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// A folder of this machine.
+pub enum RegistrySource {
+    /// Local folder.
     Folder {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Whose word counts.
+        /// Trust settings.
         trust: Trust,
     },
-    /// A web server: a static one, or our own.
+    /// Static web server or registry server.
     Web {
-        /// Where the checkpoint lies, with a slash at the end.
+        /// URL of the folder with the checkpoint, ending with a slash.
         url: Url,
-        /// Whose word counts.
+        /// Trust settings.
         trust: Trust,
-        /// Other origins to which it may send on.
+        /// Additional origins that are allowed as redirect targets.
         also: Vec<Url>,
-        /// The environment variable with the token for publishing.
+        /// Environment variable with the publishing token.
         token: Option<String>,
     },
-    /// An OCI registry with plugins as `wkg` stores them.
+    /// OCI registry with plugins in the layout of `wkg`.
     Oci {
-        /// Below which repositories `namespace/name` lie, with a slash at the end.
+        /// URL prefix of the repositories `namespace/name`, ending with a slash.
         url: Url,
-        /// Who may sign releases; none takes unsigned ones.
+        /// Keys that may sign releases; `None` accepts unsigned releases.
         keys: Option<BTreeSet<PublicKey>>,
-        /// Other origins to which it may send on: for its blobs, or to fetch a token.
+        /// Additional origins that are allowed as redirect targets and token endpoints.
         also: Vec<Url>,
-        /// The environment variable with `user:password`.
+        /// Environment variable with `user:password`.
         credentials: Option<String>,
     },
 }
 
-/// Whose word counts in a registry with a checkpoint.
+/// Trust settings of a registry with a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// That of this root key, and of those that it hands over to.
+    /// The checkpoint is signed by this root key or a successor.
     Root(PublicKey),
-    /// Whoever can write there: the user has said so.
+    /// The checkpoint is not verified: everyone with write access is trusted.
     Unsigned,
 }
 
 impl Trust {
-    /// The root key, if there is one.
+    /// Root key, if signatures are verified.
     #[must_use]
     pub fn root(&self) -> Option<PublicKey> {
         match self {
@@ -78,61 +78,61 @@ impl Trust {
     }
 }
 
-/// The file cannot be used.
+/// The configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// It cannot be read.
-    #[error("`{path}` cannot be read; let this user read it")]
+pub enum RegistryConfigError {
+    /// I/O error.
+    #[error("cannot read `{path}`\nhint: check its permissions")]
     Read {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What the system said.
+        /// I/O error.
         source: io::Error,
     },
-    /// It is no TOML, or has other keys.
-    #[error("`{path}` cannot be used; correct it")]
-    Form {
-        /// The file.
+    /// Malformed TOML or unknown keys.
+    #[error("cannot parse `{path}`")]
+    Syntax {
+        /// File.
         path: PathBuf,
-        /// What is wrong.
+        /// TOML error.
         source: Box<toml::de::Error>,
     },
-    /// One of its registries cannot be.
+    /// Invalid registry settings.
     #[error("registry `{name}` in `{path}` {problem}")]
-    Registry {
-        /// The file.
+    Backend {
+        /// File.
         path: PathBuf,
-        /// The registry.
+        /// Registry name.
         name: String,
-        /// What is wrong, and what to do.
+        /// Problem, with a hint.
         problem: &'static str,
     },
-    /// A namespace is served by none of them.
+    /// A namespace is mapped to an undefined registry.
     #[error(
-        "namespace `{namespace}` in `{path}` is mapped to `{name}`, which is no registry there; add `[registries.{name}]`"
+        "namespace `{namespace}` in `{path}` is mapped to the undefined registry `{name}`\nhint: add `[registries.{name}]`"
     )]
     NoRegistry {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// The namespace.
+        /// Namespace.
         namespace: Namespace,
-        /// What it is mapped to.
+        /// Registry name.
         name: String,
     },
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     #[serde(default)]
-    registries: BTreeMap<String, Written>,
+    registries: BTreeMap<String, RegistryEntry>,
     #[serde(default)]
     namespaces: BTreeMap<Namespace, String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RegistryEntry {
     folder: Option<PathBuf>,
     url: Option<Url>,
     oci: Option<Url>,
@@ -146,93 +146,99 @@ struct Written {
     credentials: Option<String>,
 }
 
-impl Config {
-    /// The file of the project in `folder`, else the user's own, else nothing.
+impl RegistryConfig {
+    /// Reads the file in the project folder, otherwise the one in the user's configuration folder; empty if both are missing.
     ///
     /// # Errors
     /// If the file cannot be used.
-    pub fn find(folder: &Path, users: Option<&Path>) -> Result<Self, ConfigError> {
+    pub fn find(folder: &Path, users: Option<&Path>) -> Result<Self, RegistryConfigError> {
         let candidates = [Some(folder), users].into_iter().flatten().map(|folder| folder.join(CONFIG_FILE));
         candidates.into_iter().find(|path| path.is_file()).map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
     }
 
-    /// Reads a file.
+    /// Reads a configuration file.
     ///
     /// # Errors
-    /// If it cannot be read, or says what cannot be.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    /// If the file cannot be read or is invalid.
+    pub fn read(path: &Path) -> Result<Self, RegistryConfigError> {
+        let text =
+            fs::read_to_string(path).map_err(|source| RegistryConfigError::Read { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
 
-    /// Reads a file's text; its folders are below the file's own.
+    /// Parses the text of a configuration file. Relative paths are resolved against the folder of `path`.
     ///
     /// # Errors
-    /// If it says what cannot be.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let form = |source| ConfigError::Form { path: path.to_owned(), source: Box::new(source) };
-        let File { registries, namespaces } = toml::from_str(text).map_err(form)?;
-        let beside = path.parent().unwrap_or(Path::new(""));
-        let meant = |(name, written): (String, Written)| match written.meant(beside) {
+    /// If the text is invalid.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, RegistryConfigError> {
+        let syntax = |source| RegistryConfigError::Syntax { path: path.to_owned(), source: Box::new(source) };
+        let ConfigFile { registries, namespaces } = toml::from_str(text).map_err(syntax)?;
+        let base = path.parent().unwrap_or(Path::new(""));
+        let parse = |(name, entry): (String, RegistryEntry)| match entry.into_source(base) {
             Ok(source) => Ok((name, source)),
-            Err(problem) => Err(ConfigError::Registry { path: path.to_owned(), name, problem }),
+            Err(problem) => Err(RegistryConfigError::Backend { path: path.to_owned(), name, problem }),
         };
-        let registries: BTreeMap<String, Source> = registries.into_iter().map(meant).collect::<Result<_, _>>()?;
+        let registries: BTreeMap<String, RegistrySource> =
+            registries.into_iter().map(parse).collect::<Result<_, _>>()?;
         if let Some((namespace, name)) = namespaces.iter().find(|(_, name)| !registries.contains_key(*name)) {
             let (namespace, name) = (namespace.clone(), name.clone());
-            return Err(ConfigError::NoRegistry { path: path.to_owned(), namespace, name });
+            return Err(RegistryConfigError::NoRegistry { path: path.to_owned(), namespace, name });
         }
         Ok(Self { registries, namespaces })
     }
 }
 
-/// How the names of variables begin that a file may name: it may come with a project that somebody else wrote.
-const SECRETS: &str = "GYMKHANA_";
+/// Required prefix of environment variables with secrets: the file may come with a cloned, untrusted project.
+const SECRET_PREFIX: &str = "GYMKHANA_";
 
-impl Written {
-    fn meant(self, beside: &Path) -> Result<Source, &'static str> {
+impl RegistryEntry {
+    fn into_source(self, base: &Path) -> Result<RegistrySource, &'static str> {
         let Self { folder, url, oci, root, keys, unsigned, also, token, credentials } = self;
-        let places = usize::from(folder.is_some()) + usize::from(url.is_some()) + usize::from(oci.is_some());
-        if places != 1 {
-            return Err("needs exactly one of `folder`, `url` and `oci`: where it is");
+        let locations = usize::from(folder.is_some()) + usize::from(url.is_some()) + usize::from(oci.is_some());
+        if locations != 1 {
+            return Err("needs exactly one of `folder`, `url` and `oci`");
         }
-        if token.iter().chain(&credentials).any(|variable| !variable.starts_with(SECRETS)) {
+        if token.iter().chain(&credentials).any(|variable| !variable.starts_with(SECRET_PREFIX)) {
             return Err(
-                "names a secret's variable that does not begin with `GYMKHANA_`; rename it: a project that was \
-                        cloned must not be able to ask for any other",
+                "reads a secret from a variable without the prefix `GYMKHANA_`, which protects other secrets from cloned \
+                        projects\nhint: rename the variable",
             );
         }
         if also.iter().any(|url| !is_web(url)) {
-            return Err("has an address in `also` that is none of a web server; write `https://host`");
+            return Err("has an invalid URL in `also`\nhint: write `https://host`");
         }
         if let Some(url) = oci {
             if root.is_some() || token.is_some() {
-                return Err("is an OCI registry, which has no `root` and no `token`; use `keys` and `credentials`");
+                return Err(
+                    "is an OCI registry, which does not support `root` and `token`\nhint: use `keys` and `credentials`",
+                );
             }
             if keys.is_some() == unsigned {
-                return Err("needs `keys`, those that may sign its releases, or `unsigned = true`, and not both");
+                return Err("needs either `keys` (the keys that may sign its releases) or `unsigned = true`");
             }
-            let url = sound(url, unsigned || credentials.is_some())?;
-            return Ok(Source::Oci { url, keys, also, credentials });
+            let url = validated(url, unsigned || credentials.is_some())?;
+            return Ok(RegistrySource::Oci { url, keys, also, credentials });
         }
         if keys.is_some() || credentials.is_some() {
-            return Err("is no OCI registry, which alone has `keys` and `credentials`; use `root` and `token`");
+            return Err(
+                "is not an OCI registry, so it does not support `keys` and `credentials`\nhint: use `root` and `token`",
+            );
         }
         let trust = match (root, unsigned) {
             (Some(root), false) => Trust::Root(root),
             (None, true) => Trust::Unsigned,
-            _ => return Err("needs `root`, its root key, or `unsigned = true`, and not both"),
+            _ => return Err("needs either `root` (its root key) or `unsigned = true`"),
         };
         match (folder, url) {
             (Some(_), None) if token.is_some() || !also.is_empty() => {
-                Err("is a folder, which has no `token` and no `also`; leave them out")
+                Err("is a folder, which does not support `token` and `also`\nhint: remove them")
             }
-            (Some(folder), None) => Ok(Source::Folder { path: beside.join(folder), trust }),
+            (Some(folder), None) => Ok(RegistrySource::Folder { path: base.join(folder), trust }),
             (None, Some(url)) => {
-                let url = sound(url, trust == Trust::Unsigned || token.is_some())?;
-                Ok(Source::Web { url, trust, also, token })
+                let url = validated(url, trust == Trust::Unsigned || token.is_some())?;
+                Ok(RegistrySource::Web { url, trust, also, token })
             }
-            _ => Err("needs exactly one of `folder`, `url` and `oci`: where it is"),
+            _ => Err("needs exactly one of `folder`, `url` and `oci`"),
         }
     }
 }
@@ -241,16 +247,16 @@ fn is_web(url: &Url) -> bool {
     ["http", "https"].contains(&url.scheme()) && url.host().is_some()
 }
 
-/// An address with a slash at its end; encrypted where nothing else protects what goes over the wire.
-fn sound(mut url: Url, must_be_encrypted: bool) -> Result<Url, &'static str> {
+/// Validates a URL and appends a slash. Encryption is required where no signature protects the transfer.
+fn validated(mut url: Url, must_be_encrypted: bool) -> Result<Url, &'static str> {
     if !is_web(&url) || url.query().is_some() || url.fragment().is_some() {
-        return Err("has an address that is none of a web server's folder; write `https://host/path/`");
+        return Err("has an invalid URL\nhint: write `https://host/path/`");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("has a password in its address; name an environment variable in `token` or `credentials`");
+        return Err("has a password in its URL\nhint: name an environment variable in `token` or `credentials`");
     }
     if must_be_encrypted && url.scheme() != "https" && !is_this_machine(&url) {
-        return Err("would send a secret, or fetch what nobody signed, unencrypted; use https");
+        return Err("would send a secret or fetch unsigned plugins without encryption\nhint: use https");
     }
     if !url.path().ends_with('/') {
         url.set_path(&format!("{}/", url.path()));
@@ -258,7 +264,7 @@ fn sound(mut url: Url, must_be_encrypted: bool) -> Result<Url, &'static str> {
     Ok(url)
 }
 
-/// Whether an address lies on this machine, by its own words.
+/// Returns true for loopback addresses and `localhost`.
 pub(crate) fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -274,12 +280,12 @@ mod tests {
 
     const ROOT: &str = "ed25519:d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
 
-    fn parse(text: &str) -> Result<Config, ConfigError> {
-        Config::parse(&text.replace("ROOT", ROOT), Path::new("/project/gymkhana-registries.toml"))
+    fn parse(text: &str) -> Result<RegistryConfig, RegistryConfigError> {
+        RegistryConfig::parse(&text.replace("ROOT", ROOT), Path::new("/project/gymkhana-registries.toml"))
     }
 
     #[test]
-    fn every_kind_of_registry_is_understood() {
+    fn every_kind_of_registry_is_parsed() {
         let text = "
             [registries.main]
             url = 'https://plugins.example.org/gymkhana'
@@ -300,45 +306,47 @@ mod tests {
             gymkhana = 'main'
             me = 'mine'
             acme = 'cloud'";
-        let config = parse(text).expect("a good file");
+        let config = parse(text).expect("a valid file");
         let root: PublicKey = ROOT.parse().expect("a key");
         assert_eq!(
             config.registries["mine"],
-            Source::Folder { path: "/project/plugins".into(), trust: Trust::Unsigned }
+            RegistrySource::Folder { path: "/project/plugins".into(), trust: Trust::Unsigned }
         );
-        assert!(matches!(&config.registries["main"], Source::Web { url, trust: Trust::Root(key), .. }
+        assert!(matches!(&config.registries["main"], RegistrySource::Web { url, trust: Trust::Root(key), .. }
             if url.path() == "/gymkhana/" && *key == root));
-        assert!(matches!(&config.registries["cloud"], Source::Oci { keys: Some(keys), .. } if keys.contains(&root)));
+        assert!(
+            matches!(&config.registries["cloud"], RegistrySource::Oci { keys: Some(keys), .. } if keys.contains(&root))
+        );
         assert_eq!(config.namespaces["me"], "mine");
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_name() {
-        for (written, words) in [
-            ("folder = 'x'", "needs `root`"),
-            ("folder = 'x'\nroot = 'ROOT'\nunsigned = true", "needs `root`"),
+    fn invalid_settings_are_rejected_by_name() {
+        for (entry, words) in [
+            ("folder = 'x'", "needs either `root`"),
+            ("folder = 'x'\nroot = 'ROOT'\nunsigned = true", "needs either `root`"),
             ("folder = 'x'\nurl = 'https://h/'\nroot = 'ROOT'", "exactly one"),
             ("unsigned = true", "exactly one"),
-            ("url = 'https://h/'\nroot = 'ROOT'\ntoken = 'AWS_SECRET_ACCESS_KEY'", "does not begin with `GYMKHANA_`"),
-            ("oci = 'https://h/'\nunsigned = true\ncredentials = 'HOME'", "does not begin with `GYMKHANA_`"),
+            ("url = 'https://h/'\nroot = 'ROOT'\ntoken = 'AWS_SECRET_ACCESS_KEY'", "without the prefix `GYMKHANA_`"),
+            ("oci = 'https://h/'\nunsigned = true\ncredentials = 'HOME'", "without the prefix `GYMKHANA_`"),
             ("folder = 'x'\nunsigned = true\ntoken = 'GYMKHANA_T'", "is a folder"),
             ("url = 'http://h.example/'\nunsigned = true", "use https"),
             ("url = 'http://h.example/'\nroot = 'ROOT'\ntoken = 'GYMKHANA_T'", "use https"),
-            ("url = 'https://me:secret@h.example/'\nroot = 'ROOT'", "a password in its address"),
-            ("url = 'ftp://h.example/'\nroot = 'ROOT'", "none of a web server"),
-            ("url = 'https://h.example/'\nroot = 'ROOT'\nkeys = ['ROOT']", "is no OCI registry"),
-            ("oci = 'https://h.example/'", "needs `keys`"),
+            ("url = 'https://me:secret@h.example/'\nroot = 'ROOT'", "a password in its URL"),
+            ("url = 'ftp://h.example/'\nroot = 'ROOT'", "has an invalid URL"),
+            ("url = 'https://h.example/'\nroot = 'ROOT'\nkeys = ['ROOT']", "is not an OCI registry"),
+            ("oci = 'https://h.example/'", "needs either `keys`"),
             ("oci = 'https://h.example/'\nroot = 'ROOT'\nkeys = ['ROOT']", "is an OCI registry"),
             ("oci = 'http://h.example/'\nunsigned = true", "use https"),
         ] {
-            let error = parse(&format!("[registries.one]\n{written}")).expect_err(written).to_string();
+            let error = parse(&format!("[registries.one]\n{entry}")).expect_err(entry).to_string();
             assert!(error.contains("`one`") && error.contains(words), "{error}");
         }
         for allowed in ["url = 'http://127.0.0.1:9/'\nunsigned = true", "url = 'http://h.example/'\nroot = 'ROOT'"] {
             parse(&format!("[registries.one]\n{allowed}")).expect(allowed);
         }
-        let error = parse("[namespaces]\nacme = 'nowhere'").expect_err("no such registry").to_string();
+        let error = parse("[namespaces]\nacme = 'nowhere'").expect_err("an undefined registry").to_string();
         assert!(error.contains("`acme`") && error.contains("[registries.nowhere]"), "{error}");
-        assert!(matches!(parse("[registry]"), Err(ConfigError::Form { .. })));
+        assert!(matches!(parse("[registry]"), Err(RegistryConfigError::Syntax { .. })));
     }
 }

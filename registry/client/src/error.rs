@@ -1,255 +1,281 @@
-//! What can go wrong between a plugin's name and its bytes.
+//! Errors of resolving, fetching and publishing plugins.
 
 use std::path::PathBuf;
 
 use gymkhana_registry::{
-    CheckpointError, ContentsError, Digest, FolderError, IndexError, Namespace, PluginName, PublicKey, ReadError,
-    ReleaseError, Unresolved,
+    CheckpointError, ContentStoreError, Digest, FolderError, FolderReadError, IndexError, Namespace, PluginName,
+    PublicKey, ReleaseError, ResolveError,
 };
 use semver::Version;
 
-use crate::http::FetchError;
-use crate::oci::OciError;
+use crate::oci::error::OciError;
+use crate::transport::FetchError;
 
-/// A plugin cannot be had, or cannot be published.
+/// A plugin cannot be resolved, fetched or published.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// No registry is named for a namespace.
-    #[error("no registry serves namespace `{0}`; map it to one under `[namespaces]` in gymkhana-registries.toml")]
+pub enum RegistryClientError {
+    /// No registry is configured for a namespace.
+    #[error("no registry serves namespace `{0}`\nhint: map it under `[namespaces]` in gymkhana-registries.toml")]
     NoRegistry(String),
-    /// No registry of that name.
-    #[error("there is no registry `{name}`; gymkhana-registries.toml names {known}")]
+    /// Unknown registry name.
+    #[error("unknown registry `{name}`: gymkhana-registries.toml defines {known}")]
     UnknownRegistry {
-        /// What was asked for.
+        /// Requested registry.
         name: String,
-        /// Those that there are, in words.
+        /// Known registries.
         known: String,
     },
-    /// The network may not be used.
-    #[error("{what} is not in the cache, and --offline asks nobody; run once without --offline")]
+    /// The request needs the network in offline mode.
+    #[error("{what} is not in the cache, and --offline disables the network\nhint: run once without --offline")]
     Offline {
-        /// What is missing.
+        /// Description of the missing data.
         what: String,
     },
-    /// A file did not come.
-    #[error("{what} cannot be fetched from registry `{registry}`")]
+    /// A file cannot be fetched.
+    #[error("cannot fetch {what} from registry `{registry}`")]
     Fetch {
-        /// The registry.
+        /// Registry name.
         registry: String,
-        /// The file.
+        /// Description of the file.
         what: String,
-        /// Why not.
+        /// Cause.
         source: FetchError,
     },
-    /// A folder's file cannot be read.
-    #[error("registry `{registry}` cannot be read")]
+    /// A registry folder cannot be read.
+    #[error("cannot read registry `{registry}`")]
     Folder {
-        /// The registry.
+        /// Registry name.
         registry: String,
-        /// Why not.
-        source: Box<ReadError>,
+        /// Cause.
+        source: Box<FolderReadError>,
     },
-    /// Its state is refused.
-    #[error("registry `{registry}` is not used")]
+    /// Rejected checkpoint.
+    #[error("cannot use registry `{registry}`")]
     Checkpoint {
-        /// The registry.
+        /// Registry name.
         registry: String,
-        /// Why not.
+        /// Cause.
         source: Box<CheckpointError>,
     },
-    /// A file is not the one that the checkpoint or a signature names.
+    /// The digest of a file differs from the one in the checkpoint or release.
     #[error(
-        "{what} of registry `{registry}` was altered: its sha256 is {found:.16}… and should be {expected:.16}…; try again, \
-         or ask the registry's maintainer", found = found.to_string(), expected = expected.to_string()
+        "{what} of registry `{registry}` was modified: its sha256 is {found:.16}… instead of {expected:.16}…\nhint: try \
+         again, or report this to the registry's maintainer",
+        found = found.to_string(),
+        expected = expected.to_string()
     )]
-    Altered {
-        /// The registry.
+    DigestMismatch {
+        /// Registry name.
         registry: String,
-        /// The file.
+        /// Description of the file.
         what: String,
-        /// Of what came.
+        /// Digest of the received bytes.
         found: Digest,
-        /// Of what should have come.
+        /// Expected digest.
         expected: Digest,
     },
-    /// An index file is refused.
-    #[error("`{name}` of registry `{registry}` is not used")]
+    /// Rejected index file.
+    #[error("cannot use `{name}` of registry `{registry}`")]
     Index {
-        /// The registry.
+        /// Registry name.
         registry: String,
-        /// The plugin, or `catalogue`.
+        /// Plugin name, or `catalogue`.
         name: String,
-        /// Why not.
+        /// Cause.
         source: Box<IndexError>,
     },
-    /// There is no such plugin.
-    #[error("registry `{registry}` has no plugin `{name}`{near}")]
-    Unknown {
-        /// The registry.
+    /// Unknown plugin.
+    #[error("registry `{registry}` does not have plugin `{name}`{}", suggestion(.nearest.as_ref()))]
+    UnknownPlugin {
+        /// Registry name.
         registry: String,
-        /// What was asked for.
+        /// Requested plugin.
         name: PluginName,
-        /// What was perhaps meant, in words.
-        near: String,
+        /// Most similar known plugin.
+        nearest: Option<PluginName>,
     },
-    /// No registry has a plugin of that short name.
-    #[error("no registry has a plugin called `{name}`{near}; write it with its namespace, such as `gymkhana/{name}`")]
-    UnknownShort {
-        /// What was asked for.
+    /// Unknown short name.
+    #[error(
+        "no registry has a plugin named `{name}`{}",
+        .nearest.as_ref().map_or_else(
+            || format!("\nhint: write it with its namespace, such as `gymkhana/{name}`"),
+            |nearest| suggestion(Some(nearest))
+        )
+    )]
+    UnknownShortName {
+        /// Requested name.
         name: String,
-        /// What was perhaps meant, in words.
-        near: String,
+        /// Most similar known plugin.
+        nearest: Option<PluginName>,
     },
-    /// Several have one.
-    #[error("`{name}` may be {candidates}; write it with its namespace")]
+    /// Several plugins have the short name.
+    #[error("`{name}` is ambiguous: it can be {candidates}\nhint: write it with its namespace")]
     Ambiguous {
-        /// What was asked for.
+        /// Requested name.
         name: String,
-        /// All that it may be.
+        /// Matching plugins.
         candidates: String,
     },
-    /// No version fits.
-    #[error("plugin `{name}` cannot be resolved in registry `{registry}`")]
+    /// Version resolution failed.
+    #[error("cannot resolve plugin `{name}` in registry `{registry}`")]
     Unresolved {
-        /// The registry.
+        /// Registry name.
         registry: String,
-        /// The plugin.
+        /// Plugin.
         name: PluginName,
-        /// Why not.
-        source: Box<Unresolved>,
+        /// Cause.
+        source: Box<ResolveError>,
     },
-    /// The lock says something else than what is asked for.
-    #[error("`{wanted}` is not locked, and --locked changes nothing; run once without --locked")]
+    /// The lock file does not satisfy a requirement.
+    #[error("`{requirement}` is not locked, and --locked forbids changes\nhint: run once without --locked")]
     NotLocked {
-        /// What was asked for.
-        wanted: String,
+        /// Requirement.
+        requirement: String,
     },
-    /// Signed by nobody who may.
-    #[error("`{name}` {version} is signed by {signer}, which is no key of namespace `{}`; ask its publisher", name.namespace())]
+    /// The release is signed by an unknown key.
+    #[error(
+        "`{name}` {version} is signed by {signer}, which is not a key of namespace `{}`\nhint: report this to its publisher",
+        name.namespace()
+    )]
     NotAKey {
-        /// The plugin.
+        /// Plugin.
         name: PluginName,
-        /// The version.
+        /// Version.
         version: Version,
-        /// Who signed.
+        /// Signing key, or `no key`.
         signer: String,
     },
-    /// Signed by a key that counts no more.
+    /// The release is signed by a revoked key.
     #[error(
-        "`{name}` {version} is signed by {key}, which namespace `{}` has revoked: what it signed counts no more; take \
-         another version with `host update`, or ask its publisher", name.namespace()
+        "`{name}` {version} is signed by {key}, which namespace `{}` has revoked: releases signed by a revoked key are \
+         ignored\nhint: switch to another version with `host update`, or ask its publisher for a new release",
+        name.namespace()
     )]
     Revoked {
-        /// The plugin.
+        /// Plugin.
         name: PluginName,
-        /// The version.
+        /// Version.
         version: Version,
-        /// The key.
+        /// Revoked key.
         key: PublicKey,
     },
-    /// A release or a component is refused.
-    #[error("`{name}` {version} is refused")]
+    /// Rejected release or component.
+    #[error("`{name}` {version} was rejected")]
     Release {
-        /// The plugin.
+        /// Plugin.
         name: PluginName,
-        /// The version.
+        /// Version.
         version: Version,
-        /// Why.
+        /// Cause.
         source: Box<ReleaseError>,
     },
-    /// The index and the release that it names say different things.
+    /// The index row differs from the signed release.
     #[error(
-        "the index of registry `{registry}` says something else of `{name}` {version} than its publisher signed; ask the registry's maintainer"
+        "the index of registry `{registry}` contradicts the signed release of `{name}` {version}\nhint: report this to the \
+         registry's maintainer"
     )]
-    OtherThanSigned {
-        /// The registry.
+    IndexMismatch {
+        /// Registry name.
         registry: String,
-        /// The plugin.
+        /// Plugin.
         name: PluginName,
-        /// The version.
+        /// Version.
         version: Version,
     },
-    /// It is here, but by the word of another source.
+    /// A cached component has no provenance from the configured registry.
     #[error(
-        "`{name}` {version} is in the cache, but registry `{registry}` has not vouched for it, and --offline asks nobody; \
-         run once without --offline"
+        "`{name}` {version} is cached from another source, and --offline prevents verification with registry `{registry}`\n\
+         hint: run once without --offline"
     )]
-    NotVouched {
-        /// The registry that serves it.
+    NoProvenance {
+        /// Registry that serves the plugin.
         registry: String,
-        /// The plugin.
+        /// Plugin.
         name: PluginName,
-        /// The version.
+        /// Version.
         version: Version,
     },
     /// The cache cannot be used.
-    #[error("the cache of plugins cannot be used")]
-    Contents(#[from] ContentsError),
-    /// What was seen of a registry cannot be remembered.
-    #[error(
-        "`{path}` cannot be {what}, which keeps what was seen of a registry; free space and check that this user may use it"
-    )]
-    Memory {
-        /// What was tried.
-        what: &'static str,
-        /// The file.
+    #[error("cannot use the plugin cache")]
+    Cache(#[from] ContentStoreError),
+    /// The record of seen checkpoints cannot be read or written.
+    #[error("cannot {operation} `{path}`, the record of seen registries\nhint: check free disk space and permissions")]
+    Seen {
+        /// Attempted operation.
+        operation: &'static str,
+        /// File.
         path: PathBuf,
-        /// What the system said.
+        /// I/O error.
         source: std::io::Error,
     },
-    /// An OCI registry said what it should not.
-    #[error("`{name}` in OCI registry `{registry}` is not used")]
+    /// The record of seen checkpoints was modified.
+    #[error(
+        "cannot use `{path}`, the record of a seen registry: it was modified or damaged\nhint: restore it from a backup"
+    )]
+    SeenDamaged {
+        /// File.
+        path: PathBuf,
+        /// Cause.
+        source: Box<CheckpointError>,
+    },
+    /// Invalid content of an OCI registry.
+    #[error("cannot use `{name}` in OCI registry `{registry}`")]
     Oci {
-        /// The registry.
+        /// Registry name.
         registry: String,
-        /// The plugin.
+        /// Plugin.
         name: PluginName,
-        /// Why not.
+        /// Cause.
         source: Box<OciError>,
     },
-    /// The registry cannot do that.
-    #[error("registry `{registry}` {what}")]
-    Cannot {
-        /// The registry.
+    /// The registry does not support the operation, or a setting is missing.
+    #[error("registry `{registry}` {problem}")]
+    Unsupported {
+        /// Registry name.
         registry: String,
-        /// What it cannot, and what to do.
-        what: String,
+        /// Problem, with a hint.
+        problem: String,
     },
-    /// A folder does not take a change.
-    #[error("registry `{registry}` does not take it")]
-    NotTaken {
-        /// The registry.
+    /// A registry folder rejected a change.
+    #[error("registry `{registry}` rejected the change")]
+    RejectedByFolder {
+        /// Registry name.
         registry: String,
-        /// Why not.
+        /// Cause.
         source: Box<FolderError>,
     },
-    /// The publisher's own key is none of the namespace's.
+    /// The publisher's key is not a current key of the namespace.
     #[error(
-        "{key} is no current key of namespace `{namespace}` in registry `{registry}`; have its maintainer grant it"
+        "{key} is not a current key of namespace `{namespace}` in registry `{registry}`\nhint: ask its maintainer to grant \
+         the key"
     )]
     NotMyNamespace {
-        /// The key.
+        /// Publisher's key.
         key: PublicKey,
-        /// The namespace.
+        /// Namespace.
         namespace: Namespace,
-        /// The registry.
+        /// Registry name.
         registry: String,
     },
-    /// A server refuses a change.
-    #[error("registry `{registry}` refuses: {words}")]
-    Refused {
-        /// The registry.
+    /// A registry server rejected a change.
+    #[error("registry `{registry}` rejected the change: {message}")]
+    RejectedByServer {
+        /// Registry name.
         registry: String,
-        /// What it says.
-        words: String,
+        /// Message of the server.
+        message: String,
     },
-    /// A component cannot be published as it is.
+    /// The component violates a publishing rule.
     #[error(transparent)]
-    Rule(#[from] Box<gymkhana_registry::Refusal>),
-    /// What should be published is no plugin.
-    #[error("what should be published is no plugin")]
-    NoPlugin(#[source] gymkhana_registry::ManifestError),
-    /// Something cannot be written as JSON.
-    #[error("it cannot be written as JSON")]
+    Rule(#[from] Box<gymkhana_registry::RuleViolation>),
+    /// The file to publish is not a plugin.
+    #[error("the file to publish is not a plugin")]
+    NotAPlugin(#[source] gymkhana_registry::ManifestError),
+    /// JSON serialization failed.
+    #[error("cannot serialize a request")]
     Json(#[from] serde_json::Error),
+}
+
+fn suggestion(nearest: Option<&PluginName>) -> String {
+    nearest.map(|name| format!("\nhint: a similar name is `{name}`")).unwrap_or_default()
 }

@@ -1,28 +1,31 @@
-//! Fetches plugins from registries, and believes none of them.
+//! Client of plugin registries. It treats every registry as untrusted.
 //!
-//! A registry is a folder, any web server, our own server, or an OCI registry; [`Config`] says which one serves a
-//! namespace, and what is trusted there. What comes is capped, hashed while it comes, checked against signatures, and
-//! kept only then. What was seen of a registry is remembered, so that it cannot go back.
+//! A registry is a folder, a static web server, a registry server, or an OCI registry. [`RegistryConfig`] defines the
+//! registry of each namespace and its trust settings. Downloads are bounded in size, verified against digests and
+//! signatures, and stored only after verification. The last accepted checkpoint of each registry is recorded, so that a
+//! registry cannot return to an older state.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod backend;
 mod client;
 mod component;
 mod config;
 mod error;
-mod http;
-mod memory;
 mod mirror;
+mod nearest;
 mod oci;
 mod publish;
-mod site;
-mod upload;
-mod vouchers;
+mod remote;
+mod search;
+mod transport;
+mod trust;
 
-pub use client::{Client, Found, Places, Settings, Unlocked};
-pub use config::{CONFIG_FILE, Config, ConfigError, Source, Trust};
-pub use error::ClientError;
-pub use http::{FetchError, Patience};
-pub use mirror::Mirrored;
-pub use oci::OciError;
-pub use publish::{Publishing, Secrets};
+pub use client::{ClientFolders, ClientSettings, RegistryClient, Unpinned};
+pub use config::{CONFIG_FILE, RegistryConfig, RegistryConfigError, RegistrySource, Trust};
+pub use error::RegistryClientError;
+pub use mirror::MirrorSummary;
+pub use oci::error::OciError;
+pub use publish::{PublishRequest, Secrets};
+pub use search::SearchHit;
+pub use transport::{FetchError, TransferLimits};

@@ -1,125 +1,137 @@
-//! A mirror: everything that a registry holds, checked and laid out as it lies there, with the registry's own
-//! signatures. Who pins its root key can use either.
+//! Mirrors: verified copies of a registry with its original signatures. Clients that pin the root key can use either.
 
 use std::path::Path;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use gymkhana_registry::{Contents, ContentsError, Item, PluginName, RegistryFolder, Row};
+use gymkhana_registry::{ContentFile, ContentStore, IndexRow, PluginName, RegistryFolder};
 
-use crate::client::{Client, Registry};
-use crate::error::ClientError;
-use crate::site::Site;
+use crate::backend::Backend;
+use crate::client::RegistryClient;
+use crate::component::{check_component, read_pending};
+use crate::error::RegistryClientError;
+use crate::remote::Remote;
 
-/// How many plugins are copied at once.
-const SIDE_BY_SIDE: usize = 4;
+/// Maximum number of plugins copied concurrently.
+const MAX_CONCURRENT: usize = 4;
 
-/// What a mirror holds now.
+/// Content of a mirror after an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mirrored {
-    /// The number of the checkpoint that it shows.
+pub struct MirrorSummary {
+    /// Sequence number of its checkpoint.
     pub sequence: u64,
-    /// Plugins.
+    /// Number of plugins.
     pub plugins: usize,
-    /// Versions of all of them.
+    /// Number of versions.
     pub versions: usize,
-    /// Components that were fetched now.
+    /// Number of components fetched by this update.
     pub fetched: usize,
-    /// Versions that are not copied, since the key that signed them was revoked.
-    pub left_out: usize,
+    /// Number of versions skipped because their signing key was revoked.
+    pub skipped: usize,
 }
 
-/// What was copied of one plugin, in versions.
+/// Version counts of one mirrored plugin.
 #[derive(Default)]
-struct Copied {
-    there: usize,
+struct VersionCounts {
+    present: usize,
     fetched: usize,
-    left_out: usize,
+    skipped: usize,
 }
 
-impl Client {
-    /// Copies a registry into a folder, or what of it has changed. The checkpoint comes last, so that the folder shows
-    /// the old state until the new one is whole.
+impl RegistryClient {
+    /// Copies a registry into a folder, or updates an existing copy. The checkpoint is written last, so the folder keeps its
+    /// old state until the new one is complete.
     ///
     /// # Errors
-    /// If something cannot be fetched, is not what was signed, or cannot be written; what was copied stays.
-    pub async fn mirror(&self, registry: &str, folder: &Path) -> Result<Mirrored, ClientError> {
-        let Registry::Site(site) = self.named(registry)? else {
-            let what = "is an OCI registry, which has no list of plugins to copy; copy it with its own tools";
-            return Err(ClientError::Cannot { registry: registry.to_owned(), what: what.to_owned() });
+    /// If a file cannot be fetched, fails verification or cannot be written. Files copied before the error are kept.
+    pub async fn mirror(&self, registry: &str, folder: &Path) -> Result<MirrorSummary, RegistryClientError> {
+        let Backend::Remote(remote) = self.registry(registry)? else {
+            let problem = "is an OCI registry, which cannot list its plugins\nhint: copy it with OCI tools";
+            return Err(RegistryClientError::Unsupported {
+                registry: registry.to_owned(),
+                problem: problem.to_owned(),
+            });
         };
-        let state = site.state(self.asking).await?;
+        let state = remote.state(self.access).await?;
         let checkpoint = &state.accepted.checkpoint;
         let mirror = RegistryFolder::at(folder);
         let names: Vec<PluginName> = checkpoint.index.keys().cloned().collect();
         let plugins = names.len();
         let one = |name: PluginName| {
-            let contents = mirror.contents().clone();
-            async move { self.copy(site, &name, &contents).await }
+            let contents = mirror.content_store().clone();
+            async move { self.mirror_plugin(remote, &name, &contents).await }
         };
-        let copied: Vec<Copied> = stream::iter(names).map(one).buffered(SIDE_BY_SIDE).try_collect().await?;
-        let catalogue = Item::Catalogue(checkpoint.catalogue);
-        if !matches!(mirror.contents().read(&catalogue), Ok(Some(_))) {
-            mirror.contents().write(&catalogue, &site.file(&catalogue, self.asking).await?)?;
+        let counts: Vec<VersionCounts> = stream::iter(names).map(one).buffered(MAX_CONCURRENT).try_collect().await?;
+        let catalogue = ContentFile::Catalogue(checkpoint.catalogue);
+        if !matches!(mirror.content_store().read(&catalogue), Ok(Some(_))) {
+            mirror.content_store().write(&catalogue, &remote.fetch_file(&catalogue, self.access).await?)?;
         }
-        mirror.show(&state.text)?;
-        let sum = |part: fn(&Copied) -> usize| copied.iter().map(part).sum();
-        Ok(Mirrored {
+        mirror.write_checkpoint(&state.text)?;
+        let sum = |count: fn(&VersionCounts) -> usize| counts.iter().map(count).sum();
+        Ok(MirrorSummary {
             sequence: checkpoint.sequence,
             plugins,
-            versions: sum(|one| one.there),
+            versions: sum(|one| one.present),
             fetched: sum(|one| one.fetched),
-            left_out: sum(|one| one.left_out),
+            skipped: sum(|one| one.skipped),
         })
     }
 
-    /// Copies a plugin. A version whose key was revoked is of use to nobody, and no reason to copy nothing else.
-    async fn copy(&self, site: &Site, name: &PluginName, mirror: &Contents) -> Result<Copied, ClientError> {
-        let mut copied = Copied::default();
-        for row in &site.rows(name, self.asking).await? {
-            match self.copy_version(site, row, mirror).await {
+    /// Copies a plugin and skips versions whose signing key was revoked.
+    async fn mirror_plugin(
+        &self,
+        remote: &Remote,
+        name: &PluginName,
+        mirror: &ContentStore,
+    ) -> Result<VersionCounts, RegistryClientError> {
+        let mut counts = VersionCounts::default();
+        for row in &remote.rows(name, self.access).await? {
+            match self.mirror_version(remote, row, mirror).await {
                 Ok(fetched) => {
-                    copied.there += 1;
-                    copied.fetched += usize::from(fetched);
+                    counts.present += 1;
+                    counts.fetched += usize::from(fetched);
                 }
-                Err(ClientError::Revoked { name, version, key }) => {
-                    copied.left_out += 1;
-                    self.notice(format!("`{name}` {version} is left out: the key that signed it, {key}, was revoked"));
+                Err(RegistryClientError::Revoked { name, version, key }) => {
+                    counts.skipped += 1;
+                    self.add_notice(format!("`{name}` {version} was skipped: its signing key {key} was revoked"));
                 }
                 Err(error) => return Err(error),
             }
         }
-        let state = site.state(self.asking).await?;
+        let state = remote.state(self.access).await?;
         if let Some(digest) = state.accepted.checkpoint.index.get(name) {
-            let item = Item::Index(name.clone(), *digest);
+            let item = ContentFile::Index(name.clone(), *digest);
             if !matches!(mirror.read(&item), Ok(Some(_))) {
-                mirror.write(&item, &site.file(&item, self.asking).await?)?;
+                mirror.write(&item, &remote.fetch_file(&item, self.access).await?)?;
             }
         }
-        Ok(copied)
+        Ok(counts)
     }
 
-    /// Copies a version, unless it is there; says whether it was fetched.
-    async fn copy_version(&self, site: &Site, row: &Row, mirror: &Contents) -> Result<bool, ClientError> {
-        let release = self.signed(site, row).await?;
-        let item = Item::Release(row.release);
+    /// Copies a version; returns true if its component was fetched.
+    async fn mirror_version(
+        &self,
+        remote: &Remote,
+        row: &IndexRow,
+        mirror: &ContentStore,
+    ) -> Result<bool, RegistryClientError> {
+        let release = self.signed_release(remote, row).await?;
+        let item = ContentFile::Release(row.release);
         if !matches!(mirror.read(&item), Ok(Some(_))) {
             let file = self.cache.read(&item)?;
             let file = match file {
                 Some(file) => file,
-                None => site.file(&item, self.asking).await?,
+                None => remote.fetch_file(&item, self.access).await?,
             };
             mirror.write(&item, &file)?;
         }
-        let item = Item::Component(row.digest);
+        let item = ContentFile::Component(row.digest);
         if matches!(mirror.read(&item), Ok(Some(_))) {
             return Ok(false);
         }
-        // Not through the cache, which is this user's and need not hold all that a mirror does.
-        let incoming = site.component(&item, row.size, mirror, self.asking).await?;
-        let path = incoming.path().to_owned();
-        let bytes = std::fs::read(&path).map_err(|source| ContentsError::Disk { what: "read", path, source })?;
-        self.is_what_was_signed(row, &release, &bytes)?;
-        mirror.keep(&incoming, &item)?;
+        // The component goes directly into the mirror and not through the user's cache.
+        let pending = remote.component(&item, row.size, mirror, self.access).await?;
+        check_component(row, &release, &read_pending(pending.path())?)?;
+        mirror.commit(&pending, &item)?;
         Ok(true)
     }
 }

@@ -1,10 +1,10 @@
-//! Publishing and withdrawing: into a folder, to our server, or into an OCI registry.
+//! Publishing and yanking releases in folders, registry servers and OCI registries.
 
 use std::io::Write;
 
 use gymkhana_registry::{
-    Authority, ContentsError, FolderError, Namespace, PluginName, PublicKey, Refusal, RegistryFolder, Release, Report,
-    Row, SecretKey, check_release,
+    Authority, ContentStoreError, FolderError, IndexRow, Namespace, PluginName, PublicKey, RegistryFolder, Release,
+    Report, RuleViolation, SecretKey, check_release,
 };
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
@@ -12,62 +12,69 @@ use semver::{Version, VersionReq};
 use serde_json::json;
 use url::Url;
 
-use crate::client::{Client, Registry};
-use crate::error::ClientError;
-use crate::http::{FetchError, Sent, Web};
-use crate::site::{Place, Site, below};
+use crate::backend::Backend;
+use crate::client::RegistryClient;
+use crate::error::RegistryClientError;
+use crate::remote::{Location, Remote};
+use crate::transport::{FetchError, HttpTransport, RequestParts, below};
 
-/// The type of what is sent to a server that takes releases: the release file, an empty line, the component.
+/// Media type of a publish request: release file, empty line, component.
 const RELEASE_TYPE: &str = "application/vnd.gymkhana.release";
-/// The longest answer to a change that is read, in bytes.
-const MAX_ANSWER: u64 = 64 << 10;
+/// Size limit of the response to a change, in bytes.
+const MAX_RESPONSE: u64 = 64 << 10;
 
-/// What a publisher has.
+/// Keys of a publisher.
 #[derive(Debug, Default)]
 pub struct Secrets {
-    /// A key of the namespace, for releases.
+    /// Key of the namespace, which signs releases.
     pub key: Option<SecretKey>,
-    /// The registry's root key, for folders of one's own.
+    /// Root key of a local registry folder.
     pub root: Option<SecretKey>,
-    /// For how many seconds such a folder's checkpoint counts.
+    /// Validity of the folder's checkpoint in seconds.
     pub lifetime: u64,
 }
 
-/// What is published.
+/// Component to publish.
 #[derive(Debug)]
-pub struct Publishing<'a> {
-    /// The component.
+pub struct PublishRequest<'a> {
+    /// Bytes of the component.
     pub component: &'a [u8],
-    /// What the conformance suite found out about it.
+    /// Conformance report.
     pub report: Option<Report>,
 }
 
-impl Client {
-    /// Publishes a component where its namespace is served; gives the registry's name and the line in its index.
+impl RegistryClient {
+    /// Publishes a component in the registry of its namespace. Returns the registry name and the index row.
     ///
     /// # Errors
-    /// If a rule refuses it, if keys are missing or wrong, or if the registry does not take it.
-    pub async fn publish(&self, publishing: Publishing<'_>, secrets: &Secrets) -> Result<(String, Row), ClientError> {
-        let release = Release::of(publishing.component, publishing.report).map_err(ClientError::NoPlugin)?;
+    /// If the release violates a rule, a key is missing or wrong, or the registry rejects the release.
+    pub async fn publish(
+        &self,
+        request: PublishRequest<'_>,
+        secrets: &Secrets,
+    ) -> Result<(String, IndexRow), RegistryClientError> {
+        let release = Release::of(request.component, request.report).map_err(RegistryClientError::NotAPlugin)?;
         let name = &release.manifest.name;
-        let (registry, serving) = self.serves(name.namespace())?;
-        self.may_publish(&release, registry, serving).await?;
-        let key = signing_key(registry, serving, secrets)?;
+        let (registry, backend) = self.registry_of(name.namespace())?;
+        self.check_rules(&release, registry, backend).await?;
+        let key = signing_key(registry, backend, secrets)?;
         let file = release.sign(key)?;
         let signer = key.map(SecretKey::public);
-        let row = Row::new(&release, &file, signer);
-        match serving {
-            Registry::Oci(oci) => oci.publish(&release, &file, publishing.component, self.asking.now).await?,
-            Registry::Site(site) => {
+        let row = IndexRow::new(&release, &file, signer);
+        match backend {
+            Backend::Oci(oci) => oci.publish(&release, &file, request.component, self.access.now).await?,
+            Backend::Remote(remote) => {
                 if let Some(key) = signer {
-                    self.is_mine(site, name, key).await?;
+                    self.check_namespace_key(remote, name, key).await?;
                 }
-                match &site.place {
-                    Place::Folder(folder) => self.add(site, folder, &file, publishing.component, secrets)?,
-                    Place::Web { web, url, token } => {
-                        let body = [file.as_bytes(), b"\n", publishing.component].concat();
+                match &remote.location {
+                    Location::Folder(folder) => {
+                        self.publish_to_folder(remote, folder, &file, request.component, secrets)?;
+                    }
+                    Location::Web { http, url, token } => {
+                        let body = [file.as_bytes(), b"\n", request.component].concat();
                         let to = below(url, "publish");
-                        self.send(site, web, &to, token.as_deref(), RELEASE_TYPE, body).await?;
+                        self.send_change(remote, http, &to, token.as_deref(), RELEASE_TYPE, body).await?;
                     }
                 }
             }
@@ -75,171 +82,193 @@ impl Client {
         Ok((registry.to_owned(), row))
     }
 
-    /// Sees that the publisher has what the registry of a component asks for, before the conformance suite takes its time.
+    /// Checks that the keys and tokens for publishing a component are available, before the conformance suite runs.
     ///
     /// # Errors
-    /// If no registry serves its namespace, or a key or a token is missing.
-    pub fn is_equipped(&self, component: &[u8], secrets: &Secrets) -> Result<(), ClientError> {
-        let release = Release::of(component, None).map_err(ClientError::NoPlugin)?;
-        let (registry, serving) = self.serves(release.manifest.name.namespace())?;
-        signing_key(registry, serving, secrets)?;
-        if let Registry::Site(site) = serving
-            && let Place::Web { token, .. } = &site.place
+    /// If no registry serves the namespace, or a key or token is missing.
+    pub fn check_credentials(&self, component: &[u8], secrets: &Secrets) -> Result<(), RegistryClientError> {
+        let release = Release::of(component, None).map_err(RegistryClientError::NotAPlugin)?;
+        let (registry, backend) = self.registry_of(release.manifest.name.namespace())?;
+        signing_key(registry, backend, secrets)?;
+        if let Backend::Remote(remote) = backend
+            && let Location::Web { token, .. } = &remote.location
         {
-            self.token(&site.name, token.as_deref())?;
+            self.token(&remote.name, token.as_deref())?;
         }
         Ok(())
     }
 
-    /// The rules, before anything is sent: the server applies them again.
-    async fn may_publish(&self, release: &Release, registry: &str, serving: &Registry) -> Result<(), ClientError> {
+    /// Applies the publishing rules before the upload; the server applies them again.
+    async fn check_rules(
+        &self,
+        release: &Release,
+        registry: &str,
+        backend: &Backend,
+    ) -> Result<(), RegistryClientError> {
         let name = &release.manifest.name;
-        let (rows, names) = match serving {
-            Registry::Site(site) => {
-                let index = &site.state(self.asking).await?.accepted.checkpoint.index;
-                let rows = if index.contains_key(name) { site.rows(name, self.asking).await? } else { Vec::new() };
+        let (rows, names) = match backend {
+            Backend::Remote(remote) => {
+                let index = &remote.state(self.access).await?.accepted.checkpoint.index;
+                let rows = if index.contains_key(name) { remote.rows(name, self.access).await? } else { Vec::new() };
                 (rows, index.keys().cloned().collect())
             }
-            Registry::Oci(oci) => {
-                // A version in the way is no less in the way for being damaged or of another publisher.
-                let offers = oci.offers(name, &VersionReq::STAR, &self.cache, self.asking).await?;
-                self.notice(format!("registry `{registry}` cannot list its plugins: no name is compared with theirs"));
-                (offers.into_iter().map(|offer| offer.row).collect(), Vec::new())
+            Backend::Oci(oci) => {
+                // Existing versions block the name even if they are damaged or signed by another publisher.
+                let releases = oci.releases(name, &VersionReq::STAR, &self.cache, self.access).await?;
+                self.add_notice(format!(
+                    "registry `{registry}` cannot list its plugins, so the check for confusable names was skipped"
+                ));
+                (releases.into_iter().map(|release| release.row).collect(), Vec::new())
             }
         };
         let others: Vec<PluginName> = names;
-        check_release(release, &rows, others.iter()).map_err(|refusal: Refusal| ClientError::Rule(Box::new(refusal)))
+        check_release(release, &rows, others.iter())
+            .map_err(|violation: RuleViolation| RegistryClientError::Rule(Box::new(violation)))
     }
 
-    async fn is_mine(&self, site: &Site, name: &PluginName, key: PublicKey) -> Result<(), ClientError> {
-        let namespaces = &site.state(self.asking).await?.accepted.checkpoint.namespaces;
+    async fn check_namespace_key(
+        &self,
+        remote: &Remote,
+        name: &PluginName,
+        key: PublicKey,
+    ) -> Result<(), RegistryClientError> {
+        let namespaces = &remote.state(self.access).await?.accepted.checkpoint.namespaces;
         if namespaces.get(name.namespace()).is_some_and(|keys| keys.current.contains(&key)) {
             return Ok(());
         }
-        let namespace: Namespace = name.namespace().parse().map_err(|_| ClientError::NoRegistry(name.to_string()))?;
-        Err(ClientError::NotMyNamespace { key, namespace, registry: site.name.clone() })
+        let namespace: Namespace =
+            name.namespace().parse().map_err(|_| RegistryClientError::NoRegistry(name.to_string()))?;
+        Err(RegistryClientError::NotMyNamespace { key, namespace, registry: remote.name.clone() })
     }
 
-    fn add(
+    fn publish_to_folder(
         &self,
-        site: &Site,
+        remote: &Remote,
         folder: &RegistryFolder,
         file: &str,
         component: &[u8],
         secrets: &Secrets,
-    ) -> Result<(), ClientError> {
-        let authority = self.authority(site, secrets)?;
-        let mut incoming = folder.contents().begin()?;
-        let written = incoming.file.write_all(component);
-        written.map_err(|source| ContentsError::Disk { what: "written", path: incoming.path().to_owned(), source })?;
-        folder.add(file, &incoming, authority).map_err(not_taken(site))?;
+    ) -> Result<(), RegistryClientError> {
+        let authority = self.authority(remote, secrets)?;
+        let mut pending = folder.content_store().create_pending()?;
+        let written = pending.file.write_all(component);
+        written.map_err(|source| ContentStoreError::Disk {
+            operation: "write",
+            path: pending.path().to_owned(),
+            source,
+        })?;
+        folder.add(file, &pending, authority).map_err(rejected(remote))?;
         Ok(())
     }
 
-    /// Who signs a folder's new state.
-    fn authority<'a>(&self, site: &Site, secrets: &'a Secrets) -> Result<Authority<'a>, ClientError> {
-        let root = match (site.trust.root(), &secrets.root) {
+    /// Signing authority of a local registry folder.
+    fn authority<'a>(&self, remote: &Remote, secrets: &'a Secrets) -> Result<Authority<'a>, RegistryClientError> {
+        let root = match (remote.trust.root(), &secrets.root) {
             (Some(_), None) => {
-                let what = "is a signed folder, whose state its root key signs; give it with --root";
-                return Err(cannot(&site.name, what));
+                let problem = "is a signed folder, which requires its root key\nhint: pass the key with --root";
+                return Err(unsupported(&remote.name, problem));
             }
             (Some(_), root) => root.as_ref(),
             (None, _) => None,
         };
-        Ok(Authority { root, lifetime: secrets.lifetime, now: self.asking.now })
+        Ok(Authority { root, lifetime: secrets.lifetime, now: self.access.now })
     }
 
-    /// Withdraws a version from new resolutions, or brings it back; gives the registry's name.
+    /// Yanks a version, which excludes it from new resolutions, or restores it. Returns the registry name.
     ///
     /// # Errors
-    /// If there is no such version, or the registry does not take it.
+    /// If the version does not exist or the registry rejects the change.
     pub async fn yank(
         &self,
         name: &PluginName,
         version: &Version,
         yanked: bool,
         secrets: &Secrets,
-    ) -> Result<String, ClientError> {
-        let (registry, serving) = self.serves(name.namespace())?;
-        match serving {
-            Registry::Oci(oci) => oci.yank(name, version, yanked).await?,
-            Registry::Site(site) => match &site.place {
-                Place::Folder(folder) => {
-                    let authority = self.authority(site, secrets)?;
-                    folder.yank(name, version, yanked, authority).map_err(not_taken(site))?;
+    ) -> Result<String, RegistryClientError> {
+        let (registry, backend) = self.registry_of(name.namespace())?;
+        match backend {
+            Backend::Oci(oci) => oci.yank(name, version, yanked).await?,
+            Backend::Remote(remote) => match &remote.location {
+                Location::Folder(folder) => {
+                    let authority = self.authority(remote, secrets)?;
+                    folder.yank(name, version, yanked, authority).map_err(rejected(remote))?;
                 }
-                Place::Web { web, url, token } => {
+                Location::Web { http, url, token } => {
                     let body = json!({ "name": name, "version": version, "yanked": yanked }).to_string();
                     let to = below(url, "yank");
-                    self.send(site, web, &to, token.as_deref(), "application/json", body.into_bytes()).await?;
+                    self.send_change(remote, http, &to, token.as_deref(), "application/json", body.into_bytes())
+                        .await?;
                 }
             },
         }
         Ok(registry.to_owned())
     }
 
-    /// The publisher's token, from the environment variable that the registry's settings name.
-    fn token(&self, registry: &str, variable: Option<&str>) -> Result<String, ClientError> {
+    /// Publishing token from the environment variable in the registry's settings.
+    fn token(&self, registry: &str, variable: Option<&str>) -> Result<String, RegistryClientError> {
         let variable = variable.ok_or_else(|| {
-            cannot(registry, "takes changes by token alone; name the environment variable that holds yours in `token`")
+            unsupported(registry, "requires a token\nhint: name the environment variable with your token in `token`")
         })?;
         (self.variable)(variable).ok_or_else(|| {
-            cannot(registry, &format!("takes your token from the environment variable {variable}, which is not set"))
+            unsupported(
+                registry,
+                &format!("reads the token from the environment variable {variable}, which is not set"),
+            )
         })
     }
 
-    /// Sends a change to a server that takes them.
-    async fn send(
+    /// Sends a change to a registry server.
+    async fn send_change(
         &self,
-        site: &Site,
-        web: &Web,
+        remote: &Remote,
+        http: &HttpTransport,
         to: &Url,
         token: Option<&str>,
         media_type: &str,
         body: Vec<u8>,
-    ) -> Result<(), ClientError> {
-        if self.asking.offline {
-            return Err(ClientError::Offline { what: format!("registry `{}`", site.name) });
+    ) -> Result<(), RegistryClientError> {
+        if self.access.offline {
+            return Err(RegistryClientError::Offline { what: format!("registry `{}`", remote.name) });
         }
-        let authorization = format!("Bearer {}", self.token(&site.name, token)?.trim());
+        let authorization = format!("Bearer {}", self.token(&remote.name, token)?.trim());
         let headers = vec![(CONTENT_TYPE, media_type)];
-        let sent = Sent { headers, authorization: Some(&authorization), body: body.into() };
-        // Once: a change that was made and whose answer was lost would be refused the second time.
-        let answered = match web.ask(&Method::PUT, to, &sent, &[]).await {
-            Ok(answer) => answer.bytes(MAX_ANSWER).await.map(|_| ()),
+        let parts = RequestParts { headers, authorization: Some(&authorization), body: body.into() };
+        // Without retries: a second attempt after a lost response would be rejected as a duplicate.
+        let response = match http.send(&Method::PUT, to, &parts, &[]).await {
+            Ok(response) => response.bytes(MAX_RESPONSE).await.map(|_| ()),
             Err(error) => Err(error),
         };
-        answered.map_err(|error| match error {
-            FetchError::Status { status, words, .. } if status.is_client_error() => {
-                ClientError::Refused { registry: site.name.clone(), words }
+        response.map_err(|error| match error {
+            FetchError::Status { status, message, .. } if status.is_client_error() => {
+                RegistryClientError::RejectedByServer { registry: remote.name.clone(), message }
             }
-            other => site.failed("the change")(other),
+            other => remote.failed("the change")(other),
         })
     }
 }
 
-/// The key that signs releases for a registry; none where nobody signs.
+/// Key that signs releases for a registry; `None` for an unsigned registry.
 fn signing_key<'a>(
     registry: &str,
-    serving: &Registry,
+    backend: &Backend,
     secrets: &'a Secrets,
-) -> Result<Option<&'a SecretKey>, ClientError> {
-    let is_signed = match serving {
-        Registry::Site(site) => site.trust.root().is_some(),
-        Registry::Oci(oci) => oci.is_signed(),
+) -> Result<Option<&'a SecretKey>, RegistryClientError> {
+    let is_signed = match backend {
+        Backend::Remote(remote) => remote.trust.root().is_some(),
+        Backend::Oci(oci) => oci.is_signed(),
     };
     if is_signed && secrets.key.is_none() {
-        let what = "takes signed releases alone; give your key with --key, or make one with `host keygen`";
-        return Err(cannot(registry, what));
+        let problem = "accepts signed releases only\nhint: pass your key with --key, or create one with `host keygen`";
+        return Err(unsupported(registry, problem));
     }
     Ok(secrets.key.as_ref().filter(|_| is_signed))
 }
 
-fn cannot(registry: &str, what: &str) -> ClientError {
-    ClientError::Cannot { registry: registry.to_owned(), what: what.to_owned() }
+fn unsupported(registry: &str, problem: &str) -> RegistryClientError {
+    RegistryClientError::Unsupported { registry: registry.to_owned(), problem: problem.to_owned() }
 }
 
-fn not_taken(site: &Site) -> impl FnOnce(FolderError) -> ClientError {
-    let registry = site.name.clone();
-    move |source| ClientError::NotTaken { registry, source: Box::new(source) }
+fn rejected(remote: &Remote) -> impl FnOnce(FolderError) -> RegistryClientError {
+    let registry = remote.name.clone();
+    move |source| RegistryClientError::RejectedByFolder { registry, source: Box::new(source) }
 }

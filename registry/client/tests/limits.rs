@@ -1,4 +1,4 @@
-//! What one client may ask of the server, so that others are served all the same.
+//! Limits that keep one client from blocking others.
 
 mod common;
 
@@ -8,30 +8,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{Made, Shop, reqwest_client};
-use gymkhana_registry_server::Limits;
+use gymkhana_registry_server::ServerLimits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// Asks for the checkpoint with these headers; gives the status.
+/// Requests the checkpoint with these headers and returns the status.
 async fn ask(address: SocketAddr, headers: &[(&str, &str)]) -> u16 {
     let request = reqwest_client().get(format!("http://{address}/checkpoint.json"));
     let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     request.send().await.expect("an answer").status().as_u16()
 }
 
-/// Asks for a version that is not there to be withdrawn; gives the status.
+/// Yanks a missing version and returns the status.
 async fn change(address: SocketAddr, token: &str) -> u16 {
     let body = r#"{"name":"acme/adder","version":"9.9.9","yanked":true}"#;
     let request = reqwest_client().put(format!("http://{address}/yank")).bearer_auth(token).body(body);
     request.send().await.expect("an answer").status().as_u16()
 }
 
-fn few() -> Limits {
-    Limits { requests_at_once: 3.0, requests_per_second: 0.0, ..Limits::default() }
+fn few() -> ServerLimits {
+    ServerLimits { request_burst: 3.0, requests_per_second: 0.0, ..ServerLimits::default() }
 }
 
 #[tokio::test]
-async fn who_asks_too_much_waits() {
+async fn request_burst_is_limited() {
     let shop = Shop::new();
     let address = shop.serve_within(few()).await;
     let mut statuses = Vec::new();
@@ -41,30 +41,30 @@ async fn who_asks_too_much_waits() {
     assert_eq!(statuses, [200, 200, 200, 429]);
 }
 
-/// Whoever guesses tokens shuts nobody out who has one, though they share an address.
+/// Guessing tokens does not lock out valid tokens of the same address.
 #[tokio::test]
-async fn wrong_tokens_shut_out_strangers_alone() {
+async fn invalid_tokens_limit_anonymous_clients_only() {
     let shop = Shop::new();
     let token = shop.token(&["acme"]);
-    let address = shop.serve_within(Limits { wrong_tokens: 2.0, ..Limits::default() }).await;
+    let address = shop.serve_within(ServerLimits { invalid_token_burst: 2.0, ..ServerLimits::default() }).await;
     let wrong = format!("gymkhana_{}", "0".repeat(64));
     let mut statuses = Vec::new();
     for _ in 0..3 {
         statuses.push(change(address, &wrong).await);
     }
     assert_eq!(statuses, [401, 401, 429]);
-    assert_eq!(change(address, &token).await, 404, "there is no such version, which only a publisher hears");
+    assert_eq!(change(address, &token).await, 404, "an authenticated request for a missing version");
 }
 
 #[tokio::test]
-async fn a_token_has_a_bucket_of_its_own() {
+async fn token_has_its_own_bucket() {
     let shop = Shop::new();
     let (token, other) = (shop.token(&["acme"]), shop.token(&["others"]));
     let address = shop.serve_within(few()).await;
     for _ in 0..4 {
         ask(address, &[]).await;
     }
-    assert_eq!(ask(address, &[]).await, 429, "strangers have used theirs up");
+    assert_eq!(ask(address, &[]).await, 429, "the anonymous bucket is empty");
     let mut statuses = Vec::new();
     for _ in 0..4 {
         statuses.push(ask(address, &[("authorization", &format!("Bearer {token}"))]).await);
@@ -74,9 +74,9 @@ async fn a_token_has_a_bucket_of_its_own() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_its_word_says_who_asks() {
+async fn proxy_header_identifies_clients() {
     let shop = Shop::new();
-    let address = shop.serve_within(Limits { behind_proxy: true, ..few() }).await;
+    let address = shop.serve_within(ServerLimits { behind_proxy: true, ..few() }).await;
     let from = async |client: &str| ask(address, &[("x-forwarded-for", client)]).await;
     let mut statuses = Vec::new();
     for _ in 0..4 {
@@ -84,8 +84,8 @@ async fn behind_a_proxy_its_word_says_who_asks() {
     }
     assert_eq!(statuses, [200, 200, 200, 429]);
     assert_eq!(from("10.0.0.2").await, 200, "another client of the same proxy");
-    assert_eq!(from("10.0.0.3, 10.0.0.1").await, 429, "what the client itself wrote counts for nothing");
-    // Where there is no proxy, anybody could write anything.
+    assert_eq!(from("10.0.0.3, 10.0.0.1").await, 429, "entries of the client are ignored");
+    // Without a proxy the header is ignored.
     let address = shop.serve_within(few()).await;
     let mut statuses = Vec::new();
     for client in ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"] {
@@ -94,7 +94,7 @@ async fn behind_a_proxy_its_word_says_who_asks() {
     assert_eq!(statuses, [200, 200, 200, 429]);
 }
 
-/// A connection from one of this machine's own addresses, with little room for what it does not take.
+/// A connection from a loopback address with a small receive buffer.
 async fn connect(from: [u8; 4], to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(16 << 10).expect("set");
@@ -102,14 +102,14 @@ async fn connect(from: [u8; 4], to: SocketAddr) -> TcpStream {
     socket.connect(to).await.expect("connected")
 }
 
-/// How a connection holds its place without doing anything.
+/// Way of occupying a connection without progress.
 #[derive(Debug, Clone, Copy)]
 enum Hold {
-    /// Asks for a large file and takes nothing of it.
-    Take,
-    /// Sends the head of a request without an end.
+    /// Requests a large file and never reads it.
+    Unread,
+    /// Sends an endless request head.
     Head,
-    /// Publishes, a byte now and then.
+    /// Uploads a release byte by byte.
     Publish,
 }
 
@@ -117,16 +117,16 @@ struct Attack {
     address: SocketAddr,
     component: String,
     token: String,
-    thrown_out: AtomicUsize,
+    disconnected: AtomicUsize,
 }
 
 impl Attack {
-    /// Holds a place until it is thrown out, and comes again.
+    /// Occupies a connection until it is closed, and reconnects.
     async fn hold(self: Arc<Self>, from: [u8; 4], hold: Hold) {
         loop {
             let mut stream = connect(from, self.address).await;
             let (head, drip) = match hold {
-                Hold::Take => (format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", self.component), &b""[..]),
+                Hold::Unread => (format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", self.component), &b""[..]),
                 Hold::Head => ("GET /checkpoint.json HTTP/1.1\r\nx: ".to_owned(), &b"x"[..]),
                 Hold::Publish => {
                     let token = &self.token;
@@ -139,17 +139,17 @@ impl Attack {
             while held.is_ok() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 held = match hold {
-                    // Whether the other side has gone shows in what is written.
-                    Hold::Take => stream.write_all(b" ").await,
+                    // A write reveals that the server has closed the connection.
+                    Hold::Unread => stream.write_all(b" ").await,
                     Hold::Head | Hold::Publish => stream.write_all(drip).await,
                 };
             }
-            self.thrown_out.fetch_add(1, Ordering::Relaxed);
+            self.disconnected.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Sends a release at a steady rate that is slow, and gives the status.
+/// Uploads a release at a slow but steady rate and returns the status.
 async fn publish_slowly(shop: &Shop, address: SocketAddr, made: &Made) -> u16 {
     let body = [made.signed().as_bytes(), b"\n", &made.component()].concat();
     let mut stream = connect([127, 0, 0, 1], address).await;
@@ -164,7 +164,7 @@ async fn publish_slowly(shop: &Shop, address: SocketAddr, made: &Made) -> u16 {
     status(&read_slowly(stream).await)
 }
 
-/// Takes an answer at a steady rate that is slow.
+/// Reads a response at a slow but steady rate.
 async fn read_slowly(mut stream: TcpStream) -> Vec<u8> {
     let (mut bytes, mut piece) = (Vec::new(), vec![0; 16 << 10]);
     while let Ok(count @ 1..) = stream.read(&mut piece).await {
@@ -179,62 +179,61 @@ fn status(answer: &[u8]) -> u16 {
     text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no answer: {text:.200}"))
 }
 
-/// All places are taken by connections that do nothing and come again whenever they are thrown out; who does something
-/// is served.
-async fn is_served_beside(hold: Hold) {
+/// Asserts that a slow but steady client is served while attackers occupy all connections and reconnect.
+async fn assert_served_beside(hold: Hold) {
     let shop = Shop::new();
     let large = Made { padding: 3 << 20, ..Made::of("acme/large", "1.0.0") };
     shop.add(&large);
-    let limits = Limits {
-        connections: 8,
-        head: Duration::from_secs(2),
-        patience: Duration::from_secs(2),
-        slowest: 32 << 10,
+    let limits = ServerLimits {
+        max_connections: 8,
+        header_timeout: Duration::from_secs(2),
+        stall_budget: Duration::from_secs(2),
+        min_bytes_per_second: 32 << 10,
         changes_per_minute: 1e6,
-        changes_in_a_row: 1e6,
-        ..Limits::default()
+        change_burst: 1e6,
+        ..ServerLimits::default()
     };
     let address = shop.serve_within(limits).await;
     let component = shop.component_path("acme/large", "1.0.0");
-    let (token, thrown_out) = (shop.token(&["acme"]), AtomicUsize::new(0));
-    let attack = Arc::new(Attack { address, component: component.clone(), token, thrown_out });
+    let (token, disconnected) = (shop.token(&["acme"]), AtomicUsize::new(0));
+    let attack = Arc::new(Attack { address, component: component.clone(), token, disconnected });
     let attackers: Vec<_> = (0..12).map(|_| tokio::spawn(Arc::clone(&attack).hold([127, 0, 0, 2], hold))).collect();
-    // Until all places have changed hands.
-    while attack.thrown_out.load(Ordering::Relaxed) < 8 {
+    // Until every connection was closed once.
+    while attack.disconnected.load(Ordering::Relaxed) < 8 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(ask(address, &[]).await, 200);
-    // Slow, but steady.
+    // A slow but steady client.
     let mut stream = connect([127, 0, 0, 1], address).await;
     let request = format!("GET /{component} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("sent");
-    assert!(read_slowly(stream).await.ends_with(&large.component()), "it comes whole");
+    assert!(read_slowly(stream).await.ends_with(&large.component()), "a complete response");
     let made = Made { padding: 1 << 20, ..Made::version("1.2.0") };
     assert_eq!(publish_slowly(&shop, address, &made).await, 200);
-    assert!(attackers.iter().all(|attacker| !attacker.is_finished()), "they went on all the while");
+    assert!(attackers.iter().all(|attacker| !attacker.is_finished()), "the attack lasted for the whole test");
     attackers.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_takes_nothing_loses_the_place() {
-    is_served_beside(Hold::Take).await;
+async fn unread_responses_are_aborted() {
+    assert_served_beside(Hold::Unread).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_never_ends_a_request_loses_the_place() {
-    is_served_beside(Hold::Head).await;
+async fn endless_heads_are_aborted() {
+    assert_served_beside(Hold::Head).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_drips_a_release_loses_the_place() {
-    is_served_beside(Hold::Publish).await;
+async fn dripping_uploads_are_aborted() {
+    assert_served_beside(Hold::Publish).await;
 }
 
-/// Who holds all the places that one address may have leaves those of others alone.
+/// The connection limit of one network does not affect others.
 #[tokio::test]
-async fn an_address_has_so_many_connections() {
+async fn connections_per_network_are_limited() {
     let shop = Shop::new();
-    let limits = Limits { connections_per_address: 3, ..Limits::default() };
+    let limits = ServerLimits { max_connections_per_network: 3, ..ServerLimits::default() };
     let address = shop.serve_within(limits).await;
     let mut held = Vec::new();
     for _ in 0..3 {
@@ -242,9 +241,12 @@ async fn an_address_has_so_many_connections() {
     }
     let refused = read_slowly(connect([127, 0, 0, 2], address).await).await;
     assert_eq!(status(&refused), 429);
-    assert!(String::from_utf8_lossy(&refused).ends_with("your address has too many connections; close some\n"));
+    assert!(
+        String::from_utf8_lossy(&refused)
+            .ends_with("too many connections from your network\nhint: close some connections\n")
+    );
     assert_eq!(ask(address, &[]).await, 200, "another address");
-    // A place that is given up is another's.
+    // A closed connection frees a place.
     drop(held.pop());
     loop {
         let mut stream = connect([127, 0, 0, 2], address).await;
@@ -256,19 +258,24 @@ async fn an_address_has_so_many_connections() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // Behind a proxy all come from one.
-    let address = shop.serve_within(Limits { behind_proxy: true, ..limits }).await;
+    // Behind a proxy, all connections come from one address.
+    let address = shop.serve_within(ServerLimits { behind_proxy: true, ..limits }).await;
     for _ in 0..5 {
         held.push(connect([127, 0, 0, 2], address).await);
     }
     assert_eq!(ask(address, &[]).await, 200);
 }
 
-/// Releases that one token sends slowly are no place that another publisher waits for.
+/// Slow uploads of one token do not block another publisher.
 #[tokio::test]
-async fn a_token_sends_so_many_releases_at_once() {
+async fn uploads_per_token_are_limited() {
     let shop = Shop::new();
-    let limits = Limits { releases_per_token: 2, changes_at_once: 1, changes_in_a_row: 1e6, ..Limits::default() };
+    let limits = ServerLimits {
+        max_uploads_per_token: 2,
+        max_concurrent_changes: 1,
+        change_burst: 1e6,
+        ..ServerLimits::default()
+    };
     let address = shop.serve_within(limits).await;
     let (token, other) = (shop.token(&["acme"]), shop.token(&["acme"]));
     let mut held = Vec::new();
@@ -282,7 +289,7 @@ async fn a_token_sends_so_many_releases_at_once() {
     while change(address, &token).await != 429 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(change(address, &other).await, 404, "another token is heard");
+    assert_eq!(change(address, &other).await, 404, "another token is served");
     drop(held);
     while change(address, &token).await != 404 {
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,4 +1,4 @@
-//! Plugins in a real OCI registry, Debian's `docker-registry`, in the layout that `wkg` writes and reads.
+//! Plugins in a real OCI registry, Debian's `docker-registry`, in the layout of `wkg`.
 
 mod common;
 
@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 
 use common::tricks::{Trick, serve};
 use common::{Made, User, acme, get, key, name, resolve, said};
-use gymkhana_registry::{Digest, Lock, Wanted};
-use gymkhana_registry_client::{Client, ClientError, Publishing, Secrets, Unlocked};
+use gymkhana_registry::{Digest, Lock, Requirement};
+use gymkhana_registry_client::{PublishRequest, RegistryClient, RegistryClientError, Secrets, Unpinned};
 use serde_json::{Value, json};
 
-/// A registry that ends with the test.
+/// A registry process that is killed at the end of the test.
 struct Docker {
     process: Child,
     port: u16,
@@ -61,11 +61,11 @@ impl Docker {
         format!("[registries.cloud]\noci = '{}'\n{trust}\n[namespaces]\nacme = 'cloud'\n", self.url("plugins"))
     }
 
-    fn signed(&self, user: &User) -> Client {
+    fn signed(&self, user: &User) -> RegistryClient {
         user.client_of(&self.config(&format!("keys = ['{}']", acme().public())), |_| ())
     }
 
-    fn unsigned(&self, user: &User) -> Client {
+    fn unsigned(&self, user: &User) -> RegistryClient {
         user.client_of(&self.config("unsigned = true"), |_| ())
     }
 
@@ -75,7 +75,7 @@ impl Docker {
         serde_json::from_slice(&answer.bytes().await.expect("a body")).expect("JSON")
     }
 
-    /// Pushes as any other tool does, and gives the blob's digest.
+    /// Pushes a blob with plain HTTP requests and returns its digest.
     async fn push_blob(&self, repository: &str, bytes: &[u8]) -> String {
         let digest = format!("{:#}", Digest::of(bytes));
         let begun =
@@ -93,7 +93,7 @@ impl Docker {
         assert_eq!(put.send().await.expect("an answer").status().as_u16(), 201);
     }
 
-    /// A component as `wkg oci push` leaves it, which knows nothing of signatures.
+    /// Pushes an unsigned component as `wkg oci push` does.
     async fn push_as_wkg(&self, made: &Made, tag: &str) {
         let repository = format!("plugins/{}", made.name);
         let component = made.component();
@@ -114,20 +114,24 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-async fn publish(client: &Client, made: &Made, key: gymkhana_registry::SecretKey) -> Result<(), ClientError> {
+async fn publish(
+    client: &RegistryClient,
+    made: &Made,
+    key: gymkhana_registry::SecretKey,
+) -> Result<(), RegistryClientError> {
     let component = made.component();
-    let publishing = Publishing { component: &component, report: Some(made.report()) };
+    let publishing = PublishRequest { component: &component, report: Some(made.report()) };
     client.publish(publishing, &Secrets { key: Some(key), ..Secrets::default() }).await.map(|_| ())
 }
 
 #[tokio::test]
-async fn what_is_published_lies_as_wkg_lays_it_out_and_is_fetched_again() {
+async fn published_release_has_the_layout_of_wkg() {
     let docker = Docker::start().await;
     let user = User::new();
     let made = Made::version("1.0.0");
     publish(&docker.signed(&user), &made, acme()).await.expect("published");
     publish(&docker.signed(&user), &Made::version("1.1.0"), acme()).await.expect("published");
-    // As others see it.
+    // Through plain HTTP.
     let tags = docker.json("v2/plugins/acme/adder/tags/list").await;
     let mut tags: Vec<&str> = tags["tags"].as_array().expect("tags").iter().filter_map(Value::as_str).collect();
     tags.sort_unstable();
@@ -144,63 +148,63 @@ async fn what_is_published_lies_as_wkg_lays_it_out_and_is_fetched_again() {
     assert_eq!(config["layerDigests"], json!([digest]));
     assert_eq!(config["component"]["exports"], json!(["gymkhana:plugin/tool@0.1.0"]));
     assert_eq!(config["component"]["imports"], json!(["gymkhana:plugin/log@0.1.0"]));
-    // As we see it.
+    // Through our client.
     let reader = User::new();
     assert_eq!(get(&docker.signed(&reader), "acme/adder@~1.0").await.expect("fetched"), made.component());
     let pinned = resolve(&docker.signed(&reader), "acme/adder").await.expect("resolved");
     assert_eq!(pinned.version.to_string(), "1.1.0");
     assert_eq!(docker.signed(&reader).verify(&pinned).await.expect("signed"), Some(acme().public()));
     let error = publish(&docker.signed(&user), &made, acme()).await.expect_err("it is there");
-    assert!(said(&error).contains("is published already"), "{}", said(&error));
+    assert!(said(&error).contains("is already published"), "{}", said(&error));
     let error = resolve(&docker.signed(&reader), "acme/none").await.expect_err("there is none");
-    assert!(said(&error).contains("there are none"), "{}", said(&error));
+    assert!(said(&error).contains("published: none"), "{}", said(&error));
     let error = docker.signed(&reader).mirror("cloud", reader.folder.path()).await.expect_err("no list");
-    assert!(said(&error).contains("no list of plugins"), "{}", said(&error));
+    assert!(said(&error).contains("which cannot list its plugins"), "{}", said(&error));
 }
 
 #[tokio::test]
-async fn what_another_tool_pushed_is_taken_where_the_user_says_so() {
+async fn unsigned_component_requires_an_unsigned_registry() {
     let docker = Docker::start().await;
     let made = Made::version("1.0.0");
     docker.push_as_wkg(&made, "1.0.0").await;
     docker.push_as_wkg(&made, "latest").await;
     let user = User::new();
-    let error = get(&docker.signed(&user), "acme/adder").await.expect_err("nobody signed it");
+    let error = get(&docker.signed(&user), "acme/adder").await.expect_err("an unsigned release");
     assert!(said(&error).contains("is not signed by one of the registry's `keys`"), "{}", said(&error));
     assert_eq!(user.cached(), Vec::<String>::new());
     assert_eq!(get(&docker.unsigned(&user), "acme/adder").await.expect("fetched"), made.component());
-    // Under another's tag it is another's.
+    // A tag that differs from the component's version.
     docker.push_as_wkg(&made, "2.0.0").await;
     let error = get(&docker.unsigned(&user), "acme/adder").await.expect_err("1.0.0 under the tag 2.0.0");
-    assert!(said(&error).contains("not what its publisher signed"), "{}", said(&error));
-    // It is looked at before it is kept: somebody who has nothing yet keeps nothing of it.
+    assert!(said(&error).contains("differs from the release that its publisher signed"), "{}", said(&error));
+    // The component is checked before it is cached.
     let stranger = User::new();
     get(&docker.unsigned(&stranger), "acme/adder@^2").await.expect_err("1.0.0 under the tag 2.0.0");
     assert_eq!(stranger.cached(), Vec::<String>::new());
     get(&docker.unsigned(&stranger), "acme/adder@^1").await.expect("1.0.0 under its own");
     assert_eq!(stranger.cached().len(), 1);
-    // What is here by an unsigned source's word is not here by a signed one's.
+    // Provenance of an unsigned source does not extend to a signed one.
     let pinned = resolve(&docker.unsigned(&stranger), "acme/adder@^1").await.expect("resolved");
-    let error = docker.signed(&stranger).component(&pinned).await.expect_err("nobody signed it");
+    let error = docker.signed(&stranger).component(&pinned).await.expect_err("an unsigned release");
     assert!(said(&error).contains("is not signed by one of the registry's `keys`"), "{}", said(&error));
 }
 
 #[tokio::test]
-async fn a_moved_tag_and_another_key_are_refused() {
+async fn moved_tag_and_foreign_key_are_rejected() {
     let docker = Docker::start().await;
     let user = User::new();
     publish(&docker.signed(&user), &Made::version("1.0.0"), acme()).await.expect("published");
     let pinned = resolve(&docker.signed(&user), "acme/adder").await.expect("resolved");
     let lock = Lock::new(vec![pinned.clone()]).expect("a lock");
-    // Somebody with the registry's password, but without the key, puts another component under the tag.
+    // An attacker with the registry's password but without the key moves the tag.
     let other = Made { padding: 9, ..Made::version("1.0.0") };
     docker.push_as_wkg(&other, "1.0.0").await;
     let error = docker.signed(&user).component(&pinned).await.expect_err("moved");
     assert!(said(&error).contains("is not signed by one of"), "{}", said(&error));
-    let wanted: Wanted = "adder".parse().expect("a requirement");
-    let locked = docker.unsigned(&user).resolve(&[wanted], Some(&lock), Unlocked::Refuse).await.expect("locked");
+    let wanted: Requirement = "adder".parse().expect("a requirement");
+    let locked = docker.unsigned(&user).resolve(&[wanted], Some(&lock), Unpinned::Reject).await.expect("locked");
     let error = docker.unsigned(&user).component(&locked[0]).await.expect_err("moved");
-    assert!(said(&error).contains("a release never changes"), "{}", said(&error));
+    assert!(said(&error).contains("releases are immutable"), "{}", said(&error));
     let strange = user.client_of(&docker.config(&format!("keys = ['{}']", key(9).public())), |_| ());
     publish(&docker.signed(&user), &Made::version("1.1.0"), acme()).await.expect_err("1.0.0 is in the way");
     let error = get(&strange, "acme/adder").await.expect_err("another key");
@@ -208,7 +212,7 @@ async fn a_moved_tag_and_another_key_are_refused() {
 }
 
 #[tokio::test]
-async fn a_version_is_withdrawn_and_brought_back() {
+async fn version_is_yanked_and_restored() {
     let docker = Docker::start().await;
     let user = User::new();
     for version in ["1.0.0", "1.1.0"] {
@@ -228,9 +232,9 @@ async fn a_version_is_withdrawn_and_brought_back() {
     assert_eq!(newest().await, "1.1.0");
 }
 
-/// A registry that wants a token names who gives one; only the registry itself or a host that the user named is asked.
+/// A token is requested only from the registry's origin or a listed origin.
 #[tokio::test]
-async fn a_token_is_fetched_from_the_registry_or_from_a_named_host() {
+async fn token_endpoint_must_be_listed() {
     let docker = Docker::start().await;
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("token"), r#"{"token":"secret-token"}"#).expect("written");
@@ -244,18 +248,18 @@ async fn a_token_is_fetched_from_the_registry_or_from_a_named_host() {
     };
     publish(&docker.signed(&User::new()), &Made::version("1.0.0"), acme()).await.expect("published");
     let user = User::new();
-    let settle = |settings: &mut gymkhana_registry_client::Settings| {
+    let settle = |settings: &mut gymkhana_registry_client::ClientSettings| {
         settings.variable = |name| (name == "GYMKHANA_CLOUD").then(|| "me:password".to_owned());
     };
     let error = get(&user.client_of(&config(""), settle), "acme/adder").await.expect_err("another host");
     assert!(said(&error).contains("which is not the registry"), "{}", said(&error));
-    assert!(heard.all().is_empty(), "the password went nowhere");
+    assert!(heard.all().is_empty(), "the password was not sent");
     let named = user.client_of(&config(&format!("also = ['http://{authority}']")), settle);
     get(&named, "acme/adder").await.expect("fetched with a token");
     assert!(heard.all()[0].contains("authorization: Basic bWU6cGFzc3dvcmQ="), "{:?}", heard.all());
 }
 
-/// A proxy in front of the registry that lets through who shows the token.
+/// A proxy in front of the registry that requires the token.
 async fn guard(docker: &Docker, realm: &str) -> std::net::SocketAddr {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");

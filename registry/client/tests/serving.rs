@@ -1,4 +1,4 @@
-//! Publishing to our server and fetching from it, from any static server, from a folder and from a mirror.
+//! Publishing to the registry server, and fetching from it, static servers, folders and mirrors.
 
 mod common;
 
@@ -10,16 +10,18 @@ use common::{
     DAY, Made, Shop, TOKEN, User, acme, by, get, key, name, now, pinned, registry, reqwest_client, resolve, root, said,
     stock, web,
 };
-use gymkhana_registry::{Authority, Lock, RegistryFolder, SecretKey, Wanted};
-use gymkhana_registry_client::{Client, ClientError, Publishing, Secrets, Unlocked};
-use gymkhana_registry_server::{Limits, Tokens};
+use gymkhana_registry::{
+    Authority, CheckpointError, FolderError, FolderReadError, Lock, RegistryFolder, Requirement, SecretKey,
+};
+use gymkhana_registry_client::{PublishRequest, RegistryClient, RegistryClientError, Secrets, Unpinned};
+use gymkhana_registry_server::{PublishTokens, ServerLimits};
 
 thread_local! {
     static VARIABLE: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
 }
 
-/// A client that shows this token.
-fn publisher(user: &User, address: std::net::SocketAddr, token: &str) -> Client {
+/// A client with this publishing token.
+fn publisher(user: &User, address: std::net::SocketAddr, token: &str) -> RegistryClient {
     VARIABLE.with_borrow_mut(|variable| token.clone_into(variable));
     user.client_of(&web(address, &format!("token = '{TOKEN}'")), |settings| {
         settings.variable = |name| (name == TOKEN).then(|| VARIABLE.with_borrow(Clone::clone));
@@ -30,14 +32,14 @@ fn with(key: SecretKey) -> Secrets {
     Secrets { key: Some(key), ..Secrets::default() }
 }
 
-async fn publish(client: &Client, made: &Made, secrets: &Secrets) -> Result<String, ClientError> {
+async fn publish(client: &RegistryClient, made: &Made, secrets: &Secrets) -> Result<String, RegistryClientError> {
     let component = made.component();
-    let publishing = Publishing { component: &component, report: Some(made.report()) };
+    let publishing = PublishRequest { component: &component, report: Some(made.report()) };
     Ok(client.publish(publishing, secrets).await?.1.version.to_string())
 }
 
 #[tokio::test]
-async fn what_is_published_to_the_server_is_fetched_from_it() {
+async fn published_release_is_fetched() {
     let shop = Shop::empty();
     let address = shop.serve().await;
     let user = User::new();
@@ -46,38 +48,42 @@ async fn what_is_published_to_the_server_is_fetched_from_it() {
     let made = Made::version("1.0.0");
     assert_eq!(publish(&client, &made, &with(acme())).await.expect("published"), "1.0.0");
     assert_eq!(get(&User::new().client(address), "adder@^1").await.expect("fetched"), made.component());
-    // Each refusal, with what the server or the client says about it.
-    let again = |client: Client, made: Made, secrets: Secrets| async move {
+    // Rejections by the client and the server.
+    let again = |client: RegistryClient, made: Made, secrets: Secrets| async move {
         said(&publish(&client, &made, &secrets).await.expect_err("refused"))
     };
     let fresh = || publisher(&User::new(), address, &token);
-    assert!(again(fresh(), made.clone(), with(acme())).await.contains("is published already"));
+    assert!(again(fresh(), made.clone(), with(acme())).await.contains("is already published"));
     let other = Made::version("1.0.1");
-    assert!(again(fresh(), other.clone(), with(key(9))).await.contains("is no current key of namespace `acme`"));
-    assert!(again(fresh(), other.clone(), Secrets::default()).await.contains("takes signed releases alone"));
+    assert!(again(fresh(), other.clone(), with(key(9))).await.contains("is not a current key of namespace `acme`"));
+    assert!(again(fresh(), other.clone(), Secrets::default()).await.contains("accepts signed releases only"));
     let wrong = || publisher(&User::new(), address, "gymkhana_0");
-    assert!(again(wrong(), other.clone(), with(acme())).await.contains("show a token of this registry"));
+    assert!(again(wrong(), other.clone(), with(acme())).await.contains("a valid token of this registry is required"));
     let elsewhere = shop.token(&["others"]);
     let elsewhere = publisher(&User::new(), address, &elsewhere);
-    assert!(again(elsewhere, other.clone(), with(acme())).await.contains("your token is for others"));
+    assert!(
+        again(elsewhere, other.clone(), with(acme()))
+            .await
+            .contains("the token is valid for namespace others, not for `acme/adder`")
+    );
     let wider = Made { capabilities: &["http", "log"], ..other.clone() };
-    assert!(again(fresh(), wider, with(acme())).await.contains("asks for the capabilities `http`"));
+    assert!(again(fresh(), wider, with(acme())).await.contains("requests the capabilities `http`"));
     publish(&fresh(), &other, &with(acme())).await.expect("a patch");
-    // Withdrawn, and brought back.
+    // Yanked and restored.
     let version = "1.0.1".parse().expect("a version");
     fresh().yank(&name("acme/adder"), &version, true, &Secrets::default()).await.expect("yanked");
     let newest =
         async |user: &User| resolve(&user.client(address), "adder").await.expect("resolved").version.to_string();
     assert_eq!(newest(&user).await, "1.0.0");
-    fresh().yank(&name("acme/adder"), &version, false, &Secrets::default()).await.expect("brought back");
+    fresh().yank(&name("acme/adder"), &version, false, &Secrets::default()).await.expect("restored");
     assert_eq!(newest(&user).await, "1.0.1");
     let error = wrong().yank(&name("acme/adder"), &version, true, &Secrets::default()).await.expect_err("no token");
-    assert!(said(&error).contains("show a token"), "{}", said(&error));
+    assert!(said(&error).contains("a valid token of this registry is required"), "{}", said(&error));
 }
 
-/// The server applies every rule itself: a client that leaves them out gets no further.
+/// The server applies every rule itself.
 #[tokio::test]
-async fn the_server_trusts_no_client() {
+async fn server_applies_all_rules() {
     let shop = Shop::new();
     let address = shop.serve().await;
     let token = shop.token(&["acme"]);
@@ -101,22 +107,25 @@ async fn the_server_trusts_no_client() {
     let other = Made { padding: 3, ..made.clone() };
     let existing = &stock()[1];
     for (file, component, status, words) in [
-        (existing.signed(), existing.component(), 409, "is published already"),
-        (made.release().sign(Some(&key(9))).expect("JSON"), made.component(), 403, "is no key of namespace"),
-        (signed(&without_report), made.component(), 422, "has no report of the conformance suite"),
+        (existing.signed(), existing.component(), 409, "is already published"),
+        (made.release().sign(Some(&key(9))).expect("JSON"), made.component(), 403, "is not a key of namespace"),
+        (signed(&without_report), made.component(), 422, "has no conformance report"),
         (signed(&hasty), made.component(), 422, "lacks the check `fuzz`"),
-        (signed(&idle), made.component(), 422, "tells of 0 calls"),
-        (signed(&lie), made.component(), 422, "not the one that its publisher signed"),
+        (signed(&idle), made.component(), 422, "records 0 calls"),
+        (signed(&lie), made.component(), 422, "differs from the signed manifest"),
         (made.signed(), other.component(), 413, "larger than the"),
-        (made.signed(), made.component()[1..].to_vec(), 422, "the component's sha256 is"),
-        (made.signed().replacen("Adds", "Eats", 1), made.component(), 422, "not signed as it must be"),
-        ("{}\n".to_owned(), vec![], 400, "release file is damaged"),
-        ("no line end".to_owned(), vec![], 400, "send a release file"),
-        ("x".repeat(3 << 20), vec![], 413, "has no end"),
+        (made.signed(), made.component()[1..].to_vec(), 422, "the component has sha256"),
+        (made.signed().replacen("Adds", "Eats", 1), made.component(), 422, "the release signature was rejected"),
+        ("{}\n".to_owned(), vec![], 400, "the release file is damaged"),
+        ("no line end".to_owned(), vec![], 400, "the request is truncated"),
+        ("x".repeat(3 << 20), vec![], 413, "the release file is larger than"),
     ] {
         let (found, said) = send(&file, &component).await;
         assert_eq!((found, said.contains(words)), (status, true), "{said}");
     }
+    // Body limit of the route.
+    let large = client.put(format!("http://{address}/yank")).bearer_auth(&token).body("x".repeat(5000));
+    assert_eq!(large.send().await.expect("an answer").status().as_u16(), 413);
     let before = shop.state();
     assert_eq!(shop.rows("acme/adder").len(), 2, "nothing was added");
     assert_eq!(std::fs::read_dir(shop.registry.path().join("incoming")).expect("a folder").count(), 0);
@@ -125,7 +134,7 @@ async fn the_server_trusts_no_client() {
 }
 
 #[tokio::test]
-async fn files_have_tags_and_private_ones_are_not_served() {
+async fn files_have_etags_and_private_files_are_hidden() {
     let shop = Shop::new();
     let address = shop.serve().await;
     shop.token(&["acme"]);
@@ -146,7 +155,7 @@ async fn files_have_tags_and_private_ones_are_not_served() {
     for path in
         [".private/tokens.json", "components/../.private/tokens.json", ".lock", "incoming/1-1", "", "index/acme"]
     {
-        // A client would tidy up the path; this one sends it as it is.
+        // An HTTP client would normalize the path.
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let mut stream = tokio::net::TcpStream::connect(address).await.expect("connected");
         let request = format!("GET /{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -161,9 +170,9 @@ async fn files_have_tags_and_private_ones_are_not_served() {
     );
 }
 
-/// One wins, whatever the others hold, and all others are told.
+/// One publisher wins, and all others receive an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_publishers_of_one_version_one_wins() {
+async fn one_of_several_concurrent_publishers_wins() {
     let shop = Shop::empty();
     let address = shop.serve().await;
     let token = shop.token(&["acme"]);
@@ -181,21 +190,21 @@ async fn of_many_publishers_of_one_version_one_wins() {
     for running in (0..8).map(publish).collect::<Vec<_>>() {
         match running.await.expect("no panic") {
             (200, _) => won += 1,
-            (status, words) => assert!(status == 409 && words.contains("is published already"), "{status} {words}"),
+            (status, words) => assert!(status == 409 && words.contains("is already published"), "{status} {words}"),
         }
     }
     assert_eq!((won, shop.rows("acme/adder").len()), (1, 1));
     get(&User::new().client(address), "acme/adder").await.expect("whole");
 }
 
-/// A thousand at once, each with a connection of its own.
+/// A thousand concurrent downloads, each on its own connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_downloads_at_once_come_whole() {
+async fn thousand_concurrent_downloads_are_complete() {
     let shop = Shop::empty();
     let made = Made { padding: 300_000, ..Made::version("1.0.0") };
     shop.add(&made);
-    // They all come from here.
-    let limits = Limits { connections_per_address: 2000, ..Limits::default() };
+    // All connections come from one address.
+    let limits = ServerLimits { max_connections_per_network: 2000, ..ServerLimits::default() };
     let address = shop.serve_within(limits).await;
     let url = format!("http://{address}/{}", shop.component_path("acme/adder", "1.0.0"));
     let component = made.component();
@@ -213,9 +222,9 @@ async fn a_thousand_downloads_at_once_come_whole() {
     }
 }
 
-/// Python's own server knows nothing of us.
+/// Python's standard HTTP server.
 #[tokio::test]
-async fn any_static_server_serves_a_registry() {
+async fn static_server_serves_a_registry() {
     let shop = Shop::new();
     let mut command = Command::new("python3");
     command.args(["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory"]).arg(shop.registry.path());
@@ -234,7 +243,7 @@ async fn any_static_server_serves_a_registry() {
 }
 
 #[tokio::test]
-async fn a_folder_and_a_mirror_serve_the_same() {
+async fn folder_and_mirror_serve_the_same() {
     let shop = Shop::new();
     let user = User::new();
     let folder = |path: &std::path::Path| {
@@ -243,7 +252,7 @@ async fn a_folder_and_a_mirror_serve_the_same() {
     };
     let config = folder(shop.registry.path());
     assert_eq!(get(&user.client_of(&config, |_| ()), "adder").await.expect("fetched"), stock()[1].component());
-    // By way of our server into another folder, from there by a static one.
+    // From the registry server into a mirror folder, from there through a static server.
     let address = shop.serve().await;
     let mirror = shop.path("mirror");
     let first = user.client(address).mirror("shop", &mirror).await.expect("mirrored");
@@ -255,17 +264,17 @@ async fn a_folder_and_a_mirror_serve_the_same() {
     assert_eq!((second.versions, second.fetched, second.sequence), (4, 1, first.sequence + 1));
     let (static_address, _) = serve(&mirror, |_| Trick::None).await;
     get(&User::new().client(static_address), "adder@=1.2.0").await.expect("fetched");
-    // What is altered on the way is not mirrored.
+    // Files modified in transit are not mirrored.
     let target = shop.component_path("acme/other", "1.0.0");
     let (altering, _) =
         serve(&mirror, move |path| if path == target { Trick::Other(b"x".to_vec()) } else { Trick::None }).await;
     let error = User::new().client(altering).mirror("shop", &shop.path("third")).await.expect_err("altered");
-    assert!(said(&error).contains("was altered"), "{}", said(&error));
-    assert!(RegistryFolder::open(&shop.path("third")).is_err(), "it shows nothing that is not whole");
+    assert!(said(&error).contains("was modified"), "{}", said(&error));
+    assert!(RegistryFolder::open(&shop.path("third")).is_err(), "an incomplete mirror has no checkpoint");
 }
 
 #[tokio::test]
-async fn an_unsigned_folder_is_used_where_the_user_says_so() {
+async fn unsigned_folder_requires_unsigned_setting() {
     let user = User::new();
     let folder = user.folder.path().join("mine");
     let unsigned = Authority { root: None, lifetime: DAY, now: now() };
@@ -275,58 +284,61 @@ async fn an_unsigned_folder_is_used_where_the_user_says_so() {
     publish(&client(), &Made::version("1.0.0"), &Secrets::default()).await.expect("published");
     assert_eq!(get(&client(), "adder").await.expect("fetched"), stock()[0].component());
     let signed = config.replace("unsigned = true", &format!("root = '{}'", pinned()));
-    let error = get(&user.client_of(&signed, |_| ()), "adder").await.expect_err("nobody signed it");
-    assert!(said(&error).contains("not signed by its root key"), "{}", said(&error));
+    let error = get(&user.client_of(&signed, |_| ()), "adder").await.expect_err("an unsigned registry");
+    assert!(said(&error).contains("is not signed by the root key"), "{}", said(&error));
 }
 
 #[tokio::test]
-async fn a_signed_folder_takes_releases_from_who_has_its_root_key() {
+async fn signed_folder_requires_its_root_key() {
     let shop = Shop::empty();
     let user = User::new();
     let (path, root_key) = (shop.registry.path().display(), pinned());
     let config = format!("[registries.shop]\nfolder = '{path}'\nroot = '{root_key}'\n[namespaces]\nacme = 'shop'\n");
     let client = || user.client_of(&config, |_| ());
     let error = publish(&client(), &Made::version("1.0.0"), &with(acme())).await.expect_err("no root key");
-    assert!(said(&error).contains("give it with --root"), "{}", said(&error));
+    assert!(said(&error).contains("pass the key with --root"), "{}", said(&error));
     let secrets = |root| Secrets { key: Some(acme()), root: Some(root), lifetime: DAY };
-    assert!(publish(&client(), &Made::version("1.0.0"), &secrets(key(9))).await.is_err());
+    let error = publish(&client(), &Made::version("1.0.0"), &secrets(key(9))).await.expect_err("another root key");
+    let RegistryClientError::RejectedByFolder { source, .. } = error else { panic!("{error}") };
+    let FolderError::Read(FolderReadError::Checkpoint { source, .. }) = *source else { panic!("{source}") };
+    assert!(matches!(source, CheckpointError::UnknownRoot { known } if known == key(9).public()), "{source}");
     publish(&client(), &Made::version("1.0.0"), &secrets(root())).await.expect("published");
     get(&client(), "adder").await.expect("fetched");
 }
 
 #[tokio::test]
-async fn locks_hold_and_offline_asks_nobody() {
+async fn lock_is_respected_and_offline_uses_no_network() {
     let shop = Shop::new();
     let (address, heard) = serve(shop.registry.path(), |_| Trick::None).await;
     let user = User::new();
-    let wanted: Wanted = "adder@^1".parse().expect("a requirement");
+    let wanted: Requirement = "adder@^1".parse().expect("a requirement");
     let wanted = std::slice::from_ref(&wanted);
-    let error = user.offline(address).resolve(wanted, None, Unlocked::Resolve).await.expect_err("nothing is known");
-    assert!(matches!(error, ClientError::Offline { .. }), "{error}");
-    let error = user.client(address).resolve(wanted, None, Unlocked::Refuse).await.expect_err("not locked");
-    assert!(matches!(error, ClientError::NotLocked { .. }), "{error}");
+    let error = user.offline(address).resolve(wanted, None, Unpinned::Resolve).await.expect_err("nothing is known");
+    assert!(matches!(error, RegistryClientError::Offline { .. }), "{error}");
+    let error = user.client(address).resolve(wanted, None, Unpinned::Reject).await.expect_err("not locked");
+    assert!(matches!(error, RegistryClientError::NotLocked { .. }), "{error}");
     assert!(heard.all().is_empty());
-    let pinned = user.client(address).resolve(wanted, None, Unlocked::Resolve).await.expect("resolved");
+    let pinned = user.client(address).resolve(wanted, None, Unpinned::Resolve).await.expect("resolved");
     let lock = Lock::new(pinned.clone()).expect("a lock");
     shop.add(&Made::version("1.2.0"));
-    let resolve = |client: Client, unlocked| {
+    let resolve = |client: RegistryClient, unlocked| {
         let lock = lock.clone();
         async move { client.resolve(wanted, Some(&lock), unlocked).await.expect("locked") }
     };
-    assert_eq!(resolve(user.client(address), Unlocked::Resolve).await, pinned, "the lock holds");
-    assert_eq!(resolve(user.client(address), Unlocked::Refuse).await, pinned);
+    assert_eq!(resolve(user.client(address), Unpinned::Resolve).await, pinned, "the locked version");
+    assert_eq!(resolve(user.client(address), Unpinned::Reject).await, pinned);
     let error = user.offline(address).components(&pinned).await.expect_err("never fetched");
-    assert!(matches!(error, ClientError::Offline { .. }), "{error}");
+    assert!(matches!(error, RegistryClientError::Offline { .. }), "{error}");
     user.client(address).components(&pinned).await.expect("fetched");
     let asked = heard.all().len();
-    resolve(user.offline(address), Unlocked::Refuse).await;
+    resolve(user.offline(address), Unpinned::Reject).await;
     user.offline(address).components(&pinned).await.expect("kept");
-    assert_eq!(heard.all().len(), asked, "nobody was asked");
+    assert_eq!(heard.all().len(), asked, "no request was sent");
     assert_eq!(user.client(address).verify(&pinned[0]).await.expect("signed"), Some(acme().public()));
 }
 
 #[tokio::test]
-async fn short_names_and_searches_find_what_there_is() {
+async fn short_names_and_searches_find_plugins() {
     let shop = Shop::new();
     let root = root();
     shop.registry.grant(&"zeta".parse().expect("a namespace"), key(3).public(), by(&root)).expect("granted");
@@ -335,15 +347,15 @@ async fn short_names_and_searches_find_what_there_is() {
     registry::add_file(&shop.registry, &file, &made.component(), by(&root)).expect("added");
     let address = shop.serve().await;
     let user = User::new();
-    // What a registry holds of namespaces that it does not serve is nobody's.
+    // Entries of namespaces that the registry does not serve are ignored.
     assert_eq!(resolve(&user.client(address), "adder").await.expect("one").name, name("acme/adder"));
     let both = web(address, "") + "zeta = 'shop'\n";
     let error = resolve(&user.client_of(&both, |_| ()), "adder").await.expect_err("two");
     assert!(error.to_string().contains("`acme/adder` or `zeta/adder`"), "{error}");
     let error = resolve(&user.client(address), "addr").await.expect_err("none");
-    assert!(error.to_string().contains("did you mean `acme/adder`?"), "{error}");
+    assert!(error.to_string().contains("hint: a similar name is `acme/adder`"), "{error}");
     let error = resolve(&user.client(address), "acme/addr").await.expect_err("none");
-    assert!(error.to_string().contains("did you mean `acme/adder`?"), "{error}");
+    assert!(error.to_string().contains("hint: a similar name is `acme/adder`"), "{error}");
     let search = async |words: &[&str]| {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let found = user.client(address).search(&words).await.expect("searched");
@@ -355,7 +367,7 @@ async fn short_names_and_searches_find_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_revoked_token_counts_no_more_and_a_crash_leaves_nothing_behind() {
+async fn revoked_token_is_rejected_and_stale_files_are_deleted() {
     let shop = Shop::empty();
     let token = shop.token(&["acme"]);
     let incoming = shop.registry.path().join("incoming");
@@ -365,19 +377,19 @@ async fn a_revoked_token_counts_no_more_and_a_crash_leaves_nothing_behind() {
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * DAY);
     std::fs::File::options().write(true).open(&stale).expect("a file").set_modified(long_ago).expect("set");
     let address = shop.serve().await;
-    assert!(!stale.exists(), "what died on its way in is swept at the start");
-    let tokens = Tokens::below(shop.registry.path());
+    assert!(!stale.exists(), "stale files are deleted at the start");
+    let tokens = PublishTokens::of_registry(shop.registry.path());
     publish(&publisher(&User::new(), address, &token), &Made::version("1.0.0"), &with(acme()))
         .await
         .expect("published");
     tokens.revoke(&tokens.list().expect("tokens")[0].0).expect("revoked");
     let error = publish(&publisher(&User::new(), address, &token), &Made::version("1.0.1"), &with(acme())).await;
-    assert!(said(&error.expect_err("revoked")).contains("show a token"));
+    assert!(said(&error.expect_err("revoked")).contains("a valid token of this registry is required"));
 }
 
-/// Each of these clients could be a process of its own: they share nothing but the folders.
+/// The clients share only their folders, as separate processes do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_clients_fill_one_cache_at_once() {
+async fn concurrent_clients_share_a_cache() {
     let shop = Shop::new();
     let address = shop.serve().await;
     let user = User::new();

@@ -1,4 +1,4 @@
-//! One cache for all sources, and no source's word for another's: what lies there counts for who vouched for it.
+//! Provenance: a cached component is used only for sources that vouched for it.
 
 mod common;
 
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use common::tricks::{Trick, serve};
 use common::{DAY, Made, Shop, User, acme, get, key, now, pinned, resolve, said};
 use gymkhana_registry::{Authority, LockEntry, RegistryFolder};
-use gymkhana_registry_client::{Client, ClientError};
+use gymkhana_registry_client::{RegistryClient, RegistryClientError};
 
-/// An unsigned folder with these components.
+/// Creates an unsigned folder with these components.
 fn unsigned(folder: &Path, made: &[Made]) -> RegistryFolder {
     let authority = Authority { root: None, lifetime: DAY, now: now() };
     let registry = RegistryFolder::create(folder, authority).expect("a registry");
@@ -21,7 +21,7 @@ fn unsigned(folder: &Path, made: &[Made]) -> RegistryFolder {
     registry
 }
 
-/// A user of two sources, one of which serves `acme`.
+/// A user with a signed and an unsigned source, one of which serves `acme`.
 struct Both {
     user: User,
     folder: PathBuf,
@@ -29,7 +29,7 @@ struct Both {
 }
 
 impl Both {
-    fn client(&self, serving: &str, offline: bool) -> Client {
+    fn client(&self, serving: &str, offline: bool) -> RegistryClient {
         let (folder, signed, root) = (self.folder.display(), self.signed, pinned());
         let config = format!(
             "[registries.mine]\nfolder = '{folder}'\nunsigned = true\n[registries.shop]\nurl = 'http://{signed}/'\nroot = '{root}'\n[namespaces]\nacme = '{serving}'\n"
@@ -37,21 +37,26 @@ impl Both {
         self.user.client_of(&config, |settings| settings.offline = offline)
     }
 
-    async fn component(&self, serving: &str, offline: bool, pinned: &LockEntry) -> Result<Vec<u8>, ClientError> {
+    async fn component(
+        &self,
+        serving: &str,
+        offline: bool,
+        pinned: &LockEntry,
+    ) -> Result<Vec<u8>, RegistryClientError> {
         self.client(serving, offline).component(pinned).await
     }
 }
 
-fn is_not_vouched_for(outcome: Result<Vec<u8>, ClientError>) {
-    let error = outcome.expect_err("by the other's word");
-    assert!(matches!(error, ClientError::NotVouched { .. }), "{}", said(&error));
+fn assert_no_provenance(outcome: Result<Vec<u8>, RegistryClientError>) {
+    let error = outcome.expect_err("provenance of the other source");
+    assert!(matches!(error, RegistryClientError::NoProvenance { .. }), "{}", said(&error));
 }
 
 #[tokio::test]
-async fn what_an_unsigned_source_gave_is_not_taken_for_a_signed_ones() {
+async fn unsigned_source_gives_no_provenance_for_a_signed_one() {
     let shop = Shop::new();
     let (signed, heard) = serve(shop.registry.path(), |_| Trick::None).await;
-    // One that the shop has too, and another of a number that it has.
+    // One component that both sources have, and a different component with an equal version.
     let (same, other) = (Made::version("1.0.0"), Made { padding: 7, ..Made::version("1.1.0") });
     let user = User::new();
     let folder = user.folder.path().join("mine");
@@ -65,33 +70,37 @@ async fn what_an_unsigned_source_gave_is_not_taken_for_a_signed_ones() {
         pins.push(pinned);
     }
     for pinned in &pins {
-        is_not_vouched_for(both.component("shop", true, pinned).await);
+        assert_no_provenance(both.component("shop", true, pinned).await);
     }
     let is_another = async |offline| {
         let error = both.component("shop", offline, &pins[1]).await.expect_err("another component");
-        assert!(said(&error).contains("a release never changes"), "{}", said(&error));
+        assert!(said(&error).contains("releases are immutable"), "{}", said(&error));
     };
     is_another(false).await;
-    // A note that somebody copied says nothing: nobody signed it.
-    let notes = both.user.folder.path().join("cache/vouchers");
+    // A copied provenance record is ignored, because it has no signer.
+    let notes = both.user.folder.path().join("cache/provenance");
     let note = |source: &Path, pinned: &LockEntry| source.join(format!("{}.json", pinned.digest));
-    assert_eq!(both.component("shop", false, &pins[0]).await.expect("the shop's own word"), same.component());
-    let sources: Vec<PathBuf> = fs::read_dir(&notes).expect("notes").map(|entry| entry.expect("one").path()).collect();
+    assert_eq!(
+        both.component("shop", false, &pins[0]).await.expect("provenance of the signed source"),
+        same.component()
+    );
+    let sources: Vec<PathBuf> =
+        fs::read_dir(&notes).expect("records").map(|entry| entry.expect("one").path()).collect();
     assert_eq!(sources.len(), 2);
     let (mine, shops): (Vec<_>, Vec<_>) = sources.iter().partition(|source| note(source, &pins[1]).exists());
     fs::copy(note(mine[0], &pins[1]), note(shops[0], &pins[1])).expect("copied");
     is_another(true).await;
-    // Nor one that names a signer who did not sign.
-    let forged = fs::read_to_string(note(shops[0], &pins[0])).expect("a note");
+    // A record with a signer that did not sign is ignored.
+    let forged = fs::read_to_string(note(shops[0], &pins[0])).expect("a record");
     fs::write(note(shops[0], &pins[1]), forged).expect("written");
     is_another(true).await;
-    // For the one that both have, nothing was sent again.
-    assert_eq!(both.component("shop", true, &pins[0]).await.expect("vouched for"), same.component());
+    // The common component was not downloaded again.
+    assert_eq!(both.component("shop", true, &pins[0]).await.expect("provenance"), same.component());
     assert!(heard.all().iter().all(|request| !request.contains("/components/")), "{:?}", heard.all());
 }
 
 #[tokio::test]
-async fn what_a_signed_source_gave_is_not_taken_for_an_unsigned_ones() {
+async fn signed_source_gives_no_provenance_for_an_unsigned_one() {
     let shop = Shop::new();
     let (signed, _) = serve(shop.registry.path(), |_| Trick::None).await;
     let user = User::new();
@@ -106,13 +115,13 @@ async fn what_a_signed_source_gave_is_not_taken_for_an_unsigned_ones() {
     }
     both.component("mine", false, &pins[0]).await.expect("it has that one");
     let error = both.component("mine", false, &pins[1]).await.expect_err("it has no such version");
-    assert!(said(&error).contains("no version fits"), "{}", said(&error));
-    both.component("shop", true, &pins[1]).await.expect("the shop's word still counts for the shop");
+    assert!(said(&error).contains("no version matches"), "{}", said(&error));
+    both.component("shop", true, &pins[1]).await.expect("provenance of the signed source");
 }
 
-/// The same place with another root is another source.
+/// One location with another root key is another source.
 #[tokio::test]
-async fn a_root_that_the_user_no_longer_pins_vouches_for_nothing() {
+async fn unpinned_root_key_gives_no_provenance() {
     let shop = Shop::new();
     let address = shop.serve().await;
     let user = User::new();
@@ -121,9 +130,9 @@ async fn a_root_that_the_user_no_longer_pins_vouches_for_nothing() {
     user.offline(address).component(&pinned_version).await.expect("it is here");
     let config = common::web(address, "").replace(&pinned().to_string(), &key(9).public().to_string());
     let strange = |offline| user.client_of(&config, move |settings| settings.offline = offline);
-    is_not_vouched_for(strange(true).component(&pinned_version).await);
+    assert_no_provenance(strange(true).component(&pinned_version).await);
     let error = strange(false).component(&pinned_version).await.expect_err("another root");
-    assert!(said(&error).contains("is not signed by its root key"), "{}", said(&error));
+    assert!(said(&error).contains("is not signed by the root key"), "{}", said(&error));
     assert_eq!(user.client(address).verify(&pinned_version).await.expect("signed"), Some(acme().public()));
     get(&user.offline(address), "adder").await.expect("as before");
 }

@@ -1,4 +1,4 @@
-//! Sending a release takes as long as it takes, while anything moves.
+//! Uploads have no total timeout as long as they make progress.
 
 mod common;
 
@@ -6,17 +6,17 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use common::{Made, Shop, TOKEN, User, acme, get, said, web};
-use gymkhana_registry_client::{ClientError, Publishing, Secrets};
+use gymkhana_registry_client::{PublishRequest, RegistryClientError, Secrets};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// What a line takes at once, in bytes, and the pause behind it: 12 MiB take two seconds and more.
+/// Bytes per read of the slow line and the pause after each: 12 MiB take at least two seconds.
 const AT_ONCE: usize = 256 << 10;
 const PAUSE: Duration = Duration::from_millis(45);
-/// Long enough for a machine that does other things, and shorter than an upload here.
+/// Idle timeout: long enough for a busy machine and shorter than an upload.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// A slow line in front of a server: it takes so much at once, with a pause behind each, and stops for good after so much.
+/// A slow TCP proxy in front of a server that stops reading after `stops_after` bytes.
 async fn slow_line(to: SocketAddr, stops_after: usize) -> SocketAddr {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(64 << 10).expect("set");
@@ -37,7 +37,7 @@ async fn slow_line(to: SocketAddr, stops_after: usize) -> SocketAddr {
                     if taken > stops_after {
                         std::future::pending::<()>().await;
                     }
-                    // What is small is a question, and no upload.
+                    // Small requests are not uploads.
                     if count > 4096 {
                         tokio::time::sleep(PAUSE).await;
                     }
@@ -48,22 +48,22 @@ async fn slow_line(to: SocketAddr, stops_after: usize) -> SocketAddr {
     address
 }
 
-async fn publish(shop: &Shop, line: SocketAddr, made: &Made) -> Result<(), ClientError> {
+async fn publish(shop: &Shop, line: SocketAddr, made: &Made) -> Result<(), RegistryClientError> {
     thread_local! {
         static SHOWN: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
     }
     SHOWN.set(shop.token(&["acme"]));
     let client = User::new().client_of(&web(line, &format!("token = '{TOKEN}'")), |settings| {
-        settings.patience.idle = IDLE;
+        settings.limits.idle_timeout = IDLE;
         settings.variable = |_| Some(SHOWN.with_borrow(Clone::clone));
     });
     let component = made.component();
-    let publishing = Publishing { component: &component, report: Some(made.report()) };
+    let publishing = PublishRequest { component: &component, report: Some(made.report()) };
     client.publish(publishing, &Secrets { key: Some(acme()), ..Secrets::default() }).await.map(|_| ())
 }
 
 #[tokio::test]
-async fn an_upload_lasts_longer_than_anybody_waits_for_an_answer() {
+async fn upload_may_last_longer_than_the_idle_timeout() {
     let shop = Shop::empty();
     let server = shop.serve().await;
     let made = Made { padding: 12 << 20, ..Made::version("1.0.0") };
@@ -73,12 +73,12 @@ async fn an_upload_lasts_longer_than_anybody_waits_for_an_answer() {
 }
 
 #[tokio::test]
-async fn a_line_that_takes_no_more_is_given_up() {
+async fn stalled_upload_is_aborted() {
     let shop = Shop::empty();
     let server = shop.serve().await;
     let made = Made { padding: 12 << 20, ..Made::version("1.0.0") };
     let line = slow_line(server, 1 << 20).await;
     let error = publish(&shop, line, &made).await.expect_err("it stopped");
-    assert!(said(&error).contains("has taken") && said(&error).contains("which is too slow"), "{}", said(&error));
+    assert!(said(&error).contains("upload to `http://") && said(&error).contains("is too slow"), "{}", said(&error));
     assert!(shop.state().checkpoint.index.is_empty(), "nothing is published");
 }

@@ -1,107 +1,94 @@
-//! The registry's files: the checkpoint, which changes, and all others, which never do.
+//! Files of the registry: the mutable checkpoint and the immutable content-addressed files.
 
-use bytes::Bytes;
-use futures::stream;
-use gymkhana_registry::{CHECKPOINT_FILE, Digest, Item};
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
-use hyper::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
-use hyper::{Method, Request, Response, StatusCode};
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use gymkhana_registry::{CHECKPOINT_FILE, ContentFile, Digest};
 use tokio::fs::File;
-use tokio::io::{AsyncReadExt, Take};
+use tokio::io::AsyncReadExt;
+use tokio_util::io::ReaderStream;
 
-use crate::Service;
-use crate::answer::{Body, Refusal, full};
+use crate::http_error::HttpError;
+use crate::service::RegistryService;
 
-/// How much of a file is read at once, in bytes.
-const PIECE: usize = 64 << 10;
+/// Size of a read from a file, in bytes.
+const CHUNK: usize = 64 << 10;
+/// Cache lifetime of immutable files.
+const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
-impl Service {
-    /// Answers with a file.
-    pub(crate) async fn file<B>(&self, request: &Request<B>) -> Result<Response<Body>, Refusal> {
-        if ![Method::GET, Method::HEAD].contains(request.method()) {
-            return Err(Refusal::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "files are read with GET, and changes made with PUT",
-            ));
-        }
-        let path = request.uri().path().trim_start_matches('/');
-        if path == CHECKPOINT_FILE {
-            return self.checkpoint(request).await;
-        }
-        let item = Item::of_path(path).ok_or_else(Refusal::missing)?;
-        let tag = format!("\"{}\"", item.digest());
-        if is_known(request, &tag) {
-            return Ok(not_modified(&tag));
-        }
-        let file = match File::open(self.folder.contents().path(&item)).await {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Refusal::missing()),
-            other => other.map_err(|error| Refusal::fault(&error))?,
-        };
-        let length = file.metadata().await.map_err(|error| Refusal::fault(&error))?.len();
-        let body = if request.method() == Method::HEAD { full(Bytes::new()) } else { pieces(file, length) };
-        let kind = match item {
-            Item::Component(_) => "application/wasm",
-            Item::Release(_) => "application/json",
-            Item::Index(..) | Item::Catalogue(_) => "application/x-ndjson",
-        };
-        let mut response = Response::new(body);
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
-        tagged(&mut response, &tag);
-        Ok(response)
-    }
-
-    async fn checkpoint<B>(&self, request: &Request<B>) -> Result<Response<Body>, Refusal> {
-        let path = self.folder.path().join(CHECKPOINT_FILE);
-        let text = tokio::fs::read(path).await.map_err(|error| Refusal::fault(&error))?;
-        let tag = format!("\"{}\"", Digest::of(&text));
-        if is_known(request, &tag) {
-            return Ok(not_modified(&tag));
-        }
-        let length = text.len();
-        let mut response =
-            Response::new(if request.method() == Method::HEAD { full(Bytes::new()) } else { full(text) });
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        tagged(&mut response, &tag);
-        Ok(response)
-    }
-}
-
-/// Whether the client has what this tag names.
-fn is_known<B>(request: &Request<B>, tag: &str) -> bool {
-    let known = request.headers().get(IF_NONE_MATCH).and_then(|known| known.to_str().ok()).unwrap_or_default();
-    known.split(',').map(str::trim).any(|known| known == tag || known == "*" || known.strip_prefix("W/") == Some(tag))
-}
-
-fn not_modified(tag: &str) -> Response<Body> {
-    let mut response = Response::new(full(Bytes::new()));
-    *response.status_mut() = StatusCode::NOT_MODIFIED;
-    tagged(&mut response, tag);
-    response
-}
-
-fn tagged(response: &mut Response<Body>, tag: &str) {
-    // A digest in quotation marks is a good value.
-    if let Ok(tag) = HeaderValue::from_str(tag) {
-        response.headers_mut().insert(ETAG, tag);
-    }
-}
-
-/// A file as a body, read piece by piece as the client takes it.
-fn pieces(file: File, length: u64) -> Body {
-    let next = |mut file: Take<File>| async move {
-        let mut piece = Vec::with_capacity(PIECE);
-        match file.read_buf(&mut piece).await {
-            Ok(0) => None,
-            Ok(_) => Some((Ok(Frame::data(Bytes::from(piece))), file)),
-            Err(error) => Some((Err(error), file)),
+/// Serves a file; the fallback of all routes.
+pub(crate) async fn serve(
+    State(service): State<Arc<RegistryService>>,
+    request: Request,
+) -> Result<Response, HttpError> {
+    let with_body = match *request.method() {
+        Method::GET => true,
+        Method::HEAD => false,
+        Method::PUT => return Err(HttpError::not_found()),
+        _ => {
+            let message = "method not allowed\nhint: read files with GET, make changes with PUT";
+            return Err(HttpError::new(StatusCode::METHOD_NOT_ALLOWED, message));
         }
     };
-    BodyExt::boxed(StreamBody::new(Box::pin(stream::unfold(file.take(length), next))))
+    let path = request.uri().path().trim_start_matches('/');
+    if path == CHECKPOINT_FILE {
+        return checkpoint(&service, request.headers(), with_body).await;
+    }
+    let content = ContentFile::from_path(path).ok_or_else(HttpError::not_found)?;
+    let etag = format!("\"{}\"", content.digest());
+    if is_cached(request.headers(), &etag) {
+        return Ok(not_modified(etag));
+    }
+    let file = match File::open(service.folder.content_store().path(&content)).await {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(HttpError::not_found()),
+        other => other.map_err(|error| HttpError::internal(&error))?,
+    };
+    let length = file.metadata().await.map_err(|error| HttpError::internal(&error))?.len();
+    let body = if with_body {
+        Body::from_stream(ReaderStream::with_capacity(file.take(length), CHUNK))
+    } else {
+        Body::empty()
+    };
+    let media_type = match content {
+        ContentFile::Component(_) => "application/wasm",
+        ContentFile::Release(_) => "application/json",
+        ContentFile::Index(..) | ContentFile::Catalogue(_) => "application/x-ndjson",
+    };
+    Ok(file_response(body, length, media_type, IMMUTABLE, etag))
+}
+
+async fn checkpoint(service: &RegistryService, headers: &HeaderMap, with_body: bool) -> Result<Response, HttpError> {
+    let path = service.folder.path().join(CHECKPOINT_FILE);
+    let text = tokio::fs::read(path).await.map_err(|error| HttpError::internal(&error))?;
+    let etag = format!("\"{}\"", Digest::of(&text));
+    if is_cached(headers, &etag) {
+        return Ok(not_modified(etag));
+    }
+    let length = text.len() as u64;
+    let body = if with_body { Body::from(text) } else { Body::empty() };
+    Ok(file_response(body, length, "application/json", "no-cache", etag))
+}
+
+fn file_response(body: Body, length: u64, media_type: &str, cache_control: &str, etag: String) -> Response {
+    let headers = [
+        (CONTENT_TYPE, media_type.to_owned()),
+        (CONTENT_LENGTH, length.to_string()),
+        (CACHE_CONTROL, cache_control.to_owned()),
+        (ETAG, etag),
+    ];
+    (headers, body).into_response()
+}
+
+fn not_modified(etag: String) -> Response {
+    (StatusCode::NOT_MODIFIED, [(ETAG, etag)]).into_response()
+}
+
+/// Returns true if `if-none-match` contains the ETag.
+fn is_cached(headers: &HeaderMap, etag: &str) -> bool {
+    let Some(known) = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok()) else { return false };
+    known.split(',').map(str::trim).any(|known| known == etag || known == "*" || known.strip_prefix("W/") == Some(etag))
 }

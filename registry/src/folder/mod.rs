@@ -1,176 +1,135 @@
-//! A registry's folder: what a static web server serves as it lies there, and what publishing adds to.
+//! A registry folder: the files that a static web server serves and that publishing extends.
 //!
-//! `checkpoint.json` is the one file that changes; all others are named by their digest. Whoever changes the registry
-//! holds a lock, writes the new files first and renames the new checkpoint into place last: a crash in between leaves
-//! the old state whole, and readers never see half of a change.
+//! `checkpoint.json` is the only mutable file; all others are named by their digest. A writer holds a lock, writes the
+//! new files first and renames the new checkpoint into place last. A crash in between leaves the previous state intact,
+//! and readers never see a partial change.
 
-mod change;
-mod sweep;
+mod cleanup;
+mod edit;
+mod error;
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-pub use change::{Authority, FolderError};
+pub use edit::Authority;
+pub use error::{FolderError, FolderReadError};
 
-use crate::contents::{disk, read_up_to};
+use crate::content_store::{disk, read_up_to};
 use crate::{
-    Accepted, CatalogueRow, CheckpointError, Contents, ContentsError, IndexError, Item, MAX_CHECKPOINT_BYTES,
-    PluginName, PublicKey, Row, read_catalogue, read_index,
+    AcceptedCheckpoint, CatalogueRow, ContentFile, ContentStore, ContentStoreError, IndexError, IndexRow,
+    MAX_CHECKPOINT_BYTES, PluginName, PublicKey, read_catalogue, read_index,
 };
 
-/// The file that changes.
+/// Name of the checkpoint file.
 pub const CHECKPOINT_FILE: &str = "checkpoint.json";
 
-/// A registry's folder.
+/// A registry folder on this machine.
 #[derive(Debug, Clone)]
 pub struct RegistryFolder {
-    contents: Contents,
-}
-
-/// A registry's folder cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// There is no registry.
-    #[error("`{0}` holds no registry; check the path, or make one with `host registry init {0}`")]
-    None(PathBuf),
-    /// Its checkpoint is refused.
-    #[error("the registry in `{path}` cannot be used")]
-    Checkpoint {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        source: CheckpointError,
-    },
-    /// A file is refused.
-    #[error("the registry in `{path}` is damaged")]
-    Contents {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        source: ContentsError,
-    },
-    /// A file that the checkpoint names is missing.
-    #[error("the registry in `{path}` lacks `{file}`, which its checkpoint names; restore it from a copy")]
-    Missing {
-        /// The folder.
-        path: PathBuf,
-        /// The file in it.
-        file: String,
-    },
-    /// An index file is refused.
-    #[error("plugin `{name}` in the registry `{path}` cannot be used")]
-    Index {
-        /// The folder.
-        path: PathBuf,
-        /// The plugin, or `catalogue`.
-        name: String,
-        /// Why.
-        source: IndexError,
-    },
+    store: ContentStore,
 }
 
 impl RegistryFolder {
-    /// The registry in this folder.
+    /// Opens an existing registry.
     ///
     /// # Errors
-    /// If there is none.
-    pub fn open(folder: &Path) -> Result<Self, ReadError> {
+    /// If the folder has no checkpoint.
+    pub fn open(folder: &Path) -> Result<Self, FolderReadError> {
         if !folder.join(CHECKPOINT_FILE).is_file() {
-            return Err(ReadError::None(folder.to_owned()));
+            return Err(FolderReadError::NotARegistry(folder.to_owned()));
         }
         Ok(Self::at(folder))
     }
 
-    /// The registry that is or will be in this folder.
+    /// Registry at a path, which may not exist yet.
     #[must_use]
     pub fn at(folder: &Path) -> Self {
-        Self { contents: Contents::new(folder.to_owned()) }
+        Self { store: ContentStore::new(folder.to_owned()) }
     }
 
-    /// Shows a checkpoint that another registry has signed, when all that it names is there: so a mirror goes on.
+    /// Writes a checkpoint that another registry signed, after all files that it references were copied.
     ///
     /// # Errors
-    /// If it cannot be written.
-    pub fn show(&self, checkpoint: &str) -> Result<(), ContentsError> {
+    /// If the file cannot be written.
+    pub fn write_checkpoint(&self, checkpoint: &str) -> Result<(), ContentStoreError> {
         let path = self.path().join(CHECKPOINT_FILE);
-        crate::write_atomically(&path, checkpoint.as_bytes()).map_err(disk("written", &path))
+        crate::write_atomically(&path, checkpoint.as_bytes()).map_err(disk("write", &path))
     }
 
-    /// The folder.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.contents.folder()
+        self.store.folder()
     }
 
-    /// Its files by digest.
+    /// Content-addressed files of the registry.
     #[must_use]
-    pub fn contents(&self) -> &Contents {
-        &self.contents
+    pub fn content_store(&self) -> &ContentStore {
+        &self.store
     }
 
-    /// The checkpoint's file as it is now.
+    /// Current text of the checkpoint file.
     ///
     /// # Errors
-    /// If it cannot be read.
-    pub fn checkpoint_text(&self) -> Result<String, ReadError> {
+    /// If the file cannot be read or is not UTF-8.
+    pub fn checkpoint_text(&self) -> Result<String, FolderReadError> {
         let path = self.path().join(CHECKPOINT_FILE);
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => ReadError::None(self.path().to_owned()),
-            _ => self.broken(disk("read", &path)(error)),
+            io::ErrorKind::NotFound => FolderReadError::NotARegistry(self.path().to_owned()),
+            _ => self.damaged(disk("read", &path)(error)),
         };
         let bytes = read_up_to(&path, MAX_CHECKPOINT_BYTES).map_err(failed)?;
-        String::from_utf8(bytes).map_err(|_| self.broken(ContentsError::Changed { path: path.clone() }))
+        String::from_utf8(bytes).map_err(|_| self.damaged(ContentStoreError::Changed { path: path.clone() }))
     }
 
-    /// The state of the registry, signed by this root key or by one that it handed over to; with none it is an unsigned
-    /// folder, whose checkpoint is taken as it stands.
+    /// Verified state of the registry. `root` is the pinned root key or one of its predecessors; `None` accepts the
+    /// checkpoint of an unsigned folder without verification.
     ///
     /// # Errors
-    /// If it cannot be read, or the signature is wrong.
-    pub fn state(&self, root: Option<&PublicKey>) -> Result<Accepted, ReadError> {
+    /// If the checkpoint cannot be read or its signature is invalid.
+    pub fn state(&self, root: Option<&PublicKey>) -> Result<AcceptedCheckpoint, FolderReadError> {
         let text = self.checkpoint_text()?;
         let accepted = match root {
-            Some(root) => Accepted::signed(&text, root),
-            None => Accepted::unsigned(&text),
+            Some(root) => AcceptedCheckpoint::verify_signature(&text, root),
+            None => AcceptedCheckpoint::unsigned(&text),
         };
-        accepted.map_err(|source| ReadError::Checkpoint { path: self.path().to_owned(), source })
+        accepted.map_err(|source| FolderReadError::Checkpoint { path: self.path().to_owned(), source })
     }
 
-    /// The versions of a plugin; none if the registry does not have it.
+    /// Index rows of a plugin; empty if the registry does not have it.
     ///
     /// # Errors
-    /// If its index file is missing, changed or damaged.
-    pub fn rows(&self, state: &Accepted, name: &PluginName) -> Result<Vec<Row>, ReadError> {
+    /// If the index file is missing, modified or damaged.
+    pub fn rows(&self, state: &AcceptedCheckpoint, name: &PluginName) -> Result<Vec<IndexRow>, FolderReadError> {
         let Some(digest) = state.checkpoint.index.get(name) else { return Ok(Vec::new()) };
-        let text = self.text(&Item::Index(name.clone(), *digest))?;
-        read_index(name, &text).map_err(|source| self.bad_index(name.to_string(), source))
+        let bytes = self.bytes(&ContentFile::Index(name.clone(), *digest))?;
+        read_index(name, &bytes).map_err(|source| self.bad_index(name.to_string(), source))
     }
 
-    /// The catalogue.
+    /// Catalogue of the registry.
     ///
     /// # Errors
-    /// If it is missing, changed or damaged.
-    pub fn catalogue(&self, state: &Accepted) -> Result<Vec<CatalogueRow>, ReadError> {
-        let text = self.text(&Item::Catalogue(state.checkpoint.catalogue))?;
-        read_catalogue(&text).map_err(|source| self.bad_index("catalogue".to_owned(), source))
+    /// If the catalogue is missing, modified or damaged.
+    pub fn catalogue(&self, state: &AcceptedCheckpoint) -> Result<Vec<CatalogueRow>, FolderReadError> {
+        let bytes = self.bytes(&ContentFile::Catalogue(state.checkpoint.catalogue))?;
+        read_catalogue(&bytes).map_err(|source| self.bad_index("catalogue".to_owned(), source))
     }
 
-    fn text(&self, item: &Item) -> Result<String, ReadError> {
-        let missing = || ReadError::Missing { path: self.path().to_owned(), file: item.path() };
-        let bytes = self.contents.read(item).map_err(|error| self.broken(error))?.ok_or_else(missing)?;
-        String::from_utf8(bytes).map_err(|_| self.broken(ContentsError::Changed { path: self.contents.path(item) }))
+    fn bytes(&self, file: &ContentFile) -> Result<Vec<u8>, FolderReadError> {
+        let missing = || FolderReadError::Missing { path: self.path().to_owned(), file: file.path() };
+        self.store.read(file).map_err(|error| self.damaged(error))?.ok_or_else(missing)
     }
 
-    fn broken(&self, source: ContentsError) -> ReadError {
-        ReadError::Contents { path: self.path().to_owned(), source }
+    fn damaged(&self, source: ContentStoreError) -> FolderReadError {
+        FolderReadError::Contents { path: self.path().to_owned(), source }
     }
 
-    fn bad_index(&self, name: String, source: IndexError) -> ReadError {
-        ReadError::Index { path: self.path().to_owned(), name, source }
+    fn bad_index(&self, name: String, source: IndexError) -> FolderReadError {
+        FolderReadError::Index { path: self.path().to_owned(), name, source }
     }
 
-    /// Whether the folder is empty or not there, so that a registry can be made in it.
+    /// Returns true if the folder is empty or does not exist.
     pub(crate) fn is_free(folder: &Path) -> io::Result<bool> {
         match fs::read_dir(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),

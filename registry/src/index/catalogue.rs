@@ -1,39 +1,39 @@
-//! The catalogue: one line for each plugin, so that a search reads one file and not ten thousand.
+//! The catalogue: one line per plugin, so that a search reads a single file.
 
 use std::collections::BTreeSet;
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use super::{IndexError, Row, read_line};
+use super::{IndexError, IndexRow, read_line};
 use crate::{Kind, PluginName};
 
-/// The number of a line's shape.
+/// Schema of a catalogue row.
 pub const CATALOGUE_SCHEMA: u32 = 1;
 
-/// The largest catalogue that is read, in bytes: 256 MiB.
+/// Size limit of a catalogue in bytes (256 MiB).
 pub const MAX_CATALOGUE_BYTES: u64 = 256 << 20;
 
-/// A plugin, as a search shows it.
+/// Search entry of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueRow {
-    /// [`CATALOGUE_SCHEMA`] when it was written.
+    /// [`CATALOGUE_SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// The plugin.
+    /// Plugin name.
     pub name: PluginName,
-    /// Its newest version that is not yanked.
+    /// Newest version that is not yanked.
     pub version: Version,
-    /// What that offers.
+    /// Kinds of that version.
     pub kinds: BTreeSet<Kind>,
-    /// Its line for people.
+    /// One-line description.
     pub description: String,
 }
 
 impl CatalogueRow {
-    /// The line of a plugin; none if all its versions are yanked.
+    /// Builds the entry of a plugin; `None` if all versions are yanked.
     #[must_use]
-    pub fn of(rows: &[Row]) -> Option<Self> {
+    pub fn of(rows: &[IndexRow]) -> Option<Self> {
         let newest = rows.iter().filter(|row| !row.yanked).max_by(|one, other| one.version.cmp(&other.version))?;
         Some(Self {
             schema: CATALOGUE_SCHEMA,
@@ -44,30 +44,31 @@ impl CatalogueRow {
         })
     }
 
-    /// Whether every one of these words stands in its name, its kinds or its description, in any case.
+    /// Returns true if the name, kinds and description contain every word, ignoring case.
     #[must_use]
-    pub fn has_all(&self, words: &[String]) -> bool {
+    pub fn matches_all(&self, words: &[String]) -> bool {
         let kinds: Vec<String> = self.kinds.iter().map(ToString::to_string).collect();
         let text = format!("{} {} {}", self.name, kinds.join(" "), self.description).to_lowercase();
         words.iter().all(|word| text.contains(&word.to_lowercase()))
     }
 }
 
-/// Reads a catalogue, without the lines of other shapes.
+/// Parses a catalogue and skips lines with other schemas.
 ///
 /// # Errors
-/// If a line is damaged.
-pub fn read_catalogue(file: &str) -> Result<Vec<CatalogueRow>, IndexError> {
+/// If the file is not UTF-8 or a line is damaged.
+pub fn read_catalogue(file: impl AsRef<[u8]>) -> Result<Vec<CatalogueRow>, IndexError> {
+    let file = std::str::from_utf8(file.as_ref())?;
     let read = |(index, text)| {
         read_line(text, CATALOGUE_SCHEMA).map_err(|source| IndexError::Line { line: index + 1, source })
     };
     file.lines().enumerate().map(read).filter_map(Result::transpose).collect()
 }
 
-/// Writes a catalogue.
+/// Serializes a catalogue.
 ///
 /// # Errors
-/// Never in practice: its lines can be written as JSON.
+/// If serialization fails, which does not happen for valid rows.
 pub fn write_catalogue(rows: &[CatalogueRow]) -> Result<String, serde_json::Error> {
     rows.iter().map(|row| Ok(serde_json::to_string(row)? + "\n")).collect()
 }

@@ -1,8 +1,7 @@
-//! The index: for each plugin one file of JSON lines, a line for each version.
+//! The index: one JSON-lines file per plugin, one line per version.
 //!
-//! A line carries the number of its shape, and a reader steps over shapes that it cannot know: an older host goes on
-//! with the versions that it understands. Files are named by their digest and never change; the checkpoint says which
-//! one counts.
+//! Each line carries a schema number. A reader skips lines with other schemas, so an older host still sees the versions
+//! that it understands. Index files are immutable and named by digest; the checkpoint references the current one.
 
 mod catalogue;
 mod row;
@@ -10,95 +9,101 @@ mod row;
 use std::collections::BTreeMap;
 
 pub use catalogue::{CATALOGUE_SCHEMA, CatalogueRow, MAX_CATALOGUE_BYTES, read_catalogue, write_catalogue};
-pub use row::{ROW_SCHEMA, Row};
+pub use row::{INDEX_ROW_SCHEMA, IndexRow};
 
 use semver::Version;
 use serde::Deserialize;
 
 use crate::PluginName;
 
-/// The largest index file that is read, in bytes: 16 MiB, some ten thousand versions.
+/// Size limit of an index file in bytes (16 MiB, about ten thousand versions).
 pub const MAX_INDEX_BYTES: u64 = 16 << 20;
 
-/// An index file is refused. The caller says whose it is.
+/// An index file was rejected. The caller names the plugin and the registry.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// A line is not what it must be.
-    #[error("line {line} of its index file is damaged; ask the registry's maintainer")]
+    /// Malformed line.
+    #[error("line {line} of the index file is damaged\nhint: report this to the registry's maintainer")]
     Line {
-        /// Counted from 1.
+        /// Line number, starting at 1.
         line: usize,
-        /// What is wrong.
+        /// JSON error.
         source: serde_json::Error,
     },
-    /// A line is of another plugin.
-    #[error("line {line} of its index file is of plugin `{found}`; ask the registry's maintainer")]
-    Stranger {
-        /// Counted from 1.
+    /// Line of another plugin.
+    #[error("line {line} of the index file describes plugin `{found}`\nhint: report this to the registry's maintainer")]
+    OtherPlugin {
+        /// Line number, starting at 1.
         line: usize,
-        /// The other plugin.
+        /// Plugin named in the line.
         found: PluginName,
     },
-    /// A version stands twice.
-    #[error("its index file has version {0} twice; ask the registry's maintainer")]
-    Twice(Version),
-    /// A version was taken out or changed.
-    #[error("its index file {what} version {version}: a release is never changed; ask the registry's maintainer")]
+    /// Duplicate version.
+    #[error("the index file lists version {0} twice\nhint: report this to the registry's maintainer")]
+    Duplicate(Version),
+    /// Not UTF-8.
+    #[error("the index file is not UTF-8\nhint: report this to the registry's maintainer")]
+    NotUtf8(#[from] std::str::Utf8Error),
+    /// A version was removed or modified.
+    #[error(
+        "the index file {change} version {version}, but releases are immutable\nhint: report this to the registry's maintainer"
+    )]
     Rewritten {
-        /// What happened to it.
-        what: &'static str,
-        /// The version.
+        /// `removed` or `modified`.
+        change: &'static str,
+        /// Version.
         version: Version,
     },
 }
 
-/// Reads an index file: the versions that this host can understand, oldest first.
+/// Parses an index file: the versions with a known schema, oldest first.
 ///
 /// # Errors
-/// If a line is damaged or of another plugin, or a version stands twice.
-pub fn read_index(name: &PluginName, file: &str) -> Result<Vec<Row>, IndexError> {
-    let mut rows: BTreeMap<Version, Row> = BTreeMap::new();
+/// If the file is not UTF-8, a line is damaged or describes another plugin, or a version occurs twice.
+pub fn read_index(name: &PluginName, file: impl AsRef<[u8]>) -> Result<Vec<IndexRow>, IndexError> {
+    let file = std::str::from_utf8(file.as_ref())?;
+    let mut rows: BTreeMap<Version, IndexRow> = BTreeMap::new();
     for (index, text) in file.lines().enumerate() {
-        let Some(row) =
-            read_line::<Row>(text, ROW_SCHEMA).map_err(|source| IndexError::Line { line: index + 1, source })?
+        let Some(row) = read_line::<IndexRow>(text, INDEX_ROW_SCHEMA)
+            .map_err(|source| IndexError::Line { line: index + 1, source })?
         else {
             continue;
         };
         if row.name != *name {
-            return Err(IndexError::Stranger { line: index + 1, found: row.name });
+            return Err(IndexError::OtherPlugin { line: index + 1, found: row.name });
         }
-        if let Some(twice) = rows.insert(row.version.clone(), row) {
-            return Err(IndexError::Twice(twice.version));
+        if let Some(duplicate) = rows.insert(row.version.clone(), row) {
+            return Err(IndexError::Duplicate(duplicate.version));
         }
     }
     Ok(rows.into_values().collect())
 }
 
-/// Writes an index file.
+/// Serializes an index file.
 ///
 /// # Errors
-/// Never in practice: rows can be written as JSON.
-pub fn write_index(rows: &[Row]) -> Result<String, serde_json::Error> {
+/// If serialization fails, which does not happen for valid rows.
+pub fn write_index(rows: &[IndexRow]) -> Result<String, serde_json::Error> {
     rows.iter().map(|row| Ok(serde_json::to_string(row)? + "\n")).collect()
 }
 
-/// Sees that an index file goes on from an older one: every version is still there, and the same but for its yank.
+/// Checks that an index file extends an older one: every old version is still listed, unchanged except for `yanked`.
 ///
 /// # Errors
-/// If a version was taken out or changed.
-pub fn check_goes_on(old: &[Row], new: &[Row]) -> Result<(), IndexError> {
-    let new: BTreeMap<&Version, &Row> = new.iter().map(|row| (&row.version, row)).collect();
+/// If a version was removed or modified.
+pub fn check_append_only(old: &[IndexRow], new: &[IndexRow]) -> Result<(), IndexError> {
+    let new: BTreeMap<&Version, &IndexRow> = new.iter().map(|row| (&row.version, row)).collect();
     for row in old {
-        let rewritten = |what| IndexError::Rewritten { what, version: row.version.clone() };
-        let now = new.get(&row.version).ok_or_else(|| rewritten("no longer has"))?;
-        if **now != (Row { yanked: now.yanked, ..row.clone() }) {
-            return Err(rewritten("changed"));
+        let rewritten = |change| IndexError::Rewritten { change, version: row.version.clone() };
+        let now = new.get(&row.version).ok_or_else(|| rewritten("removed"))?;
+        if **now != (IndexRow { yanked: now.yanked, ..row.clone() }) {
+            return Err(rewritten("modified"));
         }
     }
     Ok(())
 }
 
-/// Reads one line, or steps over it if its schema is another.
+/// Parses one line; `None` if it has another schema.
 fn read_line<'a, T: Deserialize<'a>>(text: &'a str, known: u32) -> Result<Option<T>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Schema {

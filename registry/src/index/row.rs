@@ -1,4 +1,4 @@
-//! One version of a plugin, as the index tells of it.
+//! One version of a plugin in the index.
 
 use std::collections::BTreeSet;
 
@@ -7,48 +7,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Capability, ContractStamp, Digest, Kind, LockEntry, PluginName, PublicKey, Release};
 
-/// The number of a line's shape.
-pub const ROW_SCHEMA: u32 = 1;
+/// Schema of an index row.
+pub const INDEX_ROW_SCHEMA: u32 = 1;
 
-/// One version. It repeats what resolving needs of the release, so that no release is fetched that is not chosen.
+/// Index entry of one version. It repeats the release fields that resolution needs, so only the selected release is
+/// fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
-    /// [`ROW_SCHEMA`] when it was written.
+pub struct IndexRow {
+    /// [`INDEX_ROW_SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// The plugin.
+    /// Plugin name.
     pub name: PluginName,
-    /// The version.
+    /// Version.
     pub version: Version,
-    /// The sha256 of the component.
+    /// SHA-256 of the component.
     pub digest: Digest,
-    /// Its size in bytes.
+    /// Size of the component in bytes.
     pub size: u64,
-    /// What it offers.
+    /// Kinds that the plugin implements.
     pub kinds: BTreeSet<Kind>,
-    /// What it asks for.
+    /// Requested capabilities.
     pub capabilities: BTreeSet<Capability>,
-    /// The contract that it was built with.
+    /// Contract that the plugin was built with.
     pub contract: ContractStamp,
-    /// The interfaces that it exports, without the versions of their package.
+    /// Exported interfaces without the package version.
     pub exports: BTreeSet<String>,
-    /// One line for people.
+    /// One-line description.
     pub description: String,
-    /// The sha256 of the release file.
+    /// SHA-256 of the release file.
     pub release: Digest,
-    /// Who signed the release; none in an unsigned folder.
+    /// Key that signed the release; `None` in an unsigned registry.
     pub signer: Option<PublicKey>,
-    /// Whether new resolutions pass it over.
+    /// True if new resolutions skip this version.
     pub yanked: bool,
 }
 
-impl Row {
-    /// The line of a release whose file is `file`.
+impl IndexRow {
+    /// Builds the row of a release; `file` is the content of its release file.
     #[must_use]
-    pub fn new(release: &Release, file: &str, signer: Option<PublicKey>) -> Self {
+    pub fn new(release: &Release, file: impl AsRef<[u8]>, signer: Option<PublicKey>) -> Self {
         let manifest = &release.manifest;
         Self {
-            schema: ROW_SCHEMA,
+            schema: INDEX_ROW_SCHEMA,
             name: manifest.name.clone(),
             version: manifest.version.clone(),
             digest: release.digest,
@@ -58,19 +59,19 @@ impl Row {
             contract: manifest.contract.clone(),
             exports: release.exports.clone(),
             description: manifest.description.clone(),
-            release: Digest::of(file.as_bytes()),
+            release: Digest::of(file.as_ref()),
             signer,
             yanked: false,
         }
     }
 
-    /// Whether this line says the same as the release that it names.
+    /// Returns true if this row agrees with the release that it references.
     #[must_use]
-    pub fn tells_of(&self, release: &Release, file: &str) -> bool {
+    pub fn describes(&self, release: &Release, file: impl AsRef<[u8]>) -> bool {
         *self == Self { yanked: self.yanked, ..Self::new(release, file, self.signer) }
     }
 
-    /// The version, pinned.
+    /// Lock entry of this version.
     #[must_use]
     pub fn pin(&self) -> LockEntry {
         LockEntry {

@@ -1,91 +1,91 @@
-//! What may be published: the rules, as functions of a release and of what is there.
+//! Publishing rules, as functions of a release and the registry's current content.
 //!
-//! The publisher's client and the server apply the same ones; the server trusts nothing that it has not checked itself.
+//! Client and server apply the same rules; the server does not rely on the client.
 
-mod close;
-mod step;
+mod confusable;
 mod suite;
+mod version_bump;
 
 use std::collections::BTreeSet;
 
 use semver::Version;
 
-pub use close::{too_close, too_close_namespace};
-pub use step::Step;
-pub use suite::{LEAST_ACTIONS, MOST_FUEL, MOST_MEMORY, suite_checks};
+pub use confusable::{is_confusable, is_confusable_namespace};
+pub use suite::{MAX_REPORT_FUEL, MAX_REPORT_MEMORY, MIN_REPORT_ACTIONS, suite_checks};
+pub use version_bump::VersionBump;
 
-use crate::{Capability, Namespace, PluginName, Release, Row};
+use crate::{Capability, IndexRow, Namespace, PluginName, Release};
 
-/// A release is refused.
+/// A release violates a publishing rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// That version is there.
-    #[error("`{name}` {version} is published already, and a release is never overwritten; raise the version")]
+pub enum RuleViolation {
+    /// The version exists.
+    #[error("`{name}` {version} is already published: releases are immutable\nhint: increment the version")]
     Exists {
-        /// The plugin.
+        /// Plugin.
         name: PluginName,
-        /// The version.
+        /// Version.
         version: Version,
     },
-    /// It has changed more than its number says.
+    /// The version increment is too small for the change.
     #[error(transparent)]
-    Step(Box<TooSmallStep>),
-    /// Its name can be taken for another.
+    Bump(Box<TooSmallBump>),
+    /// The name is confusable with a plugin of another publisher.
     #[error(
-        "the name `{name}` is too like `{other}`, which is another publisher's; choose a name that nobody confuses with it"
+        "the name `{name}` is too similar to `{other}` of another publisher\nhint: choose a name that cannot be confused \
+         with it"
     )]
-    Close {
-        /// The plugin.
+    Confusable {
+        /// Plugin.
         name: PluginName,
-        /// The other.
+        /// Existing plugin.
         other: PluginName,
     },
-    /// There is no report.
-    #[error(
-        "`{name}` {version} has no report of the conformance suite; run `host plugin test` and publish with its report"
-    )]
+    /// Missing conformance report.
+    #[error("`{name}` {version} has no conformance report\nhint: run `host plugin test` and publish with its report")]
     NoReport {
-        /// The plugin.
+        /// Plugin.
         name: PluginName,
-        /// The version.
+        /// Version.
         version: Version,
     },
-    /// The report is not of this component, of an older suite, not whole, or made with too little.
-    #[error("the report of the conformance suite {0}; run `host plugin test` again on the component that is published")]
-    OtherReport(String),
-    /// The suite could not look at something that the plugin has.
+    /// The report is for another component or suite, is incomplete, or was made with insufficient settings.
+    #[error("invalid conformance report: it {0}\nhint: run `host plugin test` again on the published component")]
+    InvalidReport(String),
+    /// The suite skipped a check that applies to this plugin.
     #[error(
-        "the conformance suite skipped its check `{check}`, which this plugin needs: {why}; run `host plugin test --json` \
-         with what it wants, and publish with its report"
+        "the conformance suite skipped the required check `{check}`: {why}\nhint: run `host plugin test --json` with the \
+         missing options and publish with its report"
     )]
     Skipped {
-        /// The check.
+        /// Check name.
         check: String,
-        /// Why it was skipped.
+        /// Reason given in the report.
         why: String,
     },
-    /// The suite found faults.
-    #[error("the conformance suite failed: {}; correct the plugin and run `host plugin test` again", listed(.0))]
+    /// Failed checks.
+    #[error("the conformance suite failed: {}\nhint: correct the plugin and run `host plugin test` again", listed(.0))]
     Failed(Vec<String>),
 }
 
-/// A release changes more than its number says.
+/// The version increment of a release is too small for its change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{name}` {version} {change}, unlike {before}: that needs {needed} release; make it {proposed}, or undo the change"
+    "`{name}` {version} {change}, unlike {before}, which requires {needed} release\nhint: publish it as {proposed}, or undo \
+     the change"
 )]
-pub struct TooSmallStep {
-    /// The plugin.
+pub struct TooSmallBump {
+    /// Plugin.
     pub name: PluginName,
-    /// The version.
+    /// Version.
     pub version: Version,
-    /// What it has or asks for, in words.
+    /// Description of the change.
     pub change: String,
-    /// The version before it.
+    /// Preceding version.
     pub before: Version,
-    /// What kind of release would do.
-    pub needed: Step,
-    /// The number that would do.
+    /// Required version increment.
+    pub needed: VersionBump,
+    /// Smallest version that satisfies the rule.
     pub proposed: Version,
 }
 
@@ -93,94 +93,94 @@ fn listed(failures: &[String]) -> String {
     failures.join("; ")
 }
 
-/// Whether a release may be added to these versions of its plugin, in a registry with these plugins.
+/// Checks a release against the existing versions of its plugin and the other plugins of the registry.
 ///
 /// # Errors
-/// Says which rule it breaks.
+/// The first violated rule.
 pub fn check<'a>(
     release: &Release,
-    rows: &[Row],
+    rows: &[IndexRow],
     mut others: impl Iterator<Item = &'a PluginName>,
-) -> Result<(), Refusal> {
+) -> Result<(), RuleViolation> {
     let (name, version) = (&release.manifest.name, &release.manifest.version);
-    // Build metadata does not tell versions apart: nobody could ask for one of the two.
-    let same = |row: &Row| version.cmp_precedence(&row.version).is_eq();
+    // Versions that differ only in build metadata are equal, because a requirement cannot distinguish them.
+    let same = |row: &IndexRow| version.cmp_precedence(&row.version).is_eq();
     if rows.iter().any(same) {
-        return Err(Refusal::Exists { name: name.clone(), version: version.clone() });
+        return Err(RuleViolation::Exists { name: name.clone(), version: version.clone() });
     }
     suite::check_report(release)?;
     if rows.is_empty()
-        && let Some(other) = others.find(|other| too_close(name, other))
+        && let Some(other) = others.find(|other| is_confusable(name, other))
     {
-        return Err(Refusal::Close { name: name.clone(), other: other.clone() });
+        return Err(RuleViolation::Confusable { name: name.clone(), other: other.clone() });
     }
-    check_step(release, rows)
+    check_version_bump(release, rows)
 }
 
-/// The version before it says what the number promises; a first version promises nothing.
-fn check_step(release: &Release, rows: &[Row]) -> Result<(), Refusal> {
+/// Checks the version increment against the preceding versions. A first version is unconstrained.
+fn check_version_bump(release: &Release, rows: &[IndexRow]) -> Result<(), RuleViolation> {
     let version = &release.manifest.version;
-    let newest = |rows: &mut dyn Iterator<Item = &'_ Row>| {
+    let newest = |rows: &mut dyn Iterator<Item = &'_ IndexRow>| {
         rows.filter(|row| row.version < *version).max_by(|one, other| one.version.cmp(&other.version)).cloned()
     };
-    // What comes after a version that was no release yet still comes after the last one that was.
+    // A release that follows a pre-release must also be compatible with the last full release.
     let released = newest(&mut rows.iter().filter(|row| row.version.pre.is_empty()));
     let newest = newest(&mut rows.iter());
     for before in [newest, released.filter(|_| version.pre.is_empty())].into_iter().flatten() {
-        check_step_from(&before, release)?;
+        check_version_bump_from(&before, release)?;
     }
     Ok(())
 }
 
-fn check_step_from(before: &Row, release: &Release) -> Result<(), Refusal> {
+fn check_version_bump_from(before: &IndexRow, release: &Release) -> Result<(), RuleViolation> {
     let (name, version) = (&release.manifest.name, &release.manifest.version);
-    let step = Step::between(&before.version, version);
+    let bump = VersionBump::between(&before.version, version);
     for (needed, change) in changes(release, before) {
-        if step < needed {
+        if bump < needed {
             let proposed = needed.after(&before.version);
             let (name, version, before) = (name.clone(), version.clone(), before.version.clone());
-            let too_small = TooSmallStep { name, version, change, before, needed, proposed };
-            return Err(Refusal::Step(Box::new(too_small)));
+            let too_small = TooSmallBump { name, version, change, before, needed, proposed };
+            return Err(RuleViolation::Bump(Box::new(too_small)));
         }
     }
     Ok(())
 }
 
-/// What differs from the version before, greatest first, and what kind of release each difference needs.
-fn changes(release: &Release, before: &Row) -> Vec<(Step, String)> {
+/// Differences to the preceding version, largest first, each with the version increment that it requires.
+fn changes(release: &Release, before: &IndexRow) -> Vec<(VersionBump, String)> {
     let manifest = &release.manifest;
     let mut changes = Vec::new();
-    let gone: Vec<String> = before.exports.difference(&release.exports).map(|name| format!("`{name}`")).collect();
-    if !gone.is_empty() {
-        changes.push((Step::Breaking, format!("lacks the exports {}", gone.join(", "))));
+    let removed: Vec<String> = before.exports.difference(&release.exports).map(|name| format!("`{name}`")).collect();
+    if !removed.is_empty() {
+        changes.push((VersionBump::Breaking, format!("removes the exports {}", removed.join(", "))));
     }
     let (old, new) = (&before.contract, &manifest.contract);
-    if Step::between(&old.version, &new.version) == Step::Breaking {
-        changes.push((Step::Breaking, format!("speaks contract {}", new.version)));
+    if VersionBump::between(&old.version, &new.version) == VersionBump::Breaking {
+        changes.push((VersionBump::Breaking, format!("implements contract {}", new.version)));
     } else if old != new {
-        changes.push((Step::Addition, format!("speaks another contract, {}", new.version)));
+        changes.push((VersionBump::Addition, format!("implements another revision of contract {}", new.version)));
     }
     let wider: BTreeSet<&Capability> = manifest.capabilities.difference(&before.capabilities).collect();
     if !wider.is_empty() {
         let wider: Vec<String> = wider.into_iter().map(|capability| format!("`{capability}`")).collect();
-        changes.push((Step::Addition, format!("asks for the capabilities {}", wider.join(", "))));
+        changes.push((VersionBump::Addition, format!("requests the capabilities {}", wider.join(", "))));
     }
     let added: Vec<String> = release.exports.difference(&before.exports).map(|name| format!("`{name}`")).collect();
     if !added.is_empty() {
-        changes.push((Step::Addition, format!("exports {}", added.join(", "))));
+        changes.push((VersionBump::Addition, format!("exports {}", added.join(", "))));
     }
     changes
 }
 
-/// Whether a namespace may be granted in a registry with these.
+/// Checks that a new namespace is not confusable with an existing one.
 ///
 /// # Errors
-/// With the one that it can be taken for.
+/// The existing namespace.
 pub fn check_namespace<'a>(
     namespace: &Namespace,
     mut others: impl Iterator<Item = &'a Namespace>,
 ) -> Result<(), Namespace> {
-    match others.find(|other| too_close_namespace(namespace, other)) {
+    match others.find(|other| is_confusable_namespace(namespace, other)) {
         Some(other) => Err(other.clone()),
         None => Ok(()),
     }

@@ -1,38 +1,38 @@
-//! What a report of the conformance suite must hold: every check of the suite, made with enough, and passed where the
-//! plugin has what the check looks at.
+//! Required content of a conformance report: every check of the suite, run with sufficient settings, and passed where it
+//! applies to the plugin.
 //!
-//! The names stand here and not with the suite, since a server checks reports and knows no host. A suite that names
-//! other checks than these fails its own tests.
+//! The check names are defined here and not in the conformance crate, because the server validates reports without
+//! linking the host. The tests of the conformance crate compare its checks with this list.
 
 use std::collections::BTreeMap;
 
-use super::Refusal;
+use super::RuleViolation;
 use crate::{Check, Kind, Outcome, REPORT_SCHEMA, Release, Report, SUITE};
 
-/// Random and fuzzed actions that a report is made with, at least.
-pub const LEAST_ACTIONS: u64 = 1000;
-/// The most instructions of one call that a report may let pass: about a minute's worth.
-pub const MOST_FUEL: u64 = 60_000_000_000;
-/// The most memory of one instance that a report may let pass, in bytes: 2 GiB.
-pub const MOST_MEMORY: u64 = 2 << 30;
+/// Minimum number of random and fuzzed actions of a report.
+pub const MIN_REPORT_ACTIONS: u64 = 1000;
+/// Maximum fuel limit of one call in a report, in instructions (about one minute).
+pub const MAX_REPORT_FUEL: u64 = 60_000_000_000;
+/// Maximum memory limit of one instance in a report, in bytes (2 GiB).
+pub const MAX_REPORT_MEMORY: u64 = 2 << 30;
 
-/// When a check must have passed; else it may have been skipped.
+/// Plugins for which a check must pass. For all others it may be skipped.
 #[derive(Debug, Clone, Copy)]
-enum Needed {
-    /// For every plugin.
+enum Applicability {
+    /// Every plugin.
     Always,
-    /// For a plugin of one of these kinds.
-    Of(&'static [Kind]),
-    /// For one of these kinds whose manifest promises the same bytes for the same seed.
-    Steady(&'static [Kind]),
-    /// For a plugin that exports one of these interfaces.
-    Offering(&'static [&'static str]),
+    /// Plugins of these kinds.
+    Kinds(&'static [Kind]),
+    /// Deterministic plugins of these kinds.
+    Deterministic(&'static [Kind]),
+    /// Plugins that export one of these interfaces.
+    Exports(&'static [&'static str]),
 }
 
-/// What is played with.
-const PLAYED: &[Kind] = &[Kind::Environment, Kind::Tool];
+/// Kinds that the suite drives with actions or calls.
+const INTERACTIVE: &[Kind] = &[Kind::Environment, Kind::Tool];
 const SNAPSHOTS: &[&str] = &["environment-snapshot", "tool-snapshot"];
-const LOOKS: &[&str] = &[
+const READ_ONLY: &[&str] = &[
     "environment-snapshot",
     "environment-state-key",
     "environment-privileged",
@@ -42,116 +42,116 @@ const LOOKS: &[&str] = &[
     "tool-final-view",
 ];
 
-/// The suite's checks.
-const CHECKS: [(&str, Needed); 18] = [
-    ("capabilities", Needed::Always),
-    ("loads", Needed::Always),
-    ("describes-itself", Needed::Always),
-    ("options", Needed::Always),
-    ("splits-and-tasks", Needed::Of(&[Kind::Environment])),
-    ("parameters", Needed::Of(&[Kind::Tool])),
-    ("same-seed-same-bytes", Needed::Steady(PLAYED)),
-    ("snapshots", Needed::Offering(SNAPSHOTS)),
-    ("bad-snapshots", Needed::Offering(SNAPSHOTS)),
-    ("state-keys", Needed::Offering(&["environment-state-key"])),
-    ("looking", Needed::Offering(LOOKS)),
-    ("oracle", Needed::Offering(&["environment-oracle"])),
-    ("invalid-actions", Needed::Of(PLAYED)),
-    ("apart", Needed::Of(PLAYED)),
-    ("fuzz", Needed::Of(PLAYED)),
-    ("scores", Needed::Of(&[Kind::Reward])),
-    ("same-episodes-same-scores", Needed::Steady(&[Kind::Reward])),
-    ("cost", Needed::Always),
+/// Checks of the suite in execution order.
+const CHECKS: [(&str, Applicability); 18] = [
+    ("capabilities", Applicability::Always),
+    ("loads", Applicability::Always),
+    ("describes-itself", Applicability::Always),
+    ("options", Applicability::Always),
+    ("splits-and-tasks", Applicability::Kinds(&[Kind::Environment])),
+    ("parameters", Applicability::Kinds(&[Kind::Tool])),
+    ("same-seed-same-bytes", Applicability::Deterministic(INTERACTIVE)),
+    ("snapshots", Applicability::Exports(SNAPSHOTS)),
+    ("bad-snapshots", Applicability::Exports(SNAPSHOTS)),
+    ("state-keys", Applicability::Exports(&["environment-state-key"])),
+    ("read-only", Applicability::Exports(READ_ONLY)),
+    ("oracle", Applicability::Exports(&["environment-oracle"])),
+    ("invalid-actions", Applicability::Kinds(INTERACTIVE)),
+    ("isolation", Applicability::Kinds(INTERACTIVE)),
+    ("fuzz", Applicability::Kinds(INTERACTIVE)),
+    ("scores", Applicability::Kinds(&[Kind::Reward])),
+    ("same-episodes-same-scores", Applicability::Deterministic(&[Kind::Reward])),
+    ("cost", Applicability::Always),
 ];
 
-/// The names of the checks that every report has, in their order.
+/// Names of the checks in every report, in execution order.
 pub fn suite_checks() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().map(|(name, _)| *name)
 }
 
-impl Needed {
-    fn is_needed(self, release: &Release) -> bool {
+impl Applicability {
+    fn is_required(self, release: &Release) -> bool {
         let manifest = &release.manifest;
         let is = |kinds: &[Kind]| kinds.iter().any(|kind| manifest.kinds.contains(kind));
         match self {
             Self::Always => true,
-            Self::Of(kinds) => is(kinds),
-            Self::Steady(kinds) => manifest.deterministic && is(kinds),
-            Self::Offering(interfaces) => {
+            Self::Kinds(kinds) => is(kinds),
+            Self::Deterministic(kinds) => manifest.deterministic && is(kinds),
+            Self::Exports(interfaces) => {
                 interfaces.iter().any(|name| release.exports.contains(&format!("gymkhana:plugin/{name}")))
             }
         }
     }
 }
 
-/// Sees that a release's report is of this very component, by this suite or a later one, whole, and without a fault.
+/// Checks that a release's report is for its component, by this suite or a later one, complete and without failures.
 ///
 /// # Errors
-/// Says what is wrong with it.
-pub(super) fn check_report(release: &Release) -> Result<(), Refusal> {
+/// The first problem found.
+pub(super) fn check_report(release: &Release) -> Result<(), RuleViolation> {
     let manifest = &release.manifest;
     let Some(report) = &release.report else {
-        return Err(Refusal::NoReport { name: manifest.name.clone(), version: manifest.version.clone() });
+        return Err(RuleViolation::NoReport { name: manifest.name.clone(), version: manifest.version.clone() });
     };
-    is_of(report, release)?;
-    is_enough(report, release)?;
+    check_subject(report, release)?;
+    check_settings(report, release)?;
     let failures: Vec<String> = report.failures().map(|(name, why)| format!("{name}: {why}")).collect();
-    if failures.is_empty() { is_whole(report, release) } else { Err(Refusal::Failed(failures)) }
+    if failures.is_empty() { check_completeness(report, release) } else { Err(RuleViolation::Failed(failures)) }
 }
 
-fn other(what: impl Into<String>) -> Result<(), Refusal> {
-    Err(Refusal::OtherReport(what.into()))
+fn invalid(why: impl Into<String>) -> Result<(), RuleViolation> {
+    Err(RuleViolation::InvalidReport(why.into()))
 }
 
-fn is_of(report: &Report, release: &Release) -> Result<(), Refusal> {
+fn check_subject(report: &Report, release: &Release) -> Result<(), RuleViolation> {
     let manifest = &release.manifest;
     if report.schema != REPORT_SCHEMA {
-        return other(format!("has schema {}, and {REPORT_SCHEMA} is wanted", report.schema));
+        return invalid(format!("has schema {} instead of {REPORT_SCHEMA}", report.schema));
     }
     if report.digest != release.digest || report.name != manifest.name || report.version != manifest.version {
-        return other("is of another component");
+        return invalid("describes another component");
     }
     if report.contract != manifest.contract {
-        return other("is of another contract");
+        return invalid("describes another contract");
     }
     if report.suite < SUITE {
-        return other(format!("is of suite {}, and {SUITE} is wanted", report.suite));
+        return invalid(format!("is from suite {}, but {SUITE} is required", report.suite));
     }
     Ok(())
 }
 
-/// Whether it was made with enough actions, and let no more pass than any run can allow.
-fn is_enough(report: &Report, release: &Release) -> Result<(), Refusal> {
-    if report.actions < LEAST_ACTIONS {
-        return other(format!("was made with {} actions, and {LEAST_ACTIONS} are wanted", report.actions));
+/// Checks that the report was made with enough actions and within the maximum limits.
+fn check_settings(report: &Report, release: &Release) -> Result<(), RuleViolation> {
+    if report.actions < MIN_REPORT_ACTIONS {
+        return invalid(format!("was made with {} actions, but {MIN_REPORT_ACTIONS} are required", report.actions));
     }
-    let is_played = release.manifest.kinds.iter().any(|kind| PLAYED.contains(kind));
-    let least = if is_played { report.actions } else { 1 };
+    let is_interactive = release.manifest.kinds.iter().any(|kind| INTERACTIVE.contains(kind));
+    let least = if is_interactive { report.actions } else { 1 };
     if report.steps < least {
-        return other(format!("tells of {} calls, and {least} at least are wanted", report.steps));
+        return invalid(format!("records {} calls, but at least {least} are required", report.steps));
     }
-    if !(1..=MOST_FUEL).contains(&report.most_fuel) {
-        return other(format!("lets {} instructions of a call pass, and {MOST_FUEL} is the most", report.most_fuel));
+    if !(1..=MAX_REPORT_FUEL).contains(&report.most_fuel) {
+        return invalid(format!("allows {} instructions per call, outside 1 to {MAX_REPORT_FUEL}", report.most_fuel));
     }
-    if !(1..=MOST_MEMORY).contains(&report.most_memory) {
-        return other(format!("lets {} bytes of memory pass, and {MOST_MEMORY} is the most", report.most_memory));
+    if !(1..=MAX_REPORT_MEMORY).contains(&report.most_memory) {
+        return invalid(format!("allows {} bytes of memory, outside 1 to {MAX_REPORT_MEMORY}", report.most_memory));
     }
     Ok(())
 }
 
-/// Whether every check of the suite stands in it, once, and has passed if it is needed.
-fn is_whole(report: &Report, release: &Release) -> Result<(), Refusal> {
-    let mut made: BTreeMap<&str, &Outcome> = BTreeMap::new();
+/// Checks that the report contains every check of the suite once and skips no required one.
+fn check_completeness(report: &Report, release: &Release) -> Result<(), RuleViolation> {
+    let mut outcomes: BTreeMap<&str, &Outcome> = BTreeMap::new();
     for Check { name, outcome } in &report.checks {
-        if made.insert(name, outcome).is_some() {
-            return other(format!("has the check `{name}` twice"));
+        if outcomes.insert(name, outcome).is_some() {
+            return invalid(format!("contains the check `{name}` twice"));
         }
     }
-    for (name, needed) in CHECKS {
-        match made.get(name) {
-            None => return other(format!("lacks the check `{name}`")),
-            Some(Outcome::Skipped(why)) if needed.is_needed(release) => {
-                return Err(Refusal::Skipped { check: name.to_owned(), why: why.clone() });
+    for (name, applicability) in CHECKS {
+        match outcomes.get(name) {
+            None => return invalid(format!("lacks the check `{name}`")),
+            Some(Outcome::Skipped(why)) if applicability.is_required(release) => {
+                return Err(RuleViolation::Skipped { check: name.to_owned(), why: why.clone() });
             }
             Some(_) => {}
         }

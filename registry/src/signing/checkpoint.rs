@@ -1,59 +1,59 @@
-//! The checkpoint: one signed line that says what a whole registry holds at one moment.
+//! The checkpoint: one signed line with the complete state of a registry.
 //!
-//! Everything else is addressed by its digest, so that this is the only file that changes, and whoever serves the files
-//! can choose nothing but which checkpoint to show. A sequence number and an expiry take that choice away too.
+//! All other files are addressed by digest, so a malicious server can only choose which checkpoint to serve. The sequence
+//! number prevents rollbacks and the expiry prevents freezing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::rotation::{Holder, Rotation, reachable};
-use super::{PublicKey, Purpose, SecretKey, Signed, SignedError};
+use super::rotation::{KeyHolder, Rotation, reachable};
+use super::{PublicKey, Purpose, SecretKey, SignedText, SignedTextError};
 use crate::{Digest, Namespace, PluginName};
 
-/// The number of the checkpoint's shape.
+/// Checkpoint schema that this crate reads.
 pub const CHECKPOINT_SCHEMA: u32 = 1;
 
-/// The largest checkpoint that is read, in bytes: 64 MiB, some half a million plugins.
+/// Size limit of a checkpoint in bytes (64 MiB, about half a million plugins).
 pub const MAX_CHECKPOINT_BYTES: u64 = 64 << 20;
 
-/// The state of a registry.
+/// State of a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Checkpoint {
-    /// [`CHECKPOINT_SCHEMA`] when it was written.
+pub struct RegistryCheckpoint {
+    /// [`CHECKPOINT_SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// Grows by one with every change and with every renewal.
+    /// Sequence number, incremented by every change and renewal.
     pub sequence: u64,
-    /// When it was signed, in seconds since 1970.
+    /// Time of signing in seconds since 1970.
     pub issued: u64,
-    /// Until when it counts, in seconds since 1970.
+    /// Expiry in seconds since 1970.
     pub expires: u64,
-    /// Who may publish what.
-    pub namespaces: BTreeMap<Namespace, Keys>,
-    /// Every key that was handed over, oldest first.
+    /// Keys of each namespace.
+    pub namespaces: BTreeMap<Namespace, NamespaceKeys>,
+    /// All key rotations, oldest first.
     pub rotations: Vec<Rotation>,
-    /// One line for each plugin, to search in.
+    /// Digest of the catalogue.
     pub catalogue: Digest,
-    /// The index file of each plugin.
+    /// Digest of each plugin's index file.
     pub index: BTreeMap<PluginName, Digest>,
 }
 
-/// The keys of a namespace.
+/// Keys of a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Keys {
-    /// They sign new releases.
+pub struct NamespaceKeys {
+    /// Keys that sign new releases.
     pub current: BTreeSet<PublicKey>,
-    /// They signed releases that still count, and sign no new ones.
+    /// Replaced keys whose existing releases remain valid.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub retired: BTreeSet<PublicKey>,
 }
 
-impl Keys {
-    /// Whether a release that is in the index may be signed by this key.
+impl NamespaceKeys {
+    /// Returns true if releases signed by this key are valid.
     #[must_use]
-    pub fn have_signed(&self, key: &PublicKey) -> bool {
+    pub fn contains(&self, key: &PublicKey) -> bool {
         self.current.contains(key) || self.retired.contains(key)
     }
 
@@ -62,94 +62,97 @@ impl Keys {
     }
 }
 
-/// What a release that some key signed counts for.
+/// Validity of a release by its signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// It counts: the key is one of the namespace's.
-    Counts,
-    /// It counts no more: the key was the namespace's, handed over, and was revoked.
+pub enum ReleaseStatus {
+    /// The key is a current or retired key of the namespace.
+    Valid,
+    /// The key was a key of the namespace and has been revoked; the release is ignored.
     Revoked,
-    /// It never counted: the key is a stranger's.
-    Stranger,
+    /// The key never belonged to the namespace.
+    UnknownKey,
 }
 
-/// A checkpoint is refused. The caller says whose it is.
+/// A checkpoint was rejected. The caller names the registry.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// It is no signed text, or not of a checkpoint's shape.
-    #[error("its checkpoint is damaged or altered; ask its maintainer")]
-    Damaged(#[source] SignedError),
-    /// Its shape is newer than this host.
-    #[error("its checkpoint has schema {0} and this host reads {CHECKPOINT_SCHEMA}; use a newer host")]
+    /// Malformed checkpoint.
+    #[error("the checkpoint is damaged\nhint: report this to the registry's maintainer")]
+    Damaged(#[source] SignedTextError),
+    /// Unsupported schema.
+    #[error("the checkpoint has schema {0}, but this host reads {CHECKPOINT_SCHEMA}\nhint: use a newer host")]
     Schema(u32),
-    /// Neither the known root key nor one that it leads to has signed it.
+    /// The checkpoint is signed neither by the pinned root key nor by a successor.
     #[error(
-        "its checkpoint is not signed by its root key {known}, nor by one that this key handed over to; whoever answers \
-         is not the registry, or its root was replaced: ask its maintainer before you change `root`"
+        "the checkpoint is not signed by the root key {known} or a successor: the server is not the registry, or the root \
+         key was replaced without a rotation\nhint: ask the registry's maintainer before you change `root`"
     )]
-    AnotherRoot {
-        /// The key that is known.
+    UnknownRoot {
+        /// Pinned root key.
         known: PublicKey,
     },
-    /// The signature is of another text.
-    #[error("its checkpoint was altered after it was signed; try again, or ask its maintainer")]
-    Altered(#[source] SignedError),
-    /// It is older than one that was seen.
+    /// Invalid signature.
+    #[error("the checkpoint was modified after signing\nhint: try again, or report this to the registry's maintainer")]
+    Altered(#[source] SignedTextError),
+    /// The checkpoint is older than the last accepted one.
     #[error(
-        "its checkpoint is number {found}, and number {seen} was seen before: an old state is being shown; try again \
-         later, or ask its maintainer"
+        "the checkpoint has number {found}, but number {seen} was seen before: the server returned an old state\nhint: try \
+         again later, or report this to the registry's maintainer"
     )]
     RolledBack {
-        /// What is shown.
+        /// Sequence number of the checkpoint.
         found: u64,
-        /// What was seen.
+        /// Sequence number of the last accepted checkpoint.
         seen: u64,
     },
-    /// Two of one number.
+    /// Two checkpoints with the same sequence number.
     #[error(
-        "its checkpoint number {0} is not the number {0} that was seen before: it shows different states to different clients; ask its maintainer"
+        "two different checkpoints have number {0}: the registry shows different states to different clients\nhint: report \
+         this to the registry's maintainer"
     )]
     Forked(u64),
-    /// It does not count any more.
+    /// Expired checkpoint.
     #[error(
-        "its checkpoint expired {} hours ago: it is not renewed any more, or an old state is being shown; ask its \
-         maintainer to run `host registry sign`, and see that this machine's clock is right", ago.div_ceil(3600)
+        "the checkpoint expired {} hours ago: the registry was not renewed, or the server returned an old state\nhint: check \
+         this machine's clock, or ask the registry's maintainer to run `host registry sign`",
+        ago.div_ceil(3600)
     )]
     Expired {
-        /// Seconds since.
+        /// Seconds since the expiry.
         ago: u64,
     },
-    /// A namespace's new key without the old one's word.
+    /// A namespace has a new key without a rotation.
     #[error(
-        "its checkpoint gives namespace `{namespace}` the key {key}, and no key of the namespace that was known has \
-         signed for it; ask its maintainer and the publisher before you trust it"
+        "the checkpoint gives namespace `{namespace}` the key {key}, which no known key of the namespace endorsed\nhint: ask \
+         the registry's maintainer and the publisher before you trust it"
     )]
-    SwappedKey {
-        /// The namespace.
+    UnendorsedKey {
+        /// Namespace.
         namespace: Namespace,
-        /// The new key.
+        /// New key.
         key: PublicKey,
     },
-    /// A namespace or a plugin is gone.
+    /// A namespace or a plugin is missing.
     #[error(
-        "its checkpoint no longer has {0}, which was there before: nothing is ever taken out of a registry; ask its maintainer"
+        "the checkpoint lacks {0}, which was seen before: registries never remove entries\nhint: report this to the \
+         registry's maintainer"
     )]
-    Vanished(String),
+    Removed(String),
 }
 
-/// A checkpoint that was checked, and by whom it is signed.
+/// A checkpoint that passed verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accepted {
-    /// The checkpoint.
-    pub checkpoint: Checkpoint,
-    /// The root key that signed it; none if it is taken unsigned.
+pub struct AcceptedCheckpoint {
+    /// Verified state.
+    pub checkpoint: RegistryCheckpoint,
+    /// Root key that signed it; `None` for an unsigned registry.
     pub root: Option<PublicKey>,
-    /// The digest of its file.
+    /// Digest of the checkpoint file.
     pub digest: Digest,
 }
 
-impl Checkpoint {
-    /// The checkpoint of a registry that holds nothing yet.
+impl RegistryCheckpoint {
+    /// Checkpoint of an empty registry.
     #[must_use]
     pub fn empty(catalogue: Digest) -> Self {
         Self {
@@ -164,65 +167,79 @@ impl Checkpoint {
         }
     }
 
-    /// What a release in this namespace counts for that this key signed.
+    /// Validity of releases in a namespace that a key signed.
     #[must_use]
-    pub fn standing(&self, namespace: &str, key: &PublicKey) -> Standing {
-        let handed_over = |rotation: &Rotation| {
-            let is_of = matches!(&rotation.of, Holder::Namespace(of) if of.as_str() == namespace);
+    pub fn release_status(&self, namespace: &str, key: &PublicKey) -> ReleaseStatus {
+        let is_former_key = |rotation: &Rotation| {
+            let is_of = matches!(&rotation.of, KeyHolder::Namespace(of) if of.as_str() == namespace);
             is_of && rotation.from == *key && rotation.is_signed()
         };
-        if self.namespaces.get(namespace).is_some_and(|keys| keys.have_signed(key)) {
-            Standing::Counts
-        } else if self.rotations.iter().any(handed_over) {
-            Standing::Revoked
+        if self.namespaces.get(namespace).is_some_and(|keys| keys.contains(key)) {
+            ReleaseStatus::Valid
+        } else if self.rotations.iter().any(is_former_key) {
+            ReleaseStatus::Revoked
         } else {
-            Standing::Stranger
+            ReleaseStatus::UnknownKey
         }
     }
 
-    /// The checkpoint's file, signed by the root key; without one it is a file of an unsigned folder.
+    /// Parses a checkpoint file without verifying its signature.
     ///
     /// # Errors
-    /// Never in practice: it can be written as JSON.
+    /// If the file is not UTF-8 or malformed, or has an unsupported schema.
+    pub fn parse_unverified(file: impl AsRef<[u8]>) -> Result<Self, CheckpointError> {
+        read(&SignedText::parse(file).map_err(CheckpointError::Damaged)?)
+    }
+
+    /// Text of the checkpoint file, signed if a root key is given.
+    ///
+    /// # Errors
+    /// If serialization fails, which does not happen for valid checkpoints.
     pub fn sign(&self, root: Option<&SecretKey>) -> Result<String, serde_json::Error> {
-        Ok(Signed::new(Purpose::Checkpoint, self, root.as_slice())?.file())
+        Ok(SignedText::new(Purpose::Checkpoint, self, root.as_slice())?.file())
     }
 }
 
-impl Accepted {
-    /// Takes a checkpoint as it stands, from a folder of which the user has said that it is unsigned.
+impl AcceptedCheckpoint {
+    /// Parses the checkpoint of an unsigned registry without verification.
     ///
     /// # Errors
-    /// If it is not of a checkpoint's shape.
-    pub fn unsigned(file: &str) -> Result<Self, CheckpointError> {
-        let signed = Signed::parse(file).map_err(CheckpointError::Damaged)?;
-        Ok(Self { checkpoint: read(&signed)?, root: None, digest: Digest::of(file.as_bytes()) })
+    /// If the checkpoint is malformed.
+    pub fn unsigned(file: impl AsRef<[u8]>) -> Result<Self, CheckpointError> {
+        let signed = SignedText::parse(&file).map_err(CheckpointError::Damaged)?;
+        Ok(Self { checkpoint: read(&signed)?, root: None, digest: Digest::of(file.as_ref()) })
     }
 
-    /// Checks a checkpoint's signature, and nothing about its time: for one that was accepted before.
+    /// Verifies the signature but not the expiry.
     ///
     /// # Errors
-    /// If the root key has not signed it, by itself or by the keys that it handed over to.
-    pub fn signed(file: &str, root: &PublicKey) -> Result<Self, CheckpointError> {
-        let signed = Signed::parse(file).map_err(CheckpointError::Damaged)?;
+    /// If neither the root key nor a successor signed the checkpoint.
+    pub fn verify_signature(file: impl AsRef<[u8]>, root: &PublicKey) -> Result<Self, CheckpointError> {
+        let signed = SignedText::parse(&file).map_err(CheckpointError::Damaged)?;
         let checkpoint = read(&signed)?;
-        let known = reachable(&Holder::Root, &BTreeSet::from([*root]), &checkpoint.rotations);
+        let known = reachable(&KeyHolder::Root, &BTreeSet::from([*root]), &checkpoint.rotations);
         let signer = signed.signers().find(|key| known.contains(key));
-        let signer = signer.ok_or(CheckpointError::AnotherRoot { known: *root })?;
-        signed.check(Purpose::Checkpoint, &signer).map_err(CheckpointError::Altered)?;
-        Ok(Self { checkpoint, root: Some(signer), digest: Digest::of(file.as_bytes()) })
+        let signer = signer.ok_or(CheckpointError::UnknownRoot { known: *root })?;
+        signed.verify(Purpose::Checkpoint, &signer).map_err(CheckpointError::Altered)?;
+        Ok(Self { checkpoint, root: Some(signer), digest: Digest::of(file.as_ref()) })
     }
 
-    /// Checks a checkpoint that a registry shows `now`, against its pinned root key and the last one that was accepted.
+    /// Verifies a checkpoint fetched at time `now` (seconds since 1970) against the pinned root key and the last accepted
+    /// checkpoint.
     ///
     /// # Errors
-    /// Says what is wrong with it.
-    pub fn fresh(file: &str, pinned: &PublicKey, last: Option<&Self>, now: u64) -> Result<Self, CheckpointError> {
-        // Once a root has handed over, the old one counts no more.
+    /// The first problem found.
+    pub fn verify(
+        file: impl AsRef<[u8]>,
+        pinned: &PublicKey,
+        last: Option<&Self>,
+        now: u64,
+    ) -> Result<Self, CheckpointError> {
+        // After a root key rotation, signatures of the old key are rejected.
         let root = last.and_then(|last| last.root).unwrap_or(*pinned);
-        let accepted = Self::signed(file, &root)?;
+        let accepted = Self::verify_signature(file, &root)?;
         if let Some(last) = last {
-            accepted.follows(last)?;
+            accepted.check_successor_of(last)?;
         }
         match now.checked_sub(accepted.checkpoint.expires) {
             Some(ago) => Err(CheckpointError::Expired { ago }),
@@ -230,8 +247,8 @@ impl Accepted {
         }
     }
 
-    /// Whether this can come after `last`.
-    fn follows(&self, last: &Self) -> Result<(), CheckpointError> {
+    /// Checks that this checkpoint is a valid successor of `last`.
+    fn check_successor_of(&self, last: &Self) -> Result<(), CheckpointError> {
         let (new, old) = (&self.checkpoint, &last.checkpoint);
         if new.sequence < old.sequence {
             return Err(CheckpointError::RolledBack { found: new.sequence, seen: old.sequence });
@@ -241,29 +258,29 @@ impl Accepted {
         }
         for (namespace, known) in &old.namespaces {
             let keys = new.namespaces.get(namespace);
-            let keys = keys.ok_or_else(|| CheckpointError::Vanished(format!("namespace `{namespace}`")))?;
-            let reached = reachable(&Holder::Namespace(namespace.clone()), &known.all(), &new.rotations);
+            let keys = keys.ok_or_else(|| CheckpointError::Removed(format!("namespace `{namespace}`")))?;
+            let reached = reachable(&KeyHolder::Namespace(namespace.clone()), &known.all(), &new.rotations);
             if let Some(key) = keys.all().difference(&reached).next() {
-                return Err(CheckpointError::SwappedKey { namespace: namespace.clone(), key: *key });
+                return Err(CheckpointError::UnendorsedKey { namespace: namespace.clone(), key: *key });
             }
         }
         match old.index.keys().find(|name| !new.index.contains_key(name)) {
-            Some(name) => Err(CheckpointError::Vanished(format!("plugin `{name}`"))),
+            Some(name) => Err(CheckpointError::Removed(format!("plugin `{name}`"))),
             None => Ok(()),
         }
     }
 }
 
-/// Reads the schema number by itself first: a newer checkpoint may have any other shape.
-fn read(signed: &Signed) -> Result<Checkpoint, CheckpointError> {
+/// Parses the state; the schema number is read separately because a newer checkpoint may have any shape.
+fn read(signed: &SignedText) -> Result<RegistryCheckpoint, CheckpointError> {
     #[derive(Deserialize)]
     struct Schema {
         schema: u32,
     }
-    match signed.read_unchecked::<Checkpoint>() {
+    match signed.read_unverified::<RegistryCheckpoint>() {
         Ok(checkpoint) if checkpoint.schema == CHECKPOINT_SCHEMA => Ok(checkpoint),
         Ok(checkpoint) => Err(CheckpointError::Schema(checkpoint.schema)),
-        Err(damaged) => match signed.read_unchecked::<Schema>() {
+        Err(damaged) => match signed.read_unverified::<Schema>() {
             Ok(Schema { schema }) if schema != CHECKPOINT_SCHEMA => Err(CheckpointError::Schema(schema)),
             _ => Err(CheckpointError::Damaged(damaged)),
         },

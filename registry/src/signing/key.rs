@@ -1,4 +1,4 @@
-//! Ed25519 keys: a secret one in a file that nobody else can read, and the public one that names who signed.
+//! Ed25519 keys: a secret key in a file with mode 0600, and the public key that identifies its holder.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -13,68 +13,70 @@ use serde::{Deserialize, Serialize};
 use super::signed::{Purpose, Signature};
 use crate::hex;
 
-/// How a public key's text begins.
+/// Prefix of a public key's text.
 const PREFIX: &str = "ed25519:";
-/// How a secret key's file begins.
+/// Prefix of a secret key file.
 const SECRET_PREFIX: &str = "gymkhana-secret-key ed25519 ";
-/// The most that is read of a file that should hold a key, in bytes.
+/// Size limit of a secret key file in bytes.
 const MAX_FILE_BYTES: u64 = 1024;
 
-/// A public key. Its text, `ed25519:` and 64 hexadecimal digits, is its only name.
+/// Public key, written as `ed25519:` and 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PublicKey([u8; 32]);
 
-/// A text is no public key.
+/// The text is not a valid public key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no public key; one is `ed25519:` and 64 hexadecimal digits, as `host keygen` prints it")]
+#[error("invalid public key `{0}`: expected `ed25519:` and 64 hexadecimal digits, as printed by `host keygen`")]
 pub struct ParseKeyError(String);
 
-/// A secret key. It shows itself to nobody and is wiped when it goes.
+/// Secret key. `Debug` shows only the public key, and the memory is zeroed on drop.
 pub struct SecretKey(SigningKey);
 
-/// A key's file cannot be read or written.
+/// A secret key file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
-    /// Others could read it.
-    #[error("the secret key `{path}` can be read by others; run `chmod 600 {path}`, and replace the key if they did")]
-    Open {
-        /// The file.
+    /// The file permissions let other users read the key.
+    #[error(
+        "other users can read the secret key `{path}`\nhint: run `chmod 600 {path}`, and replace the key if it may have leaked"
+    )]
+    Readable {
+        /// File.
         path: PathBuf,
     },
-    /// It holds something else.
-    #[error("`{path}` holds no secret key; give the file that `host keygen` wrote")]
+    /// The file does not contain a key.
+    #[error("`{path}` does not contain a secret key\nhint: pass the file that `host keygen` wrote")]
     NoKey {
-        /// The file.
+        /// File.
         path: PathBuf,
     },
-    /// A new key would overwrite a file.
-    #[error("`{path}` is there already, and a key is never overwritten; choose another file")]
+    /// The file exists.
+    #[error("cannot write the key `{path}`: the file exists\nhint: choose another file")]
     Exists {
-        /// The file.
+        /// File.
         path: PathBuf,
     },
-    /// The system has no random numbers.
-    #[error("the system gives no random numbers to make a key from; try again on a machine that does")]
+    /// The operating system's random number generator failed.
+    #[error("cannot generate a key: the system's random number generator failed")]
     Random(#[from] getrandom::Error),
-    /// Anything else.
-    #[error("the key `{path}` cannot be {what}; check the path and that this user may use it")]
+    /// I/O error.
+    #[error("cannot {operation} the key `{path}`\nhint: check the path and its permissions")]
     File {
-        /// What was tried.
-        what: &'static str,
-        /// The file.
+        /// Attempted operation.
+        operation: &'static str,
+        /// File.
         path: PathBuf,
-        /// What the system said.
+        /// I/O error.
         source: io::Error,
     },
 }
 
 impl PublicKey {
-    /// Whether this key signed the text for the purpose.
+    /// Verifies a signature of this key over a text with a purpose.
     #[must_use]
-    pub fn signed(&self, purpose: Purpose, text: &[u8], signature: &Signature) -> bool {
+    pub fn verifies(&self, purpose: Purpose, text: &[u8], signature: &Signature) -> bool {
         let signature = ed25519_dalek::Signature::from_bytes(signature.as_bytes());
-        // Strict: no second encoding of a signature, and none under a key of small order, passes.
+        // Strict verification rejects malleable signatures and keys of small order.
         VerifyingKey::from_bytes(&self.0).is_ok_and(|key| key.verify_strict(&purpose.message(text), &signature).is_ok())
     }
 }
@@ -97,9 +99,9 @@ impl FromStr for PublicKey {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bytes = text.strip_prefix(PREFIX).and_then(hex::parse);
-        // A point that is not on the curve, or one of small order, is no key that anybody holds.
-        let sound = |bytes: &[u8; 32]| VerifyingKey::from_bytes(bytes).is_ok_and(|key| !key.is_weak());
-        bytes.filter(sound).map(Self).ok_or_else(|| ParseKeyError(text.to_owned()))
+        // Points off the curve and points of small order are invalid keys.
+        let is_valid = |bytes: &[u8; 32]| VerifyingKey::from_bytes(bytes).is_ok_and(|key| !key.is_weak());
+        bytes.filter(is_valid).map(Self).ok_or_else(|| ParseKeyError(text.to_owned()))
     }
 }
 
@@ -118,23 +120,23 @@ impl From<PublicKey> for String {
 }
 
 impl SecretKey {
-    /// A new key from the system's random numbers.
+    /// Generates a key from the operating system's random number generator.
     ///
     /// # Errors
-    /// If the system has none.
+    /// If the generator fails.
     pub fn generate() -> Result<Self, KeyFileError> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed)?;
         Ok(Self::from_seed(seed))
     }
 
-    /// The key of a seed, for tests and for those who keep seeds elsewhere.
+    /// Derives the key from a 32-byte seed.
     #[must_use]
     pub fn from_seed(seed: [u8; 32]) -> Self {
         Self(SigningKey::from_bytes(&seed))
     }
 
-    /// The key that verifies what this one signs.
+    /// Public half of the key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key().to_bytes())
@@ -146,29 +148,29 @@ impl SecretKey {
         Signature::new(self.0.sign(&purpose.message(text)).to_bytes())
     }
 
-    /// Writes the key into a new file that this user alone can read.
+    /// Writes the key to a new file with mode 0600.
     ///
     /// # Errors
-    /// If the file is there already or cannot be written.
+    /// If the file exists or cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), KeyFileError> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AlreadyExists => KeyFileError::Exists { path: path.to_owned() },
-            _ => KeyFileError::File { what: "written", path: path.to_owned(), source },
+            _ => KeyFileError::File { operation: "write", path: path.to_owned(), source },
         };
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
         let written = writeln!(file, "{SECRET_PREFIX}{}", SecretDigits(self)).and_then(|()| file.sync_all());
         written.map_err(failed)
     }
 
-    /// Reads a key's file.
+    /// Reads a key file.
     ///
     /// # Errors
-    /// If others could read it too, if it holds no key, or if it cannot be read.
+    /// If other users can read the file, if it does not contain a key, or if it cannot be read.
     pub fn read(path: &Path) -> Result<Self, KeyFileError> {
-        let failed = |source| KeyFileError::File { what: "read", path: path.to_owned(), source };
+        let failed = |source| KeyFileError::File { operation: "read", path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
         if file.metadata().map_err(failed)?.permissions().mode() & 0o077 != 0 {
-            return Err(KeyFileError::Open { path: path.to_owned() });
+            return Err(KeyFileError::Readable { path: path.to_owned() });
         }
         let no_key = || KeyFileError::NoKey { path: path.to_owned() };
         let mut text = Vec::new();
@@ -179,7 +181,7 @@ impl SecretKey {
     }
 }
 
-/// A secret key's digits, on their way into its file.
+/// Displays the hexadecimal digits of a secret key.
 struct SecretDigits<'a>(&'a SecretKey);
 
 impl fmt::Display for SecretDigits<'_> {
@@ -190,6 +192,6 @@ impl fmt::Display for SecretDigits<'_> {
 
 impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the secret key of {}", self.public())
+        write!(f, "SecretKey({})", self.public())
     }
 }

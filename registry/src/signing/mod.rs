@@ -1,7 +1,7 @@
-//! Who says what: keys, signed texts, releases and the checkpoint that speaks for a whole registry.
+//! Ed25519 signatures: keys, signed texts, releases, key rotations and the registry checkpoint.
 //!
-//! Ed25519 everywhere. A signature is made over a line that names its purpose and then the text's own bytes, so that
-//! nothing that was signed as one thing can pass for another, and no JSON has to be written twice alike.
+//! A signature covers a line that names its purpose, followed by the exact bytes of the text. The purpose prevents a
+//! signed text from being accepted as another type, and signing bytes avoids JSON canonicalization.
 
 mod checkpoint;
 mod key;
@@ -9,8 +9,11 @@ mod release;
 mod rotation;
 mod signed;
 
-pub use checkpoint::{Accepted, CHECKPOINT_SCHEMA, Checkpoint, CheckpointError, Keys, MAX_CHECKPOINT_BYTES, Standing};
+pub use checkpoint::{
+    AcceptedCheckpoint, CHECKPOINT_SCHEMA, CheckpointError, MAX_CHECKPOINT_BYTES, NamespaceKeys, RegistryCheckpoint,
+    ReleaseStatus,
+};
 pub use key::{KeyFileError, ParseKeyError, PublicKey, SecretKey};
 pub use release::{MAX_RELEASE_BYTES, RELEASE_SCHEMA, Release, ReleaseError};
-pub use rotation::{Holder, Rotation};
-pub use signed::{Purpose, Signature, Signed, SignedError};
+pub use rotation::{KeyHolder, Rotation};
+pub use signed::{Purpose, Signature, SignedText, SignedTextError};

@@ -1,72 +1,76 @@
-//! A release: what a publisher signs about one component.
+//! A release: a publisher's signed statement about one component.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{PublicKey, Purpose, SecretKey, Signed, SignedError};
+use super::{PublicKey, Purpose, SecretKey, SignedText, SignedTextError};
 use crate::{Digest, Manifest, ManifestError, Report, exports, read_manifest};
 
-/// The number of the release's shape.
+/// Release schema that this crate reads.
 pub const RELEASE_SCHEMA: u32 = 1;
 
-/// The largest release file that is read, in bytes: 1 MiB, most of it the report.
+/// Size limit of a release file in bytes (1 MiB, mostly the conformance report).
 pub const MAX_RELEASE_BYTES: u64 = 1 << 20;
 
-/// What a publisher says of a component.
+/// A publisher's statement about a component.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// [`RELEASE_SCHEMA`] when it was written.
+    /// [`RELEASE_SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// The sha256 of the component.
+    /// SHA-256 of the component.
     pub digest: Digest,
-    /// Its size in bytes.
+    /// Size of the component in bytes.
     pub size: u64,
-    /// The manifest that it carries.
+    /// Manifest of the component.
     pub manifest: Manifest,
-    /// The interfaces that it exports, without the versions of their package.
+    /// Exported interfaces without the package version.
     pub exports: BTreeSet<String>,
-    /// What a conformance suite found out about it, if one was asked.
+    /// Conformance report, if one was made.
     pub report: Option<Report>,
 }
 
-/// A release is refused. The caller says which.
+/// A release was rejected. The caller names the release.
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
-    /// It is no signed text, or not of a release's shape.
-    #[error("its release file is damaged or altered; ask its publisher")]
-    Damaged(#[source] SignedError),
-    /// Its shape is newer than this host.
-    #[error("its release file has schema {0} and this host reads {RELEASE_SCHEMA}; use a newer host")]
+    /// Malformed release file.
+    #[error("the release file is damaged\nhint: report this to its publisher")]
+    Damaged(#[source] SignedTextError),
+    /// Unsupported schema.
+    #[error("the release file has schema {0}, but this host reads {RELEASE_SCHEMA}\nhint: use a newer host")]
     Schema(u32),
-    /// Not signed by the key that should have.
-    #[error("its release is not signed as it must be; ask its publisher")]
-    Signature(#[source] SignedError),
-    /// The component is another one.
-    #[error("the component's sha256 is {found:.16}…, and the release is of {signed:.16}…; fetch or build it again", found = found.to_string(), signed = signed.to_string())]
-    AnotherComponent {
-        /// Of the bytes that are there.
+    /// Missing or invalid signature.
+    #[error("the release signature was rejected\nhint: report this to its publisher")]
+    Signature(#[source] SignedTextError),
+    /// The digest or size of the component differs from the release.
+    #[error(
+        "the component has sha256 {found:.16}…, but the release is for {signed:.16}…\nhint: fetch or build it again",
+        found = found.to_string(),
+        signed = signed.to_string()
+    )]
+    DigestMismatch {
+        /// Digest of the component.
         found: Digest,
-        /// Of the bytes that were signed.
+        /// Signed digest.
         signed: Digest,
     },
-    /// The file is no plugin.
-    #[error("the file is no plugin")]
-    NoPlugin(#[from] ManifestError),
-    /// The manifest in the component is not the one that was signed.
-    #[error("the manifest in the component is not the one that its publisher signed; ask its publisher")]
-    AnotherManifest,
-    /// The exports of the component are not those that were signed.
-    #[error("the component does not export what its publisher signed; ask its publisher")]
-    OtherExports,
+    /// The component is not a plugin.
+    #[error("the file is not a plugin")]
+    NotAPlugin(#[from] ManifestError),
+    /// The manifest of the component differs from the signed one.
+    #[error("the manifest of the component differs from the signed manifest\nhint: report this to its publisher")]
+    ManifestMismatch,
+    /// The exports of the component differ from the signed ones.
+    #[error("the exports of the component differ from the signed exports\nhint: report this to its publisher")]
+    ExportMismatch,
 }
 
 impl Release {
-    /// The release of a component.
+    /// Builds the release of a component.
     ///
     /// # Errors
-    /// If the bytes are no plugin.
+    /// If the bytes are not a plugin.
     pub fn of(component: &[u8], report: Option<Report>) -> Result<Self, ManifestError> {
         let manifest = read_manifest(component)?;
         Ok(Self {
@@ -79,53 +83,53 @@ impl Release {
         })
     }
 
-    /// The release's file, signed.
+    /// Text of the release file, signed if a key is given.
     ///
     /// # Errors
-    /// Never in practice: it can be written as JSON.
+    /// If serialization fails, which does not happen for valid releases.
     pub fn sign(&self, key: Option<&SecretKey>) -> Result<String, serde_json::Error> {
-        Ok(Signed::new(Purpose::Release, self, key.as_slice())?.file())
+        Ok(SignedText::new(Purpose::Release, self, key.as_slice())?.file())
     }
 
-    /// Reads a release file that this key must have signed; none where the user has said that a source is unsigned.
+    /// Parses a release file and verifies the signature of `signer`; `None` skips the verification for unsigned registries.
     ///
     /// # Errors
-    /// If it is damaged, or the key did not sign it.
-    pub fn read(file: &str, signer: Option<&PublicKey>) -> Result<Self, ReleaseError> {
-        let signed = Signed::parse(file).map_err(ReleaseError::Damaged)?;
+    /// If the file is damaged or the signature is missing or invalid.
+    pub fn read(file: impl AsRef<[u8]>, signer: Option<&PublicKey>) -> Result<Self, ReleaseError> {
+        let signed = SignedText::parse(file).map_err(ReleaseError::Damaged)?;
         if let Some(signer) = signer {
-            signed.check(Purpose::Release, signer).map_err(ReleaseError::Signature)?;
+            signed.verify(Purpose::Release, signer).map_err(ReleaseError::Signature)?;
         }
         #[derive(Deserialize)]
         struct Schema {
             schema: u32,
         }
-        match signed.read_unchecked().map_err(ReleaseError::Damaged)? {
-            Schema { schema: RELEASE_SCHEMA } => signed.read_unchecked().map_err(ReleaseError::Damaged),
+        match signed.read_unverified().map_err(ReleaseError::Damaged)? {
+            Schema { schema: RELEASE_SCHEMA } => signed.read_unverified().map_err(ReleaseError::Damaged),
             Schema { schema } => Err(ReleaseError::Schema(schema)),
         }
     }
 
-    /// Sees that a component is the one that was signed.
+    /// Checks digest, size, manifest and exports of a component.
     ///
     /// # Errors
-    /// If it is another, or not what was said of it.
+    /// If one of them differs from the release.
     pub fn check_component(&self, component: &[u8]) -> Result<(), ReleaseError> {
         let found = Digest::of(component);
         if found != self.digest || component.len() as u64 != self.size {
-            return Err(ReleaseError::AnotherComponent { found, signed: self.digest });
+            return Err(ReleaseError::DigestMismatch { found, signed: self.digest });
         }
         if read_manifest(component)? != self.manifest {
-            return Err(ReleaseError::AnotherManifest);
+            return Err(ReleaseError::ManifestMismatch);
         }
         if interfaces(component)? != self.exports {
-            return Err(ReleaseError::OtherExports);
+            return Err(ReleaseError::ExportMismatch);
         }
         Ok(())
     }
 }
 
-/// What a component exports, each interface without its package's version: that is the contract's matter.
+/// Exported interfaces of a component without the package version.
 fn interfaces(component: &[u8]) -> Result<BTreeSet<String>, ManifestError> {
     let exported = exports(component).map_err(ManifestError::Component)?;
     Ok(exported.iter().map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect())

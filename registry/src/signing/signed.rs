@@ -1,4 +1,4 @@
-//! A signed text: one line of JSON, then one line for each signature over that line's bytes.
+//! Signed text: one line of JSON, followed by one line per signature over the bytes of the first.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 use super::{PublicKey, SecretKey};
 use crate::hex;
 
-/// The most signatures that one text has.
+/// Maximum number of signatures of one text.
 const MAX_SIGNATURES: usize = 8;
 
-/// What a text is signed as. It stands in front of the text when a signature is made or checked.
+/// Purpose of a signature (domain separation). It prefixes the text when a signature is made or verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A release of a plugin, by a key of its namespace.
+    /// Plugin release, signed by a key of its namespace.
     Release,
-    /// The state of a registry, by its root key.
+    /// Registry checkpoint, signed by the root key.
     Checkpoint,
-    /// A new key in the place of an old one, by the old one.
+    /// Key rotation, signed by the old key.
     Rotation,
 }
 
 impl Purpose {
-    /// The bytes that are signed.
+    /// Signed bytes: purpose line and text.
     pub(super) fn message(self, text: &[u8]) -> Vec<u8> {
         let name: &[u8] = match self {
             Self::Release => b"gymkhana release 1\n",
@@ -35,30 +35,33 @@ impl Purpose {
     }
 }
 
-/// An Ed25519 signature: 128 hexadecimal digits.
+/// Ed25519 signature, written as 128 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Signature([u8; 64]);
 
-/// A text is no signed one.
+/// A signed text was rejected.
 #[derive(Debug, thiserror::Error)]
-pub enum SignedError {
-    /// It has no line end, no signature line where one must be, or too many.
-    #[error("it is not one line of JSON with at most {MAX_SIGNATURES} lines of signatures below it")]
+pub enum SignedTextError {
+    /// Wrong number of lines or missing final line end.
+    #[error("malformed signed text: expected one line of JSON and at most {MAX_SIGNATURES} signature lines")]
     Form,
-    /// A line is not what it must be.
-    #[error("its line {line} is not what it must be")]
+    /// Not UTF-8.
+    #[error("the signed text is not UTF-8")]
+    NotUtf8(#[from] std::str::Utf8Error),
+    /// Malformed line.
+    #[error("line {line} is malformed")]
     Line {
-        /// Counted from 1.
+        /// Line number, starting at 1.
         line: usize,
-        /// What is wrong.
+        /// JSON error.
         source: serde_json::Error,
     },
-    /// The named key did not sign it.
-    #[error("its signature by {0} is wrong: the text is not what that key signed")]
-    Wrong(PublicKey),
-    /// The named key is not among its signers.
-    #[error("it is not signed by {0}")]
+    /// Invalid signature.
+    #[error("the signature of {0} is invalid: the text was modified after signing")]
+    InvalidSignature(PublicKey),
+    /// Missing signature of the key.
+    #[error("the signature of {0} is missing")]
     Unsigned(PublicKey),
 }
 
@@ -88,7 +91,9 @@ impl FromStr for Signature {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        hex::parse(text).map(Self).ok_or_else(|| "a signature is 128 lower-case hexadecimal digits".to_owned())
+        hex::parse(text)
+            .map(Self)
+            .ok_or_else(|| "invalid signature: expected 128 lower-case hexadecimal digits".to_owned())
     }
 }
 
@@ -106,80 +111,83 @@ impl From<Signature> for String {
     }
 }
 
-/// A line of JSON and who signed it.
+/// A line of JSON with its signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signed {
+pub struct SignedText {
     text: String,
-    signatures: Vec<Line>,
+    signatures: Vec<SignatureLine>,
 }
 
-/// One signature, as it stands in its line.
+/// JSON of one signature line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct SignatureLine {
     key: PublicKey,
     signature: Signature,
 }
 
-impl Signed {
-    /// Writes a value down and signs it with these keys, which may be none: see [`Signed::check`].
+impl SignedText {
+    /// Serializes a value and signs it with each key; `keys` may be empty.
     ///
     /// # Errors
-    /// If the value cannot be written as JSON.
+    /// If serialization fails.
     pub fn new(purpose: Purpose, value: &impl Serialize, keys: &[&SecretKey]) -> Result<Self, serde_json::Error> {
         let text = serde_json::to_string(value)?;
-        let line = |key: &&SecretKey| Line { key: key.public(), signature: key.sign(purpose, text.as_bytes()) };
+        let line =
+            |key: &&SecretKey| SignatureLine { key: key.public(), signature: key.sign(purpose, text.as_bytes()) };
         let signatures = keys.iter().map(line).collect();
         Ok(Self { text, signatures })
     }
 
-    /// Reads a signed text. Nothing is checked yet but its form.
+    /// Parses a signed text without verifying its signatures.
     ///
     /// # Errors
-    /// If it has another form.
-    pub fn parse(file: &str) -> Result<Self, SignedError> {
-        let mut lines = file.strip_suffix('\n').ok_or(SignedError::Form)?.split('\n');
-        let text = lines.next().unwrap_or_default().to_owned();
+    /// If the bytes are not UTF-8 or the text is malformed.
+    pub fn parse(file: impl AsRef<[u8]>) -> Result<Self, SignedTextError> {
+        let file = std::str::from_utf8(file.as_ref())?;
+        let mut lines = file.strip_suffix('\n').ok_or(SignedTextError::Form)?.split('\n');
+        // `split` yields at least one item.
+        let text = lines.next().ok_or(SignedTextError::Form)?.to_owned();
         let signatures: Vec<&str> = lines.collect();
         if text.is_empty() || signatures.len() > MAX_SIGNATURES {
-            return Err(SignedError::Form);
+            return Err(SignedTextError::Form);
         }
         let parsed = signatures.iter().enumerate().map(|(index, line)| {
-            serde_json::from_str(line).map_err(|source| SignedError::Line { line: index + 2, source })
+            serde_json::from_str(line).map_err(|source| SignedTextError::Line { line: index + 2, source })
         });
         Ok(Self { text, signatures: parsed.collect::<Result<_, _>>()? })
     }
 
-    /// The text as a file holds it.
+    /// Text of the file.
     #[must_use]
     pub fn file(&self) -> String {
         let mut file = format!("{}\n", self.text);
-        for Line { key, signature } in &self.signatures {
+        for SignatureLine { key, signature } in &self.signatures {
             file.push_str(&format!("{{\"key\":\"{key}\",\"signature\":\"{signature}\"}}\n"));
         }
         file
     }
 
-    /// The keys that are said to have signed it.
+    /// Keys of the signature lines, not verified.
     pub fn signers(&self) -> impl Iterator<Item = PublicKey> {
         self.signatures.iter().map(|line| line.key)
     }
 
-    /// Sees that this key signed it for this purpose.
+    /// Verifies the signature of a key for a purpose.
     ///
     /// # Errors
-    /// If it did not.
-    pub fn check(&self, purpose: Purpose, key: &PublicKey) -> Result<(), SignedError> {
-        let line = self.signatures.iter().find(|line| line.key == *key).ok_or(SignedError::Unsigned(*key))?;
-        let sound = key.signed(purpose, self.text.as_bytes(), &line.signature);
-        if sound { Ok(()) } else { Err(SignedError::Wrong(*key)) }
+    /// If the signature is missing or invalid.
+    pub fn verify(&self, purpose: Purpose, key: &PublicKey) -> Result<(), SignedTextError> {
+        let line = self.signatures.iter().find(|line| line.key == *key).ok_or(SignedTextError::Unsigned(*key))?;
+        let is_valid = key.verifies(purpose, self.text.as_bytes(), &line.signature);
+        if is_valid { Ok(()) } else { Err(SignedTextError::InvalidSignature(*key)) }
     }
 
-    /// The value, whoever signed it.
+    /// Deserializes the value without verifying signatures.
     ///
     /// # Errors
-    /// If the text is not of this shape.
-    pub fn read_unchecked<T: DeserializeOwned>(&self) -> Result<T, SignedError> {
-        serde_json::from_str(&self.text).map_err(|source| SignedError::Line { line: 1, source })
+    /// If the JSON does not match the type.
+    pub fn read_unverified<T: DeserializeOwned>(&self) -> Result<T, SignedTextError> {
+        serde_json::from_str(&self.text).map_err(|source| SignedTextError::Line { line: 1, source })
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests of registries share: components made by hand, and registries of them.
+//! Shared test fixtures: hand-made components and registries of them.
 #![allow(unused_imports, reason = "each test file uses some of these")]
 
 pub mod plugins;

@@ -1,42 +1,42 @@
-//! A registry made by the code under test, of components that are made by hand, with keys of fixed seeds.
+//! A registry created by the code under test from hand-made components and fixed keys.
 #![allow(dead_code, reason = "each test file uses some of these")]
 
 use std::io::Write;
 use std::path::Path;
 
 use gymkhana_registry::{
-    Authority, Check, FolderError, Outcome, PluginName, PublicKey, REPORT_SCHEMA, RegistryFolder, Release, Report, Row,
-    SUITE, SecretKey, contract, read_manifest, suite_checks,
+    Authority, Check, FolderError, IndexRow, Outcome, PluginName, PublicKey, REPORT_SCHEMA, RegistryFolder, Release,
+    Report, SUITE, SecretKey, contract, read_manifest, suite_checks,
 };
 
 use super::plugins::{component, export, import, manifest_section, nested_module};
 
 /// A day, in seconds.
 pub const DAY: u64 = 24 * 3600;
-/// When these registries are made, in seconds since 1970.
+/// Creation time of the test registries, in seconds since 1970.
 pub const NOW: u64 = 1_800_000_000;
 
-/// The key of a seed.
+/// Key with 32 equal seed bytes.
 pub fn key(seed: u8) -> SecretKey {
     SecretKey::from_seed([seed; 32])
 }
 
-/// The root key of these registries.
+/// Root key of the test registries.
 pub fn root() -> SecretKey {
     key(1)
 }
 
-/// The key of namespace `acme`.
+/// Key of namespace `acme`.
 pub fn acme() -> SecretKey {
     key(2)
 }
 
-/// A name.
+/// Parses a plugin name.
 pub fn name(text: &str) -> PluginName {
     text.parse().expect("a name")
 }
 
-/// What makes a component different from the tool `acme/adder` 1.0.0.
+/// Parameters of a component; the default is the tool `acme/adder`.
 #[derive(Clone)]
 pub struct Made {
     pub name: &'static str,
@@ -44,7 +44,7 @@ pub struct Made {
     pub capabilities: &'static [&'static str],
     pub exports: &'static [&'static str],
     pub contract: String,
-    /// Makes it longer.
+    /// Size of an additional custom section in bytes.
     pub padding: usize,
 }
 
@@ -59,7 +59,7 @@ impl Made {
         Self { name, ..Self::version(version) }
     }
 
-    /// The component.
+    /// Bytes of the component.
     pub fn component(&self) -> Vec<u8> {
         let Self { name, version, contract, .. } = self;
         let (namespace, short) = name.split_once('/').expect("a full name");
@@ -76,23 +76,23 @@ impl Made {
         component(&sections)
     }
 
-    /// A report that has nothing to find fault with.
+    /// Report in which every check passed.
     pub fn report(&self) -> Report {
         report(&self.component())
     }
 
-    /// The release with that report, unsigned.
+    /// Unsigned release with that report.
     pub fn release(&self) -> Release {
         Release::of(&self.component(), Some(self.report())).expect("a plugin")
     }
 
-    /// The release file, signed by `acme`'s key.
+    /// Release file signed by `acme`'s key.
     pub fn signed(&self) -> String {
         self.release().sign(Some(&acme())).expect("JSON")
     }
 }
 
-/// A report about a component that has nothing to find fault with.
+/// Report about a component in which every check passed.
 pub fn report(component: &[u8]) -> Report {
     let manifest = read_manifest(component).expect("a plugin");
     let passed = |name: &str| Check { name: name.to_owned(), outcome: Outcome::Passed("20 steps".to_owned()) };
@@ -112,46 +112,46 @@ pub fn report(component: &[u8]) -> Report {
     }
 }
 
-/// Signs with this root key at [`NOW`], for a day.
+/// Authority of a root key at [`NOW`], valid for one day.
 pub fn by(root: &SecretKey) -> Authority<'_> {
     Authority { root: Some(root), lifetime: DAY, now: NOW }
 }
 
-/// An empty registry in which `acme` may publish.
+/// Creates an empty registry with namespace `acme`.
 pub fn registry(folder: &Path) -> RegistryFolder {
     registry_by(folder, by(&root()))
 }
 
-/// The same, signed as is said.
+/// Creates an empty registry with namespace `acme` under an authority.
 pub fn registry_by(folder: &Path, authority: Authority<'_>) -> RegistryFolder {
     let registry = RegistryFolder::create(folder, authority).expect("a new registry");
     registry.grant(&"acme".parse().expect("a namespace"), acme().public(), authority).expect("granted");
     registry
 }
 
-/// Adds a component with its release file.
+/// Adds a component and its release file.
 pub fn add_file(
     registry: &RegistryFolder,
     file: &str,
     component: &[u8],
     authority: Authority<'_>,
-) -> Result<Row, FolderError> {
-    let mut incoming = registry.contents().begin().expect("a file");
-    incoming.file.write_all(component).expect("written");
-    registry.add(file, &incoming, authority)
+) -> Result<IndexRow, FolderError> {
+    let mut pending = registry.content_store().create_pending().expect("a file");
+    pending.file.write_all(component).expect("written");
+    registry.add(file, &pending, authority)
 }
 
-/// Publishes as `acme` does.
-pub fn add(registry: &RegistryFolder, made: &Made) -> Result<Row, FolderError> {
+/// Adds a release signed by `acme`.
+pub fn add(registry: &RegistryFolder, made: &Made) -> Result<IndexRow, FolderError> {
     add_file(registry, &made.signed(), &made.component(), by(&root()))
 }
 
-/// The root key that clients pin.
+/// Root key that clients pin.
 pub fn pinned() -> PublicKey {
     root().public()
 }
 
-/// What an error says, with all its causes.
+/// Text of an error and all its causes.
 pub fn said(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

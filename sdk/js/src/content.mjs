@@ -1,4 +1,4 @@
-// Contents, values, functions and calls, as JavaScript says them.
+// Contents, values, functions and calls.
 
 import { Mistake } from "./errors.mjs";
 
@@ -8,28 +8,28 @@ export function partsOf(content) {
   return parts.map((part) => (typeof part === "string" ? { text: part } : part));
 }
 
-/** The text parts of a content, one after the other; other media count for nothing. */
+/** Concatenated text parts of a content; other parts are skipped. */
 export function textOf(content) {
   return partsOf(content)
     .map((part) => part.text ?? "")
     .join("");
 }
 
-/** A number that stays a number where `3` would be sent as a whole number. */
+/** Number that is sent as a floating-point number even if it is whole. */
 export class Float {
   constructor(value) {
     this.value = value;
   }
 }
 
-/** A value of no other type, as JSON text. */
+/** Value of any other type, as JSON text. */
 export class Json {
   constructor(text) {
     this.text = text;
   }
 }
 
-/** A value as a person would write it; bytes only by their number. */
+/** Human-readable form of a value; bytes are shown by their count. */
 export function shown(value) {
   if (value instanceof Uint8Array) return `${value.length} bytes`;
   if (value instanceof Float) return String(value.value);
@@ -37,17 +37,17 @@ export function shown(value) {
   return String(value);
 }
 
-/** One argument of a function: its type (`"string"`, `"integer"`, `"number"`, `"boolean"`) and what it means. */
+/** Argument of a function: its type (`"string"`, `"integer"`, `"number"`, `"boolean"`) and description. */
 export function parameter(type, description, { optional = false } = {}) {
   return { type, description, optional };
 }
 
-/** A function that a policy may call; `parameters` maps names to `parameter(…)`. */
+/** Function that a policy may call; `parameters` maps argument names to `parameter(…)`. */
 export function fn(name, description, parameters = {}, { cost = 0, schema } = {}) {
   return { name, description, parameters, cost, schema };
 }
 
-/** The JSON Schema of a function's arguments object, as JSON text. */
+/** JSON Schema of a function's arguments object, as JSON text. */
 export function schemaOf({ parameters, schema }) {
   if (schema) return JSON.stringify(schema);
   const properties = Object.entries(parameters).map(([name, { type, description }]) => [name, { type, description }]);
@@ -55,42 +55,44 @@ export function schemaOf({ parameters, schema }) {
   return JSON.stringify({ type: "object", properties: Object.fromEntries(properties), required });
 }
 
-/** A call of a function, as the policy wrote it. The look-ups throw `Mistake` in words that help the agent. */
+/**
+ * Function call, as the policy wrote it. The argument accessors throw `Mistake` with a message that helps the agent.
+ */
 export class Call {
   constructor(name, args = "{}", id = "") {
     this.name = name;
-    /** JSON text of an object. */
+    /** JSON object, as text. */
     this.arguments = args;
-    /** Unique within the episode; the host chooses it. */
+    /** Identifier, unique within the episode, assigned by the host. */
     this.id = id;
   }
 
-  /** A call with these arguments, as an expert advises it. */
+  /** Call with these arguments, for use in `Environment.advise`. */
   static of(name, args = {}) {
     return new Call(name, JSON.stringify(args));
   }
 
-  /** The text argument `name`. */
+  /** String argument `name`. */
   text(name) {
     return this.#argument(name, "a string", (value) => typeof value === "string");
   }
 
-  /** The whole-number argument `name`. */
+  /** Integer argument `name`. */
   integer(name) {
     return this.#argument(name, "a whole number", Number.isInteger);
   }
 
-  /** The number argument `name`. */
+  /** Number argument `name`. */
   number(name) {
     return this.#argument(name, "a number", (value) => typeof value === "number");
   }
 
-  /** The true-or-false argument `name`. */
+  /** Boolean argument `name`. */
   flag(name) {
     return this.#argument(name, "true or false", (value) => typeof value === "boolean");
   }
 
-  /** Whether the argument `name` is given. */
+  /** Whether the call contains the argument `name`. */
   has(name) {
     return Object.hasOwn(this.#object(name), name);
   }

@@ -1,44 +1,44 @@
-// What goes wrong: the contract's errors, which the host sees, and an agent's mistakes, which the agent sees.
+// Errors of the contract, reported to the host, and mistakes of an agent, reported to the agent.
 
-/** Why a plugin could not do what the host asked. Any other exception ends the plugin's instance. */
+/** Reason why a plugin could not serve a request of the host. Any other exception ends the plugin's instance. */
 export class PluginError extends Error {
-  /** The contract's name of the case. */
+  /** Name of the case in the contract. */
   tag = "other";
 }
 
-/** An option or a task that this plugin does not know or that is out of range. */
+/** Unknown or out-of-range option or task. */
 export class Invalid extends PluginError {
   tag = "invalid";
 }
 
-/** There is no such split, task, handle or function. */
+/** Unknown split, task, handle or function. */
 export class NotFound extends PluginError {
   tag = "not-found";
 
-  /** No such task, because the split is unknown; `known` are those that there are. */
+  /** Error for an unknown split; `known` lists the existing ones. */
   static split(task, known) {
     return new NotFound(`there is no split \`${task.split}\`; there are: ${known.join(", ")}`);
   }
 }
 
-/** Bytes given to `restore` are not a snapshot of this plugin. */
+/** Bytes passed to `restore` are not a snapshot of this plugin. */
 export class BadSnapshot extends PluginError {
   tag = "bad-snapshot";
 }
 
-/** A capability that the plugin needs was refused. */
+/** Capability not declared or not granted. */
 export class Denied extends PluginError {
   tag = "denied";
 }
 
-/** The error for a case of the contract. */
+/** Error for a case of the contract. */
 export function errorOf({ tag, val }) {
   const kinds = { invalid: Invalid, "not-found": NotFound, "bad-snapshot": BadSnapshot, denied: Denied };
   return new (kinds[tag] ?? PluginError)(val);
 }
 
 /**
- * What an agent did wrong, in words that help it: thrown from `Tool.call` a failed answer, thrown from
- * `Environment.step`, before anything changed, an observation of the seat that acted.
+ * Error of an agent, with a message that helps the agent. Thrown from `Tool.call`, it becomes a failed answer. Thrown
+ * from `Environment.step` before any state changed, it becomes an observation of the acting seat.
  */
 export class Mistake extends Error {}

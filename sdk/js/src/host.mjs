@@ -1,6 +1,6 @@
-// What the host offers, where there is none: the build puts the real functions in place of this file.
+// Access to the host in native tests, where it is absent. The build replaces this file by one with the real functions.
 
-/** The host's interfaces by their names; none in native tests. */
+/** Host interfaces by name; empty in native tests. */
 export const host = {};
-/** Whether there is a host. */
+/** Whether a host is present. */
 export const HOSTED = false;

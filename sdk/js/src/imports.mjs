@@ -1,5 +1,5 @@
-// What the host offers to a plugin, as plain functions. In native tests, and while a component is made, `log` says
-// nothing, `random` follows a fixed seed, the clock stands at 0, and what needs a grant throws `Denied`.
+// Host interfaces as plain functions. In native tests and at build time, `log` discards its messages, `random` uses a
+// fixed seed, the clock reads 0 and functions that require a grant throw `Denied`.
 
 import { HOSTED, host } from "./host.mjs";
 import { state } from "./live.mjs";
@@ -8,17 +8,17 @@ import { Rng } from "./rng.mjs";
 import { Call } from "./content.mjs";
 import { fromParts, toCall, toParts } from "./component/convert.mjs";
 
-/** The host's functions of a capability, where there are any to call. */
+/** Host functions of a capability, or undefined outside a call. */
 const offered = (capability) => (state.live ? host[capability] : undefined);
 
-/** Calls the host's function of a capability that needs a grant. */
+/** Calls the host function of a capability that requires a grant. */
 function ask(capability, name, ...given) {
   const functions = offered(capability);
   if (!functions) {
     throw new Denied(
       HOSTED
         ? `add "${capability}" to \`capabilities\` under \`gymkhana\` in package.json and build again`
-        : `\`${capability}\` needs a host, and native tests have none`,
+        : `\`${capability}\` requires a host; it is unavailable in native tests`,
     );
   }
   try {
@@ -30,46 +30,46 @@ function ask(capability, name, ...given) {
 
 const say = (level) => (message) => offered("log")?.write(level, message);
 
-/** Lines for the run's log, capped by the host. */
+/** Messages for the run's log, limited in size by the host. */
 export const log = { debug: say("debug"), info: say("info"), warn: say("warn"), error: say("error") };
 
 const stream = new Rng(0n);
 
-/** Random bits from the host's stream of this episode, this plugin and this call. */
+/** Random bits from the host's stream for this episode, plugin and call. */
 export const random = {
-  /** The next 64 bits, as a bigint. */
+  /** Next 64 bits, as a bigint. */
   next: () => offered("random")?.next() ?? stream.bits(),
-  /** `length` bytes. */
+  /** `length` random bytes. */
   fill: (length) =>
     offered("random")?.fill(length) ?? Uint8Array.from({ length }, () => Number(stream.bits() & 255n)),
 };
 
-/** Time that passes only when the host says so. */
+/** Virtual time of the episode, controlled by the host. */
 export const clock = {
-  /** Nanoseconds since the episode began, as a bigint. */
+  /** Nanoseconds since the start of the episode, as a bigint. */
   now: () => offered("clock")?.now() ?? 0n,
 };
 
-/** Files that the run mounts for this plugin. Needs the capability `assets`. */
+/** Read-only files that the run mounts for this plugin. Requires the capability `assets`. */
 export const assets = {
-  /** What is mounted: `{ name, size, digest }`, the size in bytes. */
+  /** Mounted files: `{ name, size, digest }`, with the size in bytes. */
   names: () => (offered("assets")?.names() ?? []).map((each) => ({ ...each, size: Number(each.size) })),
-  /** At most `length` bytes from `offset`; fewer at the end. */
+  /** Up to `length` bytes from `offset`. */
   read: (name, offset, length) => ask("assets", "read", name, BigInt(offset), length),
 };
 
-/** Completions by a model that the run binds to this plugin. Needs the capability `model`. */
+/** Completions by a model that the run binds to this plugin. Requires the capability `model`. */
 export const model = {
-  /** The model's reply to `messages` of `{ role, content }`: `{ text, cut, usage }`. */
+  /** Requests the model's reply to `messages` of `{ role, content }`: `{ text, cut, usage }`. */
   complete: ({ messages, maxTokens, temperature = 0, stop = [] }) => {
     const spoken = messages.map(({ role, content }) => ({ role, content: toParts(content) }));
     return ask("model", "complete", { messages: spoken, maxTokens, temperature, stop });
   },
 };
 
-/** Tools for rewards that check an answer by calling one. Needs the capability `tools`. */
+/** Tool calls by rewards, in separate sessions of the reward. Requires the capability `tools`. */
 export const tools = {
-  /** What can be called. */
+  /** Available functions. */
   functions: () => offered("tools")?.functions() ?? [],
   /** Calls a function: `{ content, failed }`. */
   call: (call) => {
@@ -79,9 +79,9 @@ export const tools = {
   },
 };
 
-/** Outgoing HTTP to the hosts that the run allows. Needs the capability `http`. */
+/** Outbound HTTP to the servers that the run allows. Requires the capability `http`. */
 export const http = {
-  /** Sends a request and waits for the response; `timeout` is in milliseconds. */
+  /** Sends a request and waits up to `timeout` milliseconds for the response. */
   send: ({ method = "GET", url, headers = [], body = new Uint8Array(), timeout = 10_000 }) => {
     const named = headers.map(([name, value]) => ({ name, value }));
     const response = ask("http", "send", { method, url, headers: named, body, timeout });

@@ -1,4 +1,4 @@
-// Write environments, tools and rewards for Gymkhana. What each name means stands in `index.d.ts`.
+// SDK for environments, tools and rewards of Gymkhana. `index.d.ts` documents each name.
 
 export { Call, Float, Json, fn, parameter, textOf } from "./content.mjs";
 export { BadSnapshot, Denied, Invalid, Mistake, NotFound, PluginError } from "./errors.mjs";

@@ -1,10 +1,10 @@
-// The classes that authors extend. What a class defines of the optional methods it offers to the host.
+// Base classes for authors. The plugin exports the optional methods that a class defines.
 
 const missing = (what) => {
   throw new Error(`the plugin's class must define \`${what}\``);
 };
 
-/** A world; an instance is one episode. See `index.d.ts`. */
+/** Environment; each instance is one episode. See `index.d.ts`. */
 export class Environment {
   static summary = "";
   static seats = ["agent"];
@@ -24,7 +24,7 @@ export class Environment {
   }
 }
 
-/** Functions that a policy may call; an instance is one session. */
+/** Tool: functions that a policy may call. Each instance is one session. */
 export class Tool {
   static summary = "";
   static options = [];
@@ -42,7 +42,7 @@ export class Tool {
   close() {}
 }
 
-/** Scores finished trajectories. */
+/** Reward for finished trajectories. */
 export class Reward {
   static summary = "";
   static range = [0, 1];
@@ -53,7 +53,7 @@ export class Reward {
     return missing("score");
   }
 
-  /** One `Map` from seat to score a trajectory; override it when attempts are compared. */
+  /** One `Map` from seat to score per trajectory. Override it to compare attempts. */
   scoreGroup(group, options) {
     return group.map((trajectory) => {
       const scores = trajectory.seats().map((seat) => [seat, this.score(trajectory, seat, options)]);
@@ -62,7 +62,7 @@ export class Reward {
   }
 }
 
-/** The optional interfaces by the method that offers them. */
+/** Optional interface of each optional method, by kind. */
 export const OPTIONAL = {
   environment: {
     snapshot: "environment-snapshot",
@@ -76,12 +76,12 @@ export const OPTIONAL = {
   reward: {},
 };
 
-/** Whether a class offers an optional method. */
+/** Whether a class defines an optional method. */
 export function offers(kind, method) {
   return typeof kind.prototype[method] === "function";
 }
 
-/** The interfaces that a class of this kind exports. */
+/** Interfaces that a class of this kind exports. */
 export function interfacesOf(kind, found) {
   const optional = Object.entries(OPTIONAL[kind]).filter(([method]) => offers(found, method));
   return [kind, ...optional.map(([, name]) => name)];

@@ -1,3 +1,3 @@
-// Whether the plugin is being called. A component is made by running its modules once, without a host to ask.
+// Whether the plugin is being called. The build runs the modules once, without a host.
 
 export const state = { live: false };

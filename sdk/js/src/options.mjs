@@ -1,51 +1,54 @@
-// Options: declared once, checked in one place, looked up without ceremony.
+// Declaration, validation and look-up of options.
 
 import { Invalid } from "./errors.mjs";
 import { Float, Json, shown } from "./content.mjs";
 
 const KINDS = { flag: "true or false", integer: "a whole number", number: "a number", text: "text", bytes: "bytes", other: "JSON" };
 
-/** An option that a run file may set. */
+/** Option that a run file may set. */
 export class Option {
   constructor(tag, name, description, fallback, { within, oneOf = [] } = {}) {
     Object.assign(this, { tag, name, description, default: fallback, within, oneOf });
   }
 
-  /** An option that is true or false. */
+  /** Boolean option. */
   static flag(name, description, fallback) {
     return new Option("flag", name, description, fallback);
   }
 
-  /** A whole number; `within` holds its ends, both included. */
+  /** Integer option; `within` holds its inclusive bounds. */
   static integer(name, description, fallback, limits) {
     return new Option("integer", name, description, fallback, limits);
   }
 
-  /** A number; `within` holds its ends, both included, an infinite one being open. */
+  /** Number option; `within` holds its inclusive bounds. An infinite bound is open. */
   static number(name, description, fallback, limits) {
     return new Option("number", name, description, fallback, limits);
   }
 
-  /** Text; `oneOf` lists what it may be. */
+  /** Text option; `oneOf` lists the allowed texts. */
   static text(name, description, fallback, limits) {
     return new Option("text", name, description, fallback, limits);
   }
 
-  /** Bytes. */
+  /** Bytes option. */
   static bytes(name, description, fallback) {
     return new Option("bytes", name, description, fallback);
   }
 
-  /** The description with the range or the choices, as the host reads it. */
+  /** Description with the range or the choices, as reported to the host. */
   told() {
     const limits = this.#limits();
     return limits ? `${this.description} (${limits})` : this.description;
   }
 
-  /** A value as this option's type. Throws `Invalid` for another type or one that is out of range. */
+  /**
+   * Validates a value and converts it to this option's type. Throws `Invalid` for a wrong type or an out-of-range
+   * value.
+   */
   check(value) {
     const tag = tagOf(value);
-    // A run file may write 1 for 1.0.
+    // A run file may write 1 instead of 1.0.
     const fits = tag === this.tag || (this.tag === "number" && tag === "integer");
     if (!fits) throw this.#refusal(KINDS[this.tag], value);
     const plain = value instanceof Float ? value.value : value;
@@ -72,7 +75,7 @@ export class Option {
   }
 }
 
-/** The contract's name for a value's type. A whole number is one; `Float` says otherwise. */
+/** The contract's name for a value's type. Whole numbers are integers; `Float` overrides this. */
 export function tagOf(value) {
   if (value instanceof Float) return "number";
   if (value instanceof Json) return "other";
@@ -80,24 +83,24 @@ export function tagOf(value) {
   const tags = { boolean: "flag", bigint: "integer", string: "text" };
   if (typeof value === "number") return Number.isSafeInteger(value) ? "integer" : "number";
   const tag = tags[typeof value];
-  if (!tag) throw new TypeError(`${value} is no value: give a boolean, number, bigint, string, Uint8Array, Float or Json`);
+  if (!tag) throw new TypeError(`${value} is not a valid value: use boolean, number, bigint, string, Uint8Array, Float or Json`);
   return tag;
 }
 
-/** The declared options with `given`, pairs of a name and a value, over them: a plain object of checked values. */
+/** Plain object of validated options: the defaults, overlaid with `given`, pairs of name and value. */
 export function readOptions(declared, given = []) {
   const chosen = {};
   for (const [name, value] of given) {
     const option = declared.find((each) => each.name === name);
     if (!option) throw new Invalid(unknown(name, declared.map((each) => each.name)));
-    if (Object.hasOwn(chosen, name)) throw new Invalid(`option \`${name}\` is given twice: leave one out`);
+    if (Object.hasOwn(chosen, name)) throw new Invalid(`option \`${name}\` is given twice: remove one`);
     chosen[name] = option.check(value);
   }
   const values = Object.fromEntries(declared.map((each) => [each.name, each.default]));
   return new Proxy(Object.freeze({ ...values, ...chosen }), {
     get(target, name) {
       if (typeof name === "string" && !Object.hasOwn(target, name)) {
-        throw new Error(`the plugin looks up option \`${name}\` and never declared it: add it to \`options\``);
+        throw new Error(`option \`${name}\` is not declared: add it to \`options\``);
       }
       return target[name];
     },
@@ -105,11 +108,11 @@ export function readOptions(declared, given = []) {
 }
 
 function unknown(name, known) {
-  if (known.length === 0) return `unknown option \`${name}\`; there are no options to set`;
+  if (known.length === 0) return `unknown option \`${name}\`; this plugin has no options`;
   return `unknown option \`${name}\`; the nearest known one is \`${nearest(name, known)}\``;
 }
 
-/** The word with the fewest single-letter edits. */
+/** Known word with the smallest edit distance. */
 export function nearest(word, known) {
   return known.reduce((best, each) => (edits(word, each) < edits(word, best) ? each : best));
 }

@@ -1,4 +1,4 @@
-// Random numbers that follow from a seed, on every platform and in every version.
+// Seeded random numbers, the same on every platform and in every version.
 
 const MASK = (1n << 64n) - 1n;
 
@@ -8,7 +8,7 @@ function finalise(bits) {
   return bits ^ (bits >> 31n);
 }
 
-/** A 64-bit hash of bytes or text, the same in all SDKs: FNV-1a, finalised. For splits and seeds, not for security. */
+/** 64-bit hash of bytes or text (finalised FNV-1a), the same in all SDKs. For splits and seeds, not for security. */
 export function hash64(content) {
   const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
   let bits = 0xcbf29ce484222325n;
@@ -16,24 +16,24 @@ export function hash64(content) {
   return finalise(bits);
 }
 
-/** SplitMix64: small, portable, and its whole state is one bigint, which a snapshot can hold. */
+/** SplitMix64 generator: small and portable; its state is one bigint, which a snapshot can hold. */
 export class Rng {
-  /** The stream of a 64-bit seed; `new Rng(rng.state)` goes on where `rng` is. */
+  /** Stream of a 64-bit seed; `new Rng(rng.state)` continues the stream of `rng`. */
   constructor(seed) {
     this.state = BigInt(seed) & MASK;
   }
 
-  /** The next 64 bits, as a bigint. */
+  /** Next 64 bits, as a bigint. */
   bits() {
     this.state = (this.state + 0x9e3779b97f4a7c15n) & MASK;
     return finalise(this.state);
   }
 
-  /** A number below `bound`, each with the same probability. */
+  /** Uniform integer in `0..bound`, excluding `bound`. Throws `RangeError` if `bound` is not positive. */
   below(bound) {
-    if (!(bound > 0)) throw new RangeError("no number is below 0");
+    if (!(bound > 0)) throw new RangeError(`empty range: \`bound\` must be positive, not ${bound}`);
     const wide = BigInt(bound);
-    // Lemire's rejection: the low half of the product says whether this draw would favour some numbers.
+    // Lemire's method: a low half below the threshold would bias the result and is rejected.
     const threshold = (1n << 64n) % wide;
     for (;;) {
       const product = this.bits() * wide;
@@ -41,23 +41,23 @@ export class Rng {
     }
   }
 
-  /** A whole number from `low` to `high`, both included. */
+  /** Uniform integer from `low` to `high`, both inclusive. Throws `RangeError` if `low > high`. */
   between(low, high) {
-    if (low > high) throw new RangeError(`no number is between ${low} and ${high}`);
+    if (low > high) throw new RangeError(`empty range: ${low} to ${high}`);
     return low + this.below(high - low + 1);
   }
 
-  /** A number in 0..1, a multiple of 2^-53, 1 excluded. */
+  /** Uniform number in [0, 1), a multiple of 2^-53. */
   unit() {
     return Number(this.bits() >> 11n) / 2 ** 53;
   }
 
-  /** One of `items`. */
+  /** Uniformly chosen element of `items`. */
   pick(items) {
     return items[this.below(items.length)];
   }
 
-  /** Puts an array into a random order. */
+  /** Shuffles an array in place. */
   shuffle(items) {
     for (let last = items.length - 1; last > 0; last -= 1) {
       const other = this.below(last + 1);

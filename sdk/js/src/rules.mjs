@@ -1,27 +1,27 @@
-// What holds for every plugin: options are checked, seats take turns, the end is the end, scores stay in range. The
-// component calls these, and so do native tests: both meet the same checks.
+// Rules for every plugin: valid options, seats in turn, finished episodes and scores in range. The component and native
+// tests share these checks.
 
 import { BadSnapshot, Invalid, Mistake, NotFound, PluginError } from "./errors.mjs";
 import { readOptions } from "./options.mjs";
 
-/** What is given by seat, or for seat 0 alone, as a Map. */
+/** Values by seat as a Map; a single value belongs to seat 0. */
 export function bySeat(given) {
   if (given === undefined || given === null) return new Map();
   return given instanceof Map ? given : new Map([[0, given]]);
 }
 
-/** An episode as the host meets it. */
+/** Episode with the checks that the host relies on. */
 export class Episode {
   constructor(environment, seat, offered, over = false) {
     Object.assign(this, { environment, seat, offered, over });
   }
 
-  /** The splits under these options. */
+  /** Splits under these options. */
   static splits(kind, given = []) {
     return kind.splits(readOptions(kind.options, given));
   }
 
-  /** Starts an episode: the episode, and how it begins. */
+  /** Starts an episode; returns the episode and its start. */
   static start(kind, task, given = [], seed = 0n) {
     const environment = new kind();
     const started = environment.start(task, readOptions(kind.options, given), seed);
@@ -32,7 +32,10 @@ export class Episode {
     return [new Episode(environment, started.seat ?? 0, offered), started];
   }
 
-  /** Acts. Throws `Invalid` once the episode is over or out of turn, `NotFound` for what was not offered. */
+  /**
+   * Applies an action. Throws `Invalid` after the end or out of turn, and `NotFound` for a function that was not
+   * offered.
+   */
   step(action) {
     if (this.over) throw new Invalid("the episode is over: start another");
     if (action.seat !== this.seat) {
@@ -54,27 +57,27 @@ export class Episode {
     return stepped;
   }
 
-  /** The whole state. */
+  /** Complete state. */
   snapshot() {
     return joined([this.over, this.seat, this.offered], this.environment.snapshot());
   }
 
-  /** An episode in the state that `snapshot` saw. Throws `BadSnapshot` for other bytes. */
+  /** Episode with the state of a snapshot. Throws `BadSnapshot` for invalid bytes. */
   static restore(kind, snapshot) {
     const [head, own] = parted(snapshot);
     const [over, seat, offered] = head;
-    if (typeof over !== "boolean" || !Number.isInteger(seat) || !Array.isArray(offered)) throw damaged("its head");
+    if (typeof over !== "boolean" || !Number.isInteger(seat) || !Array.isArray(offered)) throw damaged("its header is malformed");
     return new Episode(restored(kind, own), seat, offered, over);
   }
 }
 
-/** A tool's session as the host meets it. */
+/** Tool session with the checks that the host relies on. */
 export class Session {
   constructor(tool, names) {
     Object.assign(this, { tool, names });
   }
 
-  /** The functions under these options. */
+  /** Functions under these options. */
   static functions(kind, given = []) {
     return kind.functions(readOptions(kind.options, given));
   }
@@ -87,7 +90,7 @@ export class Session {
     return session;
   }
 
-  /** Calls a function: content, and whether it failed. */
+  /** Calls a function; returns content and whether the call failed. */
   call(call) {
     if (!this.names.includes(call.name)) {
       return failed(`there is no function \`${call.name}\`; there are: ${this.names.join(", ")}`);
@@ -101,32 +104,35 @@ export class Session {
     }
   }
 
-  /** The whole state. */
+  /** Complete state. */
   snapshot() {
     return joined(this.names, this.tool.snapshot());
   }
 
-  /** A session in the state that `snapshot` saw. Throws `BadSnapshot` for other bytes. */
+  /** Session with the state of a snapshot. Throws `BadSnapshot` for invalid bytes. */
   static restore(kind, snapshot) {
     const [names, own] = parted(snapshot);
-    if (!Array.isArray(names)) throw damaged("its head");
+    if (!Array.isArray(names)) throw damaged("its header is malformed");
     return new Session(restored(kind, own), names);
   }
 }
 
-/** A failed answer. */
+/** Failed answer. */
 export function failed(content) {
   return { content, failed: true };
 }
 
-/** Scores a group: one Map a trajectory, with a score for each seat that acted. Throws for what the host would refuse. */
+/**
+ * Scores a group: one Map per trajectory, with a score for each seat that acted. Throws for scores that the host would
+ * reject.
+ */
 export function score(kind, group, given = [], trainingStep = 0) {
   const scores = new kind().scoreGroup(group, readOptions(kind.options, given), trainingStep);
-  if (scores.length !== group.length) throw new Error(`${scores.length} trajectories were scored, not ${group.length}`);
+  if (scores.length !== group.length) throw new Error(`the reward scored ${scores.length} trajectories, not ${group.length}`);
   return scores.map((seats, place) => {
     const acted = group[place].seats();
     const scored = [...seats.keys()].sort((a, b) => a - b);
-    if (String(scored) !== String(acted)) throw new Error(`seats ${scored} were scored, not ${acted}, those that acted`);
+    if (String(scored) !== String(acted)) throw new Error(`the reward scored seats ${scored}, but seats ${acted} acted`);
     return new Map(acted.map((seat) => [seat, checked(kind, seats.get(seat))]));
   });
 }
@@ -134,7 +140,7 @@ export function score(kind, group, given = [], trainingStep = 0) {
 function checked(kind, given) {
   const { total, components = {}, turns = [], evidence = [] } = typeof given === "number" ? { total: given } : given;
   const [names, wanted] = [Object.keys(components), Object.keys(kind.components)];
-  if (String(names) !== String(wanted)) throw new Error(`the components are ${names}, not ${wanted} as declared`);
+  if (String(names) !== String(wanted)) throw new Error(`the components are ${names}, but ${wanted} are declared`);
   const [low, high] = kind.range;
   for (const number of [total, ...turns]) {
     if (!(low <= number && number <= high)) {
@@ -142,7 +148,7 @@ function checked(kind, given) {
     }
   }
   for (const [name, value] of Object.entries(components)) {
-    if (!Number.isFinite(value)) throw new Error(`component \`${name}\` is ${value}; components are finite`);
+    if (!Number.isFinite(value)) throw new Error(`component \`${name}\` is ${value}: components must be finite`);
   }
   return { total, components, turns, evidence };
 }
@@ -159,10 +165,10 @@ function joined(head, own) {
 function parted(snapshot) {
   try {
     const length = new DataView(snapshot.buffer, snapshot.byteOffset, snapshot.length).getUint32(0, true);
-    if (4 + length > snapshot.length) throw new Error("it is cut short");
+    if (4 + length > snapshot.length) throw new Error("it is truncated");
     const text = new TextDecoder("utf-8", { fatal: true }).decode(snapshot.subarray(4, 4 + length));
     const head = JSON.parse(text);
-    if (!Array.isArray(head)) throw new Error("its head is damaged");
+    if (!Array.isArray(head)) throw new Error("its header is malformed");
     return [head, snapshot.slice(4 + length)];
   } catch (error) {
     throw damaged(error.message);
@@ -180,5 +186,5 @@ function restored(kind, own) {
 }
 
 function damaged(why) {
-  return new BadSnapshot(`the bytes are no snapshot of this plugin: ${why}`);
+  return new BadSnapshot(`the bytes are not a snapshot of this plugin: ${why}`);
 }

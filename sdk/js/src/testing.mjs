@@ -1,4 +1,4 @@
-// Plugins tested natively: an episode, a session and a scoring with the same checks that a host makes.
+// Native tests of plugins, with the checks that a component makes.
 
 import assert from "node:assert/strict";
 
@@ -8,25 +8,25 @@ import { Episode, Session, bySeat, score as scoreGroup } from "./rules.mjs";
 
 export { Episode, Session };
 
-/** Scores a group: one Map a trajectory. */
+/** Scores a group: one Map per trajectory. */
 export function score(kind, group, options = {}, trainingStep = 0) {
   return scoreGroup(kind, group, Object.entries(options), trainingStep);
 }
 
-/** Opens a tool's session. */
+/** Opens a session of a tool. */
 export function openSession(kind, { setup, options = {}, seed = 0n } = {}) {
   return Session.open(kind, setup, Object.entries(options), BigInt(seed));
 }
 
 /**
- * An episode that a test plays, move by move; every seat is the test's. After every move a copy made by `snapshot` and
- * `restore`, where the environment offers them, must know the same state.
+ * Episode that a test plays move by move, for all seats. If the environment implements snapshots, every move also
+ * checks that a restored copy has the same state.
  */
 export class Play {
   constructor(kind, { split = "train", index = 0, seed = 0n, options = {} } = {}) {
     this.kind = kind;
     [this.episode, this.started] = Episode.start(kind, { split, index }, Object.entries(options), BigInt(seed));
-    /** What seat 0 earned so far. */
+    /** Sum of seat 0's rewards. */
     this.reward = 0;
   }
 
@@ -35,23 +35,23 @@ export class Play {
     return this.episode.over;
   }
 
-  /** The words that the seat to move saw last. */
+  /** Text of the latest observation of the seat to move. */
   get seen() {
     const seats = bySeat((this.stepped ?? this.started).observations);
     return textOf(seats.get(this.episode.seat) ?? seats.values().next().value ?? "");
   }
 
-  /** The seat to move says something. */
+  /** Sends a message from the seat to move. */
   say(text) {
     return this.act({ seat: this.episode.seat, content: [{ text }], text });
   }
 
-  /** The seat to move calls a function of the environment. */
+  /** Calls a function of the environment from the seat to move. */
   call(name, args = {}) {
     return this.act({ seat: this.episode.seat, call: Call.of(name, args), content: [], text: "" });
   }
 
-  /** Any action. */
+  /** Applies an action. */
   act(action) {
     this.stepped = this.episode.step(action);
     this.reward += bySeat(this.stepped.reward).get(0) ?? 0;
@@ -59,7 +59,7 @@ export class Play {
     return this.stepped;
   }
 
-  /** Lets the expert play to the end, by messages and the environment's own calls; gives seat 0's reward. */
+  /** Follows the oracle to the end and returns seat 0's reward. It may call only the environment's functions. */
   followOracle(turns = 100) {
     for (let turn = 0; turn < turns; turn += 1) {
       const advice = this.episode.environment.advise([], []);
@@ -67,15 +67,15 @@ export class Play {
       else advice.forEach((call) => this.act({ seat: this.episode.seat, call, content: [], text: "" }));
       if (this.over) return this.reward;
     }
-    throw new assert.AssertionError({ message: `the expert did not end the episode within ${turns} turns` });
+    throw new assert.AssertionError({ message: `the oracle did not end the episode within ${turns} turns` });
   }
 
   #checkSnapshot() {
     const snapshot = this.episode.snapshot();
     const twin = Episode.restore(this.kind, snapshot);
-    assert.deepEqual(twin.snapshot(), snapshot, "a restored episode gives another snapshot");
+    assert.deepEqual(twin.snapshot(), snapshot, "the snapshot of a restored episode differs");
     if (offers(this.kind, "stateKey")) {
-      assert.deepEqual(twin.environment.stateKey(), this.episode.environment.stateKey(), "and another state key");
+      assert.deepEqual(twin.environment.stateKey(), this.episode.environment.stateKey(), "the state key of a restored episode differs");
     }
   }
 }

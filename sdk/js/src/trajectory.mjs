@@ -1,28 +1,28 @@
-// What rewards see of an attempt.
+// Finished trajectories, the input of rewards.
 
 import { textOf } from "./content.mjs";
 
 /**
- * One turn: `kind` is `message`, `call`, `answer`, `observation` or `other`; `content` is there but for a call, `call` and
- * `cost` for a call, `id` and `failed` for an answer.
+ * Turn: `kind` is `message`, `call`, `answer`, `observation` or `other`. A call has `call` and `cost` and no `content`;
+ * an answer also has `id` and `failed`.
  */
 export class Turn {
   constructor(kind, seat, fields = {}) {
     Object.assign(this, { kind, seat, content: [], ...fields });
   }
 
-  /** The text of the content. */
+  /** Text of the content. */
   get text() {
     return textOf(this.content);
   }
 
-  /** The seat that made this turn; none for what tools and the environment did. */
+  /** Seat that made this turn; undefined for answers and observations. */
   get actor() {
     return this.kind === "message" || this.kind === "call" ? this.seat : undefined;
   }
 }
 
-/** One attempt at a task, finished. */
+/** Finished attempt at a task. */
 export class Trajectory {
   constructor(fields = {}) {
     Object.assign(this, {
@@ -37,20 +37,20 @@ export class Trajectory {
     });
   }
 
-  /** The seats that made a turn, in ascending order. */
+  /** Seats that made a turn, in ascending order. */
   seats() {
     const actors = this.turns.map((turn) => turn.actor).filter((seat) => seat !== undefined);
     return [...new Set(actors)].sort((a, b) => a - b);
   }
 
-  /** The last thing that a seat did, when it was a message: the index of its turn and its text. */
+  /** Last action of a seat, if that is a message: the index of its turn and its text. */
   lastMessage(seat) {
     const index = this.turns.findLastIndex((turn) => turn.actor === seat);
     const turn = this.turns[index];
     return turn?.kind === "message" ? { turn: index, text: turn.text } : undefined;
   }
 
-  /** The calls that a seat made, in order. */
+  /** Calls of a seat, in order. */
   calls(seat) {
     return this.turns.filter((turn) => turn.kind === "call" && turn.seat === seat);
   }

@@ -1,4 +1,4 @@
-// What the SDK does for every plugin: options are checked, seats take turns, the end is the end.
+// Rules that the SDK applies to every plugin: valid options, seats in turn, finished episodes.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -7,7 +7,7 @@ import { BadSnapshot, Call, Environment, Invalid, Mistake, NotFound, Option, Rew
 import { Episode, Play, openSession, score } from "../src/testing.mjs";
 import { Session } from "../src/rules.mjs";
 
-/** Two seats count up in turn; calling `stop` ends the game. */
+/** Environment in which two seats count in turn; calling `stop` ends the game. */
 class Counting extends Environment {
   static summary = "Count in turn";
   static seats = ["first", "second"];
@@ -80,7 +80,7 @@ test("the end is the end also after a restore", () => {
   assert.ok(Episode.restore(Counting, before).step(calling(1, "stop")).terminated);
 });
 
-test("other bytes are no snapshot", () => {
+test("invalid bytes are not a snapshot", () => {
   const snapshot = new Play(Counting).episode.snapshot();
   for (let length = 0; length < snapshot.length; length += 1) {
     assert.throws(() => Episode.restore(Counting, snapshot.slice(0, length)), BadSnapshot, `cut at ${length}`);
@@ -88,7 +88,7 @@ test("other bytes are no snapshot", () => {
   assert.throws(() => Episode.restore(Counting, Uint8Array.of(...snapshot, 0)), BadSnapshot);
 });
 
-/** Remembers how it was opened. */
+/** Tool that records the arguments of `open`. */
 class Recorder extends Tool {
   static summary = "Remembers";
   static options = [Option.flag("loud", "In capitals", false)];
@@ -116,7 +116,7 @@ test("a session gets setup, options and seed", () => {
   assert.equal(Session.functions(Recorder)[0].cost, 2);
 });
 
-/** A point for each call. */
+/** Reward of 1 per call. */
 class Busy extends Reward {
   static summary = "A point for each call";
   static range = [0, 2];
@@ -140,7 +140,7 @@ test("each seat that acted is scored in order", () => {
   assert.equal(played.lastMessage(2), undefined, "the last thing that seat 2 did was a call");
 });
 
-test("what the host would refuse is the author's bug", () => {
+test("scores that the host would reject are errors", () => {
   assert.throws(() => score(Busy, [new Trajectory({ turns: [called(0), called(0), called(0)] })]), /outside 0 to 2/);
   class Bare extends Busy {
     score() {

@@ -1,4 +1,4 @@
-// Options, functions, arguments, random numbers and the manifest: as the Rust SDK has them.
+// Options, functions, arguments, random numbers and the manifest, compared with the Rust SDK.
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -23,11 +23,11 @@ const DECLARED = [
 test("defaults hold until set", () => {
   const options = readOptions(DECLARED, [["difficulty", 4], ["cost", 1]]);
   assert.deepEqual({ ...options }, { difficulty: 4, cost: 1, mode: "auto", slippery: false });
-  assert.throws(() => options.ice, /never declared/);
+  assert.throws(() => options.ice, /not declared/);
 });
 
 test("mistakes name the option and the fix", () => {
-  // The words of the Rust SDK's own test.
+  // Same texts as in the test of the Rust SDK.
   for (const [name, value, words] of [
     ["dificulty", 1, "unknown option `dificulty`; the nearest known one is `difficulty`"],
     ["difficulty", 5, "option `difficulty` must be 1 to 4, not 5"],
@@ -67,7 +67,7 @@ test("arguments are read or explained", () => {
 });
 
 test("the stream is that of SplitMix64", () => {
-  // Vigna's splitmix64.c with the seed 1234567.
+  // Output of Vigna's splitmix64.c for seed 1234567.
   const rng = new Rng(1234567);
   const drawn = Array.from({ length: 5 }, () => rng.bits());
   const golden = [6457827717110365317n, 3203168211198807973n, 9817491932198370423n, 4593380528125082431n, 16408922859458223821n];
@@ -125,9 +125,9 @@ test("mistakes in package.json name the key and show the fix", () => {
     [{ ...good, tool: "C" }, "./plugin.mjs#YourClass"],
     [{ ...good, deterministic: 1 }, "true or false"],
     [{ ...good, capabilities: ["htp"] }, "did you mean `http`?"],
-    [{ ...good, capabilities: ["log"] }, "needs no request"],
+    [{ ...good, capabilities: ["log"] }, "is always available"],
     [{ ...good, capabilities: ["http", "http"] }, "twice"],
-    [{ ...good, optional: ["http"] }, "ask for it there too"],
+    [{ ...good, optional: ["http"] }, "add it to \"capabilities\" too"],
   ]) {
     assert.throws(() => project(gymkhana), (error) => error instanceof BuildError && error.message.includes(words), words);
   }
@@ -137,7 +137,7 @@ test("mistakes in package.json name the key and show the fix", () => {
   assert.throws(() => manifestOf(project(good), [0, NaN]), /two finite numbers/);
 });
 
-// The host's own parser takes the first and refuses the others: registry/tests/manifest.rs.
+// The host's parser accepts the first list and rejects the second: registry/tests/manifest.rs.
 test("versions are those of semver", () => {
   for (const version of ["0.1.0", "1.2.3-rc.1", "1.0.0-0a.b-c.0", "1.0.0+001", "1.0.0-a+b.c-d", "1.0.0--", "18446744073709551615.0.0"]) {
     assert.equal(project({ namespace: "a", tool: "m.mjs#C" }, { version }).version, version);
@@ -160,7 +160,7 @@ test("the contract's digest is that of the repository's files", () => {
   assert.ok(rust.includes(`semver::Version::new(${contract.VERSION.split(".").join(", ")})`));
 });
 
-test("every optional interface stands in the contract", () => {
+test("the contract contains every optional interface", () => {
   const text = contract.files().map((name) => readFileSync(new URL(name, contract.FOLDER), "utf8")).join("");
   class All {}
   const methods = ["snapshot", "stateKey", "privileged", "advise", "guidance", "render", "finalView"];
@@ -170,8 +170,8 @@ test("every optional interface stands in the contract", () => {
   names.forEach((name) => assert.ok(text.includes(`interface ${name} {`), name));
 });
 
-// npm links the SDK's folder and leaves out what it depends on: a plugin names it itself.
-test("the templates install what the SDK builds with", () => {
+// npm links the SDK's folder without its dependencies: a plugin must list them itself.
+test("the templates install the SDK's build tools", () => {
   const read = (path) => JSON.parse(readFileSync(new URL(path, REPOSITORY), "utf8"));
   for (const kind of ["environment", "tool", "reward"]) {
     const { devDependencies } = read(`host/cli/templates/js-${kind}/package.json`);

@@ -1,26 +1,26 @@
-//! Which contract this SDK was built with: its version and the digest of its text.
+//! Plugin contract of this SDK: its version and digest.
 
 use sha2::{Digest, Sha256};
 
-/// The version of `gymkhana:plugin`.
+/// Version of the WIT package `gymkhana:plugin`.
 pub const VERSION: &str = "0.1.0";
 
-/// The contract's files, sorted by name.
+/// WIT files of the contract, sorted by name.
 const FILES: [(&str, &str); 6] = [
-    ("environment.wit", include_str!("../../../wit/environment.wit")),
-    ("imports.wit", include_str!("../../../wit/imports.wit")),
-    ("reward.wit", include_str!("../../../wit/reward.wit")),
-    ("tool.wit", include_str!("../../../wit/tool.wit")),
-    ("types.wit", include_str!("../../../wit/types.wit")),
-    ("worlds.wit", include_str!("../../../wit/worlds.wit")),
+    ("environment.wit", include_str!("../wit/environment.wit")),
+    ("imports.wit", include_str!("../wit/imports.wit")),
+    ("reward.wit", include_str!("../wit/reward.wit")),
+    ("tool.wit", include_str!("../wit/tool.wit")),
+    ("types.wit", include_str!("../wit/types.wit")),
+    ("worlds.wit", include_str!("../wit/worlds.wit")),
 ];
 
-/// The contract's digest: sha256, as 64 hexadecimal digits.
+/// Digest of the contract: SHA-256 as 64 hexadecimal digits.
 pub fn digest() -> String {
     digest_of(&FILES)
 }
 
-/// Each file counts as its name, a zero byte, its text with plain line ends, and a zero byte.
+/// SHA-256 over, per file: name, zero byte, text with LF line ends, zero byte.
 fn digest_of(files: &[(&str, &str)]) -> String {
     let mut hasher = Sha256::new();
     for (name, text) in files {

@@ -1,4 +1,4 @@
-//! What an author writes inside `plugin! { … }`.
+//! Parser for the body of `plugin! { … }`.
 
 use proc_macro2::Ident;
 use quote::format_ident;
@@ -8,7 +8,7 @@ use syn::{Error, Path, Token, braced};
 
 use crate::nearest;
 
-/// What a plugin can be.
+/// Kind of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Environment,
@@ -19,7 +19,7 @@ pub enum Kind {
 impl Kind {
     const ALL: [Self; 3] = [Self::Environment, Self::Tool, Self::Reward];
 
-    /// Its name in the macro, in the manifest and among the SDK's modules.
+    /// Name in the macro, in the manifest and among the SDK's modules.
     pub fn name(self) -> &'static str {
         match self {
             Self::Environment => "environment",
@@ -28,7 +28,7 @@ impl Kind {
         }
     }
 
-    /// The optional interfaces of this kind, and the traits behind them.
+    /// Optional interfaces of this kind.
     fn interfaces(self) -> &'static [Interface] {
         match self {
             Self::Environment => &[
@@ -45,18 +45,18 @@ impl Kind {
     }
 }
 
-/// An optional interface: its word in the macro and its trait.
+/// Optional interface: its keyword in the macro and its trait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interface(&'static str, &'static str);
 
 impl Interface {
-    /// The trait that the author implements.
+    /// Trait that the author implements.
     pub fn trait_name(self) -> &'static str {
         self.1
     }
 }
 
-/// `environment: FrozenLake { snapshot, oracle }`
+/// One export, such as `environment: FrozenLake { snapshot, oracle }`.
 pub struct Export {
     pub kind: Kind,
     pub implementation: Path,
@@ -64,7 +64,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// The SDK's modules of bindings behind this export; each has a macro named after it.
+    /// Binding modules of the SDK behind this export; each has a macro of the same name.
     pub fn modules(&self) -> Vec<Ident> {
         let kind = self.kind.name();
         let optional = self.interfaces.iter().map(|interface| format_ident!("{kind}_{}", interface.0));
@@ -72,13 +72,13 @@ impl Export {
     }
 }
 
-/// The whole of it: at least one export, at most one of each kind.
+/// Complete body: at least one export, at most one of each kind.
 pub struct Declaration {
     pub exports: Vec<Export>,
 }
 
 impl Declaration {
-    /// The kinds, in the order in which they were written.
+    /// Kinds in source order.
     pub fn kinds(&self) -> Vec<Kind> {
         self.exports.iter().map(|export| export.kind).collect()
     }
@@ -87,18 +87,18 @@ impl Declaration {
 impl Parse for Declaration {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         if input.is_empty() {
-            return Err(input.error("a plugin needs an implementation: write `plugin! { tool: MyTool }`"));
+            return Err(input.error("the plugin has no implementation: write `plugin! { tool: MyTool }`"));
         }
         let mut exports: Vec<Export> = Vec::new();
         while !input.is_empty() {
             let start = input.span();
             let export: Export = input.parse()?;
             if exports.iter().any(|other| other.kind == export.kind) {
-                let message = format!("a plugin has at most one {}: make two plugins", export.kind.name());
+                let message = format!("a plugin has at most one {}: split it into two plugins", export.kind.name());
                 return Err(Error::new(start, message));
             }
             exports.push(export);
-            // A comma between exports is welcome and not needed.
+            // A comma between exports is optional.
             input.parse::<Option<Token![,]>>()?;
         }
         Ok(Self { exports })
@@ -111,7 +111,7 @@ impl Parse for Export {
         let names = Kind::ALL.map(Kind::name);
         let Some(kind) = Kind::ALL.into_iter().find(|kind| word == kind.name()) else {
             let advice = nearest::advice(&word.to_string(), &names);
-            return Err(Error::new(word.span(), format!("`{word}` is no kind of plugin; {advice}")));
+            return Err(Error::new(word.span(), format!("`{word}` is not a kind of plugin; {advice}")));
         };
         input.parse::<Token![:]>()?;
         let implementation = input.parse()?;
@@ -130,16 +130,16 @@ fn interfaces(kind: Kind, input: ParseStream<'_>) -> syn::Result<Vec<Interface>>
             let known: Vec<&str> = kind.interfaces().iter().map(|interface| interface.0).collect();
             let kind = kind.name();
             let message = match known.is_empty() {
-                true => format!("a {kind} has no optional interfaces: leave `{word}` out"),
+                true => format!("a {kind} has no optional interfaces: remove `{word}`"),
                 false => format!(
-                    "`{word}` is no optional interface of `{kind}`; {}",
+                    "`{word}` is not an optional interface of `{kind}`; {}",
                     nearest::advice(&word.to_string(), &known)
                 ),
             };
             return Err(Error::new(word.span(), message));
         };
         if found.contains(interface) {
-            return Err(Error::new(word.span(), format!("`{word}` stands here twice: leave one out")));
+            return Err(Error::new(word.span(), format!("`{word}` is listed twice: remove one")));
         }
         found.push(*interface);
     }

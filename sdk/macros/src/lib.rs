@@ -1,5 +1,4 @@
-//! The procedural macro of gymkhana-sdk: turns trait implementations into a component's exports and stamps the
-//! manifest.
+//! Procedural macro of gymkhana-sdk: exports trait implementations from a component and embeds the manifest.
 
 mod contract;
 mod declaration;
@@ -13,7 +12,7 @@ use syn::{Error, LitByteStr};
 use declaration::{Declaration, Export, Kind};
 use manifest::{Manifest, Package};
 
-/// Makes a plugin of trait implementations. See `gymkhana_sdk::plugin` for the words it understands.
+/// Exports trait implementations as a plugin. See `gymkhana_sdk::plugin` for the syntax.
 #[proc_macro]
 pub fn plugin(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let tokens = syn::parse(input).and_then(|declaration| expand(&declaration));
@@ -29,12 +28,12 @@ fn expand(declaration: &Declaration) -> syn::Result<TokenStream> {
     Ok(quote! {
         #(#exports)*
         #section
-        // Makes the compiler read `Cargo.toml`, so that a change there stamps a new manifest.
+        // The compiler tracks `Cargo.toml`, so a change to it rebuilds the manifest.
         const _: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
     })
 }
 
-/// The exports of one kind. They exist in WebAssembly alone: native linkers do not take their names.
+/// Exports of one kind. They exist only on WebAssembly, because native linkers reject their names.
 fn export_tokens(export: &Export, manifest: &Manifest) -> TokenStream {
     let implementation = &export.implementation;
     let kind = format_ident!("{}", export.kind.name());
@@ -67,7 +66,7 @@ fn export_tokens(export: &Export, manifest: &Manifest) -> TokenStream {
     }
 }
 
-/// The manifest as a custom section of its own; the linker keeps it when it strips symbols.
+/// Manifest as a custom section, which the linker keeps when it strips symbols.
 fn section_tokens(frame: &[u8]) -> TokenStream {
     let length = frame.len();
     let bytes = LitByteStr::new(frame, Span::call_site());

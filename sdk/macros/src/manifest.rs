@@ -1,4 +1,4 @@
-//! The manifest: who a plugin is and what it wants, read from the author's `Cargo.toml`.
+//! Manifest of a plugin (identity and capabilities), read from the author's `Cargo.toml`.
 
 use std::path::PathBuf;
 
@@ -9,22 +9,22 @@ use crate::contract;
 use crate::declaration::Kind;
 use crate::nearest;
 
-/// The layout of the manifest's JSON.
+/// Version of the manifest's JSON layout.
 const SCHEMA: u32 = 1;
-/// What the section begins with.
+/// First bytes of the section.
 const MAGIC: &[u8; 4] = b"GYMK";
 const KEYS: [&str; 5] = ["namespace", "capabilities", "optional", "deterministic", "range"];
-/// Imports that need a request; `log`, `random` and `clock` are always there.
+/// Imports that a plugin must declare. `log`, `random` and `clock` are always available.
 const CAPABILITIES: [&str; 4] = ["assets", "model", "tools", "http"];
 const FREE: [&str; 3] = ["log", "random", "clock"];
 
-/// The author's package as Cargo knows it; inherited fields are resolved.
+/// The author's package as reported by Cargo, with inherited fields resolved.
 pub struct Package {
     pub name: String,
     pub version: String,
     pub license: String,
     pub description: String,
-    /// `[package.metadata.gymkhana]`, if it is there.
+    /// `[package.metadata.gymkhana]`, if present.
     pub metadata: Option<Table>,
 }
 
@@ -49,16 +49,16 @@ impl Package {
     }
 }
 
-/// A checked manifest.
+/// Validated manifest.
 #[derive(Debug)]
 pub struct Manifest {
     json: String,
-    /// The range of a reward's totals; `None` for plugins without a reward.
+    /// Range of a reward's totals; `None` for plugins without a reward.
     pub reward_range: Option<[f64; 2]>,
 }
 
 impl Manifest {
-    /// Checks the package; the error names the key and shows the fix.
+    /// Validates the package. The error names the key and suggests a fix.
     pub fn new(package: &Package, kinds: &[Kind]) -> Result<Self, String> {
         let metadata = package.metadata.as_ref().ok_or_else(|| missing("namespace", "namespace = \"your-name\""))?;
         if let Some(unknown) = metadata.keys().find(|key| !KEYS.contains(&key.as_str())) {
@@ -70,13 +70,15 @@ impl Manifest {
         let namespace = namespace(metadata)?;
         if !is_name(&package.name) {
             return Err(format!(
-                "package name `{}` cannot name a plugin: use lower-case letters, digits and single `-` inside",
+                "package name `{}` is not a valid plugin name: use lower-case letters, digits and inner single `-`",
                 package.name
             ));
         }
         for (key, value) in [("license", &package.license), ("description", &package.description)] {
             if value.is_empty() {
-                return Err(format!("[package] needs `{key}`, because the manifest shows it: add `{key} = \"…\"`"));
+                return Err(format!(
+                    "`{key}` in [package] is missing, which the manifest requires: add `{key} = \"…\"`"
+                ));
             }
         }
         let reward_range = reward_range(metadata, kinds)?;
@@ -92,7 +94,7 @@ impl Manifest {
         field("description", json!(package.description));
         let (asked, optional) = (capabilities(metadata, "capabilities")?, capabilities(metadata, "optional")?);
         if let Some(unasked) = optional.iter().find(|name| !asked.contains(name)) {
-            return Err(format!("`optional` has `{unasked}` and `capabilities` has not: ask for it there too"));
+            return Err(format!("`{unasked}` is in `optional`, not in `capabilities`: add it to `capabilities` too"));
         }
         field("capabilities", asked.into());
         if !optional.is_empty() {
@@ -105,7 +107,7 @@ impl Manifest {
         Ok(Self { json: Value::Object(fields).to_string(), reward_range })
     }
 
-    /// The bytes of the section: magic, length of the JSON (u32, little-endian), JSON.
+    /// Bytes of the section: magic, length of the JSON (u32, little-endian), JSON.
     pub fn frame(&self) -> Vec<u8> {
         let length = u32::try_from(self.json.len()).unwrap_or(u32::MAX);
         [MAGIC.as_slice(), &length.to_le_bytes(), self.json.as_bytes()].concat()
@@ -120,7 +122,7 @@ fn wrong(key: &str, wanted: &str, example: &str) -> String {
     format!("`{key}` in [package.metadata.gymkhana] must be {wanted}, such as `{example}`")
 }
 
-/// Names are 1 to 64 lower-case letters, digits and `-`, which stands neither first nor last.
+/// Whether a name has 1 to 64 lower-case letters, digits and `-`, with no `-` at either end.
 fn is_name(name: &str) -> bool {
     let letters = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     (1..=64).contains(&name.len()) && letters && !name.starts_with('-') && !name.ends_with('-')
@@ -141,13 +143,13 @@ fn capabilities(metadata: &Table, key: &str) -> Result<Vec<String>, String> {
     for item in value.as_array().ok_or_else(malformed)? {
         let name = item.as_str().ok_or_else(malformed)?;
         if FREE.contains(&name) {
-            return Err(format!("capability `{name}` needs no request: leave it out of `{key}`"));
+            return Err(format!("capability `{name}` is always available: remove it from `{key}`"));
         }
         if !CAPABILITIES.contains(&name) {
             return Err(format!("unknown capability `{name}`; {}", nearest::advice(name, &CAPABILITIES)));
         }
         if names.iter().any(|other| other == name) {
-            return Err(format!("capability `{name}` stands twice in `{key}`: leave one out"));
+            return Err(format!("capability `{name}` is listed twice in `{key}`: remove one"));
         }
         names.push(name.to_owned());
     }
@@ -165,16 +167,16 @@ fn reward_range(metadata: &Table, kinds: &[Kind]) -> Result<Option<[f64; 2]>, St
     let has_reward = kinds.contains(&Kind::Reward);
     let Some(value) = metadata.get("range") else {
         return match has_reward {
-            true => Err(missing("range", "range = [0.0, 1.0]  # the smallest and the largest total")),
+            true => Err(missing("range", "range = [0.0, 1.0]  # smallest and largest total")),
             false => Ok(None),
         };
     };
     if !has_reward {
         return Err(
-            "`range` in [package.metadata.gymkhana] is for rewards, and this plugin has none: leave it out".into()
+            "`range` in [package.metadata.gymkhana] is for rewards, and this plugin has no reward: remove it".into()
         );
     }
-    let malformed = || wrong("range", "two finite numbers, the smaller first", "range = [0.0, 1.0]");
+    let malformed = || wrong("range", "two finite numbers, low first", "range = [0.0, 1.0]");
     let number = |value: &toml::Value| value.as_float().or_else(|| value.as_integer().map(|integer| integer as f64));
     let numbers: Option<Vec<f64>> = value.as_array().ok_or_else(malformed)?.iter().map(number).collect();
     match numbers.as_deref() {
@@ -237,10 +239,10 @@ mod tests {
         assert!(refusal("namspace = 'a'", Kind::Tool).contains("did you mean `namespace`?"));
         assert!(refusal("namespace = 'a'\ndeterministic = 1", Kind::Tool).contains("true or false"));
         assert!(refusal("namespace = 'a'\ncapabilities = ['htp']", Kind::Tool).contains("did you mean `http`?"));
-        assert!(refusal("namespace = 'a'\ncapabilities = ['log']", Kind::Tool).contains("needs no request"));
+        assert!(refusal("namespace = 'a'\ncapabilities = ['log']", Kind::Tool).contains("is always available"));
         assert!(refusal("namespace = 'a'\nrange = [0, 1]", Kind::Tool).contains("is for rewards"));
         assert!(refusal("namespace = 'a'", Kind::Reward).contains("`range` is missing"));
-        assert!(refusal("namespace = 'a'\nrange = [1, 0]", Kind::Reward).contains("the smaller first"));
+        assert!(refusal("namespace = 'a'\nrange = [1, 0]", Kind::Reward).contains("low first"));
         assert!(refusal("namespace = 'a'\nrange = [0, nan]", Kind::Reward).contains("finite"));
         let unlicensed = Package { license: String::new(), ..package("namespace = 'a'") };
         assert!(Manifest::new(&unlicensed, &[Kind::Tool]).expect_err("no licence").contains("`license`"));

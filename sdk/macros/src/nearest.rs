@@ -1,6 +1,6 @@
-//! "Did you mean": the known word that is nearest to a misspelt one.
+//! "Did you mean": nearest known word to a misspelt one.
 
-/// `known` as a sentence that begins with the nearest to `word`, such as "did you mean `a`? known: `a`, `b`".
+/// Lists `known` after the nearest word, such as "did you mean `a`? known: `a`, `b`".
 pub fn advice(word: &str, known: &[&str]) -> String {
     let listed = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match known.iter().max_by(|a, b| strsim::jaro(word, a).total_cmp(&strsim::jaro(word, b))) {

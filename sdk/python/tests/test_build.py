@@ -1,4 +1,4 @@
-"""The manifest and its section, and the contract that is packaged."""
+"""Manifest, custom section and packaged contract."""
 
 import hashlib
 import json
@@ -6,8 +6,8 @@ import tomllib
 import unittest
 from pathlib import Path
 
-from gymkhana import abilities, build, contract
-from gymkhana.manifest import BuildError, Project, stamp
+from gymkhana_sdk import abilities, build, contract
+from gymkhana_sdk.manifest import BuildError, Project, stamp
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -58,8 +58,10 @@ class ManifestTest(unittest.TestCase):
             with self.assertRaisesRegex(BuildError, "`range`"):
                 manifest.manifest(ends)
 
-    def test_what_it_can_do_without_is_in_the_manifest(self):
-        fields = project("namespace = 'a'\ntool = 'm:C'\ncapabilities = ['http', 'model']\noptional = ['model']").manifest(None)
+    def test_the_manifest_lists_optional_capabilities(self):
+        fields = project(
+            "namespace = 'a'\ntool = 'm:C'\ncapabilities = ['http', 'model']\noptional = ['model']"
+        ).manifest(None)
         self.assertEqual((fields["capabilities"], fields["optional"]), (["http", "model"], ["model"]))
 
     def test_mistakes_name_the_key_and_show_the_fix(self):
@@ -74,10 +76,10 @@ class ManifestTest(unittest.TestCase):
             ("namespace = 'a'\ntool = 'C'", "your_module:YourClass"),
             (good + "deterministic = 1", "true or false"),
             (good + "capabilities = ['htp']", "did you mean `http`?"),
-            (good + "capabilities = ['log']", "needs no request"),
+            (good + "capabilities = ['log']", "is always available"),
             (good + "capabilities = ['http', 'http']", "twice"),
-            (good + "optional = ['http']", "ask for it there too"),
-            (good + "optional = 'http'", "optional = [\"http\"]"),
+            (good + "optional = ['http']", "add it to `capabilities` too"),
+            (good + "optional = 'http'", 'optional = ["http"]'),
             (good + "range = [0, 1]", "unknown key `range`"),
         ]:
             with self.assertRaises(BuildError, msg=metadata) as raised:
@@ -96,17 +98,43 @@ class ManifestTest(unittest.TestCase):
                 project("namespace = 'a'\ntool = 'm:C'", version=version)
 
 
-# The host's own parser takes the first and refuses the others: registry/tests/manifest.rs.
-VERSIONS = ["0.1.0", "1.2.3-rc.1", "1.0.0-0a.b-c.0", "1.0.0+001", "1.0.0-a+b.c-d", "1.0.0--", "18446744073709551615.0.0"]
+# The host's parser accepts the first list and rejects the second: registry/tests/manifest.rs.
+VERSIONS = [
+    "0.1.0",
+    "1.2.3-rc.1",
+    "1.0.0-0a.b-c.0",
+    "1.0.0+001",
+    "1.0.0-a+b.c-d",
+    "1.0.0--",
+    "18446744073709551615.0.0",
+]
 NO_VERSIONS = [
-    "1", "1.2", "01.2.3", "1.02.3", "1.2.3.4", "1.2.3-", "1.2.3+", "1.2.3-01", "1.2.3-a..b", "1.2.3-.a", "1.2.3-a_b",
-    "1.2.3+a_b", "1.2.3-ä", "1.2.3-a.", "1.2.3+a..b", "1.2.3\n", " 1.2.3", "v1.2.3", "\u0661.2.3", "18446744073709551616.0.0",
+    "1",
+    "1.2",
+    "01.2.3",
+    "1.02.3",
+    "1.2.3.4",
+    "1.2.3-",
+    "1.2.3+",
+    "1.2.3-01",
+    "1.2.3-a..b",
+    "1.2.3-.a",
+    "1.2.3-a_b",
+    "1.2.3+a_b",
+    "1.2.3-ä",
+    "1.2.3-a.",
+    "1.2.3+a..b",
+    "1.2.3\n",
+    " 1.2.3",
+    "v1.2.3",
+    "\u0661.2.3",
+    "18446744073709551616.0.0",
 ]
 
 
 class ContractTest(unittest.TestCase):
     def test_digest_is_that_of_the_repositorys_files(self):
-        # By the rule of registry/src/contract.rs, over the repository's own folder.
+        # The rule of registry/src/contract.rs, applied to the repository's own folder.
         hasher = hashlib.sha256()
         for file in sorted((REPOSITORY / "wit").iterdir()):
             hasher.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -115,11 +143,17 @@ class ContractTest(unittest.TestCase):
         numbers = ", ".join(contract.VERSION.split("."))
         self.assertIn(f"semver::Version::new({numbers})", rust)
 
-    def test_every_optional_interface_stands_in_the_contract(self):
+    def test_the_contract_contains_every_optional_interface(self):
         text = "".join(file.read_text() for file in contract.FOLDER.glob("*.wit"))
         for kind, optional in abilities.OPTIONAL.items():
             for interface in (kind, *optional.values()):
                 self.assertIn(f"interface {interface} {{", text)
+
+    def test_the_sdks_share_one_version(self):
+        package = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+        python = tomllib.loads((REPOSITORY / "sdk/python/pyproject.toml").read_text())["project"]["version"]
+        node = json.loads((REPOSITORY / "sdk/js/package.json").read_text())["version"]
+        self.assertEqual((python, node), (package, package))
 
     def test_the_compiler_is_pinned_in_one_version(self):
         document = tomllib.loads((REPOSITORY / "sdk/python/pyproject.toml").read_text())

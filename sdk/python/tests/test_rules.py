@@ -1,8 +1,8 @@
-"""What the SDK does for every plugin: options are checked, seats take turns, the end is the end."""
+"""Rules that the SDK applies to every plugin: valid options, seats in turn, finished episodes."""
 
 import unittest
 
-from gymkhana import (
+from gymkhana_sdk import (
     Action,
     Answer,
     BadSnapshot,
@@ -25,7 +25,7 @@ from gymkhana import (
     Turn,
     TurnKind,
 )
-from gymkhana.testing import Episode, Play, Session, open_session, score
+from gymkhana_sdk.testing import Episode, Play, Session, open_session, score
 
 
 class Counting(Environment):
@@ -103,7 +103,7 @@ class EpisodeTest(unittest.TestCase):
                 episode.step(Action([Text("go")], seat=0))
         self.assertTrue(Episode.restore(Counting, before).step(call(1, "stop")).terminated)
 
-    def test_other_bytes_are_no_snapshot(self):
+    def test_invalid_bytes_are_not_a_snapshot(self):
         snapshot = Play(Counting).episode.snapshot()
         for length in range(len(snapshot)):
             with self.assertRaises(BadSnapshot, msg=f"cut at {length}"):
@@ -113,7 +113,7 @@ class EpisodeTest(unittest.TestCase):
 
 
 class Recorder(Tool):
-    """Remembers how it was opened."""
+    """Records the arguments of `open`."""
 
     summary = "Remembers"
     options = (Option("loud", "In capitals", False),)
@@ -143,7 +143,7 @@ class SessionTest(unittest.TestCase):
 
 
 class Busy(Reward):
-    """A point for each call."""
+    """Scores 1 per call."""
 
     summary = "A point for each call"
     range = (0.0, 2.0)
@@ -171,7 +171,7 @@ class RewardTest(unittest.TestCase):
         self.assertEqual(scores[1], {})
         self.assertIsNone(played.last_message(2), "the last thing that seat 2 did was a call")
 
-    def test_what_the_host_would_refuse_is_the_authors_bug(self):
+    def test_scores_that_the_host_would_reject_are_errors(self):
         with self.assertRaisesRegex(ValueError, "outside 0.0 to 2.0"):
             score(Busy, [Trajectory(turns=[called(0)] * 3)])
 

@@ -1,11 +1,25 @@
-"""Options, functions, arguments, contents and random numbers: as the Rust SDK has them."""
+"""Options, functions, arguments, contents and random numbers, compared with the Rust SDK."""
 
 import json
 import math
 import unittest
 
-from gymkhana import Call, Function, Image, Invalid, Json, Mistake, Option, Options, Parameter, Rng, Text, hash64, text_of
-from gymkhana.content import parts_of, shown
+from gymkhana_sdk import (
+    Call,
+    Function,
+    Image,
+    Invalid,
+    Json,
+    Mistake,
+    Option,
+    Options,
+    Parameter,
+    Rng,
+    Text,
+    hash64,
+    text_of,
+)
+from gymkhana_sdk.content import parts_of, shown
 
 DECLARED = [
     Option("difficulty", "How hard", 2, within=(1, 4)),
@@ -19,11 +33,11 @@ class OptionsTest(unittest.TestCase):
     def test_defaults_hold_until_set(self):
         options = Options(DECLARED, [("difficulty", 4), ("cost", 1)])
         self.assertEqual(dict(options), {"difficulty": 4, "cost": 1.0, "mode": "auto", "slippery": False})
-        with self.assertRaisesRegex(KeyError, "never declared"):
+        with self.assertRaisesRegex(KeyError, "not declared"):
             options["ice"]
 
     def test_mistakes_name_the_option_and_the_fix(self):
-        # The words of the Rust SDK's own test.
+        # Same texts as in the test of the Rust SDK.
         for name, value, words in [
             ("dificulty", 1, "unknown option `dificulty`; the nearest known one is `difficulty`"),
             ("difficulty", 5, "option `difficulty` must be 1 to 4, not 5"),
@@ -73,8 +87,7 @@ class FunctionTest(unittest.TestCase):
                 look()
             self.assertIn(words, str(raised.exception))
 
-
-    def test_brackets_that_do_not_nest_are_no_depth(self):
+    def test_unnested_brackets_add_no_depth(self):
         flat = json.dumps({"a": "[" * 1000 + '"' + "{" * 1000, "b": [[]] * 1000})
         self.assertEqual(len(Call("f", flat).text("a")), 2001)
 
@@ -87,13 +100,15 @@ class ContentTest(unittest.TestCase):
         self.assertEqual(text_of(["a", image, Text("b")]), "ab")
 
     def test_values_are_shown_as_people_write_them(self):
-        self.assertEqual([shown(value) for value in (True, 2, 2.5, 3.0, "x", b"12", Json("[]"))],
-                         ["true", "2", "2.5", "3", "x", "2 bytes", "[]"])
+        self.assertEqual(
+            [shown(value) for value in (True, 2, 2.5, 3.0, "x", b"12", Json("[]"))],
+            ["true", "2", "2.5", "3", "x", "2 bytes", "[]"],
+        )
 
 
 class RngTest(unittest.TestCase):
     def test_stream_is_that_of_splitmix64(self):
-        # Vigna's splitmix64.c with the seed 1234567.
+        # Output of Vigna's splitmix64.c for seed 1234567.
         rng = Rng(1234567)
         self.assertEqual(
             [rng.bits() for _ in range(5)],
@@ -107,7 +122,7 @@ class RngTest(unittest.TestCase):
         )
 
     def test_hash_is_that_of_the_other_sdks(self):
-        # FNV-1a of "foobar" is 0x85944171f73967e8; what the Rust SDK makes of it is its finalised form.
+        # FNV-1a of "foobar" is 0x85944171f73967e8; the Rust SDK finalises it to this value.
         state = (0x85944171F73967E8 - 0x9E3779B97F4A7C15) % 2**64
         self.assertEqual(hash64(b"foobar"), Rng(state).bits())
 

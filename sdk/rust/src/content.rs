@@ -1,14 +1,14 @@
-//! Content and values made and read in few words.
+//! Short constructors and accessors for content and values.
 
 use crate::{Content, NamedValue, Part, Value};
 
-/// Content of one part of text.
+/// Content of one text part.
 #[must_use]
 pub fn text(words: impl Into<String>) -> Content {
     vec![Part::Text(words.into())]
 }
 
-/// The text parts of a content, one after the other; other media count for nothing.
+/// Concatenated text parts of a content; other parts are skipped.
 #[must_use]
 pub fn text_of(content: &[Part]) -> String {
     let words = content.iter().map(|part| match part {
@@ -18,14 +18,14 @@ pub fn text_of(content: &[Part]) -> String {
     words.collect()
 }
 
-/// A value with its name: `named("success", true)`.
+/// Named value, such as `named("success", true)`.
 #[must_use]
 pub fn named(name: impl Into<String>, value: impl Into<Value>) -> NamedValue {
     NamedValue { name: name.into(), value: value.into() }
 }
 
 impl Value {
-    /// The value's kind as people say it, such as "a whole number".
+    /// Kind of the value in plain words, such as "a whole number".
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Flag(_) => "true or false",
@@ -37,7 +37,7 @@ impl Value {
         }
     }
 
-    /// The value as a person would write it; bytes only by their number.
+    /// Human-readable form of a value; bytes are shown by their count.
     #[must_use]
     pub fn shown(&self) -> String {
         match self {

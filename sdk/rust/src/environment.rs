@@ -1,15 +1,15 @@
-//! Worlds that agents act in.
+//! Environments in which agents act.
 //!
 //! ```
 //! use gymkhana_sdk::environment::{Action, Environment, Info, Split, Started, Stepped};
 //! use gymkhana_sdk::{Error, Options, Task};
 //!
-//! /// Ends at once when the agent says yes.
+//! /// Ends after one message; "yes" earns 1.
 //! struct Consent;
 //!
 //! impl Environment for Consent {
 //!     fn info() -> Info {
-//!         Info::new("Say yes", ["agent"]).rewards(0.0, 1.0)
+//!         Info::new("A yes-or-no question", ["agent"]).rewards(0.0, 1.0)
 //!     }
 //!
 //!     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
@@ -42,86 +42,86 @@ use crate::{
 };
 pub use wit::{Action, Deed, Observation, SeatFunctions, SeatReward, SplitInfo as Split, Stepped, ToolSetup};
 
-/// A world. The implementing type is one episode's state.
+/// Environment. The implementing type is the state of one episode.
 ///
-/// The same task, options, seed and actions must give the same bytes, always: draw from [`crate::Rng`] with the
-/// episode's seed, and keep no state outside the type.
+/// Equal tasks, options, seeds and actions must give equal output bytes: draw random numbers from [`crate::Rng`] with
+/// the episode's seed, and keep all state in the type.
 pub trait Environment: Sized + 'static {
-    /// What it is, for people and for the host.
+    /// Description of the environment.
     fn info() -> Info;
 
-    /// The splits under these options. Splits never share a task.
+    /// Splits under these options. Splits must not share tasks.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when options contradict each other.
+    /// [`Error::Invalid`] for contradicting options.
     fn splits(options: &Options) -> Result<Vec<Split>, Error>;
 
-    /// Starts an episode: its state and its first observations.
+    /// Starts an episode; returns its state and first observations.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] for a task that there is not; see [`Error::no_split`].
+    /// [`Error::NotFound`] for an unknown task; see [`Error::no_split`].
     fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error>;
 
-    /// Acts. The SDK has checked that the episode goes on and that it is this seat's turn. An action that the
-    /// rules forbid is answered in an observation; it is no error.
+    /// Applies an action. The SDK has checked that the episode is running and that the seat is to move. An action that
+    /// breaks the rules is answered by an observation, not by an error.
     ///
     /// # Errors
     ///
-    /// Only what is the host's mistake, such as a call of a function that was never offered.
+    /// Mistakes of the host, such as a call of a function that was not offered.
     fn step(&mut self, action: Action) -> Result<Stepped, Error>;
 }
 
-/// Optional: the whole state as bytes.
+/// Optional interface: the complete state as bytes.
 pub trait Snapshot: Environment {
-    /// The state; [`crate::snapshot::Writer`] helps.
+    /// Serialized state; see [`crate::snapshot::Writer`].
     fn snapshot(&self) -> Vec<u8>;
 
-    /// The state that `snapshot` saw.
+    /// State restored from a snapshot.
     ///
     /// # Errors
     ///
-    /// [`Error::BadSnapshot`] for other bytes.
+    /// [`Error::BadSnapshot`] for invalid bytes.
     fn restore(snapshot: &[u8]) -> Result<Self, Error>;
 }
 
-/// Optional: a canonical form of the state.
+/// Optional interface: canonical form of the state.
 pub trait StateKey: Environment {
-    /// Equal states give equal bytes, whatever path led there.
+    /// Canonical bytes: equal states give equal bytes, independent of the path to them.
     fn state_key(&self) -> Vec<u8>;
 }
 
-/// Optional: what rewards and teachers may see and a policy never does.
+/// Optional interface: facts for rewards and teachers, hidden from policies.
 pub trait Privileged: Environment {
     /// Facts such as `answer`.
     fn privileged(&self) -> Vec<NamedValue>;
 }
 
-/// Optional: the expert.
+/// Optional interface: an expert that demonstrates solutions.
 pub trait Oracle: Environment {
-    /// The expert's next turn for the seat to move. `tools` names the functions that the run's tools offer;
-    /// `results` holds the answers to the calls of the expert's previous turn, as text, in their order.
+    /// Next turn of the oracle for the seat to move. `tools` lists the function names of the run's tools. `results`
+    /// lists the answers to the calls of the oracle's previous turn, as text, in call order.
     ///
     /// # Errors
     ///
-    /// When the expert is at a loss.
+    /// States for which the oracle has no advice.
     fn advise(&self, tools: &[String], results: &[String]) -> Result<Advice, Error>;
 }
 
-/// Optional: help for another attempt.
+/// Optional interface: hints for another attempt.
 pub trait Guidance: Environment {
-    /// A hint that does not give the answer away, after an attempt that failed.
+    /// Hint after a failed attempt that does not reveal the answer.
     fn guidance(&self) -> Content;
 }
 
-/// Optional: a picture for people.
+/// Optional interface: human-readable pictures.
 pub trait Render: Environment {
-    /// The state, drawn.
+    /// Picture of the state.
     fn render(&self) -> Picture;
 }
 
-/// What an environment is.
+/// Description of an environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Info {
     summary: String,
@@ -131,7 +131,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// One line for people, and the seats in order. It has no options, and its rewards are 0.
+    /// Description with a one-line summary and seat names, without options and with rewards of 0.
     #[must_use]
     pub fn new<Seat: Into<String>>(summary: impl Into<String>, seats: impl IntoIterator<Item = Seat>) -> Self {
         Self {
@@ -142,14 +142,14 @@ impl Info {
         }
     }
 
-    /// Declares one more option.
+    /// Adds an option.
     #[must_use]
     pub fn option(mut self, option: OptionInfo) -> Self {
         self.options.push(option);
         self
     }
 
-    /// The sum of one seat's rewards over an episode stays inside `low..=high`.
+    /// Sets inclusive bounds of the sum of one seat's rewards over an episode.
     #[must_use]
     pub fn rewards(mut self, low: f64, high: f64) -> Self {
         self.rewards = Range { low, high };
@@ -158,40 +158,40 @@ impl Info {
 }
 
 impl Split {
-    /// A split of `tasks` tasks.
+    /// Split of `tasks` tasks.
     #[must_use]
     pub fn of(name: impl Into<String>, tasks: u64) -> Self {
         Self { name: name.into(), tasks: Some(tasks) }
     }
 
-    /// A split whose tasks are generated without end.
+    /// Split whose tasks are generated without limit.
     #[must_use]
     pub fn endless(name: impl Into<String>) -> Self {
         Self { name: name.into(), tasks: None }
     }
 }
 
-/// How an episode begins.
+/// Start of an episode.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Started {
-    /// What the seats see first; at least one for the seat to move.
+    /// First observations; at least one for the seat to move.
     pub observations: Vec<Observation>,
-    /// Functions of the environment itself that a seat may call.
+    /// Functions of the environment that a seat may call.
     pub functions: Vec<SeatFunctions>,
-    /// What tools need for this episode. Policies never see it.
+    /// Set-up data for tools. Policies never see it.
     pub setup: Vec<ToolSetup>,
-    /// Whose turn it is.
+    /// Seat to move.
     pub seat: u32,
 }
 
 impl Started {
-    /// Seat 0 sees `words` and is to move.
+    /// Start with one observation, for seat 0, which is to move.
     #[must_use]
     pub fn observe(words: impl Into<String>) -> Self {
         Self::default().show(0, text(words))
     }
 
-    /// One more observation.
+    /// Adds an observation.
     #[must_use]
     pub fn show(mut self, seat: u32, content: Content) -> Self {
         self.observations.push(Observation { seat, content });
@@ -205,14 +205,14 @@ impl Started {
         self
     }
 
-    /// Prepares a tool; `tool` is the plugin's name without its namespace.
+    /// Adds set-up data for a tool; `tool` is the plugin's name without its namespace.
     #[must_use]
     pub fn prepare(mut self, tool: impl Into<String>, bytes: Vec<u8>) -> Self {
         self.setup.push(ToolSetup { tool: tool.into(), bytes });
         self
     }
 
-    /// Says whose turn it is.
+    /// Sets the seat to move.
     #[must_use]
     pub fn turn_of(mut self, seat: u32) -> Self {
         self.seat = seat;
@@ -221,7 +221,7 @@ impl Started {
 }
 
 impl Stepped {
-    /// Nothing to see: the episode goes on with seat 0 unless something else is added.
+    /// Empty result: the episode continues with seat 0 to move.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -234,54 +234,54 @@ impl Stepped {
         }
     }
 
-    /// Seat 0 sees `words`.
+    /// Result with one observation, for seat 0.
     #[must_use]
     pub fn observe(words: impl Into<String>) -> Self {
         Self::new().show(0, text(words))
     }
 
-    /// One more observation.
+    /// Adds an observation.
     #[must_use]
     pub fn show(mut self, seat: u32, content: Content) -> Self {
         self.observations.push(Observation { seat, content });
         self
     }
 
-    /// Seat 0 earns `reward`.
+    /// Adds a reward for seat 0.
     #[must_use]
     pub fn reward(self, reward: f64) -> Self {
         self.reward_to(0, reward)
     }
 
-    /// A seat earns `reward`.
+    /// Adds a reward for a seat.
     #[must_use]
     pub fn reward_to(mut self, seat: u32, reward: f64) -> Self {
         self.rewards.push(SeatReward { seat, reward });
         self
     }
 
-    /// The episode is over: won, lost or otherwise decided.
+    /// Ends the episode: won, lost or otherwise decided.
     #[must_use]
     pub fn end(mut self) -> Self {
         self.terminated = true;
         self
     }
 
-    /// The episode was cut off, for example by a turn limit.
+    /// Cuts the episode off, for example at a turn limit.
     #[must_use]
     pub fn cut_off(mut self) -> Self {
         self.truncated = true;
         self
     }
 
-    /// A fact for records and rewards, such as `success`; policies never see it.
+    /// Adds a fact for records and rewards, such as `success`. Policies never see it.
     #[must_use]
     pub fn extra(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.extras.push(named(name, value));
         self
     }
 
-    /// Says whose turn it is.
+    /// Sets the seat to move.
     #[must_use]
     pub fn turn_of(mut self, seat: u32) -> Self {
         self.seat = seat;
@@ -296,13 +296,13 @@ impl Default for Stepped {
 }
 
 impl Action {
-    /// A message of a seat.
+    /// Message of a seat.
     #[must_use]
     pub fn say(seat: u32, words: impl Into<String>) -> Self {
         Self { seat, deed: Deed::Message(text(words)) }
     }
 
-    /// The message's text; empty for a call.
+    /// Text of the message; empty for a call.
     #[must_use]
     pub fn text(&self) -> String {
         match &self.deed {
@@ -311,7 +311,7 @@ impl Action {
         }
     }
 
-    /// The call, when the action is one.
+    /// Function call; `None` for a message.
     #[must_use]
     pub fn call(&self) -> Option<&Call> {
         match &self.deed {

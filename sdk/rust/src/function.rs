@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::{Call, Function};
 
-/// The arguments object of a function, as JSON Schema.
+/// Arguments object of a function, as JSON Schema.
 ///
 /// ```
 /// use gymkhana_sdk::Parameters;
@@ -17,31 +17,31 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// No arguments.
+    /// Arguments object without arguments.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A text that every call must have.
+    /// Adds a required string argument.
     #[must_use]
     pub fn text(self, name: &str, description: &str) -> Self {
         self.required(name, "string", description)
     }
 
-    /// A whole number that every call must have.
+    /// Adds a required integer argument.
     #[must_use]
     pub fn integer(self, name: &str, description: &str) -> Self {
         self.required(name, "integer", description)
     }
 
-    /// A number that every call must have.
+    /// Adds a required number argument.
     #[must_use]
     pub fn number(self, name: &str, description: &str) -> Self {
         self.required(name, "number", description)
     }
 
-    /// The last argument may be left out.
+    /// Makes the last argument optional.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.required.pop();
@@ -60,13 +60,13 @@ impl Parameters {
 }
 
 impl Function {
-    /// A function with one or two sentences for the policy. Calls are free.
+    /// Function with a description of one or two sentences for the policy. Its calls are free.
     #[must_use]
     pub fn new(name: impl Into<String>, description: impl Into<String>, parameters: Parameters) -> Self {
         Self { name: name.into(), description: description.into(), parameters: parameters.schema(), cost: 0.0 }
     }
 
-    /// The same function at a price, in the author's unit.
+    /// Sets the cost of one call, in the author's unit.
     #[must_use]
     pub fn costing(mut self, cost: f64) -> Self {
         self.cost = cost;
@@ -75,22 +75,22 @@ impl Function {
 }
 
 impl Call {
-    /// A call as an expert advises it: the host chooses the id.
+    /// Call for use in an oracle's advice: the host assigns the identifier.
     #[must_use]
     pub fn advised(name: impl Into<String>, arguments: impl Into<String>) -> Self {
         Self { id: String::new(), name: name.into(), arguments: arguments.into() }
     }
 
-    /// The text argument `name`.
+    /// String argument `name`.
     ///
     /// # Errors
     ///
-    /// Like all look-ups: a sentence that tells the agent what to write instead.
+    /// Missing argument or wrong type: a sentence that tells the agent what to write instead.
     pub fn text(&self, name: &str) -> Result<String, String> {
         self.argument(name, "a string", |value| value.as_str().map(str::to_owned))
     }
 
-    /// The whole-number argument `name`.
+    /// Integer argument `name`.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Call {
         self.argument(name, "a whole number", Json::as_i64)
     }
 
-    /// The number argument `name`.
+    /// Number argument `name`.
     ///
     /// # Errors
     ///

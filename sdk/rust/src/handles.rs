@@ -1,4 +1,4 @@
-//! What is open in this instance: episodes and sessions by their handles.
+//! Open episodes and sessions of this instance, by handle.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use crate::Error;
 
-/// A component runs on one thread, and none of its calls begins inside another, so the borrow never clashes.
+/// A component has one thread and its calls never nest, so a borrow never conflicts.
 #[derive(Default)]
 struct Open {
     things: BTreeMap<u32, Box<dyn Any>>,
-    /// Handles are never used twice, so that a closed one cannot name something else.
+    /// Handles are never reused, so a closed handle stays invalid.
     next: u32,
 }
 
@@ -18,7 +18,7 @@ thread_local! {
     static OPEN: RefCell<Open> = RefCell::default();
 }
 
-/// Keeps a thing and gives its handle.
+/// Stores an object and returns its handle.
 pub fn open<T: 'static>(thing: T) -> u32 {
     OPEN.with_borrow_mut(|open| {
         let handle = open.next;
@@ -28,7 +28,7 @@ pub fn open<T: 'static>(thing: T) -> u32 {
     })
 }
 
-/// Acts on the thing behind a handle.
+/// Applies a function to the object behind a handle.
 pub fn with<T: 'static, R>(handle: u32, act: impl FnOnce(&mut T) -> R) -> Result<R, Error> {
     OPEN.with_borrow_mut(|open| {
         let thing = open.things.get_mut(&handle).and_then(|thing| thing.downcast_mut::<T>());
@@ -36,7 +36,7 @@ pub fn with<T: 'static, R>(handle: u32, act: impl FnOnce(&mut T) -> R) -> Result
     })
 }
 
-/// Forgets the thing behind a handle; an unknown handle is let be.
+/// Removes the object behind a handle; an unknown handle is ignored.
 pub fn close<T: 'static>(handle: u32) {
     OPEN.with_borrow_mut(|open| {
         if open.things.get(&handle).is_some_and(|thing| thing.is::<T>()) {

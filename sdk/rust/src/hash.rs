@@ -1,7 +1,7 @@
-//! A hash that never changes, for splits.
+//! Stable hash, for splits and seeds.
 
-/// A 64-bit hash of `content`, the same on every platform and in every version: FNV-1a, then SplitMix64's
-/// finaliser, so that the low bits are as good as the others. For splits and seeds, not for security.
+/// 64-bit hash of `content` (FNV-1a with SplitMix64's finaliser), the same on every platform and in every version. For
+/// splits and seeds, not for security.
 #[must_use]
 pub fn hash(content: &[u8]) -> u64 {
     let fnv = content
@@ -10,7 +10,7 @@ pub fn hash(content: &[u8]) -> u64 {
     finalise(fnv)
 }
 
-/// SplitMix64's finaliser: a bijection that mixes every bit into every other.
+/// SplitMix64's finaliser: a bijection in which every input bit affects every output bit.
 pub(crate) fn finalise(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -23,7 +23,7 @@ mod tests {
 
     #[test]
     fn published_values_before_the_finaliser() {
-        // FNV-1a 64: the empty input, and "foobar", from the authors' test suite (draft-eastlake-fnv).
+        // FNV-1a 64 of the empty input and "foobar", from the authors' test suite (draft-eastlake-fnv).
         assert_eq!(hash(b""), finalise(0xcbf2_9ce4_8422_2325));
         assert_eq!(hash(b"foobar"), finalise(0x8594_4171_f739_67e8));
     }
@@ -34,7 +34,7 @@ mod tests {
         for number in 0..80_000_u32 {
             counts[(hash(&number.to_le_bytes()) % 8) as usize] += 1;
         }
-        // 10,000 expected in each; six standard deviations are 561.
+        // 10,000 expected per bucket; six standard deviations are 561.
         assert!(counts.iter().all(|count| count.abs_diff(10_000) < 561), "{counts:?}");
     }
 }

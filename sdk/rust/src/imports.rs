@@ -1,17 +1,17 @@
-//! What the host offers to a plugin, as plain functions.
+//! Host interfaces as plain functions.
 //!
-//! In native tests there is no host: `log` says nothing, `random` follows a fixed seed, the clock stands at
-//! 0, and what needs a grant answers [`crate::Error::Denied`].
+//! In native tests the host is absent: `log` discards its messages, `random` uses a fixed seed, the clock reads 0 and
+//! functions that require a grant return [`crate::Error::Denied`].
 
 use crate::bindings::imports::gymkhana::plugin as wit;
 
-/// What a capability answers where there is no host.
+/// Error of a capability in native tests.
 #[cfg(not(target_arch = "wasm32"))]
 fn no_host(capability: &str) -> crate::Error {
-    crate::Error::Denied(format!("`{capability}` needs a host, and native tests have none"))
+    crate::Error::Denied(format!("`{capability}` requires a host; it is unavailable in native tests"))
 }
 
-/// Lines for the run's log, capped by the host.
+/// Messages for the run's log, limited in size by the host.
 pub mod log {
     use super::wit::log::Level;
 
@@ -22,35 +22,35 @@ pub mod log {
         let _ = (level, message);
     }
 
-    /// For the author's eyes.
+    /// Logs a message for debugging.
     pub fn debug(message: &str) {
         write(Level::Debug, message);
     }
 
-    /// Worth knowing.
+    /// Logs an informative message.
     pub fn info(message: &str) {
         write(Level::Info, message);
     }
 
-    /// Worth a look.
+    /// Logs a warning.
     pub fn warn(message: &str) {
         write(Level::Warn, message);
     }
 
-    /// Something went wrong.
+    /// Logs an error.
     pub fn error(message: &str) {
         write(Level::Error, message);
     }
 }
 
-/// Random bits from the host's stream of this episode, this plugin and this call.
+/// Random bits from the host's stream for this episode, plugin and call.
 pub mod random {
     #[cfg(not(target_arch = "wasm32"))]
     thread_local! {
         static STREAM: std::cell::RefCell<crate::Rng> = std::cell::RefCell::new(crate::Rng::new(0));
     }
 
-    /// The next 64 bits.
+    /// Next 64 bits.
     #[must_use]
     pub fn next() -> u64 {
         #[cfg(target_arch = "wasm32")]
@@ -59,7 +59,7 @@ pub mod random {
         STREAM.with_borrow_mut(crate::Rng::bits)
     }
 
-    /// `length` bytes.
+    /// `length` random bytes.
     #[must_use]
     pub fn fill(length: u32) -> Vec<u8> {
         #[cfg(target_arch = "wasm32")]
@@ -69,9 +69,9 @@ pub mod random {
     }
 }
 
-/// Time that passes only when the host says so.
+/// Virtual time of the episode, controlled by the host.
 pub mod clock {
-    /// Nanoseconds since the episode began.
+    /// Nanoseconds since the start of the episode.
     #[must_use]
     pub fn now() -> u64 {
         #[cfg(target_arch = "wasm32")]
@@ -81,12 +81,12 @@ pub mod clock {
     }
 }
 
-/// Files that the run mounts for this plugin. Needs the capability `assets`.
+/// Read-only files that the run mounts for this plugin. Requires the capability `assets`.
 pub mod assets {
     pub use super::wit::assets::AssetInfo;
     use crate::Error;
 
-    /// What is mounted.
+    /// Mounted files.
     #[must_use]
     pub fn names() -> Vec<AssetInfo> {
         #[cfg(target_arch = "wasm32")]
@@ -95,11 +95,11 @@ pub mod assets {
         Vec::new()
     }
 
-    /// At most `length` bytes from `offset`; fewer at the end.
+    /// Up to `length` bytes from `offset`.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] for an unknown name, [`Error::Denied`] without a grant.
+    /// [`Error::NotFound`] for an unknown name, [`Error::Denied`] if the run does not grant `assets`.
     pub fn read(name: &str, offset: u64, length: u32) -> Result<Vec<u8>, Error> {
         #[cfg(target_arch = "wasm32")]
         return super::wit::assets::read(name, offset, length);
@@ -110,11 +110,11 @@ pub mod assets {
         }
     }
 
-    /// All bytes of an asset.
+    /// Complete content of an asset.
     ///
     /// # Errors
     ///
-    /// As [`read`].
+    /// Errors of [`read`].
     pub fn read_whole(name: &str) -> Result<Vec<u8>, Error> {
         const CHUNK: u32 = 1 << 20;
         let mut bytes = vec![];
@@ -129,16 +129,17 @@ pub mod assets {
     }
 }
 
-/// Completions by a model that the run binds to this plugin. Needs the capability `model`.
+/// Completions by a model that the run binds to this plugin. Requires the capability `model`.
 pub mod model {
     pub use super::wit::model::{Message, Reply, Request, Role, Usage};
     use crate::Error;
 
-    /// The model's reply.
+    /// Requests the model's reply.
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`] without a grant; [`Error::Other`] when the model fails or the budget is spent.
+    /// [`Error::Denied`] if the run does not grant `model`; [`Error::Other`] if the model fails or the budget is
+    /// exhausted.
     pub fn complete(request: &Request) -> Result<Reply, Error> {
         #[cfg(target_arch = "wasm32")]
         return super::wit::model::complete(request);
@@ -150,12 +151,12 @@ pub mod model {
     }
 }
 
-/// Tools for rewards that check an answer by calling one. Needs the capability `tools`.
+/// Tool calls by rewards, in separate sessions of the reward. Requires the capability `tools`.
 pub mod tools {
     pub use super::wit::tools::Answer;
     use crate::{Call, Error, Function};
 
-    /// What can be called.
+    /// Available functions.
     #[must_use]
     pub fn functions() -> Vec<Function> {
         #[cfg(target_arch = "wasm32")]
@@ -168,7 +169,7 @@ pub mod tools {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] for an unknown function, [`Error::Denied`] without a grant.
+    /// [`Error::NotFound`] for an unknown function, [`Error::Denied`] if the run does not grant `tools`.
     pub fn call(call: &Call) -> Result<Answer, Error> {
         #[cfg(target_arch = "wasm32")]
         return super::wit::tools::call(call);
@@ -180,16 +181,16 @@ pub mod tools {
     }
 }
 
-/// Outgoing HTTP to the hosts that the run allows. Needs the capability `http`.
+/// Outbound HTTP to the servers that the run allows. Requires the capability `http`.
 pub mod http {
     pub use super::wit::http::{Header, Request, Response};
     use crate::Error;
 
-    /// Sends a request and waits for the whole response.
+    /// Sends a request and waits for the complete response.
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`] for a host that the run does not allow; [`Error::Other`] when the network fails.
+    /// [`Error::Denied`] for a server that the run does not allow; [`Error::Other`] for a network failure.
     pub fn send(request: &Request) -> Result<Response, Error> {
         #[cfg(target_arch = "wasm32")]
         return super::wit::http::send(request);

@@ -1,24 +1,23 @@
-//! Write environments, tools and rewards for Gymkhana.
+//! SDK for environments, tools and rewards of Gymkhana.
 //!
-//! An author implements [`environment::Environment`], [`tool::Tool`] or [`reward::Reward`], names the
-//! implementation in one [`plugin!`] call, and builds with `cargo build --target wasm32-wasip2 --release`: the
-//! `.wasm` file is a complete plugin, manifest included. The crate's type is `["cdylib", "rlib"]`, and its
-//! `Cargo.toml` says who publishes it:
+//! Implement [`environment::Environment`], [`tool::Tool`] or [`reward::Reward`], name the implementation in one
+//! [`plugin!`] call, and build with `cargo build --target wasm32-wasip2 --release`. The `.wasm` file is a complete
+//! plugin, including its manifest. `Cargo.toml` sets `crate-type = ["cdylib", "rlib"]` and the metadata of the
+//! manifest:
 //!
 //! ```toml
 //! [package.metadata.gymkhana]
 //! namespace = "your-name"
-//! capabilities = []       # of "assets", "model", "tools", "http"; empty by default
-//! deterministic = true    # the default: the same inputs give the same bytes
-//! range = [0.0, 1.0]      # rewards only: the smallest and the largest total
+//! capabilities = []       # any of "assets", "model", "tools", "http" (default: empty)
+//! deterministic = true    # equal inputs give equal output bytes (default: true)
+//! range = [0.0, 1.0]      # rewards only: smallest and largest total
 //! ```
 //!
-//! The same crate is tested with plain `cargo test`: [`environment::Episode`], [`tool::Session`] and
-//! [`reward::score`] run an implementation natively, with the same checks that a host meets.
+//! Test the same crate with `cargo test`: [`environment::Episode`], [`tool::Session`] and [`reward::score`] run an
+//! implementation natively, with the checks that a component makes.
 //!
-//! The SDK refuses to hide the contract: its records are the contract's own, with short constructors beside
-//! them. What the SDK adds is the bookkeeping that every plugin would repeat: handles, options and their
-//! checks, whose turn it is, and that an episode is over.
+//! The SDK exposes the contract's own records and adds short constructors. It implements what every plugin would
+//! repeat: handles, validation of options, turn order and the end of an episode.
 
 #[doc(hidden)]
 pub mod bindings;
@@ -45,17 +44,16 @@ pub use imports::{assets, clock, http, log, model, random, tools};
 pub use options::{OptionInfo, Options};
 pub use rng::Rng;
 
-/// Makes a plugin of trait implementations; called once in a crate.
+/// Exports trait implementations as a plugin; call it once per crate.
 ///
-/// Each kind stands with the type that implements it and, in braces, the optional interfaces that the type
-/// implements as well:
+/// Each kind is followed by the implementing type and, in braces, the optional interfaces that the type implements:
 ///
 /// - `environment: Type { snapshot, state_key, privileged, oracle, guidance, render }`
 /// - `tool: Type { snapshot, final_view }`
 /// - `reward: Type`
 ///
-/// A plugin may have several kinds, one of each. The macro reads the crate's `Cargo.toml` and stamps the
-/// manifest into the component; a wrong or missing key is a compile error that shows the fix.
+/// A plugin may have several kinds, at most one of each. The macro reads the crate's `Cargo.toml` and embeds the
+/// manifest in the component. A wrong or missing key is a compile error that suggests a fix.
 ///
 /// # Example
 ///

@@ -1,17 +1,17 @@
-//! Options: declared once, checked in one place, looked up without ceremony.
+//! Declaration, validation and look-up of options.
 
 use std::collections::BTreeMap;
 
 use crate::bindings::imports::gymkhana::plugin::types;
 use crate::{Error, NamedValue, Range, Value};
 
-/// An option that a run file may set. Its default fixes its type.
+/// Option that a run file may set. The default determines its type.
 ///
 /// ```
 /// use gymkhana_sdk::OptionInfo;
 /// let options = [
-///     OptionInfo::new("difficulty", "How hard the stories are", 2).within(1.0, 4.0),
-///     OptionInfo::new("mode", "What is compared", "auto").one_of(&["auto", "number", "text"]),
+///     OptionInfo::new("difficulty", "Difficulty of the stories", 2).within(1.0, 4.0),
+///     OptionInfo::new("mode", "Comparison mode", "auto").one_of(&["auto", "number", "text"]),
 /// ];
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +24,7 @@ pub struct OptionInfo {
 }
 
 impl OptionInfo {
-    /// An option with what it does, unit included, and what holds when it is not set.
+    /// Option with a description (effect and unit) and a default.
     #[must_use]
     pub fn new(name: impl Into<String>, description: impl Into<String>, default: impl Into<Value>) -> Self {
         Self {
@@ -36,21 +36,21 @@ impl OptionInfo {
         }
     }
 
-    /// Numbers outside `low..=high` are refused. An infinite end is open.
+    /// Sets inclusive bounds; numbers outside are rejected. An infinite bound is open.
     #[must_use]
     pub fn within(mut self, low: f64, high: f64) -> Self {
         self.range = Some(Range { low, high });
         self
     }
 
-    /// Text that is none of `choices` is refused.
+    /// Sets the allowed texts; other texts are rejected.
     #[must_use]
     pub fn one_of(mut self, choices: &[&str]) -> Self {
         self.choices = choices.iter().map(|choice| (*choice).to_owned()).collect();
         self
     }
 
-    /// The contract's record; the range and the choices stand in the description.
+    /// Record of the contract; its description includes the range or the choices.
     pub(crate) fn to_wit(&self) -> types::OptionInfo {
         let description = match self.limits() {
             Some(limits) => format!("{} ({limits})", self.description),
@@ -72,12 +72,12 @@ impl OptionInfo {
         })
     }
 
-    /// `value` as this option's type, or why it cannot be taken.
+    /// Validates `value` and converts it to this option's type.
     fn check(&self, value: &Value) -> Result<Value, Error> {
         let refuse =
             |wanted: &str| Error::Invalid(format!("option `{}` must be {wanted}, not {}", self.name, value.shown()));
         let value = match (&self.default, value) {
-            // A run file may write 1 for 1.0.
+            // A run file may write 1 instead of 1.0.
             (Value::Number(_), Value::Integer(integer)) => Value::Number(*integer as f64),
             (default, given) if std::mem::discriminant(default) == std::mem::discriminant(given) => given.clone(),
             (default, _) => return Err(refuse(default.kind())),
@@ -93,18 +93,18 @@ impl OptionInfo {
     }
 }
 
-/// The options of an episode, a session or a scoring: every declared option has a checked value.
+/// Validated value of every declared option, for an episode, a session or a scoring.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     values: BTreeMap<String, Value>,
 }
 
 impl Options {
-    /// The defaults, with `given` over them.
+    /// Overlays `given` on the defaults.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for an option that is unknown (naming the nearest known one), given twice, of another
+    /// [`Error::Invalid`] for an option that is unknown (the message suggests the nearest name), repeated, of a wrong
     /// type or out of range.
     pub fn new(declared: &[OptionInfo], given: Vec<NamedValue>) -> Result<Self, Error> {
         let mut chosen = BTreeMap::new();
@@ -112,7 +112,7 @@ impl Options {
             let info = declared.iter().find(|info| info.name == name).ok_or_else(|| unknown(&name, declared))?;
             let value = info.check(&value)?;
             if chosen.insert(name, value).is_some() {
-                return Err(Error::Invalid(format!("option `{}` is given twice: leave one out", info.name)));
+                return Err(Error::Invalid(format!("option `{}` is given twice: remove one", info.name)));
             }
         }
         for info in declared {
@@ -121,11 +121,11 @@ impl Options {
         Ok(Self { values: chosen })
     }
 
-    /// The value of a declared flag.
+    /// Value of a declared Boolean option.
     ///
     /// # Panics
     ///
-    /// Like all look-ups, when the plugin never declared such an option: a mistake of its author.
+    /// Undeclared option or wrong type, a bug of the plugin; likewise for the other accessors.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         match self.value(name) {
@@ -134,7 +134,7 @@ impl Options {
         }
     }
 
-    /// The value of a declared whole number.
+    /// Value of a declared integer option.
     #[must_use]
     pub fn integer(&self, name: &str) -> i64 {
         match self.value(name) {
@@ -143,7 +143,7 @@ impl Options {
         }
     }
 
-    /// The value of a declared number.
+    /// Value of a declared number option.
     #[must_use]
     pub fn number(&self, name: &str) -> f64 {
         match self.value(name) {
@@ -152,7 +152,7 @@ impl Options {
         }
     }
 
-    /// The value of a declared text.
+    /// Value of a declared text option.
     #[must_use]
     pub fn text(&self, name: &str) -> &str {
         match self.value(name) {
@@ -161,25 +161,25 @@ impl Options {
         }
     }
 
-    /// The value of a declared option of any type.
+    /// Value of a declared option of any type.
     #[must_use]
     pub fn value(&self, name: &str) -> &Value {
         match self.values.get(name) {
             Some(value) => value,
-            None => panic!("the plugin looks up option `{name}` and never declared it: add it to `info()`"),
+            None => panic!("option `{name}` is not declared: add it to `info()`"),
         }
     }
 }
 
 fn mistyped(name: &str, asked: &str, declared: &Value) -> ! {
-    panic!("the plugin looks up option `{name}` as {asked} and declared it as {}", declared.kind())
+    panic!("option `{name}` was looked up as {asked} but declared as {}", declared.kind())
 }
 
 fn unknown(name: &str, declared: &[OptionInfo]) -> Error {
     let closeness = |info: &&OptionInfo| (strsim::jaro(name, &info.name) * 1000.0) as u32;
     Error::Invalid(match declared.iter().max_by_key(closeness) {
         Some(nearest) => format!("unknown option `{name}`; the nearest known one is `{}`", nearest.name),
-        None => format!("unknown option `{name}`; there are no options to set"),
+        None => format!("unknown option `{name}`; this plugin has no options"),
     })
 }
 

@@ -11,27 +11,27 @@ pub use crate::bindings::reward::exports::gymkhana::plugin::reward::{
 };
 use crate::{Error, OptionInfo, Options, Range};
 
-/// A reward.
+/// Reward for finished trajectories.
 pub trait Reward: Ranged + 'static {
-    /// What it is, for people and for the host.
+    /// Description of the reward.
     fn info() -> Info;
 
-    /// Scores a group: attempts at one task. One list a trajectory, in order, with one score for each seat that
-    /// made a turn; [`each_seat`] does so for rewards that do not compare. `training_step` counts from 0.
+    /// Scores a group of attempts at one task. Returns one list per trajectory, in order, with one score for each seat
+    /// that acted. [`each_seat`] does so for rewards that score seats independently. `training_step` counts from 0.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the trajectories lack what the reward needs, such as a privileged answer.
+    /// [`Error::Invalid`] if the trajectories lack required data, such as a privileged answer.
     fn score(group: &[Trajectory], options: &Options, training_step: u64) -> Result<Vec<Vec<Score>>, Error>;
 }
 
-/// The range that a reward keeps. [`crate::plugin!`] implements it from `range` in the crate's `Cargo.toml`.
+/// Range of a reward. [`crate::plugin!`] implements it from `range` in the crate's `Cargo.toml`.
 pub trait Ranged {
-    /// Totals and turn rewards stay inside this range.
+    /// Inclusive bounds of totals and turn rewards.
     const RANGE: Range;
 }
 
-/// What a reward is.
+/// Description of a reward.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Info {
     summary: String,
@@ -40,13 +40,13 @@ pub struct Info {
 }
 
 impl Info {
-    /// One line for people.
+    /// Description with a one-line summary.
     #[must_use]
     pub fn new(summary: impl Into<String>) -> Self {
         Self { summary: summary.into(), components: Vec::new(), options: Vec::new() }
     }
 
-    /// Declares one more component of every score, in order; the description says what it measures, with its
+    /// Adds a component, which every score has in declaration order. The description states what it measures, with its
     /// unit.
     #[must_use]
     pub fn component(mut self, name: impl Into<String>, description: impl Into<String>) -> Self {
@@ -54,7 +54,7 @@ impl Info {
         self
     }
 
-    /// Declares one more option.
+    /// Adds an option.
     #[must_use]
     pub fn option(mut self, option: OptionInfo) -> Self {
         self.options.push(option);
@@ -62,11 +62,11 @@ impl Info {
     }
 }
 
-/// Scores every seat of every trajectory by itself.
+/// Scores each seat of each trajectory independently.
 ///
 /// # Errors
 ///
-/// The first error of `score`.
+/// First error of `score`.
 pub fn each_seat(
     group: &[Trajectory],
     mut score: impl FnMut(&Trajectory, u32) -> Result<Score, Error>,
@@ -77,20 +77,20 @@ pub fn each_seat(
 }
 
 impl Score {
-    /// A total for a seat.
+    /// Score with a total for a seat.
     #[must_use]
     pub fn new(seat: u32, total: f64) -> Self {
         Self { seat, total, components: Vec::new(), turns: Vec::new(), evidence: Vec::new() }
     }
 
-    /// The value of the next declared component.
+    /// Adds the value of the next declared component.
     #[must_use]
     pub fn component(mut self, name: impl Into<String>, value: f64) -> Self {
         self.components.push(Component { name: name.into(), value });
         self
     }
 
-    /// Where a reason for the score stands: a byte range in the text of a turn.
+    /// Adds a reason for the score: a byte range in the text of a turn, and a note.
     #[must_use]
     pub fn evidence(mut self, turn: usize, span: std::ops::Range<usize>, note: impl Into<String>) -> Self {
         let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);

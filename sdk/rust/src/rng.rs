@@ -1,40 +1,40 @@
-//! Random numbers that follow from a seed, on every platform and in every version.
+//! Seeded random numbers, the same on every platform and in every version.
 
 use crate::hash::finalise;
 
-/// SplitMix64: small, portable, and its whole state is one number, which a snapshot can hold.
+/// SplitMix64 generator: small and portable; its state is one integer, which a snapshot can hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rng {
     state: u64,
 }
 
 impl Rng {
-    /// The stream of `seed`.
+    /// Generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The state: `Rng::new(rng.state())` goes on where `rng` is.
+    /// State; `Rng::new(rng.state())` continues the stream of `rng`.
     #[must_use]
     pub fn state(&self) -> u64 {
         self.state
     }
 
-    /// The next 64 bits.
+    /// Next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         finalise(self.state)
     }
 
-    /// A number below `bound`, each with the same probability.
+    /// Uniform integer in `0..bound`.
     ///
     /// # Panics
     ///
-    /// When `bound` is 0.
+    /// `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        assert!(bound > 0, "no number is below 0");
-        // Lemire's rejection: the low half of the product says whether this draw would favour some numbers.
+        assert!(bound > 0, "empty range: `bound` is 0");
+        // Lemire's method: a low half below the threshold would bias the result and is rejected.
         let threshold = bound.wrapping_neg() % bound;
         loop {
             let product = u128::from(self.bits()) * u128::from(bound);
@@ -44,31 +44,31 @@ impl Rng {
         }
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Uniform integer from `low` to `high`, both inclusive.
     ///
     /// # Panics
     ///
-    /// When `high` is smaller than `low`, or the range holds all 2^64 numbers.
+    /// `high` is smaller than `low`, or the range contains all 2^64 numbers.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
-        assert!(low <= high, "no number is between {low} and {high}");
+        assert!(low <= high, "empty range: {low} to {high}");
         low.wrapping_add_unsigned(self.below(high.abs_diff(low) + 1))
     }
 
-    /// A number in `0.0..1.0`, a multiple of 2^-53.
+    /// Uniform number in `0.0..1.0`, a multiple of 2^-53.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// One of `items`.
+    /// Uniformly chosen element of `items`.
     ///
     /// # Panics
     ///
-    /// When there are none.
+    /// `items` is empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }
 
-    /// Puts `items` into a random order.
+    /// Shuffles `items` in place.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn stream_is_that_of_splitmix64() {
-        // Vigna's splitmix64.c with the seed 1234567.
+        // Output of Vigna's splitmix64.c for seed 1234567.
         let mut rng = Rng::new(1_234_567);
         let drawn: Vec<u64> = (0..5).map(|_| rng.bits()).collect();
         assert_eq!(
@@ -112,7 +112,7 @@ mod tests {
         for _ in 0..60_000 {
             counts[rng.below(6) as usize] += 1;
         }
-        // 10,000 expected in each; six standard deviations are 548.
+        // 10,000 expected per bucket; six standard deviations are 548.
         assert!(counts.iter().all(|count| count.abs_diff(10_000) < 548), "{counts:?}");
     }
 

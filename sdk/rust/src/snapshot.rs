@@ -1,21 +1,21 @@
-//! State as bytes: fields written and read in the same order.
+//! Serialization of state: fields are written and read in the same order.
 
 use crate::Error;
 
-/// Writes fields one after the other.
+/// Writer of consecutive fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Writer {
     bytes: Vec<u8>,
 }
 
 impl Writer {
-    /// Nothing yet.
+    /// Empty writer.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a number: eight bytes, little-endian.
+    /// Adds an integer: eight bytes, little-endian.
     #[must_use]
     pub fn integer(mut self, number: u64) -> Self {
         self.bytes.extend_from_slice(&number.to_le_bytes());
@@ -29,7 +29,7 @@ impl Writer {
         self
     }
 
-    /// Adds bytes, their number before them.
+    /// Adds bytes, preceded by their count.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let mut longer = self.integer(bytes.len() as u64);
@@ -37,20 +37,20 @@ impl Writer {
         longer
     }
 
-    /// Adds text, the number of its bytes before it.
+    /// Adds text, preceded by its length in bytes.
     #[must_use]
     pub fn text(self, words: &str) -> Self {
         self.bytes(words.as_bytes())
     }
 
-    /// The bytes of all fields.
+    /// Bytes of all fields.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// Reads what a [`Writer`] wrote; anything else is [`Error::BadSnapshot`], never a panic.
+/// Reader for the output of a [`Writer`]. Invalid bytes give [`Error::BadSnapshot`], never a panic.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -63,18 +63,18 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// The next number.
+    /// Reads an integer.
     ///
     /// # Errors
     ///
-    /// Like all reads, [`Error::BadSnapshot`] when the bytes are no such field.
+    /// [`Error::BadSnapshot`] if the bytes are not such a field; likewise for the other reads.
     pub fn integer(&mut self) -> Result<u64, Error> {
         let (number, rest) = self.rest.split_first_chunk().ok_or_else(short)?;
         self.rest = rest;
         Ok(u64::from_le_bytes(*number))
     }
 
-    /// The next flag.
+    /// Reads a flag.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next bytes.
+    /// Reads bytes.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// The next text.
+    /// Reads text.
     ///
     /// # Errors
     ///
@@ -110,21 +110,21 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Error::bad_snapshot("a text of the snapshot is not UTF-8"))
     }
 
-    /// Everything was read.
+    /// Checks that all bytes were read.
     ///
     /// # Errors
     ///
-    /// [`Error::BadSnapshot`] when something is left.
+    /// [`Error::BadSnapshot`] if bytes remain.
     pub fn end(&self) -> Result<(), Error> {
         match self.rest.len() {
             0 => Ok(()),
-            left => Err(Error::bad_snapshot(format!("{left} bytes are left at the snapshot's end"))),
+            left => Err(Error::bad_snapshot(format!("the snapshot has {left} trailing bytes"))),
         }
     }
 }
 
 fn short() -> Error {
-    Error::bad_snapshot("the snapshot is cut short")
+    Error::bad_snapshot("the snapshot is truncated")
 }
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_nothing_else() {
+    fn readers_accept_exactly_the_written_fields() {
         let bytes = Writer::new().integer(u64::MAX).flag(true).text("ice").finish();
         assert_eq!(read(&bytes), Ok((u64::MAX, true, "ice".into())));
         for length in 0..bytes.len() {

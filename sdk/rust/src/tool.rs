@@ -1,4 +1,4 @@
-//! Functions that a policy may call, with state of their own for each episode.
+//! Tools: functions that a policy may call, with separate state for each episode.
 
 mod exported;
 mod session;
@@ -9,54 +9,53 @@ pub use session::Session;
 pub use crate::bindings::tool::exports::gymkhana::plugin::tool::Answer;
 use crate::{Call, Content, Error, Function, NamedValue, OptionInfo, Options, text};
 
-/// A tool. The implementing type is one session's state: what the tool remembers during one episode.
+/// Tool. The implementing type is one session: the tool's state during one episode.
 pub trait Tool: Sized + 'static {
-    /// What it is, for people and for the host.
+    /// Description of the tool.
     fn info() -> Info;
 
-    /// The functions under these options.
+    /// Functions under these options.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when options contradict each other.
+    /// [`Error::Invalid`] for contradicting options.
     fn functions(options: &Options) -> Result<Vec<Function>, Error>;
 
-    /// Opens a session. `setup` is what the environment prepared for this tool, if anything.
+    /// Opens a session. `setup` is the environment's set-up data for this tool, if any.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a setup that the tool cannot use.
+    /// [`Error::Invalid`] for unusable set-up data.
     fn open(setup: Option<Vec<u8>>, options: &Options, seed: u64) -> Result<Self, Error>;
 
-    /// Calls a function. What the agent did wrong comes back as a failed answer, in words that help; see
-    /// [`Answer::from`].
+    /// Calls a function. An error of the agent is a failed answer with a helpful message; see [`Answer::from`].
     ///
     /// # Errors
     ///
-    /// Only what is the host's mistake, such as a capability that was refused.
+    /// Mistakes of the host, such as a denied capability.
     fn call(&mut self, call: &Call) -> Result<Answer, Error>;
 }
 
-/// Optional: a session's whole state as bytes.
+/// Optional interface: the complete state of a session as bytes.
 pub trait Snapshot: Tool {
-    /// The state; [`crate::snapshot::Writer`] helps.
+    /// Serialized state; see [`crate::snapshot::Writer`].
     fn snapshot(&self) -> Vec<u8>;
 
-    /// The state that `snapshot` saw.
+    /// State restored from a snapshot.
     ///
     /// # Errors
     ///
-    /// [`Error::BadSnapshot`] for other bytes.
+    /// [`Error::BadSnapshot`] for invalid bytes.
     fn restore(snapshot: &[u8]) -> Result<Self, Error>;
 }
 
-/// Optional: what rewards may see of a session once the episode is over.
+/// Optional interface: facts for rewards at the end of the episode.
 pub trait FinalView: Tool {
-    /// Facts; the host puts the tool's name before theirs.
+    /// Facts; the host prefixes each name with the tool's name.
     fn final_view(&self) -> Vec<NamedValue>;
 }
 
-/// What a tool is.
+/// Description of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Info {
     summary: String,
@@ -64,13 +63,13 @@ pub struct Info {
 }
 
 impl Info {
-    /// One line for people.
+    /// Description with a one-line summary.
     #[must_use]
     pub fn new(summary: impl Into<String>) -> Self {
         Self { summary: summary.into(), options: Vec::new() }
     }
 
-    /// Declares one more option.
+    /// Adds an option.
     #[must_use]
     pub fn option(mut self, option: OptionInfo) -> Self {
         self.options.push(option);
@@ -79,32 +78,32 @@ impl Info {
 }
 
 impl Answer {
-    /// The call worked.
+    /// Successful answer with text.
     #[must_use]
     pub fn text(words: impl Into<String>) -> Self {
         Self::content(text(words))
     }
 
-    /// The call worked; the answer has other parts than text.
+    /// Successful answer with parts of any kind.
     #[must_use]
     pub fn content(content: Content) -> Self {
         Self { content, failed: false }
     }
 
-    /// The call did not work; the words say why and help the agent.
+    /// Failed answer; the text tells the agent why.
     #[must_use]
     pub fn failed(words: impl Into<String>) -> Self {
         Self { content: text(words), failed: true }
     }
 
-    /// There is no function of this name.
+    /// Failed answer for an unknown function.
     #[must_use]
     pub fn no_function(call: &Call) -> Self {
         Self::failed(format!("there is no function `{}`", call.name))
     }
 }
 
-/// `Ok` worked; `Err` is what the agent did wrong.
+/// Converts `Ok` into a successful answer and `Err`, an error of the agent, into a failed one.
 impl From<Result<String, String>> for Answer {
     fn from(outcome: Result<String, String>) -> Self {
         outcome.map_or_else(Self::failed, Self::text)

@@ -1,12 +1,12 @@
-//! What plain `cargo build --target wasm32-wasip2` makes of a plugin: a component that exports exactly the
-//! interfaces that its author named, with one manifest, even when symbols are stripped.
+//! Output of `cargo build --target wasm32-wasip2` for a plugin: a component that exports exactly the listed interfaces
+//! and contains one manifest, even with symbols stripped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use wasmparser::{Encoding, Parser, Payload};
 
-/// What stands in a component's bytes.
+/// Contents of a component.
 #[derive(Default)]
 struct Found {
     is_component: bool,
@@ -18,7 +18,7 @@ struct Found {
 fn read(path: &Path) -> Found {
     let bytes = std::fs::read(path).expect("the component that was just built");
     let mut found = Found::default();
-    // Nested modules come with their own headers and ends, so depth says what belongs to the component itself.
+    // Nested modules have their own headers and ends; the depth identifies the component itself.
     let mut depth = 0;
     for payload in Parser::new(0).parse_all(&bytes) {
         match payload.expect("a valid component") {
@@ -37,12 +37,12 @@ fn read(path: &Path) -> Found {
             _ => {}
         }
     }
-    // Their order is the linker's.
+    // The linker determines their order.
     found.exports.sort();
     found
 }
 
-/// Builds a package for WebAssembly and gives the component's path.
+/// Builds a package for WebAssembly and returns the path of the component.
 fn build(package: &str, compiler_arguments: &[&str]) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let status = Command::new(env!("CARGO"))
@@ -56,7 +56,7 @@ fn build(package: &str, compiler_arguments: &[&str]) -> PathBuf {
     target.join(format!("wasm32-wasip2/release/{}.wasm", package.replace('-', "_")))
 }
 
-/// The manifest's JSON, its frame checked by hand.
+/// JSON of the manifest, after a check of its frame.
 fn manifest(found: &Found) -> serde_json::Value {
     let [section] = found.manifests.as_slice() else { panic!("{} manifests, not one", found.manifests.len()) };
     let (magic, rest) = section.split_at(4);
@@ -67,7 +67,7 @@ fn manifest(found: &Found) -> serde_json::Value {
 }
 
 #[test]
-fn an_environment_exports_what_its_author_named() {
+fn an_environment_exports_exactly_the_listed_interfaces() {
     let found = read(&build("guest-echo", &[]));
     assert!(found.is_component);
     assert_eq!(found.exports, ["gymkhana:plugin/environment-snapshot@0.1.0", "gymkhana:plugin/environment@0.1.0"]);

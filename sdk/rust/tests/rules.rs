@@ -1,5 +1,4 @@
-//! What the SDK does for every plugin: options are checked, seats take turns, the end is the end, handles name
-//! what is open.
+//! Rules that the SDK applies to every plugin: valid options, seats in turn, finished episodes and open handles.
 
 use gymkhana_sdk::environment::{Action, Deed, Environment, Episode, Info, Snapshot, Split, Started, Stepped};
 use gymkhana_sdk::reward::{self, Ending, Ranged, Reward, Score, SeatCall, SeatMessage, Trajectory, Turn};
@@ -9,7 +8,7 @@ use gymkhana_sdk::{
     Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, Range, Task, named, text, text_of,
 };
 
-/// Two seats count up in turn; calling `stop` ends the game.
+/// Environment in which two seats count in turn; calling `stop` ends the game.
 struct Counting {
     count: u64,
     step: u64,
@@ -100,7 +99,7 @@ fn the_end_is_the_end_also_after_a_restore() {
     assert!(earlier.step(call(1, "stop")).is_ok(), "whose turn it is and what was offered come back too");
 }
 
-/// Remembers how it was opened.
+/// Tool that records the arguments of `open`.
 struct Recorder(String);
 
 impl Tool for Recorder {
@@ -130,7 +129,7 @@ fn a_session_gets_setup_options_and_seed() {
     assert_eq!(Session::<Recorder>::functions(Vec::new()).map(|functions| functions[0].cost), Ok(2.0));
 }
 
-/// A point for each call.
+/// Reward of 1 per call.
 struct Busy;
 
 impl Ranged for Busy {

@@ -1,4 +1,4 @@
-//! `host eval`: how well a model does on held-out tasks, as a table or JSON.
+//! `host eval`: evaluates a model on held-out tasks and prints a table or JSON.
 
 use std::path::Path;
 
@@ -15,27 +15,27 @@ use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::registry;
 
-/// A run file with one stage, for a command line without one; the stage is not run.
+/// A run file with one stage, for a command line without one. The stage is not run.
 const NO_RUN_FILE: &str = "[[stages]]\nkind = \"rl\"\n";
 /// Schema number of the JSON output.
 const SCHEMA: u32 = 1;
 
-/// What a model is evaluated on: the run file, the plugins and what they may read.
-struct Course {
+/// Run file, plugins and assets of an evaluation.
+struct Setup {
     file: RunFile,
     plugins: Vec<PluginFile>,
     assets: AssetFiles,
 }
 
-/// Evaluates and prints.
+/// Runs the command.
 pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
     let sampling = args.sampling.sampling()?;
     if sampling.is_greedy() && args.samples > 1 {
         return Err(CliError::user(
-            "--samples is above 1, but at temperature 0 all of them are the same; leave it out",
+            "--samples is above 1, but all samples are equal at temperature 0\nhint: remove it or raise --temperature",
         ));
     }
-    let Course { file, plugins, assets } = course(args, printer)?;
+    let Setup { file, plugins, assets } = setup(args, printer)?;
     let checkpoint = named(&args.model, args.revision.as_deref())?;
     let request = EvalRequest {
         file,
@@ -57,8 +57,8 @@ pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
     Ok(())
 }
 
-/// What to evaluate on: a run's folder holds all of it.
-fn course(args: &EvalArgs, printer: &Printer) -> CliResult<Course> {
+/// Reads the setup from a run's folder, or from a run file and plugins.
+fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
     if let Some(run) = args.run.as_deref().filter(|run| run.is_dir()) {
         let run = RunReader::open(run)?;
         let file = RunFile::parse(&run.run_text()?, "run.toml", &args.set).user_error()?;
@@ -67,12 +67,10 @@ fn course(args: &EvalArgs, printer: &Printer) -> CliResult<Course> {
             given => registry::gather(given, args.fetch, None, printer)?.0,
         };
         let assets = AssetFiles::recorded(&file, &run)?;
-        return Ok(Course { file, plugins, assets });
+        return Ok(Setup { file, plugins, assets });
     }
     if args.plugins.is_empty() {
-        return Err(CliError::user(
-            "there are no plugins to evaluate on; give their files as --plugins, or a run's folder, which holds them",
-        ));
+        return Err(CliError::user("no plugins are given\nhint: give their files as --plugins, or a run's folder"));
     }
     let mut file = match &args.run {
         Some(path) => RunFile::read(path, &args.set).user_error()?,
@@ -81,15 +79,15 @@ fn course(args: &EvalArgs, printer: &Printer) -> CliResult<Course> {
         }
         None => {
             return Err(CliError::user(
-                "without a run file nothing says what counts as solved; give one, or --set success=REWARD.COMPONENT or \
-                 --set success=environment.FACT",
+                "no success criterion is given\nhint: give a run file, or --set success=REWARD.COMPONENT or --set \
+                 success=environment.FACT",
             ));
         }
     };
     let (plugins, _) = registry::gather(&args.plugins, args.fetch, None, printer)?;
     let beside = args.run.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
     let assets = AssetFiles::pin(&mut file, beside, None)?;
-    Ok(Course { file, plugins, assets })
+    Ok(Setup { file, plugins, assets })
 }
 
 fn as_json(evaluated: &Evaluated) -> CliResult<String> {

@@ -1,4 +1,4 @@
-//! `host generate`: what a model says to a prompt or a conversation, shown as it is sampled.
+//! `host generate`: prints a model's reply to a prompt or a conversation as it is sampled.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::printer::Printer;
 use gymkhana_run::setup::chat::chat_files;
 use gymkhana_run::setup::models::{Models, named};
 
-/// What stands for the chat template where a text is continued as it is.
+/// Template that continues a text without a chat format.
 const NO_TEMPLATE: &str = "{% for message in messages %}{{ message.content }}{% endfor %}";
 
-/// Generates and prints.
+/// Runs the command.
 pub fn generate(args: &GenerateArgs, printer: &Printer) -> CliResult<()> {
     let sampling = args.sampling.sampling()?;
     let checkpoint = named(&args.model, args.revision.as_deref())?;
@@ -35,9 +35,7 @@ pub fn generate(args: &GenerateArgs, printer: &Printer) -> CliResult<()> {
         let tokens =
             if args.raw { chat.encode_raw(&prompt).user_error()? } else { conversation(args, &prompt, &chat)? };
         if tokens.is_empty() {
-            return Err(CliError::user(
-                "there is nothing to go on from; give a prompt, or write one to standard input",
-            ));
+            return Err(CliError::user("the prompt is empty\nhint: give a prompt, or write one to standard input"));
         }
         let context = (tokens.len() + args.max_tokens).max(2);
         let settings = Settings {
@@ -49,7 +47,7 @@ pub fn generate(args: &GenerateArgs, printer: &Printer) -> CliResult<()> {
             ..Settings::default()
         };
         let trainer = Trainer::open(&folder, &settings).user_error()?;
-        let (token_sink, heard) = unbounded_channel();
+        let (token_sink, tokens_sampled) = unbounded_channel();
         let request = GenerateRequest {
             conversation: Conversation { id: 0, place: 0 },
             tokens: tokens.into(),
@@ -61,8 +59,9 @@ pub fn generate(args: &GenerateArgs, printer: &Printer) -> CliResult<()> {
             token_sink: (!args.json).then_some(token_sink),
         };
         let begun = std::time::Instant::now();
-        let (generated, ()) = tokio::join!(trainer.generate(request), show(heard, &chat, printer));
+        let (generated, shown) = tokio::join!(trainer.generate(request), show(tokens_sampled, &chat, printer));
         let generated = generated.user_error()?;
+        shown?;
         if args.json {
             printer.json(as_json(&generated, &chat)?);
         } else {
@@ -78,16 +77,16 @@ pub fn generate(args: &GenerateArgs, printer: &Printer) -> CliResult<()> {
     })
 }
 
-/// What stands on standard input, without the line end that a terminal puts behind it.
+/// Standard input without its last line end.
 fn read_input() -> CliResult<String> {
     let mut text = String::new();
     std::io::stdin()
         .read_to_string(&mut text)
-        .user_context("standard input cannot be read; write a text in UTF-8 to it")?;
+        .user_context("standard input cannot be read\nhint: write UTF-8 text to it")?;
     Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
-/// The model's chat format; where a text is continued as it is, of a model that has none too.
+/// Chat format of the model; `raw` replaces its template.
 fn chat_format(files: &ModelFiles, raw: bool) -> CliResult<ChatFormat> {
     let mut texts = chat_files(files);
     if raw {
@@ -96,22 +95,23 @@ fn chat_format(files: &ModelFiles, raw: bool) -> CliResult<ChatFormat> {
     ChatFormat::new(&texts).user_error()
 }
 
-/// A message as it is given in JSON.
+/// A message in JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct InputMessage {
     role: String,
     content: String,
 }
 
-/// The tokens of a conversation in which the model is to speak next.
+/// Tokens of the conversation up to the model's next reply.
 fn conversation(args: &GenerateArgs, prompt: &str, chat: &ChatFormat) -> CliResult<Vec<u32>> {
     let mut messages: Vec<Message> = Vec::new();
     messages.extend(args.system.iter().map(|text| Message::of_text(Role::System, text)));
     if args.messages {
-        let wrong = "the messages are no list such as [{\"role\": \"user\", \"content\": \"Hello\"}]; write them so";
-        let given: Vec<Given> = serde_json::from_str(prompt).user_context(wrong)?;
-        for Given { role, content } in given {
+        let wrong = "the messages are malformed\nhint: write a list such as [{\"role\": \"user\", \"content\": \
+                     \"Hello\"}]";
+        let given: Vec<InputMessage> = serde_json::from_str(prompt).user_context(wrong)?;
+        for InputMessage { role, content } in given {
             messages.push(Message::of_text(role_of(&role)?, content));
         }
     } else if !prompt.is_empty() {
@@ -131,7 +131,7 @@ fn role_of(name: &str) -> CliResult<Role> {
         "user" => Ok(Role::User),
         "assistant" => Ok(Role::Assistant),
         "tool" => Ok(Role::Tool),
-        _ => Err(CliError::user(format!("a message's role is `{name}`; it must be system, user, assistant or tool"))),
+        _ => Err(CliError::user(format!("unknown role `{name}`\nhint: use system, user, assistant or tool"))),
     }
 }
 
@@ -155,70 +155,96 @@ fn as_json(generated: &Generated, chat: &ChatFormat) -> CliResult<String> {
     Ok(reply.to_string())
 }
 
-/// Shows tokens as they come, but for the one that ends the reply.
-async fn show(mut heard: UnboundedReceiver<u32>, chat: &ChatFormat, printer: &Printer) {
+/// Prints tokens as they arrive, except the one that ends the reply.
+async fn show(mut tokens: UnboundedReceiver<u32>, chat: &ChatFormat, printer: &Printer) -> CliResult<()> {
+    let decode = |tokens: &[u32]| chat.decode(tokens).user_error();
     let mut text = Streamed::default();
-    while let Some(token) = heard.recv().await {
+    while let Some(token) = tokens.recv().await {
         if !chat.stop().contains(&token) {
-            printer.piece(&text.push(token, |tokens| chat.decode(tokens).unwrap_or_default()));
+            printer.piece(&text.push(token, decode)?);
         }
     }
-    printer.piece(&text.rest(|tokens| chat.decode(tokens).unwrap_or_default()));
+    printer.piece(&text.rest(decode)?);
+    Ok(())
 }
 
-/// The text of tokens that come one by one. Letters may lie in several tokens: they are shown when they are whole.
+/// Text of a token stream. A letter may span several tokens; it is shown when it is complete.
 #[derive(Default)]
 struct Streamed {
     tokens: Vec<u32>,
-    /// Where decoding begins: far enough before what is new, since some tokenizers treat a first token otherwise.
+    /// Start of decoding: before the new tokens, because some tokenizers decode a first token differently.
     from: usize,
-    /// Up to where the text has been shown.
+    /// Number of tokens shown.
     shown: usize,
 }
 
 impl Streamed {
-    /// What a token adds to the text that is whole.
-    fn push(&mut self, token: u32, decode: impl Fn(&[u32]) -> String) -> String {
+    /// The complete text that a token adds.
+    fn push<E>(&mut self, token: u32, decode: impl Fn(&[u32]) -> Result<String, E>) -> Result<String, E> {
         self.tokens.push(token);
         self.new_text(|text| !text.ends_with(char::REPLACEMENT_CHARACTER), decode)
     }
 
-    /// What is left at the end, whole or not.
-    fn rest(&mut self, decode: impl Fn(&[u32]) -> String) -> String {
+    /// The remaining text at the end, complete or not.
+    fn rest<E>(&mut self, decode: impl Fn(&[u32]) -> Result<String, E>) -> Result<String, E> {
         self.new_text(|_| true, decode)
     }
 
-    fn new_text(&mut self, is_whole: impl Fn(&str) -> bool, decode: impl Fn(&[u32]) -> String) -> String {
-        let before = decode(&self.tokens[self.from..self.shown]);
-        let now = decode(&self.tokens[self.from..]);
-        let Some(new) = now.strip_prefix(before.as_str()).filter(|_| is_whole(&now)) else { return String::new() };
-        (self.from, self.shown) = (self.shown, self.tokens.len());
-        new.to_owned()
+    fn new_text<E>(
+        &mut self,
+        is_complete: impl Fn(&str) -> bool,
+        decode: impl Fn(&[u32]) -> Result<String, E>,
+    ) -> Result<String, E> {
+        let before = decode(&self.tokens[self.from..self.shown])?;
+        let now = decode(&self.tokens[self.from..])?;
+        let new = now.strip_prefix(before.as_str()).filter(|_| is_complete(&now)).map(str::to_owned);
+        if new.is_some() {
+            (self.from, self.shown) = (self.shown, self.tokens.len());
+        }
+        Ok(new.unwrap_or_default())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
 
-    fn bytes(tokens: &[u32]) -> String {
+    fn bytes(tokens: &[u32]) -> Result<String, Infallible> {
         let bytes: Vec<u8> = tokens.iter().map(|token| *token as u8).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn push(streamed: &mut Streamed, byte: u8) -> String {
+        streamed.push(u32::from(byte), bytes).expect("decodes")
+    }
+
+    fn rest(streamed: &mut Streamed) -> String {
+        streamed.rest(bytes).expect("decodes")
     }
 
     #[test]
-    fn letters_of_several_tokens_are_shown_when_they_are_whole() {
+    fn letters_of_several_tokens_are_shown_when_complete() {
         for text in ["plain", "ä漢🙂, then 字", "🙂🙂"] {
             let mut streamed = Streamed::default();
-            let shown: Vec<String> = text.bytes().map(|byte| streamed.push(u32::from(byte), bytes)).collect();
-            assert_eq!(shown.concat() + &streamed.rest(bytes), text);
+            let shown: Vec<String> = text.bytes().map(|byte| push(&mut streamed, byte)).collect();
+            assert_eq!(shown.concat() + &rest(&mut streamed), text);
             assert!(shown.iter().all(|piece| !piece.contains(char::REPLACEMENT_CHARACTER)));
         }
-        // What never becomes a letter is shown at the end, or with what comes behind it.
+        // An incomplete letter is shown at the end, or with the text behind it.
         let mut streamed = Streamed::default();
-        assert_eq!(streamed.push(0xe6, bytes), "");
-        assert_eq!(streamed.rest(bytes), "\u{fffd}");
+        assert_eq!(push(&mut streamed, 0xe6), "");
+        assert_eq!(rest(&mut streamed), "\u{fffd}");
         let mut streamed = Streamed::default();
-        assert_eq!([0xff, 0x41].map(|byte| streamed.push(byte, bytes)), ["", "\u{fffd}A"]);
+        assert_eq!([0xff, 0x41].map(|byte| push(&mut streamed, byte)), ["", "\u{fffd}A"]);
+    }
+
+    #[test]
+    fn tokens_that_cannot_be_decoded_are_an_error() {
+        let broken = |tokens: &[u32]| if tokens.is_empty() { Ok(String::new()) } else { Err("unknown token") };
+        assert_eq!(Streamed::default().push(7, broken), Err("unknown token"));
+        let mut streamed = Streamed { tokens: vec![7], ..Streamed::default() };
+        assert_eq!(streamed.rest(broken), Err("unknown token"));
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod eval;
 pub mod generate;
+pub mod reference;
 pub mod replay;
 pub mod rescore;
 pub mod run;

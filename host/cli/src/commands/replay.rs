@@ -1,4 +1,4 @@
-//! `host replay`: recorded episodes again, from their tokens, compared byte by byte.
+//! `host replay`: replays recorded episodes from their tokens and compares all plugin output.
 
 use futures::StreamExt;
 use futures::stream;
@@ -17,32 +17,32 @@ use gymkhana_run::setup::grants::OutboundMode;
 use gymkhana_run::setup::plugins;
 use gymkhana_run::setup::rollout::recorded_rollout;
 
-/// So many groups are replayed side by side.
-const SIDE_BY_SIDE: usize = 16;
-/// So many differing episodes are told one by one.
-const TOLD: u64 = 10;
-/// What a call may take, in seconds: one that ended when it was recorded ends here as well, however slow this machine
-/// is, and one that ran out of its time is not called again.
-const PATIENCE: f64 = 86_400.0;
+/// Groups replayed concurrently.
+const CONCURRENT_GROUPS: usize = 16;
+/// Maximum number of differing episodes to report.
+const MAX_REPORTED: u64 = 10;
+/// Limits of a call in seconds: a call that finished when it was recorded finishes here on any machine, and a call that
+/// timed out is not repeated.
+const CALL_LIMIT: f64 = 86_400.0;
 
 #[derive(Default)]
 struct Tally {
     equal: u64,
     different: u64,
-    /// The host gave them up when they were recorded: they end where the recording does.
+    /// Dropped by the host when recorded, and not replayed.
     dropped: u64,
-    /// Replayed as they were recorded, but one of their forks came to another end.
-    forked_elsewhere: u64,
+    /// Equal to the record, but with a fork that ends differently.
+    forks_differ: u64,
 }
 
-/// Replays.
+/// Runs the command.
 pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     let run = RunReader::open(&args.dir)?;
     let mut file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
-    // A fault of the host ends a replay; it is not tried again.
+    // A failure of the host ends a replay without retries.
     file.failures.retries = 0;
-    (file.sandbox.budget_seconds, file.sandbox.wall_seconds) = (PATIENCE, PATIENCE);
-    file.sandbox.episode_budget_seconds = PATIENCE;
+    (file.sandbox.budget_seconds, file.sandbox.wall_seconds) = (CALL_LIMIT, CALL_LIMIT);
+    file.sandbox.episode_budget_seconds = CALL_LIMIT;
     let files = plugins::recorded_files(&run)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let tally = runtime.block_on(async {
@@ -52,20 +52,19 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     })?;
     printer.result(format!("{} episodes replayed, every byte equal: {}", tally.equal + tally.different, tally.equal));
     if tally.dropped > 0 {
-        printer.result(format!("{} episodes were dropped when they were recorded and are not replayed", tally.dropped));
+        printer.result(format!("{} episodes skipped: dropped when recorded", tally.dropped));
     }
     if tally.different > 0 {
-        let message = format!("{} episodes differ from their record", tally.different);
+        let message = format!("replay diverged: {} episodes differ from their record", tally.different);
         return Err(anyhow::anyhow!(message)).internal();
     }
     if args.forks {
-        printer
-            .result(format!("forks that came to the recorded end: those of {}", tally.equal - tally.forked_elsewhere));
+        printer.result(format!("episodes with equal forks: {}", tally.equal - tally.forks_differ));
     }
-    if tally.forked_elsewhere > 0 {
+    if tally.forks_differ > 0 {
         let message = format!(
-            "{} episodes have a fork that comes to another end: a plugin's snapshot is not its whole state",
-            tally.forked_elsewhere
+            "forks diverged in {} episodes: a plugin's snapshot does not hold its whole state",
+            tally.forks_differ
         );
         return Err(anyhow::anyhow!(message)).internal();
     }
@@ -98,14 +97,14 @@ async fn compare(
             std::future::ready(wanted)
         })
         .map(|group| async move {
-            // As in the run: episodes that wait for each other's places would wait for ever.
+            // As in a run: without this bound, episodes could deadlock waiting for each other's capacity.
             let _room = room.acquire_many(group.as_ref().map_or(1, |group| group.len().min(most) as u32)).await;
             let (recorded, dropped): (Vec<_>, Vec<_>) =
                 group?.into_iter().partition(|record| record.ending != Ending::Dropped);
             let replayed = rollout.replay_group(&recorded).await.internal()?;
             CliResult::Ok((recorded, replayed, dropped.len() as u64))
         })
-        .buffered(SIDE_BY_SIDE);
+        .buffered(CONCURRENT_GROUPS);
     while let Some(group) = replays.next().await {
         let (recorded, replayed, dropped) = group?;
         tally.dropped += dropped;
@@ -119,17 +118,17 @@ async fn compare(
                     if args.forks
                         && let Some((turn, difference)) = rollout.check_forks(recorded).await.internal()?
                     {
-                        tally.forked_elsewhere += 1;
-                        if tally.forked_elsewhere <= TOLD {
-                            let at = format!(", forked in front of turn {turn},");
-                            tell(recorded.id, &at, &difference, printer);
+                        tally.forks_differ += 1;
+                        if tally.forks_differ <= MAX_REPORTED {
+                            let at = format!(", forked before turn {turn},");
+                            report(recorded.id, &at, &difference, printer);
                         }
                     }
                 }
                 Some(difference) => {
                     tally.different += 1;
-                    if tally.different <= TOLD {
-                        tell(recorded.id, "", &difference, printer);
+                    if tally.different <= MAX_REPORTED {
+                        report(recorded.id, "", &difference, printer);
                     }
                 }
             }
@@ -139,7 +138,7 @@ async fn compare(
     Ok(tally)
 }
 
-fn tell(id: EpisodeId, forked: &str, difference: &Difference, printer: &Printer) {
+fn report(id: EpisodeId, forked: &str, difference: &Difference, printer: &Printer) {
     printer.status(format!(
         "episode {id}{forked} differs at {}\n  recorded: {:.200}\n  replayed: {:.200}",
         difference.place, difference.recorded, difference.replayed

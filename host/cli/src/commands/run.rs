@@ -1,4 +1,4 @@
-//! `host run`: trains as a run file says, and prints the result of each stage.
+//! `host run`: trains as a run file says and prints the result of each stage.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
 use crate::registry;
 
-/// Runs.
+/// Runs the command.
 pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
     let file = RunFile::read(&args.run_file, &args.set).user_error()?;
     let began_with = args.resume.then_some(args.out.as_path());

@@ -1,4 +1,4 @@
-//! `host show`: a run at a glance, or one episode as a person wants to read it.
+//! `host show`: prints a summary of a run, or one episode.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::args::ShowArgs;
 use crate::error::CliResult;
 use crate::printer::Printer;
 
-/// Prints a run, or one of its episodes.
+/// Runs the command.
 pub fn show(args: &ShowArgs, printer: &Printer) -> CliResult<()> {
     let run = RunReader::open(&args.dir)?;
     let episodes = run.episodes()?;
@@ -26,7 +26,7 @@ fn show_run(run: &RunReader, episodes: &EpisodeReader, printer: &Printer) -> Cli
         printer.result(format!("plugin {} {} {}", entry.name, entry.version, entry.digest));
     }
     match summary {
-        None => printer.result("not finished: `host run … --resume` goes on"),
+        None => printer.result("not finished; `host run … --resume` continues it"),
         Some(summary) => {
             for stage in &summary.stages {
                 let success = match (stage.success_before, stage.success_after) {
@@ -98,7 +98,7 @@ fn show_episode(record: &EpisodeRecord, printer: &Printer) {
     ));
 }
 
-/// What policies wrote for themselves at this place of the transcript.
+/// Prints the notes of policies at this position of the transcript.
 fn show_notes(record: &EpisodeRecord, place: usize, printer: &Printer) {
     for turn in record.policy_turns.iter().filter(|turn| turn.transcript as usize == place) {
         if let Some(note) = &turn.note {
@@ -107,7 +107,7 @@ fn show_notes(record: &EpisodeRecord, place: usize, printer: &Printer) {
     }
 }
 
-/// The newest weight version that sampled; for each seat, where there are several.
+/// The newest weight version that sampled; per seat if there are several.
 fn versions(record: &EpisodeRecord) -> String {
     let newest = |segments: &mut dyn Iterator<Item = &Segment>| {
         segments.flat_map(|segment| segment.versions.iter().copied()).max().unwrap_or(0)
@@ -123,7 +123,7 @@ fn versions(record: &EpisodeRecord) -> String {
     seats.into_iter().map(of_seat).collect::<Vec<_>>().join(", ")
 }
 
-/// One labelled line; text of several lines is indented below its label.
+/// A labelled line; further lines of text are indented.
 fn line(label: &str, text: &str) -> String {
     format!("{label:>21}  {}", text.replace('\n', "\n                       "))
 }

@@ -1,4 +1,4 @@
-//! The command line of `host plugin`.
+//! Arguments of `host plugin`.
 
 use std::path::PathBuf;
 
@@ -8,45 +8,45 @@ use gymkhana_registry::Kind;
 /// `host plugin`.
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
-    /// Begin a plugin: a folder that builds and passes its tests
+    /// Create a plugin from a template
     New(NewArgs),
     /// Build a plugin's folder to a component
     Build(BuildArgs),
-    /// Check whether a plugin keeps the contract; a folder is built, and runs its own tests, first
+    /// Run the conformance suite on a plugin
     Test(TestArgs),
-    /// Play an environment, or call a tool, by hand
+    /// Play an environment or call a tool
     Play(PlayArgs),
-    /// Measure what a plugin's calls take
+    /// Measure time and memory of plugin calls
     Bench(BenchArgs),
-    /// Print what a plugin file says of itself, without running it
+    /// Print a plugin's manifest
     Inspect(InspectArgs),
 }
 
 /// `host plugin new`.
 #[derive(Debug, Args)]
 pub struct NewArgs {
-    /// The plugin's name, and the folder's: lower-case letters, digits and `-`
+    /// Name: lower-case letters, digits and `-`
     pub name: String,
-    /// What it offers
+    /// Kind of the plugin
     #[arg(long, value_enum)]
     pub kind: KindArg,
-    /// The language that it is written in
+    /// Programming language
     #[arg(long, value_enum, default_value_t = Language::Rust)]
     pub lang: Language,
-    /// Who publishes it
+    /// Namespace of the publisher
     #[arg(long, value_name = "NAME", default_value = "your-name")]
     pub namespace: String,
-    /// The language's SDK: its folder in a checkout of Gymkhana, such as `gymkhana/sdk/rust`
+    /// Folder of the SDK, such as `gymkhana/sdk/rust`
     #[arg(long, value_name = "DIR")]
     pub sdk: Option<PathBuf>,
 }
 
-/// The kinds of plugins, as they are typed.
+/// Kinds of plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum KindArg {
-    /// A world that agents act in
+    /// Tasks for agents to solve
     Environment,
-    /// Functions that agents call
+    /// Functions for agents to call
     Tool,
     /// Scores of finished episodes
     Reward,
@@ -62,24 +62,24 @@ impl From<KindArg> for Kind {
     }
 }
 
-/// The languages that have an SDK.
+/// Languages with an SDK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Language {
-    /// With cargo
+    /// Build with cargo
     Rust,
-    /// With componentize-py
+    /// Build with componentize-py
     Python,
-    /// With jco
+    /// Build with jco
     Js,
 }
 
 /// `host plugin build`.
 #[derive(Debug, Args)]
 pub struct BuildArgs {
-    /// The plugin's folder
+    /// Folder of the plugin
     #[arg(default_value = ".")]
     pub dir: PathBuf,
-    /// Where the component goes; by default `NAME.wasm` in the folder
+    /// Output file [default: NAME.wasm in the folder]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
@@ -87,37 +87,36 @@ pub struct BuildArgs {
 /// `host plugin test`.
 #[derive(Debug, Args)]
 pub struct TestArgs {
-    /// The component, or the plugin's folder
+    /// Component, or folder of the plugin
     pub plugin: PathBuf,
-    /// Random and fuzzed actions
+    /// Number of random and fuzzed actions
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub steps: u64,
-    /// The seed of everything random
+    /// Random seed
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub seed: u64,
-    /// One of the plugin's options, such as `difficulty=3`
+    /// Set an option, such as `difficulty=3`
     #[arg(long, value_name = "KEY=VALUE")]
     pub option: Vec<String>,
-    /// Plugins beside it: an environment that prepares a tool or gives a reward episodes, tools that an oracle calls,
-    /// rewards that tell success
+    /// Companion plugins: environment, tools or rewards
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
     pub with: Vec<PathBuf>,
-    /// A run whose recorded episodes a reward scores
+    /// Score the recorded episodes of RUN
     #[arg(long, value_name = "RUN")]
     pub on: Option<PathBuf>,
-    /// What a tool is given when its session opens
+    /// Setup of the tool's session
     #[arg(long, value_name = "FILE")]
     pub setup: Option<PathBuf>,
-    /// A file that is mounted for the plugin
+    /// Mount a file
     #[arg(long, value_name = "NAME=FILE")]
     pub asset: Vec<String>,
-    /// The most instructions of one call that pass
+    /// Maximum instructions per call
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
     pub most_fuel: u64,
-    /// The most memory of one instance that passes, in MiB
+    /// Maximum memory per instance, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=2048))]
     pub most_memory: u64,
-    /// Write the report to FILE, as `host publish` sends it
+    /// Write the report for `host publish` to FILE
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
@@ -125,27 +124,27 @@ pub struct TestArgs {
 /// `host plugin play`.
 #[derive(Debug, Args)]
 pub struct PlayArgs {
-    /// The component of an environment or a tool
+    /// Component of an environment or a tool
     pub file: PathBuf,
-    /// The split of tasks; by default the first
+    /// Split of tasks [default: the first]
     #[arg(long, value_name = "NAME")]
     pub split: Option<String>,
-    /// The task's place in its split
+    /// Index of the task in its split
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub task: u64,
-    /// The seat that you play; the environment's oracle plays the others. By default you play all
+    /// Play this seat only; the oracle plays others
     #[arg(long, value_name = "NUMBER")]
     pub seat: Option<u32>,
-    /// The seed of everything random
+    /// Random seed
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub seed: u64,
-    /// One of the plugin's options, such as `difficulty=3`
+    /// Set an option, such as `difficulty=3`
     #[arg(long, value_name = "KEY=VALUE")]
     pub option: Vec<String>,
-    /// What a tool is given when its session opens
+    /// Setup of the tool's session
     #[arg(long, value_name = "FILE")]
     pub setup: Option<PathBuf>,
-    /// A file that is mounted for the plugin
+    /// Mount a file
     #[arg(long, value_name = "NAME=FILE")]
     pub asset: Vec<String>,
 }
@@ -153,24 +152,24 @@ pub struct PlayArgs {
 /// `host plugin bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// The component
+    /// Component
     pub file: PathBuf,
-    /// How often each call is measured
+    /// Repetitions of each call
     #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub times: u32,
-    /// The seed of everything random
+    /// Random seed
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub seed: u64,
-    /// One of the plugin's options, such as `difficulty=3`
+    /// Set an option, such as `difficulty=3`
     #[arg(long, value_name = "KEY=VALUE")]
     pub option: Vec<String>,
-    /// What a tool is given when its session opens
+    /// Setup of the tool's session
     #[arg(long, value_name = "FILE")]
     pub setup: Option<PathBuf>,
-    /// A file that is mounted for the plugin
+    /// Mount a file
     #[arg(long, value_name = "NAME=FILE")]
     pub asset: Vec<String>,
-    /// Print a line of JSON for each call
+    /// Print one JSON line per call
     #[arg(long)]
     pub json: bool,
 }
@@ -178,7 +177,7 @@ pub struct BenchArgs {
 /// `host plugin inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// The `.wasm` file
+    /// Component
     pub file: PathBuf,
     /// Print JSON
     #[arg(long)]

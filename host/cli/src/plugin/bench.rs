@@ -1,4 +1,4 @@
-//! `host plugin bench`: what a plugin's calls take.
+//! `host plugin bench`: measures time and memory of a plugin's calls.
 
 use gymkhana_conformance::{Measured, Settings, measure};
 use gymkhana_sandbox::SandboxConfig;
@@ -6,22 +6,22 @@ use serde_json::json;
 
 use crate::error::{Classify, CliResult};
 use crate::plugin::args::BenchArgs;
-use crate::plugin::given::{self, Given};
+use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
 
-/// Measures, and prints a table or lines of JSON.
+/// Runs the command.
 pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
-    let given = Given::read(&args.file)?;
+    let inputs = PluginInputs::read(&args.file)?;
     let settings = Settings {
         seed: args.seed,
-        options: given::options(given.manifest.name.name(), &args.option)?,
-        assets: given::assets(&args.asset)?,
-        setup: given::setup(args.setup.as_deref())?,
+        options: plugin_inputs::options(inputs.manifest.name.name(), &args.option)?,
+        assets: plugin_inputs::assets(&args.asset)?,
+        setup: plugin_inputs::setup(args.setup.as_deref())?,
         ..Settings::default()
     };
-    let sandbox = given::sandbox(&SandboxConfig::default(), printer)?;
-    let plugin = given.load(&sandbox)?;
-    let measured = given::runtime()?.block_on(measure(&plugin, settings, args.times)).user_error()?;
+    let sandbox = plugin_inputs::sandbox(&SandboxConfig::default(), printer)?;
+    let plugin = inputs.load(&sandbox)?;
+    let measured = plugin_inputs::runtime()?.block_on(measure(&plugin, settings, args.times)).user_error()?;
     if !args.json {
         printer.result(format!(
             "{:<22} {:>7} {:>10} {:>10} {:>10} {:>10}",
@@ -29,18 +29,18 @@ pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
         ));
     }
     for one in &measured {
-        print(one, &given, args.json, printer);
+        print(one, &inputs, args.json, printer);
     }
     Ok(())
 }
 
-fn print(measured: &Measured, given: &Given, as_json: bool, printer: &Printer) {
+fn print(measured: &Measured, inputs: &PluginInputs, as_json: bool, printer: &Printer) {
     let Measured { call, times_us, memory_bytes, snapshot_bytes } = measured;
     let (median, late) = (measured.quantile(0.5), measured.quantile(0.95));
     if as_json {
         printer.json(json!({
-            "plugin": given.manifest.name.to_string(),
-            "version": given.manifest.version.to_string(),
+            "plugin": inputs.manifest.name.to_string(),
+            "version": inputs.manifest.version.to_string(),
             "call": call,
             "times": times_us.len(),
             "median_us": median,

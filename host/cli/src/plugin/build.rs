@@ -1,4 +1,4 @@
-//! `host plugin build`: a plugin's folder to a component, with the tools of its language.
+//! `host plugin build`: builds a plugin's folder to a component with the tools of its language.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,23 @@ use gymkhana_registry::write_atomically;
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::{BuildArgs, Language};
-use crate::plugin::given::Given;
+use crate::plugin::plugin_inputs::PluginInputs;
 use crate::printer::Printer;
 
-/// What Rust calls a component's platform.
+/// Rust's target for components.
 const TARGET: &str = "wasm32-wasip2";
 
-/// Builds, and prints one line about the component.
+/// Runs the command.
 pub fn build(args: &BuildArgs, printer: &Printer) -> CliResult<()> {
     let file = build_folder(&args.dir, args.out.as_deref(), printer)?;
-    let given = Given::read(&file)?;
-    let kinds: Vec<String> = given.manifest.kinds.iter().map(ToString::to_string).collect();
-    let (name, version, bytes) = (&given.manifest.name, &given.manifest.version, given.bytes.len());
+    let inputs = PluginInputs::read(&file)?;
+    let kinds: Vec<String> = inputs.manifest.kinds.iter().map(ToString::to_string).collect();
+    let (name, version, bytes) = (&inputs.manifest.name, &inputs.manifest.version, inputs.bytes.len());
     printer.result(format!("{}: {name} {version}, {}, {bytes} bytes", file.display(), kinds.join(", ")));
     Ok(())
 }
 
-/// Builds a folder; gives the component's file.
+/// Builds a folder; returns the component's file.
 pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliResult<PathBuf> {
     let language = language(dir)?;
     let out = match out {
@@ -35,9 +35,11 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
     match language {
         Language::Rust => {
             let built = cargo_build(dir)?;
-            let bytes = fs::read(&built).user_context(format!("cargo built no `{}`", built.display()))?;
-            write_atomically(&out, &bytes)
-                .user_context(format!("the component `{}` cannot be written", out.display()))?;
+            let bytes = fs::read(&built).user_context(format!("cargo did not build `{}`", built.display()))?;
+            write_atomically(&out, &bytes).user_context(format!(
+                "the component `{}` cannot be written\nhint: free space, or use a writable folder",
+                out.display()
+            ))?;
         }
         Language::Python => {
             let mut command = python_with_sdk(dir)?;
@@ -46,7 +48,8 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
         Language::Js => {
             let module = Path::new("node_modules/gymkhana/build.mjs");
             if !dir.join(module).is_file() {
-                let message = format!("`{}` has no `{}`; run `{JS_SETUP}` in it", dir.display(), module.display());
+                let message =
+                    format!("`{}` has no `{}`\nhint: run `{JS_SETUP}` in it", dir.display(), module.display());
                 return Err(CliError::user(message));
             }
             let mut command = node(dir)?;
@@ -72,8 +75,8 @@ fn language(dir: &Path) -> CliResult<Language> {
     let found = marks.into_iter().find(|(mark, _)| dir.join(mark).is_file());
     found.map(|(_, language)| language).ok_or_else(|| {
         CliError::user(format!(
-            "`{}` is no plugin's folder: it has no Cargo.toml, pyproject.toml or package.json; begin one with `host plugin \
-             new NAME --kind tool`",
+            "`{}` is not a plugin's folder: it has no Cargo.toml, pyproject.toml or package.json\nhint: create one \
+             with `host plugin new NAME --kind tool`",
             dir.display()
         ))
     })
@@ -81,40 +84,40 @@ fn language(dir: &Path) -> CliResult<Language> {
 
 fn folder_name(dir: &Path) -> CliResult<String> {
     let name = absolute(dir)?.file_name().map(|name| name.to_string_lossy().into_owned());
-    name.ok_or_else(|| CliError::user(format!("`{}` has no name; give --out FILE", dir.display())))
+    name.ok_or_else(|| CliError::user(format!("`{}` has no name\nhint: give --out FILE", dir.display())))
 }
 
-/// The path from the root, links followed as far as it exists.
+/// Absolute path; resolves links if it exists.
 fn absolute(path: &Path) -> CliResult<PathBuf> {
     if let Ok(path) = fs::canonicalize(path) {
         return Ok(path);
     }
-    std::path::absolute(path).user_context(format!("`{}` is no path", path.display()))
+    std::path::absolute(path).user_context(format!("`{}` is not a path", path.display()))
 }
 
-/// Builds with cargo; gives the file that cargo says it made.
+/// Builds with cargo; returns the file that cargo reports.
 fn cargo_build(dir: &Path) -> CliResult<PathBuf> {
     has_target(dir)?;
     let mut command = cargo(dir)?;
     command.args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
     let output = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).output();
-    let output = output.user_context("cargo does not start")?;
+    let output = output.user_context("cargo cannot be started")?;
     if !output.status.success() {
-        let message = format!("cargo cannot build `{}`; put right what it says above", dir.display());
+        let message = format!("cargo failed to build `{}`\nhint: fix the errors above", dir.display());
         return Err(CliError::user(message));
     }
-    let own =
-        fs::canonicalize(dir.join("Cargo.toml")).user_context(format!("`{}` cannot be reached", dir.display()))?;
+    let own = fs::canonicalize(dir.join("Cargo.toml")).user_context(format!("`{}` cannot be opened", dir.display()))?;
     let built = String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| artifact(line, &own)).next_back();
     built.ok_or_else(|| {
         CliError::user(format!(
-            "cargo built no component of `{}`; its Cargo.toml must say `crate-type = [\"cdylib\", \"rlib\"]` under [lib]",
+            "cargo built no component in `{}`\nhint: set `crate-type = [\"cdylib\", \"rlib\"]` under [lib] of its \
+             Cargo.toml",
             dir.display()
         ))
     })
 }
 
-/// The component that a line of cargo's messages tells of, if it is this package's.
+/// Component named in a line of cargo's messages, if it belongs to this package.
 fn artifact(line: &str, own: &Path) -> Option<PathBuf> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
     let is_own = message.get("manifest_path")?.as_str().map(Path::new) == Some(own);
@@ -128,52 +131,60 @@ fn has_target(dir: &Path) -> CliResult<()> {
     if Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir() {
         return Ok(());
     }
-    Err(CliError::user(format!("Rust cannot build for {TARGET}; run `rustup target add {TARGET}`")))
+    Err(CliError::user(format!("Rust target {TARGET} is not installed\nhint: run `rustup target add {TARGET}`")))
 }
 
-/// What puts the SDK and the compiler of Python into a plugin's folder.
+/// Installs Python's SDK and compiler into a plugin's folder.
 pub const PYTHON_SETUP: &str = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt";
 
-/// What puts those of JavaScript there.
+/// Installs those of JavaScript.
 pub const JS_SETUP: &str = "npm install";
 
 const RUST_MISSING: &str =
-    "Rust is not installed; install it with `curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh`";
+    "Rust is not installed\nhint: install it with `curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh`";
 
 fn cargo(dir: &Path) -> CliResult<Command> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     program_in(dir, program.as_ref(), RUST_MISSING)
 }
 
-/// The Python of the folder's own environment, else the system's.
+/// Python of the folder's environment, else the system's.
 fn python(dir: &Path) -> CliResult<Command> {
     let own = dir.join(".venv/bin/python");
     let program = if own.exists() { absolute_link(&own)? } else { PathBuf::from("python3") };
-    program_in(dir, &program, "Python is not installed; on Debian or Ubuntu run `apt-get install python3 python3-venv`")
+    program_in(
+        dir,
+        &program,
+        "Python is not installed\nhint: on Debian or Ubuntu run `apt-get install python3 python3-venv`",
+    )
 }
 
-/// A Python that finds the SDK.
+/// A Python with the SDK.
 fn python_with_sdk(dir: &Path) -> CliResult<Command> {
     let probe = python(dir)?.args(["-c", "import gymkhana"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if probe.user_context("python3 does not start")?.success() {
+    if probe.user_context("python3 cannot be started")?.success() {
         return python(dir);
     }
     Err(CliError::user(format!(
-        "the Python of `{}` does not find the SDK; run `{PYTHON_SETUP}` in that folder",
+        "the Python of `{}` lacks the SDK\nhint: run `{PYTHON_SETUP}` in that folder",
         dir.display()
     )))
 }
 
-/// Absolute, but not followed: a Python knows its environment by the link's own path.
+/// Absolute path without resolving links: Python finds its environment by the link's path.
 fn absolute_link(path: &Path) -> CliResult<PathBuf> {
-    std::path::absolute(path).user_context(format!("`{}` is no path", path.display()))
+    std::path::absolute(path).user_context(format!("`{}` is not a path", path.display()))
 }
 
 fn node(dir: &Path) -> CliResult<Command> {
-    program_in(dir, Path::new("node"), "Node.js is not installed; on Debian or Ubuntu run `apt-get install nodejs npm`")
+    program_in(
+        dir,
+        Path::new("node"),
+        "Node.js is not installed\nhint: on Debian or Ubuntu run `apt-get install nodejs npm`",
+    )
 }
 
-/// A program that is there, to be run in a folder; `missing` says how to get it.
+/// An installed program, run in a folder; `missing` is the error if it is not installed.
 fn program_in(dir: &Path, program: &Path, missing: &str) -> CliResult<Command> {
     let probe = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     probe.user_context(missing)?;
@@ -182,15 +193,15 @@ fn program_in(dir: &Path, program: &Path, missing: &str) -> CliResult<Command> {
     Ok(command)
 }
 
-/// Runs a program to its end; what it prints is talk.
+/// Runs a program to its end; its output goes to standard error.
 fn finish(command: &mut Command, dir: &Path) -> CliResult<()> {
     let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
     let shown = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-    let status = command.stdout(std::io::stderr()).status().user_context(format!("`{shown}` does not start"))?;
+    let status = command.stdout(std::io::stderr()).status().user_context(format!("`{shown}` cannot be started"))?;
     if status.success() {
         return Ok(());
     }
-    let message = format!("`{shown}` failed in `{}` ({status}); put right what it says above", dir.display());
+    let message = format!("`{shown}` failed in `{}` ({status})\nhint: fix the errors above", dir.display());
     Err(CliError::user(message))
 }
 
@@ -199,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_component_is_the_one_that_cargo_names() {
+    fn the_component_is_the_one_reported_by_cargo() {
         let own = Path::new("/work/a/Cargo.toml");
         let line = |manifest: &str, file: &str| {
             format!(r#"{{"reason":"compiler-artifact","manifest_path":"{manifest}","filenames":["{file}"]}}"#)

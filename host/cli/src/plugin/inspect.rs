@@ -1,4 +1,4 @@
-//! `host plugin inspect`: what a plugin file says of itself. Nothing of it is run.
+//! `host plugin inspect`: prints a plugin's manifest without running it.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use serde_json::json;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 
-/// Prints a plugin's manifest, its interfaces and its digest.
+/// Runs the command.
 pub fn inspect(file: &Path, as_json: bool, printer: &Printer) -> CliResult<()> {
     let bytes = read_plugin_file(file).user_error()?;
     let wrong = |cause: String| CliError::user(format!("plugin file `{}` cannot be used: {cause}", file.display()));
     let manifest = read_manifest(&bytes).map_err(|error| wrong(error.to_string()))?;
     let mut exported = exports(&bytes).map_err(|error| wrong(error.to_string()))?;
     let mut imported = imports(&bytes).map_err(|error| wrong(error.to_string()))?;
-    // Whoever builds a component chooses the order, which means nothing.
+    // The order is an artefact of the build.
     exported.sort();
     imported.sort();
     let digest = Digest::of(&bytes);

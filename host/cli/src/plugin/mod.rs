@@ -1,12 +1,12 @@
-//! `host plugin`: for those who write plugins.
+//! `host plugin`: commands for plugin authors.
 
 mod args;
 mod bench;
 mod build;
-mod given;
 mod inspect;
 mod new;
 mod play;
+mod plugin_inputs;
 mod test;
 
 pub use args::PluginCommand;
@@ -15,7 +15,7 @@ pub use test::report_for_publishing;
 use crate::error::CliResult;
 use crate::printer::Printer;
 
-/// Runs one of its commands.
+/// Runs a subcommand.
 pub fn run(command: &PluginCommand, printer: &Printer) -> CliResult<()> {
     match command {
         PluginCommand::New(args) => new::new(args, printer),

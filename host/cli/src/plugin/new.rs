@@ -1,4 +1,4 @@
-//! `host plugin new`: a folder that builds and passes its tests at once.
+//! `host plugin new`: creates a plugin that builds and passes its tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,44 +10,47 @@ use crate::plugin::args::{KindArg, Language, NewArgs};
 use crate::plugin::build::{JS_SETUP, PYTHON_SETUP};
 use crate::printer::Printer;
 
-/// A file of a template: its template's folder, its path in there, and its text.
+/// A file of a template: the template's folder, the path below it and the text.
 struct TemplateFile {
     template: &'static str,
     path: &'static str,
     text: &'static str,
 }
 
-// `TEMPLATES`: what lies in `templates/`, as `build.rs` found it.
+// `TEMPLATES`: the files below `templates/`, collected by `build.rs`.
 include!(concat!(env!("OUT_DIR"), "/templates.rs"));
 
-/// The checkout that built this host.
+/// Checkout that built this host.
 const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Writes the folder.
+/// Runs the command.
 pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
     let name = PluginName::new(&args.namespace, &args.name).user_error()?;
     let template = format!("{}-{}", language(args.lang), kind(args.kind));
     let files: Vec<&TemplateFile> = TEMPLATES.iter().filter(|file| file.template == template).collect();
     if files.is_empty() {
-        return Err(CliError::user(format!("this host has no template `{template}`; build a newer one")));
+        return Err(CliError::user(format!("this host has no template `{template}`\nhint: build a newer host")));
     }
     let sdk = sdk(args)?;
     let folder = Path::new(&args.name);
     if folder.exists() {
-        let message = format!("`{}` exists already; choose another name or another folder", folder.display());
+        let message = format!("`{}` already exists\nhint: choose another name or another folder", folder.display());
         return Err(CliError::user(message));
     }
     for file in files {
-        // Under its own name git would obey it here.
+        // Stored without the dot, because git would apply it here.
         let path = folder.join(file.path.replace("gitignore", ".gitignore"));
         let text = fill(file.text, &name, &sdk.to_string_lossy());
         let write = || {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             fs::write(&path, text)
         };
-        write().user_context(format!("`{}` cannot be written", path.display()))?;
+        write().user_context(format!(
+            "`{}` cannot be written\nhint: free space, or use a writable folder",
+            path.display()
+        ))?;
     }
-    printer.result(format!("{name} lies in {}", folder.display()));
+    printer.result(format!("created {name} in {}", folder.display()));
     let first = match args.lang {
         Language::Rust => String::new(),
         Language::Python => format!("(cd {} && {PYTHON_SETUP}) && ", folder.display()),
@@ -57,7 +60,7 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
     Ok(())
 }
 
-/// A template's text for one plugin.
+/// Text of a template with the plugin's names.
 fn fill(text: &str, name: &PluginName, sdk: &str) -> String {
     let filled = text.replace("{{name}}", name.name()).replace("{{namespace}}", name.namespace());
     filled.replace("{{module}}", &name.name().replace('-', "_")).replace("{{sdk}}", sdk)
@@ -79,7 +82,7 @@ fn kind(kind: KindArg) -> &'static str {
     }
 }
 
-/// Where the language's SDK is. It is unreleased: a new plugin names it by its path.
+/// Folder of the language's SDK. The SDK is unreleased, so a new plugin refers to it by path.
 fn sdk(args: &NewArgs) -> CliResult<PathBuf> {
     let language = language(args.lang);
     let marker = match args.lang {
@@ -89,14 +92,14 @@ fn sdk(args: &NewArgs) -> CliResult<PathBuf> {
     };
     let given = args.sdk.clone();
     let folder = given.unwrap_or_else(|| Path::new(CHECKOUT).join("sdk").join(language));
-    let advice =
-        format!("give the folder `sdk/{language}` of a checkout of Gymkhana, as in `--sdk ../gymkhana/sdk/{language}`");
+    let hint =
+        format!("give the folder `sdk/{language}` of a Gymkhana checkout, as in `--sdk ../gymkhana/sdk/{language}`");
     if !folder.join(marker).is_file() {
-        let message = format!("the {language} SDK is not at `{}`: no `{marker}` is there; {advice}", folder.display());
-        return Err(CliError::user(message));
+        let message = format!("the {language} SDK is not at `{}`: `{marker}` is missing", folder.display());
+        return Err(CliError::user(message).with_hint(hint));
     }
     fs::canonicalize(&folder)
-        .user_context(format!("the {language} SDK at `{}` cannot be reached; {advice}", folder.display()))
+        .user_context(format!("the {language} SDK at `{}` cannot be opened\nhint: {hint}", folder.display()))
 }
 
 #[cfg(test)]
@@ -115,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_a_template_that_names_what_it_should() {
+    fn every_kind_has_a_complete_template() {
         let templates: BTreeSet<&str> = TEMPLATES.iter().map(|file| file.template).collect();
         for kind in ["environment", "tool", "reward"] {
             assert!(templates.contains(format!("rust-{kind}").as_str()), "{kind}: {templates:?}");
@@ -123,7 +126,7 @@ mod tests {
         let name = PluginName::new("me", "a-b").expect("a name");
         for file in TEMPLATES {
             let filled = fill(file.text, &name, "/sdk");
-            assert!(!filled.contains("{{"), "{}/{} has a placeholder that nothing fills", file.template, file.path);
+            assert!(!filled.contains("{{"), "{}/{} has an unfilled placeholder", file.template, file.path);
         }
     }
 }

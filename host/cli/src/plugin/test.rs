@@ -1,4 +1,4 @@
-//! `host plugin test`: does a plugin keep the contract?
+//! `host plugin test`: runs the conformance suite on a plugin.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use gymkhana_store::RunReader;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::TestArgs;
 use crate::plugin::build;
-use crate::plugin::given::{self, Given};
+use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
 use gymkhana_run::groups;
 
-/// Checks.
+/// Runs the command.
 pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
     let file = if args.plugin.is_dir() {
         build::test_folder(&args.plugin, printer)?;
@@ -22,81 +22,85 @@ pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
     } else {
         args.plugin.clone()
     };
-    let given = Given::read(&file)?;
-    let settings = settings(args, &given)?;
+    let inputs = PluginInputs::read(&file)?;
+    let settings = settings(args, &inputs)?;
     let sandbox = sandbox(&settings, printer)?;
     let settings = Settings { beside: beside(args, &sandbox)?, ..settings };
-    let report = run_suite(&sandbox, &given, settings, |check| printer.result(line(check)))?;
+    let report = run_suite(&sandbox, &inputs, settings, |check| printer.result(line(check)))?;
     if let Some(path) = &args.json {
         let text = serde_json::to_vec_pretty(&report).internal()?;
-        write_atomically(path, &text).user_context(format!("the report `{}` cannot be written", path.display()))?;
+        write_atomically(path, &text).user_context(format!(
+            "the report `{}` cannot be written\nhint: name a file in a writable folder",
+            path.display()
+        ))?;
     }
     no_failure(&report)?;
     let passed = report.checks.iter().filter(|check| matches!(check.outcome, Outcome::Passed(_))).count();
     let Report { name, version, steps, .. } = &report;
-    printer.result(format!("{name} {version} keeps the contract: {passed} checks passed, {steps} calls were made"));
+    printer.result(format!("{name} {version} conforms: {passed} checks passed, {steps} calls made"));
     Ok(())
 }
 
-/// The report of a component that is published without one: made with what every report must be made with. Only what
-/// is wrong is told.
+/// Report for publishing a component, made with the required settings. Prints failed checks only.
 pub fn report_for_publishing(file: &Path, printer: &Printer) -> CliResult<Report> {
-    let given = Given::read(file)?;
+    let inputs = PluginInputs::read(file)?;
     let settings = Settings::default();
     let sandbox = sandbox(&settings, printer)?;
-    printer.status(format!("the conformance suite looks at `{}`", file.display()));
-    let told = |check: &Check| {
+    printer.status(format!("running the conformance suite on `{}`", file.display()));
+    let print_failure = |check: &Check| {
         if matches!(check.outcome, Outcome::Failed(_)) {
             printer.status(line(check));
         }
     };
-    let report = run_suite(&sandbox, &given, settings, told)?;
+    let report = run_suite(&sandbox, &inputs, settings, print_failure)?;
     no_failure(&report)?;
     Ok(report)
 }
 
 fn sandbox(settings: &Settings, printer: &Printer) -> CliResult<Sandbox> {
-    given::sandbox(&SandboxConfig { limits: limits(settings), ..SandboxConfig::default() }, printer)
+    plugin_inputs::sandbox(&SandboxConfig { limits: limits(settings), ..SandboxConfig::default() }, printer)
 }
 
 fn run_suite(
     sandbox: &Sandbox,
-    given: &Given,
+    inputs: &PluginInputs,
     settings: Settings,
-    told: impl FnMut(&Check) + Send,
+    report: impl FnMut(&Check) + Send,
 ) -> CliResult<Report> {
-    given::runtime()?.block_on(check_plugin(sandbox, &given.origin, &given.bytes, settings, told)).internal()
+    plugin_inputs::runtime()?
+        .block_on(check_plugin(sandbox, &inputs.origin, &inputs.bytes, settings, report))
+        .internal()
 }
 
-fn settings(args: &TestArgs, given: &Given) -> CliResult<Settings> {
+fn settings(args: &TestArgs, inputs: &PluginInputs) -> CliResult<Settings> {
     Ok(Settings {
         seed: args.seed,
         steps: args.steps,
-        options: given::options(given.manifest.name.name(), &args.option)?,
+        options: plugin_inputs::options(inputs.manifest.name.name(), &args.option)?,
         most_fuel: args.most_fuel,
         most_memory: args.most_memory << 20,
-        assets: given::assets(&args.asset)?,
-        setup: given::setup(args.setup.as_deref())?,
+        assets: plugin_inputs::assets(&args.asset)?,
+        setup: plugin_inputs::setup(args.setup.as_deref())?,
         beside: vec![],
         recorded: args.on.as_deref().map(recorded).transpose()?.unwrap_or_default(),
     })
 }
 
-/// The plugins beside it.
+/// Companion plugins.
 fn beside(
     args: &TestArgs,
     sandbox: &Sandbox,
 ) -> CliResult<Vec<(gymkhana_sandbox::Plugin, Vec<gymkhana_record::NamedValue>)>> {
-    args.with.iter().map(|path| Ok((Given::read(path)?.load(sandbox)?, vec![]))).collect()
+    args.with.iter().map(|path| Ok((PluginInputs::read(path)?.load(sandbox)?, vec![]))).collect()
 }
 
-/// A run's episodes by group, as rewards see them.
+/// Episodes of a run by group, as rewards receive them.
 fn recorded(dir: &Path) -> CliResult<Vec<Vec<FinishedEpisode>>> {
     let episodes = RunReader::open(dir)?.episodes()?;
     groups(episodes.read_all()).map(|group| Ok(group?.iter().map(FinishedEpisode::of).collect())).collect()
 }
 
-/// A check, as a person reads it.
+/// A check in one line.
 fn line(check: &Check) -> String {
     let (mark, words) = match &check.outcome {
         Outcome::Passed(seen) => ("ok", seen),
@@ -112,7 +116,7 @@ fn no_failure(report: &Report) -> CliResult<()> {
         return Ok(());
     }
     Err(CliError::user(format!(
-        "{} {} fails {} of {} checks: {}; docs/plugins.md says of each what it means",
+        "{} {} fails {} of {} checks: {}\nhint: docs/reference/conformance.md explains each check",
         report.name,
         report.version,
         names.len(),

@@ -1,4 +1,4 @@
-//! The command line of plugins by name: using, publishing and serving them.
+//! Arguments of the registry commands.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,38 +6,38 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use gymkhana_registry::{Capability, Namespace, PublicKey, Wanted};
 
-/// Commands that know registries.
+/// Commands that use registries.
 #[derive(Debug, Subcommand)]
 pub enum RegistryCommand {
-    /// Use plugins of a registry in this project
+    /// Add plugins to the project
     Add(AddArgs),
-    /// Use a plugin no more
+    /// Remove a plugin from the project
     Remove {
-        /// The plugin, such as `gymkhana/calculator`
+        /// Plugin, such as `gymkhana/calculator`
         name: String,
     },
-    /// Take newer versions of this project's plugins
+    /// Update the project's plugins
     Update {
-        /// Only these plugins
+        /// Update these plugins only
         names: Vec<String>,
         #[command(flatten)]
         fetch: FetchArgs,
     },
-    /// Pin this project's plugins in gymkhana.lock, without taking newer versions
+    /// Pin the project's plugins in gymkhana.lock
     Lock {
         #[command(flatten)]
         fetch: FetchArgs,
     },
-    /// See that pinned plugins are what their publishers signed
+    /// Verify signatures of pinned plugins
     Verify {
-        /// The folder with gymkhana.lock: a project or a run; by default this project
+        /// Folder with gymkhana.lock [default: project]
         dir: Option<PathBuf>,
         #[command(flatten)]
         fetch: FetchArgs,
     },
-    /// Look for plugins in all registries
+    /// Search all registries for plugins
     Search {
-        /// Words of names, kinds and descriptions
+        /// Words in names, kinds and descriptions
         words: Vec<String>,
         /// Print JSON
         #[arg(long)]
@@ -45,24 +45,24 @@ pub enum RegistryCommand {
         #[command(flatten)]
         fetch: FetchArgs,
     },
-    /// Make a key to sign releases or a registry with
+    /// Create a signing key
     Keygen(KeygenArgs),
-    /// Publish a plugin where its namespace is served
+    /// Publish a plugin to its namespace's registry
     Publish(PublishArgs),
     /// Withdraw a version from new resolutions
     Yank(YankArgs),
-    /// Registries of one's own
+    /// Manage your own registry
     #[command(subcommand)]
     Registry(ServingCommand),
 }
 
-/// How registries may be asked.
+/// Use of registries.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct FetchArgs {
-    /// Change nothing that gymkhana.lock pins
+    /// Fail if gymkhana.lock would change
     #[arg(long)]
     pub locked: bool,
-    /// Ask nobody: use what is here
+    /// Offline: use cached data only
     #[arg(long)]
     pub offline: bool,
 }
@@ -70,10 +70,10 @@ pub struct FetchArgs {
 /// `host add`.
 #[derive(Debug, Args)]
 pub struct AddArgs {
-    /// The plugins, such as `gymkhana/calculator@^1`, or `calculator` where one registry alone has it
+    /// Plugins, such as `gymkhana/calculator@^1` or `calculator`
     #[arg(required = true, value_name = "PLUGIN")]
     pub plugins: Vec<Wanted>,
-    /// Agree to a capability that one asks for, such as `http`; may be given several times
+    /// Allow a capability, such as `http` (repeatable)
     #[arg(long, value_name = "CAPABILITY", value_parser = capability)]
     pub allow: Vec<Capability>,
     #[command(flatten)]
@@ -83,12 +83,12 @@ pub struct AddArgs {
 /// `host keygen`.
 #[derive(Debug, Args)]
 pub struct KeygenArgs {
-    /// Where the secret key is written; a file that is there is never overwritten
+    /// File for the secret key; never overwritten
     pub file: PathBuf,
-    /// Let this old key hand over to the new one: FILE.rotation.json is for the registry's maintainer
+    /// Rotate from OLD; writes FILE.rotation.json
     #[arg(long, value_name = "OLD", requires = "namespace")]
     pub replaces: Option<PathBuf>,
-    /// The namespace whose key the old one is
+    /// Namespace of the old key
     #[arg(long, value_name = "NAME", requires = "replaces")]
     pub namespace: Option<Namespace>,
 }
@@ -96,9 +96,9 @@ pub struct KeygenArgs {
 /// `host publish`.
 #[derive(Debug, Args)]
 pub struct PublishArgs {
-    /// The `.wasm` file
+    /// Component
     pub file: PathBuf,
-    /// The report that `host plugin test --json` wrote about it; without one the suite is run now
+    /// Report of `host plugin test --json` [default: new]
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     #[command(flatten)]
@@ -108,25 +108,25 @@ pub struct PublishArgs {
 /// `host yank`.
 #[derive(Debug, Args)]
 pub struct YankArgs {
-    /// The version, such as `acme/adder@1.2.3`
+    /// Version, such as `acme/adder@1.2.3`
     pub version: String,
-    /// Bring it back
+    /// Undo an earlier yank
     #[arg(long)]
     pub undo: bool,
     #[command(flatten)]
     pub keys: KeyArgs,
 }
 
-/// Whose word a change is.
+/// Signing keys.
 #[derive(Debug, Args)]
 pub struct KeyArgs {
-    /// The secret key of the namespace, as `host keygen` wrote it
+    /// Secret key of the namespace
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// The secret root key, where the registry is a signed folder of one's own
+    /// Secret root key, for a signed folder
     #[arg(long, value_name = "FILE")]
     pub root: Option<PathBuf>,
-    /// For how many days such a folder's state counts before it must be signed again
+    /// Validity of the signed state, in days
     #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3650))]
     pub days: u64,
 }
@@ -134,113 +134,113 @@ pub struct KeyArgs {
 /// `host registry`.
 #[derive(Debug, Subcommand)]
 pub enum ServingCommand {
-    /// Make an empty registry in a folder
+    /// Create an empty registry in a folder
     Init {
-        /// The folder, which must be empty
+        /// Empty folder
         dir: PathBuf,
         #[command(flatten)]
         signing: InitArgs,
     },
-    /// Give a namespace to a publisher
+    /// Grant a namespace to a publisher
     Grant {
-        /// The registry's folder
+        /// Folder of the registry
         dir: PathBuf,
-        /// The namespace
+        /// Namespace
         namespace: Namespace,
-        /// The publisher's public key, as `host keygen` printed it
+        /// Public key of the publisher
         key: PublicKey,
         #[command(flatten)]
         signing: SigningArgs,
     },
-    /// Put a new key in the place of an old one
+    /// Replace a publisher's or the root key
     Rotate {
-        /// The registry's folder
+        /// Folder of the registry
         dir: PathBuf,
-        /// What `host keygen --replaces` wrote for a namespace's publisher
+        /// Rotation written by `host keygen --replaces`
         #[arg(long, value_name = "FILE", required_unless_present = "new_root")]
         rotation: Option<PathBuf>,
-        /// The old key was stolen: what it signed counts no more
+        /// Revoke the replaced key
         #[arg(long, requires = "rotation")]
         revoke: bool,
-        /// The registry's new secret root key
+        /// New secret root key of the registry
         #[arg(long, value_name = "FILE", conflicts_with = "rotation")]
         new_root: Option<PathBuf>,
         #[command(flatten)]
         signing: SigningArgs,
     },
-    /// Let what a replaced key signed count no more
+    /// Revoke a replaced key
     Revoke {
-        /// The registry's folder
+        /// Folder of the registry
         dir: PathBuf,
-        /// The namespace
+        /// Namespace
         namespace: Namespace,
-        /// The old public key
+        /// Old public key
         key: PublicKey,
         #[command(flatten)]
         signing: SigningArgs,
     },
-    /// Sign a registry's state again, so that it goes on counting
+    /// Refresh the signed state before it expires
     Sign {
-        /// The registry's folder
+        /// Folder of the registry
         dir: PathBuf,
         #[command(flatten)]
         signing: SigningArgs,
     },
-    /// Make a token for publishers, revoke one, or list them
+    /// Create, revoke or list tokens of publishers
     Token {
-        /// The registry's folder
+        /// Folder of the registry
         dir: PathBuf,
-        /// The namespaces of a new token; without any, tokens are listed
+        /// Namespaces of a new token [default: list tokens]
         namespaces: Vec<Namespace>,
-        /// Revoke the token of this number
+        /// Revoke the token with this number
         #[arg(long, value_name = "NUMBER", conflicts_with = "namespaces")]
         revoke: Option<String>,
     },
-    /// Serve a registry over HTTP and take releases; put a proxy with TLS in front of it
+    /// Serve a registry over HTTP
     Serve {
-        /// The registry's folder
+        /// Folder of the registry
         dir: PathBuf,
-        /// The address, such as `127.0.0.1:8080`
+        /// Address, such as `127.0.0.1:8080`
         #[arg(long, value_name = "ADDRESS", value_parser = crate::args::address)]
         listen: SocketAddr,
-        /// All clients come through a proxy of yours: the last entry of its `X-Forwarded-For` says who they are
+        /// Trust the last entry of `X-Forwarded-For`
         #[arg(long)]
         behind_proxy: bool,
         #[command(flatten)]
         signing: SigningArgs,
     },
-    /// Copy a registry into a folder, or what of it has changed
+    /// Copy a registry into a folder
     Mirror {
-        /// Its name in gymkhana-registries.toml
+        /// Name in gymkhana-registries.toml
         registry: String,
-        /// The folder
+        /// Folder of the copy
         dir: PathBuf,
     },
 }
 
-/// Who signs a new registry.
+/// Signature of a new registry.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct InitArgs {
-    /// The secret root key, as `host keygen` wrote it
+    /// Secret root key
     #[arg(long, value_name = "FILE")]
     pub root: Option<PathBuf>,
-    /// Nobody signs it: whoever can write there can put anything there
+    /// Create an unsigned registry
     #[arg(long)]
     pub unsigned: bool,
 }
 
-/// Who signs a registry's state.
+/// Signature of a registry's state.
 #[derive(Debug, Args)]
 pub struct SigningArgs {
-    /// The secret root key
+    /// Secret root key
     #[arg(long, value_name = "FILE")]
     pub root: PathBuf,
-    /// For how many days the state counts before it must be signed again
+    /// Validity of the signed state, in days
     #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3650))]
     pub days: u64,
 }
 
 fn capability(text: &str) -> Result<Capability, String> {
-    serde_json::from_value(text.into()).map_err(|_| "give `assets`, `model`, `tools` or `http`".to_owned())
+    serde_json::from_value(text.into()).map_err(|_| "expected `assets`, `model`, `tools` or `http`".to_owned())
 }

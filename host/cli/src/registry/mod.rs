@@ -1,14 +1,17 @@
-//! Plugins by name: found in registries, pinned, published, served.
+//! Registry commands: find, pin, publish and serve plugins by name.
 //!
-//! The crates `gymkhana-registry`, `-client` and `-server` do it; these commands say where this user's files are, ask
-//! people, and print.
+//! The crates `gymkhana-registry`, `-client` and `-server` do the work; these commands locate the user's files, ask for
+//! consent, and print.
 
+mod add;
 pub mod args;
 mod names;
 mod project;
 mod publish;
+mod search;
 mod serve;
-mod use_plugins;
+mod update;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,15 +24,15 @@ use args::{RegistryCommand, ServingCommand};
 
 pub use names::{gather, look_up};
 
-/// Does what was asked for.
+/// Runs a command.
 pub fn run(command: RegistryCommand, printer: &Printer) -> CliResult<()> {
     match command {
-        RegistryCommand::Add(args) => use_plugins::add(&args, printer),
-        RegistryCommand::Remove { name } => use_plugins::remove(&name, printer),
-        RegistryCommand::Update { names, fetch } => use_plugins::update(&names, fetch, printer),
-        RegistryCommand::Lock { fetch } => use_plugins::lock(fetch, printer),
-        RegistryCommand::Verify { dir, fetch } => use_plugins::verify(dir.as_deref(), fetch, printer),
-        RegistryCommand::Search { words, json, fetch } => use_plugins::search(&words, json, fetch, printer),
+        RegistryCommand::Add(args) => add::add(&args, printer),
+        RegistryCommand::Remove { name } => add::remove(&name, printer),
+        RegistryCommand::Update { names, fetch } => update::update(&names, fetch, printer),
+        RegistryCommand::Lock { fetch } => update::lock(fetch, printer),
+        RegistryCommand::Verify { dir, fetch } => verify::verify(dir.as_deref(), fetch, printer),
+        RegistryCommand::Search { words, json, fetch } => search::search(&words, json, fetch, printer),
         RegistryCommand::Keygen(args) => publish::keygen(&args, printer),
         RegistryCommand::Publish(args) => publish::publish(&args, printer),
         RegistryCommand::Yank(args) => publish::yank(&args, printer),
@@ -38,18 +41,18 @@ pub fn run(command: RegistryCommand, printer: &Printer) -> CliResult<()> {
     }
 }
 
-/// A client of the registries that this project or this user names, and its runtime.
-struct Asker {
+/// Client of the registries of this project and this user, with its runtime.
+struct RegistrySession {
     client: Client,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Asker {
+impl RegistrySession {
     fn new(offline: bool) -> CliResult<Self> {
         let here = project::root_or_here()?;
         let users = user_folder("XDG_CONFIG_HOME", ".config");
         let config = Config::find(&here, users.as_deref()).user_error()?;
-        let no_home = || CliError::user("there is no folder to keep plugins in; set HOME or XDG_CACHE_HOME to one");
+        let no_home = || CliError::user("there is no folder for plugins\nhint: set HOME or XDG_CACHE_HOME");
         let cache = user_folder("XDG_CACHE_HOME", ".cache").ok_or_else(no_home)?.join("plugins");
         let memory = user_folder("XDG_STATE_HOME", ".local/state").ok_or_else(no_home)?.join("registries");
         let client = Client::new(config, Settings::new(Places { cache, memory }, offline)).user_error()?;
@@ -57,7 +60,7 @@ impl Asker {
         Ok(Self { client, runtime })
     }
 
-    /// Waits for an answer, and tells what else the user should hear of.
+    /// Waits for a request and prints the client's notices.
     fn wait<T, E: Into<anyhow::Error>>(
         &self,
         printer: &Printer,
@@ -71,24 +74,24 @@ impl Asker {
     }
 }
 
-/// This user's folder of a kind, as the environment says or below HOME.
+/// Folder of this user, from the environment variable or below HOME.
 fn user_folder(variable: &str, below_home: &str) -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = folder(variable).or_else(|| Some(folder("HOME")?.join(below_home)))?;
     Some(base.join("gymkhana"))
 }
 
-/// Seconds since 1970.
+/// Unix time in seconds.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// So many days in seconds.
+/// Days in seconds.
 fn days(days: u64) -> u64 {
     days * 24 * 3600
 }
 
-/// The lock file in a folder, if there is one.
+/// The lock of a folder, if there is one.
 fn lock_in(folder: &Path) -> CliResult<Option<gymkhana_registry::Lock>> {
     let path = folder.join(gymkhana_registry::LOCK_FILE);
     if path.is_file() { gymkhana_registry::Lock::read(&path).map(Some).user_error() } else { Ok(None) }

@@ -1,4 +1,4 @@
-//! The plugins of a run: files, names of plugins in registries, or what the project uses.
+//! Plugins of a run: files, names in registries, or the project's plugins.
 
 use std::path::{Path, PathBuf};
 
@@ -7,34 +7,33 @@ use gymkhana_registry_client::Unlocked;
 
 use super::args::FetchArgs;
 use super::project::{Project, root_or_here, wants_consent};
-use super::{Asker, lock_in};
+use super::{RegistrySession, lock_in};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use gymkhana_run::setup::plugins::{PluginFile, pin, read_file};
 
-/// A component, and how messages call it.
+/// Origin and bytes of a component.
 type Read = (String, Vec<u8>);
 
-/// One plugin that was asked for.
+/// A plugin argument.
 #[derive(Debug)]
 enum Origin {
     /// A file.
     File(PathBuf),
-    /// A name and versions.
+    /// A name with a version requirement.
     Name(Wanted),
 }
 
 impl Origin {
-    /// A text that is a name, such as `calculator@^1`; else a file. No file can take a name's place by lying there: what
-    /// ends in `.wasm` or begins with `.` or `/` is one.
+    /// Parses a name such as `calculator@^1`; other text is a file. A file in the working directory cannot replace a
+    /// name: paths end in `.wasm` or start with `.` or `/`.
     fn of(given: &Path) -> Self {
         let wanted = given.to_str().and_then(|text| text.parse().ok());
         wanted.map_or_else(|| Self::File(given.to_owned()), Self::Name)
     }
 }
 
-/// Reads and fetches a run's plugins and pins them. A run that goes on has a lock of its own, `began_with`, and changes
-/// no other.
+/// Reads and downloads a run's plugins and pins them. A resumed run uses the lock in `began_with` and changes no other.
 pub fn gather(
     given: &[PathBuf],
     fetch: FetchArgs,
@@ -46,7 +45,7 @@ pub fn gather(
     if given.is_empty() {
         let project = project.as_ref().filter(|project| !project.plugins().is_empty());
         let project = project.ok_or_else(|| {
-            CliError::user("no plugins are named; give --plugins, or use some in a project with `host add`")
+            CliError::user("no plugins are given\nhint: give --plugins, or add plugins to a project with `host add`")
         })?;
         wanted = project.wanted();
     }
@@ -57,20 +56,20 @@ pub fn gather(
     pin(read)
 }
 
-/// The same for a command that only looks at recorded episodes: it takes the newest versions that fit, and neither
-/// reads nor changes a lock.
+/// Reads and downloads plugins for a command on recorded episodes: takes the newest matching versions and ignores
+/// locks.
 pub fn look_up(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<PluginFile>, Lock)> {
     let (mut read, wanted) = sorted(given, printer)?;
     if !wanted.is_empty() {
-        let asker = Asker::new(false)?;
-        let pinned = asker.wait(printer, asker.client.resolve(&wanted, None, Unlocked::Resolve))?;
-        let components = asker.wait(printer, asker.client.components(&pinned))?;
+        let session = RegistrySession::new(false)?;
+        let pinned = session.wait(printer, session.client.resolve(&wanted, None, Unlocked::Resolve))?;
+        let components = session.wait(printer, session.client.components(&pinned))?;
         read.extend(pinned.iter().map(origin).zip(components));
     }
     pin(read)
 }
 
-/// The files, read, and the names.
+/// Reads the files; returns their components and the names.
 fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<Read>, Vec<Wanted>)> {
     let (mut read, mut wanted) = (Vec::new(), Vec::new());
     for given in given {
@@ -79,8 +78,7 @@ fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<Read>, Vec<Wan
             Origin::Name(name) => {
                 if given.exists() {
                     let path = given.display();
-                    printer
-                        .status(format!("`{path}` is taken for a plugin's name; for what lies here write `./{path}`"));
+                    printer.status(format!("treating `{path}` as a plugin name; use `./{path}` for a local file"));
                 }
                 wanted.push(name);
             }
@@ -89,12 +87,12 @@ fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<Read>, Vec<Wan
     Ok((read, wanted))
 }
 
-/// How messages call what came from a registry.
+/// Origin of a registry's plugin in messages.
 fn origin(entry: &LockEntry) -> String {
     format!("{} {}", entry.name, entry.version)
 }
 
-/// Resolves, fetches and locks.
+/// Resolves, downloads and locks plugins.
 fn named(
     wanted: &[Wanted],
     fetch: FetchArgs,
@@ -102,30 +100,30 @@ fn named(
     resumed: Option<Lock>,
     printer: &Printer,
 ) -> CliResult<Vec<Read>> {
-    let asker = Asker::new(fetch.offline)?;
+    let session = RegistrySession::new(fetch.offline)?;
     let folder = root_or_here()?;
-    let goes_on = resumed.is_some();
-    let lock = if goes_on { resumed } else { lock_in(&folder)? };
-    let unlocked = if fetch.locked || goes_on { Unlocked::Refuse } else { Unlocked::Resolve };
-    let pinned = asker.wait(printer, asker.client.resolve(wanted, lock.as_ref(), unlocked))?;
+    let resumes = resumed.is_some();
+    let lock = if resumes { resumed } else { lock_in(&folder)? };
+    let unlocked = if fetch.locked || resumes { Unlocked::Refuse } else { Unlocked::Resolve };
+    let pinned = session.wait(printer, session.client.resolve(wanted, lock.as_ref(), unlocked))?;
     for entry in &pinned {
         agreed(entry, project, lock.as_ref())?;
     }
-    let components = asker.wait(printer, asker.client.components(&pinned))?;
-    if !goes_on {
-        // A project's lock holds what the project asks for: what is tried once beside it pins nothing there.
-        let asked_for = |entry: &&LockEntry| {
-            let wish = |project: &Project| project.plugins().get(&entry.name).map(|wish| wish.versions.clone());
-            project.is_none_or(|project| wish(project).is_some_and(|versions| versions.matches(&entry.version)))
+    let components = session.wait(printer, session.client.components(&pinned))?;
+    if !resumes {
+        // A project's lock pins only plugins that the project requires.
+        let is_required = |entry: &&LockEntry| {
+            let versions = |project: &Project| Some(project.plugins().get(&entry.name)?.versions.clone());
+            project.is_none_or(|project| versions(project).is_some_and(|versions| versions.matches(&entry.version)))
         };
-        let kept: Vec<LockEntry> = pinned.iter().filter(asked_for).cloned().collect();
-        keep(&folder, lock.as_ref(), &kept, printer)?;
+        let kept: Vec<LockEntry> = pinned.iter().filter(is_required).cloned().collect();
+        add_pins(&folder, lock.as_ref(), &kept, printer)?;
     }
     Ok(pinned.iter().map(origin).zip(components).collect())
 }
 
-/// A project says what was agreed to; elsewhere the version that was locked before does. What is used for the first
-/// time outside a project gets nothing that the run file does not grant.
+/// Checks consent to a plugin's capabilities: by the project, or outside a project by the locked version. Without
+/// either, the plugin gets only the grants of the run file.
 fn agreed(entry: &LockEntry, project: Option<&Project>, lock: Option<&Lock>) -> CliResult<()> {
     if let Some(project) = project.filter(|project| project.plugins().contains_key(&entry.name)) {
         return project.check_consent(entry);
@@ -135,12 +133,12 @@ fn agreed(entry: &LockEntry, project: Option<&Project>, lock: Option<&Lock>) -> 
     if open.is_empty() { Ok(()) } else { Err(wants_consent(entry, &open)) }
 }
 
-/// Writes down what is used now, beside what else was locked there.
-fn keep(folder: &Path, lock: Option<&Lock>, pinned: &[LockEntry], printer: &Printer) -> CliResult<()> {
+/// Adds pins to the lock in `folder`.
+fn add_pins(folder: &Path, lock: Option<&Lock>, pinned: &[LockEntry], printer: &Printer) -> CliResult<()> {
     let before = lock.map(Lock::entries).unwrap_or_default();
     let is_new = |entry: &&LockEntry| !before.contains(entry);
     for entry in pinned.iter().filter(is_new) {
-        printer.status(format!("{} {} is locked in {LOCK_FILE}", entry.name, entry.version));
+        printer.status(format!("locked {} {} in {LOCK_FILE}", entry.name, entry.version));
     }
     if pinned.iter().all(|entry| before.contains(entry)) {
         return Ok(());

@@ -1,6 +1,6 @@
-//! `gymkhana.toml`: the plugins that a project uses, and what its people agreed to.
+//! `gymkhana.toml`: plugins of a project and consent to their capabilities.
 //!
-//! Commands change single lines of it and leave everything else, comments too, as it stands.
+//! Commands change single lines and preserve the rest, including comments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,10 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
 use crate::error::{Classify, CliError, CliResult};
 
-/// The project's file.
+/// Error for an unreadable working directory.
+const NO_FOLDER: &str = "the working directory cannot be read\nhint: change into an existing one";
+
+/// Name of the project file.
 pub const PROJECT_FILE: &str = "gymkhana.toml";
 
 /// A project.
@@ -21,15 +24,15 @@ pub const PROJECT_FILE: &str = "gymkhana.toml";
 pub struct Project {
     path: PathBuf,
     document: DocumentMut,
-    plugins: BTreeMap<PluginName, Wish>,
+    plugins: BTreeMap<PluginName, Requirement>,
 }
 
-/// A plugin that a project uses.
+/// A plugin requirement of a project.
 #[derive(Debug, Clone)]
-pub struct Wish {
-    /// Which versions.
+pub struct Requirement {
+    /// Accepted versions.
     pub versions: VersionReq,
-    /// What its people agreed to.
+    /// Capabilities with consent.
     pub allow: BTreeSet<Capability>,
 }
 
@@ -37,46 +40,56 @@ pub struct Wish {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    plugins: BTreeMap<PluginName, Written>,
+    plugins: BTreeMap<PluginName, Entry>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum Entry {
     Versions(VersionReq),
-    Whole(Whole),
+    Table(EntryTable),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Whole {
+struct EntryTable {
     version: VersionReq,
     #[serde(default)]
     allow: BTreeSet<Capability>,
 }
 
-/// The folder of the nearest project file, from here upwards.
+/// Folder of the nearest project file, from the working directory upwards.
 fn find() -> CliResult<Option<PathBuf>> {
-    let here = std::env::current_dir().user_context("this folder cannot be read; change into one that is there")?;
+    let here = std::env::current_dir().user_context(NO_FOLDER)?;
     Ok(here.ancestors().find(|folder| folder.join(PROJECT_FILE).is_file()).map(Path::to_owned))
 }
 
-/// The project's folder, or this one if there is no project.
+/// Folder of the project, or the working directory without a project.
 pub fn root_or_here() -> CliResult<PathBuf> {
     match find()? {
         Some(folder) => Ok(folder),
-        None => std::env::current_dir().user_context("this folder cannot be read; change into one that is there"),
+        None => std::env::current_dir().user_context(NO_FOLDER),
     }
 }
 
 impl Project {
-    /// The project here, if there is one.
+    /// The project of the working directory, if there is one.
     pub fn open() -> CliResult<Option<Self>> {
         let Some(folder) = find()? else { return Ok(None) };
         Self::read(folder.join(PROJECT_FILE)).map(Some)
     }
 
-    /// The project here; an empty one is begun where there is none.
+    /// The project of the working directory.
+    ///
+    /// # Errors
+    /// If there is no project.
+    pub fn existing() -> CliResult<Self> {
+        let missing =
+            || CliError::user(format!("no {PROJECT_FILE} here or above\nhint: create one with `host add PLUGIN`"));
+        Self::open()?.ok_or_else(missing)
+    }
+
+    /// The project of the working directory, or an empty one.
     pub fn open_or_begin() -> CliResult<Self> {
         match Self::open()? {
             Some(project) => Ok(project),
@@ -88,67 +101,67 @@ impl Project {
     }
 
     fn read(path: PathBuf) -> CliResult<Self> {
-        let told = || format!("project file `{}` cannot be used; correct it", path.display());
-        let text = fs::read_to_string(&path).user_context(told())?;
-        let document = text.parse::<DocumentMut>().user_context(told())?;
-        let File { plugins } = toml::from_str(&text).user_context(told())?;
-        let meant = |written| match written {
-            Written::Versions(versions) => Wish { versions, allow: BTreeSet::new() },
-            Written::Whole(Whole { version, allow }) => Wish { versions: version, allow },
+        let unusable = || format!("project file `{}` cannot be used\nhint: correct it", path.display());
+        let text = fs::read_to_string(&path).user_context(unusable())?;
+        let document = text.parse::<DocumentMut>().user_context(unusable())?;
+        let File { plugins } = toml::from_str(&text).user_context(unusable())?;
+        let requirement = |entry| match entry {
+            Entry::Versions(versions) => Requirement { versions, allow: BTreeSet::new() },
+            Entry::Table(EntryTable { version, allow }) => Requirement { versions: version, allow },
         };
-        let plugins = plugins.into_iter().map(|(name, written)| (name, meant(written))).collect();
+        let plugins = plugins.into_iter().map(|(name, entry)| (name, requirement(entry))).collect();
         Ok(Self { path, document, plugins })
     }
 
-    /// What the project uses.
-    pub fn plugins(&self) -> &BTreeMap<PluginName, Wish> {
+    /// Requirements of the project.
+    pub fn plugins(&self) -> &BTreeMap<PluginName, Requirement> {
         &self.plugins
     }
 
-    /// The same, as it is asked for.
+    /// Requirements of the project, for the registry client.
     pub fn wanted(&self) -> Vec<Wanted> {
-        let one = |(name, wish): (&PluginName, &Wish)| Wanted {
+        let one = |(name, requirement): (&PluginName, &Requirement)| Wanted {
             name: WantedName::Full(name.clone()),
-            versions: wish.versions.clone(),
+            versions: requirement.versions.clone(),
         };
         self.plugins.iter().map(one).collect()
     }
 
-    /// The plugin of a name, or of a short one.
+    /// Full name of a plugin of the project, given in full or short.
     pub fn named(&self, name: &str) -> CliResult<PluginName> {
         let is_it = |known: &&PluginName| known.to_string() == name || known.name() == name;
         let mut known = self.plugins.keys().filter(is_it);
         match (known.next(), known.next()) {
             (Some(one), None) => Ok(one.clone()),
             (Some(one), Some(other)) => Err(CliError::user(format!(
-                "`{name}` may be `{one}` or `{other}` in `{}`; write it with its namespace",
+                "`{name}` is ambiguous in `{}`: it may be `{one}` or `{other}`\nhint: write it with its namespace",
                 self.path.display()
             ))),
             (None, _) => Err(CliError::user(format!(
-                "`{}` uses no plugin `{name}`; it uses {}",
+                "`{}` has no plugin `{name}`\nhint: its plugins are {}",
                 self.path.display(),
                 if self.plugins.is_empty() { "none".to_owned() } else { listed(self.plugins.keys()) }
             ))),
         }
     }
 
-    /// Uses a plugin from now on.
-    pub fn put(&mut self, name: &PluginName, wish: Wish) {
-        let versions = Value::from(wish.versions.to_string());
-        let value = if wish.allow.is_empty() {
+    /// Adds or replaces a requirement.
+    pub fn put(&mut self, name: &PluginName, requirement: Requirement) {
+        let versions = Value::from(requirement.versions.to_string());
+        let value = if requirement.allow.is_empty() {
             versions
         } else {
-            let allow: Array = wish.allow.iter().map(ToString::to_string).collect();
+            let allow: Array = requirement.allow.iter().map(ToString::to_string).collect();
             Value::InlineTable(InlineTable::from_iter([("version", versions), ("allow", Value::Array(allow))]))
         };
         let plugins = self.document.entry("plugins").or_insert_with(|| Item::Table(Table::new()));
         if let Some(table) = plugins.as_table_like_mut() {
             table.insert(&name.to_string(), Item::Value(value));
         }
-        self.plugins.insert(name.clone(), wish);
+        self.plugins.insert(name.clone(), requirement);
     }
 
-    /// Uses a plugin no more.
+    /// Removes a requirement.
     pub fn take(&mut self, name: &PluginName) {
         if let Some(table) = self.document.get_mut("plugins").and_then(Item::as_table_like_mut) {
             table.remove(&name.to_string());
@@ -156,10 +169,10 @@ impl Project {
         self.plugins.remove(name);
     }
 
-    /// Writes the project file, and the lock beside it.
+    /// Writes the project file and the lock.
     pub fn write(&self, lock: &Lock) -> CliResult<()> {
-        let told = || format!("project file `{}` cannot be written; free space there", self.path.display());
-        write_atomically(&self.path, self.document.to_string().as_bytes()).user_context(told())?;
+        let full = || format!("project file `{}` cannot be written\nhint: free space", self.path.display());
+        write_atomically(&self.path, self.document.to_string().as_bytes()).user_context(full())?;
         self.write_lock(lock)
     }
 
@@ -173,24 +186,24 @@ impl Project {
         super::lock_in(self.folder())
     }
 
-    /// The project's folder.
+    /// Folder of the project.
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
-    /// Refuses what a version asks for and nobody here agreed to.
+    /// Rejects a version that requests capabilities without consent.
     pub fn check_consent(&self, pinned: &LockEntry) -> CliResult<()> {
-        let agreed = self.plugins.get(&pinned.name).map(|wish| &wish.allow);
+        let agreed = self.plugins.get(&pinned.name).map(|requirement| &requirement.allow);
         let open = gymkhana_registry::without_consent(&pinned.capabilities, agreed.into_iter().flatten());
         if open.is_empty() { Ok(()) } else { Err(wants_consent(pinned, &open)) }
     }
 }
 
-/// What a version asks for, and how to agree.
+/// Error for missing consent, with a hint for giving it.
 pub fn wants_consent(pinned: &LockEntry, open: &[Capability]) -> CliError {
     let allow: Vec<String> = open.iter().map(|capability| format!("--allow {capability}")).collect();
     CliError::user(format!(
-        "`{}` {} asks for {}, which nobody here has agreed to; agree with `host add {}@{} {}`, or stay with another version",
+        "`{}` {} requests {} without consent\nhint: allow it with `host add {}@{} {}`, or use another version",
         pinned.name,
         pinned.version,
         listed(open.iter()),
@@ -200,7 +213,7 @@ pub fn wants_consent(pinned: &LockEntry, open: &[Capability]) -> CliError {
     ))
 }
 
-/// Names in words.
+/// A list of names.
 pub fn listed(items: impl Iterator<Item = impl std::fmt::Display>) -> String {
     items.map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
 }

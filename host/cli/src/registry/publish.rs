@@ -1,68 +1,68 @@
-//! `host keygen`, `publish` and `yank`: what publishers do.
+//! `host keygen`, `publish` and `yank`: commands for publishers.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gymkhana_registry::{Holder, Report, Rotation, SecretKey, read_plugin_file, write_atomically};
+use gymkhana_registry::{
+    Holder, PluginName, Report, Rotation, SecretKey, Wanted, WantedName, read_plugin_file, write_atomically,
+};
 use gymkhana_registry_client::{Publishing, Secrets};
 
 use super::args::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
-use super::use_plugins::version_of;
-use super::{Asker, days};
-use crate::error::{Classify, CliResult};
+use super::{RegistrySession, days};
+use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::report_for_publishing;
 use crate::printer::Printer;
 
-/// Makes a key.
+/// Runs `host keygen`.
 pub fn keygen(args: &KeygenArgs, printer: &Printer) -> CliResult<()> {
     let old = args.replaces.as_deref().map(SecretKey::read).transpose().user_error()?;
     let key = SecretKey::generate().user_error()?;
     key.write(&args.file).user_error()?;
     printer.result(key.public());
-    printer
-        .status(format!("the secret key is in `{}`; keep a copy where nobody else can read it", args.file.display()));
+    printer.status(format!("secret key written to `{}`; keep a private copy", args.file.display()));
     if let Some((old, namespace)) = old.zip(args.namespace.clone()) {
         let rotation = Rotation::new(Holder::Namespace(namespace), &old, key.public());
         let mut path: OsString = args.file.clone().into();
         path.push(".rotation.json");
         let (path, text) = (PathBuf::from(path), serde_json::to_string(&rotation).internal()?);
-        let told = || format!("`{}` cannot be written; free space there", path.display());
-        write_atomically(&path, format!("{text}\n").as_bytes()).user_context(told())?;
-        printer.status(format!("give `{}` to the registry's maintainer, for `host registry rotate`", path.display()));
+        let full = || format!("`{}` cannot be written\nhint: free space", path.display());
+        write_atomically(&path, format!("{text}\n").as_bytes()).user_context(full())?;
+        printer.status(format!("send `{}` to the registry's maintainer for `host registry rotate`", path.display()));
     }
     Ok(())
 }
 
-/// Publishes a plugin.
+/// Runs `host publish`.
 pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
     let component = read_plugin_file(&args.file).user_error()?;
-    // What can be missing here is missed before the suite is run, which takes seconds.
+    // Missing keys are reported before the suite runs, which takes seconds.
     let secrets = secrets(&args.keys)?;
-    let asker = Asker::new(false)?;
-    asker.client.is_equipped(&component, &secrets).user_error()?;
+    let session = RegistrySession::new(false)?;
+    session.client.is_equipped(&component, &secrets).user_error()?;
     let report = match &args.report {
         Some(path) => read_report(path)?,
         None => report_for_publishing(&args.file, printer)?,
     };
     let publishing = Publishing { component: &component, report: Some(report) };
-    let (registry, row) = asker.wait(printer, asker.client.publish(publishing, &secrets))?;
-    printer.result(format!("{} {} is published in registry `{registry}`", row.name, row.version));
+    let (registry, row) = session.wait(printer, session.client.publish(publishing, &secrets))?;
+    printer.result(format!("published {} {} in registry `{registry}`", row.name, row.version));
     Ok(())
 }
 
 fn read_report(path: &Path) -> CliResult<Report> {
-    let told = || format!("`{}` is no report that `host plugin test --json` wrote; make one with it", path.display());
-    serde_json::from_slice(&fs::read(path).user_context(told())?).user_context(told())
+    let wrong = || format!("`{}` is not a report\nhint: write one with `host plugin test --json`", path.display());
+    serde_json::from_slice(&fs::read(path).user_context(wrong())?).user_context(wrong())
 }
 
-/// Withdraws a version, or brings it back.
+/// Runs `host yank`.
 pub fn yank(args: &YankArgs, printer: &Printer) -> CliResult<()> {
     let (name, version) = version_of(&args.version)?;
     let secrets = secrets(&args.keys)?;
-    let asker = Asker::new(false)?;
-    let registry = asker.wait(printer, asker.client.yank(&name, &version, !args.undo, &secrets))?;
-    let done = if args.undo { "is back" } else { "is yanked: locks that have it keep it, and nothing else takes it" };
+    let session = RegistrySession::new(false)?;
+    let registry = session.wait(printer, session.client.yank(&name, &version, !args.undo, &secrets))?;
+    let done = if args.undo { "is available again" } else { "is yanked: only existing locks use it" };
     printer.result(format!("{name} {version} in registry `{registry}` {done}"));
     Ok(())
 }
@@ -71,4 +71,14 @@ fn secrets(args: &KeyArgs) -> CliResult<Secrets> {
     let key = args.key.as_deref().map(SecretKey::read).transpose().user_error()?;
     let root = args.root.as_deref().map(SecretKey::read).transpose().user_error()?;
     Ok(Secrets { key, root, lifetime: days(args.days) })
+}
+
+/// Parses `NAMESPACE/NAME@VERSION`.
+fn version_of(text: &str) -> CliResult<(PluginName, semver::Version)> {
+    let wrong =
+        || CliError::user(format!("`{text}` is not a version of a plugin\nhint: write one such as `acme/adder@1.2.3`"));
+    let (name, version) = text.split_once('@').ok_or_else(wrong)?;
+    let wanted: Wanted = name.parse().user_error()?;
+    let WantedName::Full(name) = wanted.name else { return Err(wrong()) };
+    Ok((name, version.parse().map_err(|_| wrong())?))
 }

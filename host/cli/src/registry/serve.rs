@@ -1,4 +1,4 @@
-//! `host registry …`: what maintainers of registries do.
+//! `host registry …`: commands for maintainers of registries.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use gymkhana_registry_server::{Limits, Server, Tokens};
 
 use super::args::{InitArgs, ServingCommand, SigningArgs};
 use super::project::listed;
-use super::{Asker, days, now};
+use super::{RegistrySession, days, now};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 
-/// The days that a new registry's first state counts.
+/// Validity of a new registry's first state, in days.
 const FIRST: u64 = 30;
 
-/// Does what was asked for.
+/// Runs a subcommand.
 pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
     match command {
         ServingCommand::Init { dir, signing } => init(&dir, &signing, printer),
@@ -38,13 +38,13 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
                 .user_error()?
                 .revoke(&namespace, &key, authority(&root, signing.days))
                 .user_error()?;
-            printer.result(format!("what {key} signed in namespace `{namespace}` counts no more"));
+            printer.result(format!("releases signed by {key} in namespace `{namespace}` are now ignored"));
             Ok(())
         }
         ServingCommand::Sign { dir, signing } => {
             let root = SecretKey::read(&signing.root).user_error()?;
             RegistryFolder::open(&dir).user_error()?.renew(authority(&root, signing.days)).user_error()?;
-            printer.result(format!("`{}` counts for {} days more", dir.display(), signing.days));
+            printer.result(format!("`{}` is valid for {} days", dir.display(), signing.days));
             Ok(())
         }
         ServingCommand::Token { dir, namespaces, revoke } => {
@@ -53,7 +53,7 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
             match revoke {
                 Some(number) => {
                     tokens.revoke(&number).user_error()?;
-                    printer.result(format!("token {number} counts no more"));
+                    printer.result(format!("token {number} is revoked"));
                 }
                 None if namespaces.is_empty() => {
                     for (number, namespaces) in tokens.list().user_error()? {
@@ -62,7 +62,7 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
                 }
                 None => {
                     printer.result(tokens.add(namespaces.into_iter().collect()).user_error()?);
-                    printer.status("give it to the publisher; it is shown this once and kept nowhere");
+                    printer.status("send it to the publisher; it is shown once and not stored");
                 }
             }
             Ok(())
@@ -102,14 +102,14 @@ fn rotate(
     if let Some(new) = new_root {
         let new = SecretKey::read(new).user_error()?;
         folder.replace_root(&new, authority(&root, signing.days)).user_error()?;
-        printer.result(format!("{} is the root key now; clients that pinned the old one follow it", new.public()));
+        printer.result(format!("{} is the new root key; clients that pinned the old one follow it", new.public()));
     }
     if let Some(path) = rotation {
-        let told = || format!("`{}` is no rotation that `host keygen --replaces` wrote", path.display());
-        let rotation: Rotation = serde_json::from_slice(&fs::read(path).user_context(told())?).user_context(told())?;
+        let wrong = || format!("`{}` is not a rotation\nhint: write one with `host keygen --replaces`", path.display());
+        let rotation: Rotation = serde_json::from_slice(&fs::read(path).user_context(wrong())?).user_context(wrong())?;
         let (of, to) = (rotation.of.clone(), rotation.to);
         folder.rotate(rotation, revoke, authority(&root, signing.days)).user_error()?;
-        printer.result(format!("{to} is the key of {of} now"));
+        printer.result(format!("{to} is the new key of {of}"));
     }
     Ok(())
 }
@@ -120,11 +120,11 @@ fn serve(dir: &Path, listen: SocketAddr, limits: Limits, signing: &SigningArgs, 
     runtime.block_on(async {
         let log = printer.clone();
         let log = Box::new(move |line: &gymkhana_registry_server::Line| {
-            // A line is plain data, which can always be written.
+            // A line is plain data, so serialization cannot fail.
             log.status(serde_json::to_string(line).unwrap_or_default());
         });
         let server = Server::start(dir, root, days(signing.days), listen, limits, log).await.user_error()?;
-        printer.status(format!("`{}` is served at http://{}/", dir.display(), server.address()));
+        printer.status(format!("serving `{}` at http://{}/", dir.display(), server.address()));
         tokio::select! {
             () = server.serve() => {}
             stopped = tokio::signal::ctrl_c() => stopped.internal()?,
@@ -133,19 +133,19 @@ fn serve(dir: &Path, listen: SocketAddr, limits: Limits, signing: &SigningArgs, 
     })
 }
 
-/// Copies a registry.
+/// Runs `host registry mirror`.
 pub fn mirror(registry: &str, dir: &Path, printer: &Printer) -> CliResult<()> {
     if dir.exists() && !dir.is_dir() {
-        return Err(CliError::user(format!("`{}` is no folder; name one for the mirror", dir.display())));
+        return Err(CliError::user(format!("`{}` is not a folder\nhint: name a folder for the mirror", dir.display())));
     }
-    let asker = Asker::new(false)?;
-    let mirrored = asker.wait(printer, asker.client.mirror(registry, dir))?;
+    let session = RegistrySession::new(false)?;
+    let mirrored = session.wait(printer, session.client.mirror(registry, dir))?;
     let left_out = match mirrored.left_out {
         0 => String::new(),
-        some => format!("; {some} are left out, whose keys were revoked"),
+        some => format!("; {some} with revoked keys were skipped"),
     };
     printer.result(format!(
-        "`{}` holds {} plugins in {} versions, {} of them fetched now, as of checkpoint {}{left_out}",
+        "`{}` holds {} plugins in {} versions, {} downloaded now, as of checkpoint {}{left_out}",
         dir.display(),
         mirrored.plugins,
         mirrored.versions,

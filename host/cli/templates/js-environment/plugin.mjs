@@ -1,16 +1,16 @@
-// A number to be guessed: the environment says whether a guess is too low or too high.
+// Guessing game: the environment says whether a guess is too low or too high.
 
-import { Environment, Mistake, NotFound, Option, Rng, hash64 } from "gymkhana";
+import { Environment, Mistake, NotFound, Option, Rng, hash64 } from "@gymkhana/sdk";
 
 const SPLITS = { train: 1000, test: 100 };
 
-/** One episode: the secret number, and what the guesses have shown of it. */
+/** Episode: the secret number and the range that the guesses leave. */
 export class Guess extends Environment {
   static summary = "Guess a number from hints";
   static rewards = [0, 1];
   static options = [
-    Option.integer("highest", "The largest number that may be the secret", 100, { within: [2, 1_000_000] }),
-    Option.integer("guesses", "How many guesses there are", 7, { within: [1, 100] }),
+    Option.integer("highest", "Largest possible secret", 100, { within: [2, 1_000_000] }),
+    Option.integer("guesses", "Maximum number of guesses", 7, { within: [1, 100] }),
   ];
 
   static splits() {
@@ -20,7 +20,7 @@ export class Guess extends Environment {
   start(task, options) {
     if (!Object.hasOwn(SPLITS, task.split)) throw NotFound.split(task, Object.keys(SPLITS));
     if (task.index >= SPLITS[task.split]) throw new NotFound(`split \`${task.split}\` has ${SPLITS[task.split]} tasks`);
-    // The task decides the number, whatever the seed: attempts at one task can be compared.
+    // The task alone determines the number, so attempts at one task are comparable.
     this.secret = new Rng(hash64(`${task.split}/${task.index}`)).between(1, options.highest);
     [this.low, this.high, this.left] = [1, options.highest, options.guesses];
     return { observations: `I think of a number from 1 to ${this.high}. You have ${this.left} guesses.` };
@@ -42,7 +42,7 @@ export class Guess extends Environment {
     return { observations: `${hint} ${this.left} left.`, reward: 0 };
   }
 
-  // What follows is optional: the class offers what it defines.
+  // Optional methods: the plugin exports the ones that the class defines.
 
   snapshot() {
     return new TextEncoder().encode(JSON.stringify([this.secret, this.low, this.high, this.left]));
@@ -50,7 +50,7 @@ export class Guess extends Environment {
 
   restore(snapshot) {
     const numbers = JSON.parse(new TextDecoder().decode(snapshot));
-    if (numbers.length !== 4 || !numbers.every(Number.isInteger)) throw new Error("it holds no four numbers");
+    if (numbers.length !== 4 || !numbers.every(Number.isInteger)) throw new Error("it does not contain four integers");
     [this.secret, this.low, this.high, this.left] = numbers;
   }
 

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Invalid, NotFound } from "gymkhana";
-import { Play } from "gymkhana/testing";
+import { Invalid, NotFound } from "@gymkhana/sdk";
+import { Play } from "@gymkhana/sdk/testing";
 import { Guess } from "./plugin.mjs";
 
 test("hints lead to the number", () => {
@@ -20,7 +20,7 @@ test("the expert needs seven guesses at most", () => {
   for (let index = 0; index < 50; index += 1) assert.equal(new Play(Guess, { index }).followOracle(7), 1);
 });
 
-test("what is no number costs nothing", () => {
+test("text without a number costs no guess", () => {
   const play = new Play(Guess);
   play.say("seven");
   assert.equal(play.seen, "Answer with a whole number and nothing else.");

@@ -1,21 +1,21 @@
-// A right answer is worth a point, and a short one a little more than a long one.
+// Reward for correct answers that prefers short ones.
 
-import { Invalid, Option, Reward } from "gymkhana";
+import { Invalid, Option, Reward } from "@gymkhana/sdk";
 
 /** Compares the last message of a seat with the environment's privileged `answer`. */
 export class Brief extends Reward {
-  static summary = "Short right answers";
+  static summary = "Short correct answers";
   static range = [0, 1];
   static components = {
-    right: "1 when the answer stands in the last message, else 0",
-    length: "characters of it",
+    right: "1 if the last message contains the answer, else 0",
+    length: "length of the last message in characters",
   };
-  static options = [Option.integer("free", "How many characters cost nothing", 40, { within: [0, 10_000] })];
+  static options = [Option.integer("free", "Length without penalty, in characters", 40, { within: [0, 10_000] })];
 
   score(trajectory, seat, options) {
     const { answer } = trajectory.privileged;
     if (typeof answer !== "string" || answer === "") {
-      throw new Invalid("this reward needs an environment with a privileged text `answer`");
+      throw new Invalid("the environment has no privileged text `answer`: use an environment that has one");
     }
     const last = trajectory.lastMessage(seat);
     if (!last) return { total: 0, components: { right: 0, length: 0 } };
@@ -23,7 +23,7 @@ export class Brief extends Reward {
     const length = [...last.text].length;
     const components = { right: place < 0 ? 0 : 1, length };
     if (place < 0) return { total: 0, components };
-    // Places are counted in bytes of UTF-8.
+    // Evidence counts in bytes of UTF-8.
     const bytes = (text) => new TextEncoder().encode(text).length;
     const start = bytes(last.text.slice(0, place));
     const evidence = [{ turn: last.turn, start, end: start + bytes(answer), note: "the answer" }];

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Invalid, Trajectory, Turn } from "gymkhana";
-import { score } from "gymkhana/testing";
+import { Invalid, Trajectory, Turn } from "@gymkhana/sdk";
+import { score } from "@gymkhana/sdk/testing";
 import { Brief } from "./plugin.mjs";
 
 const said = (text, privileged = {}) =>
@@ -17,7 +17,7 @@ test("right and short beats right and long", () => {
   assert.deepEqual(totals, [1, 0.5, 0]);
 });
 
-test("who said nothing is not scored", () => {
+test("a silent seat is not scored", () => {
   assert.equal(score(Brief, [new Trajectory({ privileged: { answer: "7" } })])[0].size, 0);
 });
 

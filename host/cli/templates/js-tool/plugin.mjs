@@ -1,11 +1,11 @@
-// A notebook: what the agent writes in one call it can read in a later one of the same episode.
+// Notebook: the agent writes notes and reads them in later calls of the same episode.
 
-import { Invalid, Mistake, Option, Tool, fn, parameter } from "gymkhana";
+import { Invalid, Mistake, Option, Tool, fn, parameter } from "@gymkhana/sdk";
 
-/** One session: its notes by their names. */
+/** Session: notes by name. */
 export class Notes extends Tool {
   static summary = "A notebook for one episode";
-  static options = [Option.integer("most", "How many notes there may be", 100, { within: [1, 10_000] })];
+  static options = [Option.integer("most", "Maximum number of notes", 100, { within: [1, 10_000] })];
 
   static functions() {
     const name = parameter("string", "the note's name");
@@ -17,7 +17,7 @@ export class Notes extends Tool {
   }
 
   open(setup, options) {
-    // What the environment prepared for this tool, if anything: notes to begin with.
+    // Set-up data of the environment, if any: initial notes.
     this.notes = setup ? readNotes(setup) : new Map();
     this.most = options.most;
   }
@@ -37,7 +37,7 @@ export class Notes extends Tool {
     return this.notes.get(name);
   }
 
-  // What follows is optional: the class offers what it defines.
+  // Optional methods: the plugin exports the ones that the class defines.
 
   snapshot() {
     return new TextEncoder().encode(JSON.stringify([this.most, [...this.notes]]));
@@ -45,7 +45,7 @@ export class Notes extends Tool {
 
   restore(snapshot) {
     const [most, notes] = JSON.parse(new TextDecoder().decode(snapshot));
-    if (!Number.isInteger(most)) throw new Error("it does not say how many notes there may be");
+    if (!Number.isInteger(most)) throw new Error("it lacks the maximum number of notes");
     [this.most, this.notes] = [most, new Map(notes)];
   }
 
@@ -59,7 +59,7 @@ function readNotes(setup) {
     const notes = Object.entries(JSON.parse(new TextDecoder().decode(setup)));
     if (notes.every(([, text]) => typeof text === "string")) return new Map(notes);
   } catch {
-    // Told below.
+    // Invalid JSON is reported below.
   }
   throw new Invalid("the setup must be a JSON object of notes");
 }

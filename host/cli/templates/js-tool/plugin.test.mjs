@@ -3,15 +3,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Call, Invalid } from "gymkhana";
-import { Session, openSession } from "gymkhana/testing";
+import { Call, Invalid } from "@gymkhana/sdk";
+import { Session, openSession } from "@gymkhana/sdk/testing";
 import { Notes } from "./plugin.mjs";
 
 const write = (name, text) => Call.of("write", { name, text });
 const read = (name) => Call.of("read", { name });
 const worked = (content) => ({ content, failed: false });
 
-test("what was written is read", () => {
+test("written notes can be read", () => {
   const session = openSession(Notes);
   assert.deepEqual(session.call(write("a", "7")), worked("Noted."));
   assert.deepEqual(session.call(read("a")), worked("7"));

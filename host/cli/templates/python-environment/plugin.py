@@ -1,20 +1,20 @@
-"""A number to be guessed: the environment says whether a guess is too low or too high."""
+"""Guessing game: the environment says whether a guess is too low or too high."""
 
 import json
 
-from gymkhana import Environment, Mistake, NotFound, Option, Rng, Split, Started, Stepped, hash64
+from gymkhana_sdk import Environment, Mistake, NotFound, Option, Rng, Split, Started, Stepped, hash64
 
 SPLITS = {"train": 1000, "test": 100}
 
 
 class Guess(Environment):
-    """One episode: the secret number, and what the guesses have shown of it."""
+    """Episode: the secret number and the range that the guesses leave."""
 
     summary = "Guess a number from hints"
     rewards = (0.0, 1.0)
     options = (
-        Option("highest", "The largest number that may be the secret", 100, within=(2, 1_000_000)),
-        Option("guesses", "How many guesses there are", 7, within=(1, 100)),
+        Option("highest", "Largest possible secret", 100, within=(2, 1_000_000)),
+        Option("guesses", "Maximum number of guesses", 7, within=(1, 100)),
     )
 
     @classmethod
@@ -23,8 +23,8 @@ class Guess(Environment):
 
     def start(self, task, options, seed):
         if task.index >= SPLITS.get(task.split, 0):
-            raise NotFound(f"there is no task {task.index} in a split `{task.split}`; there are: {SPLITS}")
-        # The task decides the number, whatever the seed: attempts at one task can be compared.
+            raise NotFound(f"unknown task {task.index} of split `{task.split}`; splits and their sizes: {SPLITS}")
+        # The task alone determines the number, so attempts at one task are comparable.
         self.secret = Rng(hash64(f"{task.split}/{task.index}".encode())).between(1, options["highest"])
         self.low, self.high = 1, options["highest"]
         self.left = options["guesses"]
@@ -47,7 +47,7 @@ class Guess(Environment):
             return Stepped(f"{hint} No guess is left.", reward=0.0, terminated=True, extras={"success": False})
         return Stepped(f"{hint} {self.left} left.", reward=0.0)
 
-    # What follows is optional: the class offers what it defines.
+    # Optional methods: the plugin exports the ones that the class defines.
 
     def snapshot(self):
         return json.dumps([self.secret, self.low, self.high, self.left]).encode()

@@ -2,8 +2,8 @@
 
 import unittest
 
-from gymkhana import Invalid, NotFound
-from gymkhana.testing import Play
+from gymkhana_sdk import Invalid, NotFound
+from gymkhana_sdk.testing import Play
 from plugin import Guess
 
 
@@ -20,7 +20,7 @@ class GuessTest(unittest.TestCase):
         for index in range(50):
             self.assertEqual(Play(Guess, index=index).follow_oracle(turns=7), 1.0)
 
-    def test_what_is_no_number_costs_nothing(self):
+    def test_text_without_a_number_costs_no_guess(self):
         play = Play(Guess)
         play.say("seven")
         self.assertEqual(play.seen, "Answer with a whole number and nothing else.")

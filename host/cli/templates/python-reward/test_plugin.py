@@ -2,8 +2,8 @@
 
 import unittest
 
-from gymkhana import Invalid, Text, Trajectory, Turn, TurnKind
-from gymkhana.testing import score
+from gymkhana_sdk import Invalid, Text, Trajectory, Turn, TurnKind
+from gymkhana_sdk.testing import score
 from plugin import Brief
 
 
@@ -16,7 +16,7 @@ class BriefTest(unittest.TestCase):
         group = [said("7", answer="7"), said("7" + "!" * 139, answer="7"), said("8", answer="7")]
         self.assertEqual([scores[0].total for scores in score(Brief, group)], [1.0, 0.5, 0.0])
 
-    def test_who_said_nothing_is_not_scored(self):
+    def test_a_silent_seat_is_not_scored(self):
         self.assertEqual(score(Brief, [Trajectory(privileged={"answer": "7"})]), [{}])
 
     def test_an_answer_is_needed(self):

@@ -1,15 +1,15 @@
-"""A notebook: what the agent writes in one call it can read in a later one of the same episode."""
+"""Notebook: the agent writes notes and reads them in later calls of the same episode."""
 
 import json
 
-from gymkhana import Function, Invalid, Mistake, Option, Parameter, Tool
+from gymkhana_sdk import Function, Invalid, Mistake, Option, Parameter, Tool
 
 
 class Notes(Tool):
-    """One session: its notes by their names."""
+    """Session: notes by name."""
 
     summary = "A notebook for one episode"
-    options = (Option("most", "How many notes there may be", 100, within=(1, 10_000)),)
+    options = (Option("most", "Maximum number of notes", 100, within=(1, 10_000)),)
 
     @classmethod
     def functions(cls, options):
@@ -20,7 +20,7 @@ class Notes(Tool):
         ]
 
     def open(self, setup, options, seed):
-        # What the environment prepared for this tool, if anything: notes to begin with.
+        # Set-up data of the environment, if any: initial notes.
         try:
             self.notes = {str(name): str(text) for name, text in json.loads(setup or b"{}").items()}
         except (ValueError, AttributeError) as error:
@@ -38,7 +38,7 @@ class Notes(Tool):
             raise Mistake(f"there is no note `{name}`; there are: {', '.join(self.notes) or 'none'}")
         return self.notes[name]
 
-    # What follows is optional: the class offers what it defines.
+    # Optional methods: the plugin exports the ones that the class defines.
 
     def snapshot(self):
         return json.dumps([self.most, self.notes]).encode()

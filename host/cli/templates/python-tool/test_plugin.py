@@ -2,13 +2,13 @@
 
 import unittest
 
-from gymkhana import Answer, Call, Invalid
-from gymkhana.testing import Session, open_session
+from gymkhana_sdk import Answer, Call, Invalid
+from gymkhana_sdk.testing import Session, open_session
 from plugin import Notes
 
 
 class NotesTest(unittest.TestCase):
-    def test_what_was_written_is_read(self):
+    def test_written_notes_can_be_read(self):
         session = open_session(Notes)
         self.assertEqual(session.call(Call.of("write", name="a", text="7")), Answer("Noted."))
         self.assertEqual(session.call(Call.of("read", name="a")), Answer("7"))

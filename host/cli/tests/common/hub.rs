@@ -1,4 +1,4 @@
-//! A hub of models on loopback, as much of it as fetching a model takes.
+//! A hub of models on loopback with the endpoints that a download needs.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-/// The model's name.
+/// Name of the model.
 pub const MODEL: &str = "owner/model";
 
-/// What a hub holds: commits of one model, and what its branches are now.
+/// State of a hub: commits of one model, and its branches.
 #[derive(Default)]
 struct Held {
     commits: BTreeMap<String, PathBuf>,
     branches: BTreeMap<String, String>,
-    /// The paths that were asked for.
+    /// Requested paths.
     asked: Vec<String>,
 }
 
@@ -35,26 +35,26 @@ impl FakeHub {
         let serving = Arc::clone(&held);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // A client that went away is none of the test's.
+                // Disconnected clients do not matter to the test.
                 let _gone = answer(stream, &serving);
             }
         });
         Self { held, endpoint }
     }
 
-    /// Has a branch be a commit that holds the files of a folder.
+    /// Points a branch to a commit with the files of a folder.
     pub fn push(&self, branch: &str, commit: &str, folder: &Path) {
         let mut held = self.held.lock().expect("no test panics here");
         held.commits.insert(commit.to_owned(), folder.to_owned());
         held.branches.insert(branch.to_owned(), commit.to_owned());
     }
 
-    /// The paths that were asked for since the last time, without the model's name.
+    /// Paths requested since the last call, without the model's name.
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.held.lock().expect("no test panics here").asked)
     }
 
-    /// Has a command ask this hub, and keep models in this folder.
+    /// Makes a command use this hub and cache models in this folder.
     pub fn used_by<'a>(&self, command: &'a mut Command, cache: &Path) -> &'a mut Command {
         for variable in ["HF_TOKEN", "HF_HUB_CACHE", "HF_HUB_OFFLINE"] {
             command.env_remove(variable);

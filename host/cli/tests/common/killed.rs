@@ -1,4 +1,4 @@
-//! Runs that are killed on their way and taken up again.
+//! Runs that are killed and resumed.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Desk, Outcome, episodes, files_below, run_arguments};
 
-/// Each Parquet part, looked at alone: a second count would hide if the host read them together.
+/// Checks each Parquet part separately, because reading them together could hide duplicates.
 pub fn assert_each_stored_once(out: &Path) {
     let alone = tempfile::tempdir().expect("a temporary folder");
     fs::create_dir(alone.path().join("episodes")).expect("a folder can be made");
@@ -33,15 +33,15 @@ pub fn resume(desk: &Desk, plugins: &'static str) -> Outcome {
     desk.host(&again(desk, plugins))
 }
 
-/// The arguments that begin the run, or take it up if it has begun.
+/// Arguments that start the run, or resume it if it has started.
 fn again(desk: &Desk, plugins: &'static str) -> Vec<&'static str> {
     let begun = desk.path("out/run.toml").exists();
     run_arguments(plugins, if begun { &["--resume"] } else { &[] })
 }
 
 impl Running {
-    /// Kills the process a little after its folder has changed so often; false if it ended before, which it must
-    /// have done well.
+    /// Kills the process shortly after this many changes of its folder; returns false if it ended before, which must be
+    /// a success.
     pub fn killed_after(mut self, changes: u64, pause: Duration, out: &Path) -> bool {
         let mut seen = files_below(out);
         let mut left = changes;

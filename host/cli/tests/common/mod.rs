@@ -1,4 +1,4 @@
-//! Runs the binary `host` as a user does: in a folder of its own, looking at exit code, outputs and files alone.
+//! Runs the binary `host` as a user does: in its own folder, checking exit code, output and files only.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod hub;
@@ -15,11 +15,11 @@ use gymkhana_record::EpisodeRecord;
 use gymkhana_store::RunReader;
 use gymkhana_tests::component;
 
-/// The plugins of word problems, as `--plugins` takes them.
+/// Plugins of word problems, as an argument of `--plugins`.
 pub const WORD_PROBLEMS: &str = "plugins/word-problems.wasm,plugins/calculator.wasm,plugins/answer-match.wasm";
 
-/// The smallest run that does everything: two stages, tool calls, evaluations before and after. Calls cost points, so
-/// that even a model that knows nothing gets rewards that differ, and its weights move.
+/// The smallest run with all features: two stages, tool calls, evaluations before and after. Calls cost points, so that
+/// rewards of an untrained model vary and its weights change.
 pub const SMALL_RUN: &str = r#"
 seed = 1
 success = "answer-match.correct"
@@ -52,11 +52,11 @@ group_size = 4
 optimizer = { learning_rate = 1e-2 }
 "#;
 
-/// A game of two seats as a component.
+/// Component of a game with two seats.
 pub const TIC_TAC_TOE: &str = "plugins/tic-tac-toe.wasm";
 
-/// The smallest run of a game. Half of the squares are taken, and the model learns no more of the expert than that a
-/// move is a digit: most moves are forbidden ones, and rewards differ.
+/// The smallest run of a game. Half of the squares are taken, and the model learns only that a move is a digit: most
+/// moves are illegal, and rewards vary.
 pub const SMALL_GAME: &str = r#"
 seed = 1
 success = "environment.success"
@@ -83,10 +83,10 @@ group_size = 4
 optimizer = { learning_rate = 1e-2 }
 "#;
 
-/// What a command came to.
+/// Outcome of a command.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The exit code; none when a signal ended it.
+    /// Exit code; absent if a signal ended the process.
     pub code: Option<i32>,
     /// Standard output.
     pub results: String,
@@ -95,13 +95,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What stands on standard output, after success.
+    /// Standard output of a successful command.
     pub fn succeeded(self) -> String {
         assert_eq!(self.code, Some(0), "{self:?}");
         self.results
     }
 
-    /// What a user's mistake was told, under a title: one message on standard error and nothing else.
+    /// Message of a user error under a title; it must be the only output.
     pub fn mistake(&self, title: &str) -> String {
         assert_eq!(self.code, Some(2), "{title}: {self:?}");
         assert_eq!(self.results, "", "{title}: a mistake has no result");
@@ -111,13 +111,13 @@ impl Outcome {
     }
 }
 
-/// A folder in which commands run; `plugins` in it holds the components.
+/// A working folder; `plugins` in it holds the components.
 pub struct Desk {
     folder: tempfile::TempDir,
 }
 
 impl Desk {
-    /// An empty desk, but for the plugins.
+    /// A desk without files except the plugins.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let plugins = component("word-problems").parent().expect("components lie in a folder").to_owned();
@@ -132,7 +132,7 @@ impl Desk {
         desk
     }
 
-    /// Where a file is.
+    /// Path of a file.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -142,7 +142,7 @@ impl Desk {
         fs::write(self.path(name), bytes).expect("a file can be written");
     }
 
-    /// A command of this desk that has no terminal.
+    /// A command in this folder without a terminal.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_host"));
         command.args(arguments);
@@ -150,24 +150,24 @@ impl Desk {
         command
     }
 
-    /// As `command`, with no file beyond this size allowed: what a full disk is like.
+    /// As `command`, with a limit on file sizes that simulates a full disk.
     pub fn command_with_file_limit(&self, kibibytes: u32, arguments: &[&str]) -> Command {
-        // A shell's limit is counted in blocks of 512 bytes. Unless it is ignored, a signal ends the process.
+        // A shell's limit counts blocks of 512 bytes. Unless the signal is ignored, it ends the process.
         let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", 2 * kibibytes);
         let mut command = Command::new("sh");
         command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_host")]).args(arguments);
         self.settle(&mut command);
-        // Compiled plugins are larger than any limit here; without a home they are not kept.
+        // Compiled plugins exceed every limit used here; without a home they are not cached.
         command.env_remove("XDG_CACHE_HOME").env_remove("HOME");
         command
     }
 
     fn settle(&self, command: &mut Command) {
-        // All desks share compiled plugins, and leave those of the user alone.
+        // All desks share compiled plugins, separate from the user's.
         let caches = concat!(env!("CARGO_TARGET_TMPDIR"), "/caches");
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command.env("COLUMNS", "100").env("XDG_CACHE_HOME", caches);
-        // What was seen of registries is each desk's own.
+        // Registry state is separate for each desk.
         command.env("XDG_STATE_HOME", self.path("state")).env("XDG_CONFIG_HOME", self.path("config"));
     }
 
@@ -176,18 +176,18 @@ impl Desk {
         finish(&mut self.command(arguments))
     }
 
-    /// `host run` of this desk's run file into `out`, with more arguments behind.
+    /// `host run` of this desk's run file into `out`, with more arguments appended.
     pub fn run(&self, plugins: &str, more: &[&str]) -> Outcome {
         self.host(&run_arguments(plugins, more))
     }
 
-    /// All episodes of the run in `out`, sorted by id.
+    /// Episodes of the run in `out`, sorted by id.
     pub fn episodes(&self) -> Vec<EpisodeRecord> {
         episodes(&self.path("out"))
     }
 }
 
-/// The arguments of `Desk::run`.
+/// Arguments of `Desk::run`.
 pub fn run_arguments<'a>(plugins: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&["run", "run.toml", "--plugins", plugins, "--out", "out"], more].concat()
 }
@@ -199,7 +199,7 @@ pub fn finish(command: &mut Command) -> Outcome {
     Outcome { code: output.status.code(), results: text(output.stdout), talk: text(output.stderr) }
 }
 
-/// All episodes of a run, sorted by id.
+/// Episodes of a run, sorted by id.
 pub fn episodes(run: &Path) -> Vec<EpisodeRecord> {
     let reader = RunReader::open(run).and_then(|run| run.episodes()).expect("a run");
     let mut records: Vec<EpisodeRecord> = reader.read_all().collect::<Result<_, _>>().expect("sound parts");
@@ -207,8 +207,8 @@ pub fn episodes(run: &Path) -> Vec<EpisodeRecord> {
     records
 }
 
-/// Every file below a folder, by its path from there, with its size; sorted. A folder in which a run goes on may be
-/// looked at: files that vanish meanwhile are left out.
+/// Files below a folder by relative path, with sizes, sorted. The folder may belong to a run in progress: files that
+/// vanish in the meantime are skipped.
 pub fn files_below(folder: &Path) -> Vec<(String, u64)> {
     fn walk(root: &Path, folder: &Path, found: &mut Vec<(String, u64)>) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -226,7 +226,7 @@ pub fn files_below(folder: &Path) -> Vec<(String, u64)> {
     found
 }
 
-/// The JSON in a file.
+/// JSON of a file.
 pub fn json(path: &Path) -> serde_json::Value {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -1,11 +1,11 @@
-//! Tiny models in folders of their own.
+//! Tiny models in folders.
 
 use std::path::Path;
 
 use gymkhana_record::Seed;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
-/// Writes the model that a seed draws: it takes 320 tokens and says noise.
+/// Writes a model with random weights from a seed; its context length is 320 tokens.
 pub fn write_model(seed: u64, folder: &Path) {
     let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");

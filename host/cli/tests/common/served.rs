@@ -1,11 +1,11 @@
-//! Runs that serve their figures, and a client that reads them.
+//! Runs that serve metrics, and a client that reads them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Stdio};
 
 use super::{Desk, WORD_PROBLEMS, run_arguments};
 
-/// A run that serves its figures.
+/// A run that serves metrics.
 pub struct Served {
     child: Child,
     url: String,
@@ -17,15 +17,15 @@ pub fn serve(desk: &Desk) -> Served {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the host can be started");
     let mut talk = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut line = String::new();
-    while !line.starts_with("metrics at ") {
+    while !line.starts_with("serving metrics at ") {
         line.clear();
         assert!(talk.read_line(&mut line).expect("it is text") > 0, "the run ended and said no address");
     }
-    Served { child, url: line["metrics at ".len()..].trim().to_owned(), talk }
+    Served { child, url: line["serving metrics at ".len()..].trim().to_owned(), talk }
 }
 
 impl Served {
-    /// Every page that the run serves until its end, which must be a good one.
+    /// All pages until the run ends, which must be a success.
     pub fn pages(mut self) -> Vec<String> {
         let pages = pages(&self.url);
         let mut rest = String::new();
@@ -35,9 +35,9 @@ impl Served {
     }
 }
 
-/// Every page that the run serves, until it serves none.
+/// All pages until the server stops.
 fn pages(url: &str) -> Vec<String> {
-    // Fails if a provider is there already, which is as good.
+    // Fails if a provider is installed already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -1,4 +1,4 @@
-//! A model that was taught a few replies.
+//! A model trained on a few replies.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use gymkhana_chat::{ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPi
 use gymkhana_record::{Sampled, Seed, Segment};
 use gymkhana_trainer::{Optimizer, Settings, SftSettings, TinyModel, Trainer};
 
-/// What the hostile environment says first.
+/// First observation of the hostile environment.
 const PROMPT: &str = "Say yes.";
 
-/// Writes a model that gives one of these replies to the hostile environment, each with about the same probability.
+/// Writes a model that gives one of these replies to the hostile environment, each with about equal probability.
 pub async fn teach(replies: &[&str], folder: &Path) {
     let tiny = TinyModel { layers: 2, width: 32, heads: 2, kv_heads: 2, mlp: 64, context: 192 };
     let trainer = Trainer::create(&tiny, &Settings { seed: Seed(5), ..Settings::default() }).expect("a tiny model");

@@ -1,4 +1,4 @@
-//! Where a model's weights come from: a folder, or a hub by name and revision.
+//! Source of a model's weights: a folder, or a repository and revision on a hub.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::RunFileError;
 
-/// A trained model.
+/// Source of a model.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(untagged)]
 pub enum Checkpoint {
     /// A folder in the Hugging Face layout.
     Folder(PathBuf),
-    /// A model on a hub.
+    /// A repository on a hub.
     Hub(HubModel),
 }
 
@@ -22,12 +22,12 @@ pub enum Checkpoint {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HubModel {
-    /// Its name, such as `Qwen/Qwen2.5-0.5B-Instruct`.
+    /// Repository, such as `Qwen/Qwen2.5-0.5B-Instruct`.
     pub hub: String,
-    /// A branch, a tag or a commit.
+    /// Branch, tag or commit.
     #[serde(default = "main")]
     pub revision: String,
-    /// The commit that the revision was when the run began: a resumed run goes on with the same.
+    /// Commit hash of 40 digits, pinned when the run starts so that a resumed run uses the same weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
 }
@@ -37,7 +37,7 @@ fn main() -> String {
 }
 
 impl<'de> Deserialize<'de> for Checkpoint {
-    /// By hand, since messages would else not say what is wrong with a table.
+    /// Deserializes by hand so that errors name the wrong key of a table.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match toml::Value::deserialize(deserializer)? {
             toml::Value::String(path) => Ok(Self::Folder(path.into())),
@@ -45,14 +45,15 @@ impl<'de> Deserialize<'de> for Checkpoint {
                 table.try_into().map(Self::Hub).map_err(|error| D::Error::custom(error.message()))
             }
             other => Err(D::Error::custom(format!(
-                "{other} is no model; write a folder's path, or {{ hub = \"OWNER/NAME\", revision = \"main\" }}"
+                "{other} is not a model\nhint: write the path of a folder, or {{ hub = \"OWNER/NAME\", revision = \
+                 \"main\" }}"
             ))),
         }
     }
 }
 
 impl Checkpoint {
-    /// Refuses names that no model can have; `key` is where it stands.
+    /// Rejects malformed names; `key` is the position in the run file.
     pub(crate) fn check(&self, key: &str) -> Result<(), RunFileError> {
         let Self::Hub(model) = self else { return Ok(()) };
         model.names().map(drop).map_err(|problem| RunFileError::Contradiction(format!("{key}: {problem}")))
@@ -60,23 +61,24 @@ impl Checkpoint {
 }
 
 impl HubModel {
-    /// The names, parsed.
+    /// The parsed names.
     ///
     /// # Errors
-    /// With what is wrong with one of them.
+    /// The first malformed name.
     pub fn names(&self) -> Result<(Repository, Revision, Option<Commit>), String> {
         let repository = Repository::parse(&self.hub).map_err(|error| error.to_string())?;
         let revision = Revision::parse(&self.revision).map_err(|error| error.to_string())?;
         let commit = match &self.commit {
             None => None,
             Some(hash) => Some(Commit::parse(hash).ok_or(format!(
-                "commit `{hash}` is no whole one of 40 digits; write it out, or leave it to the run to find"
+                "commit `{hash}` is not a hash of 40 digits\nhint: write all digits, or remove it to let the run pin \
+                 one"
             ))?),
         };
         Ok((repository, revision, commit))
     }
 
-    /// Whether the other names the same model and revision.
+    /// Reports whether both name the same repository and revision.
     #[must_use]
     pub fn is_alike(&self, other: &Self) -> bool {
         (&self.hub, &self.revision) == (&other.hub, &other.revision)

@@ -1,4 +1,4 @@
-//! The sections of a run file that grant capabilities to plugins, and the models that they may ask.
+//! `[plugins.NAME]` and `[models.NAME]`: capabilities granted to plugins, and the models that they may call.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
 use gymkhana_nearest::did_you_mean;
 
-/// How far a plugin is trusted and what it is granted.
+/// Sharing and grants of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PluginSection {
-    /// Whether many episodes share one instance of it; `sandbox.shared_episodes` says how many.
+    /// Shares one instance of the plugin among `sandbox.shared_episodes` episodes.
     pub shared: bool,
-    /// Grants `assets`: the files that it may read, by the names that it knows them by. A path is relative to the run
-    /// file; in the run's own folder stands the content's digest instead.
+    /// Grant of `assets`: paths of readable files, by the name that the plugin uses. A path is relative to the run
+    /// file; the resolved run file holds the digest of the content instead.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub assets: BTreeMap<String, String>,
-    /// Grants `model`: the section of `[models]` that answers it.
+    /// Grant of `model`: name of the section of `[models]` that answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Grants `http`: the servers that it may ask.
+    /// Grant of `http`: allow-list of servers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub http: Vec<HttpSection>,
-    /// How many requests it may send in one episode.
+    /// HTTP requests per episode, 1 to 1000000.
     #[serde(skip_serializing_if = "is_default_requests")]
     pub http_requests: u32,
-    /// Grants `tools`: a reward may call the run's tools.
+    /// Grant of `tools`: a reward may call the run's tools.
     #[serde(skip_serializing_if = "is_default")]
     pub tools: bool,
 }
@@ -56,7 +56,7 @@ impl Default for PluginSection {
 }
 
 impl PluginSection {
-    /// Refuses what contradicts itself: what a call costs in a shared instance depends on the others in it.
+    /// Checks ranges, and that fuel limits and sharing exclude each other.
     pub(crate) fn check(
         &self,
         plugin: &str,
@@ -66,20 +66,20 @@ impl PluginSection {
         let contradiction = |message: String| Err(RunFileError::Contradiction(message));
         if self.shared && (sandbox.fuel_per_call, sandbox.fuel_per_episode) != (None, None) {
             return contradiction(format!(
-                "plugins.{plugin}.shared and [sandbox] fuel cannot both be set: what a call costs in a shared instance \
-                 depends on the other episodes in it; leave one of them out"
+                "plugins.{plugin}.shared and [sandbox] fuel exclude each other: the cost of a call in a shared \
+                 instance depends on its other episodes\nhint: remove one of them"
             ));
         }
         if let Some(model) = self.model.as_ref().filter(|model| !models.contains_key(*model)) {
             let near = did_you_mean(model, models.keys().map(String::as_str));
             return contradiction(format!(
-                "plugins.{plugin}.model is `{model}`, but there is no section [models.{model}]; add one with its \
-                 `url` and `name`{near}"
+                "plugins.{plugin}.model is `{model}`, but section [models.{model}] is missing\nhint: add it with `url` \
+                 and `name`{near}"
             ));
         }
         if self.http.is_empty() && self.http_requests != REQUESTS {
             return contradiction(format!(
-                "plugins.{plugin}.http_requests counts requests, but no `http` allows any; leave it out"
+                "plugins.{plugin}.http_requests is set, but no `http` rule allows a request\nhint: remove it"
             ));
         }
         let key = format!("plugins.{plugin}.http_requests");
@@ -88,25 +88,25 @@ impl PluginSection {
     }
 }
 
-/// One line of an allow-list.
+/// One rule of an HTTP allow-list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpSection {
-    /// The server: `https://HOST` or `https://HOST:PORT`.
+    /// Server: `https://HOST` or `https://HOST:PORT`.
     pub allow: String,
-    /// With which methods.
+    /// Allowed methods, at least one.
     #[serde(default = "get")]
     pub methods: Vec<String>,
-    /// Whether it may lie on this machine or in a private network.
+    /// Allows addresses of this machine and of private networks.
     #[serde(default)]
     pub private: bool,
-    /// A header that the host adds and no guest sees.
+    /// Header that the host adds to each request, invisible to the plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretSection>,
-    /// The largest body of a response, in KiB.
+    /// Maximum size of a response body in KiB, 1 to 1048576.
     #[serde(default = "kib")]
     pub max_kib: usize,
-    /// Seconds that a request may take.
+    /// Timeout of a request in seconds, 0.001 to 3600.
     #[serde(default = "ten")]
     pub seconds: f64,
 }
@@ -123,13 +123,13 @@ fn ten() -> f64 {
     10.0
 }
 
-/// A header whose value stands in an environment variable of the host.
+/// A request header whose value comes from an environment variable of the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SecretSection {
-    /// The header, such as `authorization`.
+    /// Name of the header, such as `authorization`.
     pub header: String,
-    /// The variable that holds the header's whole value, such as `Bearer …`.
+    /// Environment variable with the header's whole value, such as `Bearer …`.
     pub env: String,
 }
 
@@ -137,19 +137,20 @@ impl HttpSection {
     fn check(&self, plugin: &str) -> Result<(), RunFileError> {
         let key = |name: &str| format!("plugins.{plugin}.http {name} for `{}`", self.allow);
         check_range(&key("max_kib"), self.max_kib, 1..=1_048_576, "a number from 1 to 1048576")?;
-        check_range(&key("seconds"), self.seconds, 0.001..=3600.0, "from 0.001 to 3600 seconds")?;
+        check_range(&key("seconds"), self.seconds, 0.001..=3600.0, "0.001 to 3600 seconds")?;
         if self.methods.is_empty() {
-            let message = format!("{} is empty: name at least one, or leave it out for GET", key("methods"));
+            let message =
+                format!("{} is empty\nhint: name at least one method, or remove it to allow GET", key("methods"));
             return Err(RunFileError::Contradiction(message));
         }
         let wrong = |error: RuleError| RunFileError::Contradiction(format!("plugins.{plugin}.http: {error}"));
         self.rule().map(drop).map_err(wrong)
     }
 
-    /// The rule, without its secret.
+    /// The rule without its secret.
     ///
     /// # Errors
-    /// If it names no server, or what is no method.
+    /// If the server or a method is malformed.
     pub fn rule(&self) -> Result<Rule, RuleError> {
         let mut rule = Rule::parse(&self.allow)?.with_methods(&self.methods)?;
         rule.private = self.private;
@@ -158,29 +159,29 @@ impl HttpSection {
     }
 }
 
-/// A model that plugins may ask: a server, or a script.
+/// A model that plugins may call: a server, or a list of scripted replies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSection {
-    /// An OpenAI-compatible server, up to and with its version: `http://127.0.0.1:8000/v1`.
+    /// Base URL of an OpenAI-compatible server, including the version: `http://127.0.0.1:8000/v1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<Url>,
-    /// What the server calls the model.
+    /// Model name that the server expects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The environment variable that holds the server's key.
+    /// Environment variable with the server's API key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_env: Option<String>,
-    /// Replies in their order, anew for each episode, instead of a server's.
+    /// Scripted replies in order, restarted for each episode; replaces a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<Vec<String>>,
-    /// Completions that a plugin may ask for in one episode.
+    /// Completions that a plugin may request per episode, 1 to 1000000.
     pub calls: u32,
-    /// Tokens, of questions and replies together, that a plugin may use in one episode.
+    /// Prompt and completion tokens that a plugin may use per episode, 1 to 1000000000000.
     pub tokens: u64,
-    /// Seconds that one answer may take.
+    /// Timeout of a completion in seconds, 0.001 to 3600.
     pub seconds: f64,
-    /// How often it is asked again when it fails.
+    /// Retries of a failed request, 0 to 100.
     pub retries: u32,
 }
 
@@ -205,25 +206,28 @@ impl ModelSection {
         match (&self.url, &self.name, &self.script) {
             (Some(url), Some(_), None) if matches!(url.scheme(), "http" | "https") => {}
             (Some(url), Some(_), None) => {
-                return contradiction(format!("models.{model}.url is `{url}`; it must begin with http:// or https://"));
+                return contradiction(format!(
+                    "models.{model}.url is `{url}`\nhint: use a URL with http:// or https://"
+                ));
             }
             (None, None, Some(script)) if !script.is_empty() && self.key_env.is_none() => {}
             _ => {
                 return contradiction(format!(
-                    "models.{model} is either a server, with `url` and `name`, or a `script` of at least one reply; \
-                     write one of both"
+                    "models.{model} needs either a server or a script\nhint: set `url` and `name`, or a `script` with \
+                     at least one reply"
                 ));
             }
         }
         if !plugins.values().any(|plugin| plugin.model.as_deref() == Some(model)) {
             return contradiction(format!(
-                "no plugin asks models.{model}: add `model = \"{model}\"` to a section [plugins.NAME], or leave it out"
+                "models.{model} is unused: no plugin refers to it\nhint: add `model = \"{model}\"` to a section \
+                 [plugins.NAME], or remove [models.{model}]"
             ));
         }
         check_range(&format!("models.{model}.calls"), self.calls, 1..=1_000_000, "a number from 1 to 1000000")?;
         let words = "a number from 1 to 1000000000000";
         check_range(&format!("models.{model}.tokens"), self.tokens, 1..=1_000_000_000_000, words)?;
-        let words = "from 0.001 to 3600 seconds";
+        let words = "0.001 to 3600 seconds";
         check_range(&format!("models.{model}.seconds"), self.seconds, 0.001..=3600.0, words)?;
         check_range(&format!("models.{model}.retries"), self.retries, 0..=100, "a number from 0 to 100")
     }

@@ -1,4 +1,4 @@
-//! The section of a run file that says what every plugin may use.
+//! `[sandbox]`: resource limits of plugins.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,31 +8,32 @@ use serde::{Deserialize, Serialize};
 use crate::error::RunFileError;
 use crate::range::check_range;
 
-/// What bounds a plugin's call.
+/// Resource limits of plugin calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSection {
-    /// Seconds that a guest may itself run in one call.
+    /// Guest compute time per call in seconds, 0.001 to 3600.
     pub budget_seconds: f64,
-    /// Seconds that a guest may itself run in all calls of one episode.
+    /// Guest compute time per episode in seconds, 0.001 to 86400.
     pub episode_budget_seconds: f64,
-    /// Fuel that one call may use, about one for each instruction; it is the same on every machine.
+    /// Fuel per call, 1000 to 1000000000000000; about one unit per instruction, identical on all machines. Default:
+    /// unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fuel_per_call: Option<u64>,
-    /// Fuel that all calls of one episode may use.
+    /// Fuel per episode, 1000 to 1000000000000000. Default: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fuel_per_episode: Option<u64>,
-    /// Seconds of the wall clock after which a call is given up.
+    /// Wall-clock limit per call in seconds, excluding outbound requests, 0.001 to 86400.
     pub wall_seconds: f64,
-    /// Memory of one instance, in MiB.
+    /// Memory per instance in MiB, 1 to 4096.
     pub memory_mib: usize,
-    /// The largest result of one call, in MiB.
+    /// Size of a call's result in MiB, 1 to 1024.
     pub result_mib: usize,
-    /// What is kept of one instance's log, in KiB.
+    /// Retained log per instance in KiB, 1 to 65536.
     pub log_kib: usize,
-    /// How many episodes share one instance of a plugin that is `shared`.
+    /// Episodes per shared instance, 1 to 100000.
     pub shared_episodes: NonZeroU32,
-    /// How many instances live side by side; by default what the machine's memory mappings allow.
+    /// Concurrent instances, 1 to 1000000. Default: as many as the machine's memory mappings allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instances: Option<u32>,
 }
@@ -56,14 +57,14 @@ impl Default for SandboxSection {
 
 impl SandboxSection {
     pub(crate) fn check(&self) -> Result<(), RunFileError> {
-        check_range("sandbox.budget_seconds", self.budget_seconds, 0.001..=3600.0, "from 0.001 to 3600 seconds")?;
-        let words = "from 0.001 to 86400 seconds";
+        check_range("sandbox.budget_seconds", self.budget_seconds, 0.001..=3600.0, "0.001 to 3600 seconds")?;
+        let words = "0.001 to 86400 seconds";
         check_range("sandbox.episode_budget_seconds", self.episode_budget_seconds, 0.001..=86400.0, words)?;
         let words = "a number from 1000 to 1000000000000000";
         for (key, fuel) in [("call", self.fuel_per_call), ("episode", self.fuel_per_episode)] {
             check_range(&format!("sandbox.fuel_per_{key}"), fuel.unwrap_or(1000), 1000..=1_000_000_000_000_000, words)?;
         }
-        check_range("sandbox.wall_seconds", self.wall_seconds, 0.001..=86400.0, "from 0.001 to 86400 seconds")?;
+        check_range("sandbox.wall_seconds", self.wall_seconds, 0.001..=86400.0, "0.001 to 86400 seconds")?;
         check_range("sandbox.memory_mib", self.memory_mib, 1..=4096, "a number from 1 to 4096")?;
         check_range("sandbox.result_mib", self.result_mib, 1..=1024, "a number from 1 to 1024")?;
         check_range("sandbox.log_kib", self.log_kib, 1..=65_536, "a number from 1 to 65536")?;

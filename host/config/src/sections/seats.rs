@@ -1,27 +1,27 @@
-//! `[seats.NAME]`: who plays a seat of the environment.
+//! `[seats.NAME]`: the policy of a seat of the environment.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Checkpoint, PolicySection};
 use crate::error::RunFileError;
 
-/// Who plays a seat.
+/// Policy of a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeatBinding {
-    /// The run's policy, as every other seat that shares it.
+    /// The run's policy, shared with all other seats of this kind.
     #[default]
     Shared,
-    /// Weights that stay as they are.
+    /// A model whose weights never change.
     Frozen,
-    /// A model of its own, which is trained beside the run's policy.
+    /// A separate model, trained beside the run's policy.
     Separate,
     /// The environment's oracle.
     Oracle,
 }
 
 impl SeatBinding {
-    /// As the run file writes it.
+    /// Spelling in the run file.
     fn word(self) -> &'static str {
         match self {
             Self::Shared => "shared",
@@ -32,14 +32,14 @@ impl SeatBinding {
     }
 }
 
-/// A seat of the environment, by the name that the environment gives it.
+/// A seat of the environment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SeatSection {
-    /// Who plays it.
+    /// Policy of the seat: `shared`, `frozen`, `separate` or `oracle`.
     pub policy: SeatBinding,
-    /// The weights with which a frozen or a separate seat begins; by default it begins as the run's policy
-    /// does, a separate one from random weights of its own if that does.
+    /// Initial weights of a frozen or separate seat. Default: the initial weights of the run's policy; a separate seat
+    /// without `policy.checkpoint` starts from random weights of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
 }
@@ -49,12 +49,12 @@ impl SeatSection {
         let word = self.policy.word();
         let message = match (self.policy, &self.checkpoint) {
             (SeatBinding::Shared | SeatBinding::Oracle, Some(_)) => format!(
-                "seats.{seat}.checkpoint is set, but a seat whose policy is `{word}` has no weights of its own; leave it \
-                 out, or set seats.{seat}.policy to \"frozen\" or \"separate\""
+                "seats.{seat}.checkpoint is set, but a seat with policy `{word}` has no weights of its own\nhint: \
+                 remove it, or set seats.{seat}.policy to \"frozen\" or \"separate\""
             ),
             (SeatBinding::Frozen, None) if policy.checkpoint.is_none() => format!(
-                "seats.{seat} is frozen, but there is nothing to freeze: the run begins with random weights; give the \
-                 folder of a trained model as seats.{seat}.checkpoint or policy.checkpoint"
+                "seats.{seat} is frozen, but the run starts from random weights\nhint: set seats.{seat}.checkpoint or \
+                 policy.checkpoint to the folder of a trained model"
             ),
             (_, Some(checkpoint)) => return checkpoint.check(&format!("seats.{seat}.checkpoint")),
             (_, None) => return Ok(()),

@@ -1,4 +1,4 @@
-//! The server that plays the run's policy.
+//! `[policy.server]`: an inference server that generates for the run's policy.
 
 use std::time::Duration;
 
@@ -11,37 +11,37 @@ use super::Stage;
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
 
-/// The pause before a server is asked again; each later one is twice as long.
+/// Delay before the first retry; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause, also where the server asks for a longer one.
+/// Maximum delay between retries, including delays that the server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A server that generates in place of the model's own engine.
+/// An inference server that replaces the model's own engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSection {
-    /// Where it is, without the version: `http://127.0.0.1:8000`.
+    /// Base URL without the version: `http://127.0.0.1:8000`.
     pub url: Url,
-    /// How it is spoken to.
+    /// Protocol of the server.
     pub protocol: Protocol,
-    /// What it calls the model.
+    /// Model name that the server expects.
     pub name: String,
-    /// The environment variable that holds the server's key.
+    /// Environment variable with the server's API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_env: Option<String>,
-    /// Of which distribution its log-probabilities are; for vLLM, as its `--logprobs-mode` says.
+    /// Distribution of the returned log-probabilities; for vLLM, the value of its `--logprobs-mode`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub logprobs: LogProbs,
-    /// Seconds that one answer may take.
+    /// Timeout of a request in seconds, 0.001 to 86400.
     #[serde(default = "ten_minutes")]
     pub seconds: f64,
-    /// Seconds that it may take to load new weights.
+    /// Timeout of a weight update in seconds, 0.001 to 86400.
     #[serde(default = "ten_minutes")]
     pub update_seconds: f64,
-    /// How often it is asked again when it fails.
+    /// Retries of a failed request, 0 to 100.
     #[serde(default = "six")]
     pub retries: u32,
-    /// How many requests it has at once.
+    /// Concurrent requests, 1 to 65536.
     #[serde(default = "many")]
     pub requests: usize,
 }
@@ -59,61 +59,62 @@ fn many() -> usize {
 }
 
 impl ServerSection {
-    /// Refuses values out of range; `has_checkpoint` is whether the policy names the folder of a model.
+    /// Checks ranges; `has_checkpoint` reports whether the policy names a model.
     pub(crate) fn check(&self, has_checkpoint: bool) -> Result<(), RunFileError> {
         let contradiction = |message: String| Err(RunFileError::Contradiction(message));
         if !matches!(self.url.scheme(), "http" | "https") {
             return contradiction(format!(
-                "policy.server.url is `{}`; it must begin with http:// or https://",
+                "policy.server.url is `{}`\nhint: use a URL with http:// or https://",
                 self.url
             ));
         }
         if !has_checkpoint {
             return contradiction(
-                "policy.server is set without policy.checkpoint: tokens, chat template and the weights to begin with come \
-                 from the folder of the model that the server serves; name it"
+                "policy.server needs policy.checkpoint for the tokenizer, the chat template and the initial \
+                 weights\nhint: set policy.checkpoint to the model that the server serves"
                     .to_owned(),
             );
         }
         if self.logprobs != LogProbs::Raw && self.protocol != Protocol::Vllm {
-            return contradiction("policy.server.logprobs is for protocol = \"vllm\" alone; leave it out".to_owned());
+            let message = "policy.server.logprobs applies to protocol = \"vllm\" only\nhint: remove it";
+            return contradiction(message.to_owned());
         }
-        let words = "from 0.001 to 86400 seconds";
+        let words = "0.001 to 86400 seconds";
         check_range("policy.server.seconds", self.seconds, 0.001..=86_400.0, words)?;
         check_range("policy.server.update_seconds", self.update_seconds, 0.001..=86_400.0, words)?;
         check_range("policy.server.retries", self.retries, 0..=100, "a number from 0 to 100")?;
         check_range("policy.server.requests", self.requests, 1..=65_536, "a number from 1 to 65536")
     }
 
-    /// Refuses a stage that cannot learn from what this server says.
+    /// Rejects a stage that cannot learn from the responses of this server.
     pub(crate) fn check_stage(&self, stage: &Stage) -> Result<(), RunFileError> {
         let name = stage.name();
         let contradiction = |message: String| Err(RunFileError::Contradiction(message));
         if !self.protocol.gives_tokens() {
             return contradiction(format!(
-                "stage `{name}` trains, and policy.server.protocol is \"openai\", which gives texts without token ids and \
-                 log-probabilities: use a vLLM or SGLang server, or evaluate alone with `host eval`"
+                "stage `{name}` cannot train: policy.server.protocol \"openai\" returns neither token ids nor \
+                 log-probabilities\nhint: use a vLLM or SGLang server, or evaluate only, with `host eval`"
             ));
         }
         let Stage::Rl(stage) = stage else { return Ok(()) };
         match (self.protocol, self.logprobs) {
             (Protocol::Vllm, LogProbs::Raw) if stage.temperature != 1.0 => contradiction(format!(
-                "stage `{name}` samples at temperature {}, and vLLM's raw log-probabilities are those at 1: start it with \
-                 `--logprobs-mode processed_logprobs` and set policy.server.logprobs = \"processed\"",
+                "stage `{name}` samples at temperature {}, but vLLM's raw log-probabilities are those at 1\nhint: \
+                 start vLLM with `--logprobs-mode processed_logprobs` and set policy.server.logprobs = \"processed\"",
                 stage.temperature
             )),
             (Protocol::Vllm, LogProbs::Processed) | (Protocol::Sglang, _) if stage.sampling().cuts() => {
                 contradiction(format!(
-                    "stage `{name}` cuts its distribution by top_k, top_p or min_p, and the log-probabilities of SGLang, and \
-                     vLLM's processed ones, may be those of what is left: leave the cut out, or use vLLM's raw ones at \
-                     temperature 1"
+                    "stage `{name}` cuts its distribution by top_k, top_p or min_p, but the log-probabilities of \
+                     SGLang and processed ones of vLLM may be those of the cut distribution\nhint: remove the cut, or \
+                     use vLLM's raw log-probabilities at temperature 1"
                 ))
             }
             _ => Ok(()),
         }
     }
 
-    /// How long it may take to answer, and how often it is asked again.
+    /// Timeout and retries of a generation request.
     #[must_use]
     pub fn request_policy(&self) -> RequestPolicy {
         RequestPolicy {
@@ -122,7 +123,7 @@ impl ServerSection {
         }
     }
 
-    /// The same while it loads weights.
+    /// Timeout and retries of a weight update.
     #[must_use]
     pub fn update_policy(&self) -> RequestPolicy {
         RequestPolicy { timeout: Duration::from_secs_f64(self.update_seconds), ..self.request_policy() }

@@ -1,4 +1,4 @@
-//! The stages of a run file: what is trained, how long and on what.
+//! `[[stages]]`: training stages with their algorithm, length and sampling.
 
 use std::path::PathBuf;
 
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
 
-/// A stage of the run.
+/// A training stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", from = "Written")]
 pub enum Stage {
-    /// Supervised fine-tuning on what the environment's oracle does.
+    /// Supervised fine-tuning on demonstrations by the environment's oracle.
     Sft(SftStage),
     /// Reinforcement learning on the policy's own episodes.
     Rl(RlStage),
 }
 
-/// A stage as it is written: kinds that are names for a stage of reinforcement learning with another algorithm.
+/// A stage as written. `dpo` and `distill` are reinforcement-learning stages with another default algorithm.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Written {
@@ -45,17 +45,17 @@ impl From<Written> for Stage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SftStage {
-    /// Names the stage.
+    /// Name of the stage, unique in the run; used in metrics and in `--set stages.NAME.KEY=VALUE`.
     pub name: String,
-    /// Training steps.
+    /// Number of training steps, 1 to 100000000.
     pub steps: u64,
-    /// Demonstrations in one step; each is of a task of its own.
+    /// Demonstrations per step, 1 to 65536, each of another task.
     pub batch: u32,
-    /// A checkpoint is written after so many steps, and at the end.
+    /// Steps between checkpoints, 1 or more; the last step always writes one.
     pub checkpoint_every: u64,
-    /// Adam and the learning rate.
+    /// Settings of the AdamW optimiser and its learning rate.
     pub optimizer: Optimizer,
-    /// The weight of the loss on tokens that no policy says, against 1 for those it says.
+    /// Total loss weight of tokens that the oracle did not write, relative to 1 for those that it wrote; 0 or more.
     pub other_tokens: f64,
 }
 
@@ -74,27 +74,27 @@ impl Default for SftStage {
 }
 
 impl SftStage {
-    /// The trainer's settings.
+    /// Settings of the trainer for this stage.
     #[must_use]
     pub fn settings(&self) -> SftSettings {
         SftSettings { optimizer: self.optimizer.clone(), other_tokens: self.other_tokens, ..SftSettings::default() }
     }
 }
 
-/// Turns that an episode may take, growing from step to step up to `limits.turns` (ScalingInter-RL).
+/// Curriculum on turns: the limit grows from step to step up to `limits.turns` (ScalingInter-RL).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TurnSchedule {
-    /// In the first steps.
+    /// Turns per episode in the first steps, 1 to 100000.
     pub from: u32,
-    /// How many are added each time.
+    /// Turns added at each increase, 0 or more.
     pub by: u32,
-    /// After how many steps they are added.
+    /// Steps between increases, 1 or more.
     pub every: u64,
 }
 
 impl TurnSchedule {
-    /// The turns of a step, of which there may be `most`.
+    /// Turn limit at a step, at most `most`.
     #[must_use]
     pub fn at(self, step: u64, most: u32) -> u32 {
         let added = u64::from(self.by).saturating_mul(step / self.every);
@@ -102,11 +102,11 @@ impl TurnSchedule {
     }
 }
 
-/// Dynamic sampling (DAPO): groups whose rewards do not differ are replaced by groups of other tasks.
+/// Dynamic sampling (DAPO): zero-variance groups are replaced by groups of other tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DynamicSampling {
-    /// Rounds of replacement in one step, 0 to 100; 0 keeps every group.
+    /// Rounds of replacement per step, 0 to 100; 0 keeps every group.
     pub max_rounds: u32,
 }
 
@@ -114,57 +114,60 @@ pub struct DynamicSampling {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RlStage {
-    /// Names the stage.
+    /// Name of the stage, unique in the run; used in metrics and in `--set stages.NAME.KEY=VALUE`. Default: the stage's
+    /// `kind`.
     #[serde(default)]
     pub name: String,
-    /// The preset of flags from which `settings` differ, a file of the folder `presets`.
+    /// Algorithm preset, the name of a file in `presets`. Default: `loop`, or the preset that `kind` implies.
     #[serde(default)]
     pub algorithm: String,
-    /// Flags that replace the preset's.
+    /// Algorithm flags that override the preset's; `"off"` removes a flag.
     #[serde(skip_serializing_if = "toml::Table::is_empty")]
     pub settings: toml::Table,
-    /// The folder of the model from which is learnt, for an algorithm with a teacher and only for it.
+    /// Folder of the teacher model; required by algorithms that distil, rejected by others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teacher: Option<PathBuf>,
-    /// Training steps.
+    /// Number of training steps, 1 to 100000000.
     pub steps: u64,
-    /// Groups in one step; each is about a task of its own.
+    /// Groups per step, 1 to 65536, each of another task.
     pub groups: u32,
-    /// Episodes of one group.
+    /// Episodes per group, 1 to 65536.
     pub group_size: u32,
-    /// How the episodes of a group come about.
+    /// Sampling plan of a group: how its episodes start, fork and are selected.
     #[serde(skip_serializing_if = "is_default")]
     pub plan: SamplingPlan,
-    /// Replacement of groups whose rewards do not differ (DAPO's dynamic sampling).
+    /// Replacement of zero-variance groups (DAPO's dynamic sampling).
     #[serde(skip_serializing_if = "is_default")]
     pub dynamic_sampling: DynamicSampling,
-    /// How many training steps the weights may have moved between a token's sampling and its training. 0 plays and
-    /// trains in turn; 1 plays a step while the one before is trained on, and more overlap further.
+    /// Maximum staleness of a token in training steps, 0 to 64: the steps between its sampling and its training. 0
+    /// alternates rollout and training; larger values overlap them.
     #[serde(skip_serializing_if = "is_default")]
     pub max_staleness: u32,
-    /// How many groups more are begun in a step than are needed; the last to finish are given up.
+    /// Extra groups started per step, 0 to 65536; the last groups to finish are cancelled. Requires
+    /// `dynamic_sampling.max_rounds = 0`.
     #[serde(skip_serializing_if = "is_default")]
     pub oversample_groups: u32,
-    /// The turns that an episode may take, where they grow from step to step.
+    /// Curriculum on turns. Default: `limits.turns` in every step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<TurnSchedule>,
-    /// The temperature at which episodes are sampled, and of the distribution that learns.
+    /// Sampling temperature, 0.01 to 100; the loss uses the same temperature.
     pub temperature: f32,
-    /// Of how many of the most probable tokens one is sampled; 0 for all. Like the next two it cuts off what is sampled
-    /// and not what is learnt from.
+    /// Sampling among the `top_k` most probable tokens; 0 disables the cut. Like `top_p` and `min_p`, it affects
+    /// sampling but not the distribution in the loss.
     #[serde(skip_serializing_if = "is_default")]
     pub top_k: u32,
-    /// Of the most probable tokens with which share of the probability one is sampled.
+    /// Nucleus sampling: the share of probability, above 0 to 1, that the most probable tokens make up; 1 disables the
+    /// cut.
     #[serde(skip_serializing_if = "is_one")]
     pub top_p: f32,
-    /// How probable a token must be to be sampled, as a share of the most probable.
+    /// Minimum probability of a sampled token relative to the most probable one, 0 to 1; 0 disables the cut.
     #[serde(skip_serializing_if = "is_default")]
     pub min_p: f32,
-    /// A checkpoint is written after so many steps, and at the end.
+    /// Steps between checkpoints, 1 or more; the last step always writes one.
     pub checkpoint_every: u64,
-    /// A control: rewards are shuffled within the batch, so that nothing can be learnt from them.
+    /// Control experiment: shuffles rewards within the batch, which removes the learning signal.
     pub shuffle_rewards: bool,
-    /// Adam and the learning rate.
+    /// Settings of the AdamW optimiser and its learning rate.
     pub optimizer: Optimizer,
 }
 
@@ -194,13 +197,13 @@ impl Default for RlStage {
     }
 }
 
-/// Whether a share is the whole.
+/// Reports whether a share is 1.
 fn is_one(share: &f32) -> bool {
     *share == 1.0
 }
 
 impl RlStage {
-    /// The stage with what its kind stands for, where it says nothing itself.
+    /// Fills in the name and the algorithm that the stage's kind implies.
     fn named(mut self, name: &str, algorithm: &str) -> Self {
         for (own, word) in [(&mut self.name, name), (&mut self.algorithm, algorithm)] {
             if own.is_empty() {
@@ -210,42 +213,43 @@ impl RlStage {
         self
     }
 
-    /// How its episodes' tokens are chosen.
+    /// Sampling of the stage's tokens.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         let Self { temperature, top_k, top_p, min_p, .. } = *self;
         Sampling { temperature, top_k, top_p, min_p }
     }
 
-    /// How many tasks a step may need.
+    /// Upper bound on the tasks of one step.
     #[must_use]
     pub fn tasks_of_step(&self) -> u64 {
         u64::from(self.groups) * (u64::from(self.dynamic_sampling.max_rounds) + 1) + u64::from(self.oversample_groups)
     }
 
-    /// Refuses settings under which it would depend on the clock what is trained on.
+    /// Rejects settings that make training data depend on timing, and settings that exclude each other.
     fn check_order(&self, deterministic: bool) -> Result<(), RunFileError> {
         let contradiction = |why: &str| Err(RunFileError::Contradiction(format!("stage `{}`: {why}", self.name)));
         match (self.max_staleness, self.oversample_groups, self.dynamic_sampling.max_rounds) {
             (1.., _, _) if deterministic => contradiction(
-                "max_staleness must be 0 under deterministic = true: when new weights come in the midst of an episode depends on \
-                 the clock",
+                "max_staleness must be 0 under deterministic = true: the moment of a weight update depends on \
+                 timing\nhint: set max_staleness = 0, or deterministic = false",
             ),
             (_, 1.., _) if deterministic => contradiction(
-                "oversample_groups must be 0 under deterministic = true: which groups finish first depends on the clock",
+                "oversample_groups must be 0 under deterministic = true: the order in which groups finish depends on \
+                 timing\nhint: set oversample_groups = 0, or deterministic = false",
             ),
             (_, 1.., 1..) => contradiction(
-                "oversample_groups and dynamic_sampling cannot both be set: one gives up groups and the other asks for more; leave one \
-                 of them out",
+                "oversample_groups and dynamic_sampling exclude each other: one cancels groups, the other adds \
+                 groups\nhint: remove one of them",
             ),
             _ => Ok(()),
         }
     }
 
-    /// The trainer's settings: the preset with this stage's flags laid over it.
+    /// Trainer settings: the preset, overlaid with this stage's flags.
     ///
     /// # Errors
-    /// If there is no such preset, or a flag is unknown or out of range.
+    /// If the preset does not exist, or a flag is unknown or out of range.
     pub fn settings(&self) -> Result<RlSettings, RunFileError> {
         let contradiction = |message: String| RunFileError::Contradiction(format!("stage `{}`: {message}", self.name));
         let preset = Algorithm::preset_text(&self.algorithm).map_err(|error| {
@@ -263,18 +267,21 @@ impl RlStage {
         let whole = settings.algorithm.length_penalty.is_some()
             || settings.algorithm.kl.is_some_and(|kl| kl.place == KlPlace::Reward);
         if forks && whole {
-            let message = "`length_penalty` and `kl.place = \"reward\"` look at all tokens of an episode, and a plan whose \
-                           episodes part keeps shared ones once; use another plan, or leave them out";
+            let message = "`length_penalty` and `kl.place = \"reward\"` need all tokens of an episode, but forked \
+                           episodes store shared tokens once\nhint: use another plan, or remove them";
             return Err(contradiction(message.to_owned()));
         }
         match (&self.teacher, settings.algorithm.wants_teacher()) {
             (Some(_), false) => {
-                let message = format!("`teacher` is set, and algorithm `{}` asks none; leave it out", self.algorithm);
+                let message = format!(
+                    "algorithm `{}` uses no teacher, but `teacher` is set\nhint: remove `teacher`",
+                    self.algorithm
+                );
                 return Err(contradiction(message));
             }
             (None, true) => {
                 let message = format!(
-                    "algorithm `{}` learns from a teacher; name the folder of its model in `teacher`",
+                    "algorithm `{}` needs a teacher\nhint: set `teacher` to the folder of its model",
                     self.algorithm
                 );
                 return Err(contradiction(message));
@@ -286,7 +293,7 @@ impl RlStage {
 }
 
 impl Stage {
-    /// The stage's name.
+    /// Name of the stage.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -295,7 +302,7 @@ impl Stage {
         }
     }
 
-    /// How many training steps it takes.
+    /// Number of training steps.
     #[must_use]
     pub fn steps(&self) -> u64 {
         match self {
@@ -310,17 +317,17 @@ impl Stage {
         match self {
             Self::Sft(stage) => {
                 check_range(&key("batch"), stage.batch, 1..=65_536, "a number from 1 to 65536")?;
-                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
+                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "1 or more")?;
                 let settings = stage.settings().check();
                 settings.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name())))
             }
             Self::Rl(stage) => {
                 check_range(&key("groups"), stage.groups, 1..=65_536, "a number from 1 to 65536")?;
                 check_range(&key("group_size"), stage.group_size, 1..=65_536, "a number from 1 to 65536")?;
-                check_range(&key("temperature"), stage.temperature, 0.01..=100.0, "from 0.01 to 100")?;
+                check_range(&key("temperature"), stage.temperature, 0.01..=100.0, "a temperature from 0.01 to 100")?;
                 let sampling = stage.sampling().check();
                 sampling.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", stage.name)))?;
-                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "at least 1")?;
+                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "1 or more")?;
                 check_range(
                     &key("dynamic_sampling.max_rounds"),
                     stage.dynamic_sampling.max_rounds,
@@ -339,7 +346,7 @@ impl Stage {
                 plan.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", stage.name)))?;
                 if let Some(schedule) = stage.turns {
                     check_range(&key("turns.from"), schedule.from, 1..=100_000, "a number from 1 to 100000")?;
-                    check_range(&key("turns.every"), schedule.every, 1..=u64::MAX, "at least 1")?;
+                    check_range(&key("turns.every"), schedule.every, 1..=u64::MAX, "1 or more")?;
                 }
                 stage.settings().map(drop)
             }
@@ -347,7 +354,8 @@ impl Stage {
     }
 }
 
-/// Replaces what the preset says. A table replaces single keys, unless it is of another `kind`; `"off"` takes a key away.
+/// Overlays the preset with the stage's flags. A table overrides single keys unless its `kind` differs; `"off"` removes
+/// a key.
 fn lay_over(flags: &mut toml::Table, settings: &toml::Table) {
     for (key, value) in settings {
         match (flags.get_mut(key), value) {

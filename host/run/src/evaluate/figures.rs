@@ -1,79 +1,79 @@
-//! What is said of a model that tried tasks several times each.
+//! Statistics of attempts at tasks: success rate, pass@k, pass^k and cost in calls.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// One attempt that came to an end.
+/// A finished attempt at a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attempt {
-    /// Its task's number in the split.
+    /// Index of the task in its split.
     pub task: u64,
-    /// Whether it solved the task.
+    /// Whether the attempt solved the task.
     pub success: bool,
-    /// Replies of the model's.
+    /// Number of replies by the model.
     pub turns: usize,
-    /// Calls that the model made.
+    /// Number of calls by the model.
     pub calls: usize,
-    /// What it earned, summed over the seats that the model played.
+    /// Sum of the rewards of the model's seats.
     pub reward: f64,
 }
 
-/// The attempts that took so many turns.
+/// Attempts with the same number of turns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AtTurn {
-    /// How many turns.
+    /// Number of turns.
     pub turns: usize,
     /// Attempts that ended with this turn.
     pub ended: usize,
-    /// Those of them that solved their task.
+    /// Attempts among them that solved their task.
     pub solved: usize,
-    /// The share of all attempts that had solved their task by then.
+    /// Share of all attempts that had solved their task by this turn.
     pub solved_so_far: f64,
 }
 
-/// What is said of them all.
+/// Statistics of all attempts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
-    /// TaskSampler of which an attempt came to an end.
+    /// Tasks with at least one finished attempt.
     pub tasks: usize,
-    /// Attempts that did.
+    /// Finished attempts.
     pub episodes: usize,
-    /// The mean over tasks of the share of attempts that solved them.
+    /// Success rate: mean over tasks of the share of successful attempts.
     pub success: f64,
-    /// Its standard error, by the tasks' differences; none for a single task.
+    /// Standard error of the success rate across tasks; absent for a single task.
     pub success_error: Option<f64>,
-    /// For each k: the probability that one at least of k attempts solves a task.
+    /// pass@k: probability that at least one of k attempts solves a task.
     pub pass_at: BTreeMap<usize, f64>,
-    /// For each k: the probability that all of k attempts do.
+    /// pass^k: probability that all of k attempts solve a task.
     pub pass_hat: BTreeMap<usize, f64>,
-    /// The mean reward.
+    /// Mean reward.
     pub reward: f64,
-    /// When tasks were solved.
+    /// Attempts by number of turns.
     pub by_turn: Vec<AtTurn>,
-    /// Calls of an attempt that solved its task, in the mean; none if none did.
+    /// Mean number of calls of successful attempts; absent without any.
     pub calls_per_success: Option<f64>,
-    /// Calls of any attempt, in the mean.
+    /// Mean number of calls of all attempts.
     pub calls_per_episode: f64,
 }
 
-/// The probability that one at least of `k` attempts succeeds, where `right` of `all` did: without bias, as it counts the
-/// choices of `k` of them. None if there were fewer than `k`.
+/// Unbiased estimate of the probability that at least one of `k` attempts succeeds, given `right` successes among
+/// `all`. `None` for fewer than `k` attempts.
 pub fn pass_at(all: usize, right: usize, k: usize) -> Option<f64> {
-    // The product of the shares that are wrong among those left: C(wrong, k) / C(all, k).
+    // 1 - C(wrong, k) / C(all, k), as a product of shares.
     let none =
         |wrong: usize| (0..k).map(|taken| wrong.saturating_sub(taken) as f64 / (all - taken) as f64).product::<f64>();
     (k <= all).then(|| 1.0 - none(all - right))
 }
 
-/// The probability that all of `k` attempts succeed, in the same way.
+/// Unbiased estimate of the probability that all of `k` attempts succeed. `None` for fewer than `k` attempts.
 pub fn pass_hat(all: usize, right: usize, k: usize) -> Option<f64> {
     let every = || (0..k).map(|taken| right.saturating_sub(taken) as f64 / (all - taken) as f64).product();
     (k <= all).then(every)
 }
 
 impl Figures {
-    /// What `attempts` come to, of which there were up to `samples` a task; none if there is none.
+    /// Statistics of `attempts`, with up to `samples` per task; `None` without attempts.
     pub fn of(attempts: &[Attempt], samples: usize) -> Option<Self> {
         let mut tasks: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
         for attempt in attempts {
@@ -108,7 +108,7 @@ impl Figures {
     }
 }
 
-/// 1, 2, 4 … and the last number itself.
+/// 1, 2, 4 … below the last number, then the last number.
 fn powers_of_two(last: usize) -> impl Iterator<Item = usize> {
     let powers = std::iter::successors(Some(1), |power: &usize| power.checked_mul(2));
     powers.take_while(move |power| *power < last).chain([last])
@@ -142,7 +142,7 @@ fn by_turn(attempts: &[Attempt]) -> Vec<AtTurn> {
 mod tests {
     use super::*;
 
-    /// Every choice of `k` of `all` attempts, of which the first `right` succeed, looked at one by one.
+    /// Share of the subsets of `k` attempts that hold, by enumeration; the first `right` attempts succeed.
     fn by_choices(all: usize, right: usize, k: usize, holds: impl Fn(u32, u32) -> bool) -> f64 {
         let choices = (0..1_u32 << all).filter(|choice| choice.count_ones() as usize == k);
         let (held, count) = choices.fold((0, 0), |(held, count), choice| {
@@ -190,7 +190,7 @@ mod tests {
         let figures = Figures::of(&attempts, 3).expect("attempts");
         let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
         assert_eq!((figures.tasks, figures.episodes), (3, 8));
-        // 2/3, 1/3 and 0.
+        // Shares 2/3, 1/3 and 0.
         near(figures.success, 1.0 / 3.0);
         near(figures.success_error.expect("three tasks"), (1.0_f64 / 27.0).sqrt());
         assert_eq!(figures.pass_at.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);

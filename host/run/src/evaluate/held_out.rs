@@ -1,4 +1,4 @@
-//! Success on held-out tasks, before and after each stage.
+//! Success rate on held-out tasks before and after each stage.
 
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeRecord, Phase};
@@ -8,24 +8,24 @@ use crate::error::RunResult;
 use crate::session::Session;
 use crate::stages::scheduler::Batch;
 
-/// When success is measured.
+/// Point in a stage at which success is measured.
 #[derive(Clone, Copy)]
 pub(crate) enum EvalPoint {
     Before,
     After,
 }
 
-/// Shares of held-out tasks that were solved, from 0 to 1; none that were not measured.
+/// Success rates on held-out tasks, 0 to 1; absent if not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Success {
-    /// By greedy decoding.
+    /// Greedy decoding.
     pub greedy: Option<f64>,
-    /// By sampling.
+    /// Sampled decoding at temperature 1.
     pub sampled: Option<f64>,
 }
 
 impl Session {
-    /// Plays the held-out tasks, greedily and, if the run file says so, sampled.
+    /// Evaluates on the held-out tasks, greedily and, if the run file asks for it, sampled.
     pub(crate) async fn evaluate(&mut self, point: EvalPoint) -> RunResult<Success> {
         let (greedy, sampled) = match point {
             EvalPoint::Before => (Phase::Before, Phase::BeforeSampled),
@@ -46,7 +46,7 @@ impl Session {
         let split = self.file.environment.eval.clone();
         let tasks = self.tasks(&split).await?;
         let count = tasks.count().map_or(self.file.evaluation.tasks, |count| count.min(self.file.evaluation.tasks));
-        // Always the same tasks, each once, so that figures can be compared.
+        // The same tasks each time, once each, so that success rates are comparable.
         let tasks = (0..count).map(|index| gymkhana_record::TaskRef { split: split.clone(), index }).collect();
         let progress =
             self.reporter.progress(if sampling == Sampling::GREEDY { "greedy" } else { "sampled" }, 0, count);

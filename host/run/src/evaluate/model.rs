@@ -1,4 +1,4 @@
-//! How well a model does on held-out tasks, from its folder or its name on a hub alone.
+//! Evaluation of a model on held-out tasks, given its folder or its name on a hub.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,56 +21,56 @@ use crate::setup::models::Models;
 use crate::setup::plugins::{self, PluginFile};
 use crate::setup::{rewards, rollout};
 use crate::stages::batch::{self, Failures, last_failure};
-use crate::stages::scheduler::{Batch, FinishedGroup, Player, Scheduler};
+use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use crate::stages::tasks;
 
-/// What is evaluated, and on what.
+/// Input of an evaluation.
 pub struct EvalRequest {
-    /// The run file: environment, options, rewards, limits.
+    /// Run file: environment, options, rewards, limits.
     pub file: RunFile,
-    /// Its plugins.
+    /// Plugins of the run file.
     pub plugins: Vec<PluginFile>,
-    /// What its plugins may read.
+    /// Assets of the plugins.
     pub assets: AssetFiles,
-    /// The model.
+    /// Model to evaluate.
     pub checkpoint: Checkpoint,
-    /// The split, if it is not the run file's `environment.eval`.
+    /// Split of tasks; `environment.eval` if absent.
     pub split: Option<String>,
-    /// At most this many tasks; by default `evaluation.tasks`.
+    /// Maximum number of tasks; `evaluation.tasks` if absent.
     pub tasks: Option<u64>,
-    /// Attempts at each task.
+    /// Attempts per task.
     pub samples: u32,
-    /// How tokens are chosen.
+    /// Sampling of tokens.
     pub sampling: Sampling,
 }
 
-/// The outcome of an evaluation.
+/// Result of an evaluation.
 pub struct Evaluated {
-    /// The model, with the commit of a hub.
+    /// The model, with its commit if it came from a hub.
     pub model: Checkpoint,
-    /// The split.
+    /// Split of the tasks.
     pub split: String,
-    /// Attempts at each task.
+    /// Attempts per task.
     pub samples: u32,
-    /// Success, effort and reward.
+    /// Success, cost and reward.
     pub figures: Figures,
     /// Episodes dropped because the host or a model failed.
     pub dropped: usize,
-    /// Episodes that met a failure of a plugin.
+    /// Episodes with a failed plugin call.
     pub failed: usize,
 }
 
-/// What was played.
+/// Outcome of all attempts.
 struct Played {
     attempts: Vec<Attempt>,
     dropped: usize,
     failed: usize,
 }
 
-/// Plays the tasks and counts.
+/// Evaluates a model.
 ///
 /// # Errors
-/// If the parts do not fit together, or more episodes fail than `failures.limit` allows.
+/// If the plugins do not fit the run file, or the share of failed episodes exceeds `failures.limit`.
 pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> RunResult<Evaluated> {
     let EvalRequest { mut file, plugins, assets, checkpoint, split, tasks, samples, sampling } = request;
     let parts = parts(&file, &checkpoint)?;
@@ -95,49 +95,50 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let mut seats = seats::start(&file, &models, &set, &settings, left_off, &Frozen::new())?;
     weight_sync::connect(&mut seats, &file, reporter).await?;
     if let Some(server) = &file.policy.server {
-        reporter.status(&format!("the server at {} plays, with the weights that it has", server.url));
+        reporter.status(&format!("evaluating the server at {} with its current weights", server.url));
     }
     file.limits.fit_model(seats.context()).user_error()?;
     let in_flight = file.policy.max_concurrent_sequences.min(batch::most_in_flight(&set, places));
-    let room = Arc::new(Semaphore::new(in_flight));
+    let permits = Arc::new(Semaphore::new(in_flight));
     let rollout = Arc::new(rollout::rollout(&file, set, chat_format(seats.policy())?, rewards, ordered)?);
-    let player = Player { rollout, seats, seeds: Seed(file.seed).child("episode"), stage: 0, room };
+    let runner = GroupRunner { rollout, seats, seeds: Seed(file.seed).child("episode"), stage: 0, permits };
     let tasks = (0..count).flat_map(|index| (0..samples).map(move |_| index));
     let tasks = tasks.map(|index| TaskRef { split: split.clone(), index }).collect();
     let phase = if sampling.is_greedy() { Phase::After } else { Phase::AfterSampled };
     let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
-    let Played { attempts, dropped, failed } = play(player, &batch, file.failures.limit, reporter).await?;
-    let figures = Figures::of(&attempts, samples as usize)
-        .ok_or_else(|| RunError::user("every episode was dropped; mend what the messages above name"))?;
+    let Played { attempts, dropped, failed } = play(runner, &batch, file.failures.limit, reporter).await?;
+    let empty = || RunError::user("no results: every episode was dropped\nhint: fix the failures reported above");
+    let figures = Figures::of(&attempts, samples as usize).ok_or_else(empty)?;
     let model = file.policy.checkpoint.unwrap_or(checkpoint);
     Ok(Evaluated { model, split, samples, figures, dropped, failed })
 }
 
-/// Where the parts of a checkpoint are, if single seats have models of their own: its folder's folder and its name.
+/// Parent folder and name of the checkpoint, if separate seats have models stored beside it.
 fn parts(file: &RunFile, checkpoint: &Checkpoint) -> RunResult<Option<(PathBuf, String)>> {
     let separate = file.seats.iter().find(|(_, seat)| seat.policy == SeatBinding::Separate);
     let Some((seat, _)) = separate else { return Ok(None) };
     let Checkpoint::Folder(folder) = checkpoint else {
         return Err(RunError::user(format!(
-            "seats.{seat} has a model of its own, which lies beside a run's checkpoint; give that checkpoint's folder"
+            "seats.{seat} needs its own model, which is stored beside the run's checkpoint\nhint: give the folder of \
+             that checkpoint"
         )));
     };
-    let whole =
-        folder.canonicalize().user_context(format!("`{}` cannot be looked at; check the path", folder.display()))?;
+    let missing = format!("`{}` cannot be opened\nhint: check the path", folder.display());
+    let whole = folder.canonicalize().user_context(missing)?;
     let name = whole.file_name().map(|name| name.to_string_lossy().into_owned());
     Ok(whole.parent().map(Path::to_owned).zip(name))
 }
 
-/// Plays every attempt; fails when more than the share `limit` meets a failure.
-async fn play(player: Player, batch: &Batch, limit: f64, reporter: &Arc<dyn Reporter>) -> RunResult<Played> {
-    let (seats, rollout) = (player.seats.clone(), Arc::clone(&player.rollout));
+/// Plays all attempts; fails when the share of failed episodes exceeds `limit`.
+async fn play(runner: GroupRunner, batch: &Batch, limit: f64, reporter: &Arc<dyn Reporter>) -> RunResult<Played> {
+    let (seats, rollout) = (runner.seats.clone(), Arc::clone(&runner.rollout));
     let progress = reporter.progress("eval", 0, batch.tasks.len() as u64);
-    let mut flights = Scheduler::new(player);
-    let _flight = flights.start(batch);
+    let mut scheduler = Scheduler::new(runner);
+    let _in_flight = scheduler.start(batch);
     let mut ended: Vec<(usize, Attempt)> = Vec::new();
     let (mut failures, mut last) = (Failures::default(), None);
     let (mut done, mut dropped, mut failed) = (0, 0, 0);
-    while let Some(arrival) = flights.next().await {
+    while let Some(arrival) = scheduler.next().await {
         let FinishedGroup { place, records, .. } = arrival?;
         for record in &records {
             check(&rollout, record)?;
@@ -154,7 +155,7 @@ async fn play(player: Player, batch: &Batch, limit: f64, reporter: &Arc<dyn Repo
         progress.at(done, &format!("success {:.1} %", 100.0 * solved as f64 / ended.len().max(1) as f64));
     }
     failures.judge(limit, last)?;
-    // In the order of tasks, so that sums do not depend on which episode was faster.
+    // Sorted by task, so that sums do not depend on timing.
     ended.sort_by_key(|(place, _)| *place);
     Ok(Played { attempts: ended.into_iter().map(|(_, attempt)| attempt).collect(), dropped, failed })
 }
@@ -163,7 +164,7 @@ fn check(rollout: &Rollout, record: &EpisodeRecord) -> RunResult<()> {
     rollout.check_facts(record).map_err(|error| rewards::with_nearest_name(&error))
 }
 
-/// What an episode says of the model; nothing if the host gave it up.
+/// Statistics of a record; `None` if the host dropped the episode.
 fn attempt(record: &EpisodeRecord, seats: &SeatPolicies) -> Option<Attempt> {
     let own = |seat: &u32| seats.own_seats().contains(seat);
     let is_turn = |turn: &&PolicyTurn| own(&turn.seat) && turn.note.is_none();

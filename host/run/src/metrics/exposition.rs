@@ -1,4 +1,4 @@
-//! The state of a run as Prometheus reads it: the text format, version 0.0.4.
+//! State of a run in the Prometheus text format, version 0.0.4.
 
 use std::fmt::{Display, Write};
 use std::time::Duration;
@@ -6,35 +6,35 @@ use std::time::Duration;
 use gymkhana_rollout::{Buckets, RolloutMetrics, WaitKind};
 use gymkhana_sandbox::Counters;
 
-/// What the text is, as HTTP names it.
+/// HTTP content type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND: f64 = 1e9;
 
-/// A text that grows by one metric after the other.
+/// Text under construction.
 #[derive(Default)]
 struct Exposition(String);
 
 impl Exposition {
-    /// Begins a metric; `name` lacks the prefix that all have.
+    /// Starts a metric; `name` is given without the common prefix.
     fn metric(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP gymkhana_{name} {help}"));
         self.line(format_args!("# TYPE gymkhana_{name} {kind}"));
     }
 
-    /// One value; `labels` is empty or stands in braces.
+    /// Adds a value; `labels` is empty or enclosed in braces.
     fn value(&mut self, name: &str, labels: &str, value: impl Display) {
         self.line(format_args!("gymkhana_{name}{labels} {value}"));
     }
 
-    /// A metric of one value.
+    /// Adds a metric with one value.
     fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
         self.metric(name, kind, help);
         self.value(name, "", value);
     }
 
-    /// A histogram's lines; each bucket also counts what is in those before it. Values are divided by `unit`.
+    /// Adds the lines of a histogram with cumulative buckets. Values are divided by `unit`.
     fn histogram(&mut self, name: &str, label: &str, buckets: &Buckets, unit: f64) {
         let comma = if label.is_empty() { "" } else { "," };
         let bounds = buckets.bounds.iter().map(|bound| (*bound as f64 / unit).to_string());
@@ -49,39 +49,39 @@ impl Exposition {
     }
 
     fn line(&mut self, line: impl Display) {
-        // A String takes all that is written to it.
+        // Writing to a String cannot fail.
         let _ = writeln!(self.0, "{line}");
     }
 }
 
-/// A label's value, quoted.
+/// A quoted label.
 fn label(name: &str, value: &str) -> String {
     let value = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
     format!("{name}=\"{value}\"")
 }
 
-/// The whole text. `idle` says of each model, by its name, for how long it had nothing to do.
+/// The whole text. `idle` holds the idle time of each model by name.
 pub fn exposition(watch: &RolloutMetrics, sandbox: &Counters, idle: &[(String, Duration)]) -> String {
     let mut text = Exposition::default();
     let boundary = |wait: WaitKind| label("boundary", wait.label());
-    text.metric("wait_seconds", "histogram", "What episodes and the trainer waited for, by boundary.");
+    text.metric("wait_seconds", "histogram", "Wait time of episodes and the trainer, by boundary.");
     for wait in WaitKind::ALL {
         text.histogram("wait_seconds", &boundary(wait), &watch.times(wait), SECOND);
     }
-    text.metric("waiting", "gauge", "Waits that go on now, by boundary.");
+    text.metric("waiting", "gauge", "Waits in progress, by boundary.");
     for wait in WaitKind::ALL {
         text.value("waiting", &format!("{{{}}}", boundary(wait)), watch.running(wait));
     }
-    text.single("episodes_total", "counter", "Episodes that are over.", watch.episodes());
-    text.metric("failures_total", "counter", "Failures of episodes, by the boundary that they crossed.");
+    text.single("episodes_total", "counter", "Finished episodes.", watch.episodes());
+    text.metric("failures_total", "counter", "Failures of episodes, by boundary.");
     for (at, count) in watch.failures() {
         text.value("failures_total", &format!("{{{}}}", label("boundary", at)), count);
     }
-    text.metric("token_lag_steps", "histogram", "How many training steps old the tokens were that were trained on.");
-    text.histogram("token_lag_steps", "", &watch.lags(), 1.0);
+    text.metric("token_staleness_steps", "histogram", "Staleness of trained tokens, in training steps.");
+    text.histogram("token_staleness_steps", "", &watch.lags(), 1.0);
     let help = "Time for which the trainer waited for episodes.";
     text.single("trainer_idle_seconds_total", "counter", help, watch.trainer_idle().as_secs_f64());
-    text.metric("policy_idle_seconds_total", "counter", "Time for which a model had nothing to do, by model.");
+    text.metric("policy_idle_seconds_total", "counter", "Idle time of a model, by model.");
     for (model, idle) in idle {
         text.value("policy_idle_seconds_total", &format!("{{{}}}", label("model", model)), idle.as_secs_f64());
     }
@@ -89,14 +89,14 @@ pub fn exposition(watch: &RolloutMetrics, sandbox: &Counters, idle: &[(String, D
     text.0
 }
 
-/// The sandbox's part.
+/// Adds the metrics of the sandbox.
 fn places(text: &mut Exposition, sandbox: &Counters) {
     let taken = sandbox.places.saturating_sub(sandbox.free_places);
-    text.single("plugin_places", "gauge", "Places for live instances of plugins.", sandbox.places);
-    text.single("plugin_places_taken", "gauge", "Places that live instances of plugins take now.", taken);
-    text.single("plugin_starts_waiting", "gauge", "Starts of plugins that wait for a place now.", sandbox.waiting);
-    text.single("plugin_start_waits_total", "counter", "Starts of plugins that had to wait.", sandbox.waits);
-    let help = "Time for which starts of plugins waited for a place.";
+    text.single("plugin_places", "gauge", "Capacity for live plugin instances.", sandbox.places);
+    text.single("plugin_places_taken", "gauge", "Live plugin instances.", taken);
+    text.single("plugin_starts_waiting", "gauge", "Plugin starts waiting for capacity.", sandbox.waiting);
+    text.single("plugin_start_waits_total", "counter", "Plugin starts that had to wait.", sandbox.waits);
+    let help = "Time for which plugin starts waited for capacity.";
     text.single("plugin_start_wait_seconds_total", "counter", help, sandbox.waited.as_secs_f64());
 }
 
@@ -109,7 +109,7 @@ mod tests {
         Counters { compiled: 3, cache_hits: 2, places: 10, free_places: 4, waits: 7, waiting: 2, waited }
     }
 
-    /// Every line of a metric whose value does not depend on the clock.
+    /// Covers every metric whose value does not depend on the clock.
     #[test]
     fn the_text_is_what_was_reported() {
         let watch = RolloutMetrics::default();

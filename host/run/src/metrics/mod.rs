@@ -1,7 +1,7 @@
-//! `--metrics ADDRESS`: a page for Prometheus, served while the run lasts, where the user says and nowhere else.
+//! `--metrics ADDRESS`: a page for Prometheus, served on one address while the run lasts.
 //!
-//! One request a connection, answered and closed. A client can hold no more than a connection and a few kilobytes, for
-//! no longer than [`PATIENCE`]; so many are served side by side, and others wait in the system's queue.
+//! The server answers one request per connection and then closes it. A client can hold a connection and a few
+//! kilobytes for at most [`TIMEOUT`]. [`MAX_CONNECTIONS`] are served concurrently; others wait in the listen queue.
 
 mod exposition;
 
@@ -19,59 +19,58 @@ pub use exposition::exposition;
 
 use crate::error::{Classify, RunResult};
 
-/// How long one connection may last.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of a connection.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many bytes a request may have.
+/// Maximum size of a request in bytes.
 const REQUEST: usize = 8 << 10;
 
-/// How much is read and thrown away of a client that sends more than that, so that it hears the answer.
-const THROWN_AWAY: u64 = 256 << 10;
+/// Bytes of an oversized request that are read and discarded, so that the client receives the response.
+const DISCARDED: u64 = 256 << 10;
 
-/// How many connections are served side by side.
-const SIDE_BY_SIDE: usize = 16;
+/// Maximum number of concurrent connections.
+const MAX_CONNECTIONS: usize = 16;
 
-/// After the system has refused a connection, such as for want of file handles.
+/// Pause after the system refused to accept, for example because of exhausted file handles.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the page shows, made anew for every request.
+/// Renders the page; called for every request.
 pub type Page = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// A port that is listened on, before anything is served.
+/// A bound port, before it is served.
 pub struct Listener {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 impl Listener {
-    /// Takes the address.
+    /// Binds the address.
     pub async fn bind(address: SocketAddr) -> RunResult<Self> {
-        let told =
-            || format!("--metrics {address} cannot be listened on; give an address of this machine and a free port");
-        let listener = TcpListener::bind(address).await.user_context(told())?;
-        let address = listener.local_addr().user_context(told())?;
+        let taken = || format!("--metrics {address} cannot be bound\nhint: use a local address and a free port");
+        let listener = TcpListener::bind(address).await.user_context(taken())?;
+        let address = listener.local_addr().user_context(taken())?;
         Ok(Self { listener, address })
     }
 
-    /// Where the page is; the port is the one that the system chose if 0 was asked for.
+    /// URL of the page, with the port that the system chose for port 0.
     pub fn url(&self) -> String {
         format!("http://{}/metrics", self.address)
     }
 
-    /// Serves the page until this is dropped.
+    /// Serves the page until the future is dropped.
     pub async fn serve(self, page: Page) {
-        let room = Arc::new(Semaphore::new(SIDE_BY_SIDE));
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
             // The semaphore is never closed.
-            let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             while connections.try_join_next().is_some() {}
             match self.listener.accept().await {
                 Ok((stream, _)) => {
                     let page = Arc::clone(&page);
                     connections.spawn(async move {
-                        // A client that goes away or is too slow has done harm to itself alone.
-                        let _ = tokio::time::timeout(PATIENCE, answer(stream, &page)).await;
+                        // A client that disconnects or times out affects only itself.
+                        let _ = tokio::time::timeout(TIMEOUT, answer(stream, &page)).await;
                         drop(permit);
                     });
                 }
@@ -81,40 +80,40 @@ impl Listener {
     }
 }
 
-/// Reads one request and answers it.
+/// Reads and answers one request.
 async fn answer(mut stream: TcpStream, page: &Page) -> io::Result<()> {
     let head = read_head(&mut stream).await?;
     stream.write_all(&respond(head.as_deref(), page)).await?;
     stream.shutdown().await?;
-    // Closing a connection whose bytes were not read would make the system take the answer back.
-    tokio::io::copy(&mut stream.take(THROWN_AWAY), &mut tokio::io::sink()).await?;
+    // Closing a socket with unread bytes would reset the connection and discard the response.
+    tokio::io::copy(&mut stream.take(DISCARDED), &mut tokio::io::sink()).await?;
     Ok(())
 }
 
-/// A request up to the empty line; none if it is too long.
+/// The head of a request, up to the empty line; `None` if it exceeds the limit.
 async fn read_head(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
     let mut head = Vec::with_capacity(1024);
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         if head.len() >= REQUEST {
             return Ok(None);
         }
-        let room = (REQUEST - head.len()) as u64;
-        if (&mut *stream).take(room).read_buf(&mut head).await? == 0 {
+        let rest = (REQUEST - head.len()) as u64;
+        if (&mut *stream).take(rest).read_buf(&mut head).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
     Ok(Some(head))
 }
 
-/// The whole response to a request.
+/// The response to a request.
 fn respond(head: Option<&[u8]>, page: &Page) -> Vec<u8> {
     let request = head.map(request_line);
     let (status, body) = match request {
-        None => ("431 Request Header Fields Too Large", "the request is too long\n".to_owned()),
-        Some(None) => ("400 Bad Request", "this is no HTTP request\n".to_owned()),
+        None => ("431 Request Header Fields Too Large", "the request is too large\n".to_owned()),
+        Some(None) => ("400 Bad Request", "not an HTTP request\n".to_owned()),
         Some(Some(("GET" | "HEAD", path))) if path.split('?').next() == Some("/metrics") => ("200 OK", page()),
-        Some(Some(("GET" | "HEAD", _))) => ("404 Not Found", "the page is /metrics\n".to_owned()),
-        Some(Some(_)) => ("405 Method Not Allowed\r\nallow: GET, HEAD", "ask with GET\n".to_owned()),
+        Some(Some(("GET" | "HEAD", _))) => ("404 Not Found", "not found: the page is /metrics\n".to_owned()),
+        Some(Some(_)) => ("405 Method Not Allowed\r\nallow: GET, HEAD", "method not allowed: use GET\n".to_owned()),
     };
     let (kind, length) = (exposition::CONTENT_TYPE, body.len());
     let mut response = format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n");
@@ -125,7 +124,7 @@ fn respond(head: Option<&[u8]>, page: &Page) -> Vec<u8> {
     response.into_bytes()
 }
 
-/// Method and path of a request; none if it does not begin as one of HTTP/1 does.
+/// Method and path of a request line; `None` if it is not HTTP/1.
 fn request_line(head: &[u8]) -> Option<(&str, &str)> {
     let line = head.split(|byte| *byte == b'\r').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split(' ');

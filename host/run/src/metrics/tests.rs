@@ -1,4 +1,4 @@
-//! The page over real connections, asked by a real client and by hostile ones.
+//! Tests of the page over real connections, with correct and with hostile clients.
 
 use std::net::Ipv4Addr;
 
@@ -7,7 +7,7 @@ use crate::error::ErrorKind;
 
 const TEXT: &str = "# TYPE gymkhana_records_total counter\ngymkhana_records_total 7\n";
 
-/// A page that is served until the task set is dropped.
+/// Serves a page until the task set is dropped.
 async fn served() -> (SocketAddr, JoinSet<()>) {
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).await.expect("a port");
     let address = listener.address;
@@ -17,12 +17,12 @@ async fn served() -> (SocketAddr, JoinSet<()>) {
 }
 
 fn client() -> reqwest::Client {
-    // Fails if a provider is there already, which is as good.
+    // Fails if a provider is installed already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-/// Sends bytes and reads all that comes back.
+/// Sends bytes and returns the whole response.
 async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(bytes).await.expect("sent");
@@ -43,7 +43,7 @@ async fn a_client_gets_the_page() {
 }
 
 #[tokio::test]
-async fn what_is_not_the_page_is_refused_by_its_status() {
+async fn other_requests_get_an_error_status() {
     let (address, _tasks) = served().await;
     let url = |path: &str| format!("http://{address}{path}");
     let status = |request: reqwest::RequestBuilder| async { request.send().await.expect("answered").status() };
@@ -59,7 +59,7 @@ async fn what_is_not_the_page_is_refused_by_its_status() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_too_long_is_read_no_further() {
+async fn an_oversized_request_is_not_read_to_its_end() {
     let (address, _tasks) = served().await;
     let head = |filling: usize| format!("GET /metrics HTTP/1.1\r\nx: {}", "y".repeat(filling));
     let longest = REQUEST - head(0).len() - 4;
@@ -67,37 +67,37 @@ async fn a_request_that_is_too_long_is_read_no_further() {
     assert!(just.ends_with(TEXT), "{just}");
     let long = raw(address, format!("{}\r\n\r\n", head(longest + 1)).as_bytes()).await;
     assert!(long.starts_with("HTTP/1.1 431 "), "{long}");
-    // Far more than is thrown away: the connection may be reset, but nobody reads it all.
+    // More than the server discards: the connection may be reset.
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let flood = vec![b'y'; 64 << 20];
     assert!(stream.write_all(&flood).await.is_err(), "64 MiB were taken");
     assert_eq!(client().get(format!("http://{address}/metrics")).send().await.expect("answered").status(), 200);
 }
 
-/// Clients that say nothing hold every place; they lose it by the clock, and the next is served.
+/// Silent clients occupy all connections until their timeout; the next client is served.
 #[tokio::test]
-async fn clients_that_say_nothing_lose_their_places() {
+async fn silent_clients_time_out() {
     let (address, _tasks) = served().await;
     let mut silent = Vec::new();
-    for _ in 0..4 * SIDE_BY_SIDE {
+    for _ in 0..4 * MAX_CONNECTIONS {
         silent.push(TcpStream::connect(address).await.expect("it listens"));
     }
-    drop(silent.split_off(SIDE_BY_SIDE));
+    drop(silent.split_off(MAX_CONNECTIONS));
     assert_eq!(client().get(format!("http://{address}/metrics")).send().await.expect("answered").status(), 200);
     for mut stream in silent {
         let mut heard = Vec::new();
-        // Closed, or reset.
+        // Closed or reset.
         let _ = stream.read_to_end(&mut heard).await;
         assert!(heard.is_empty());
     }
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_the_users_mistake() {
+async fn a_taken_address_is_a_user_error() {
     let (address, tasks) = served().await;
     let error = Listener::bind(address).await.err().expect("it is taken");
     assert_eq!(error.kind(), ErrorKind::User);
-    assert!(error.to_string().starts_with(&format!("error: --metrics {address} cannot be listened on; ")), "{error}");
+    assert!(error.to_string().starts_with(&format!("--metrics {address} cannot be bound\n")), "{error}");
     let far = Listener::bind(([192, 0, 2, 1], 9464).into()).await.err().expect("it is of no machine");
     assert_eq!(far.kind(), ErrorKind::User);
     drop(tasks);

@@ -1,4 +1,4 @@
-//! Who plays which seat: the run's policy, models beside it, or the environment's oracle.
+//! Policies of the environment's seats: the run's policy, further models, or the environment's oracle.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,31 +21,31 @@ use frozen::Frozen;
 use gymkhana_config::{Checkpoint, RunFile, SeatBinding, SeatSection};
 use gymkhana_nearest::did_you_mean;
 
-/// A seat with its binding.
+/// A seat with its section of the run file.
 struct Binding<'a> {
-    /// Its place in the environment's list.
+    /// Index in the environment's list of seats.
     seat: u32,
     name: &'a str,
     section: SeatSection,
 }
 
-/// A model and the seats that it plays.
+/// A model and its seats.
 #[derive(Clone)]
 pub(crate) struct Model {
-    /// The seat whose own it is, with its name; none for the run's policy.
+    /// Number and name of the seat that owns the model; absent for the run's policy.
     own: Option<(u32, String)>,
-    /// Generates, and learns if it is trained.
+    /// Engine of the model; also trains it if `trained`.
     pub trainer: Trainer,
-    /// Who generates in the model's place, if somebody does.
+    /// Inference server that generates instead of the engine, if any.
     server: Option<Arc<ServerPolicy>>,
-    /// Whether its weights move.
+    /// Whether the weights are trained.
     trained: bool,
-    /// The seats that it plays.
+    /// Seats that the model plays.
     pub seats: Vec<u32>,
 }
 
 impl Model {
-    /// What was measured of it, under names that no other model's figures have.
+    /// Prefixes metrics with the seat's name, so that names are unique across models.
     pub fn named(&self, measured: StepMetrics) -> StepMetrics {
         match &self.own {
             Some((_, name)) => measured.into_iter().map(|(key, value)| (format!("{name}/{key}"), value)).collect(),
@@ -53,85 +53,85 @@ impl Model {
         }
     }
 
-    /// Who generates.
-    fn speaker(&self) -> &dyn Policy {
+    /// The generating side: the server if there is one, else the engine.
+    fn generator(&self) -> &dyn Policy {
         match &self.server {
             Some(server) => server.as_ref(),
             None => &self.trainer,
         }
     }
 
-    /// The name of its part of a checkpoint.
+    /// Name of the model's part of a checkpoint.
     pub fn checkpoint(&self, checkpoint: &str) -> String {
         self.own.as_ref().map_or_else(|| checkpoint.to_owned(), |(seat, _)| part(checkpoint, *seat))
     }
 }
 
-/// Stands between a checkpoint's name and the seat whose part it is.
+/// Separator between a checkpoint's name and a seat number.
 const SEAT: &str = "-seat";
 
-/// The name of a separate seat's part; it has the seat's number, since its name could be no file's.
+/// Name of a separate seat's part: it holds the seat's number, because a seat's name may not be a valid file name.
 fn part(checkpoint: &str, seat: u32) -> String {
     format!("{checkpoint}{SEAT}{seat}")
 }
 
-/// Whether a folder of this name is a part of a checkpoint.
+/// Reports whether a folder's name is a part of a checkpoint.
 pub(crate) fn is_part_of(name: &str, checkpoint: &str) -> bool {
     name.strip_prefix(checkpoint).is_some_and(|rest| rest.is_empty() || rest.starts_with(SEAT))
 }
 
-/// Who plays.
+/// Models of all seats.
 #[derive(Clone)]
 pub(crate) struct SeatPolicies {
-    /// The run's policy, then the models of single seats.
+    /// The run's policy first, then the models of single seats.
     models: Vec<Model>,
-    /// The seats' names.
+    /// Seat names.
     pub seats: Vec<String>,
-    /// What frozen seats play with.
+    /// Digests of frozen models.
     pub frozen: Frozen,
 }
 
 impl SeatPolicies {
-    /// The run's policy.
+    /// Engine of the run's policy.
     pub fn policy(&self) -> &Trainer {
         &self.models[0].trainer
     }
 
-    /// Who generates in the place of the run's policy, if somebody does.
+    /// Inference server of the run's policy, if any.
     pub fn server(&self) -> Option<&ServerPolicy> {
         self.models[0].server.as_deref()
     }
 
-    /// Has a server generate in the place of the run's policy.
+    /// Sets the inference server of the run's policy.
     pub fn serve(&mut self, server: Arc<ServerPolicy>) {
         self.models[0].server = Some(server);
     }
 
-    /// The seats that the run's policy plays.
+    /// Seats that the run's policy plays.
     pub fn own_seats(&self) -> &[u32] {
         &self.models[0].seats
     }
 
-    /// The models whose weights move, the run's policy first.
+    /// Trained models, the run's policy first.
     pub fn trained(&self) -> impl Iterator<Item = &Model> {
         self.models.iter().filter(|model| model.trained)
     }
 
-    /// The most tokens that every model's context has room for.
+    /// Smallest context length of all models, in tokens.
     pub fn context(&self) -> usize {
-        self.models.iter().map(|model| model.speaker().context()).min().unwrap_or(0)
+        self.models.iter().map(|model| model.generator().context()).min().unwrap_or(0)
     }
 
-    /// For how long each model had nothing to do, by its seat's name or as `policy`.
+    /// Idle time of each model, by its seat's name or as `policy`.
     pub fn idle(&self) -> Vec<(String, Duration)> {
         let name = |model: &Model| model.own.as_ref().map_or("policy", |(_, seat)| seat).to_owned();
         self.models.iter().map(|model| (name(model), model.trainer.idle())).collect()
     }
 
-    /// Who speaks for each seat.
+    /// Player of each seat.
     pub fn players(&self) -> Vec<SeatPlayer<'_>> {
         let model = |seat| self.models.iter().find(|model| model.seats.contains(&seat));
-        let player = |seat| model(seat).map_or(SeatPlayer::Oracle, |model| SeatPlayer::Policy(model.speaker()));
+        let player = |seat| model(seat).map_or(SeatPlayer::Oracle, |model| SeatPlayer::Policy(model.generator()));
         (0..self.seats.len() as u32).map(player).collect()
     }
 }
@@ -143,40 +143,40 @@ pub(crate) fn check(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
     if let Some(wrong) = file.seats.keys().find(|seat| !seats.contains(seat)) {
         let near = did_you_mean(wrong, seats.iter().map(String::as_str));
         return Err(RunError::user(format!(
-            "the run file has [seats.{wrong}], but environment `{name}` has no such seat; its seats are `{}`{near}",
+            "[seats.{wrong}] is unknown: environment `{name}` has no such seat\nhint: its seats are `{}`{near}",
             seats.join("`, `")
         )));
     }
     let bindings = bindings(&file.seats, seats);
     if !bindings.iter().any(|binding| binding.section.policy == SeatBinding::Shared) {
         return Err(RunError::user(format!(
-            "[seats] leaves the run's policy no seat of environment `{name}` to play, so that nothing would be trained; \
-             set the policy of one of `{}` to \"shared\"",
+            "[seats] binds every seat of environment `{name}` to another policy, so that nothing is trained\nhint: set \
+             the policy of one of `{}` to \"shared\"",
             seats.join("`, `")
         )));
     }
     let expert = bindings.iter().find(|binding| binding.section.policy == SeatBinding::Oracle);
     match expert.filter(|_| !environment.offers(OptionalInterface::Oracle)) {
         Some(Binding { name: seat, .. }) => Err(RunError::user(format!(
-            "seats.{seat}.policy is \"oracle\", but environment `{name}` has no oracle; set it to \"shared\", \"frozen\" \
-             or \"separate\""
+            "seats.{seat}.policy is \"oracle\", but environment `{name}` has no oracle\nhint: set it to \"shared\", \
+             \"frozen\" or \"separate\""
         ))),
         None => Ok(()),
     }
 }
 
-/// Every seat with its binding; those that the run file does not name share the run's policy.
+/// Bindings of all seats; seats without a section share the run's policy.
 fn bindings<'a>(sections: &BTreeMap<String, SeatSection>, seats: &'a [String]) -> Vec<Binding<'a>> {
     let section = |name| sections.get(name).cloned().unwrap_or_default();
     (0..).zip(seats).map(|(seat, name)| Binding { seat, name, section: section(name) }).collect()
 }
 
-/// How the models work: `slots` is how many conversations each generates side by side.
+/// Settings of the models; `slots` is the number of sequences that each generates concurrently.
 pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
     Settings {
         threads: file.threads,
         slots,
-        // What no episode can reach needs no room.
+        // Episodes cannot exceed the context limit.
         context: file.limits.context_tokens,
         deterministic: file.deterministic,
         seed: Seed(file.seed).child("trainer"),
@@ -187,8 +187,8 @@ pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
     }
 }
 
-/// Starts the models: where the run left off, in the folder of checkpoints by the last one's name, else as the run file
-/// says, `given` being where the models lie that it names. `begun` is what frozen seats played with so far.
+/// Starts the models: from the last checkpoint in `left_off`, else as the run file says, with the models in `given`.
+/// `begun` holds the digests of frozen models at the start of the run.
 pub(crate) fn start(
     file: &RunFile,
     given: &Models,
@@ -200,7 +200,7 @@ pub(crate) fn start(
     let bindings = bindings(&file.seats, plugins.seat_names());
     let shared = bindings.iter().filter(|binding| binding.section.policy == SeatBinding::Shared);
     let seats = shared.map(|binding| binding.seat).collect();
-    // Where a server generates, the model only learns and scores.
+    // With an inference server, the model only trains and scores.
     let slots = if file.policy.server.is_some() { 1 } else { settings.slots };
     let own = Settings { slots, ..settings.clone() };
     let trainer = match left_off {
@@ -219,12 +219,14 @@ pub(crate) fn start(
         let settings = Settings { seed: settings.seed.child("seat").child(seat), learns, ..settings.clone() };
         let trainer = match (left_off.filter(|_| trained), &section.checkpoint) {
             (Some((folder, checkpoint)), _) => reopen(&folder.join(part(checkpoint, seat)), &settings)?,
-            (None, Some(checkpoint)) => Trainer::open(&given.folder(checkpoint), &settings)
-                .user_context(format!("seats.{name}.checkpoint cannot be used; name the folder of a model"))?,
+            (None, Some(checkpoint)) => {
+                let unusable = format!("seats.{name}.checkpoint cannot be used\nhint: name the folder of a model");
+                Trainer::open(given.folder(checkpoint)?, &settings).user_context(unusable)?
+            }
             (None, None) => first_weights(file, given, &settings)?,
         };
         same_format(&models[0].trainer, &trainer, name)?;
-        // A commit of a hub is the same for ever; a folder is looked at.
+        // A commit of a hub is immutable; a folder is hashed.
         let weights = section.checkpoint.as_ref().or(file.policy.checkpoint.as_ref());
         if let Some(Checkpoint::Folder(folder)) = weights.filter(|_| !trained) {
             let digest = frozen::digest(folder)?;
@@ -236,22 +238,22 @@ pub(crate) fn start(
     Ok(SeatPolicies { models, seats: plugins.seat_names().to_vec(), frozen })
 }
 
-/// A model where the run left off.
+/// Opens a model from a checkpoint of the run.
 fn reopen(path: &Path, settings: &Settings) -> RunResult<Trainer> {
-    let damaged = format!("`{}` cannot be used; restore it, or start a new run in another --out", path.display());
+    let damaged = format!("`{}` cannot be used\nhint: restore it, or start a new run in another --out", path.display());
     Trainer::open(path, settings).user_context(damaged)
 }
 
-/// The weights with which the run's policy begins.
+/// Initial weights of the run's policy.
 fn first_weights(file: &RunFile, models: &Models, settings: &Settings) -> RunResult<Trainer> {
     if let Some(checkpoint) = &file.policy.checkpoint {
-        return Trainer::open(&models.folder(checkpoint), settings).user_error();
+        return Trainer::open(models.folder(checkpoint)?, settings).user_error();
     }
     let tiny = file.policy.tiny.clone().unwrap_or_default();
     Trainer::create(&tiny, settings).user_error()
 }
 
-/// All seats of an episode are played in one chat format.
+/// Rejects a model with another chat format, because all seats of an episode share one.
 fn same_format(policy: &Trainer, other: &Trainer, seat: &str) -> RunResult<()> {
     let text = |trainer: &Trainer, wanted: &str| {
         trainer.files().iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned())
@@ -259,8 +261,8 @@ fn same_format(policy: &Trainer, other: &Trainer, seat: &str) -> RunResult<()> {
     let differs = |name: &&str| text(policy, name) != text(other, name);
     match ["tokenizer.json", "chat_template.jinja"].into_iter().find(differs) {
         Some(name) => Err(RunError::user(format!(
-            "the model of seats.{seat} has another {name} than the run's policy, and all seats of a run share one chat \
-             format; give it a model of the same family"
+            "the model of seats.{seat} has another {name} than the run's policy, but all seats share one chat \
+             format\nhint: use a model of the same family"
         ))),
         None => Ok(()),
     }
@@ -271,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_checkpoint_are_told_from_others() {
+    fn parts_of_a_checkpoint_are_recognised() {
         for part in ["0-000010", "0-000010-seat1", "0-000010-seat12"] {
             assert!(is_part_of(part, "0-000010"), "{part}");
         }

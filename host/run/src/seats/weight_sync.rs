@@ -1,4 +1,4 @@
-//! The server that plays the run's policy, where the run file names one.
+//! Weight updates of the inference server.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::setup::grants::secret;
 use crate::setup::models::Models;
 use gymkhana_config::RunFile;
 
-/// Where weights lie for the server to load, below the run's folder.
+/// Folder below the run's folder with weights for the server.
 const FOLDER: &str = "served";
 
-/// Has the run file's server, if it names one, play the policy.
+/// Connects the run file's inference server, if any.
 pub(crate) async fn connect(seats: &mut SeatPolicies, file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<()> {
     let Some(section) = &file.policy.server else { return Ok(()) };
     let key = section.key_env.as_ref().map(|env| secret(env, "policy.server.key_env")).transpose()?;
@@ -33,13 +33,13 @@ pub(crate) async fn connect(seats: &mut SeatPolicies, file: &RunFile, reporter: 
         context: seats.policy().context(),
     };
     let (chat, reporter) = (chat_format(seats.policy())?, reporter.clone());
-    let told = Box::new(move |text: String| reporter.status(&text));
-    let server = ServerPolicy::connect(settings, chat, told).await.user_error()?;
+    let report = Box::new(move |text: String| reporter.status(&text));
+    let server = ServerPolicy::connect(settings, chat, report).await.user_error()?;
     seats.serve(Arc::new(server));
     Ok(())
 }
 
-/// Gives the server the weights with which the policy begins or goes on: whoever started it may have chosen others.
+/// Pushes the policy's current weights to the server, which may have been started with others.
 pub(crate) async fn begin(
     seats: &SeatPolicies,
     file: &RunFile,
@@ -48,11 +48,14 @@ pub(crate) async fn begin(
 ) -> RunResult<()> {
     let Some(server) = seats.server() else { return Ok(()) };
     let Some(checkpoint) = &file.policy.checkpoint else { return Ok(()) };
-    let folder = left_off.unwrap_or_else(|| models.folder(checkpoint));
+    let folder = match left_off {
+        Some(folder) => folder,
+        None => models.folder(checkpoint)?.to_owned(),
+    };
     push(server, &folder, seats.policy().weight_version()).await
 }
 
-/// Gives the server the policy's weights, if they have moved, through a folder below the run's; earlier ones go.
+/// Pushes the policy's weights if they changed, through a folder below the run's; removes earlier ones.
 pub(crate) async fn follow(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
     let Some(server) = seats.server() else { return Ok(()) };
     let version = seats.policy().weight_version();
@@ -60,33 +63,33 @@ pub(crate) async fn follow(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
         return Ok(());
     }
     let served = run.join(FOLDER);
-    forget(&served)?;
+    remove_folder(&served)?;
     let folder = served.join(format!("{version:06}"));
-    let full = format!("cannot write the weights `{}`; free space and run again with --resume", folder.display());
+    let full = format!("the weights `{}` cannot be written\nhint: free space, then use --resume", folder.display());
     seats.policy().export(&folder).await.user_context(full)?;
     push(server, &folder, version).await?;
-    forget(&served)
+    remove_folder(&served)
 }
 
 async fn push(server: &ServerPolicy, folder: &Path, version: u32) -> RunResult<()> {
     // The server has another working directory.
-    let folder = folder.canonicalize().user_context(format!("`{}` cannot be looked at", folder.display()))?;
+    let folder = folder.canonicalize().user_context(format!("`{}` cannot be opened", folder.display()))?;
     server.push(&folder, version).await.user_error()
 }
 
-/// Removes what the server has loaded, or what an earlier process has left.
-fn forget(served: &Path) -> RunResult<()> {
+/// Removes weights that the server has loaded, or that an earlier process left.
+fn remove_folder(served: &Path) -> RunResult<()> {
     if served.exists() {
-        let stays = format!("`{}` cannot be removed; see to whom it belongs", served.display());
+        let stays = format!("`{}` cannot be removed\nhint: check its owner and permissions", served.display());
         std::fs::remove_dir_all(served).user_context(stays)?;
     }
     Ok(())
 }
 
-/// Ends a run whose server has given up: whatever is played without it comes to nothing.
+/// Ends a run whose server has failed for good.
 pub(crate) fn check(seats: &SeatPolicies) -> RunResult<()> {
     match seats.server().and_then(|server| server.gave_up()) {
-        Some(problem) => Err(RunError::user(format!("{problem}; mend the server, then run again with --resume"))),
+        Some(problem) => Err(RunError::user(problem).with_hint("fix the server, then run again with --resume")),
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! The model's chat format, kept in the run's folder so that a replay needs no weights.
+//! The model's chat format, stored in the run's folder so that a replay needs no weights.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
 
-/// The chat format of the trainer's model.
+/// Chat format of the trainer's model.
 pub(crate) fn chat_format(trainer: &Trainer) -> RunResult<ChatFormat> {
     ChatFormat::new(&chat_files(trainer.files())).user_error()
 }
 
-/// The texts of a model from which its chat format is built.
+/// Texts of a model that define its chat format.
 pub fn chat_files(files: &ModelFiles) -> ChatFiles {
     let text = |wanted: &str| files.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned());
     ChatFiles {
@@ -27,11 +27,11 @@ pub fn chat_files(files: &ModelFiles) -> ChatFiles {
     }
 }
 
-/// Keeps the texts from which the chat format is built.
+/// Stores the texts that define the chat format.
 pub fn write_chat_files(run: &Path, trainer: &Trainer) -> RunResult<()> {
     let files = chat_files(trainer.files());
     let folder = run.join(FOLDER);
-    let full = |path: &Path| format!("cannot write `{}`; free space and run again with --resume", path.display());
+    let full = |path: &Path| format!("`{}` cannot be written\nhint: free space, then use --resume", path.display());
     std::fs::create_dir_all(&folder).user_context(full(&folder))?;
     let texts =
         [(TOKENIZER, Some(&files.tokenizer)), (CONFIG, Some(&files.config)), (TEMPLATE, files.template.as_ref())];
@@ -42,13 +42,13 @@ pub fn write_chat_files(run: &Path, trainer: &Trainer) -> RunResult<()> {
     Ok(())
 }
 
-/// Reads what `write_chat_files` kept.
+/// Reads the texts that `write_chat_files` stored.
 pub fn read_chat_files(run: &Path) -> RunResult<ChatFiles> {
     let folder = run.join(FOLDER);
     let read = |name: &str| {
         std::fs::read_to_string(folder.join(name)).map_err(|error| {
             RunError::user(format!(
-                "cannot read `{}`: {error}; is the run's folder whole?",
+                "`{}` cannot be read: {error}\nhint: restore the file from a copy of the run",
                 folder.join(name).display()
             ))
         })

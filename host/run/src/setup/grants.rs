@@ -1,4 +1,4 @@
-//! From the grants of a run file to what each plugin may read and whom it may ask.
+//! Grants of a run file: assets and outbound access of each plugin.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,23 +14,27 @@ use gymkhana_store::{RunFolder, RunReader};
 use crate::error::{Classify, RunError, RunResult};
 use gymkhana_config::{ModelSection, PluginSection, RunFile};
 
-/// How a pinned asset is written in a run file.
+/// Prefix of a pinned asset in a run file.
 const PINNED: &str = "sha256:";
 
-/// The contents of a run's assets.
+/// Contents of a run's assets, by digest.
 #[derive(Default)]
 pub struct AssetFiles(BTreeMap<Digest, Arc<[u8]>>);
 
 impl AssetFiles {
-    /// Reads the files that the run file names, relative to its folder, and writes their digests in place of the
-    /// paths. Where a run is taken up again, a file that is not there any more comes from that run's folder.
+    /// Reads the run file's assets relative to `folder` and replaces their paths by digests. In a resumed run, a
+    /// missing file is read from the run's folder.
     pub fn pin(file: &mut RunFile, folder: &Path, resumed: Option<&RunReader>) -> RunResult<Self> {
         let begun = resumed.and_then(|run| RunFile::parse(&run.run_text().ok()?, "run.toml", &[]).ok());
         let mut files = Self::default();
         for (plugin, section) in &mut file.plugins {
             for (name, path) in &mut section.assets {
                 let found = folder.join(&*path);
-                let wrong = format!("plugins.{plugin}.assets: `{name}` is `{}`, which cannot be read", found.display());
+                let wrong = format!(
+                    "plugins.{plugin}.assets: `{name}` cannot be read from `{}`\nhint: check the path; it is relative \
+                     to the run file",
+                    found.display()
+                );
                 let pinned = begun.as_ref().and_then(|begun| begun.plugins.get(plugin)?.assets.get(name));
                 let kept = || Some(resumed?.asset(&digest(pinned?).ok()?));
                 let bytes: Arc<[u8]> = match std::fs::read(&found) {
@@ -48,7 +52,7 @@ impl AssetFiles {
         Ok(files)
     }
 
-    /// The files that a run's folder holds.
+    /// Assets stored in a run's folder.
     pub fn recorded(file: &RunFile, run: &RunReader) -> RunResult<Self> {
         let mut files = Self::default();
         for pinned in file.plugins.values().flat_map(|section| section.assets.values()) {
@@ -58,8 +62,8 @@ impl AssetFiles {
         Ok(files)
     }
 
-    /// Keeps them in the run's folder.
-    pub fn keep(&self, folder: &RunFolder) -> RunResult<()> {
+    /// Stores the assets in the run's folder.
+    pub fn store(&self, folder: &RunFolder) -> RunResult<()> {
         for bytes in self.0.values() {
             folder.add_asset(bytes)?;
         }
@@ -68,8 +72,9 @@ impl AssetFiles {
 
     fn mount(&self, section: &PluginSection) -> RunResult<Assets> {
         let asset = |(name, pinned): (&String, &String)| {
-            let bytes = self.0.get(&digest(pinned)?).cloned().unwrap_or_default();
-            Ok((name.clone(), bytes))
+            let digest = digest(pinned)?;
+            let missing = || RunError::internal(format!("asset `{name}` ({PINNED}{digest}) was not loaded"));
+            Ok((name.clone(), self.0.get(&digest).cloned().ok_or_else(missing)?))
         };
         section.assets.iter().map(asset).collect()
     }
@@ -77,19 +82,21 @@ impl AssetFiles {
 
 fn digest(pinned: &str) -> RunResult<Digest> {
     let digest = pinned.strip_prefix(PINNED).and_then(|digest| digest.parse().ok());
-    digest.ok_or_else(|| RunError::user(format!("`{pinned}` in the run's run.toml pins no asset; restore the file")))
+    digest.ok_or_else(|| {
+        RunError::user(format!("`{pinned}` in the run's run.toml is not an asset's digest\nhint: restore the file"))
+    })
 }
 
-/// Whether plugins ask the world, or are answered from a record.
+/// Source of responses to outbound calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OutboundMode {
-    /// The world.
+    /// The network.
     Live,
-    /// A record: no key is needed, and nothing is sent.
+    /// A recording: no key is needed and nothing is sent.
     Recorded,
 }
 
-/// What a section of the run file grants.
+/// Capabilities that a section of the run file grants.
 pub fn grants(section: &PluginSection) -> Grants {
     let granted = [
         (Capability::Assets, !section.assets.is_empty()),
@@ -100,29 +107,29 @@ pub fn grants(section: &PluginSection) -> Grants {
     Grants(granted.into_iter().filter_map(|(capability, granted)| granted.then_some(capability)).collect())
 }
 
-/// The plugin with what the run file grants it.
-pub fn grant(file: &RunFile, assets: &AssetFiles, asking: OutboundMode, plugin: &Plugin) -> RunResult<Plugin> {
+/// The plugin with the run file's grants.
+pub fn grant(file: &RunFile, assets: &AssetFiles, mode: OutboundMode, plugin: &Plugin) -> RunResult<Plugin> {
     let name = plugin.name();
     let Some(section) = file.plugins.get(name) else { return Ok(plugin.clone()) };
     let wanted = &plugin.manifest().capabilities;
     if let Some(unasked) = grants(section).0.into_iter().find(|capability| !wanted.contains(capability)) {
         return Err(RunError::user(format!(
-            "[plugins.{name}] grants `{unasked}`, but plugin `{name}` does not ask for it; leave it out"
+            "[plugins.{name}] grants `{unasked}`, but plugin `{name}` does not request it\nhint: remove the grant"
         )));
     }
     let granted = plugin.with_assets(assets.mount(section)?);
-    match world(file, name, section, asking)? {
-        Some(world) => Ok(granted.granting(world)),
+    match outbound(file, name, section, mode)? {
+        Some(outbound) => Ok(granted.granting(outbound)),
         None => Ok(granted),
     }
 }
 
-/// Whom a plugin may ask, if anybody.
-fn world(
+/// Outbound access of a plugin; `None` without a grant.
+fn outbound(
     file: &RunFile,
     plugin: &str,
     section: &PluginSection,
-    asking: OutboundMode,
+    mode: OutboundMode,
 ) -> RunResult<Option<Arc<dyn Outbound>>> {
     let model = section.model.as_ref().and_then(|model| Some((model, file.models.get(model)?)));
     if model.is_none() && section.http.is_empty() {
@@ -134,7 +141,7 @@ fn world(
         http_requests: if section.http.is_empty() { 0 } else { section.http_requests },
         tool_calls: 0,
     };
-    if asking == OutboundMode::Recorded {
+    if mode == OutboundMode::Recorded {
         return Ok(Some(Arc::new(Offline(quota))));
     }
     let model = model.map(|(name, model)| connect(name, model)).transpose()?.map(Arc::new);
@@ -163,13 +170,32 @@ fn allow(plugin: &str, section: &PluginSection) -> RunResult<HttpGrant> {
     HttpGrant::new(section.http.iter().map(rule).collect::<RunResult<_>>()?).user_error()
 }
 
-/// A secret from the host's environment.
+/// A secret from an environment variable of the host; `key` names the run-file key.
 pub(crate) fn secret(variable: &str, key: &str) -> RunResult<Secret> {
     match std::env::var(variable) {
         Ok(value) if !value.trim().is_empty() => Ok(Secret::new(&value)),
         _ => Err(RunError::user(format!(
-            "the environment variable {variable}, which {key} names, is not set; set it to the secret, or take the \
-             line out of the run file"
+            "{key} cannot be read: the environment variable {variable} is not set\nhint: set it to the secret, or \
+             remove {key}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_missing_asset_is_an_error() {
+        let digest = Digest::of(b"one two three");
+        let assets = BTreeMap::from([("words.txt".to_owned(), format!("{PINNED}{digest}"))]);
+        let section = PluginSection { assets, ..PluginSection::default() };
+        let error = AssetFiles::default().mount(&section).map(drop).expect_err("the asset was not loaded");
+        assert_eq!(error.kind(), ErrorKind::Internal);
+        assert!(error.to_string().starts_with("asset `words.txt` (sha256:"), "{error}");
+        let mut files = AssetFiles::default();
+        files.0.insert(digest, b"one two three".as_slice().into());
+        files.mount(&section).map(drop).expect("the asset is loaded");
     }
 }

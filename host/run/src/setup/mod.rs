@@ -1,4 +1,4 @@
-//! From a run file to its parts: plugins, grants, rewards, models, chat format, rollout.
+//! Construction of a run's parts from its run file: plugins, grants, rewards, models, chat format, rollout.
 
 pub mod chat;
 pub mod grants;

@@ -1,4 +1,4 @@
-//! The models that a run file or a command names: folders as they are, models on a hub through its cache.
+//! Models of a run file or a command: local folders, and repositories on a hub through its cache.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use crate::error::{Classify, RunError, RunResult};
 use crate::report::{Progress, Reporter};
 use gymkhana_config::{Checkpoint, HubModel, RunFile, SeatBinding, SeatSection};
 
-/// What progress is counted in.
+/// Bytes per unit of progress.
 const MEBIBYTE: u64 = 1 << 20;
 const CONFIG: &str = "config.json";
 
-/// The folders of models on a hub.
+/// Local folders of models on a hub.
 #[derive(Default)]
 pub struct Models(BTreeMap<HubModel, PathBuf>);
 
 impl Models {
-    /// Finds the commits of the models that the run file names on a hub, writes them into it, and fetches those that are
-    /// needed. `begun` is the run file of a run that is taken up again, whose commits stay; its own weights, where there
-    /// is a checkpoint of them, are not fetched.
+    /// Resolves the commits of the run file's models on a hub, writes them into the run file, and downloads the models
+    /// that are needed. `begun` is the original run file of a resumed run, whose commits stay; the policy's initial
+    /// weights are not downloaded if there is a checkpoint.
     pub async fn pin(
         file: &mut RunFile,
         begun: Option<&RunFile>,
@@ -34,7 +34,7 @@ impl Models {
             Some(seat) => begun?.seats.get(seat)?.checkpoint.as_ref(),
         };
         let mut models = Self::default();
-        // A frozen seat without weights of its own has those that the run's policy began with.
+        // A frozen seat without weights of its own uses the initial weights of the run's policy.
         let frozen = |seat: &SeatSection| seat.policy == SeatBinding::Frozen && seat.checkpoint.is_none();
         let needed = !has_checkpoint || file.seats.values().any(frozen);
         let own = file.policy.checkpoint.iter_mut().map(|checkpoint| (None, needed, checkpoint));
@@ -55,13 +55,13 @@ impl Models {
         Ok(models)
     }
 
-    /// A single model, as a command names it.
+    /// Folder of a single model, given on the command line.
     pub async fn of(mut checkpoint: Checkpoint, reporter: &Arc<dyn Reporter>) -> RunResult<PathBuf> {
         let mut models = Self::default();
         if let Checkpoint::Hub(model) = &mut checkpoint {
             models.add(model, true, reporter).await?;
         }
-        Ok(models.folder(&checkpoint))
+        models.folder(&checkpoint).map(Path::to_owned)
     }
 
     async fn add(&mut self, model: &mut HubModel, needed: bool, reporter: &Arc<dyn Reporter>) -> RunResult<()> {
@@ -82,16 +82,22 @@ impl Models {
         Ok(())
     }
 
-    /// The folder of a model; for one of a hub that was not needed, none that is there.
-    pub fn folder(&self, checkpoint: &Checkpoint) -> PathBuf {
+    /// Folder of a model.
+    ///
+    /// # Errors
+    /// If the model is on a hub and was not downloaded.
+    pub fn folder<'a>(&'a self, checkpoint: &'a Checkpoint) -> RunResult<&'a Path> {
         match checkpoint {
-            Checkpoint::Folder(folder) => folder.clone(),
-            Checkpoint::Hub(model) => self.0.get(model).cloned().unwrap_or_default(),
+            Checkpoint::Folder(folder) => Ok(folder),
+            Checkpoint::Hub(model) => {
+                let missing = || RunError::internal(format!("model `{}` was not downloaded", model.hub));
+                self.0.get(model).map(PathBuf::as_path).ok_or_else(missing)
+            }
         }
     }
 }
 
-/// What a command calls a model: a folder that is there, else a name on a hub.
+/// Source of a model given on the command line: an existing folder, else a repository on a hub.
 pub fn named(name: &Path, revision: Option<&str>) -> RunResult<Checkpoint> {
     let text = name.to_string_lossy();
     let hub = || {
@@ -103,16 +109,16 @@ pub fn named(name: &Path, revision: Option<&str>) -> RunResult<Checkpoint> {
     match (name.is_dir(), revision) {
         (true, None) => Ok(Checkpoint::Folder(name.to_owned())),
         (true, Some(_)) => {
-            Err(RunError::user(format!("`{text}` is a folder, which has no revisions; leave --revision out")))
+            Err(RunError::user(format!("`{text}` is a folder, which has no revisions\nhint: remove --revision")))
         }
         (false, _) if Repository::parse(&text).is_ok() && text.contains('/') && !name.exists() => hub(),
         (false, _) => Err(RunError::user(format!(
-            "`{text}` is neither a folder nor the name of a model on a hub; give a model's folder, or OWNER/NAME"
+            "`{text}` is neither a folder nor a model on a hub\nhint: give a model's folder, or OWNER/NAME"
         ))),
     }
 }
 
-/// A model on its way from the hub.
+/// Download of a model.
 struct Fetched<'a> {
     hub: &'a Hub,
     repository: &'a Repository,
@@ -121,7 +127,7 @@ struct Fetched<'a> {
 }
 
 impl Fetched<'_> {
-    /// Every file of it that is used; the weights last, when the rest is known to be of use.
+    /// Downloads all files in use, the weights last, after the other files have been checked.
     async fn whole(&self) -> RunResult<PathBuf> {
         let config = self.file(CONFIG).await?.ok_or_else(|| self.lacks(CONFIG))?;
         ModelConfig::read(&config).user_error()?;
@@ -147,7 +153,7 @@ impl Fetched<'_> {
             let Some(size) = progress.size.filter(|size| *size > MEBIBYTE) else { return };
             let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
             let bar = bar.get_or_insert_with(|| {
-                self.reporter.status(&format!("fetching {name} of {}", self.repository));
+                self.reporter.status(&format!("downloading {name} of {}", self.repository));
                 self.reporter.progress("MiB", 0, size.div_ceil(MEBIBYTE))
             });
             bar.at(progress.done.div_ceil(MEBIBYTE), "");
@@ -157,8 +163,26 @@ impl Fetched<'_> {
 
     fn lacks(&self, name: &str) -> RunError {
         RunError::user(format!(
-            "model `{}` has no {name} at {}; choose a revision, or a model, with safetensors weights and a fast tokenizer",
+            "model `{}` has no {name} at {}\nhint: choose a revision or a model with safetensors weights and a fast \
+             tokenizer",
             self.repository, self.commit
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_model_that_was_not_downloaded_is_an_error() {
+        let model = HubModel { hub: "owner/model".to_owned(), revision: "main".to_owned(), commit: None };
+        let checkpoint = Checkpoint::Hub(model);
+        let error = Models::default().folder(&checkpoint).expect_err("nothing was downloaded");
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (ErrorKind::Internal, "model `owner/model` was not downloaded")
+        );
     }
 }

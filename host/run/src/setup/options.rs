@@ -1,11 +1,11 @@
-//! Options of plugins: from TOML values to the contract's.
+//! Plugin options: conversion from TOML values to the contract's.
 
 use gymkhana_record::{NamedValue, Value};
 
 use crate::error::{RunError, RunResult};
 use gymkhana_config::Options;
 
-/// The options that a section gives to the plugin `plugin`.
+/// Options of a section for plugin `plugin`.
 pub fn named_values(plugin: &str, options: &Options) -> RunResult<Vec<NamedValue>> {
     options
         .iter()
@@ -21,7 +21,8 @@ pub fn named_values(plugin: &str, options: &Options) -> RunResult<Vec<NamedValue
                 }
                 toml::Value::Float(_) | toml::Value::Datetime(_) => {
                     return Err(RunError::user(format!(
-                        "option `{name}` of plugin `{plugin}` is {value}; give a finite number, a text, true or false"
+                        "option `{name}` of plugin `{plugin}` is {value}\nhint: use a finite number, a text, true or \
+                         false"
                     )));
                 }
             };

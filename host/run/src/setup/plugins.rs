@@ -1,4 +1,4 @@
-//! From plugin files to the set of plugins that a run plays with.
+//! Plugins of a run: reading, pinning, compiling and binding.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,23 +16,23 @@ use crate::setup::options::named_values;
 use gymkhana_config::RunFile;
 use gymkhana_nearest::did_you_mean;
 
-/// A plugin's file: where it came from and its bytes.
+/// A plugin file: its origin and its bytes.
 pub struct PluginFile {
-    /// Names it in messages.
+    /// Origin in messages.
     pub origin: String,
-    /// Its name in run files.
+    /// Name in run files.
     pub name: String,
-    /// The component.
+    /// Bytes of the component.
     pub bytes: Vec<u8>,
 }
 
-/// Reads a plugin file: its path and its bytes.
+/// Reads a plugin file; returns its path and its bytes.
 pub fn read_file(path: &Path) -> RunResult<(String, Vec<u8>)> {
     Ok((path.display().to_string(), read_plugin_file(path).user_error()?))
 }
 
-/// Pins plugins, each with where it came from, sorted by name: prompts list functions and rewards are summed in this
-/// order, so that it must be the one in which a replay finds them in the lock. Nothing is compiled yet.
+/// Pins plugins, given with their origin, and sorts them by name. Prompts list functions and rewards are summed in this
+/// order, so a replay must find them in the same order in the lock. Nothing is compiled.
 pub fn pin(components: Vec<(String, Vec<u8>)>) -> RunResult<(Vec<PluginFile>, Lock)> {
     let mut read = Vec::new();
     for (origin, bytes) in components {
@@ -47,21 +47,22 @@ pub fn pin(components: Vec<(String, Vec<u8>)>) -> RunResult<(Vec<PluginFile>, Lo
     Ok((files, lock))
 }
 
-/// Refuses plugins that are anything but rewards.
+/// Rejects plugins of other kinds than reward.
 pub fn only_rewards(lock: &Lock) -> RunResult<()> {
     let other = lock.entries().iter().find(|entry| entry.kinds.iter().any(|kind| *kind != Kind::Reward));
     other.map_or(Ok(()), |entry| {
-        Err(RunError::user(format!("plugin `{}` is no reward; only rewards score recorded episodes", entry.name)))
+        let message = format!("plugin `{}` is not a reward, but only rewards score recorded episodes", entry.name);
+        Err(RunError::user(message).with_hint("name reward plugins only"))
     })
 }
 
-/// Run files and records call a plugin by the half behind the slash alone.
+/// Rejects equal short names, because run files and records use the part behind the slash only.
 fn short_names_differ(lock: &Lock) -> RunResult<()> {
     let mut seen: BTreeMap<&str, &LockEntry> = BTreeMap::new();
     for entry in lock.entries() {
         if let Some(other) = seen.insert(entry.name.name(), entry) {
             return Err(RunError::user(format!(
-                "plugins `{}` and `{}` are both called `{}` in run files and records; leave one of them out",
+                "plugins `{}` and `{}` share the short name `{}` in run files and records\nhint: remove one of them",
                 other.name,
                 entry.name,
                 entry.name.name()
@@ -78,7 +79,7 @@ fn entry(origin: &str, bytes: &[u8]) -> RunResult<LockEntry> {
     Ok(LockEntry::new(&manifest, gymkhana_registry::Digest::of(bytes)))
 }
 
-/// The plugins that a run's folder holds.
+/// Plugins stored in a run's folder.
 pub fn recorded_files(run: &RunReader) -> RunResult<Vec<PluginFile>> {
     let lock = run.lock()?;
     lock.entries()
@@ -90,7 +91,7 @@ pub fn recorded_files(run: &RunReader) -> RunResult<Vec<PluginFile>> {
         .collect()
 }
 
-/// A sandbox with the run file's limits. Without a folder for compiled plugins it compiles them every time.
+/// A sandbox with the run file's limits. Without a cache folder it compiles plugins every time.
 pub fn sandbox(file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<Sandbox> {
     let config = SandboxConfig {
         cache: compiled_plugins(),
@@ -100,27 +101,27 @@ pub fn sandbox(file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<Sandbo
     };
     match Sandbox::new(&config) {
         Err(SandboxError::Cache(error)) => {
-            reporter.status(&format!("compiled plugins are not kept: {error}"));
+            reporter.status(&format!("compiled plugins are not cached: {error}"));
             Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()
         }
         other => other.user_error(),
     }
 }
 
-/// Where compiled plugins are kept: in this user's folder for caches, if there is one.
+/// Cache of compiled plugins in the user's cache folder, if there is one.
 pub fn compiled_plugins() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
     Some(caches.join("gymkhana").join("compiled"))
 }
 
-/// Compiles the plugins and puts them together as the run file says.
+/// Compiles the plugins and binds them as the run file says.
 pub async fn assemble(
     file: &RunFile,
     sandbox: &Sandbox,
     files: &[PluginFile],
     assets: &AssetFiles,
-    asking: OutboundMode,
+    mode: OutboundMode,
 ) -> RunResult<PluginSet> {
     let mut sorted: BTreeMap<Kind, Vec<Plugin>> = BTreeMap::new();
     let mut plugins = Vec::new();
@@ -130,7 +131,7 @@ pub async fn assemble(
     }
     sections_have_plugins("plugins", file.plugins.keys(), &plugins)?;
     for plugin in &mut plugins {
-        *plugin = share(file, grants::grant(file, assets, asking, plugin)?)?;
+        *plugin = with_sharing(file, grants::grant(file, assets, mode, plugin)?)?;
     }
     for plugin in plugins {
         for kind in &plugin.manifest().kinds {
@@ -148,22 +149,22 @@ pub async fn assemble(
     });
     let rewards = rewards.into_iter().map(|plugin| {
         let section = file.rewards.get(plugin.name()).cloned().unwrap_or_default();
-        let share =
-            crate::setup::rewards::share(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
-        Ok(BoundReward { bound: bind(plugin, &section.options)?, share })
+        let term =
+            crate::setup::rewards::term(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
+        Ok(BoundReward { bound: bind(plugin, &section.options)?, share: term })
     });
     let (tools, rewards) = (tools.collect::<RunResult<_>>()?, rewards.collect::<RunResult<_>>()?);
     PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).user_error()
 }
 
-/// The plugin, shared if the run file says so.
-fn share(file: &RunFile, plugin: Plugin) -> RunResult<Plugin> {
+/// The plugin, shared among episodes if the run file says so.
+fn with_sharing(file: &RunFile, plugin: Plugin) -> RunResult<Plugin> {
     if !file.plugins.get(plugin.name()).is_some_and(|section| section.shared) {
         return Ok(plugin);
     }
     if plugin.manifest().kinds.iter().all(|kind| *kind == Kind::Reward) {
         return Err(RunError::user(format!(
-            "plugins.{name}.shared is set, but `{name}` is a reward, and rewards never share an instance; leave it out",
+            "plugins.{name}.shared is set, but rewards never share an instance\nhint: remove it",
             name = plugin.name()
         )));
     }
@@ -188,17 +189,17 @@ fn only_environment(mut environments: Vec<Plugin>) -> RunResult<Plugin> {
     match (environments.pop(), environments.pop()) {
         (Some(environment), None) => Ok(environment),
         (Some(one), Some(other)) => Err(RunError::user(format!(
-            "plugins `{}` and `{}` are both environments; a run has exactly one, so leave the other out",
+            "plugins `{}` and `{}` are both environments, but a run has exactly one\nhint: remove one of them",
             other.name(),
             one.name()
         ))),
-        (None, _) => Err(RunError::user(
-            "no plugin of the set is an environment; add one to --plugins, such as word-problems.wasm",
-        )),
+        (None, _) => {
+            Err(RunError::user("no plugin is an environment\nhint: add one to --plugins, such as word-problems.wasm"))
+        }
     }
 }
 
-/// A section of the run file that no plugin answers to would be a setting that nothing uses.
+/// Rejects sections without a plugin, because their settings would have no effect.
 fn sections_have_plugins<'a>(
     section: &str,
     mut names: impl Iterator<Item = &'a String>,
@@ -206,9 +207,9 @@ fn sections_have_plugins<'a>(
 ) -> RunResult<()> {
     let known: Vec<&str> = plugins.iter().map(Plugin::name).collect();
     let Some(name) = names.find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
-    let given = if known.is_empty() { "none".to_owned() } else { format!("`{}`", known.join("`, `")) };
-    let near = did_you_mean(name, known.iter().copied());
-    Err(RunError::user(format!(
-        "the run file has [{section}.{name}], but --plugins gives no such plugin; its {section} are {given}{near}"
-    )))
+    let hint = match &known[..] {
+        [] => "remove the section".to_owned(),
+        known => format!("use one of `{}`{}", known.join("`, `"), did_you_mean(name, known.iter().copied())),
+    };
+    Err(RunError::user(format!("[{section}.{name}] is unused: --plugins gives no such plugin")).with_hint(hint))
 }

@@ -1,4 +1,4 @@
-//! The one place where a rollout is put together from a run file: for runs, evaluations, replays and rescoring.
+//! Construction of a rollout from a run file, shared by runs, evaluations, replays and rescoring.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::setup::grants::{AssetFiles, OutboundMode};
 use crate::setup::plugins::{self, PluginFile};
 use crate::setup::rewards;
 
-/// A rollout by the run file's rules. `places` orders episodes for deterministic generation, see
+/// A rollout under the run file's rules. `places` orders episodes for deterministic generation, see
 /// [`Rollout::with_deterministic_places`].
 ///
 /// # Errors
@@ -37,7 +37,7 @@ pub fn rollout(
     })
 }
 
-/// A rollout over recorded episodes of `run`, with these plugins, and the number of places in its sandbox.
+/// A rollout over the recorded episodes of `run` with these plugins, and the capacity of its sandbox.
 ///
 /// # Errors
 /// If the run's folder lacks a file, or the plugins do not fit its run file.

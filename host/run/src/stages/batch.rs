@@ -1,4 +1,4 @@
-//! Plays many groups side by side and stores each as soon as it is finished.
+//! Plays batches of groups concurrently and stores each group when it finishes.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use tokio::sync::Semaphore;
 use crate::error::{RunError, RunResult};
 use crate::report::Progress;
 use crate::session::Session;
-use crate::stages::scheduler::{Batch, FinishedGroup, Player, Scheduler};
+use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use gymkhana_config::{RunFile, Stage};
 
-/// The share of failures is judged from so many episodes on.
-const ENOUGH: u64 = 20;
+/// Minimum number of episodes before the share of failures is checked.
+const MIN_EPISODES: u64 = 20;
 
-/// How many episodes met a failure.
+/// Number of failed episodes among those played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Failures {
     failed: u64,
@@ -34,50 +34,50 @@ impl Failures {
         self.played += more.played;
     }
 
-    /// Refuses more than this share, where these are all.
+    /// Fails if the share of failed episodes exceeds `limit`.
     pub fn judge(self, limit: f64, last: Option<LastFailure>) -> RunResult<()> {
         if self.exceed(limit) { Err(self.too_many("episodes", limit, last)) } else { Ok(()) }
     }
 
-    /// That these are more than this share of the episodes that `of` tells.
+    /// Error for too many failures; `of` names the episodes.
     fn too_many(self, of: &str, limit: f64, last: Option<LastFailure>) -> RunError {
         let Self { failed, played } = self;
-        let last = last.map(|(id, failure)| format!("; the last, in episode {id}: {failure}"));
+        let last = last.map(|(id, failure)| format!("\nlast failure, in episode {id}: {failure}"));
         RunError::user(format!(
-            "{failed} of {played} {of} met a failure, more than failures.limit = {limit} allows{}",
+            "too many failures: {failed} of {played} {of} failed, above failures.limit = {limit}{}",
             last.unwrap_or_default()
         ))
     }
 
-    /// Whether these are more than this share, of enough episodes to say so.
+    /// Reports whether enough episodes were played and more than the share `limit` of them failed.
     fn exceed(self, limit: f64) -> bool {
-        self.played >= ENOUGH && self.failed as f64 > limit * self.played as f64
+        self.played >= MIN_EPISODES && self.failed as f64 > limit * self.played as f64
     }
 }
 
-/// A failure and the episode that met it.
+/// A failure and its episode.
 pub(crate) type LastFailure = (EpisodeId, Failure);
 
-/// The last failure that an episode met, if any.
+/// The last failure of an episode, if any.
 pub(crate) fn last_failure(record: &EpisodeRecord) -> Option<LastFailure> {
     Some((record.id, record.failures.last()?.clone()))
 }
 
 impl Session {
-    /// Plays a batch; its groups come back in the order of its tasks.
+    /// Plays a batch; returns its groups in the order of its tasks.
     pub(crate) async fn play(
         &mut self,
         batch: &Batch,
         progress: Option<&dyn Progress>,
     ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
-        let mut flights = self.flights(batch.plan.members(batch.group_size));
-        let mut flight = flights.start(batch);
+        let mut scheduler = self.scheduler(batch.plan.members(batch.group_size));
+        let mut in_flight = scheduler.start(batch);
         let (mut done, mut solved) = (0, 0);
         let (mut failures, mut last) = (Failures::default(), None);
-        while let Some(arrival) = flights.next().await {
+        while let Some(arrival) = scheduler.next().await {
             let FinishedGroup { place, records, .. } = arrival?;
             for record in &records {
-                self.keep(record)?;
+                self.store(record)?;
                 done += 1;
                 solved += u64::from(record.success);
                 failures.count(record);
@@ -86,56 +86,57 @@ impl Session {
             if let Some(progress) = progress {
                 progress.at(done, &format!("success {:.1} %", 100.0 * solved as f64 / done as f64));
             }
-            flight.arrive(place, records);
+            in_flight.arrive(place, records);
         }
         self.close_batch(failures, last)?;
-        Ok(flight.into_groups())
+        Ok(in_flight.into_groups())
     }
 
-    /// A place for groups in flight, with room for as many episodes as this stage may have.
-    pub(crate) fn flights(&self, members: u32) -> Scheduler {
-        Scheduler::new(Player {
+    /// A scheduler with capacity for as many episodes as this stage may have in flight.
+    pub(crate) fn scheduler(&self, members: u32) -> Scheduler {
+        Scheduler::new(GroupRunner {
             rollout: Arc::clone(&self.rollout),
             seats: self.seats.clone(),
             seeds: self.episode_seeds(),
             stage: self.progress.stage as u32,
-            room: Arc::new(Semaphore::new(self.in_flight(members))),
+            permits: Arc::new(Semaphore::new(self.in_flight(members))),
         })
     }
 
-    /// Stores an episode as soon as it is finished.
-    pub(crate) fn keep(&mut self, record: &EpisodeRecord) -> RunResult<()> {
+    /// Stores a finished episode.
+    pub(crate) fn store(&mut self, record: &EpisodeRecord) -> RunResult<()> {
         self.episodes.append(record)?;
         self.rollout.metrics().finished(record.failures.iter().map(|failure| &failure.at));
         self.rollout.check_facts(record).map_err(|error| crate::setup::rewards::with_nearest_name(&error))
     }
 
-    /// What is done when the last group of a batch has arrived.
+    /// Finishes a batch: counts failures, syncs the store and checks the failure limit.
     pub(crate) fn close_batch(&mut self, failures: Failures, last: Option<LastFailure>) -> RunResult<()> {
         self.progress.failures.add(failures);
         self.episodes.sync()?;
-        self.tell_failed_forks();
+        self.report_failed_forks();
         crate::seats::weight_sync::check(&self.seats)?;
         self.judge_failures(failures, last)
     }
 
-    /// How many episodes are in flight at once: as many as the policy generates side by side, and no more than can
-    /// have all their plugins alive, since episodes that wait for each other's places would wait for ever.
+    /// Maximum number of episodes in flight: the policy's concurrency, bounded by the episodes that can have all
+    /// plugins alive. Without that bound, episodes could deadlock waiting for each other's capacity.
     fn in_flight(&self, group_size: u32) -> usize {
         let most = most_in_flight(self.rollout.plugins(), self.places);
         self.file.policy.max_concurrent_sequences.max(group_size as usize).min(most)
     }
 
-    /// Says that a plan did not get forks that it wanted.
-    fn tell_failed_forks(&self) {
+    /// Reports forks that failed and were replaced by episodes from the start.
+    fn report_failed_forks(&self) {
         let FailedForks { count, last } = self.rollout.take_failed_forks();
         if count > 0 {
-            self.reporter
-                .status(&format!("{count} episodes were played from the start, as forks failed; the last: {last}"));
+            self.reporter.status(&format!(
+                "{count} forks failed, their episodes started from the beginning; last failure: {last}"
+            ));
         }
     }
 
-    /// Ends the run when too many episodes met a failure.
+    /// Ends the run if too many episodes failed.
     fn judge_failures(&self, batch: Failures, last: Option<LastFailure>) -> RunResult<()> {
         let limit = self.file.failures.limit;
         match too_many(self.progress.failures, batch, limit) {
@@ -145,8 +146,8 @@ impl Session {
     }
 }
 
-/// How many episodes a deterministic policy generates side by side: all seats of an episode have slots of their own,
-/// by the episode's place in its batch. None where the policy shares its slots out as it likes.
+/// Number of episodes that a deterministic policy generates concurrently: each seat of an episode has its own slot, by
+/// the episode's index in its batch. `None` if the run is not deterministic.
 pub(crate) fn deterministic_places(file: &RunFile, plugins: &PluginSet) -> RunResult<Option<usize>> {
     if !file.deterministic {
         return Ok(None);
@@ -154,8 +155,8 @@ pub(crate) fn deterministic_places(file: &RunFile, plugins: &PluginSet) -> RunRe
     let (slots, seats) = (file.policy.max_concurrent_sequences, plugins.seats());
     match slots / seats {
         0 => Err(RunError::user(format!(
-            "policy.max_concurrent_sequences is {slots}, but environment `{}` has {seats} seats, each of which needs a slot of its own \
-             under deterministic = true; raise policy.max_concurrent_sequences to {seats} or more",
+            "policy.max_concurrent_sequences is {slots}, but deterministic = true needs one slot for each of the \
+             {seats} seats of environment `{}`\nhint: raise policy.max_concurrent_sequences to {seats} or more",
             plugins.environment().plugin.name()
         ))),
         places => {
@@ -165,8 +166,8 @@ pub(crate) fn deterministic_places(file: &RunFile, plugins: &PluginSet) -> RunRe
     }
 }
 
-/// Refuses plans whose episodes part or come later where each seat has a slot by its episode's place: the seats of a
-/// fork would take slots that other episodes wait for with theirs.
+/// Rejects sampling plans with forks or late starts in deterministic runs with several seats: the seats of a fork would
+/// take slots that other episodes wait for.
 fn check_plans(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
     let plain = SamplingPlan::default().kind();
     let plans = file.stages.iter().filter_map(|stage| match stage {
@@ -175,8 +176,8 @@ fn check_plans(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
     });
     match plans.filter(|_| plugins.seats() > 1).find(|(_, kind)| *kind != plain) {
         Some((stage, kind)) => Err(RunError::user(format!(
-            "stage `{stage}`: plan.kind is \"{kind}\", but environment `{}` has {} seats, and under deterministic = true \
-             its episodes are played in plain groups alone; leave the plan out, or set deterministic = false",
+            "stage `{stage}`: plan.kind is \"{kind}\", but deterministic = true supports only plain groups for \
+             environment `{}` with {} seats\nhint: remove the plan, or set deterministic = false",
             plugins.environment().plugin.name(),
             plugins.seats()
         ))),
@@ -184,30 +185,30 @@ fn check_plans(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
     }
 }
 
-/// Which failures are too many, and of which episodes, in words: those of the stage, or those of the batch alone, since
-/// a plugin that breaks late would hide behind what went well before.
+/// Finds failures above the limit: those of the stage, or those of the batch alone, because earlier successes would
+/// hide a plugin that breaks late. The text names the episodes.
 fn too_many(stage: Failures, batch: Failures, limit: f64) -> Option<(Failures, &'static str)> {
-    let judged = [(stage, "episodes of this stage"), (batch, "episodes that were played last")];
+    let judged = [(stage, "episodes of this stage"), (batch, "episodes of the last batch")];
     judged.into_iter().find(|(failures, _)| failures.exceed(limit))
 }
 
-/// How many episodes can have all their plugins alive in so many places of the sandbox.
+/// Number of episodes that can have all plugins alive in `places` instances.
 pub(crate) fn most_in_flight(plugins: &PluginSet, places: u32) -> usize {
     places as usize / plugins.places()
 }
 
-/// Says that the sandbox holds fewer episodes than the policy could generate for; others wait for room.
+/// A warning if the sandbox holds fewer episodes than the policy could generate.
 pub(crate) fn fewer_in_flight(file: &RunFile, plugins: &PluginSet, places: u32) -> Option<String> {
     let (most, slots) = (most_in_flight(plugins, places), file.policy.max_concurrent_sequences);
     (most < slots).then(|| {
         format!(
-            "policy.max_concurrent_sequences asks for {slots} episodes in flight, but the sandbox's {places} places hold the plugins of \
-             {most}; the others wait for room: raise sandbox.instances or vm.max_map_count"
+            "the sandbox limits episodes in flight to {most}, below policy.max_concurrent_sequences = {slots}: it \
+             holds {places} plugin instances\nhint: raise sandbox.instances or vm.max_map_count"
         )
     })
 }
 
-/// Refuses a stage whose groups cannot have all their plugins alive: `places` is how many the sandbox has.
+/// Rejects stages whose groups cannot have all plugins alive in `places` instances.
 pub(crate) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> RunResult<()> {
     file.stages.iter().try_for_each(|stage| {
         let group = match stage {
@@ -218,7 +219,7 @@ pub(crate) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> 
     })
 }
 
-/// Refuses a group of so many episodes if it cannot have all its plugins alive; `whose` says where it is played.
+/// Rejects a group that cannot have all plugins alive; `whose` names it in the message.
 pub(crate) fn check_group(whose: &str, group: usize, plugins: &PluginSet, places: u32) -> RunResult<()> {
     let taken = plugins.places();
     let needed = group * taken;
@@ -226,9 +227,9 @@ pub(crate) fn check_group(whose: &str, group: usize, plugins: &PluginSet, places
         return Ok(());
     }
     Err(RunError::user(format!(
-        "{whose}: a group of {group} episodes, each with plugins that take {taken} places of the sandbox, needs {needed} \
-         of them, but there are only {places}; lower group_size or what its plan adds, or raise sandbox.instances or \
-         vm.max_map_count"
+        "{whose}: a group of {group} episodes with {taken} plugin instances each needs {needed} instances, but the \
+         sandbox holds {places}\nhint: lower group_size or the episodes that its plan adds, or raise sandbox.instances \
+         or vm.max_map_count"
     )))
 }
 
@@ -242,7 +243,7 @@ mod tests {
         let judged = |stage, batch| too_many(stage, batch, 0.2).map(|(failures, _)| failures);
         assert_eq!(judged(failures(20, 2000), failures(20, 40)), Some(failures(20, 40)));
         assert_eq!(judged(failures(8, 2000), failures(8, 40)), None, "as many as the limit allows");
-        // Small batches are judged together.
+        // Small batches are judged by the stage.
         assert_eq!(judged(failures(10, 19), failures(4, 4)), None);
         assert_eq!(judged(failures(10, 20), failures(4, 4)), Some(failures(10, 20)));
     }

@@ -1,13 +1,13 @@
-//! Rewards of a group, as dynamic sampling and the metrics look at them.
+//! Rewards of groups, for dynamic sampling and metrics.
 
 use gymkhana_record::EpisodeRecord;
 
-/// Whether a group's rewards of a seat differ that is trained, so that something can be learnt from them.
+/// Reports whether the rewards of a trained seat vary within the group; a zero-variance group has no learning signal.
 pub(crate) fn rewards_differ(group: &[EpisodeRecord], trained: &[u32]) -> bool {
     trained.iter().any(|seat| group.iter().any(|record| reward_of(record, *seat) != reward_of(&group[0], *seat)))
 }
 
-/// A seat's reward; 0 in an episode that has none.
+/// Reward of a seat; 0 if the episode has none.
 pub(crate) fn reward_of(record: &EpisodeRecord, seat: u32) -> f64 {
     record.rewards.get(seat as usize).copied().unwrap_or(0.0)
 }

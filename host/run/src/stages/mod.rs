@@ -1,4 +1,4 @@
-//! The stages of a run: groups are scheduled, played ahead, and trained on.
+//! Stages of a run: scheduling groups, prefetching steps, training.
 
 pub(crate) mod batch;
 pub(crate) mod groups;

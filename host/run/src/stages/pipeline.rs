@@ -1,7 +1,8 @@
-//! The steps of a stage that are played ahead of the one that is trained on, as far as the lag allows.
+//! Prefetching: plays steps ahead of the one in training, within the staleness bound.
 //!
-//! Step `s` begins once the weights have taken at least `s - lag` training steps, and is trained on when they have
-//! taken `s`: no token is ever older than `lag` steps, in whatever order groups finish and wherever a run is resumed.
+//! Step `s` starts once the weights have taken at least `s - max_staleness` training steps, and is trained on when they
+//! have taken `s`. No token is therefore older than `max_staleness` steps, whatever the order in which groups finish
+//! and wherever a run is resumed.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,29 +21,29 @@ use crate::stages::scheduler::{Batch, FinishedGroup, InFlight, Scheduler};
 use crate::stages::tasks::TaskSampler;
 use gymkhana_config::RlStage;
 
-/// One step's groups.
+/// Groups of one step.
 struct Step {
-    flight: InFlight,
-    /// Those of earlier rounds from which something can be learnt.
+    in_flight: InFlight,
+    /// Groups of earlier rounds with a learning signal.
     kept: Vec<Vec<EpisodeRecord>>,
     failures: Failures,
     last_failure: Option<LastFailure>,
-    /// How many tasks were taken for it.
+    /// Number of tasks taken so far.
     taken: u64,
     rounds: u32,
 }
 
-/// The steps under way.
+/// Steps in flight.
 pub(crate) struct Prefetcher<'a> {
     stage: &'a RlStage,
     tasks: TaskSampler,
-    /// How many tasks the stages before have used.
+    /// Number of tasks that earlier stages used.
     seen: u64,
     most_turns: u32,
-    /// Seats from which something is learnt.
+    /// Trained seats.
     trained: Vec<u32>,
-    flights: Scheduler,
-    /// The next step to begin.
+    scheduler: Scheduler,
+    /// Next step to start.
     next: u64,
     steps: BTreeMap<u64, Step>,
 }
@@ -55,25 +56,25 @@ impl<'a> Prefetcher<'a> {
             seen,
             most_turns: session.file.limits.turns,
             trained: session.seats.trained().flat_map(|model| model.seats.iter().copied()).collect(),
-            flights: session.flights(stage.plan.members(stage.group_size)),
+            scheduler: session.scheduler(stage.plan.members(stage.group_size)),
             next: session.steps_done(),
             steps: BTreeMap::new(),
         }
     }
 
-    /// Begins what may be begun once the weights have taken `done` steps.
+    /// Starts the steps allowed once the weights have taken `done` steps.
     pub fn begin(&mut self, done: u64) {
         while self.next <= done + u64::from(self.stage.max_staleness) && self.next < self.stage.steps {
-            let flight = self.start(self.next, 0, 0, self.stage.groups);
+            let in_flight = self.start(self.next, 0, 0, self.stage.groups);
             let taken = u64::from(self.stage.groups + self.stage.oversample_groups);
             let step =
-                Step { flight, kept: vec![], failures: Failures::default(), last_failure: None, taken, rounds: 0 };
+                Step { in_flight, kept: vec![], failures: Failures::default(), last_failure: None, taken, rounds: 0 };
             self.steps.insert(self.next, step);
             self.next += 1;
         }
     }
 
-    /// Begins groups of a step, with tasks that it has not had.
+    /// Starts groups of a step with tasks that it has not used.
     fn start(&mut self, step: u64, taken: u64, first_group: u32, groups: u32) -> InFlight {
         let position = self.seen + step * self.stage.tasks_of_step() + taken;
         let spare = self.stage.oversample_groups;
@@ -88,56 +89,56 @@ impl<'a> Prefetcher<'a> {
             turns: self.stage.turns.map(|schedule| schedule.at(step, self.most_turns)),
             spare,
         };
-        self.flights.start(&batch)
+        self.scheduler.start(&batch)
     }
 
-    /// Whether a group's step still needs it.
+    /// Reports whether the group's step still needs it.
     fn awaits(&self, arrival: &FinishedGroup) -> bool {
-        self.steps.get(&arrival.step).is_some_and(|step| step.flight.missing() > 0)
+        self.steps.get(&arrival.step).is_some_and(|step| step.in_flight.missing() > 0)
     }
 
-    /// Takes a finished group in. When it is the last of its round, groups whose rewards do not differ are replaced by
-    /// groups of other tasks, as often as the stage allows.
+    /// Adds a finished group. After the last group of a round, zero-variance groups are replaced by groups of other
+    /// tasks, up to the stage's number of rounds.
     fn arrive(&mut self, arrival: FinishedGroup) {
         let Some(step) = self.steps.get_mut(&arrival.step) else { return };
         for record in &arrival.records {
             step.failures.count(record);
             step.last_failure = last_failure(record).or(step.last_failure.take());
         }
-        step.flight.arrive(arrival.place, arrival.records);
-        if step.flight.missing() > 0 || step.rounds >= self.stage.dynamic_sampling.max_rounds {
+        step.in_flight.arrive(arrival.place, arrival.records);
+        if step.in_flight.missing() > 0 || step.rounds >= self.stage.dynamic_sampling.max_rounds {
             return;
         }
         let nothing = InFlight::empty();
-        let groups = std::mem::replace(&mut step.flight, nothing).into_groups();
+        let groups = std::mem::replace(&mut step.in_flight, nothing).into_groups();
         step.kept.extend(usable(groups).filter(|group| rewards_differ(group, &self.trained)));
         step.rounds += 1;
         let (taken, missing) = (step.taken, self.stage.groups.saturating_sub(step.kept.len() as u32));
         step.taken += u64::from(missing);
         if missing > 0 {
             let first_group = u32::try_from(taken).unwrap_or(u32::MAX);
-            let flight = self.start(arrival.step, taken, first_group, missing);
+            let in_flight = self.start(arrival.step, taken, first_group, missing);
             if let Some(step) = self.steps.get_mut(&arrival.step) {
-                step.flight = flight;
+                step.in_flight = in_flight;
             }
         }
     }
 
-    /// A step that has arrived: what is trained on, how many episodes met a failure, and the last of these.
+    /// A complete step: its groups, its failures and the last failure.
     fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, Failures, Option<LastFailure>)> {
-        if self.steps.get(&step)?.flight.missing() > 0 {
+        if self.steps.get(&step)?.in_flight.missing() > 0 {
             return None;
         }
-        let Step { flight, mut kept, failures, last_failure, .. } = self.steps.remove(&step)?;
+        let Step { in_flight, mut kept, failures, last_failure, .. } = self.steps.remove(&step)?;
         let differ = |group: &Vec<EpisodeRecord>| {
             self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(group, &self.trained)
         };
-        kept.extend(usable(flight.into_groups()).filter(differ));
+        kept.extend(usable(in_flight.into_groups()).filter(differ));
         Some((kept, failures, last_failure))
     }
 }
 
-/// Groups without what the host or the plan has dropped.
+/// Groups without dropped and unselected episodes.
 fn usable(groups: Vec<Vec<EpisodeRecord>>) -> impl Iterator<Item = Vec<EpisodeRecord>> {
     groups.into_iter().map(|mut group| {
         group.retain(|record| record.ending != Ending::Dropped && record.selected);
@@ -146,62 +147,62 @@ fn usable(groups: Vec<Vec<EpisodeRecord>>) -> impl Iterator<Item = Vec<EpisodeRe
 }
 
 impl Session {
-    /// Waits until a step has arrived, and stores what arrives meanwhile, of whichever step.
+    /// Waits for a complete step and stores all groups that finish in the meantime.
     pub(crate) async fn await_step(
         &mut self,
-        ahead: &mut Prefetcher<'_>,
+        prefetcher: &mut Prefetcher<'_>,
         step: u64,
     ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
         loop {
-            if let Some((groups, failures, last)) = ahead.take(step) {
+            if let Some((groups, failures, last)) = prefetcher.take(step) {
                 self.close_batch(failures, last)?;
                 return Ok(groups);
             }
             let since = Instant::now();
-            let arrival = ahead.flights.next().await;
+            let arrival = prefetcher.scheduler.next().await;
             self.rollout.metrics().trainer_waited(since.elapsed());
             match arrival {
-                Some(arrival) => self.welcome(ahead, arrival?)?,
+                Some(arrival) => self.accept(prefetcher, arrival?)?,
                 None => return Err(anyhow::anyhow!("step {step} was never begun")).internal(),
             }
         }
     }
 
-    /// Stores what arrives while something else is done.
+    /// Stores finished groups while `work` runs.
     pub(crate) async fn meanwhile<T>(
         &mut self,
-        ahead: &mut Prefetcher<'_>,
+        prefetcher: &mut Prefetcher<'_>,
         work: impl Future<Output = T>,
     ) -> RunResult<T> {
         let mut work = pin!(work);
         loop {
             tokio::select! {
                 done = &mut work => return Ok(done),
-                Some(arrival) = ahead.flights.next() => self.welcome(ahead, arrival?)?,
+                Some(arrival) = prefetcher.scheduler.next() => self.accept(prefetcher, arrival?)?,
             }
         }
     }
 
-    /// Stores a group and takes it in, unless it is a spare one that came too late: that is recorded as not chosen.
-    fn welcome(&mut self, ahead: &mut Prefetcher<'_>, mut arrival: FinishedGroup) -> RunResult<()> {
-        let awaited = ahead.awaits(&arrival);
+    /// Stores a group and adds it to its step. A late oversampled group is recorded as unselected.
+    fn accept(&mut self, prefetcher: &mut Prefetcher<'_>, mut arrival: FinishedGroup) -> RunResult<()> {
+        let awaited = prefetcher.awaits(&arrival);
         for record in &mut arrival.records {
             record.selected &= awaited;
-            self.keep(record)?;
+            self.store(record)?;
         }
         if awaited {
-            ahead.arrive(arrival);
+            prefetcher.arrive(arrival);
         }
         Ok(())
     }
 }
 
-/// How many sampled tokens of what is trained on are how many training steps old.
+/// Number of sampled tokens in a step by staleness in training steps.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Staleness(BTreeMap<u32, u64>);
 
 impl Staleness {
-    /// Of the tokens of every model that is trained, by its own count of versions.
+    /// Counts the tokens of all trained models, each by its own weight version.
     pub fn of(groups: &[Vec<EpisodeRecord>], seats: &SeatPolicies) -> Self {
         let mut tokens = BTreeMap::new();
         for model in seats.trained() {
@@ -216,18 +217,18 @@ impl Staleness {
         Self(tokens)
     }
 
-    /// That of the oldest token.
+    /// Maximum staleness.
     pub fn most(&self) -> u32 {
         self.0.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// The mean over all sampled tokens.
+    /// Mean staleness over all sampled tokens.
     pub fn mean(&self) -> f64 {
         let sum: f64 = self.0.iter().map(|(steps, tokens)| f64::from(*steps) * *tokens as f64).sum();
         sum / self.0.values().sum::<u64>().max(1) as f64
     }
 
-    /// Reports every token's.
+    /// Adds every token to the metrics.
     pub fn report(&self, watch: &RolloutMetrics) {
         for (steps, tokens) in &self.0 {
             watch.lagged(*steps, *tokens);

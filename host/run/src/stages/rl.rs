@@ -1,4 +1,4 @@
-//! A stage of reinforcement learning: play groups, compare within each, update.
+//! Reinforcement-learning stage: play groups, compute advantages, update.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,12 +21,12 @@ impl Session {
         let PolicySection { micro_batch_tokens, activation_checkpointing, .. } = self.file.policy;
         let settings = RlSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings().user_error()? };
         let tasks = self.tasks(&self.file.environment.train).await?;
-        let mut ahead = Prefetcher::new(self, stage, tasks, self.tasks_seen_before());
+        let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before());
         let progress = self.reporter.progress(&stage.name, self.steps_done(), stage.steps);
         while let Some(step) = self.next_step(stage.steps) {
             let since = Instant::now();
-            ahead.begin(step);
-            let mut groups = self.await_step(&mut ahead, step).await?;
+            prefetcher.begin(step);
+            let mut groups = self.await_step(&mut prefetcher, step).await?;
             let played = since.elapsed().as_secs_f64();
             let figures = Figures::of(&groups, self.seats.own_seats());
             let rewards = seat_rewards(&groups, &self.seats.seats);
@@ -34,12 +34,11 @@ impl Session {
                 self.shuffle_rewards(step, &mut groups);
             }
             let since = Instant::now();
-            let lag = Staleness::of(&groups, &self.seats);
-            lag.report(self.rollout.metrics());
-            let most = lag.most();
+            let staleness = Staleness::of(&groups, &self.seats);
+            staleness.report(self.rollout.metrics());
+            let most = staleness.most();
             if most > stage.max_staleness {
-                let message =
-                    format!("step {step} holds tokens that are {most} steps old, more than max_staleness allows");
+                let message = format!("step {step} holds tokens with a staleness of {most} steps, above max_staleness");
                 return Err(anyhow::anyhow!(message)).internal();
             }
             let seats = self.seats.clone();
@@ -52,10 +51,10 @@ impl Session {
                 weight_sync::follow(&seats, &run).await?;
                 Ok(measured)
             };
-            let mut measured = self.meanwhile::<RunResult<_>>(&mut ahead, learning).await??;
+            let mut measured = self.meanwhile::<RunResult<_>>(&mut prefetcher, learning).await??;
             drop(timer);
             let trained = since.elapsed().as_secs_f64();
-            self.count_step(figures.episodes, self.learnt_tokens(&groups));
+            self.count_step(figures.episodes, self.trained_tokens(&groups));
             let more = [
                 ("reward", figures.reward),
                 ("success", figures.success),
@@ -64,7 +63,7 @@ impl Session {
                 ("calls", figures.calls),
                 ("failures", figures.failures as f64),
                 ("staleness_max", f64::from(most)),
-                ("staleness_mean", lag.mean()),
+                ("staleness_mean", staleness.mean()),
                 ("seconds_play", played),
                 ("seconds_train", trained),
             ];
@@ -82,20 +81,20 @@ impl Session {
         Ok(())
     }
 
-    /// How many tokens models that are trained have sampled.
-    fn learnt_tokens(&self, groups: &[Vec<EpisodeRecord>]) -> usize {
+    /// Number of tokens sampled by trained models.
+    fn trained_tokens(&self, groups: &[Vec<EpisodeRecord>]) -> usize {
         let seats = self.trained_seats();
         let segments = groups.iter().flatten().flat_map(|record| &record.segments);
-        let learnt = segments.filter(|segment| segment.seat().is_some_and(|seat| seats.contains(&seat)));
-        learnt.map(Segment::sampled_len).sum()
+        let trained = segments.filter(|segment| segment.seat().is_some_and(|seat| seats.contains(&seat)));
+        trained.map(Segment::sampled_len).sum()
     }
 
-    /// The seats of models that are trained.
+    /// Seats of trained models.
     fn trained_seats(&self) -> Vec<u32> {
         self.seats.trained().flat_map(|model| model.seats.iter().copied()).collect()
     }
 
-    /// How many tasks of the training split the stages before this one have used.
+    /// Number of training tasks that earlier stages used.
     fn tasks_seen_before(&self) -> u64 {
         let stages = &self.file.stages[..self.progress.stage];
         let used = stages.iter().map(|stage| match stage {
@@ -105,19 +104,19 @@ impl Session {
         used.sum()
     }
 
-    /// The control: every episode gets the rewards of another one of the batch.
+    /// Control experiment: exchanges rewards between the episodes of the batch.
     fn shuffle_rewards(&self, step: u64, groups: &mut [Vec<EpisodeRecord>]) {
         let mut rewards: Vec<Vec<f64>> = groups.iter().flatten().map(|record| record.rewards.clone()).collect();
         self.seed.child("shuffle").child(self.progress.stage).child(step).stream().shuffle(&mut rewards);
         for (record, rewards) in groups.iter_mut().flatten().zip(rewards) {
             record.rewards = rewards;
-            // What turns earned would tell the truth.
+            // Per-turn rewards would reveal the true ones.
             record.turn_rewards.iter_mut().chain(&mut record.turn_gains).for_each(|turns| turns.fill(0.0));
         }
     }
 }
 
-/// Lets every model that is trained learn from what its seats did; gives what was measured.
+/// Trains every trained model on its seats; returns the metrics.
 async fn learn(seats: &SeatPolicies, groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> RunResult<StepMetrics> {
     let mut measured = vec![];
     for model in seats.trained() {
@@ -127,7 +126,7 @@ async fn learn(seats: &SeatPolicies, groups: &[Vec<EpisodeRecord>], settings: &R
     Ok(measured)
 }
 
-/// The mean reward of each seat, where there are several.
+/// Mean reward of each seat; empty for a single seat.
 fn seat_rewards(groups: &[Vec<EpisodeRecord>], seats: &[String]) -> StepMetrics {
     if seats.len() < 2 {
         return vec![];
@@ -136,18 +135,18 @@ fn seat_rewards(groups: &[Vec<EpisodeRecord>], seats: &[String]) -> StepMetrics 
     (0..).zip(seats).map(|(seat, name)| (format!("{name}/reward"), mean(seat))).collect()
 }
 
-/// A mean over a step's episodes.
+/// Mean over the episodes of a step.
 fn mean(groups: &[Vec<EpisodeRecord>], value: impl Fn(&EpisodeRecord) -> f64) -> f64 {
     let values: Vec<f64> = groups.iter().flatten().map(value).collect();
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// What a step's episodes look like.
+/// Statistics of a step's episodes.
 struct Figures {
     episodes: usize,
     tokens: usize,
     failures: usize,
-    /// Means over the episodes, of the reward over the policy's own seats too.
+    /// Mean over episodes and the policy's own seats.
     reward: f64,
     success: f64,
     calls: f64,

@@ -1,4 +1,4 @@
-//! Groups in flight, of one step or of several: begun in order, handed over as soon as each is finished.
+//! Groups in flight, of one or several steps: started in order, returned as each finishes.
 
 use std::sync::Arc;
 
@@ -11,76 +11,76 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::error::{Classify, RunResult};
 use crate::seats::SeatPolicies;
 
-/// What is played in one go.
+/// A batch of groups.
 pub(crate) struct Batch {
     pub phase: Phase,
     pub step: u64,
-    /// One group for each.
+    /// Tasks, one per group.
     pub tasks: Vec<TaskRef>,
-    /// The first group's number.
+    /// Number of the first group.
     pub first_group: u32,
     pub group_size: u32,
     pub sampling: Sampling,
     pub plan: SamplingPlan,
-    /// The most turns of one seat, where it differs from the run's.
+    /// Turn limit per seat, if it differs from the run's.
     pub turns: Option<u32>,
-    /// How many groups are begun and given up once the others are finished.
+    /// Number of groups that are cancelled once the others have finished.
     pub spare: u32,
 }
 
 impl Batch {
-    /// Groups of one episode each, as the run file has it.
+    /// A batch of single episodes.
     pub fn of_single_episodes(phase: Phase, step: u64, tasks: Vec<TaskRef>, sampling: Sampling) -> Self {
         let plan = SamplingPlan::default();
         Self { phase, step, tasks, first_group: 0, group_size: 1, sampling, plan, turns: None, spare: 0 }
     }
 }
 
-/// What every group in flight needs.
+/// Shared context of all groups in flight.
 #[derive(Clone)]
-pub(crate) struct Player {
+pub(crate) struct GroupRunner {
     pub rollout: Arc<Rollout>,
     pub seats: SeatPolicies,
     pub seeds: Seed,
     pub stage: u32,
-    /// Room for episodes in flight, whichever step they belong to: the earlier are begun first.
-    pub room: Arc<Semaphore>,
+    /// Permits for episodes in flight, granted in order of start across steps.
+    pub permits: Arc<Semaphore>,
 }
 
-/// A group that is finished.
+/// A finished group.
 pub(crate) struct FinishedGroup {
     pub step: u64,
-    /// Its place in its batch.
+    /// Index in its batch.
     pub place: usize,
     pub records: Vec<EpisodeRecord>,
 }
 
-/// The groups that are under way. Dropping this gives them up.
+/// Groups in flight. Dropping it cancels them.
 pub(crate) struct Scheduler {
-    player: Player,
+    runner: GroupRunner,
     playing: JoinSet<(u64, usize, Result<Vec<EpisodeRecord>, ForkError>)>,
 }
 
-/// A batch under way: its groups arrive one by one.
+/// Finished groups of a batch in flight.
 pub(crate) struct InFlight {
-    /// The groups that have arrived, at the places of their tasks.
+    /// Finished groups, by index of their task.
     groups: Vec<Option<Vec<EpisodeRecord>>>,
-    /// How many must arrive.
+    /// Number of groups required.
     awaited: usize,
     handles: Vec<AbortHandle>,
 }
 
 impl Scheduler {
-    pub fn new(player: Player) -> Self {
-        Self { player, playing: JoinSet::new() }
+    pub fn new(runner: GroupRunner) -> Self {
+        Self { runner, playing: JoinSet::new() }
     }
 
-    /// Begins a batch.
+    /// Starts a batch.
     pub fn start(&mut self, batch: &Batch) -> InFlight {
         let members = batch.plan.members(batch.group_size);
         let handles = (0_u32..).zip(&batch.tasks).map(|(place, task)| {
             let id = EpisodeId {
-                stage: self.player.stage,
+                stage: self.runner.stage,
                 phase: batch.phase,
                 step: batch.step,
                 group: batch.first_group + place,
@@ -90,15 +90,15 @@ impl Scheduler {
             let group = GroupPlan {
                 id,
                 task: task.clone(),
-                seeds: self.player.seeds,
+                seeds: self.runner.seeds,
                 sampling: batch.sampling,
                 place: place * members,
                 size: batch.group_size,
                 turns: batch.turns,
             };
-            let (player, plan) = (self.player.clone(), batch.plan.clone());
+            let (runner, plan) = (self.runner.clone(), batch.plan.clone());
             self.playing.spawn(async move {
-                let records = player.play(&group, &plan, members).await;
+                let records = runner.play(&group, &plan, members).await;
                 (id.step, place as usize, records)
             })
         });
@@ -107,7 +107,7 @@ impl Scheduler {
         InFlight { groups: handles.iter().map(|_| None).collect(), awaited, handles }
     }
 
-    /// The next group that is finished; none when nothing is under way. Whoever stops waiting for it misses nothing.
+    /// The next finished group; `None` if none is in flight. Cancel-safe.
     pub async fn next(&mut self) -> Option<RunResult<FinishedGroup>> {
         loop {
             match self.playing.join_next().await? {
@@ -121,7 +121,7 @@ impl Scheduler {
     }
 }
 
-impl Player {
+impl GroupRunner {
     async fn play(
         &self,
         group: &GroupPlan,
@@ -129,24 +129,24 @@ impl Player {
         members: u32,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
         let timer = self.rollout.metrics().time(WaitKind::Queue);
-        let _room = self.room.acquire_many(members).await;
+        let _permits = self.permits.acquire_many(members).await;
         drop(timer);
         let players = self.seats.players();
-        let speaker = match group.id.phase {
+        let actor = match group.id.phase {
             Phase::Demonstration => Actor::Oracle,
             _ => Actor::Seats(&players),
         };
-        self.rollout.run_plan(group, plan, speaker).await
+        self.rollout.run_plan(group, plan, actor).await
     }
 }
 
 impl InFlight {
-    /// One in which nothing is under way.
+    /// An empty batch.
     pub fn empty() -> Self {
         Self { groups: vec![], awaited: 0, handles: vec![] }
     }
 
-    /// Takes a group in. With the last that is awaited, those that are still under way are given up.
+    /// Adds a finished group. After the last required one, the groups still running are cancelled.
     pub fn arrive(&mut self, place: usize, records: Vec<EpisodeRecord>) {
         self.groups[place] = Some(records);
         if self.missing() == 0 {
@@ -154,7 +154,7 @@ impl InFlight {
         }
     }
 
-    /// How many groups have not arrived that must. One of which the host has dropped everything uses up a spare one.
+    /// Number of required groups still missing. A group with only dropped episodes is replaced by an oversampled one.
     pub fn missing(&self) -> usize {
         let usable = |group: &&Vec<EpisodeRecord>| group.iter().any(|record| record.ending != Ending::Dropped);
         let arrived = self.groups.iter().flatten();
@@ -162,7 +162,7 @@ impl InFlight {
         self.awaited.saturating_sub(arrived.filter(usable).count()).min(under_way)
     }
 
-    /// Its groups, in the order of their tasks.
+    /// Finished groups, in the order of their tasks.
     pub fn into_groups(self) -> Vec<Vec<EpisodeRecord>> {
         self.groups.into_iter().flatten().collect()
     }

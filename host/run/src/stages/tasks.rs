@@ -1,4 +1,4 @@
-//! Which task comes next: a split without end in its order, a finite one shuffled anew in every pass.
+//! Order of tasks: an infinite split in sequence, a finite one reshuffled in every pass.
 
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_rollout::PluginSet;
@@ -8,23 +8,23 @@ use crate::session::Session;
 use gymkhana_config::RunFile;
 use gymkhana_nearest::did_you_mean;
 
-/// The tasks of one split.
+/// Order of the tasks of a split.
 pub(crate) struct TaskSampler {
     split: String,
     count: Option<u64>,
     seed: Seed,
-    /// The pass that `order` holds.
+    /// Pass whose permutation `order` holds.
     pass: Option<u64>,
     order: Vec<u64>,
 }
 
 impl TaskSampler {
-    /// How many there are, if they end.
+    /// Number of tasks; `None` for an infinite split.
     pub fn count(&self) -> Option<u64> {
         self.count
     }
 
-    /// The tasks at `position..position + length` of the endless sequence.
+    /// Tasks at `position..position + length` of the infinite sequence.
     pub fn take(&mut self, position: u64, length: u64) -> Vec<TaskRef> {
         (position..position + length).map(|position| self.at(position)).collect()
     }
@@ -47,7 +47,7 @@ impl TaskSampler {
 }
 
 impl Session {
-    /// The tasks of a split under the run's options.
+    /// Order of a split's tasks under the run's seed.
     pub(crate) async fn tasks(&self, split: &str) -> RunResult<TaskSampler> {
         let count = count_tasks(self.rollout.plugins(), split).await?;
         let seed = self.seed.child("tasks").child(split);
@@ -55,7 +55,7 @@ impl Session {
     }
 }
 
-/// Refuses a run file whose splits the environment does not have, or in which there is no task.
+/// Rejects splits that the environment lacks, and empty splits.
 pub(crate) async fn check_splits(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
     count_tasks(plugins, &file.environment.train).await?;
     if file.evaluation.tasks > 0 {
@@ -64,7 +64,7 @@ pub(crate) async fn check_splits(file: &RunFile, plugins: &PluginSet) -> RunResu
     Ok(())
 }
 
-/// How many tasks a split has, if they end.
+/// Number of tasks of a split; `None` for an infinite split.
 pub(crate) async fn count_tasks(plugins: &PluginSet, split: &str) -> RunResult<Option<u64>> {
     let bound = plugins.environment();
     let name = bound.plugin.name();
@@ -73,13 +73,14 @@ pub(crate) async fn count_tasks(plugins: &PluginSet, split: &str) -> RunResult<O
         let known: Vec<String> = splits.iter().map(|split| format!("`{}`", split.name)).collect();
         let near = did_you_mean(split, splits.iter().map(|split| split.name.as_str()));
         return Err(RunError::user(format!(
-            "environment `{name}` has no split `{split}`; it has {}{near}",
+            "environment `{name}` has no split `{split}`\nhint: use {}{near}",
             known.join(", ")
         )));
     };
     if found.tasks == Some(0) {
         return Err(RunError::user(format!(
-            "split `{split}` of environment `{name}` has no task under these options; choose other ones"
+            "split `{split}` of environment `{name}` is empty under these options\nhint: choose other options or \
+             another split"
         )));
     }
     Ok(found.tasks)
@@ -102,7 +103,7 @@ mod tests {
             passes.push(taken);
         }
         assert!(passes.iter().any(|pass| *pass != passes[0]), "every pass has the same order");
-        // A position means the same task whatever was asked before.
+        // A position yields the same task whatever was requested before.
         assert_eq!(tasks.take(3, 1)[0].index, passes[0][3]);
     }
 }

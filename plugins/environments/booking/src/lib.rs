@@ -1,9 +1,9 @@
-//! A guest wants a table and does not say all at once: the agent asks for what is missing, then books.
+//! Table booking: a guest states some wishes, and the agent asks for the missing ones and books.
 //!
-//! A message of the agent is heard by the guest, who answers; a call of `book` ends the episode, and is worth 1 if all of
-//! it is right. The guest is a simulated user: the run's `model` plays it, or rules do, as the option `user` says. The
-//! manifest asks for `model` in both cases, since a plugin's capabilities are not a matter of its options; by rules
-//! nobody is asked, and any model will do, such as a script.
+//! The guest answers each message of the agent. A call of `book` ends the episode and earns 1 if every slot is right.
+//! The guest is a simulated user: the option `user` selects the run's `model` or a rule-based guest. The manifest
+//! declares `model` in both cases, because capabilities do not depend on options; a rule-based guest never calls the
+//! model, so any model, such as a script, suffices.
 
 mod user;
 pub mod wish;
@@ -17,32 +17,32 @@ use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Param
 use user::{Exchange, User};
 use wish::{SLOTS, Wish};
 
-/// The function that ends an episode.
+/// Function that ends an episode.
 const BOOK: &str = "book";
 
-/// One flag for each slot.
+/// One flag per slot.
 type Flags = [bool; SLOTS.len()];
 
-/// A guest at the counter.
+/// State of one episode.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Booking {
     wish: Wish,
-    /// What the guest named without being asked.
+    /// Slots that the guest named in the opening.
     named: Flags,
-    /// For what the agent has asked.
+    /// Slots that the agent asked for.
     asked: Flags,
     user: User,
-    /// Turns of the agent so far, and how many the guest waits for.
+    /// Turns of the agent so far, and the limit at which the guest hangs up.
     turns: u64,
     patience: u64,
-    /// Messages in a row that asked for nothing.
+    /// Consecutive messages without a question.
     wondered: u64,
-    /// What was said since the opening.
+    /// Exchanges after the opening.
     said: Vec<Exchange>,
 }
 
 impl Booking {
-    /// The guest's reply to a message; none when it has hung up.
+    /// Reply of the guest to a message; `None` after it has hung up.
     fn hear(&mut self, message: String) -> Result<Option<String>, Error> {
         let slot = wish::asked_in(&message);
         let reply = match self.user {
@@ -65,7 +65,7 @@ impl Booking {
         Ok(reply)
     }
 
-    /// What a call books; or, in words for the agent, why it books nothing.
+    /// Slot values of a booking call, or an error message for the agent.
     fn read(call: &Call) -> Result<Wish, String> {
         let mut booked = Wish::default();
         for (place, slot) in booked.iter_mut().zip(&SLOTS) {
@@ -106,9 +106,9 @@ fn functions() -> Vec<Function> {
 
 impl Environment for Booking {
     fn info() -> Info {
-        let told = "How many of day, hour, guests and area the guest names without being asked";
+        let told = "Number of slots (day, hour, guests, area) that the guest names in the opening";
         let patience = "Turns after which the guest hangs up";
-        let user = "Who plays the guest: the model that the run grants, or rules, which ask nobody";
+        let user = "Guest: the model that the run grants, or rules";
         Info::new("A guest books a table; ask for what it has not said, then call book", ["clerk"])
             .option(OptionInfo::new("told", told, 1).within(0.0, 3.0))
             .option(OptionInfo::new("patience", patience, 8).within(1.0, 100.0))
@@ -172,14 +172,14 @@ impl Snapshot for Booking {
         let mut wish = Wish::default();
         for (value, slot) in wish.iter_mut().zip(&SLOTS) {
             let found = usize::try_from(reader.integer()?).ok().filter(|found| *found < slot.values.len());
-            *value = found.ok_or_else(|| Error::bad_snapshot("the snapshot's wish has a value that there is not"))?;
+            *value = found.ok_or_else(|| Error::bad_snapshot("the snapshot's wish has an unknown value"))?;
         }
         let (named, asked) = (read_flags(&mut reader)?, read_flags(&mut reader)?);
         let user = if reader.flag()? { User::Rules } else { User::Model };
         let (turns, patience, wondered) = (reader.integer()?, reader.integer()?, reader.integer()?);
         let exchanges = reader.integer()?;
         if turns > patience || exchanges > turns {
-            return Err(Error::bad_snapshot("the snapshot's turns are more than there are"));
+            return Err(Error::bad_snapshot("the snapshot's turns exceed the limit"));
         }
         let mut said = Vec::new();
         for _ in 0..exchanges {
@@ -191,14 +191,14 @@ impl Snapshot for Booking {
 }
 
 impl Privileged for Booking {
-    /// What the guest wants.
+    /// Guest's wish.
     fn privileged(&self) -> Vec<NamedValue> {
         SLOTS.iter().zip(self.wish).map(|(slot, value)| named(slot.name, slot.values[value])).collect()
     }
 }
 
 impl Oracle for Booking {
-    /// Asks for what was neither named nor asked for, one after the other, and books what the guest wants.
+    /// Asks for each missing slot, then books the guest's wish.
     fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
         let missing = (0..SLOTS.len()).find(|slot| !self.named[*slot] && !self.asked[*slot]);
         if let Some(slot) = missing {

@@ -1,39 +1,39 @@
-//! The guest: played by the run's `model`, or by rules, which ask nobody.
+//! Guest, played by the run's `model` or by rules.
 
 use gymkhana_sdk::model::{self, Message, Role};
 use gymkhana_sdk::{Error, text};
 
 use crate::wish::{SLOTS, Wish, asked_in};
 
-/// The most tokens of what a model says.
+/// Maximum length of a model's reply, in tokens.
 const MAX_TOKENS: u32 = 60;
 
-/// Who plays the guest.
+/// Player of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User {
-    /// The model that the run grants.
+    /// Model that the run grants.
     Model,
-    /// A machine of three states: it answers what it is asked, one thing at a time; it wonders at a message that asks
-    /// for nothing; at the second one in a row it loses patience.
+    /// Rule-based guest with three states: it answers one question per message, asks back after a message without a
+    /// question, and hangs up after a second one in a row.
     Rules,
 }
 
 impl User {
-    /// As the option writes them.
+    /// Names in the option's order.
     pub const NAMES: [&str; 2] = ["model", "rules"];
 }
 
-/// A message of the agent and the guest's reply.
+/// Message of the agent and the guest's reply.
 pub type Exchange = (String, String);
 
-/// What a guest says first, who names these slots.
+/// Opening of a guest who names these slots.
 pub fn opening(wish: &Wish, named: &[bool; SLOTS.len()]) -> String {
     let said =
         SLOTS.iter().zip(wish).zip(named).filter(|(_, named)| **named).map(|((slot, value), _)| slot.said(*value));
     ["I would like a table.".to_owned()].into_iter().chain(said).collect::<Vec<_>>().join(" ")
 }
 
-/// What a guest of rules answers; none when it has no patience left for `wondered` messages that asked for nothing.
+/// Reply of a rule-based guest; `None` if it hangs up after `wondered` consecutive messages without a question.
 pub fn by_rules(wish: &Wish, message: &str, wondered: u64) -> Option<String> {
     match asked_in(message) {
         Some(slot) => Some(SLOTS[slot].said(wish[slot])),
@@ -42,10 +42,10 @@ pub fn by_rules(wish: &Wish, message: &str, wondered: u64) -> Option<String> {
     }
 }
 
-/// What the model answers in the guest's place.
+/// Reply of the model as the guest.
 ///
 /// # Errors
-/// If the model may not be asked, fails, or has used up what it may.
+/// Errors of the model: denied, failed or over budget.
 pub fn by_model(wish: &Wish, opening: &str, before: &[Exchange], message: &str) -> Result<String, Error> {
     let says = |role, words: &str| Message { role, content: text(words) };
     let mut messages = vec![says(Role::System, &instruction(wish)), says(Role::Assistant, opening)];
@@ -57,7 +57,7 @@ pub fn by_model(wish: &Wish, opening: &str, before: &[Exchange], message: &str) 
     Ok(model::complete(&request)?.text.trim().to_owned())
 }
 
-/// Tells the model who it is.
+/// System prompt for the model.
 fn instruction(wish: &Wish) -> String {
     let wants = SLOTS.iter().zip(wish).map(|(slot, value)| format!("{}: {}", slot.name, slot.values[*value]));
     format!(

@@ -1,22 +1,22 @@
-//! What a guest wants: one value of each slot. Train and held-out guests never want the same.
+//! Wishes of guests: one value per slot. The splits share no wish.
 
 use gymkhana_sdk::{Rng, hash};
 
-/// One thing that a table is booked by.
+/// Slot of a booking.
 pub struct Slot {
-    /// Its name, as an argument and in records.
+    /// Name, as an argument and in records.
     pub name: &'static str,
-    /// What the agent might ask.
+    /// Example question of the agent.
     pub question: &'static str,
-    /// Words that ask for it.
+    /// Keywords of a question for this slot.
     cues: &'static [&'static str],
-    /// How a guest says it, around the value.
+    /// Text of the guest around the value.
     said: [&'static str; 2],
-    /// What it may be.
+    /// Allowed values.
     pub values: &'static [&'static str],
 }
 
-/// The slots, in the order of a wish.
+/// Slots, in the order of a wish.
 pub const SLOTS: [Slot; 4] = [
     Slot {
         name: "day",
@@ -48,32 +48,32 @@ pub const SLOTS: [Slot; 4] = [
     },
 ];
 
-/// One of this many wishes is held out.
+/// Share of wishes in the test split, as 1 of this many.
 const HELD_OUT: u64 = 8;
 
-/// Which part of all wishes.
+/// Part of all wishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
-    /// To learn from.
+    /// Training split.
     Train,
-    /// Held out.
+    /// Test split.
     Test,
 }
 
 impl Split {
-    /// As tasks write them.
+    /// Names of the splits in tasks.
     pub const NAMES: [&str; 2] = ["train", "test"];
 
-    /// The split of this name.
+    /// Split of this name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Train, Self::Test].into_iter().zip(Self::NAMES).find_map(|(split, own)| (own == name).then_some(split))
     }
 }
 
-/// The place of the wanted value in each slot's list.
+/// Index of the wanted value in each slot's list.
 pub type Wish = [usize; SLOTS.len()];
 
-/// The wish at a place of a split, and which slots the guest names without being asked: `told` of them.
+/// Wish at an index of a split, and which `told` slots the guest names in the opening.
 pub fn draw(split: Split, index: u64, told: usize) -> (Wish, [bool; SLOTS.len()]) {
     let mut rng = Rng::new(hash(format!("{split:?}/{index}").as_bytes()));
     let wish = loop {
@@ -89,27 +89,27 @@ pub fn draw(split: Split, index: u64, told: usize) -> (Wish, [bool; SLOTS.len()]
     (wish, named)
 }
 
-/// Where a wish belongs: it depends on nothing but what is wanted.
+/// Split of a wish; it depends only on the wanted values.
 pub fn split_of(wish: &Wish) -> Split {
     let held_out = hash(format!("{wish:?}").as_bytes()).is_multiple_of(HELD_OUT);
     if held_out { Split::Test } else { Split::Train }
 }
 
 impl Slot {
-    /// How a guest says this value.
+    /// Text of the guest for this value.
     pub fn said(&self, value: usize) -> String {
         let [before, behind] = self.said;
         format!("{before}{}{behind}", self.values[value])
     }
 
-    /// The place of a value; none if there is no such value.
+    /// Index of a value; `None` for an unknown value.
     pub fn find(&self, value: &str) -> Option<usize> {
         let value = value.trim().to_lowercase();
         self.values.iter().position(|known| *known == value)
     }
 }
 
-/// The slot for which a message asks first.
+/// First slot that a message asks for.
 pub fn asked_in(message: &str) -> Option<usize> {
     let message = message.to_lowercase();
     let mut words = message.split(|symbol: char| !symbol.is_alphanumeric());

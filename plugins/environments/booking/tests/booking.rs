@@ -1,4 +1,4 @@
-//! Bookings by rules: what the guest says when, what a call books, and that no guest of both splits wants the same.
+//! Bookings by rules: replies of the guest, results of calls, and disjoint splits.
 
 use booking::Booking;
 use booking::wish::{SLOTS, Split, draw, split_of};
@@ -10,7 +10,7 @@ fn start(index: u64, options: Vec<NamedValue>) -> (Episode<Booking>, Started) {
     Episode::start(&Task { split: "train".to_owned(), index }, options, 0).expect("a task that there is")
 }
 
-/// What the guest wants, in the order of slots.
+/// Values of the guest's wish, in slot order.
 fn wanted(booking: &Booking) -> Vec<String> {
     booking.privileged().into_iter().map(|field| field.value.shown()).collect()
 }
@@ -30,14 +30,14 @@ fn fact(stepped: &Stepped, name: &str) -> Value {
 }
 
 #[test]
-fn a_guest_says_one_thing_at_a_time_and_only_what_it_is_asked() {
+fn a_guest_answers_one_question_per_message() {
     for index in 0..50 {
         let (mut episode, started) = start(index, vec![named("told", 0)]);
         let opening: String = started.observations.iter().map(|seen| text_of(&seen.content)).collect();
         assert_eq!(opening, "I would like a table.");
         let wanted = wanted(episode.environment());
         for (asked, slot) in SLOTS.iter().enumerate() {
-            // The second question of a message is left for later.
+            // A guest answers only the first question of a message.
             let both = format!("{} And which day?", slot.question);
             let heard = seen(&episode.step(Action::say(0, both)).expect("a message"));
             for (place, value) in wanted.iter().enumerate() {
@@ -62,7 +62,7 @@ fn a_guest_names_as_much_as_the_run_says() {
 }
 
 #[test]
-fn what_is_booked_must_be_right_in_all_and_be_there() {
+fn a_booking_must_be_valid_and_right_in_every_slot() {
     let (mut episode, _) = start(3, vec![]);
     let right = wanted(episode.environment());
     let mut nowhere = right.clone();
@@ -77,7 +77,7 @@ fn what_is_booked_must_be_right_in_all_and_be_there() {
 }
 
 #[test]
-fn a_guest_wonders_once_and_waits_no_longer_than_its_patience() {
+fn a_guest_hangs_up_after_two_empty_messages_or_at_the_turn_limit() {
     let (mut episode, _) = start(5, vec![]);
     let say = |episode: &mut Episode<Booking>, words: &str| episode.step(Action::say(0, words)).expect("a message");
     assert_eq!(seen(&say(&mut episode, "Lovely weather.")), "What would you like to know?");
@@ -92,7 +92,7 @@ fn a_guest_wonders_once_and_waits_no_longer_than_its_patience() {
 }
 
 #[test]
-fn the_expert_asks_for_what_is_missing_and_books() {
+fn the_oracle_asks_for_missing_slots_and_books() {
     for told in 0..=3 {
         for index in 0..100 {
             let (mut episode, _) = start(index, vec![named("told", told)]);
@@ -111,7 +111,7 @@ fn the_expert_asks_for_what_is_missing_and_books() {
 }
 
 #[test]
-fn held_out_guests_want_what_no_other_wants() {
+fn splits_share_no_wish() {
     let wishes = |split| (0..2000).map(|index| draw(split, index, 1).0).collect::<std::collections::BTreeSet<_>>();
     let (train, test) = (wishes(Split::Train), wishes(Split::Test));
     assert!(train.is_disjoint(&test) && train.len() > 800 && test.len() > 150, "{} {}", train.len(), test.len());

@@ -1,8 +1,8 @@
-//! Questions whose answer takes several documents: each names one entity of a generated world, and asks for another
-//! one that is some steps away. The world's pages are prepared for the tool `search`.
+//! Multi-hop questions: each names one entity of a generated world and asks for another entity some steps away. The
+//! world's pages are the set-up data of the tool `search`.
 //!
-//! The first message without a call ends the episode. Whether it is right is for a reward to say, from the privileged
-//! `answer`. Every question has a world of its own, so that nothing can be remembered from another one.
+//! The first message without a call ends the episode. A reward judges it from the privileged `answer`. Every question
+//! has a separate world, so knowledge of other questions does not help.
 
 mod question;
 mod world;
@@ -16,11 +16,11 @@ use gymkhana_sdk::{Call, Content, Error, NamedValue, OptionInfo, Options, Task, 
 use question::Question;
 
 const SPLITS: [&str; 2] = ["train", "test"];
-/// The most steps and pages of a question.
+/// Limits of steps and pages of a question.
 const HOPS: u64 = 6;
 const PAGES: u64 = 2_000;
 
-/// An episode: one question, answered or not.
+/// Episode: one question and whether it was answered.
 pub struct FactHunt {
     test: bool,
     index: u64,
@@ -36,7 +36,7 @@ impl FactHunt {
         Self { test, index, hops, pages, question, answered: false }
     }
 
-    /// The calls of somebody who walks from page to page: a search for each entity but the last, and its page.
+    /// Calls of a walk from page to page: a search for each entity except the last, and a fetch of the next page.
     fn calls(&self) -> String {
         let walked = 0..self.question.walk.len() - 1;
         let calls = walked.flat_map(|step| {
@@ -54,9 +54,9 @@ impl FactHunt {
 
 impl Environment for FactHunt {
     fn info() -> Info {
-        Info::new("Questions over a generated corpus, several steps deep", ["reader"])
-            .option(OptionInfo::new("hops", "Steps from what is named to what is asked", 2).within(1.0, HOPS as f64))
-            .option(OptionInfo::new("pages", "Pages of the corpus", 60).within(10.0, PAGES as f64))
+        Info::new("Multi-hop questions over a generated corpus", ["reader"])
+            .option(OptionInfo::new("hops", "Steps from the named entity to the answer", 2).within(1.0, HOPS as f64))
+            .option(OptionInfo::new("pages", "Number of pages of the corpus", 60).within(10.0, PAGES as f64))
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
@@ -79,7 +79,7 @@ impl Environment for FactHunt {
 }
 
 impl Snapshot for FactHunt {
-    /// The task is the state: its question follows from it.
+    /// The task determines the question, so the snapshot contains only the task.
     fn snapshot(&self) -> Vec<u8> {
         let task = Writer::new().flag(self.test).integer(self.index).integer(self.hops).integer(self.pages);
         task.flag(self.answered).finish()
@@ -117,7 +117,7 @@ impl Guidance for FactHunt {
 }
 
 impl Oracle for FactHunt {
-    /// Searches for each entity of the walk, fetches its page, and says the last one's name.
+    /// Searches for each entity of the walk, fetches its page and answers with the last entity's name.
     fn advise(&self, tools: &[String], results: &[String]) -> Result<Advice, Error> {
         let has = |name: &str| tools.iter().any(|tool| tool == name);
         if !has("search") || !has("fetch") {
@@ -133,14 +133,14 @@ impl Oracle for FactHunt {
             result.starts_with(&format!("{before}[{}]", self.question.world.id(self.question.walk[step])))
         };
         if let Some(step) = (0..last).find(|step| begins(*step, "")) {
-            // Its page was fetched: it names the next one.
+            // Its fetched page names the next entity.
             return if step + 1 == last {
                 Ok(Advice::Message(self.question.answer().to_owned()))
             } else {
                 search(step + 1)
             };
         }
-        // Its page was listed, perhaps behind others that name it.
+        // A search listed its page, possibly after pages that mention it.
         let listed = (0..last).rev().find(|step| result.contains(&format!("] {}\n", self.name(*step))));
         match listed {
             Some(step) => call("fetch", serde_json::json!({ "id": self.question.world.id(self.question.walk[step]) })),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_the_whole_state() {
+    fn a_snapshot_contains_the_complete_state() {
         let mut hunt = hunt();
         hunt.step(Action::say(0, "Varno")).expect("a step");
         let again = FactHunt::restore(&hunt.snapshot()).expect("a snapshot");

@@ -1,24 +1,24 @@
-//! A question: a walk from entity to entity, of which only the beginning is named.
+//! Question: a walk from entity to entity that names only the first one.
 
 use gymkhana_sdk::{Rng, hash};
 
 use crate::world::{RELATIONS, World};
 
-/// One of this many questions is held out.
+/// Share of questions in the test split, as 1 of this many.
 const HELD_OUT: u64 = 8;
 
-/// A question about a world of its own.
+/// Question with its world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     pub world: World,
-    /// The entities of the walk, the first one named and the last one asked for.
+    /// Entities of the walk, from the named one to the answer.
     pub walk: Vec<usize>,
-    /// What the agent reads.
+    /// Text for the agent.
     pub text: String,
 }
 
 impl Question {
-    /// The question at a place of a split; the same place always holds the same one.
+    /// Question at an index of a split; equal indices give equal questions.
     pub fn at(test: bool, index: u64, hops: usize, pages: usize) -> Self {
         let split = if test { "test" } else { "train" };
         let mut rng = Rng::new(hash(format!("{split}/{index}/{hops}/{pages}").as_bytes()));
@@ -30,7 +30,7 @@ impl Question {
         }
     }
 
-    /// The words decide where a question belongs, so that none is in both splits.
+    /// The text determines the split, so the splits share no question.
     pub fn is_held_out(&self) -> bool {
         hash(self.text.as_bytes()).is_multiple_of(HELD_OUT)
     }
@@ -58,12 +58,12 @@ impl Question {
         }
     }
 
-    /// The name that is asked for.
+    /// Name of the answer.
     pub fn answer(&self) -> &str {
         &self.world.entities[self.walk[self.walk.len() - 1]].name
     }
 
-    /// All pages, a line of JSON each, as the search tool takes them.
+    /// All pages as lines of JSON, the set-up format of the search tool.
     pub fn corpus(&self) -> Vec<u8> {
         let line = |index: usize| {
             let (id, title) = (self.world.id(index), &self.world.entities[index].name);

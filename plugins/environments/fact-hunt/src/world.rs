@@ -1,8 +1,8 @@
-//! A small world of people, firms and towns, drawn from a seed: who is what to whom, and how a page tells it.
+//! Small generated world of people, firms and towns: their relations and the pages that state them.
 
 use gymkhana_sdk::Rng;
 
-/// What an entity is.
+/// Kind of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Person,
@@ -12,14 +12,14 @@ pub enum Kind {
     River,
 }
 
-/// What one entity is to another. Every entity of the first kind has exactly one of it.
+/// Relation between entities. Every entity of the first kind has exactly one partner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Relation {
     pub from: Kind,
     pub to: Kind,
-    /// How a page tells it: `{a}` and `{b}` are the two.
+    /// Sentences of a page; `{a}` and `{b}` are the two entities.
     told: [&'static str; 2],
-    /// How a question names the second one: `{a}` is the first.
+    /// Description of the second entity in a question; `{a}` is the first.
     pub asked: &'static str,
 }
 
@@ -74,7 +74,7 @@ pub const RELATIONS: [Relation; 8] = [
     },
 ];
 
-/// Said of anybody, and of no use.
+/// Filler sentences that fit every entity.
 const ASIDES: [&str; 6] = [
     "Little is known of the early years of {a}.",
     "Visitors often write about {a}.",
@@ -89,7 +89,7 @@ const SYLLABLES: [&str; 24] = [
     "ur", "va", "wen", "xa", "yor", "zan", "bri",
 ];
 
-/// An entity and its place in each relation: the index of the other one, by the relation's index.
+/// Entity with the index of its partner for each relation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entity {
     pub kind: Kind,
@@ -97,7 +97,7 @@ pub struct Entity {
     pub related: Vec<(usize, usize)>,
 }
 
-/// All entities; a page each.
+/// All entities; one page per entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct World {
     pub entities: Vec<Entity>,
@@ -106,7 +106,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world of about so many pages, at least 10.
+    /// World of approximately this many pages, at least 10.
     pub fn draw(rng: &mut Rng, pages: usize) -> Self {
         let shares = [(Kind::Person, 40), (Kind::Firm, 20), (Kind::Town, 25), (Kind::Country, 7), (Kind::River, 8)];
         let mut entities: Vec<Entity> = Vec::new();
@@ -142,7 +142,7 @@ impl World {
         Self { entities, asides, wordings }
     }
 
-    /// The page about an entity.
+    /// Page about an entity.
     pub fn page(&self, index: usize) -> String {
         let entity = &self.entities[index];
         let told = entity.related.iter().map(|(relation, other)| {
@@ -157,7 +157,7 @@ impl World {
         sentences.join(" ")
     }
 
-    /// The id of an entity's page.
+    /// Identifier of an entity's page.
     pub fn id(&self, index: usize) -> String {
         format!("page-{index}")
     }
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_relation_is_told_once_on_its_page() {
+    fn every_page_states_each_relation_once() {
         let world = World::draw(&mut Rng::new(5), 60);
         let mut names: Vec<&str> = world.entities.iter().map(|entity| entity.name.as_str()).collect();
         names.sort_unstable();

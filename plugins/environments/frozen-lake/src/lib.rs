@@ -1,9 +1,9 @@
-//! FrozenLake with the rules of Gymnasium's FrozenLake-v1: cross the ice from the start to the goal without
-//! falling into a hole.
+//! FrozenLake with the rules of Gymnasium's FrozenLake-v1: cross the ice from the start to the goal without falling
+//! into a hole.
 //!
-//! The agent sees the whole map with itself as `A` and says one word: left, down, right or up. Anything else is
-//! answered with that hint and counts as a turn. Random maps are split by their content into `train` and `test`;
-//! a fixed map is one task, in `train`, because nothing of it could be held out.
+//! The agent sees the whole map with itself as `A` and answers with one word: left, down, right or up. Any other
+//! message is answered by that hint and counts as a turn. The content of a random map determines its split, `train` or
+//! `test`; a fixed map is a single task in `train`.
 
 mod map;
 mod oracle;
@@ -18,13 +18,13 @@ use gymkhana_sdk::{Content, Error, NamedValue, OptionInfo, Options, Rng, Task, n
 
 pub use map::{Direction, Map};
 
-/// Gymnasium cuts off after 100 turns on 4x4 and after 200 on 8x8: 25 for each tile of a side.
+/// Gymnasium truncates after 100 turns on 4x4 and after 200 on 8x8: 25 per tile of a side.
 const TURNS_PER_TILE: u64 = 25;
-/// Every map's start.
+/// Start of every map.
 const START: usize = 0;
 const HINT: &str = "Say left, down, right or up.";
 
-/// An episode: the agent on its map.
+/// Episode: the agent on its map.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FrozenLake {
     map: Map,
@@ -36,13 +36,13 @@ pub struct FrozenLake {
 }
 
 impl FrozenLake {
-    /// The agent at the start of `map`. The seed decides where slippery ice takes it.
+    /// Agent at the start of `map`. The seed determines its slips on slippery ice.
     #[must_use]
     pub fn new(map: Map, slippery: bool, turn_limit: u64, seed: u64) -> Self {
         Self { map, place: START, slippery, turns: 0, turn_limit, rng: Rng::new(seed) }
     }
 
-    /// Moves the agent as the ice allows.
+    /// Moves the agent; slippery ice may deflect the move.
     fn walk(&mut self, direction: Direction) {
         let direction = if self.slippery { *self.rng.pick(&direction.slips()) } else { direction };
         self.place = self.map.neighbour(self.place, direction);
@@ -53,9 +53,9 @@ impl Environment for FrozenLake {
     fn info() -> Info {
         Info::new("Cross the ice from S to G without falling into a hole; say left, down, right or up", ["agent"])
             .option(OptionInfo::new("map", "Which map", "random").one_of(&["random", "4x4", "8x8"]))
-            .option(OptionInfo::new("size", "Tiles on a side of random maps", 4).within(2.0, 16.0))
-            .option(OptionInfo::new("slippery", "Whether two of three steps slip aside", false))
-            .option(OptionInfo::new("turns", "Turns until the cut; 0 is 25 a tile of a side", 0).within(0.0, 1e6))
+            .option(OptionInfo::new("size", "Side length of random maps, in tiles", 4).within(2.0, 16.0))
+            .option(OptionInfo::new("slippery", "Slippery ice: two of three moves are deflected", false))
+            .option(OptionInfo::new("turns", "Turn limit; 0 means 25 per tile of a side", 0).within(0.0, 1e6))
             .rewards(0.0, 1.0)
     }
 
@@ -98,7 +98,7 @@ impl Environment for FrozenLake {
     }
 }
 
-/// The map of a task.
+/// Map of a task.
 fn map_of(task: &Task, options: &Options) -> Result<Map, Error> {
     let name = options.text("map");
     if let Some(map) = Map::fixed(name) {
@@ -116,11 +116,11 @@ fn map_of(task: &Task, options: &Options) -> Result<Map, Error> {
     let size = options.integer("size") as usize;
     Map::random(split, task.index, size).ok_or_else(|| {
         let tasks = Map::held_out_count(size);
-        Error::NotFound(format!("there are {tasks} held-out maps of size {size}, and no test/{}", task.index))
+        Error::NotFound(format!("unknown task test/{}: split `test` has {tasks} maps of size {size}", task.index))
     })
 }
 
-/// The one direction that `words` name, whatever else they say; none when they name none or several.
+/// Single direction named in `words`; `None` if the text names no direction or several.
 fn direction_in(words: &str) -> Option<Direction> {
     let words = words.to_lowercase();
     let mut named = words
@@ -139,7 +139,7 @@ impl Snapshot for FrozenLake {
     fn restore(snapshot: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(snapshot);
         let rows: Vec<&str> = reader.text()?.lines().collect();
-        let map = Map::parse(&rows).ok_or_else(|| Error::bad_snapshot("the snapshot's map is no map"))?;
+        let map = Map::parse(&rows).ok_or_else(|| Error::bad_snapshot("the snapshot's map is invalid"))?;
         let place = usize::try_from(reader.integer()?).ok().filter(|place| *place < map.places());
         let place = place.ok_or_else(|| Error::bad_snapshot("the snapshot's agent is off its map"))?;
         let slippery = reader.flag()?;
@@ -150,8 +150,8 @@ impl Snapshot for FrozenLake {
 }
 
 impl StateKey for FrozenLake {
-    /// Map and place. Turns and the ice's next whim are left out: states are equal when the same view meets the
-    /// same choices, which is what groups of equal states compare.
+    /// Map and position. The key omits turns and the random state, so states are equal if the same view offers the same
+    /// choices; grouping by state relies on this.
     fn state_key(&self) -> Vec<u8> {
         Writer::new().text(&self.map.text()).integer(self.place as u64).flag(self.slippery).finish()
     }
@@ -172,7 +172,7 @@ impl Oracle for FrozenLake {
 }
 
 impl Guidance for FrozenLake {
-    /// How long the way is and how it begins; the rest is for the agent to find.
+    /// Length of the way and its first step.
     fn guidance(&self) -> Content {
         let steps = self.map.distances()[START].unwrap_or_default();
         let first = oracle::advise(&self.map, self.slippery, START).word();

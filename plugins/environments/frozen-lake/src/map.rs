@@ -1,21 +1,21 @@
-//! Maps of the lake: Gymnasium's fixed ones, its rule for random ones, and which of them are held out.
+//! Maps of the lake: Gymnasium's fixed maps, its rule for random maps, and their split.
 //!
-//! A random map has a start, a goal, and ice with probability 0.8 elsewhere, drawn again until a path of ice
-//! leads from start to goal. The hash of a map's content decides its split, so splits never share a map.
+//! A random map has a start, a goal and ice with probability 0.8 elsewhere, redrawn until a path of ice connects start
+//! and goal. The hash of a map's content determines its split, so the splits share no map.
 
 use std::collections::BTreeSet;
 
 use gymkhana_sdk::{Rng, hash};
 
-/// The probability of ice, as in Gymnasium.
+/// Probability of ice, as in Gymnasium.
 const ICE: f64 = 0.8;
-/// One of this many maps is held out.
+/// Share of maps in the test split, as 1 of this many.
 const HELD_OUT: u64 = 8;
-/// The most tasks that the held-out split has, and how many draws are made to find them.
+/// Maximum number of test tasks, and the number of draws to find them.
 const TEST_TASKS: usize = 256;
 const TEST_DRAWS: usize = 50_000;
 
-/// Where the agent means to go.
+/// Intended direction of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Gymnasium's action 0.
@@ -29,10 +29,10 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// All of them, in Gymnasium's order.
+    /// All directions, in Gymnasium's order.
     pub const ALL: [Self; 4] = [Self::Left, Self::Down, Self::Right, Self::Up];
 
-    /// What the agent says.
+    /// Word of the agent for this direction.
     pub fn word(self) -> &'static str {
         match self {
             Self::Left => "left",
@@ -42,25 +42,25 @@ impl Direction {
         }
     }
 
-    /// The direction after `quarters` turns to the left of the agent that faces this way.
+    /// Direction after `quarters` left turns.
     fn turned(self, quarters: usize) -> Self {
         Self::ALL[(self as usize + quarters) % 4]
     }
 
-    /// Where slippery ice may take a step in this direction, each with probability 1/3, in Gymnasium's order.
+    /// Possible directions of a move on slippery ice, each with probability 1/3, in Gymnasium's order.
     pub fn slips(self) -> [Self; 3] {
         [self.turned(3), self, self.turned(1)]
     }
 }
 
-/// Which part of all maps.
+/// Part of all maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
     Train,
     Test,
 }
 
-/// A square map. Places count row by row from the start, which is 0, to the goal, which is the last.
+/// Square map. Positions count row by row from the start, 0, to the goal, the last.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Map {
     size: usize,
@@ -68,8 +68,8 @@ pub struct Map {
 }
 
 impl Map {
-    /// A map of Gymnasium's letters: `S`, `F`, `H`, `G`; none when the rows are not square, the letters are
-    /// others or the ends are not start and goal.
+    /// Map from Gymnasium's letters `S`, `F`, `H` and `G`; `None` if the rows are not square, contain other letters or
+    /// lack start and goal at the ends.
     pub fn parse<Row: AsRef<str>>(rows: &[Row]) -> Option<Self> {
         let size = rows.len();
         let tiles: Vec<u8> = rows.iter().flat_map(|row| row.as_ref().bytes()).collect();
@@ -80,7 +80,7 @@ impl Map {
         (square && letters && ends).then_some(Self { size, tiles })
     }
 
-    /// Gymnasium's map of this name, `4x4` or `8x8`.
+    /// Gymnasium's map named `4x4` or `8x8`.
     pub fn fixed(name: &str) -> Option<Self> {
         match name {
             "4x4" => Self::parse(&["SFFF", "FHFH", "FFFH", "HFFG"]),
@@ -91,11 +91,10 @@ impl Map {
         }
     }
 
-    /// The random map at a place of a split; none past the end of the split.
+    /// Random map at an index of a split; `None` after the end of the split.
     ///
-    /// Training maps follow the rule without end, so a likely map comes again. Held-out maps are distinct: they
-    /// are the maps that a fixed stream of the rule brings for the first time, so that success on the first n
-    /// tasks is success on n maps.
+    /// Training maps are unlimited, so probable maps repeat. Test maps are distinct: a fixed stream of random maps
+    /// contributes each map once, so success on the first n tasks is success on n maps.
     pub fn random(split: Split, index: u64, size: usize) -> Option<Self> {
         match split {
             Split::Train => {
@@ -106,12 +105,12 @@ impl Map {
         }
     }
 
-    /// How many held-out random maps of this size there are.
+    /// Number of random test maps of this size.
     pub fn held_out_count(size: usize) -> u64 {
         Self::held_out(size).count() as u64
     }
 
-    /// The held-out maps of this size, each once.
+    /// Test maps of this size, without repetition.
     fn held_out(size: usize) -> impl Iterator<Item = Self> {
         let mut rng = Rng::new(hash(format!("test/{size}").as_bytes()));
         let mut seen = BTreeSet::new();
@@ -121,7 +120,7 @@ impl Map {
             .take(TEST_TASKS)
     }
 
-    /// One draw of the rule, valid or not.
+    /// One draw of the rule, with or without a path.
     fn draw(rng: &mut Rng, size: usize) -> Self {
         let mut tiles: Vec<u8> = (0..size * size).map(|_| if rng.unit() < ICE { b'F' } else { b'H' }).collect();
         let goal = tiles.len() - 1;
@@ -130,37 +129,37 @@ impl Map {
         Self { size, tiles }
     }
 
-    /// Where the map belongs.
+    /// Split of the map.
     pub fn split(&self) -> Split {
         if hash(&self.tiles).is_multiple_of(HELD_OUT) { Split::Test } else { Split::Train }
     }
 
-    /// A path of ice leads from start to goal.
+    /// Whether a path of ice connects start and goal.
     pub fn is_valid(&self) -> bool {
         self.distances()[0].is_some()
     }
 
-    /// How many tiles one side has.
+    /// Tiles per side.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// How many tiles there are.
+    /// Number of tiles.
     pub fn places(&self) -> usize {
         self.tiles.len()
     }
 
-    /// `place` is a hole.
+    /// Whether `place` is a hole.
     pub fn is_hole(&self, place: usize) -> bool {
         self.tiles[place] == b'H'
     }
 
-    /// `place` is the goal.
+    /// Whether `place` is the goal.
     pub fn is_goal(&self, place: usize) -> bool {
         self.tiles[place] == b'G'
     }
 
-    /// The place next to `place`; the same at the edge.
+    /// Neighbour of `place`; `place` itself at the edge.
     pub fn neighbour(&self, place: usize, direction: Direction) -> usize {
         let (row, column) = (place / self.size, place % self.size);
         match direction {
@@ -172,7 +171,7 @@ impl Map {
         }
     }
 
-    /// How many steps each place is from the goal over firm ice; none for holes and where no path leads.
+    /// Steps from each position to the goal over firm ice; `None` for holes and positions without a path.
     pub fn distances(&self) -> Vec<Option<u32>> {
         let mut distances = vec![None; self.places()];
         let goal = self.places() - 1;
@@ -196,12 +195,12 @@ impl Map {
         distances
     }
 
-    /// The rows, with `A` where the agent is, one a line.
+    /// Rows with `A` at the agent's position, one per line.
     pub fn with_agent(&self, agent: usize) -> String {
         self.lines(|place, tile| if place == agent { b'A' } else { tile })
     }
 
-    /// The rows, one a line.
+    /// Rows, one per line.
     pub fn text(&self) -> String {
         self.lines(|_, tile| tile)
     }

@@ -1,22 +1,22 @@
-//! The expert: the shortest path over firm ice, the safest one over slippery ice.
+//! Oracle: the shortest path on firm ice, the safest one on slippery ice.
 
 use crate::map::{Direction, Map};
 
-/// Success a step later is worth this much of success now; below 1, so that the expert never waits in vain.
+/// Discount per step; below 1, so that the oracle prefers early success.
 const PATIENCE: f64 = 0.999;
-/// Values are good enough once no sweep changes them by more than this.
+/// Convergence threshold of value iteration.
 const TOLERANCE: f64 = 1e-10;
 
-/// The expert's direction at `place`.
+/// Direction of the oracle at `place`.
 pub fn advise(map: &Map, slippery: bool, place: usize) -> Direction {
     let values = if slippery { slippery_values(map) } else { firm_values(map) };
     let worth = |direction| worth(map, slippery, &values, place, direction);
-    // The first of equals, so that the advice never depends on the order of comparison.
+    // The first of equal directions, for a deterministic result.
     let better = |best: Direction, next: Direction| if worth(next) > worth(best) { next } else { best };
     Direction::ALL.into_iter().fold(Direction::Left, better)
 }
 
-/// What a step in a direction is worth: the mean over where it may lead.
+/// Value of a move: the mean over its possible results.
 fn worth(map: &Map, slippery: bool, values: &[f64], place: usize, direction: Direction) -> f64 {
     if !slippery {
         return values[map.neighbour(place, direction)];
@@ -24,13 +24,13 @@ fn worth(map: &Map, slippery: bool, values: &[f64], place: usize, direction: Dir
     direction.slips().map(|slip| values[map.neighbour(place, slip)]).iter().sum::<f64>() / 3.0
 }
 
-/// Nearer is better.
+/// Smaller distances have larger values.
 fn firm_values(map: &Map) -> Vec<f64> {
     let value = |distance: Option<u32>| distance.map_or(f64::NEG_INFINITY, |distance| -f64::from(distance));
     map.distances().into_iter().map(value).collect()
 }
 
-/// The discounted probability of success under the best policy, by value iteration.
+/// Discounted probability of success under the optimal policy, by value iteration.
 fn slippery_values(map: &Map) -> Vec<f64> {
     let goal = map.places() - 1;
     let mut values = vec![0.0; map.places()];

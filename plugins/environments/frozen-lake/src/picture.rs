@@ -1,13 +1,13 @@
-//! The lake as a picture for people.
+//! SVG picture of the lake.
 
 use std::fmt::Write;
 
 use crate::map::Map;
 
-/// The side of a tile, in SVG units.
+/// Side of a tile, in SVG units.
 const TILE: usize = 24;
 
-/// An SVG image: ice, holes, the goal and the agent.
+/// SVG image: ice, holes, the goal and the agent.
 pub fn svg(map: &Map, agent: usize) -> String {
     let side = map.size() * TILE;
     let mut svg = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {side} {side}\">\n");

@@ -1,6 +1,6 @@
-"""Writes gymnasium_golden.json: FrozenLake-v1's transitions and its rule for valid maps, as Gymnasium has them.
+"""Writes gymnasium_golden.json: transitions of FrozenLake-v1 and validity of maps, as computed by Gymnasium.
 
-    pip install gymnasium==1.4.0 && python gymnasium_golden.py
+pip install gymnasium==1.4.0 && python gymnasium_golden.py
 """
 
 import json
@@ -12,7 +12,7 @@ from gymnasium.envs.toy_text.frozen_lake import MAPS, is_valid
 
 
 def transitions(name: str, slippery: bool) -> list:
-    """For each state and action, [probability, next state, reward, terminated] of each outcome."""
+    """Outcomes as [probability, next state, reward, terminated], for each state and action."""
     environment = gymnasium.make("FrozenLake-v1", map_name=name, is_slippery=slippery).unwrapped
     table = environment.P
     return [

@@ -1,5 +1,5 @@
-//! The lake against Gymnasium (`gymnasium_golden.json`, written by `gymnasium_golden.py`) and against its own
-//! promises.
+//! Comparison with Gymnasium (`gymnasium_golden.json`, written by `gymnasium_golden.py`), and properties of the
+//! environment.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,7 +32,7 @@ fn shown(stepped: &Stepped) -> String {
     text_of(&stepped.observations[0].content)
 }
 
-/// The agent at a place, by way of a snapshot: its second field, after the text of the map.
+/// Episode with the agent at a position, made from a snapshot whose second field is the position.
 fn placed(map: &Map, slippery: bool, place: u64, seed: u64) -> FrozenLake {
     let mut snapshot = FrozenLake::new(map.clone(), slippery, 100, seed).snapshot();
     let field = 8 + map.text().len();
@@ -40,7 +40,7 @@ fn placed(map: &Map, slippery: bool, place: u64, seed: u64) -> FrozenLake {
     FrozenLake::restore(&snapshot).expect("a snapshot with another place")
 }
 
-/// Where the agent stands, read from its observation.
+/// Position of the agent, read from its observation.
 fn place_in(observation: &str) -> u64 {
     observation.replace('\n', "").find('A').expect("the agent is on the map") as u64
 }
@@ -64,7 +64,7 @@ fn valid_maps_are_gymnasiums() {
     }
 }
 
-/// Every outcome that Gymnasium lists is reached, as often as it says, and no other.
+/// Every outcome in Gymnasium's table occurs with its probability, and no other outcome occurs.
 #[test]
 fn transitions_are_gymnasiums() {
     let golden = golden();
@@ -110,8 +110,8 @@ fn splits_never_share_a_map_and_held_out_maps_are_distinct() {
         let options = || vec![named("size", size)];
         let splits = Episode::<FrozenLake>::splits(options()).expect("good options");
         assert_eq!(splits[0], Split::endless("train"));
-        let tasks = splits[1].tasks.expect("held-out maps are counted");
-        assert!(tasks >= enough, "{tasks} held-out maps of size {size}");
+        let tasks = splits[1].tasks.expect("a finite test split");
+        assert!(tasks >= enough, "{tasks} test maps of size {size}");
         let map = |split, index| text_of(&start(split, index, options(), 0).1.observations[0].content);
         let held_out: HashSet<String> = (0..tasks.min(64)).map(|index| map("test", index)).collect();
         assert_eq!(held_out.len() as u64, tasks.min(64));
@@ -161,7 +161,7 @@ fn the_expert_reaches_the_goal_on_the_shortest_path() {
     }
 }
 
-/// Value iteration over Gymnasium's own table gives a policy that succeeds in 0.7402 of episodes of 100 turns.
+/// Value iteration on Gymnasium's own table gives a policy that succeeds in 0.7402 of episodes of 100 turns.
 #[test]
 fn the_expert_on_slippery_ice_is_as_good_as_can_be() {
     let map = Map::fixed("4x4").expect("a fixed map");
@@ -239,7 +239,7 @@ fn damaged_snapshots_are_refused() {
     for place in 0..snapshot.len() {
         let mut damaged = snapshot.clone();
         damaged[place] ^= 0x80;
-        // Any answer but a panic will do: a number may be another number.
+        // Corrupted bytes may restore another state, but must not panic.
         let _ = Episode::<FrozenLake>::restore(&damaged);
     }
 }

@@ -1,9 +1,9 @@
-//! Kuhn poker for two seats, `first` and `second`: a card each, an ante each, one bet.
+//! Kuhn poker for two seats, `first` and `second`: one card and one ante per seat, and one bet.
 //!
-//! A seat sees its own card and what was done, and says one word: check or bet, and fold or call once the other has
-//! bet. Any other message is answered and costs a try; a seat without tries loses two antes, the most that a hand can
-//! cost. Rewards are antes won. The six deals are the tasks of both splits: a strategy is for all of them, so that
-//! nothing could be held out, and `test` is there for those who ask for it by that name.
+//! A seat sees its own card and the actions so far and answers with one word: check or bet, or fold or call after a
+//! bet. Any other message is answered by a hint and costs a try; a seat without tries loses two antes, the maximum cost
+//! of a hand. Rewards are antes won. Both splits contain the same six deals, because a strategy covers all of them;
+//! `test` exists for runs that require that name.
 
 pub mod rules;
 pub mod strategy;
@@ -17,23 +17,23 @@ use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Rng, Task, hash, name
 use rules::{Act, Card, DEALS, faces_bet, information_set, mover, won};
 use strategy::Strategy;
 
-/// Each has all deals.
+/// Splits; each contains all deals.
 const SPLITS: [&str; 2] = ["train", "test"];
 
-/// What a forfeit costs, in antes.
+/// Cost of a forfeit, in antes.
 const FORFEIT: f64 = 2.0;
 
-/// A hand.
+/// State of a hand.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KuhnPoker {
-    /// The deal's place in `DEALS`.
+    /// Index of the deal in `DEALS`.
     deal: usize,
     acts: Vec<Act>,
-    /// Forbidden messages so far, by seat.
+    /// Invalid messages so far, by seat.
     mistakes: [u64; 2],
-    /// So many forbidden messages of a seat lose the hand.
+    /// Number of invalid messages that loses the hand.
     tries: u64,
-    /// The member of Kuhn's family of equilibria that the expert plays.
+    /// Member of Kuhn's family of equilibria that the oracle plays.
     alpha: f64,
     seed: u64,
 }
@@ -43,17 +43,17 @@ impl KuhnPoker {
         DEALS[self.deal]
     }
 
-    /// The seat to move; the last one once the hand is over.
+    /// Seat to move, or the last seat after the end of the hand.
     fn seat(&self) -> usize {
         mover(&self.acts).unwrap_or(0)
     }
 
-    /// The words for passing and betting at this moment.
+    /// Words for passing and betting in this state.
     fn words(&self) -> [&'static str; 2] {
         if faces_bet(&self.acts) { ["fold", "call"] } else { ["check", "bet"] }
     }
 
-    /// What the seat to move sees: nothing of the other's card.
+    /// Observation of the seat to move; it shows nothing of the other card.
     fn view(&self) -> String {
         let card = self.cards()[self.seat()].name();
         let done = match self.acts.as_slice() {
@@ -66,7 +66,7 @@ impl KuhnPoker {
         format!("{done}. Your card: {card}. Say {pass} or {bet}.")
     }
 
-    /// The one act that `said` names, whatever else it says.
+    /// Single action named in `said`; `None` if the text names no action or both.
     fn act_in(&self, said: &str) -> Option<Act> {
         let said = said.to_lowercase();
         let mut named = said
@@ -97,13 +97,13 @@ impl KuhnPoker {
         }
         let [first, second] = self.cards();
         let fold = self.acts.last() == Some(&Act::Pass) && self.acts.contains(&Act::Bet);
-        // Who wins by a fold does not show its card.
+        // The winner's card stays hidden after a fold.
         let told =
             |other: Card| if fold { "A fold.".to_owned() } else { format!("The other has the {}.", other.name()) };
         self.end(won(self.cards(), &self.acts), true, [told(second), told(first)])
     }
 
-    /// The end; `first` is what the first seat has won, in antes.
+    /// End of the hand; `first` is the first seat's profit in antes.
     fn end(&self, first: f64, success: bool, told: [String; 2]) -> Stepped {
         let mut stepped = Stepped::new();
         for ((seat, told), won) in (0..).zip(told).zip([first, -first]) {
@@ -117,7 +117,7 @@ impl KuhnPoker {
         stepped.extra("first-card", first_card).extra("second-card", second_card).end()
     }
 
-    /// The hand's information sets and acts, as [`strategy::Tally`] reads them.
+    /// Information sets and actions of the hand, in the format of [`strategy::Tally`].
     fn decisions(&self) -> String {
         let decision = |made: usize| {
             let before = &self.acts[..made];
@@ -130,8 +130,8 @@ impl KuhnPoker {
 
 impl Environment for KuhnPoker {
     fn info() -> Info {
-        let alpha = "How often the oracle bets a Jack in the first seat: its place in Kuhn's family of equilibria";
-        let tries = "Forbidden messages of a seat in a hand, the last of which loses it";
+        let alpha = "Probability that the oracle bets a Jack in the first seat, which selects one of Kuhn's equilibria";
+        let tries = "Number of invalid messages at which a seat loses the hand";
         Info::new("Kuhn poker; say check or bet, and fold or call to a bet", ["first", "second"])
             .option(OptionInfo::new("alpha", alpha, 0.2).within(0.0, 1.0 / 3.0))
             .option(OptionInfo::new("tries", tries, 3).within(1.0, 100.0))
@@ -147,8 +147,8 @@ impl Environment for KuhnPoker {
             return Err(Error::no_split(task, &SPLITS));
         }
         let deal = usize::try_from(task.index).ok().filter(|deal| *deal < DEALS.len());
-        let deal =
-            deal.ok_or_else(|| Error::not_found(format!("there are six deals, and no {}/{}", task.split, task.index)))?;
+        let unknown = || format!("unknown task {}/{}: there are six deals", task.split, task.index);
+        let deal = deal.ok_or_else(|| Error::not_found(unknown()))?;
         let (alpha, tries) = (options.number("alpha"), options.integer("tries") as u64);
         let hand = Self { deal, acts: vec![], mistakes: [0; 2], tries, alpha, seed };
         let started = Started::observe(hand.view());
@@ -174,7 +174,7 @@ impl Snapshot for KuhnPoker {
     fn restore(snapshot: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(snapshot);
         let deal = usize::try_from(reader.integer()?).ok().filter(|deal| *deal < DEALS.len());
-        let deal = deal.ok_or_else(|| Error::bad_snapshot("the snapshot's deal is none of the six"))?;
+        let deal = deal.ok_or_else(|| Error::bad_snapshot("the snapshot's deal is not one of the six"))?;
         let act = |letter: char| Act::BOTH.into_iter().find(|act| act.letter() == letter);
         let acts: Option<Vec<Act>> = reader.text()?.chars().map(act).collect();
         let possible = |acts: &Vec<Act>| acts.len() <= 3 && (0..acts.len()).all(|made| mover(&acts[..made]).is_some());
@@ -190,7 +190,7 @@ impl Snapshot for KuhnPoker {
 }
 
 impl StateKey for KuhnPoker {
-    /// Cards and acts. Tries are left out: states are equal when the same view meets the same choices.
+    /// Cards and actions. The key omits tries, so states are equal if the same view offers the same choices.
     fn state_key(&self) -> Vec<u8> {
         let [first, second] = self.cards();
         let acts: String = self.acts.iter().map(|act| act.letter()).collect();
@@ -207,10 +207,10 @@ impl Privileged for KuhnPoker {
 }
 
 impl Oracle for KuhnPoker {
-    /// Plays an equilibrium, which is mixed: its choices are drawn from the episode's seed. It sees its own card alone.
+    /// Plays a mixed equilibrium with choices drawn from the episode's seed. The oracle sees only its own card.
     fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
         let Some(player) = mover(&self.acts) else {
-            return Err(Error::invalid("the hand is over: no act can be advised"));
+            return Err(Error::invalid("the hand is over: the oracle has no advice"));
         };
         let card = self.cards()[player];
         let bets = Strategy::equilibrium(self.alpha).bet(card, &self.acts);

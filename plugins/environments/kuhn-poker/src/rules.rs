@@ -1,24 +1,24 @@
-//! Kuhn's game (1950): three cards, an ante from each of two players, one bet of an ante.
+//! Kuhn's game (1950): three cards, one ante from each of two players, and one bet of one ante.
 //!
-//! A hand is its two cards and the actions so far. Every action is one of two: to pass (check or fold) or to bet (bet
-//! or call).
+//! A hand consists of its two cards and the actions so far. Every action is a pass (check or fold) or a bet (bet or
+//! call).
 
-/// A card; the later of two wins.
+/// Card; the later variant wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Card {
-    /// The lowest.
+    /// Lowest card.
     Jack,
-    /// The middle one.
+    /// Middle card.
     Queen,
-    /// The highest.
+    /// Highest card.
     King,
 }
 
 impl Card {
-    /// The deck.
+    /// Deck.
     pub const DECK: [Self; 3] = [Self::Jack, Self::Queen, Self::King];
 
-    /// As agents read it.
+    /// Name for agents.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Card {
         }
     }
 
-    /// As information sets are written.
+    /// Letter in names of information sets.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -39,20 +39,20 @@ impl Card {
     }
 }
 
-/// What a player does.
+/// Action of a player.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Act {
-    /// Checks, or folds to a bet.
+    /// Check, or fold to a bet.
     Pass,
-    /// Bets, or calls a bet.
+    /// Bet, or call a bet.
     Bet,
 }
 
 impl Act {
-    /// Both.
+    /// Both actions.
     pub const BOTH: [Self; 2] = [Self::Pass, Self::Bet];
 
-    /// As information sets are written.
+    /// Letter in names of information sets.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -62,7 +62,7 @@ impl Act {
     }
 }
 
-/// The six ways to deal a card to the first and one to the second player.
+/// All six deals of one card to each player.
 pub const DEALS: [[Card; 2]; 6] = [
     [Card::Jack, Card::Queen],
     [Card::Jack, Card::King],
@@ -72,7 +72,7 @@ pub const DEALS: [[Card; 2]; 6] = [
     [Card::King, Card::Queen],
 ];
 
-/// Who moves after these actions, 0 or 1; none when the hand is over.
+/// Player to move after these actions, 0 or 1; `None` at the end of the hand.
 #[must_use]
 pub fn mover(acts: &[Act]) -> Option<usize> {
     match acts {
@@ -82,13 +82,13 @@ pub fn mover(acts: &[Act]) -> Option<usize> {
     }
 }
 
-/// Whether the mover faces a bet.
+/// Whether the player to move faces a bet.
 #[must_use]
 pub fn faces_bet(acts: &[Act]) -> bool {
     acts.last() == Some(&Act::Bet)
 }
 
-/// What the first player has won when the hand is over, in antes; the second loses as much. 0 while it goes on.
+/// Profit of the first player at the end of the hand, in antes (0 before the end); the second player's is the negative.
 #[must_use]
 pub fn won(cards: [Card; 2], acts: &[Act]) -> f64 {
     let showdown = |stake: f64| if cards[0] > cards[1] { stake } else { -stake };
@@ -101,7 +101,7 @@ pub fn won(cards: [Card; 2], acts: &[Act]) -> f64 {
     }
 }
 
-/// What the mover knows: its card and the actions, such as `Kpb`.
+/// Information set of the player to move: its card and the actions, such as `Kpb`.
 #[must_use]
 pub fn information_set(card: Card, acts: &[Act]) -> String {
     std::iter::once(card.letter()).chain(acts.iter().map(|act| act.letter())).collect()

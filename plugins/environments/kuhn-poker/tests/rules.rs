@@ -1,4 +1,4 @@
-//! Every hand that can be played, and the game's own promises.
+//! All possible hands, and properties of the game.
 
 use gymkhana_sdk::environment::{Action, Advice, Episode, Oracle, Picture, Render, Split, Started, StateKey, Stepped};
 use gymkhana_sdk::{Error, NamedValue, Task, Value, named, text_of};
@@ -7,7 +7,7 @@ use kuhn_poker::strategy::{Strategy, observed};
 
 const CARDS: [[&str; 2]; 6] =
     [["Jack", "Queen"], ["Jack", "King"], ["Queen", "Jack"], ["Queen", "King"], ["King", "Jack"], ["King", "Queen"]];
-/// The five lines, in words, with their stake; a fold's is negative when the first player folds.
+/// The five betting lines in words, with their stake; a fold's stake is negative if the first player folds.
 const LINES: [(&[&str], Stake); 5] = [
     (&["check", "check"], Stake::Showdown(1.0)),
     (&["bet", "fold"], Stake::First(1.0)),
@@ -18,9 +18,9 @@ const LINES: [(&[&str], Stake); 5] = [
 
 #[derive(Clone, Copy)]
 enum Stake {
-    /// For the higher card.
+    /// Profit of the player with the higher card.
     Showdown(f64),
-    /// For the first player, whatever the cards.
+    /// Profit of the first player, independent of the cards.
     First(f64),
 }
 
@@ -36,7 +36,7 @@ fn fact(stepped: &Stepped, name: &str) -> Value {
     stepped.extras.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone()).expect("a fact")
 }
 
-/// Plays words, one a turn; gives all that each seat was shown before its last turn, and the last step.
+/// Plays one word per turn; returns each seat's observations before its last turn, and the last step.
 fn play(deal: u64, words: &[&str]) -> ([String; 2], Stepped) {
     let (mut episode, started) = start(deal, vec![], 0);
     let mut shown = [String::new(), String::new()];
@@ -73,7 +73,7 @@ fn every_hand_pays_by_the_rules_and_names_its_decisions() {
     assert_eq!(decisions(4, LINES[1].0), "K:b Jb:p".into());
 }
 
-/// A seat sees exactly the same whatever the other holds, as long as it is asked for a word.
+/// A seat's observations do not depend on the other card before the end of the hand.
 #[test]
 fn nothing_that_a_seat_sees_depends_on_the_others_card() {
     for (line, _) in LINES {
@@ -121,7 +121,7 @@ fn other_words_are_answered_and_then_cost_two_antes() {
     assert_eq!(rewards(&say(&mut strict, 0, "fold")), [(0, -2.0), (1, 2.0)]);
 }
 
-/// Experts play their equilibrium: its decisions, counted, are hardly to be exploited, and draw as often as it says.
+/// Oracles play their equilibrium: their empirical strategy is hardly exploitable and bets with the right frequency.
 #[test]
 fn the_experts_decisions_are_an_equilibrium() {
     let mut hands = Vec::new();
@@ -142,7 +142,7 @@ fn the_experts_decisions_are_an_equilibrium() {
         }
     }
     let strategy = observed(hands.iter().map(String::as_str), 0.0).expect("sound records");
-    // Each set was met some hundreds of times; so far from an equilibrium is chance.
+    // Each set was visited some hundreds of times, so this distance from an equilibrium is sampling error.
     assert!(strategy.exploitability() < 0.02, "{}", strategy.exploitability());
     assert!(Strategy::everywhere(0.5).exploitability() > 0.4);
     let jack = strategy.bet(kuhn_poker::rules::Card::Jack, &[]);
@@ -192,7 +192,7 @@ fn damaged_snapshots_are_refused() {
         for bit in 0..8 {
             let mut damaged = snapshot.clone();
             damaged[place] ^= 1 << bit;
-            // Any answer but a panic will do, here and in what follows: a number may be another number.
+            // Corrupted bytes may restore another state, but must not panic. This also holds for the next cases.
             if let Ok(mut restored) = Episode::<KuhnPoker>::restore(&damaged) {
                 let _ = restored.step(Action::say(1, "bet"));
             }

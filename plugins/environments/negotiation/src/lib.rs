@@ -1,9 +1,9 @@
-//! Deal or No Deal (Lewis et al. 2017): two seats, `first` and `second`, agree on how to share a few items.
+//! Deal or No Deal (Lewis et al. 2017): two seats, `first` and `second`, negotiate how to share a few items.
 //!
-//! Each sees what there is and what it is worth to itself alone. In its turn a seat says `offer 1 2 0` (what it would
-//! keep of each kind), `accept` or `reject`, or just talks, which the other hears word for word; `<move>offer 1 2
-//! 0</move>` among words is both. An offer stands for the other's next turn alone. A deal pays each seat a tenth of its
-//! points. Without one, when the turns are used up or a seat has no tries left for moves that are none, both get nothing.
+//! Each seat sees the items and their values for itself. In its turn a seat says `offer 1 2 0` (the share it keeps of
+//! each kind), `accept` or `reject`, or talks; the other seat receives its words unchanged. A message can combine both
+//! as `<move>offer 1 2 0</move>` within words. An offer is valid only in the next turn. A deal pays each seat a tenth
+//! of its points. At the turn limit, or after the last invalid move of a seat, both seats get 0.
 
 mod message;
 mod situation;
@@ -19,28 +19,28 @@ use situation::{KINDS, PerKind, WORTH};
 
 pub use situation::Situation;
 
-/// What the items are called, one and several.
+/// Names of the items, singular and plural.
 const NAMES: [[&str; 2]; KINDS] = [["book", "books"], ["hat", "hats"], ["ball", "balls"]];
 
-/// A negotiation.
+/// State of a negotiation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Negotiation {
     situation: Situation,
-    /// The seat to move.
+    /// Seat to move.
     seat: usize,
-    /// The share that the other seat, not the one to move, has asked for itself.
+    /// Share that the opponent of the seat to move has claimed in its offer.
     offer: Option<PerKind>,
-    /// Turns taken, and how many there may be.
+    /// Turns taken, and their limit.
     turns: u64,
     turn_limit: u64,
-    /// Moves that were none so far, by seat, and how many of a seat end it.
+    /// Invalid moves so far, by seat, and the number that ends the negotiation.
     mistakes: [u64; 2],
     tries: u64,
 }
 
-/// How it ended.
+/// Outcome of a negotiation.
 enum Outcome {
-    /// The first seat gets this.
+    /// Deal with this share for the first seat.
     Deal(PerKind),
     OutOfTurns,
     Forfeited,
@@ -53,7 +53,7 @@ fn items(share: PerKind) -> String {
 }
 
 impl Negotiation {
-    /// What a seat is told first: nothing of the other's values.
+    /// First observation of a seat; it shows nothing of the other seat's values.
     fn introduction(&self, seat: usize) -> String {
         let kind = |((value, names), count): ((u64, [&str; 2]), u64)| {
             format!("{count} {} ({value} points each)", names[usize::from(count != 1)])
@@ -65,12 +65,12 @@ impl Negotiation {
         )
     }
 
-    /// Whether an offer asks for no more than there is.
+    /// Whether an offer claims at most the available items.
     fn is_possible(&self, share: PerKind) -> bool {
         share.iter().zip(self.situation.counts).all(|(asked, count)| *asked <= count)
     }
 
-    /// The message's effect, and what the other seat hears of it; or why it can have none.
+    /// Effect of a message and its text for the other seat, or the reason why it is invalid.
     fn make(&mut self, made: &Move) -> Result<(Option<Outcome>, String), &'static str> {
         match made {
             Move::Offer(share) if self.is_possible(*share) => {
@@ -91,7 +91,7 @@ impl Negotiation {
                 Ok((None, "The other rejects your offer.".to_owned()))
             }
             Move::Talk => {
-                // Talk leaves no offer on the table: what is accepted is always what was just offered.
+                // Talk withdraws an offer, so an acceptance always refers to the previous message.
                 self.offer = None;
                 Ok((None, String::new()))
             }
@@ -109,14 +109,14 @@ impl Negotiation {
         Stepped::new().show(seat, text(format!("{why}; {tries} left."))).turn_of(seat)
     }
 
-    /// Hands the turn over, with what the other seat hears.
+    /// Passes the turn to the other seat, with its observation.
     fn hand_over(&mut self, heard: String) -> Stepped {
         self.turns += 1;
         if self.turns >= self.turn_limit {
             return self.end(&Outcome::OutOfTurns);
         }
         self.seat = 1 - self.seat;
-        // A seat that has taken no turn yet has been told nothing.
+        // A seat without a previous turn also gets its first observation.
         let heard = if self.turns == 1 { format!("{}\n{heard}", self.introduction(self.seat)) } else { heard };
         Stepped::new().show(self.seat as u32, text(heard)).turn_of(self.seat as u32)
     }
@@ -148,8 +148,8 @@ impl Negotiation {
 
 impl Environment for Negotiation {
     fn info() -> Info {
-        let turns = "Messages of both seats together; without a deal nobody gets anything then";
-        let tries = "Moves of a seat that are none, the last of which ends it without a deal";
+        let turns = "Maximum number of messages of both seats; without a deal by then both get 0";
+        let tries = "Number of invalid moves of a seat that ends the negotiation without a deal";
         let summary = "Two seats share books, hats and balls that each values in its own way; say offer 1 0 2, accept or \
                        reject, or talk";
         Info::new(summary, ["first", "second"])
@@ -175,7 +175,7 @@ impl Environment for Negotiation {
         let found = usize::try_from(task.index).ok().and_then(|index| situations.get(index));
         let situation = *found.ok_or_else(|| {
             let (Task { split, index }, count) = (task, situations.len());
-            Error::not_found(format!("split `{split}` has {count} situations, and no {split}/{index}"))
+            Error::not_found(format!("unknown task {split}/{index}: split `{split}` has {count} situations"))
         })?;
         let (turn_limit, tries) = (options.integer("turns") as u64, options.integer("tries") as u64);
         let negotiation = Self { situation, seat: 0, offer: None, turns: 0, turn_limit, mistakes: [0; 2], tries };
@@ -220,7 +220,7 @@ impl Snapshot for Negotiation {
         let mut reader = Reader::new(snapshot);
         let counts = read_kinds(&mut reader)?;
         let values = [read_kinds(&mut reader)?, read_kinds(&mut reader)?];
-        // Larger numbers are no situation's, and sums of them might overflow.
+        // Larger numbers are invalid, and their sums might overflow.
         let small = [counts, values[0], values[1]].as_flattened().iter().all(|number| *number <= WORTH);
         let situation = Some(Situation { counts, values }).filter(|found| small && found.keeps_the_rules());
         let situation = situation.ok_or_else(|| Error::bad_snapshot("the snapshot's situation breaks the rules"))?;
@@ -232,14 +232,14 @@ impl Snapshot for Negotiation {
         let offer = offered.then_some(share);
         let negotiation = Self { situation, seat, offer, turns, turn_limit, mistakes, tries };
         if !negotiation.is_possible(share) || turns > turn_limit || mistakes.iter().any(|count| *count > tries) {
-            return Err(Error::bad_snapshot("the snapshot's offer, turns or tries are more than there are"));
+            return Err(Error::bad_snapshot("the snapshot's offer, turns or tries exceed their limits"));
         }
         Ok(negotiation)
     }
 }
 
 impl StateKey for Negotiation {
-    /// Situation, seat and offer. Turns and tries are left out: states are equal when the same view meets the same
+    /// Situation, seat and offer. The key omits turns and tries, so states are equal if the same view offers the same
     /// choices.
     fn state_key(&self) -> Vec<u8> {
         let Situation { counts, values } = self.situation;
@@ -249,7 +249,7 @@ impl StateKey for Negotiation {
 }
 
 impl Privileged for Negotiation {
-    /// Both seats' values, and what Nash's bargaining solution gives to each, in points.
+    /// Values of both seats, and the points of each in Nash's bargaining solution.
     fn privileged(&self) -> Vec<NamedValue> {
         let values = |seat: usize| self.situation.values[seat].map(|value| value.to_string()).join(" ");
         let [first, second] = self.situation.outcome(self.situation.fair_share()).map(|points| points as i64);
@@ -263,7 +263,7 @@ impl Privileged for Negotiation {
 }
 
 impl Oracle for Negotiation {
-    /// Knows both seats' values: offers Nash's bargaining solution, and accepts what gives it no less.
+    /// Offers Nash's bargaining solution and accepts offers at least as good. It knows the values of both seats.
     fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
         let first = self.situation.fair_share();
         let fair = if self.seat == 0 { first } else { self.situation.rest(first) };

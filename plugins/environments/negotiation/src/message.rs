@@ -1,23 +1,23 @@
-//! What a seat says: an offer, an answer to one, or talk.
+//! Parser of messages: offers, answers and talk.
 
 use crate::situation::{KINDS, PerKind};
 
-/// What a message does.
+/// Move of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Move {
-    /// To keep these and leave the rest.
+    /// Offer to keep these items and leave the rest.
     Offer(PerKind),
-    /// Takes the other's offer.
+    /// Accepts the opponent's offer.
     Accept,
-    /// Turns the other's offer down.
+    /// Rejects the opponent's offer.
     Reject,
-    /// Words alone.
+    /// Talk without a move.
     Talk,
-    /// Meant as an offer, and none.
+    /// Malformed offer.
     Malformed,
 }
 
-/// What a message does and the words beside it. A move is the whole message, or stands in `<move>…</move>` among words.
+/// Move and accompanying words of a message. A move is the whole message or a part of it in `<move>…</move>`.
 pub fn read(message: &str) -> (Move, String) {
     let message = message.trim();
     if let Some((before, rest)) = message.split_once("<move>") {
@@ -34,7 +34,7 @@ pub fn read(message: &str) -> (Move, String) {
     }
 }
 
-/// A move without words; none for anything else.
+/// Move without words; `None` for other texts.
 fn read_move(text: &str) -> Option<Move> {
     let text = text.trim().to_lowercase();
     let mut words = text.split_whitespace();

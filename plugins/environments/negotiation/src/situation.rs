@@ -1,27 +1,27 @@
-//! What there is to share and what it is worth to whom, by the published rules of Deal or No Deal (Lewis et al. 2017).
+//! Items and their values, by the published rules of Deal or No Deal (Lewis et al. 2017).
 //!
-//! There are five to seven items of three kinds, one of each at least. To either seat all items together are worth ten
-//! points, each kind a whole number of them. No kind is worthless to both seats, and some kind is worth something to
-//! both, so that not both can have all they want. Each situation is one task. The hash of what it is, however its kinds
-//! and seats are ordered, decides its split, so that splits never share one.
+//! There are five to seven items of three kinds, at least one of each. All items together are worth ten points to each
+//! seat, and each item a whole number of points. Every kind has value for some seat, and some kind has value for both,
+//! so that both seats cannot get the maximum. Each situation is one task. Its split depends on a hash of the situation,
+//! independent of the order of kinds and seats, so the splits share no situation.
 
 use std::sync::OnceLock;
 
 use gymkhana_sdk::{Rng, hash};
 
-/// How many kinds of items there are.
+/// Number of kinds of items.
 pub const KINDS: usize = 3;
-/// What all items together are worth to either seat, in points.
+/// Value of all items together for either seat, in points.
 pub const WORTH: u64 = 10;
-/// One of this many situations is held out.
+/// Share of situations in the test split, as 1 of this many.
 const HELD_OUT: u64 = 8;
-/// How many items there are at least and at most.
+/// Minimum and maximum number of items.
 const ITEMS: (u64, u64) = (5, 7);
 
-/// A number for each kind: of items, or of points for one item.
+/// A number per kind: of items, or of points for one item.
 pub type PerKind = [u64; KINDS];
 
-/// Which part of all situations.
+/// Part of all situations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
     Train,
@@ -29,25 +29,25 @@ pub enum Split {
 }
 
 impl Split {
-    /// The names, in the order of the variants.
+    /// Names, in the order of the variants.
     pub const NAMES: [&'static str; 2] = ["train", "test"];
 }
 
-/// The items, and what one of each kind is worth to each seat.
+/// Items and the values of each kind for each seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Situation {
-    /// How many items of each kind there are.
+    /// Number of items of each kind.
     pub counts: PerKind,
-    /// What one is worth, by seat.
+    /// Points of one item of each kind, by seat.
     pub values: [PerKind; 2],
 }
 
-/// What a share is worth under these values.
+/// Points of a share under these values.
 pub fn points(share: PerKind, values: PerKind) -> u64 {
     share.iter().zip(values).map(|(items, value)| items * value).sum()
 }
 
-/// All situations that the rules allow, by split, each split shuffled once and for all.
+/// All situations that the rules allow, by split, in a fixed shuffled order.
 fn all() -> &'static [Vec<Situation>; 2] {
     static ALL: OnceLock<[Vec<Situation>; 2]> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -67,24 +67,24 @@ fn all() -> &'static [Vec<Situation>; 2] {
     })
 }
 
-/// All values of single items that make these items worth `WORTH` together.
+/// All item values for which these items are worth `WORTH` in total.
 fn values_of(counts: PerKind) -> Vec<PerKind> {
     shares_of(counts.map(|count| WORTH / count)).filter(|values| points(counts, *values) == WORTH).collect()
 }
 
-/// All numbers for each kind up to these.
+/// All combinations of numbers up to these bounds.
 fn shares_of(most: PerKind) -> impl Iterator<Item = PerKind> {
     let [a, b, c] = most;
     (0..=a).flat_map(move |a| (0..=b).flat_map(move |b| (0..=c).map(move |c| [a, b, c])))
 }
 
 impl Situation {
-    /// The situations of a split, each once.
+    /// Situations of a split, without repetition.
     pub fn of_split(split: Split) -> &'static [Self] {
         &all()[split as usize]
     }
 
-    /// Whether the published rules allow it.
+    /// Whether the published rules allow the situation.
     pub fn keeps_the_rules(&self) -> bool {
         let items: u64 = self.counts.iter().sum();
         let to_whom = |kind: usize| self.values.iter().filter(|values| values[kind] > 0).count();
@@ -95,7 +95,7 @@ impl Situation {
             && (0..KINDS).any(|kind| to_whom(kind) == 2)
     }
 
-    /// One code for all situations that are this one with its kinds in another order or its seats exchanged.
+    /// Code that is equal for situations that differ only in the order of kinds or seats.
     pub fn class(&self) -> PerKind {
         let [first, second] = self.values;
         let code = |one: PerKind, other: PerKind| {
@@ -107,35 +107,35 @@ impl Situation {
         code(first, second).min(code(second, first))
     }
 
-    /// Where it belongs.
+    /// Split of the situation.
     fn split(&self) -> Split {
         let [a, b, c] = self.class().map(|kind| (kind as u16).to_le_bytes());
         if hash([a, b, c].as_flattened()).is_multiple_of(HELD_OUT) { Split::Test } else { Split::Train }
     }
 
-    /// All shares that a seat may have.
+    /// All possible shares of a seat.
     pub fn shares(&self) -> impl Iterator<Item = PerKind> {
         shares_of(self.counts)
     }
 
-    /// What a seat gets when the other has `share`.
+    /// Share of a seat if the other has `share`.
     pub fn rest(&self, share: PerKind) -> PerKind {
         std::array::from_fn(|kind| self.counts[kind] - share[kind])
     }
 
-    /// What both seats get when the first has `share`, in points.
+    /// Points of both seats if the first has `share`.
     pub fn outcome(&self, share: PerKind) -> [u64; 2] {
         [points(share, self.values[0]), points(self.rest(share), self.values[1])]
     }
 
-    /// The first seat's share in Nash's bargaining solution: that with the largest product of points; of equals the
-    /// first in the order of shares.
+    /// First seat's share in Nash's bargaining solution, which maximizes the product of points; the first share in
+    /// order wins ties.
     pub fn fair_share(&self) -> PerKind {
         let product = |share: &PerKind| self.outcome(*share).iter().product::<u64>();
         self.shares().fold([0; KINDS], |best, share| if product(&share) > product(&best) { share } else { best })
     }
 
-    /// Whether no other shares give one seat more and the other no less.
+    /// Whether the shares are Pareto-efficient: no other shares give one seat more and the other seat at least as much.
     pub fn is_efficient(&self, share: PerKind) -> bool {
         let [first, second] = self.outcome(share);
         !self

@@ -1,4 +1,4 @@
-//! Negotiations by script, the situations that there are, and what each seat may know.
+//! Scripted negotiations, the set of situations, and the information of each seat.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ fn start(split: &str, index: u64, options: Vec<NamedValue>) -> (Episode<Negotiat
     Episode::start(&Task { split: split.to_owned(), index }, options, 0).expect("a task that there is")
 }
 
-/// The negotiation over a known situation, by way of a snapshot, whose first fields it is.
+/// Negotiation over a given situation, made from a snapshot whose first fields are the situation.
 fn over(counts: [u64; 3], first: [u64; 3], second: [u64; 3]) -> Negotiation {
     let (episode, _) = start("train", 0, vec![]);
     let mut snapshot = episode.environment().snapshot();
@@ -22,7 +22,7 @@ fn over(counts: [u64; 3], first: [u64; 3], second: [u64; 3]) -> Negotiation {
     Negotiation::restore(&snapshot).expect("a situation by the rules")
 }
 
-/// Three books, a hat and two balls: worth 1, 3, 2 to the first seat and 2, 4, 0 to the second.
+/// Three books, one hat and two balls, worth 1, 3 and 2 to the first seat and 2, 4 and 0 to the second.
 fn known() -> Negotiation {
     over([3, 1, 2], [1, 3, 2], [2, 4, 0])
 }
@@ -47,7 +47,7 @@ fn numbers(stepped: &Stepped) -> [Value; 2] {
 }
 
 #[test]
-fn a_deal_pays_what_the_shares_are_worth_to_each() {
+fn a_deal_pays_the_value_of_each_share() {
     let mut talk = known();
     let introduced = "To share: 3 books (2 points each), 1 hat (4 points each), 2 balls (0 points each). Say offer and what \
                       you keep, accept or reject, or talk.";
@@ -69,7 +69,7 @@ fn a_deal_pays_what_the_shares_are_worth_to_each() {
         "A deal: you get 3 books, 1 hat, 0 balls. That is 10 points.",
     ];
     assert_eq!(shown(&deal), [(0, told[0].to_owned()), (1, told[1].to_owned())]);
-    // The second seat keeps the balls, which are worth nothing to it: somebody could have more.
+    // The second seat keeps the balls, which are worthless to it: the deal is not efficient.
     let mut wasteful = known();
     say(&mut wasteful, 0, "offer 3 0 0");
     let deal = say(&mut wasteful, 1, "accept");
@@ -87,14 +87,14 @@ fn an_offer_stands_until_it_is_answered_or_talked_away() {
     say(&mut talk, 0, "fine");
     let heard = say(&mut talk, 1, "");
     assert_eq!(shown(&heard), [(0, "The other says nothing.".to_owned())]);
-    // An offer against an offer is what stands.
+    // A counter-offer replaces the offer.
     say(&mut talk, 0, "offer 1 0 2");
     say(&mut talk, 1, "OFFER 2 1 0");
     assert_eq!(rewards(&say(&mut talk, 0, "accept")), [0.5, 0.8]);
 }
 
 #[test]
-fn what_is_no_move_is_answered_and_then_ends_it() {
+fn invalid_moves_are_answered_and_finally_end_the_negotiation() {
     let mut talk = known();
     for (words, why) in [
         ("offer 4 0 0", "You cannot keep more than there is; 2 tries left."),
@@ -124,7 +124,7 @@ fn turns_run_out_without_a_deal() {
     assert!(matches!(episode.step(Action::say(1, "accept")), Err(Error::Invalid(_))));
 }
 
-/// 5,793 situations, 519 of which differ in more than order, as these lines of Python count them:
+/// There are 5,793 situations, 519 of which differ in more than order, as counted by this Python code:
 ///
 /// ```python
 /// from itertools import product
@@ -137,7 +137,7 @@ fn turns_run_out_without_a_deal() {
 ///             classes.add(min(tuple(sorted(zip(c, a, b))), tuple(sorted(zip(c, b, a)))))
 /// ```
 #[test]
-fn splits_hold_every_situation_once_and_share_none_in_any_order() {
+fn splits_contain_every_situation_once() {
     let splits = Episode::<Negotiation>::splits(vec![]).expect("good options");
     let situations = |split: &Split| {
         let task = |index| read_situation(start(&split.name, index, vec![]).0.environment());
@@ -145,7 +145,7 @@ fn splits_hold_every_situation_once_and_share_none_in_any_order() {
     };
     let [train, test] = [situations(&splits[0]), situations(&splits[1])];
     assert_eq!((splits.len(), train.len() + test.len()), (2, 5793));
-    assert!(test.len() > 500 && train.len() > 4 * test.len(), "{} held out", test.len());
+    assert!(test.len() > 500 && train.len() > 4 * test.len(), "{} test situations", test.len());
     let classes = |of: &[Situation]| of.iter().map(Situation::class).collect::<HashSet<_>>();
     let (train_classes, test_classes) = (classes(&train), classes(&test));
     assert!(train_classes.is_disjoint(&test_classes));
@@ -163,7 +163,7 @@ fn read_situation(negotiation: &Negotiation) -> Situation {
     Situation { counts: kinds(0), values: [kinds(3), kinds(6)] }
 }
 
-/// What a seat hears, up to its last word, is the same whatever the items are worth to the other.
+/// The observations of a seat before its last turn do not depend on the other seat's values.
 #[test]
 fn nothing_that_a_seat_hears_depends_on_the_others_values() {
     let script = [(0, "hello"), (1, "offer 1 0 1"), (0, "offer 0 0 1"), (1, "reject"), (0, "offer 1 0 0"), (1, "hm")];
@@ -198,7 +198,7 @@ fn nothing_that_a_seat_hears_depends_on_the_others_values() {
 }
 
 #[test]
-fn experts_agree_at_once_on_what_is_fair() {
+fn oracles_agree_immediately_on_the_fair_deal() {
     for split in ["train", "test"] {
         for index in 0..100 {
             let (mut episode, _) = start(split, index, vec![]);
@@ -215,8 +215,8 @@ fn experts_agree_at_once_on_what_is_fair() {
             assert_eq!(numbers(&last).to_vec(), wanted);
         }
     }
-    // By hand: 2 balls and the hat for the first seat make 7 * 6 = 42; with a book more it is 8 * 4 = 32, with two books
-    // for the hat 6 * 6 = 36, and without the hat 4 * 10 = 40.
+    // By hand: 2 balls and the hat for the first seat give 7 * 6 = 42; with one book in addition 8 * 4 = 32, with two
+    // books instead of the hat 6 * 6 = 36, and without the hat 4 * 10 = 40.
     let fair = known().privileged();
     assert_eq!(fair[2..], [named("fair-first", 7_i64), named("fair-second", 6_i64)]);
     assert_eq!(fair[0], named("first-values", "1 3 2"));
@@ -250,7 +250,7 @@ fn damaged_snapshots_are_refused() {
     for place in 0..8 * snapshot.len() {
         let mut damaged = snapshot.clone();
         damaged[place / 8] ^= 1 << (place % 8);
-        // Any answer but a panic will do, here and in what follows: a number may be another number.
+        // Corrupted bytes may restore another state, but must not panic. This also holds for the next cases.
         if let Ok(mut restored) = Episode::<Negotiation>::restore(&damaged) {
             let _ = restored.step(Action::say(1, "accept"));
         }

@@ -1,42 +1,42 @@
-//! What databases are about: in each domain some have, and some are had, and what happens between them is a table too.
+//! Domains of databases. In each, actors and objects are tables, and so are the events between them.
 
-/// A family of schemas. Every word has others in its place, of which a schema takes one.
+/// Family of schemas. Every name has alternatives, from which a schema takes one.
 pub struct Domain {
-    /// Who acts, such as customers.
+    /// Actors, such as customers.
     pub who: Entity,
-    /// What it is about, such as products.
+    /// Objects, such as products.
     pub what: Entity,
-    /// What happens between the two, such as purchases.
+    /// Events between the two, such as purchases.
     pub deed: Deed,
 }
 
-/// A table of named things.
+/// Table of named entities.
 pub struct Entity {
-    /// One and many of them.
+    /// Singular and plural.
     pub names: &'static [(&'static str, &'static str)],
-    /// The column that names each; no two share a name.
+    /// Column with the unique name of each entity.
     pub label: &'static [&'static str],
-    /// The two halves of a name.
+    /// Parts of a name.
     pub halves: [&'static [&'static str]; 2],
-    /// A column with few values.
+    /// Categorical column.
     pub category: (&'static [&'static str], &'static [&'static str]),
-    /// A column with a whole number, from the lowest to the greatest.
+    /// Integer column, with inclusive bounds.
     pub number: (&'static [&'static str], i64, i64),
-    /// Another one, which some schemas leave out and some rows do not know.
+    /// Optional integer column, which may be absent from a schema and NULL in some rows.
     pub extra: (&'static str, i64, i64),
 }
 
-/// A table of what happened.
+/// Table of events.
 pub struct Deed {
-    /// One and many of them.
+    /// Singular and plural.
     pub names: &'static [(&'static str, &'static str)],
-    /// The column with the day.
+    /// Column with the date.
     pub day: &'static [&'static str],
-    /// A column with few values.
+    /// Categorical column.
     pub category: (&'static [&'static str], &'static [&'static str]),
-    /// A column with a whole number, from the lowest to the greatest.
+    /// Integer column, with inclusive bounds.
     pub count: (&'static [&'static str], i64, i64),
-    /// A column with an amount, in hundredths from the lowest to the greatest, which some schemas leave out.
+    /// Optional column with an amount, with inclusive bounds in hundredths.
     pub amount: (&'static str, i64, i64),
 }
 

@@ -1,28 +1,28 @@
-//! Execution match: do two queries give the same, as far as the question asks?
+//! Execution match: whether two queries give the same result, as far as the question requires.
 
 use gymkhana_sqlite::{Access, Database, Keep, Limits, Outcome, Table, Value};
 
-/// What a judged query may give.
+/// Limits of a judged query.
 const KEEP: Keep = Keep { rows: 2_000, bytes: 1 << 20 };
-/// How far two numbers may be apart, as a share of the greater one or of 1.
+/// Tolerance between two numbers, relative to the larger one or to 1.
 const TOLERANCE: f64 = 1e-6;
-/// A query is stopped on the way to more steps than this.
+/// Maximum number of steps of a query.
 const LIMITS: Limits = Limits { steps: 300_000, value_bytes: 65_536, database_bytes: 1 << 20 };
 
-/// A database made by a script, for queries alone.
+/// Database created by a script, for queries only.
 ///
 /// # Errors
 ///
-/// If the script does not run: in words.
+/// Message if the script fails.
 pub fn database(script: &str) -> Result<Database, String> {
     Database::open(script.as_bytes(), Access::ReadOnly, LIMITS)
 }
 
-/// The rows that one query gives.
+/// Rows of one query.
 ///
 /// # Errors
 ///
-/// If it does not run, gives too much, or is not one query: in words for its author.
+/// Message for the author of a query that fails, gives too much, or is not a single query.
 pub fn ask(database: &mut Database, query: &str) -> Result<Table, String> {
     let mut done = database.run(query, KEEP).map_err(|failure| failure.message)?;
     match (done.pop(), done.is_empty()) {
@@ -33,8 +33,8 @@ pub fn ask(database: &mut Database, query: &str) -> Result<Table, String> {
     }
 }
 
-/// Whether two results are the same. Duplicates count; the names of columns do not; the order of rows does where it is
-/// asked for.
+/// Whether two results are equal. Duplicates count and column names do not; the order of rows counts if the question
+/// requires one.
 #[must_use]
 pub fn alike(one: &Table, other: &Table, ordered: bool) -> bool {
     if one.columns.len() != other.columns.len() || one.total != other.total {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_query_is_told() {
+    fn invalid_queries_are_explained() {
         assert!(refused("DELETE FROM t").contains("read-only"));
         assert!(refused("SELECT 1; SELECT 2").contains("one query"));
         assert!(refused("").contains("no query"));

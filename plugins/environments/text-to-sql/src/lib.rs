@@ -1,8 +1,8 @@
-//! Questions about generated databases: the answer is a query, and right if it gives what it should.
+//! Questions about generated databases. The answer is a query; it is right if it gives the expected result.
 //!
-//! Every task has a schema, rows and a question of its own. The shown database is prepared for the tool `sql`; the judge
-//! runs the answer on further ones with other rows as well, so that no constant passes. The first query that runs ends
-//! the episode; one that does not is answered with SQLite's words, and may be mended so many times.
+//! Every task has a separate schema, rows and question. The visible database is the set-up data of the tool `sql`; the
+//! judge also runs the answer on databases with other rows, so that constants fail. The first query that runs ends the
+//! episode. A query that fails is answered by SQLite's message, and the agent may correct it a limited number of times.
 
 mod domain;
 pub mod judge;
@@ -21,14 +21,14 @@ use question::Kind;
 use task::Task;
 
 const SPLITS: [&str; 2] = ["train", "test"];
-/// The option for a task of any kind.
+/// Option value for tasks of any kind.
 const MIXED: &str = "mixed";
-/// The function of the tool `sql` that the expert calls.
+/// Function of the tool `sql` that the oracle calls.
 const QUERY: &str = "query";
 const ROWS: std::ops::RangeInclusive<u64> = 12..=400;
 const ATTEMPTS: std::ops::RangeInclusive<u64> = 1..=20;
 
-/// An episode: one task, answered or not.
+/// Episode: one task and whether it was answered.
 pub struct TextToSql {
     settings: Settings,
     task: Task,
@@ -36,7 +36,7 @@ pub struct TextToSql {
     over: bool,
 }
 
-/// What a task follows from.
+/// Determinants of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Settings {
     test: bool,
@@ -58,7 +58,7 @@ impl TextToSql {
         Stepped::new().reward(f64::from(u8::from(right))).extra("success", right).end()
     }
 
-    /// The call that an expert makes before it answers.
+    /// Call of the oracle before its answer.
     fn call(&self) -> Call {
         Call::advised(QUERY, serde_json::json!({ "sql": self.task.question.sql }).to_string())
     }
@@ -67,12 +67,15 @@ impl TextToSql {
 impl Environment for TextToSql {
     fn info() -> Info {
         let choices: Vec<&str> = [MIXED].into_iter().chain(Kind::ALL.map(|(name, _)| name)).collect();
-        let attempts = "Queries that may be said until one runs";
+        let attempts = "Maximum number of answers until one runs";
         Info::new("Questions about a database, answered by a query", ["analyst"])
-            .option(OptionInfo::new("difficulty", "What the query needs", MIXED).one_of(&choices))
-            .option(OptionInfo::new("rows", "Rows of the greatest table", 40).within(bound(&ROWS).0, bound(&ROWS).1))
+            .option(OptionInfo::new("difficulty", "SQL features that the query requires", MIXED).one_of(&choices))
+            .option(
+                OptionInfo::new("rows", "Number of rows of the largest table", 40)
+                    .within(bound(&ROWS).0, bound(&ROWS).1),
+            )
             .option(OptionInfo::new("attempts", attempts, 3).within(bound(&ATTEMPTS).0, bound(&ATTEMPTS).1))
-            .option(OptionInfo::new("show-schema", "Whether the question comes with the tables", true))
+            .option(OptionInfo::new("show-schema", "Include the table definitions in the question", true))
             .rewards(0.0, 1.0)
     }
 
@@ -118,7 +121,7 @@ fn bound(range: &std::ops::RangeInclusive<u64>) -> (f64, f64) {
     (*range.start() as f64, *range.end() as f64)
 }
 
-/// The query in a message: its last block between fences, or all of it.
+/// Query in a message: its last fenced block, or the whole message.
 fn query_in(message: &str) -> &str {
     let Some((before, _)) = message.rsplit_once("```") else { return message.trim() };
     let Some((_, block)) = before.rsplit_once("```") else { return message.trim() };
@@ -127,7 +130,7 @@ fn query_in(message: &str) -> &str {
 }
 
 impl Snapshot for TextToSql {
-    /// The task is the state: its question and its rows follow from it.
+    /// The task determines the question and its rows, so the snapshot contains only the task.
     fn snapshot(&self) -> Vec<u8> {
         let Settings { test, index, kind, rows, attempts } = self.settings;
         let writer = Writer::new().flag(test).integer(index).text(kind.map_or(MIXED, Kind::name));
@@ -181,7 +184,7 @@ impl Guidance for TextToSql {
 }
 
 impl Oracle for TextToSql {
-    /// Tries its query with the tool, if there is one, then says it.
+    /// Tries the query with the tool, if available, then answers with it.
     fn advise(&self, tools: &[String], results: &[String]) -> Result<Advice, Error> {
         let can_try = tools.iter().any(|tool| tool == QUERY) && results.is_empty();
         Ok(if can_try { Advice::Calls(vec![self.call()]) } else { Advice::Message(self.task.question.sql.clone()) })

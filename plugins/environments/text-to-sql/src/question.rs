@@ -1,5 +1,5 @@
-//! A question in words with the query that answers it. Words and query are made together, so that they mean the same:
-//! each form says which columns are wanted, what happens to equal rows, and in which order, if in one.
+//! Question with the query that answers it. Both are generated together, so that they have the same meaning: each
+//! template states the wanted columns, the treatment of duplicates and the order, if any.
 
 mod plain;
 mod together;
@@ -9,25 +9,25 @@ use gymkhana_sdk::Rng;
 
 use crate::schema::{Deeds, Schema, Things};
 
-/// What a question needs of SQL.
+/// SQL features that a question requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Conditions, an order, a limit.
     Filter,
-    /// One row of sums.
+    /// Aggregates of one row.
     Aggregate,
-    /// Two or three tables.
+    /// Joins of two or three tables.
     Join,
-    /// Groups, and conditions on them.
+    /// Groups and conditions on them.
     GroupHaving,
-    /// Queries within queries, and differences of results.
+    /// Subqueries and set differences.
     Nested,
-    /// Ranks, running sums, neighbours.
+    /// Window functions: ranks, running sums, neighbouring rows.
     Window,
 }
 
 impl Kind {
-    /// All kinds with the names that the option has for them, the easiest first.
+    /// All kinds with their option values, the easiest first.
     pub const ALL: [(&'static str, Self); 6] = [
         ("filter", Self::Filter),
         ("aggregate", Self::Aggregate),
@@ -37,30 +37,30 @@ impl Kind {
         ("window", Self::Window),
     ];
 
-    /// The option's name.
+    /// Option value.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 }
 
-/// A question.
+/// Question with its query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// What it needs.
+    /// Required SQL features.
     pub kind: Kind,
-    /// What the agent reads.
+    /// Text for the agent.
     pub text: String,
-    /// A query that answers it.
+    /// Query that answers the question.
     pub sql: String,
-    /// Whether the question asks for an order.
+    /// Whether the question requires an order.
     pub ordered: bool,
 }
 
-/// What a form is filled with.
+/// Values for the gaps of a template.
 struct Parts<'a> {
-    /// One of the two tables of named things, drawn.
+    /// Randomly chosen one of the two entity tables.
     p: &'a Things,
-    /// The other one.
+    /// Other entity table.
     q: &'a Things,
     d: &'a Deeds,
 }
@@ -85,53 +85,53 @@ impl Question {
     }
 }
 
-/// The words of a column: its name without the underscores.
+/// Words of a column: its name without underscores.
 fn words(column: &str) -> String {
     column.replace('_', " ")
 }
 
-/// A word with its article.
+/// Word with its indefinite article.
 fn a(word: &str) -> String {
     let article = if word.starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
     format!("{article} {word}")
 }
 
-/// A number in the middle half of a range, so that some rows are on either side of it.
+/// Number in the middle half of a range, so that rows exist on both sides.
 fn middle(rng: &mut Rng, low: i64, high: i64) -> i64 {
     let quarter = (high - low) / 4;
     rng.between(low + quarter, high - quarter)
 }
 
 impl Parts<'_> {
-    /// A value of the named things' number.
+    /// Value of the entity's integer column.
     fn number(&self, rng: &mut Rng) -> i64 {
         middle(rng, self.p.entity.number.1, self.p.entity.number.2)
     }
 
-    /// A value of their category.
+    /// Value of the entity's categorical column.
     fn category(&self, rng: &mut Rng) -> &'static str {
         rng.pick::<&str>(self.p.entity.category.1)
     }
 
-    /// A value of the deeds' number.
+    /// Value of the event's integer column.
     fn count(&self, rng: &mut Rng) -> i64 {
         middle(rng, self.d.of.count.1, self.d.of.count.2)
     }
 
-    /// Two values of the deeds' category.
+    /// Two values of the event's categorical column.
     fn states(&self, rng: &mut Rng) -> [&'static str; 2] {
         let mut states = self.d.of.category.1.to_vec();
         rng.shuffle(&mut states);
         [states[0], states[1]]
     }
 
-    /// `FROM` the deeds joined with the named things, as `d` and `p`.
+    /// `FROM` clause that joins the events `d` with the entities `p`.
     fn joined(&self) -> String {
         let Self { p, d, .. } = self;
         format!("FROM {} AS d JOIN {} AS p ON p.{} = d.{}", d.table, p.table, p.id, p.key)
     }
 
-    /// As `joined`, with the other named things as `q`.
+    /// `joined`, with the other entities as `q`.
     fn all_joined(&self) -> String {
         let q = self.q;
         format!("{} JOIN {} AS q ON q.{} = d.{}", self.joined(), q.table, q.id, q.key)

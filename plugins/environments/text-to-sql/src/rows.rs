@@ -1,4 +1,4 @@
-//! Rows for a schema. Other seeds give other rows, so that what a query means shows in what it gives.
+//! Rows for a schema. Different seeds give different rows, so that results reveal the meaning of a query.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use gymkhana_sdk::Rng;
 
 use crate::schema::{Schema, Things};
 
-/// The statements that fill the tables, with so many rows in the greatest.
+/// Statements that fill the tables; `rows` is the size of the largest table.
 pub fn insert(schema: &Schema, rng: &mut Rng, rows: u64) -> String {
     let counts = [(rows / 3).max(4), (rows / 4).max(4)];
     let mut script = String::new();
@@ -42,7 +42,7 @@ fn entities(things: &Things, rng: &mut Rng, count: u64) -> Vec<String> {
     rows.collect()
 }
 
-/// Some have no deed at all: those who act are drawn from three quarters.
+/// Three quarters of the actors have events, so some actors have none.
 fn deeds(schema: &Schema, rng: &mut Rng, counts: [u64; 2], rows: u64) -> Vec<String> {
     let active = counts.map(|count| {
         let mut ids: Vec<u64> = (1..=count).collect();

@@ -1,69 +1,69 @@
-//! A schema drawn from a domain: which words it takes for tables and columns, and which columns it has.
+//! Schema drawn from a domain: names of its tables and columns, and its optional columns.
 
 use gymkhana_sdk::Rng;
 
 use crate::domain::{DOMAINS, Deed, Domain, Entity};
 
-/// Three tables with their names; the words of a question are those of the columns.
+/// Three tables with their names. Questions use the words of the columns.
 #[derive(Clone)]
 pub struct Schema {
-    /// Who acts.
+    /// Actors.
     pub who: Things,
-    /// What it is about.
+    /// Objects.
     pub what: Things,
-    /// What happened between the two.
+    /// Events between the two.
     pub deed: Deeds,
 }
 
-/// A table of named things.
+/// Table of named entities.
 #[derive(Clone)]
 pub struct Things {
-    /// What it was drawn from.
+    /// Source of the names.
     pub entity: &'static Entity,
-    /// The table.
+    /// Name of the table.
     pub table: String,
-    /// One of them, in words.
+    /// Singular, in words.
     pub one: &'static str,
-    /// Many of them, in words.
+    /// Plural, in words.
     pub many: &'static str,
-    /// The primary key.
+    /// Primary key.
     pub id: String,
-    /// What other tables call it.
+    /// Name of the foreign key in other tables.
     pub key: String,
-    /// The column that names each.
+    /// Column with the unique name.
     pub label: &'static str,
-    /// The column with few values.
+    /// Categorical column.
     pub category: &'static str,
-    /// The column with a number.
+    /// Integer column.
     pub number: &'static str,
-    /// A column whose values are not always known.
+    /// Column with NULLs, if present.
     pub extra: Option<&'static str>,
 }
 
-/// A table of what happened.
+/// Table of events.
 #[derive(Clone)]
 pub struct Deeds {
-    /// What it was drawn from.
+    /// Source of the names.
     pub of: &'static Deed,
-    /// The table.
+    /// Name of the table.
     pub table: String,
-    /// One of them, in words.
+    /// Singular, in words.
     pub one: &'static str,
-    /// Many of them, in words.
+    /// Plural, in words.
     pub many: &'static str,
-    /// The primary key.
+    /// Primary key.
     pub id: String,
-    /// The column with the day.
+    /// Column with the date.
     pub day: &'static str,
-    /// The column with few values.
+    /// Categorical column.
     pub category: &'static str,
-    /// The column with a number.
+    /// Integer column.
     pub count: &'static str,
-    /// The column with an amount.
+    /// Column with the amount, if present.
     pub amount: Option<&'static str>,
 }
 
-/// How a schema names its tables and keys.
+/// Naming style of tables and keys.
 #[derive(Clone, Copy)]
 struct Style {
     plural: bool,
@@ -81,14 +81,14 @@ impl Style {
 }
 
 impl Schema {
-    /// Draws one.
+    /// Draws a schema.
     pub fn draw(rng: &mut Rng) -> Self {
         let Domain { who, what, deed } = rng.pick(&DOMAINS);
         let style = Style { plural: rng.below(2) == 0, named_keys: rng.below(2) == 0 };
         Self { who: things(rng, who, style), what: things(rng, what, style), deed: deeds(rng, deed, style) }
     }
 
-    /// The statements that make the tables.
+    /// Statements that create the tables.
     pub fn create(&self) -> String {
         let keys = [&self.who, &self.what];
         let mut columns = vec![format!("{} INTEGER PRIMARY KEY", self.deed.id)];

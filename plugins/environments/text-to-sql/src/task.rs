@@ -1,4 +1,4 @@
-//! A task: a schema, a question, and databases of that schema with other rows.
+//! Task: a schema, a question, and databases of that schema with different rows.
 
 use gymkhana_sdk::{Rng, hash};
 use gymkhana_sqlite::Value;
@@ -8,20 +8,20 @@ use crate::question::{Kind, Question};
 use crate::rows;
 use crate::schema::Schema;
 
-/// One of this many tasks is held out.
+/// Share of tasks in the test split, as 1 of this many.
 const HELD_OUT: u64 = 8;
-/// Databases of a task: the one that is shown, and further ones that only the judge sees.
+/// Databases of a task: the visible one, and more that only the judge uses.
 const DATABASES: u64 = 4;
-/// A question whose answer has more rows is no question for a person.
+/// Maximum number of rows of an answer.
 const MOST_ROWS: u64 = 60;
-/// How many tasks are drawn before it is said that none is sound.
+/// Maximum number of draws to find a sound task.
 const TRIES: u32 = 2_000;
 
-/// A task.
+/// Task with its databases.
 pub struct Task {
-    /// The question.
+    /// Question.
     pub question: Question,
-    /// The statements that make the tables.
+    /// Statements that create the tables.
     pub create: String,
     schema: Schema,
     seed: u64,
@@ -29,11 +29,11 @@ pub struct Task {
 }
 
 impl Task {
-    /// The task at a place of a split; the same place always holds the same one.
+    /// Task at an index of a split; equal indices give equal tasks.
     ///
     /// # Errors
     ///
-    /// If none is sound, which would be this plugin's mistake: in words.
+    /// Message if no sound task is found, a bug of this plugin.
     pub fn at(test: bool, index: u64, kind: Option<Kind>, rows: u64) -> Result<Self, String> {
         let split = if test { "test" } else { "train" };
         let wanted = kind.map_or("mixed", Kind::name);
@@ -49,30 +49,30 @@ impl Task {
                 Err(why) => last = why,
             }
         }
-        Err(format!("no sound task was found in {TRIES} tries: {last}"))
+        Err(format!("found no sound task in {TRIES} tries: {last}"))
     }
 
-    /// The words decide where a task belongs, so that none is in both splits.
+    /// The text determines the split, so the splits share no task.
     pub fn is_held_out(&self) -> bool {
         hash(format!("{}{}", self.create, self.question.text).as_bytes()).is_multiple_of(HELD_OUT)
     }
 
-    /// The script of one of the databases; number 0 is the one that is shown.
+    /// Script of one of the databases; number 0 is the visible one.
     pub fn script(&self, number: u64) -> String {
         let mut rng = Rng::new(hash(format!("{}/{number}", self.seed).as_bytes()));
         format!("{}{}", self.create, rows::insert(&self.schema, &mut rng, self.rows))
     }
 
-    /// Whether a query gives what the question asks for, in every database.
+    /// Whether a query gives the expected result in every database.
     ///
     /// # Errors
     ///
-    /// If it does not run: in words for its author.
+    /// Message for the author of a query that fails.
     pub fn judge(&self, query: &str) -> Result<bool, String> {
         let mut right = true;
         for number in 0..DATABASES {
             let mut database = database(&self.script(number))?;
-            // A query that the shown database answers may fail in another one: then it is wrong there.
+            // A query that runs in the visible database but fails in another one is wrong there.
             let given = match ask(&mut database, query) {
                 Ok(given) => given,
                 Err(why) if number == 0 => return Err(why),
@@ -91,8 +91,8 @@ impl Task {
         Self { question, create: schema.create(), schema, seed: rng.bits(), rows }
     }
 
-    /// Whether the question has an answer, not too long a one, and one that the rows decide: the same answer in two
-    /// databases could be given without a look at any.
+    /// Checks that the question has an answer of acceptable length that depends on the rows: if all databases gave the
+    /// same answer, a constant would pass.
     fn check(&self) -> Result<(), String> {
         let answer = |number| ask(&mut database(&self.script(number))?, &self.question.sql);
         let shown = answer(0)?;

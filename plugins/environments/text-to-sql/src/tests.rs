@@ -25,7 +25,7 @@ fn every_form_of_question_is_answered_by_its_query() {
 }
 
 #[test]
-fn what_is_only_right_by_chance_is_wrong() {
+fn accidentally_right_constants_are_wrong() {
     for (name, kind) in Kind::ALL {
         for index in 0..10 {
             let mut episode = episode(kind, index);
@@ -73,7 +73,7 @@ fn a_query_stands_in_the_last_fence_or_alone() {
 }
 
 #[test]
-fn no_task_is_in_both_splits() {
+fn splits_share_no_task() {
     for index in 0..30 {
         for test in [false, true] {
             let task = Task::at(test, index, None, 40).expect("a task");

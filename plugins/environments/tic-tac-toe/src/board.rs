@@ -1,31 +1,31 @@
-//! The board: nine squares, numbered row by row from 1, and the lines that win.
+//! Board: nine squares, numbered row by row from 1, and the winning lines.
 
-/// What a square can hold, and whose seat it is.
+/// Mark on a square.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mark {
-    /// Seat 0.
+    /// Mark of seat 0.
     X,
-    /// Seat 1.
+    /// Mark of seat 1.
     O,
 }
 
 impl Mark {
-    /// Both, in the order of their seats.
+    /// Both marks, in the order of their seats.
     pub const BOTH: [Self; 2] = [Self::X, Self::O];
 
-    /// The mark of a seat.
+    /// Mark of a seat.
     #[must_use]
     pub fn of_seat(seat: u32) -> Self {
         if seat == 0 { Self::X } else { Self::O }
     }
 
-    /// The seat that plays it.
+    /// Seat of the mark.
     #[must_use]
     pub fn seat(self) -> u32 {
         self as u32
     }
 
-    /// The opponent's.
+    /// Mark of the opponent.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -34,7 +34,7 @@ impl Mark {
         }
     }
 
-    /// As boards show it.
+    /// Letter in board texts.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -44,38 +44,38 @@ impl Mark {
     }
 }
 
-/// How many squares there are.
+/// Number of squares.
 pub const SQUARES: usize = 9;
-/// Three squares in a row.
+/// Winning lines of three squares.
 const LINES: [[usize; 3]; 8] = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]];
 
-/// Nine squares, counted from 0; agents count from 1.
+/// Nine squares, counted from 0 (agents count from 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Board {
     squares: [Option<Mark>; SQUARES],
 }
 
 impl Board {
-    /// What is on a square.
+    /// Mark on a square.
     #[must_use]
     pub fn at(&self, square: usize) -> Option<Mark> {
         self.squares[square]
     }
 
-    /// The board with one more mark.
+    /// Board with an additional mark.
     #[must_use]
     pub fn with(mut self, square: usize, mark: Mark) -> Self {
         self.squares[square] = Some(mark);
         self
     }
 
-    /// The squares without a mark.
+    /// Free squares.
     pub fn free(&self) -> impl Iterator<Item = usize> {
         let squares = self.squares;
         (0..SQUARES).filter(move |square| squares[*square].is_none())
     }
 
-    /// Who has three in a row.
+    /// Mark with three in a row.
     #[must_use]
     pub fn winner(&self) -> Option<Mark> {
         let owner = |line: &[usize; 3]| {
@@ -92,7 +92,7 @@ impl Board {
         [row(0), row(1), row(2)].join("\n")
     }
 
-    /// The board that `text` shows; none for other texts.
+    /// Board from its text; `None` for other texts.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut board = Self::default();
@@ -104,25 +104,25 @@ impl Board {
         (board.text() == text).then_some(board)
     }
 
-    /// The board with the marks exchanged.
+    /// Board with exchanged marks.
     #[must_use]
     pub fn swapped(mut self) -> Self {
         self.squares = self.squares.map(|mark| mark.map(Mark::other));
         self
     }
 
-    /// The board turned by a quarter.
+    /// Board rotated by 90 degrees.
     fn turned(&self) -> Self {
         let square = |square: usize| self.squares[3 * (2 - square % 3) + square / 3];
         Self { squares: std::array::from_fn(square) }
     }
 
-    /// The board in a mirror.
+    /// Mirrored board.
     fn mirrored(&self) -> Self {
         Self { squares: std::array::from_fn(|square| self.squares[square - square % 3 + 2 - square % 3]) }
     }
 
-    /// One code for all boards that are this one turned or mirrored.
+    /// Code that is equal for all rotations and reflections of the board.
     #[must_use]
     pub fn canonical_code(&self) -> usize {
         let mut board = *self;
@@ -134,12 +134,12 @@ impl Board {
         least
     }
 
-    /// A number of its own for each board, below `CODES`.
+    /// Unique number of the board, below `CODES`.
     #[must_use]
     pub fn code(&self) -> usize {
         self.squares.iter().fold(0, |code, mark| 3 * code + mark.map_or(0, |mark| 1 + mark as usize))
     }
 }
 
-/// One more than the largest code.
+/// Upper bound of codes, exclusive.
 pub const CODES: usize = 19_683;

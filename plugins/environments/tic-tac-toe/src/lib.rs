@@ -1,9 +1,9 @@
 //! Tic-tac-toe for two seats, `x` and `o`, from positions after a few moves.
 //!
 //! The seat to move sees the board, whose free squares show their numbers, and says one of them: `5`, or
-//! `<move>5</move>` after as many words as it likes. Anything else is answered and costs a try; a seat without tries
-//! loses. A win pays 1 and a loss -1. Positions after opening moves are split, so that a position is never in train
-//! and, turned or mirrored, in test; the empty board is in `train` alone, because nothing of it could be held out.
+//! `<move>5</move>` within other words. Any other message is answered by a hint and costs a try; a seat without tries
+//! loses. A win pays 1 and a loss -1. The split of a position after opening moves is the same for its rotations and
+//! reflections, so the splits share no position. The empty board is only in `train`.
 
 mod board;
 mod opening;
@@ -18,21 +18,21 @@ use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Rng, Task, hash, name
 
 pub use board::{Board, Mark};
 
-/// A game.
+/// State of a game.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TicTacToe {
     board: Board,
     mover: Mark,
-    /// Forbidden moves so far, by seat.
+    /// Invalid moves so far, by seat.
     mistakes: [u64; 2],
-    /// So many forbidden moves of a seat lose the game.
+    /// Number of invalid moves that loses the game.
     tries: u64,
-    /// Of a hundred moves of the expert so many are any move.
+    /// Percentage of the oracle's moves that are random.
     slips: u64,
     seed: u64,
 }
 
-/// How a game ended.
+/// Outcome of a game.
 enum Outcome {
     Won(Mark),
     Drawn,
@@ -40,7 +40,7 @@ enum Outcome {
 }
 
 impl TicTacToe {
-    /// What the seat to move sees.
+    /// Observation of the seat to move.
     fn view(&self) -> String {
         format!("You are {}.\n{}", self.mover.letter(), self.board.text())
     }
@@ -93,10 +93,10 @@ impl TicTacToe {
 
 impl Environment for TicTacToe {
     fn info() -> Info {
-        let opening = "Moves made before the game begins; a task is a position after so many";
-        let first = "Who makes the first move of all, those before the game included";
-        let tries = "Forbidden moves of a seat in a game, the last of which loses it";
-        let slips = "Moves of the oracle, of a hundred, that are any free square";
+        let opening = "Number of moves before the game; each task is a position after that many moves";
+        let first = "Mark that makes the first move, including the moves before the game";
+        let tries = "Number of invalid moves at which a seat loses the game";
+        let slips = "Percentage of the oracle's moves that are random free squares";
         Info::new("Tic-tac-toe; say the number of a free square, such as 5 or <move>5</move>", ["x", "o"])
             .option(OptionInfo::new("opening", opening, 2).within(0.0, opening::MOST_MOVES.into()))
             .option(OptionInfo::new("first", first, "x").one_of(&["x", "o", "alternate"]))
@@ -125,7 +125,7 @@ impl Environment for TicTacToe {
         let board = usize::try_from(place).ok().and_then(|place| positions.get(place)).ok_or_else(|| {
             let (Task { split, index }, count) = (task, positions.len());
             Error::not_found(format!(
-                "there are {count} positions of `{split}` after {moves} moves, and no {split}/{index}"
+                "unknown task {split}/{index}: split `{split}` has {count} positions after {moves} moves"
             ))
         })?;
         let game = Self {
@@ -149,7 +149,7 @@ impl Environment for TicTacToe {
     }
 }
 
-/// The one square that `words` name: inside the last `<move>`, if there is one, or anywhere.
+/// Single square named in `words`: inside the last `<move>` if present, else anywhere.
 fn square_in(words: &str) -> Option<usize> {
     let words = words.rsplit_once("<move>").map_or(words, |(_, after)| after.split("</move>").next().unwrap_or(after));
     let mut numbers = words.split(|symbol: char| !symbol.is_ascii_digit()).filter(|number| !number.is_empty());
@@ -167,7 +167,8 @@ impl Snapshot for TicTacToe {
 
     fn restore(snapshot: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(snapshot);
-        let board = Board::parse(reader.text()?).ok_or_else(|| Error::bad_snapshot("the snapshot's board is none"))?;
+        let board =
+            Board::parse(reader.text()?).ok_or_else(|| Error::bad_snapshot("the snapshot's board is invalid"))?;
         let mover = Mark::of_seat(u32::from(reader.flag()?));
         let mistakes = [reader.integer()?, reader.integer()?];
         let (tries, slips, seed) = (reader.integer()?, reader.integer()?, reader.integer()?);
@@ -177,14 +178,15 @@ impl Snapshot for TicTacToe {
 }
 
 impl StateKey for TicTacToe {
-    /// Board and mover. Tries are left out: states are equal when the same view meets the same choices.
+    /// Board and seat to move. The key omits tries, so states are equal if the same view offers the same choices.
     fn state_key(&self) -> Vec<u8> {
         Writer::new().text(&self.board.text()).flag(self.mover == Mark::O).finish()
     }
 }
 
 impl Privileged for TicTacToe {
-    /// Under perfect play: `value`, the outcome for X from -1 to 1, and `best`, the mover's best squares.
+    /// Facts of perfect play: `value`, the outcome for X from -1 to 1, and `best`, the best squares of the seat to
+    /// move.
     fn privileged(&self) -> Vec<NamedValue> {
         if self.board.winner().is_some() || self.board.free().next().is_none() {
             return vec![];
@@ -198,7 +200,7 @@ impl Privileged for TicTacToe {
 }
 
 impl Oracle for TicTacToe {
-    /// Any of the best squares, by the episode's seed; or any free one, where it slips.
+    /// One of the best squares, chosen by the episode's seed, or a random free square in a slip.
     fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
         let mut rng = Rng::new(self.seed ^ hash(&self.state_key()));
         let squares = if rng.below(100) < self.slips {
@@ -207,7 +209,7 @@ impl Oracle for TicTacToe {
             oracle::best(self.board, self.mover)
         };
         if squares.is_empty() {
-            return Err(Error::invalid("the board is full: no move can be advised"));
+            return Err(Error::invalid("the board is full: the oracle has no advice"));
         }
         Ok(Advice::Message((rng.pick(&squares) + 1).to_string()))
     }

@@ -1,15 +1,15 @@
-//! Tasks are positions after a few moves; those that are one another turned or mirrored are in one split.
+//! Tasks: positions after a few moves. Rotations and reflections of a position are in the same split.
 
 use gymkhana_sdk::hash;
 
 use crate::board::{Board, CODES, Mark};
 
-/// One of this many classes of positions is held out.
+/// Share of classes of positions in the test split, as 1 of this many.
 const HELD_OUT: u64 = 4;
-/// The most moves that may have been made: with five somebody may have won.
+/// Maximum number of opening moves; after five moves a game may be won.
 pub const MOST_MOVES: u32 = 4;
 
-/// Which part of all positions.
+/// Part of all positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
     Train,
@@ -17,10 +17,10 @@ pub enum Split {
 }
 
 impl Split {
-    /// The names, in the order of the variants.
+    /// Names, in the order of the variants.
     pub const NAMES: [&'static str; 2] = ["train", "test"];
 
-    /// The split of this name.
+    /// Split of this name.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "train" => Some(Self::Train),
@@ -29,7 +29,7 @@ impl Split {
         }
     }
 
-    /// Where a position belongs. The empty board is for training: it is the game itself.
+    /// Split of a position. The empty board is in the training split, because it is the game itself.
     pub fn of(board: &Board) -> Self {
         let code = board.canonical_code();
         let held_out = code != 0 && hash(&(code as u64).to_le_bytes()).is_multiple_of(HELD_OUT);
@@ -37,7 +37,7 @@ impl Split {
     }
 }
 
-/// The positions of a split after so many moves of which X made the first, each once, in a fixed order.
+/// Distinct positions of a split after this many moves, of which X made the first, in a fixed order.
 pub fn positions(split: Split, moves: u32) -> Vec<Board> {
     let mut boards = vec![Board::default()];
     for made in 0..moves {

@@ -1,13 +1,13 @@
-//! The board as a picture for people.
+//! SVG picture of the board.
 
 use std::fmt::Write;
 
 use crate::board::{Board, Mark, SQUARES};
 
-/// The side of a square, in SVG units.
+/// Side of a square, in SVG units.
 const SIDE: usize = 40;
 
-/// An SVG image: the grid and the marks.
+/// SVG image: the grid and the marks.
 pub fn svg(board: &Board) -> String {
     let whole = 3 * SIDE;
     let mut svg = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {whole} {whole}\">\n");

@@ -1,4 +1,4 @@
-//! The game against figures that are known of it, and against its own promises.
+//! Comparison with known figures of the game, and properties of the environment.
 
 use std::collections::HashSet;
 
@@ -12,12 +12,12 @@ fn start(split: &str, index: u64, options: Vec<NamedValue>, seed: u64) -> (Episo
     Episode::start(&Task { split: split.to_owned(), index }, options, seed).expect("a task that there is")
 }
 
-/// A game from the empty board.
+/// Game from the empty board.
 fn whole_game() -> Episode<TicTacToe> {
     start("train", 0, vec![named("opening", 0)], 0).0
 }
 
-/// Plays moves, X first, and gives what came of the last one.
+/// Plays moves, X first, and returns the last result.
 fn play(episode: &mut Episode<TicTacToe>, moves: &[&str]) -> Stepped {
     let mut seat = 0;
     let mut last = Stepped::new();
@@ -39,7 +39,7 @@ fn advice(episode: &Episode<TicTacToe>) -> String {
     }
 }
 
-/// All games from a board: how many X wins, O wins and nobody wins.
+/// Counts of all games from a board: wins of X, wins of O and draws.
 fn games(board: Board, mover: Mark) -> [u32; 3] {
     match (board.winner(), board.free().next()) {
         (Some(Mark::X), _) => [1, 0, 0],
@@ -52,7 +52,7 @@ fn games(board: Board, mover: Mark) -> [u32; 3] {
     }
 }
 
-/// The published counts of all games: 255,168, of which X wins 131,184, O wins 77,904 and 46,080 are drawn.
+/// Published counts of all games: 255,168, with 131,184 wins of X, 77,904 wins of O and 46,080 draws.
 #[test]
 fn there_are_as_many_games_as_there_should_be() {
     assert_eq!(games(Board::default(), Mark::X), [131_184, 77_904, 46_080]);
@@ -92,7 +92,7 @@ fn forbidden_moves_are_answered_and_then_lose() {
     assert_eq!(rewards(&lost), [(0, 1.0), (1, -1.0)]);
     assert_eq!(lost.extras[0], named("success", false));
     assert!(matches!(episode.step(Action::say(0, "1")), Err(Error::Invalid(_))));
-    // Each word that is no move, and its allowed twin.
+    // Each invalid word with a valid twin.
     for (wrong, right) in [("0", "1"), ("10", "9"), ("<move></move>", "3: <move>4</move>"), ("", " 7\n")] {
         assert_eq!(play(&mut whole_game(), &[wrong]).seat, 0, "{wrong}");
         assert_eq!(play(&mut whole_game(), &[right]).seat, 1, "{right}");
@@ -109,7 +109,7 @@ fn tries_are_counted_by_seat_and_by_option() {
 
 /// After k moves there are 9! / (x! o! (9 - k)!) positions.
 #[test]
-fn splits_share_no_position_however_it_is_turned() {
+fn splits_share_no_rotated_position() {
     for (opening, positions) in [(0, 1), (1, 9), (2, 72), (3, 252), (4, 756)] {
         let options = || vec![named("opening", opening)];
         let splits = Episode::<TicTacToe>::splits(options()).expect("good options");
@@ -132,12 +132,12 @@ fn splits_share_no_position_however_it_is_turned() {
 }
 
 #[test]
-fn who_begins_is_an_option() {
+fn an_option_selects_the_first_mark() {
     let opened = |first: &str, index, opening: i64| {
         let (_, started) = start("train", index, vec![named("opening", opening), named("first", first)], 0);
         (started.seat, text_of(&started.observations[0].content).matches('O').count())
     };
-    // "You are O." has an O of its own.
+    // "You are O." contains an O that is not on the board.
     assert_eq!((opened("x", 0, 0), opened("o", 0, 0)), ((0, 0), (1, 1)));
     assert_eq!((opened("alternate", 0, 0), opened("alternate", 1, 0)), ((0, 0), (1, 1)));
     assert_eq!((opened("x", 0, 3), opened("o", 0, 3)), ((1, 2), (0, 2)));
@@ -151,9 +151,9 @@ fn who_begins_is_an_option() {
     assert!(matches!(Episode::<TicTacToe>::start(&nowhere, vec![], 0), Err(Error::NotFound(_))));
 }
 
-/// From every opening, against a player who draws its moves: the expert never gets less than the position is worth.
+/// From every opening, against a random player, the oracle gets at least the value of the position.
 #[test]
-fn the_expert_never_loses_what_is_its() {
+fn the_oracle_keeps_the_value_of_a_position() {
     let mut rng = Rng::new(5);
     for index in 0..100 {
         for expert in [0, 1] {
@@ -179,7 +179,7 @@ fn the_expert_never_loses_what_is_its() {
 }
 
 #[test]
-fn two_experts_draw_and_play_no_game_twice() {
+fn two_oracles_draw_in_varied_games() {
     let mut boards = HashSet::new();
     for seed in 0..30 {
         let (mut episode, _) = start("train", 0, vec![named("opening", 0)], seed);
@@ -217,11 +217,11 @@ fn an_expert_that_slips_is_a_worse_one() {
         };
         (0..100).filter(|seed| game(*seed)).count()
     };
-    // X plays perfectly either way: `best` knows no slips.
+    // X plays perfectly in both cases: `best` ignores slips.
     assert!(wins_against_slips(100) > wins_against_slips(0) + 20);
 }
 
-/// The first of the best squares.
+/// First of the best squares.
 fn start_expert(episode: &Episode<TicTacToe>) -> String {
     match &episode.environment().privileged()[1].value {
         Value::Text(best) => best.split(' ').next().unwrap_or_default().to_owned(),
@@ -258,7 +258,7 @@ fn damaged_snapshots_are_refused() {
     for place in 0..snapshot.len() {
         let mut damaged = snapshot.clone();
         damaged[place] ^= 0x80;
-        // Any answer but a panic will do: a number may be another number.
+        // Corrupted bytes may restore another state, but must not panic.
         let _ = Episode::<TicTacToe>::restore(&damaged);
     }
 }

@@ -1,8 +1,7 @@
-//! Arithmetic stories, generated without end, for one solver.
+//! Generated arithmetic stories for one solver, without limit.
 //!
-//! The solver reads a story and answers in a message; the first message without a call ends the episode. Whether
-//! the answer is right is for a reward to say, from the privileged `answer`. Train and held-out stories never
-//! share a sum.
+//! The solver reads a story and answers in a message; the first message without a call ends the episode. A reward
+//! judges the answer from the privileged `answer`. The splits share no sum.
 
 mod story;
 mod sum;
@@ -16,10 +15,10 @@ use gymkhana_sdk::{Call, Error, NamedValue, OptionInfo, Options, Task, hash, nam
 
 use story::Story;
 
-/// The function that the expert uses when the run's tools offer it.
+/// Function that the oracle calls if the run's tools offer it.
 const CALCULATE: &str = "calculate";
 
-/// An episode: one story, answered or not.
+/// Episode: one story and whether it was answered.
 #[derive(Debug, PartialEq)]
 pub struct WordProblems {
     split: story::Split,
@@ -35,7 +34,7 @@ impl WordProblems {
         Self { split, index, difficulty, oracle_calls, story: Story::at(split, index, difficulty), answered: false }
     }
 
-    /// Whether this story is one for which the oracle takes a calculator; always the same for the same story.
+    /// Whether the oracle uses a calculator for this story; deterministic per story.
     fn oracle_calls_now(&self) -> bool {
         hash(format!("oracle/{}", self.index).as_bytes()) % 100 < u64::from(self.oracle_calls)
     }
@@ -43,10 +42,10 @@ impl WordProblems {
 
 impl Environment for WordProblems {
     fn info() -> Info {
-        let difficulty = "How hard: 1 is one operation on numbers of two digits, 2 a product of two-digit numbers and \
-                          one more operation, 3 three operations, 4 four and a number that does not matter";
-        let oracle_calls = "For how many stories of a hundred the oracle calls a calculator that there is; the other \
-                            sums it does in its head";
+        let difficulty = "Difficulty: 1 is one operation on two-digit numbers, 2 a product of two-digit numbers and one \
+                          more operation, 3 three operations, 4 four operations and an irrelevant number";
+        let oracle_calls = "Percentage of stories for which the oracle calls an available calculator instead of \
+                            answering directly";
         Info::new("Arithmetic stories; answer with the number alone", ["solver"])
             .option(OptionInfo::new("difficulty", difficulty, 2).within(1.0, 4.0))
             .option(OptionInfo::new("oracle-calls", oracle_calls, 100).within(0.0, 100.0))
@@ -72,7 +71,7 @@ impl Environment for WordProblems {
 }
 
 impl Snapshot for WordProblems {
-    /// The task is the state: its story follows from it.
+    /// The task determines the story, so the snapshot contains only the task.
     fn snapshot(&self) -> Vec<u8> {
         let test = self.split == story::Split::Test;
         let task = Writer::new().flag(test).integer(self.index).integer(self.difficulty.into());
@@ -108,8 +107,8 @@ impl Privileged for WordProblems {
 }
 
 impl Oracle for WordProblems {
-    /// Calls the calculator once, when there is one and this is a story for it, and says what it answered; says the
-    /// number itself otherwise.
+    /// Calls the calculator once, if it is available and `oracle-calls` selects this story, and answers with its
+    /// result; otherwise answers directly.
     fn advise(&self, tools: &[String], results: &[String]) -> Result<Advice, Error> {
         if let Some(result) = results.last() {
             return Ok(Advice::Message(result.trim().to_owned()));

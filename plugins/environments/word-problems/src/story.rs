@@ -1,13 +1,13 @@
-//! One story: drawn from a seed, with its sum and its answer.
+//! Story drawn from a seed, with its sum and its answer.
 
 use gymkhana_sdk::{Rng, hash};
 
 use crate::templates::{CONTAINERS, NAMES, THINGS, Template, templates};
 
-/// One of this many sums is held out.
+/// Share of sums in the test split, as 1 of this many.
 const HELD_OUT: u64 = 8;
 
-/// Which part of all stories.
+/// Part of all stories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
     Train,
@@ -17,7 +17,7 @@ pub enum Split {
 impl Split {
     pub const NAMES: [&str; 2] = ["train", "test"];
 
-    /// The split of this name.
+    /// Split of this name.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "train" => Some(Self::Train),
@@ -27,21 +27,21 @@ impl Split {
     }
 }
 
-/// A story that can be told.
+/// Complete story.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Story {
-    /// What the solver reads.
+    /// Text for the solver.
     pub text: String,
-    /// The sum as a calculator takes it.
+    /// Sum in the calculator's syntax.
     pub expression: String,
-    /// The sum's value.
+    /// Value of the sum.
     pub answer: u64,
-    /// What decides the split: the numbers, smallest first, and the answer.
+    /// Key of the split: the numbers in ascending order, and the answer.
     key: u64,
 }
 
 impl Story {
-    /// The story at a place of a split; the same place always holds the same story.
+    /// Story at an index of a split; equal indices give equal stories.
     pub fn at(split: Split, index: u64, difficulty: u8) -> Self {
         let mut rng = Rng::new(hash(format!("{split:?}/{index}/{difficulty}").as_bytes()));
         loop {
@@ -51,13 +51,13 @@ impl Story {
         }
     }
 
-    /// Where the story belongs. The sum decides, not the words and not the order of the numbers, so that no sum
-    /// of the held-out stories can be seen in training, not even behind other names.
+    /// Split of the story. It depends on the sum, not on the words or the order of the numbers, so that training
+    /// stories contain no sum of a test story under other names.
     pub fn split(&self) -> Split {
         if self.key.is_multiple_of(HELD_OUT) { Split::Test } else { Split::Train }
     }
 
-    /// Any story; none when the numbers do not suit the sum.
+    /// Random story; `None` if the numbers do not suit the sum.
     fn draw(rng: &mut Rng, difficulty: u8) -> Option<Self> {
         let template = rng.pick(templates(difficulty));
         let numbers: Vec<u64> = template.numbers.iter().map(|(low, high)| low + rng.below(high - low + 1)).collect();
@@ -149,9 +149,9 @@ mod tests {
         }
     }
 
-    /// Each answer was worked out from the words alone, with 20, 12 and 5 in the gaps.
+    /// Each answer was worked out by hand from the words, with 20, 12 and 5 in the gaps.
     #[test]
-    fn sums_are_what_the_words_say() {
+    fn sums_match_their_stories() {
         let answers = [235, 235, 235, 245, 245, 80, 160, 160, 40, 40, 1200, 1200];
         assert_eq!(templates(2).len(), answers.len());
         for (template, answer) in templates(2).iter().zip(answers) {

@@ -1,11 +1,11 @@
-//! The sums behind the stories: small expressions over letters, evaluated exactly.
+//! Sums of the stories: small expressions over letters, evaluated exactly.
 
-/// A sum over the letters `a`, `b`, `c` …, such as `(a+b)*c`; letters stand for the numbers of a story in order.
+/// Sum over the letters `a`, `b`, `c` …, such as `(a+b)*c`. Letters stand for the numbers of a story in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum(pub &'static str);
 
 impl Sum {
-    /// The sum with numbers for letters, as a calculator takes it: `(12+30)*45`.
+    /// Sum with numbers instead of letters, in the calculator's syntax: `(12+30)*45`.
     pub fn filled(self, numbers: &[u64]) -> String {
         let digits = |letter: char| match number(letter, numbers) {
             Some(number) => number.to_string(),
@@ -14,7 +14,7 @@ impl Sum {
         self.0.chars().map(digits).collect()
     }
 
-    /// The sum's value; none when it, or any part of it, is below 1: nobody loses more than they have.
+    /// Value of the sum; `None` if it or any part of it is below 1, because stories contain no negative amounts.
     pub fn value(self, numbers: &[u64]) -> Option<u64> {
         let mut rest = self.0;
         value_of(&mut rest, numbers)
@@ -26,7 +26,7 @@ fn number(letter: char, numbers: &[u64]) -> Option<u64> {
     numbers.get(place).copied()
 }
 
-/// Sums of products, read from the front of `rest`.
+/// Parses sums of products from the start of `rest`.
 fn value_of(rest: &mut &str, numbers: &[u64]) -> Option<u64> {
     let mut value = product_of(rest, numbers)?;
     while let Some(operator @ ('+' | '-')) = rest.chars().next() {
@@ -37,7 +37,7 @@ fn value_of(rest: &mut &str, numbers: &[u64]) -> Option<u64> {
     Some(value)
 }
 
-/// Products of letters and parentheses.
+/// Parses products of letters and parentheses.
 fn product_of(rest: &mut &str, numbers: &[u64]) -> Option<u64> {
     let mut value = factor_of(rest, numbers)?;
     while let Some(after) = rest.strip_prefix('*') {

@@ -1,20 +1,19 @@
-//! The stories with gaps, by difficulty.
+//! Story templates, by difficulty.
 //!
-//! Gaps: `{N}` a name, `{S}` and `{s}` its pronoun, `{o}` containers, `{t}` things, `{u}` other things, `{a}` to
-//! `{e}` the numbers of the sum in order and `{x}` a number that does not matter. A model of a million bytes and
-//! a small context must be able to read them: they are short, plain ASCII, and name each step of the sum by a
-//! verb of their own.
+//! Gaps: `{N}` a name, `{S}` and `{s}` its pronoun, `{o}` containers, `{t}` things, `{u}` other things, `{a}` to `{e}`
+//! the numbers of the sum in order, and `{x}` an irrelevant number. A model of a million bytes with a small context
+//! must be able to read the stories, so they are short, plain ASCII, and use a distinct verb for each step of the sum.
 
 use crate::sum::Sum;
 
-/// From which numbers a letter is drawn, both included.
+/// Inclusive range of the numbers for a letter.
 pub type Numbers = (u64, u64);
 
-/// A story with gaps.
+/// Story with gaps.
 #[derive(Debug)]
 pub struct Template {
     pub sum: Sum,
-    /// The range of each letter.
+    /// Range of each letter.
     pub numbers: &'static [Numbers],
     pub text: &'static str,
 }
@@ -43,12 +42,12 @@ pub const CONTAINERS: [&str; 6] = ["boxes", "bags", "bins", "jars", "packs", "cr
 pub const THINGS: [&str; 12] =
     ["pens", "cups", "nuts", "coins", "eggs", "figs", "caps", "beads", "keys", "cards", "pins", "bolts"];
 
-/// Two digits, so that a product needs a calculator.
+/// Two digits, so that a product requires a calculator.
 const WIDE: Numbers = (11, 99);
 const ANY: Numbers = (2, 99);
 const FEW: Numbers = (2, 9);
 
-/// One operation on two numbers of two digits, most often a product.
+/// One operation on two two-digit numbers, usually a product.
 const ONE: &[Template] = &[
     template("a*b", &[WIDE, WIDE], "{N} has {a} {o} of {b} {t}. How many {t} in all?"),
     template("a+b", &[WIDE, WIDE], "{N} has {a} {t} and finds {b} more. How many {t} in all?"),
@@ -68,7 +67,7 @@ const ONE: &[Template] = &[
     template("a*b", &[WIDE, WIDE], "{N} has {a} shelves with {b} {t} on each. How many {t}?"),
 ];
 
-/// Two operations, one of them a product that needs a calculator.
+/// Two operations, one of them a product that requires a calculator.
 const TWO: &[Template] = &[
     template("a*b-c", &[WIDE, WIDE, ANY], "{N} has {a} {o} of {b} {t}. {S} loses {c} {t}. How many {t} are left?"),
     template("a*b-c", &[WIDE, WIDE, ANY], "{N} buys {a} {o} of {b} {t} and gives away {c} {t}. How many {t} are left?"),
@@ -128,7 +127,7 @@ const THREE: &[Template] = &[
     ),
 ];
 
-/// Four operations and a number that does not matter.
+/// Four operations and an irrelevant number.
 const FOUR: &[Template] = &[
     template(
         "a*b+c*d-e",
@@ -157,7 +156,7 @@ const FOUR: &[Template] = &[
     ),
 ];
 
-/// The stories of a difficulty, from 1 to 4.
+/// Templates of a difficulty, from 1 to 4.
 pub fn templates(difficulty: u8) -> &'static [Template] {
     match difficulty {
         1 => ONE,

@@ -1,4 +1,4 @@
-//! The environment as a host meets it.
+//! Tests of the environment through the SDK's episode.
 
 use super::*;
 use gymkhana_sdk::environment::Episode;
@@ -49,7 +49,7 @@ fn the_expert_is_right_with_and_without_a_calculator() {
             let Ok(Advice::Calls(calls)) = problem.advise(&[CALCULATE.to_owned()], &[]) else {
                 panic!("the expert does not call")
             };
-            let [call] = calls.as_slice() else { panic!("{} calls in place of one", calls.len()) };
+            let [call] = calls.as_slice() else { panic!("{} calls instead of one", calls.len()) };
             assert_eq!(call.text("expression"), Ok(problem.story.expression.clone()));
             let said = problem.advise(&[CALCULATE.to_owned()], &[format!("{answer}\n")]);
             assert_eq!(said, Ok(Advice::Message(answer)));
@@ -58,7 +58,7 @@ fn the_expert_is_right_with_and_without_a_calculator() {
 }
 
 #[test]
-fn the_expert_takes_the_calculator_as_often_as_it_is_told() {
+fn the_oracle_calls_the_calculator_at_the_chosen_rate() {
     for (share, expected) in [(0, 0..=0), (35, 280..=420), (100, 1000..=1000)] {
         let calls = (0..1000).filter(|index| {
             let options = vec![named("oracle-calls", share)];

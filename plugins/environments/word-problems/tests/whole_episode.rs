@@ -1,5 +1,4 @@
-//! Environment, tool and reward together: the expert's calls are answered by the calculator and its message is
-//! scored.
+//! Environment, tool and reward together: the calculator answers the oracle's calls, and a reward scores its message.
 
 use answer_match::AnswerMatch;
 use calculator::Calculator;
@@ -9,7 +8,7 @@ use gymkhana_sdk::tool::Session;
 use gymkhana_sdk::{Task, named, text, text_of};
 use word_problems::WordProblems;
 
-/// What the expert did on a task, as rewards see it.
+/// Trajectory of the oracle on a task, as rewards see it.
 fn demonstrate(split: &str, index: u64, difficulty: i64) -> Trajectory {
     let task = Task { split: split.to_owned(), index };
     let (mut episode, _) =
@@ -40,7 +39,7 @@ fn demonstrate(split: &str, index: u64, difficulty: i64) -> Trajectory {
 }
 
 #[test]
-fn the_expert_earns_the_whole_reward() {
+fn the_oracle_earns_the_full_reward() {
     for difficulty in 1..=4 {
         for split in ["train", "test"] {
             for index in 0..200 {

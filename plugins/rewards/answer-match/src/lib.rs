@@ -1,31 +1,31 @@
-//! Does the last message give the privileged `answer`? One point if it does, less a price for each call.
+//! Reward for a final message that contains the environment's privileged `answer`: 1 point, minus a cost per call.
 
 use gymkhana_answer as answer;
 use gymkhana_sdk::reward::{Ending, Info, Ranged, Reward, Score, Trajectory, each_seat};
 use gymkhana_sdk::{Error, OptionInfo, Options, plugin};
 
-/// Compares the last message with the environment's privileged `answer`.
+/// Compares the final message of each seat with the privileged `answer`.
 pub struct AnswerMatch;
 
 impl Reward for AnswerMatch {
     fn info() -> Info {
-        Info::new("1 when the last message gives the privileged `answer`, less a price for each call")
-            .component("correct", "1 when the last message gives the answer, else 0")
-            .component("calls", "calls that the seat made")
-            .component("cost", "points taken off for calls")
-            .option(OptionInfo::new("mode", "How answers are compared", "auto").one_of(&answer::MODES))
-            .option(OptionInfo::new("per-call-cost", "Points off for each call", 0.0).within(0.0, f64::INFINITY))
+        Info::new("1 if the final message contains the privileged `answer`, minus a cost per call")
+            .component("correct", "1 if the final message contains the answer, else 0")
+            .component("calls", "number of calls of the seat")
+            .component("cost", "points deducted for calls")
+            .option(OptionInfo::new("mode", "Comparison of answers", "auto").one_of(&answer::MODES))
+            .option(OptionInfo::new("per-call-cost", "Points deducted per call", 0.0).within(0.0, f64::INFINITY))
     }
 
     fn score(group: &[Trajectory], options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
         each_seat(group, |trajectory, seat| {
-            let wanted = trajectory.privileged("answer").ok_or_else(|| {
-                Error::invalid("answer-match needs an environment whose privileged view has an `answer`")
+            let expected = trajectory.privileged("answer").ok_or_else(|| {
+                Error::invalid("the environment has no privileged `answer`: use an environment that has one")
             })?;
-            // An episode that was cut off has no last word, whatever was said before.
-            let said = trajectory.last_message(seat).filter(|_| trajectory.ending == Ending::Terminated);
-            let found = said.and_then(|(turn, text)| {
-                answer::find(&text, &wanted.shown(), options.text("mode")).map(|span| (turn, span))
+            // An episode that the environment did not end has no final answer.
+            let final_message = trajectory.last_message(seat).filter(|_| trajectory.ending == Ending::Terminated);
+            let found = final_message.and_then(|(turn, text)| {
+                answer::find(&text, &expected.shown(), options.text("mode")).map(|span| (turn, span))
             });
             let correct = f64::from(u8::from(found.is_some()));
             let calls = trajectory.calls(seat).count() as f64;

@@ -1,4 +1,4 @@
-//! The reward as a host meets it.
+//! Tests of the reward through the SDK's scoring.
 
 use super::*;
 use gymkhana_sdk::reward::{CallAnswer, Component, SeatCall, SeatMessage, Turn, score};
@@ -33,7 +33,7 @@ fn a_right_last_message_earns_a_point_and_says_where() {
 }
 
 #[test]
-fn calls_cost_what_the_option_says_within_the_range() {
+fn calls_have_the_configured_cost_within_the_range() {
     let price = |cost: f64| vec![named("per-call-cost", cost)];
     let right = || attempt(vec![call(), call(), say("3049")], Ending::Terminated);
     assert_eq!(scored(right(), price(0.25)).total, 0.5);
@@ -59,7 +59,7 @@ fn only_the_last_word_of_a_finished_episode_counts() {
 }
 
 #[test]
-fn what_others_say_is_not_the_seats_answer() {
+fn other_seats_messages_do_not_count() {
     let other = Turn::Message(SeatMessage { seat: 1, content: text("3049") });
     let shown = Turn::Observation(SeatMessage { seat: 0, content: text("3049") });
     let trajectory = attempt(vec![say("3050"), other, shown], Ending::Terminated);

@@ -1,4 +1,4 @@
-//! Whether two answers say the same, and which rule decided it.
+//! Equality of two answers, with the rule that decided it.
 
 use std::cmp::Ordering;
 
@@ -13,29 +13,29 @@ use crate::parser::{read, turned};
 use crate::polynomial::{Generator, Polynomial, Ring, Work};
 use crate::tree::{Expr, Relation, Shape, Trouble};
 
-/// How much work exact algebra may be: in the sandbox a hundredth of a second. The textbook identities of the tests need
-/// less than a sixth of it.
+/// Work limit of exact algebra: a hundredth of a second in the sandbox. The textbook identities of the tests need less
+/// than a sixth of it.
 const ALGEBRA: u64 = 40_000;
-/// How much work values at points may be, after algebra has given up.
+/// Work limit of numeric evaluation, after algebra has failed.
 const VALUES: u64 = 20_000;
 
-/// What decided, the weakest of what was needed.
+/// Deciding rule: the weakest rule that was required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// The texts, where one of them is no mathematics or both are the same.
+    /// Text comparison, if one answer is not mathematics or the texts are equal.
     Text,
     /// Exact algebra.
     Exact,
-    /// Values at points chosen by a seed.
+    /// Values at seeded random points.
     Numeric,
-    /// Nearness, within the tolerance.
+    /// Closeness within the tolerance.
     Approximate,
-    /// Nothing: too large, or without a value. That is not equal.
+    /// Undecided: too large, or without a value. Undecided answers count as not equal.
     Undecided,
 }
 
 impl Rule {
-    /// As evidence says it.
+    /// Wording in evidence.
     pub fn words(self) -> &'static str {
         match self {
             Self::Text => "by its text",
@@ -46,7 +46,7 @@ impl Rule {
         }
     }
 
-    /// As the component counts it.
+    /// Number of the rule in the score's component.
     pub fn number(self) -> f64 {
         match self {
             Self::Text => 1.0,
@@ -58,29 +58,29 @@ impl Rule {
     }
 }
 
-/// How answers are compared.
+/// Settings of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Units count.
+    /// Whether units are compared.
     pub units: bool,
-    /// How far numbers may be apart, as a share of the right one.
+    /// Tolerance of numbers, relative to the expected number.
     pub tolerance: f64,
-    /// Chooses the points of the last resort.
+    /// Seed of the random points.
     pub seed: u64,
 }
 
-/// The outcome.
+/// Result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// They say the same.
+    /// Whether the answers are equal.
     pub equal: bool,
-    /// What was said could be read as mathematics.
+    /// Whether the agent's answer was parsed as mathematics.
     pub parsed: bool,
-    /// What decided.
+    /// Deciding rule.
     pub rule: Rule,
 }
 
-/// Compares what was said with what was wanted.
+/// Compares the agent's answer with the expected one.
 pub fn verify(said: &str, wanted: &str, settings: Settings) -> Verdict {
     if said.len().max(wanted.len()) > LONGEST {
         return Verdict { equal: false, parsed: false, rule: Rule::Undecided };
@@ -103,12 +103,12 @@ pub fn verify(said: &str, wanted: &str, settings: Settings) -> Verdict {
             }
         }
         (Err(Trouble::TooLarge), _) | (_, Err(Trouble::TooLarge)) => verdict(false, Rule::Undecided),
-        // Words: their case does not count.
+        // Text comparison ignores case.
         _ => verdict(plain(said).to_lowercase() == plain(wanted).to_lowercase(), Rule::Text),
     }
 }
 
-/// A text without spaces, dollars, the dress of words, and a last period.
+/// Text without spaces, dollars, text commands and a final period.
 fn plain(text: &str) -> String {
     let bare = ["\\text{", "\\textbf{", "\\mathrm{", "\\left", "\\right", "\\!", "\\,", "\\ ", "$"];
     let text = bare
@@ -121,7 +121,7 @@ fn plain(text: &str) -> String {
     inside.unwrap_or(text).to_owned()
 }
 
-/// A text with spaces only where they keep letters or digits apart: `4 2` is not `42`.
+/// Text that keeps spaces only between letters or digits, so that `4 2` differs from `42`.
 fn without_spaces(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -145,7 +145,7 @@ impl Judge {
         self.rule = self.rule.max(rule);
     }
 
-    /// Whether two answers are the same; `said` before `wanted`.
+    /// Whether two answers are equal; the agent's answer is the first argument.
     fn same(&mut self, said: &Shape, wanted: &Shape) -> Result<bool, Trouble> {
         match (said, wanted) {
             (Shape::Scalar(said), Shape::Scalar(wanted)) => self.same_value(said, wanted),
@@ -155,7 +155,7 @@ impl Judge {
             (Shape::Set(said), Shape::Set(wanted)) | (Shape::Union(said), Shape::Union(wanted)) => {
                 self.same_members(said, wanted)
             }
-            // A set of one solution is that solution.
+            // A set of one solution equals that solution.
             (Shape::Set(one), other) if one.len() == 1 => self.same(&one[0], other),
             (other, Shape::Set(one)) if one.len() == 1 => self.same(other, &one[0]),
             (Shape::Sequence(open, said, close), Shape::Sequence(wanted_open, wanted, wanted_close)) => {
@@ -189,7 +189,7 @@ impl Judge {
         Ok(true)
     }
 
-    /// Each of one is in the other: order does not count, nor how often.
+    /// Set equality: order and repetition are ignored.
     fn same_members(&mut self, said: &[Shape], wanted: &[Shape]) -> Result<bool, Trouble> {
         for one in said {
             if !self.is_among(|judge, other| judge.same(one, other), wanted)? {
@@ -225,7 +225,7 @@ impl Judge {
         match self.exactly(said, wanted) {
             Ok(Some(true)) => return Ok(true),
             Ok(Some(false)) => {}
-            // What is too large for exact algebra may still have values.
+            // Expressions that are too large for exact algebra may still have values.
             Ok(None) | Err(Trouble::TooLarge) => {
                 self.by(Rule::Numeric);
                 if numeric::equal(said, wanted, self.settings.seed, &mut self.values)? {
@@ -237,7 +237,7 @@ impl Judge {
         self.nearly(said, wanted)
     }
 
-    /// Whether they are equal, if algebra can tell.
+    /// Whether the expressions are equal, if algebra can decide.
     fn exactly(&mut self, said: &Expr, wanted: &Expr) -> Result<Option<bool>, Trouble> {
         let (left, right) = (normal(said, &mut self.ring)?, normal(wanted, &mut self.ring)?);
         let ring = &mut self.ring;
@@ -269,7 +269,7 @@ impl Judge {
         Ok(near)
     }
 
-    /// A value or an interval against sides with relations, of which `chain_said` tells who said them.
+    /// Compares a value or an interval with a chain of relations; `chain_said` tells whether the agent wrote the chain.
     fn same_as_chain(
         &mut self,
         sides: &[Shape],
@@ -289,8 +289,7 @@ impl Judge {
         }
     }
 
-    /// What `x = 5`, `6·7 = 42` or `x ∈ (1, 2)` says: the value behind a name. Sides that contradict each other say
-    /// nothing.
+    /// Value behind a name, as in `x = 5`, `6·7 = 42` or `x ∈ (1, 2)`; contradicting sides give no value.
     fn named_value(&mut self, sides: &[Shape], by: &[Relation]) -> Result<Option<Shape>, Trouble> {
         if by == [Relation::In] {
             return Ok(sides.last().cloned());
@@ -307,7 +306,7 @@ impl Judge {
         Ok(values.last().cloned())
     }
 
-    /// Two relations: sides that are the same, in either direction, or equations that differ by a factor.
+    /// Compares two relations: equal sides in either direction, or equations that differ by a factor.
     fn same_relation(
         &mut self,
         said: (&[Shape], &[Relation]),
@@ -339,7 +338,7 @@ impl Judge {
         Ok(backwards == wanted.1 && self.all_same(&sides, wanted.0)?)
     }
 
-    /// The number by which the difference of one pair's sides is the other's, if there is one.
+    /// Factor between the differences of the sides of two relations, if it exists.
     fn factor(&mut self, said: (&Expr, &Expr), wanted: (&Expr, &Expr)) -> Result<Option<BigRational>, Trouble> {
         let difference = |(left, right): (&Expr, &Expr), ring: &mut Ring| -> Result<Fraction, Trouble> {
             normal(&Expr::Sum(vec![left.clone(), Expr::Negative(Box::new(right.clone()))]), ring)
@@ -364,8 +363,8 @@ fn subtract(one: &Polynomial, other: &Polynomial, ring: &mut Ring) -> Result<Pol
     ring.add(one, &negative)
 }
 
-/// Whether a polynomial that is not zero has generators between which there is no other relation than those that the
-/// ring knows. Between π and e none is known, and none is excluded.
+/// Whether a nonzero polynomial contains generators without relations unknown to the ring. No relation between π and e
+/// is known or excluded.
 fn independent(polynomial: &Polynomial, ring: &Ring) -> bool {
     let mut constants: Vec<&str> = Vec::new();
     for place in polynomial.generators() {
@@ -394,7 +393,7 @@ fn name(side: &Shape) -> Option<&Expr> {
     }
 }
 
-/// The interval that `x > 1` or `1 < x ≤ 2` says.
+/// Interval of a chain such as `x > 1` or `1 < x ≤ 2`.
 fn interval(sides: &[Shape], by: &[Relation]) -> Option<Shape> {
     let rising = |relation: Relation| match relation {
         Relation::Less => Some((true, false)),

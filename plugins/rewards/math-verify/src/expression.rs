@@ -1,4 +1,4 @@
-//! The parts of an expression that bind most: powers, brackets, functions, fractions and roots.
+//! Parser for the tightly binding parts of an expression: powers, brackets, functions, fractions and roots.
 
 use num_traits::{One, ToPrimitive};
 
@@ -6,13 +6,13 @@ use crate::lexer::Token;
 use crate::parser::{Parser, logarithm};
 use crate::tree::{Expr, Function, Trouble};
 
-/// The most signs behind a value, such as `!`.
+/// Maximum number of postfix signs, such as `!`.
 const MOST_POSTFIX: usize = 4;
-/// The greatest degree of a root.
+/// Maximum degree of a root.
 const MOST_DEGREE: u32 = 64;
 
 impl Parser<'_> {
-    /// A value and its power.
+    /// Value with its power.
     pub fn power(&mut self) -> Result<Expr, Trouble> {
         let base = self.postfix()?;
         if self.degrees() || !self.eat('^') {
@@ -22,7 +22,7 @@ impl Parser<'_> {
         Ok(Expr::Power(Box::new(base), Box::new(exponent)))
     }
 
-    /// What stands behind `^`: it may have a sign and a power of its own.
+    /// Exponent after `^`, which may have a sign and a power.
     fn exponent(&mut self) -> Result<Expr, Trouble> {
         self.deeper(|parser| {
             if parser.eat('-') {
@@ -32,7 +32,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A value with `!`, `%` or, in a function's argument, degrees behind it.
+    /// Value with postfix `!`, `%` or, in the argument of a function, degrees.
     fn postfix(&mut self) -> Result<Expr, Trouble> {
         let mut value = self.atom()?;
         for _ in 0..=MOST_POSTFIX {
@@ -87,7 +87,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands between brackets; bars begin anew in them.
+    /// Bracketed expression; absolute-value bars nest inside.
     fn brackets(&mut self, open: char) -> Result<Expr, Trouble> {
         let bars = std::mem::take(&mut self.bars);
         let inside = self.deeper(Self::sum)?;
@@ -107,12 +107,12 @@ impl Parser<'_> {
         })
     }
 
-    /// An argument of `\frac` and its like: a group, or one value.
+    /// Argument of `\frac` and similar commands: a group or one value.
     fn argument(&mut self) -> Result<Expr, Trouble> {
         self.deeper(Self::atom)
     }
 
-    /// `\sqrt{x}`, `\sqrt[3]{x}`, `sqrt(x)`.
+    /// Root: `\sqrt{x}`, `\sqrt[3]{x}` or `sqrt(x)`.
     fn root(&mut self) -> Result<Expr, Trouble> {
         let mut degree = 2;
         if self.peek() == Some(&Token::Open('[')) {
@@ -124,7 +124,7 @@ impl Parser<'_> {
         Ok(Expr::Root(Box::new(inside), degree))
     }
 
-    /// `\sin x`, `\sin^2 x`, `\sin^{-1} x`.
+    /// Function: `\sin x`, `\sin^2 x` or `\sin^{-1} x`.
     fn function(&mut self, function: Function) -> Result<Expr, Trouble> {
         let power = if self.eat('^') { Some(self.exponent()?) } else { None };
         let argument = self.function_argument()?;
@@ -142,7 +142,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What a function is applied to: what stands in brackets, else values side by side up to the next sign or function.
+    /// Argument of a function: a bracket, or adjacent values up to the next sign or function.
     fn function_argument(&mut self) -> Result<Expr, Trouble> {
         self.functions += 1;
         let argument = self.deeper(|parser| {
@@ -161,7 +161,7 @@ impl Parser<'_> {
     }
 }
 
-/// `n! / (k! (n − k)!)`
+/// Binomial coefficient: `n! / (k! (n − k)!)`.
 fn choose(above: Expr, below: Expr) -> Expr {
     let factorial = |value| Expr::Apply(Function::Factorial, Box::new(value));
     let rest = Expr::Sum(vec![above.clone(), Expr::Negative(Box::new(below.clone()))]);

@@ -1,19 +1,19 @@
-//! Where in a message its answer stands.
+//! Search for the answer in a message.
 
 use std::ops::Range;
 
 use crate::parser::read;
 
-/// Where to look, as the option writes it.
+/// Places to search, as named by the option.
 pub const PLACES: [&str; 5] = ["auto", "boxed", "marked", "last", "whole"];
 
 const BOXES: [&str; 3] = ["\\boxed{", "\\fbox{", "\\boxed {"];
-/// What announces an answer, in lower case.
+/// Announcements of an answer, in lower case.
 const MARKS: [&str; 4] = ["answer is", "answer:", "####", "answer ="];
-/// What stands around an answer and is no part of it.
+/// Characters around an answer that are not part of it.
 const AROUND: [char; 7] = ['*', ':', '.', '"', '\'', '`', '='];
 
-/// The answer's place in bytes, if there is one.
+/// Byte range of the answer, if found.
 pub fn find(message: &str, place: &str) -> Option<Range<usize>> {
     let found = match place {
         "boxed" => boxed(message),
@@ -25,7 +25,7 @@ pub fn find(message: &str, place: &str) -> Option<Range<usize>> {
     found.map(|found| trimmed(message, found, char::is_whitespace)).filter(|found| !found.is_empty())
 }
 
-/// What stands in the last box. A box that is never closed holds nothing, and neither do those before it.
+/// Content of the last box. If that box is not closed, earlier boxes do not count either.
 fn boxed(message: &str) -> Option<Range<usize>> {
     let start = BOXES.iter().filter_map(|opening| message.rfind(opening).map(|place| place + opening.len())).max()?;
     let mut depth = 1_u32;
@@ -40,19 +40,19 @@ fn boxed(message: &str) -> Option<Range<usize>> {
     Some(start..start + end.0)
 }
 
-/// What stands behind the last mark, up to the end of its line, or the formula there.
+/// Text after the last announcement, up to the end of its line, or the formula there.
 fn marked(message: &str) -> Option<Range<usize>> {
-    // Lower-casing ASCII alone keeps places.
+    // Lower-casing only ASCII preserves byte offsets.
     let lower = message.to_ascii_lowercase();
     let start = MARKS.iter().filter_map(|mark| lower.rfind(mark).map(|place| place + mark.len())).max()?;
     let rest = trimmed(message, start..message.len(), |letter| letter.is_whitespace() || AROUND.contains(&letter));
-    // Trimming may have passed a line's end: the answer may stand on the next one.
+    // Trimming may cross the end of a line, because the answer may be on the next line.
     let length = message[rest.clone()].lines().next().map_or(0, str::len);
     let line = rest.start..rest.start + length;
     Some(formula(message, line.clone()).unwrap_or_else(|| bare(message, line)))
 }
 
-/// The last formula, or else the last line if it is mathematics, or else the last number in it, or else its words.
+/// Last formula; else the last line if it is mathematics; else its last number; else its words.
 fn last(message: &str) -> Option<Range<usize>> {
     let end = message.trim_end().len();
     let start = message[..end].rfind('\n').map_or(0, |place| place + 1);
@@ -72,12 +72,12 @@ fn last(message: &str) -> Option<Range<usize>> {
     let Some(word) = words.find(|word| word.contains(|letter: char| letter.is_ascii_digit())) else {
         return Some(whole);
     };
-    // A word is a part of the message, so that its place follows from where it lies.
+    // The word is a slice of the message, so its address determines its offset.
     let start = word.as_ptr() as usize - message.as_ptr() as usize;
     Some(trimmed(message, start..start + word.len(), |letter| AROUND.contains(&letter) || ",;!?".contains(letter)))
 }
 
-/// The last formula between dollars, `\(` and `\)`, or `\[` and `\]`.
+/// Last formula between dollars, `\(` and `\)`, or `\[` and `\]`.
 fn formula(message: &str, within: Range<usize>) -> Option<Range<usize>> {
     let text = &message[within.clone()];
     let between = |open: &str, close: &str| {
@@ -89,7 +89,7 @@ fn formula(message: &str, within: Range<usize>) -> Option<Range<usize>> {
     found.into_iter().flatten().max_by_key(|found| (found.end, found.start))
 }
 
-/// A line without what stands around an answer. A star may end a formula, but not begin or end an answer.
+/// Line without surrounding characters. A star may end a formula, but not delimit an answer.
 fn bare(message: &str, line: Range<usize>) -> Range<usize> {
     trimmed(message, line, |letter| letter.is_whitespace() || AROUND.contains(&letter))
 }

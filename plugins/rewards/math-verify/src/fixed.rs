@@ -1,7 +1,7 @@
-//! Real numbers with 256 bits behind the point, and the functions of analysis on them.
+//! Fixed-point numbers with 256 fractional bits, and elementary functions.
 //!
-//! Errors are a few units of the last place for numbers of moderate size, which is far below what two answers may differ
-//! by. Numbers beyond 2^1024 are too large.
+//! Errors are a few units in the last place for numbers of moderate size, far below the tolerance of comparisons.
+//! Numbers above 2^1024 are too large.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -9,21 +9,21 @@ use num_traits::{One, Signed, ToPrimitive, Zero};
 
 use crate::tree::Trouble;
 
-/// Bits behind the point.
+/// Number of fractional bits.
 pub const PRECISION: u64 = 256;
-/// The most bits before the point.
+/// Maximum number of integer bits.
 const MOST_BITS: u64 = 1024;
-/// Halvings of an argument before its series.
+/// Number of halvings of an argument before its series.
 const HALVINGS: u64 = 12;
-/// The most steps of a series; each gives at least two bits.
+/// Maximum number of terms of a series; each term adds at least two bits.
 const MOST_STEPS: u32 = 300;
 
-/// A number: its value times 2^256.
+/// Number, stored as its value times 2^256.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fixed(BigInt);
 
 impl Fixed {
-    /// The nearest number below.
+    /// Nearest number below a rational number.
     pub fn of(value: &BigRational) -> Result<Self, Trouble> {
         Self::checked((value.numer() << PRECISION) / value.denom())
     }
@@ -32,47 +32,47 @@ impl Fixed {
         if value.bits() > PRECISION + MOST_BITS { Err(Trouble::TooLarge) } else { Ok(Self(value)) }
     }
 
-    /// A whole number.
+    /// Integer.
     pub fn integer(value: i64) -> Self {
         Self(BigInt::from(value) << PRECISION)
     }
 
-    /// 2 to minus this power.
+    /// Two to the negative of this power.
     pub fn small(power: u64) -> Self {
         Self(BigInt::one() << (PRECISION - power))
     }
 
-    /// Whether it is less than nothing.
+    /// Whether the number is negative.
     pub fn is_negative(&self) -> bool {
         self.0.is_negative()
     }
 
-    /// Without its sign.
+    /// Absolute value.
     pub fn abs(&self) -> Self {
         Self(self.0.abs())
     }
 
-    /// Its negative.
+    /// Negative.
     pub fn negative(&self) -> Self {
         Self(-&self.0)
     }
 
-    /// The sum.
+    /// Sum.
     pub fn add(&self, other: &Self) -> Result<Self, Trouble> {
         Self::checked(&self.0 + &other.0)
     }
 
-    /// The difference.
+    /// Difference.
     pub fn subtract(&self, other: &Self) -> Result<Self, Trouble> {
         Self::checked(&self.0 - &other.0)
     }
 
-    /// The product.
+    /// Product.
     pub fn multiply(&self, other: &Self) -> Result<Self, Trouble> {
         Self::checked((&self.0 * &other.0) >> PRECISION)
     }
 
-    /// The quotient. A divisor next to nothing is none.
+    /// Quotient; an error for a divisor close to 0.
     pub fn divide(&self, other: &Self) -> Result<Self, Trouble> {
         if other.abs() < Self::small(200) {
             return Err(Trouble::Undefined);
@@ -84,19 +84,19 @@ impl Fixed {
         Self(&self.0 >> times)
     }
 
-    /// The whole number below it.
+    /// Floor.
     pub fn floor(&self) -> BigInt {
         &self.0 >> PRECISION
     }
 
-    /// A whole number that it is, up to errors.
+    /// Nearest integer, if the number equals it up to rounding errors.
     pub fn whole(&self) -> Option<BigInt> {
         let nearest = (&self.0 + (BigInt::one() << (PRECISION - 1))) >> PRECISION;
         let error = Self((&nearest << PRECISION) - &self.0).abs();
         (error < Self::small(180)).then_some(nearest)
     }
 
-    /// The square root.
+    /// Square root.
     pub fn sqrt(&self) -> Result<Self, Trouble> {
         if self.is_negative() {
             return Err(Trouble::Undefined);
@@ -104,7 +104,7 @@ impl Fixed {
         Ok(Self((&self.0 << PRECISION).sqrt()))
     }
 
-    /// A whole power.
+    /// Integer power.
     pub fn power(&self, exponent: &BigInt) -> Result<Self, Trouble> {
         let mut left = exponent.abs().to_u32().ok_or(Trouble::TooLarge)?;
         if left > 1 << 14 {
@@ -123,12 +123,12 @@ impl Fixed {
         if exponent.is_negative() { Self::integer(1).divide(&result) } else { Ok(result) }
     }
 
-    /// e to this power: halved, by its series, and squared again.
+    /// Exponential function: the argument is halved, the series evaluated, and the result squared repeatedly.
     pub fn exp(&self) -> Result<Self, Trouble> {
         if self.abs() > Self::integer(700) {
             return Err(Trouble::TooLarge);
         }
-        // e^x = 2^k e^r with r small.
+        // e^x = 2^k e^r with small r.
         let two = ln_two();
         let turns = self.divide(&two)?.floor();
         let rest = self.subtract(&Self(&turns * &two.0))?.halved(HALVINGS);
@@ -147,7 +147,7 @@ impl Fixed {
         Self::checked(if turns < 0 { sum.0 >> turns.unsigned_abs() } else { sum.0 << turns.unsigned_abs() })
     }
 
-    /// The natural logarithm.
+    /// Natural logarithm.
     pub fn ln(&self) -> Result<Self, Trouble> {
         if *self < Self::small(250) {
             return Err(Trouble::Undefined);
@@ -162,7 +162,7 @@ impl Fixed {
 
     /// Sine and cosine.
     pub fn sin_cos(&self) -> Result<(Self, Self), Trouble> {
-        // A long argument leaves too few correct bits behind the point.
+        // A large argument leaves too few correct fractional bits.
         if self.0.bits() > PRECISION + 64 {
             return Err(Trouble::TooLarge);
         }
@@ -183,7 +183,7 @@ impl Fixed {
         Ok((sine, cosine))
     }
 
-    /// The arctangent: atan x = 2 atan(x / (1 + √(1 + x²))) until x is small, then its series.
+    /// Arctangent: atan x = 2 atan(x / (1 + √(1 + x²))) until x is small, then its series.
     pub fn atan(&self) -> Result<Self, Trouble> {
         let one = Self::integer(1);
         if self.abs() > one {
@@ -206,14 +206,14 @@ fn artanh(value: &Fixed) -> Result<Fixed, Trouble> {
     odd_series(value, false)
 }
 
-/// x ± x³/3 + x⁵/5 ± …, for |x| up to a half.
+/// Sum of x ± x³/3 + x⁵/5 ± …, for |x| up to 1/2.
 fn odd_series(value: &Fixed, alternating: bool) -> Result<Fixed, Trouble> {
     let square = value.multiply(value)?;
     let square = if alternating { square.negative() } else { square };
     let (mut sum, mut power) = (value.clone(), value.clone());
     for step in 1..MOST_STEPS {
         power = power.multiply(&square)?;
-        // Rounding down, a negative power may end at −1 and stay there.
+        // Because of rounding down, a negative power can remain at −1.
         if power.abs().0 <= BigInt::one() {
             break;
         }
@@ -222,7 +222,7 @@ fn odd_series(value: &Fixed, alternating: bool) -> Result<Fixed, Trouble> {
     Ok(sum)
 }
 
-/// 1/n ∓ 1/3n³ …, with a few bits more than the others.
+/// Sum of 1/n ∓ 1/3n³ …, with a few extra bits.
 fn inverse_series(of: u32, alternating: bool) -> BigInt {
     let mut power = (BigInt::one() << (PRECISION + 32)) / of;
     let (mut sum, mut step) = (BigInt::zero(), 1_u32);
@@ -236,7 +236,7 @@ fn inverse_series(of: u32, alternating: bool) -> BigInt {
     sum
 }
 
-/// π, by Machin.
+/// π, by Machin's formula.
 pub fn pi() -> Fixed {
     Fixed((inverse_series(5, true) * 16 - inverse_series(239, true) * 4) >> 32)
 }
@@ -250,7 +250,7 @@ fn ln_two() -> Fixed {
 mod tests {
     use super::*;
 
-    /// Fifty decimals, cut.
+    /// Fifty decimals, truncated.
     fn shown(value: &Fixed) -> String {
         let scaled = (&value.0 * num_traits::Pow::pow(BigInt::from(10), 50_u32)) >> PRECISION;
         let digits = format!("{:0>51}", scaled.to_string());
@@ -262,7 +262,7 @@ mod tests {
         Fixed::of(&BigRational::new(above.into(), below.into())).expect("a small number")
     }
 
-    /// The decimals are those of the tables.
+    /// The decimals are those of published tables.
     #[test]
     fn constants_and_functions_have_the_known_decimals() {
         let good = "a number that is not too large";
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_or_too_great_a_one_says_so() {
+    fn missing_and_excessive_values_are_reported() {
         assert_eq!(of(-1, 1).ln(), Err(Trouble::Undefined));
         assert_eq!(of(-1, 1).sqrt(), Err(Trouble::Undefined));
         assert_eq!(of(1, 1).divide(&of(0, 1)), Err(Trouble::Undefined));

@@ -1,4 +1,4 @@
-//! From LaTeX or plain text to tokens. What only changes how a formula looks is dropped here.
+//! Tokenizer for LaTeX and plain text. It drops purely visual markup.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -7,23 +7,23 @@ use num_traits::Pow;
 use crate::tree::{Function, Relation, Trouble};
 use crate::words::{self, Meaning};
 
-/// The longest answer that is read, in bytes.
+/// Maximum length of an answer, in bytes.
 pub const LONGEST: usize = 8_000;
-/// The most digits of a number.
+/// Maximum number of digits of a number.
 const MOST_DIGITS: usize = 1_000;
-/// The greatest exponent of a number such as `1e5`.
+/// Maximum exponent of a number such as `1e5`.
 const MOST_EXPONENT: u32 = 1_000;
 
-/// A token.
+/// Token.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Token {
-    /// A number, and whether it was written as a whole one.
+    /// Number, and whether it was written as an integer.
     Number(BigRational, bool),
-    /// A variable or a constant.
+    /// Variable or constant.
     Name(String),
     /// Text, such as a unit.
     Word(String),
-    /// A function.
+    /// Function.
     Function(Function),
     /// `\log`, whose base may follow.
     Log,
@@ -35,21 +35,21 @@ pub enum Token {
     Root,
     /// `∞`
     Infinity,
-    /// A relation.
+    /// Relation.
     Relation(Relation),
-    /// `+ - * / ^ _ ! % ° ± ∓ ∪ | , & \`, the last of which ends a row.
+    /// One of `+ - * / ^ _ ! % ° ± ∓ ∪ | , & \`; the last ends a row.
     Sign(char),
-    /// `( [ { S`, the last of which is a set's brace, and `⌊ ⌈`.
+    /// One of `( [ { S`, the last of which is the brace of a set, and `⌊ ⌈`.
     Open(char),
-    /// `) ] } T` and `⌋ ⌉`.
+    /// One of `) ] } T` and `⌋ ⌉`.
     Close(char),
-    /// The beginning of a matrix.
+    /// Start of a matrix.
     Begin,
-    /// The end of a matrix.
+    /// End of a matrix.
     End,
 }
 
-/// Reads a whole text.
+/// Tokenizes a text.
 pub fn tokens(text: &str) -> Result<Vec<Token>, Trouble> {
     if text.len() > LONGEST {
         return Err(Trouble::TooLarge);
@@ -63,7 +63,7 @@ pub fn tokens(text: &str) -> Result<Vec<Token>, Trouble> {
 
 struct Lexer<'a> {
     rest: &'a str,
-    /// How many brackets are open: inside of them a comma separates.
+    /// Number of open brackets; inside brackets a comma separates members.
     depth: u32,
     tokens: Vec<Token>,
 }
@@ -133,7 +133,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Relations of one or two characters.
+    /// Relation of one or two characters.
     fn relation(&mut self, first: char) -> Option<Option<Token>> {
         let or_equal = |lexer: &mut Self, with, without| if lexer.eat("=") { with } else { without };
         let relation = match first {
@@ -150,7 +150,7 @@ impl<'a> Lexer<'a> {
         Some(Some(Token::Relation(relation)))
     }
 
-    /// Digits with thousands' separators, decimals, a repeated part and an exponent.
+    /// Number with thousands separators, decimals, a repeating part and an exponent.
     fn number(&mut self) -> Result<(), Trouble> {
         let mut digits = self.take_while(|letter| letter.is_ascii_digit()).to_owned();
         let leading = digits.len();
@@ -182,7 +182,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The power of ten of `1e5` or `1E-5`; 1 where there is none.
+    /// Power of ten of `1e5` or `1E-5`; 1 without an exponent.
     fn exponent(&mut self) -> Result<BigRational, Trouble> {
         let one = BigRational::from_integer(1.into());
         let Some(behind) = self.rest.strip_prefix(['e', 'E']) else { return Ok(one) };
@@ -203,7 +203,7 @@ impl<'a> Lexer<'a> {
         Ok(if negative { power.recip() } else { power })
     }
 
-    /// Letters without a backslash: a function, a unit, a few variables side by side, or a word.
+    /// Letters without a backslash: a function, a unit, adjacent variables or a word.
     fn letters(&mut self, run: &str) {
         match words::meaning(run) {
             Meaning::Token(token) => self.push(token),
@@ -216,7 +216,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What stands behind a backslash.
+    /// Command after a backslash.
     fn command(&mut self) -> Result<(), Trouble> {
         let name = self.take_while(|letter| letter.is_ascii_alphabetic());
         if name.is_empty() {
@@ -228,7 +228,7 @@ impl<'a> Lexer<'a> {
                 '\\' => self.push(Token::Sign('\\')),
                 '%' => self.push(Token::Sign('%')),
                 '|' => self.push(Token::Sign('|')),
-                // Spaces, dollars and the ends of a formula.
+                // Spaces, dollars and delimiters of a formula.
                 ',' | ';' | ':' | '!' | ' ' | '$' | '(' | ')' | '[' | ']' => {}
                 _ => return Err(Trouble::Unreadable),
             }
@@ -240,7 +240,7 @@ impl<'a> Lexer<'a> {
             | "mbox" | "operatorname" | "boldsymbol" | "overline" | "vec" | "hat" | "bar" | "underline" => {
                 self.wrapped(name)
             }
-            // The bracket itself follows; a dot stands for none.
+            // The bracket follows; a dot stands for an invisible bracket.
             "left" | "right" => {
                 let _ = self.eat(".");
                 Ok(())
@@ -260,7 +260,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Arguments without braces are single digits: `\frac12` is a half.
+    /// Arguments without braces are single digits: `\frac12` is one half.
     fn bare_arguments(&mut self, count: usize) {
         for _ in 0..count {
             let rest = self.rest.trim_start();
@@ -270,7 +270,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// `\begin{pmatrix}` and its like; the column letters of an array are dropped.
+    /// `\begin{pmatrix}` and similar; the column letters of an array are dropped.
     fn block(&mut self, begins: bool) -> Result<(), Trouble> {
         let name = self.braced().ok_or(Trouble::Unreadable)?;
         match name.trim_end_matches('*') {
@@ -285,7 +285,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// `\text{…}` and its like.
+    /// `\text{…}` and similar.
     fn wrapped(&mut self, name: &str) -> Result<(), Trouble> {
         let inside = match self.braced() {
             Some(inside) => inside.trim(),
@@ -295,13 +295,13 @@ impl<'a> Lexer<'a> {
             return Ok(());
         }
         let upright = matches!(name, "text" | "textbf" | "textit" | "textrm" | "mathrm" | "mbox" | "operatorname");
-        // The letter of a choice may stand in brackets.
+        // The letter of a multiple-choice answer may be in brackets.
         let letter = inside.strip_prefix('(').and_then(|inside| inside.strip_suffix(')'));
         let inside = letter.filter(|letter| letter.chars().count() == 1).unwrap_or(inside);
         let single = inside.chars().count() == 1 && inside.chars().all(char::is_alphabetic);
         match words::meaning(inside) {
             Meaning::Token(token) if !single => self.push(token),
-            // A variable in another dress is another variable: a bar or an arrow says something.
+            // An accent, such as a bar or an arrow, makes a different variable.
             _ if !upright && name != "mathbf" && name != "mathit" && name != "boldsymbol" => {
                 self.push(Token::Name(format!("{name}({inside})")));
             }
@@ -315,7 +315,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// What stands between the braces that come next, which may be nested.
+    /// Content of the next braces, which may be nested.
     fn braced(&mut self) -> Option<&'a str> {
         let inside = self.rest.trim_start().strip_prefix('{')?;
         let mut depth = 1_u32;
@@ -331,7 +331,7 @@ impl<'a> Lexer<'a> {
         Some(&inside[..end.0])
     }
 
-    /// A name's subscript becomes part of it; a logarithm's base is for the parser.
+    /// Appends a subscript to its name; the parser handles the base of a logarithm.
     fn subscript(&mut self) -> Result<(), Trouble> {
         if let Some(Token::Name(_)) = self.tokens.last() {
             let inside = match self.braced() {
@@ -355,13 +355,13 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether exactly three digits come next.
+/// Whether exactly three digits follow.
 fn grouped(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() >= 3 && bytes[..3].iter().all(u8::is_ascii_digit) && !bytes.get(3).is_some_and(u8::is_ascii_digit)
 }
 
-/// The exact value of `whole.fraction` with `repeated` once, twice, … behind it.
+/// Exact value of `whole.fraction` followed by infinite repetitions of `repeated`.
 fn decimal(whole: &str, fraction: &str, repeated: &str) -> Result<BigRational, Trouble> {
     if whole.len() + fraction.len() + repeated.len() > MOST_DIGITS {
         return Err(Trouble::TooLarge);

@@ -1,18 +1,19 @@
-//! Is the last message's answer mathematically equal to the environment's privileged `answer`?
+//! Reward for a final message whose answer is mathematically equal to the environment's privileged `answer`.
 //!
-//! The answer is looked for in the last box, else behind the last `answer is`, `answer:` or `####`, else at the end of
-//! the message; `look-in` can demand one of these. It is read as LaTeX or plain text: numbers with decimals, thousands'
-//! separators, repeated decimals and percent; fractions and mixed numbers; roots, powers, factorials, logarithms and
-//! trigonometry; variables; tuples, intervals, sets, lists and matrices; equations and inequalities; `±`; words.
+//! The answer is the content of the last box, else the text after the last `answer is`, `answer:` or `####`, else the
+//! end of the message; `look-in` restricts the search. The answer is parsed as LaTeX or plain text: numbers with
+//! decimals, thousands separators, repeating decimals and percent; fractions and mixed numbers; roots, powers,
+//! factorials, logarithms and trigonometry; variables; tuples, intervals, sets, lists and matrices; equations and
+//! inequalities; `±`; words.
 //!
-//! Two answers are equal by the first of these rules that can tell, and the component `rule` says which: the same text;
-//! exact algebra (fractions of polynomials over the rational numbers, in which the roots of primes and `i` are known);
-//! values at points that a seed of the host chooses, where both have a value, with 256 bits; nearness, if `tolerance`
-//! allows it. What is too large to decide is not equal: the work is bounded, whatever an agent writes.
+//! The first of these rules that can decide determines equality, and the component `rule` reports it: equal text; exact
+//! algebra (rational functions over the rational numbers, extended by square roots of primes and `i`); values with 256
+//! bits at points drawn from a seed of the host, where both have a value; closeness, if `tolerance` allows it.
+//! Undecidably large answers count as not equal: the work is bounded for every input.
 //!
-//! Choices that one could make otherwise: `log` is to the base ten; `e` and `i` are constants; a comma in front of
-//! exactly three digits separates thousands unless it stands in brackets; a list without brackets is a set; `x = 5`
-//! and `6·7 = 42` say what their last side says, if no side contradicts; roots of odd degree are real.
+//! Conventions: `log` has base ten; `e` and `i` are constants; a comma before exactly three digits separates thousands
+//! unless it is in brackets; a list without brackets is a set; `x = 5` and `6·7 = 42` have the value of their last side
+//! if all sides agree; roots of odd degree are real.
 
 mod equal;
 mod expression;
@@ -36,19 +37,18 @@ pub struct MathVerify;
 
 impl Reward for MathVerify {
     fn info() -> Info {
-        let look = "Where the answer is looked for: auto is a box, else behind a mark, else the end of the message";
+        let look = "Location of the answer: auto is a box, else after a mark, else the end of the message";
         let rule =
-            "what decided: 0 nothing was found, 1 text, 2 exact algebra, 3 values at points, 4 nearness, 5 undecided";
-        let tolerance = "How far a number may be from the right one, as a share of it";
-        Info::new("1 when the last message's answer is mathematically equal to the privileged `answer`")
-            .component("correct", "1 when the answer is equal, else 0")
-            .component("parsed", "1 when an answer was found and read as mathematics, else 0")
+            "deciding rule: 0 no answer found, 1 text, 2 exact algebra, 3 values at points, 4 closeness, 5 undecided";
+        let tolerance = "Tolerance of numbers, relative to the expected number";
+        Info::new("1 if the final message's answer is mathematically equal to the privileged `answer`")
+            .component("correct", "1 if the answer is equal, else 0")
+            .component("parsed", "1 if an answer was found and parsed as mathematics, else 0")
             .component("rule", rule)
-            .option(OptionInfo::new("answer-key", "The privileged fact that is the answer", "answer"))
+            .option(OptionInfo::new("answer-key", "Name of the privileged fact with the answer", "answer"))
             .option(OptionInfo::new("look-in", look, "auto").one_of(&find::PLACES))
             .option(
-                OptionInfo::new("units", "Whether words behind a number count", "ignore")
-                    .one_of(&["ignore", "compare"]),
+                OptionInfo::new("units", "Treatment of words after a number", "ignore").one_of(&["ignore", "compare"]),
             )
             .option(OptionInfo::new("tolerance", tolerance, 0.0).within(0.0, 0.5))
     }
@@ -64,10 +64,10 @@ impl Reward for MathVerify {
             let wanted =
                 trajectory.privileged(key).map(gymkhana_sdk::Value::shown).filter(|wanted| !wanted.trim().is_empty());
             let wanted = wanted.ok_or_else(|| {
-                let advice = "name the fact that is the answer in `answer-key`";
-                Error::invalid(format!("the environment's privileged view has no `{key}` to compare with: {advice}"))
+                let advice = "set `answer-key` to the name of the fact with the answer";
+                Error::invalid(format!("the environment has no privileged fact `{key}`: {advice}"))
             })?;
-            // An episode that was cut off has no last word, whatever was said before.
+            // An episode that the environment did not end has no final answer.
             let said = trajectory.last_message(seat).filter(|_| trajectory.ending == Ending::Terminated);
             let found = said.and_then(|(turn, text)| {
                 find::find(&text, options.text("look-in"))

@@ -1,4 +1,4 @@
-//! Expressions as fractions of polynomials, by rules that are exact.
+//! Exact conversion of expressions to fractions of polynomials.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -7,19 +7,19 @@ use num_traits::{One, Pow, Signed, ToPrimitive, Zero};
 use crate::polynomial::{Generator, MOST_BITS, Polynomial, Ring, bits};
 use crate::tree::{Expr, Function, Trouble};
 
-/// Prime factors are sought up to here.
+/// Bound of trial division for prime factors.
 const MOST_FACTOR: u32 = 5_000;
-/// The greatest whole number whose factorial is computed: its factorial has fewer than [`MOST_BITS`] bits.
+/// Maximum argument of a factorial: its result has fewer than [`MOST_BITS`] bits.
 const MOST_FACTORIAL: u32 = 400;
-/// The longest text of something that is taken as it is.
+/// Maximum text length of an opaque generator.
 const LONGEST_OPAQUE: usize = 4_000;
 
-/// A fraction of polynomials; what is below is not zero.
+/// Fraction of polynomials with a nonzero denominator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fraction {
-    /// What is above.
+    /// Numerator.
     pub above: Polynomial,
-    /// What is below.
+    /// Denominator.
     pub below: Polynomial,
 }
 
@@ -32,13 +32,13 @@ impl Fraction {
         Self::of(Polynomial::constant(value))
     }
 
-    /// Its value, if it is a number.
+    /// Rational value, if the fraction is a number.
     pub fn as_number(&self) -> Option<BigRational> {
         Some(self.above.as_constant()? / self.below.as_constant()?)
     }
 }
 
-/// The fraction that an expression is.
+/// Converts an expression to a fraction.
 pub fn normal(expr: &Expr, ring: &mut Ring) -> Result<Fraction, Trouble> {
     ring.spend(1)?;
     match expr {
@@ -49,7 +49,7 @@ pub fn normal(expr: &Expr, ring: &mut Ring) -> Result<Fraction, Trouble> {
             "pi" | "e" => Generator::Constant(name.clone()),
             _ => Generator::Variable(name.clone()),
         }))),
-        // There is no arithmetic with it; the shapes know it alone and with a sign.
+        // Infinity has no arithmetic; shapes accept it alone and with a sign.
         Expr::Infinity => Err(Trouble::Undefined),
         Expr::Negative(one) => {
             let Fraction { above, below } = normal(one, ring)?;
@@ -127,13 +127,13 @@ fn power(base: &Expr, exponent: &Expr, ring: &mut Ring) -> Result<Fraction, Trou
 fn whole_power(base: Fraction, exponent: &BigInt, ring: &mut Ring) -> Result<Fraction, Trouble> {
     let one = BigRational::one();
     if exponent.is_zero() {
-        // 0^0 is 1 where it stands for an empty product, and undefined elsewhere: it decides nothing here.
+        // 0^0 is 1 as an empty product and undefined elsewhere, so it is left undecided here.
         return if base.above.is_zero() { Err(Trouble::Undefined) } else { Ok(Fraction::number(one)) };
     }
     let base = if exponent.is_negative() { inverse(base)? } else { base };
     let size = exponent.abs();
     if let Some(number) = base.as_number() {
-        // These stay small however often they are multiplied.
+        // Powers of these stay small.
         if number.is_zero() || number.is_one() {
             return Ok(Fraction::number(number));
         }
@@ -152,7 +152,7 @@ fn whole_power(base: Fraction, exponent: &BigInt, ring: &mut Ring) -> Result<Fra
     simplified(above, below, ring)
 }
 
-/// A root of a number is simplified; that of anything else is taken as it is.
+/// Simplifies the root of a number; the root of any other expression becomes an opaque generator.
 fn root(inside: &Fraction, degree: u32, ring: &mut Ring) -> Result<Fraction, Trouble> {
     if degree == 1 {
         return Ok(inside.clone());
@@ -173,7 +173,7 @@ fn root(inside: &Fraction, degree: u32, ring: &mut Ring) -> Result<Fraction, Tro
         return multiply(&positive, &imaginary, ring);
     }
     ring.spend(bits(&number) * u64::from(degree))?;
-    // With a whole denominator below, equal roots have equal texts more often.
+    // With an integer denominator, equal roots have equal texts more often.
     let scaled = number.numer().abs() * Pow::pow(number.denom().clone(), degree - 1);
     let exact = scaled.nth_root(degree);
     let sign = BigRational::from_integer(if negative { (-1).into() } else { 1.into() });
@@ -186,9 +186,9 @@ fn root(inside: &Fraction, degree: u32, ring: &mut Ring) -> Result<Fraction, Tro
     multiply(&root, &Fraction::number(divided), ring)
 }
 
-/// The root of a number that is not negative, as whole parts and roots of primes.
+/// Root of a nonnegative number, as integer parts and roots of primes.
 fn square_root(number: &BigRational, ring: &mut Ring) -> Result<Fraction, Trouble> {
-    // √(a/b) = √(ab) / b
+    // √(a/b) = √(ab) / b.
     let mut rest = number.numer() * number.denom();
     if rest.is_zero() {
         return Ok(Fraction::number(BigRational::zero()));
@@ -217,7 +217,7 @@ fn square_root(number: &BigRational, ring: &mut Ring) -> Result<Fraction, Troubl
     if &whole * &whole == rest {
         outside *= BigRational::from_integer(whole);
     } else if BigInt::from(u64::from(MOST_FACTOR) * u64::from(MOST_FACTOR)) > rest {
-        // No factor up to its root: a prime.
+        // A number without a factor up to its square root is prime.
         let prime = ring.of(Generator::PrimeRoot(rest));
         root = multiply(&root, &Fraction::of(prime), ring)?;
     } else {
@@ -256,7 +256,7 @@ fn apply(function: Function, argument: &Expr, ring: &mut Ring) -> Result<Fractio
     }
 }
 
-/// Something that no rule here goes into, by what it is made of.
+/// Opaque generator, identified by its structure.
 fn opaque(name: &str, parts: &[&Fraction], ring: &mut Ring) -> Result<Fraction, Trouble> {
     let text = format!("{name} {parts:?}");
     ring.spend(text.len() as u64 / 16)?;

@@ -1,7 +1,7 @@
-//! Two expressions at points that a seed chooses: the last resort, after the exact rules.
+//! Comparison of two expressions at seeded random points, as the last rule.
 //!
-//! Whoever knew the points could write what is right there alone; so the seed comes from the host's stream of random
-//! bits, which no agent sees. Two values that agree in 150 bits are taken for equal.
+//! An agent that knew the points could write an expression that is correct only there, so the seed comes from the
+//! host's random stream, which agents cannot see. Values that agree in 150 bits count as equal.
 
 use gymkhana_sdk::Rng;
 use num_bigint::BigInt;
@@ -12,19 +12,20 @@ use crate::fixed::{Fixed, pi};
 use crate::polynomial::Work;
 use crate::tree::{Expr, Function, Trouble};
 
-/// Points at which both must have a value.
+/// Number of points at which both expressions must have a value.
 const POINTS: u32 = 6;
-/// Points that are tried.
+/// Maximum number of points to try.
 const TRIES: u32 = 24;
-/// Two values are equal when they differ by less than 2 to minus this, of the larger if that is above 1.
+/// Two values are equal if they differ by less than 2 to the negative of this, relative to the larger value if that
+/// exceeds 1.
 const AGREEING_BITS: u64 = 150;
-/// Values below 2 to minus this are too small to be told from nothing.
+/// Values below 2 to the negative of this are indistinguishable from 0.
 const SMALLEST: u64 = 90;
 
-/// Whether they have the same values wherever both have one.
+/// Whether two expressions have equal values at all points where both have a value.
 ///
 /// # Errors
-/// If there are too few such points, or values there are too large or too small to tell.
+/// Too few such points, or values that are too large or too small to compare.
 pub fn equal(one: &Expr, other: &Expr, seed: u64, work: &mut Work) -> Result<bool, Trouble> {
     let mut names = Vec::new();
     one.variables(&mut names);
@@ -55,26 +56,27 @@ pub fn equal(one: &Expr, other: &Expr, seed: u64, work: &mut Work) -> Result<boo
     Err(trouble)
 }
 
-/// The value of an expression without variables.
+/// Value of an expression without variables.
 pub fn constant(expr: &Expr, work: &mut Work) -> Result<Fixed, Trouble> {
     value(expr, &[], work)
 }
 
-/// Which coordinates of a point are negative. Every other point is positive, since much has values only there; of those
-/// between them the first is wholly negative and the rest mixed, lest `√(x²)` pass for `x`, or `√(x²y²)` for `xy`.
+/// Negative coordinates of a point. Every other point is positive, because many expressions have values only there. The
+/// first point in between is entirely negative and the rest are mixed, so that `√(x²)` differs from `x` and `√(x²y²)`
+/// from `xy`.
 fn signs(place: u32, count: usize, rng: &mut Rng) -> Vec<bool> {
     let whole = place == 1 || count < 2;
     let mut signs = vec![place % 2 == 1 && whole; count];
     if place % 2 == 1 && !whole {
         signs.iter_mut().for_each(|sign| *sign = rng.below(2) == 0);
-        // At least one of either kind.
+        // At least one coordinate of each sign.
         let one = rng.below(count as u64) as usize;
         (signs[one], signs[(one + 1) % count]) = (true, false);
     }
     signs
 }
 
-/// From 1/8 to 4: where most functions have values, and far from where they all agree.
+/// Coordinate from 1/8 to 4: most functions have values there and do not coincide.
 fn coordinate(negative: bool, rng: &mut Rng) -> Result<Fixed, Trouble> {
     let size = rng.between(1 << 37, 1 << 42);
     let value = BigRational::new(size.into(), BigInt::one() << 40);
@@ -182,7 +184,7 @@ fn whole(value: BigInt) -> Result<Fixed, Trouble> {
     Fixed::of(&BigRational::from_integer(value))
 }
 
-/// arcsin x = arctan(x / √(1 − x²))
+/// arcsin x = arctan(x / √(1 − x²)).
 fn arcsin(value: &Fixed) -> Result<Fixed, Trouble> {
     let one = Fixed::integer(1);
     let size = value.abs();

@@ -1,27 +1,27 @@
-//! From tokens to an answer. It reads what people write at the end of a solution, and refuses what it does not know.
+//! Parser from tokens to an answer. It accepts the usual notations of final answers and rejects others.
 
 use num_rational::BigRational;
 
 use crate::lexer::{Token, tokens};
 use crate::tree::{Expr, Function, Relation, Shape, Trouble};
 
-/// How deep brackets, powers and signs may be nested.
+/// Maximum nesting of brackets, powers and signs.
 const DEEPEST: u32 = 48;
-/// The most members of a list, and rows or columns of a matrix.
+/// Maximum number of list members, and of rows or columns of a matrix.
 const MOST_MEMBERS: usize = 64;
-/// The most tokens of an answer.
+/// Maximum number of tokens of an answer.
 const MOST_TOKENS: usize = 2_000;
 
-/// An answer and the units behind its values.
+/// Answer with the units of its values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// What it says.
+    /// Parsed answer.
     pub shape: Shape,
-    /// The words behind numbers, in their order.
+    /// Words after numbers, in order.
     pub units: Vec<String>,
 }
 
-/// Reads an answer.
+/// Parses an answer.
 pub fn read(text: &str) -> Result<Answer, Trouble> {
     let tokens = tokens(text)?;
     if tokens.len() > MOST_TOKENS {
@@ -31,21 +31,21 @@ pub fn read(text: &str) -> Result<Answer, Trouble> {
     if !tokens.iter().any(|token| matches!(token, Token::Sign('±' | '∓'))) {
         return Ok(plus);
     }
-    // All signs turn together, so that there are two answers.
+    // All `±` signs flip together, so there are two answers.
     let minus = Parser::new(&tokens, false).whole()?;
     Ok(Answer { shape: Shape::Set(vec![plus.shape, minus.shape]), units: plus.units })
 }
 
-/// A reader of tokens; the parts that read expressions stand in `expression.rs`.
+/// Token reader; `expression.rs` contains the parsers of expressions.
 pub struct Parser<'a> {
     pub tokens: &'a [Token],
     pub place: usize,
     pub depth: u32,
-    /// Which of `±`'s two signs holds.
+    /// Current choice of the `±` sign.
     pub plus: bool,
-    /// Inside of how many functions' arguments, where `°` means degrees.
+    /// Nesting depth in arguments of functions, where `°` means degrees.
     pub functions: u32,
-    /// Between how many bars of an absolute value.
+    /// Nesting depth of absolute-value bars.
     pub bars: u32,
     units: Vec<String>,
 }
@@ -55,19 +55,19 @@ impl<'a> Parser<'a> {
         Self { tokens, place: 0, depth: 0, plus, functions: 0, bars: 0, units: Vec::new() }
     }
 
-    /// The token that comes next.
+    /// Next token.
     pub fn peek(&self) -> Option<&'a Token> {
         self.tokens.get(self.place)
     }
 
-    /// Takes this sign, if it comes next.
+    /// Consumes this sign if it is next.
     pub fn eat(&mut self, sign: char) -> bool {
         let eaten = self.peek() == Some(&Token::Sign(sign));
         self.place += usize::from(eaten);
         eaten
     }
 
-    /// Takes this token, or cannot go on.
+    /// Consumes this token, or fails.
     pub fn expect(&mut self, token: &Token) -> Result<(), Trouble> {
         if self.peek() != Some(token) {
             return Err(Trouble::Unreadable);
@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Does something one level deeper.
+    /// Runs a parser one level deeper.
     pub fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Trouble>) -> Result<T, Trouble> {
         self.depth += 1;
         if self.depth > DEEPEST {
@@ -97,7 +97,7 @@ impl<'a> Parser<'a> {
         Ok(Answer { shape, units: self.units })
     }
 
-    /// Members between commas, up to the token at `end`.
+    /// Members between commas, up to the token `end`.
     fn members(&mut self, end: usize) -> Result<Vec<Shape>, Trouble> {
         let mut members = Vec::new();
         while self.place < end {
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
                 return Err(Trouble::TooLarge);
             }
             members.push(self.chain()?);
-            // `1, 2, and 3` has two signs side by side.
+            // `1, 2, and 3` has two adjacent separators.
             let mut separated = false;
             while self.place < end && self.eat(',') {
                 separated = true;
@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
         Ok(if relations.is_empty() { sides.remove(0) } else { Shape::Chain(sides, relations) })
     }
 
-    /// Sets and intervals together.
+    /// Union of sets and intervals.
     fn union(&mut self) -> Result<Shape, Trouble> {
         let mut parts = vec![self.member()?];
         while self.eat('∪') {
@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
         Ok(Shape::Scalar(value))
     }
 
-    /// Where the bracket that comes next closes, when it holds a sequence or a set, and not a part of a formula.
+    /// Position of the closing bracket, if the next bracket encloses a sequence or a set instead of a subexpression.
     fn bracketed(&self) -> Option<usize> {
         let Some(Token::Open(open)) = self.peek() else { return None };
         let mut depth = 0_u32;
@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         if even { Ok(Shape::Matrix(rows)) } else { Err(Trouble::Unreadable) }
     }
 
-    /// The words behind a value: `cm`, `cm^2`, `miles / hour`, `°`.
+    /// Unit after a value: `cm`, `cm^2`, `miles / hour`, `°`.
     fn unit(&mut self) {
         let mut unit = String::new();
         loop {
@@ -241,7 +241,7 @@ impl<'a> Parser<'a> {
                 Some(Token::Sign(sign @ ('^' | '/' | '*'))) if !unit.is_empty() => unit.push(*sign),
                 Some(Token::Number(number, true)) if unit.ends_with('^') => unit.push_str(&number.to_string()),
                 Some(Token::Open('{') | Token::Close('}')) if unit.contains('^') => {}
-                // `30^\circ`, with braces or without.
+                // `30^\circ`, with or without braces.
                 Some(Token::Sign('^')) if self.degrees() => {}
                 Some(Token::Open('{')) if self.tokens.get(self.place + 1) == Some(&Token::Sign('°')) => {}
                 Some(Token::Close('}'))
@@ -256,14 +256,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether `^` and degrees come next.
+    /// Whether `^` and degrees follow.
     pub fn degrees(&self) -> bool {
         let at = |step: usize| self.tokens.get(self.place + step);
         let braced = at(1) == Some(&Token::Open('{')) && at(2) == Some(&Token::Sign('°'));
         at(0) == Some(&Token::Sign('^')) && (at(1) == Some(&Token::Sign('°')) || braced)
     }
 
-    /// A sum.
+    /// Sum.
     pub fn sum(&mut self) -> Result<Expr, Trouble> {
         let mut terms = vec![self.product()?];
         loop {
@@ -281,7 +281,7 @@ impl<'a> Parser<'a> {
         Ok(if terms.len() == 1 { terms.remove(0) } else { Expr::Sum(terms) })
     }
 
-    /// Factors, with a sign between them or none.
+    /// Factors, with or without a sign between them.
     fn product(&mut self) -> Result<Expr, Trouble> {
         let mut value = self.signed()?;
         let mut factors: Vec<Expr> = Vec::new();
@@ -290,7 +290,7 @@ impl<'a> Parser<'a> {
                 factors.push(value);
                 value = self.signed()?;
             } else if self.eat('/') {
-                // One flat product, since a long row of bars would else be a deep tree.
+                // A flat product avoids a deep tree for a long row of bars.
                 factors.push(value);
                 value = Expr::Power(Box::new(self.signed()?), Box::new(Expr::integer(-1)));
             } else if let Some(mixed) = self.mixed(&value)? {
@@ -308,7 +308,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `3\frac{1}{2}` or `3 1/2`: a whole number and a fraction of whole numbers behind it, added up.
+    /// Mixed number, `3\frac{1}{2}` or `3 1/2`: an integer followed by a fraction of integers.
     fn mixed(&mut self, value: &Expr) -> Result<Option<Expr>, Trouble> {
         let whole = matches!(self.tokens.get(self.place.wrapping_sub(1)), Some(Token::Number(_, true)));
         let Expr::Number(_) = value else { return Ok(None) };
@@ -329,7 +329,7 @@ impl<'a> Parser<'a> {
                     let part = |number: &BigRational| Box::new(Expr::Number(number.clone()));
                     Ok(add(Expr::Quotient(part(above), part(below))))
                 }
-                // Two numbers side by side are no product.
+                // Two adjacent numbers are not a product.
                 _ => Err(Trouble::Unreadable),
             },
             Some(Token::Number(..)) => Err(Trouble::Unreadable),
@@ -337,11 +337,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether a factor may come next without a sign of multiplication.
+    /// Whether a factor may follow without a multiplication sign.
     fn begins_factor(&self) -> bool {
         match self.peek() {
             Some(Token::Open(open)) => {
-                // A brace with a degree in it belongs to a unit.
+                // A brace with a degree belongs to a unit.
                 *open != 'S' && self.tokens.get(self.place + 1) != Some(&Token::Sign('°'))
             }
             Some(Token::Sign('|')) => self.bars == 0,
@@ -358,7 +358,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A factor with signs before it.
+    /// Factor with leading signs.
     fn signed(&mut self) -> Result<Expr, Trouble> {
         let negative = match self.peek() {
             Some(Token::Sign('+')) => false,
@@ -368,25 +368,25 @@ impl<'a> Parser<'a> {
             _ => return self.power(),
         };
         self.place += 1;
-        // The sign stands before the whole of a mixed number, and before a power.
+        // The sign applies to a whole mixed number, and to a power.
         let value = self.deeper(Self::signed)?;
         let value = self.mixed(&value)?.unwrap_or(value);
         Ok(if negative { Expr::Negative(Box::new(value)) } else { value })
     }
 }
 
-/// A product of one or more factors.
+/// Product of one or more factors.
 fn product_of(mut factors: Vec<Expr>) -> Expr {
     if factors.len() == 1 { factors.remove(0) } else { Expr::Product(factors) }
 }
 
-/// A logarithm to a base.
+/// Logarithm to a base.
 pub fn logarithm(base: Expr, argument: Expr) -> Expr {
     let ln = |value| Box::new(Expr::Apply(Function::Ln, Box::new(value)));
     Expr::Quotient(ln(argument), ln(base))
 }
 
-/// The relation when the sides are swapped.
+/// Relation with swapped sides.
 pub fn turned(relation: Relation) -> Relation {
     match relation {
         Relation::Less => Relation::Greater,

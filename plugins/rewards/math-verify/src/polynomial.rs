@@ -1,8 +1,8 @@
-//! Polynomials in several generators over the rational numbers, exactly, with a bound on the work.
+//! Exact polynomials in several generators over the rational numbers, with bounded work.
 //!
-//! A generator is a variable, a constant or anything else that is taken as it is. The square roots of primes and `i` are
-//! generators whose squares are known, so that every product is reduced; such roots and their products are linearly
-//! independent over the rational numbers, hence a polynomial in them is zero only when all its coefficients are.
+//! A generator is a variable, a constant or an opaque expression. Square roots of primes and `i` are generators with
+//! known squares, so every product is reduced. Such roots and their products are linearly independent over the rational
+//! numbers, so a polynomial in them is zero only if all coefficients are zero.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use num_traits::{One, Zero};
 
 use crate::tree::Trouble;
 
-/// The most bits of a coefficient's numerator or denominator.
+/// Maximum number of bits of a coefficient's numerator or denominator.
 pub const MOST_BITS: u64 = 4_096;
-/// The most terms of a polynomial.
+/// Maximum number of terms of a polynomial.
 const MOST_TERMS: usize = 2_000;
-/// The greatest exponent.
+/// Maximum exponent.
 const MOST_EXPONENT: u32 = 10_000;
-/// The work of joining two monomials.
+/// Work units of multiplying two monomials.
 const PAIR: u64 = 16;
 
-/// Something that is taken as it is.
+/// Generator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Generator {
-    /// A variable.
+    /// Variable.
     Variable(String),
-    /// π or e: transcendental, each by itself.
+    /// π or e, each transcendental.
     Constant(String),
-    /// The square root of −1.
+    /// Square root of −1.
     Imaginary,
-    /// The square root of a prime.
+    /// Square root of a prime.
     PrimeRoot(BigInt),
-    /// Anything else, by what is written there: equal texts are equal, different ones may be.
+    /// Opaque expression, identified by its text: equal texts are equal, different texts may be equal.
     Opaque(String),
 }
 
@@ -49,14 +49,14 @@ impl Generator {
 /// Generators with their exponents, in ascending order; empty for 1.
 type Monomial = Vec<(usize, u32)>;
 
-/// A polynomial: no coefficient is zero.
+/// Polynomial without zero coefficients.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Polynomial {
     terms: BTreeMap<Monomial, BigRational>,
 }
 
 impl Polynomial {
-    /// A number.
+    /// Constant polynomial.
     pub fn constant(value: BigRational) -> Self {
         let mut terms = BTreeMap::new();
         if !value.is_zero() {
@@ -65,7 +65,7 @@ impl Polynomial {
         Self { terms }
     }
 
-    /// Its value, if it is a number.
+    /// Rational value, if the polynomial is constant.
     pub fn as_constant(&self) -> Option<BigRational> {
         match self.terms.len() {
             0 => Some(BigRational::zero()),
@@ -74,35 +74,35 @@ impl Polynomial {
         }
     }
 
-    /// Whether it is nothing.
+    /// Whether the polynomial is zero.
     pub fn is_zero(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The coefficient of its last monomial, in an order that all polynomials of a ring share.
+    /// Coefficient of the last monomial, in an order that all polynomials of a ring share.
     pub fn leading(&self) -> Option<(&[(usize, u32)], &BigRational)> {
         self.terms.last_key_value().map(|(monomial, coefficient)| (monomial.as_slice(), coefficient))
     }
 
-    /// The generators that stand in it.
+    /// Generators in the polynomial.
     pub fn generators(&self) -> impl Iterator<Item = usize> {
         self.terms.keys().flatten().map(|(generator, _)| *generator)
     }
 }
 
-/// How much work is left; a unit is some tenths of a microsecond at most.
+/// Remaining work; a unit takes at most some tenths of a microsecond.
 #[derive(Debug)]
 pub struct Work(pub u64);
 
 impl Work {
-    /// Takes a part of it.
+    /// Spends work units.
     pub fn spend(&mut self, work: u64) -> Result<(), Trouble> {
         self.0 = self.0.checked_sub(work).ok_or(Trouble::TooLarge)?;
         Ok(())
     }
 }
 
-/// The generators of a comparison, and how much work is left for it.
+/// Generators of a comparison, with the remaining work.
 #[derive(Debug)]
 pub struct Ring {
     generators: Vec<Generator>,
@@ -110,22 +110,22 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring that may do so much work.
+    /// Ring with a work limit.
     pub fn new(work: u64) -> Self {
         Self { generators: Vec::new(), work: Work(work) }
     }
 
-    /// Takes a part of the work that is left.
+    /// Spends work units.
     pub fn spend(&mut self, work: u64) -> Result<(), Trouble> {
         self.work.spend(work)
     }
 
-    /// What a generator is.
+    /// Definition of a generator.
     pub fn generator(&self, place: usize) -> &Generator {
         &self.generators[place]
     }
 
-    /// A generator as a polynomial.
+    /// Generator as a polynomial.
     pub fn of(&mut self, generator: Generator) -> Polynomial {
         let known = self.generators.iter().position(|known| *known == generator);
         let place = known.unwrap_or_else(|| {
@@ -135,7 +135,7 @@ impl Ring {
         Polynomial { terms: [(vec![(place, 1)], BigRational::one())].into() }
     }
 
-    /// The sum.
+    /// Sum.
     pub fn add(&mut self, one: &Polynomial, other: &Polynomial) -> Result<Polynomial, Trouble> {
         let mut sum = one.clone();
         for (monomial, coefficient) in &other.terms {
@@ -144,12 +144,12 @@ impl Ring {
         Ok(sum)
     }
 
-    /// The product with a number.
+    /// Product with a number.
     pub fn scale(&mut self, one: &Polynomial, by: &BigRational) -> Result<Polynomial, Trouble> {
         self.multiply(one, &Polynomial::constant(by.clone()))
     }
 
-    /// The product.
+    /// Product.
     pub fn multiply(&mut self, one: &Polynomial, other: &Polynomial) -> Result<Polynomial, Trouble> {
         let mut product = Polynomial::default();
         for (left, first) in &one.terms {
@@ -162,7 +162,7 @@ impl Ring {
         Ok(product)
     }
 
-    /// A power, by squares.
+    /// Power, by repeated squaring.
     pub fn power(&mut self, base: &Polynomial, exponent: u32) -> Result<Polynomial, Trouble> {
         if exponent > MOST_EXPONENT {
             return Err(Trouble::TooLarge);
@@ -193,7 +193,7 @@ impl Ring {
         if into.terms.len() > MOST_TERMS { Err(Trouble::TooLarge) } else { Ok(()) }
     }
 
-    /// The product of two monomials, and the number that known squares give.
+    /// Product of two monomials, and the number from reducing known squares.
     fn join(&self, left: &Monomial, right: &Monomial) -> Result<(Monomial, BigRational), Trouble> {
         let mut exponents: BTreeMap<usize, u32> = left.iter().copied().collect();
         for (generator, exponent) in right {
@@ -204,7 +204,7 @@ impl Ring {
             if *exponent > MOST_EXPONENT {
                 return Err(Trouble::TooLarge);
             }
-            // Both sides are reduced, so that no exponent is above 2.
+            // Both factors are reduced, so exponents are at most 2.
             if let Some(square) = self.generators[*generator].square().filter(|_| *exponent >= 2) {
                 *exponent -= 2;
                 factor *= square;
@@ -214,12 +214,12 @@ impl Ring {
     }
 }
 
-/// The bits of the longer of numerator and denominator.
+/// Number of bits of the longer of numerator and denominator.
 pub fn bits(number: &BigRational) -> u64 {
     number.numer().bits().max(number.denom().bits())
 }
 
-/// Sums of fractions need a greatest common divisor, whose time grows with the square of the length.
+/// Sums of fractions compute a greatest common divisor, whose time grows with the square of the length.
 fn cost(number: &BigRational) -> u64 {
     let words = bits(number) / 64;
     1 + words * words

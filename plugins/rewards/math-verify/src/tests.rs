@@ -1,4 +1,4 @@
-//! The reward as a host meets it, and tables of answers whose equality is known.
+//! Tests of the reward through the SDK's scoring, and tables of answers with known equality.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ fn equal(said: &str, wanted: &str) -> Verdict {
     verify(said, wanted, PLAIN)
 }
 
-/// Each line: what is wanted, what is equal to it, and its twin that is not.
+/// Each line: the expected answer, an equal one, and a similar one that differs.
 fn hold(table: &[(&str, &str, &str)]) {
     let mut wrong = Vec::new();
     for (wanted, right, other) in table {
@@ -89,7 +89,7 @@ fn roots_and_constants() {
         (r"\arctan\frac12+\arctan\frac13", r"\frac{\pi}{4}", r"\frac{\pi}{5}"),
         (r"4\arctan\frac15-\arctan\frac{1}{239}", r"\pi/4", r"\pi/3"),
         ("2^{0.5}", r"\sqrt{2}", "1.41421356"),
-        // Ramanujan's near miss, which is no whole number from the thirteenth decimal on.
+        // Ramanujan's near-integer, which differs from an integer from the thirteenth decimal on.
         (r"e^{\pi\sqrt{163}}", r"\exp(\pi\sqrt{163})", "262537412640768744"),
     ]);
 }
@@ -130,7 +130,7 @@ fn algebra() {
     ]);
 }
 
-/// What SymPy rewrites and what it holds to be something else.
+/// SymPy's rewritings, and expressions that SymPy distinguishes.
 #[test]
 fn rewritten_expressions_are_equal_as_sympy_has_it() {
     let golden = include_str!("../../../../tests/golden/math-verify.json");
@@ -222,7 +222,7 @@ fn words_and_units() {
 }
 
 #[test]
-fn the_rule_that_decided_is_told() {
+fn the_deciding_rule_is_reported() {
     for (said, wanted, rule) in [
         ("x+1", "x + 1", Rule::Text),
         ("1+x", "x+1", Rule::Exact),
@@ -233,7 +233,7 @@ fn the_rule_that_decided_is_told() {
         (r"e+\pi", "5.859874482", Rule::Numeric),
         ("Paris", "Rome", Rule::Text),
         ("1/0", "7", Rule::Undecided),
-        // Too many terms for algebra, and still a value at each point.
+        // Too many terms for algebra, but a value at each point.
         ("(a+b+c+d+f)^{20}", "(f+d+c+b+a)^{20}", Rule::Numeric),
         ("(a+b+c+d+f)^{20}", "(f+d+c+b-a)^{20}", Rule::Numeric),
     ] {
@@ -245,8 +245,8 @@ fn the_rule_that_decided_is_told() {
 }
 
 #[test]
-fn no_answer_takes_everything() {
-    // Whatever an answer without a value is compared with, it is not equal.
+fn work_is_bounded_for_every_answer() {
+    // An answer without a value is not equal to any other.
     for said in ["1/0", "0/0", r"\infty-\infty", "0^0", r"\ln 0", "0^{-1}", r"\log_1 2", "(-1)!", r"\infty \cdot 0"] {
         for wanted in ["0", "1", r"\infty", "x", "1/2"] {
             assert!(!equal(said, wanted).equal, "{said} for {wanted}");
@@ -307,18 +307,18 @@ fn hostile_answers_are_not_equal_and_cost_little() {
         for wanted in ["42", "x+1", r"\{1,2\}"] {
             let shown: String = said.chars().take(30).collect();
             assert!(!equal(said, wanted).equal, "{shown} for {wanted}");
-            // A hostile right answer is as harmless.
+            // A hostile expected answer is also harmless.
             assert!(!equal(wanted, said).equal, "{wanted} for {shown}");
         }
         let _ = find::find(said, "auto");
     }
-    // What is large and still small enough.
+    // Large but still acceptable inputs.
     assert!(equal("2^{1000}", "4^{500}").equal && !equal("2^{1000}", "2^{1000}+1").equal);
     assert!(equal("(x+y)^{20}", "(y+x)^{20}").equal && !equal("(x+y)^{20}", "(x+y)^{21}").equal);
     assert_eq!(equal("10**30000000", "42").rule, Rule::Undecided);
 }
 
-/// What is true of positive numbers alone is not taken for true, whatever points are drawn.
+/// Identities that hold only for positive numbers are rejected, for every seed.
 #[test]
 fn signs_count() {
     for seed in 0..40 {
@@ -331,12 +331,12 @@ fn signs_count() {
         ] {
             assert!(equal(said, right) && !equal(said, wrong), "{said} with the seed {seed}");
         }
-        // Where one side has no value there is nothing to compare.
+        // Points at which one side has no value are skipped.
         assert!(equal(r"\ln x^2", r"2\ln x") && !equal(r"\ln x^2", r"3\ln x"));
     }
 }
 
-/// Whatever is written, it is answered, and the same in both directions.
+/// Every input gets a result, and the result is symmetric.
 #[test]
 fn any_pieces_are_answered() {
     let pieces = [
@@ -431,7 +431,7 @@ fn a_right_last_message_earns_a_point_and_says_where_and_why() {
 }
 
 #[test]
-fn options_say_where_to_look_and_what_counts() {
+fn options_select_the_location_and_units() {
     let total = |words: &str, options| scored(words, "5 cm", Ending::Terminated, options).total;
     assert_eq!((total("5", vec![]), total("5", vec![named("units", "compare")])), (1.0, 0.0));
     assert_eq!(total("5", vec![named("look-in", "boxed")]), 0.0);

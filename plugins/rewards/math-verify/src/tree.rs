@@ -1,22 +1,22 @@
-//! What an answer is once it is read: expressions, and the shapes that hold them.
+//! Parsed answers: expressions and the shapes that contain them.
 
 use num_rational::BigRational;
 
-/// Why something could not be read or decided.
+/// Reason why an answer cannot be parsed or decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// It is not mathematics as this plugin reads it.
+    /// Not mathematics in a supported notation.
     Unreadable,
-    /// It would take more work or room than an answer is worth.
+    /// Requires more work or memory than the limits.
     TooLarge,
-    /// It has no value: a division by zero, a logarithm of a negative number.
+    /// No value, such as a division by zero or the logarithm of a negative number.
     Undefined,
 }
 
-/// A function of one argument.
+/// Function of one argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
-    /// Sine, of radians.
+    /// Sine, in radians.
     Sin,
     /// Cosine.
     Cos,
@@ -40,52 +40,52 @@ pub enum Function {
     Cosh,
     /// Hyperbolic tangent.
     Tanh,
-    /// e to a power.
+    /// Exponential function.
     Exp,
-    /// The natural logarithm.
+    /// Natural logarithm.
     Ln,
-    /// The absolute value.
+    /// Absolute value.
     Absolute,
-    /// The greatest whole number that is not greater.
+    /// Floor.
     Floor,
-    /// The least whole number that is not less.
+    /// Ceiling.
     Ceiling,
-    /// The factorial of a whole number.
+    /// Factorial of an integer.
     Factorial,
 }
 
-/// An expression.
+/// Expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
-    /// An exact number.
+    /// Exact number.
     Number(BigRational),
-    /// A variable, or one of `pi`, `e` and `i`.
+    /// Variable, or one of `pi`, `e` and `i`.
     Symbol(String),
-    /// Infinity, which no arithmetic may touch but a sign.
+    /// Infinity, which allows no arithmetic except a sign.
     Infinity,
-    /// Less than nothing.
+    /// Negation.
     Negative(Box<Self>),
-    /// A sum.
+    /// Sum.
     Sum(Vec<Self>),
-    /// A product.
+    /// Product.
     Product(Vec<Self>),
-    /// A quotient.
+    /// Quotient.
     Quotient(Box<Self>, Box<Self>),
-    /// A power.
+    /// Power.
     Power(Box<Self>, Box<Self>),
-    /// The root of a whole degree; of a negative number it is real where the degree is odd.
+    /// Root of an integer degree; real for a negative number if the degree is odd.
     Root(Box<Self>, u32),
-    /// A function's value.
+    /// Value of a function.
     Apply(Function, Box<Self>),
 }
 
 impl Expr {
-    /// A whole number.
+    /// Integer.
     pub fn integer(value: i64) -> Self {
         Self::Number(BigRational::from_integer(value.into()))
     }
 
-    /// The variables in it, each once.
+    /// Distinct variables of the expression.
     pub fn variables(&self, found: &mut Vec<String>) {
         match self {
             Self::Symbol(name) if !matches!(name.as_str(), "pi" | "e" | "i") => {
@@ -103,7 +103,7 @@ impl Expr {
         }
     }
 
-    /// Whether it may stand before `=` as the name of what follows: `x`, `f(x)`.
+    /// Whether the expression can be a name before `=`, such as `x` or `f(x)`.
     pub fn is_name(&self) -> bool {
         let symbol = |one: &Self| matches!(one, Self::Symbol(name) if !matches!(name.as_str(), "pi" | "e" | "i"));
         match self {
@@ -113,7 +113,7 @@ impl Expr {
     }
 }
 
-/// How two sides are related.
+/// Relation between two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// `=`
@@ -132,19 +132,19 @@ pub enum Relation {
     In,
 }
 
-/// An answer.
+/// Answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// One value.
     Scalar(Expr),
-    /// A tuple, a point or an interval: order and brackets count.
+    /// Tuple, point or interval: order and brackets count.
     Sequence(char, Vec<Self>, char),
-    /// A set or a list of solutions: order does not count.
+    /// Set or list of solutions: order is ignored.
     Set(Vec<Self>),
-    /// Several intervals or sets together.
+    /// Union of intervals or sets.
     Union(Vec<Self>),
-    /// Rows of one length.
+    /// Matrix rows of equal length.
     Matrix(Vec<Vec<Expr>>),
-    /// Sides and the relations between them, one fewer.
+    /// Sides and the relations between them, one fewer than sides.
     Chain(Vec<Self>, Vec<Relation>),
 }

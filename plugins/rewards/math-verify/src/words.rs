@@ -1,27 +1,27 @@
-//! What names, commands and single characters mean.
+//! Meaning of names, commands and single characters.
 
 use crate::lexer::Token;
 use crate::tree::{Function, Relation};
 
-/// What a run of letters is.
+/// Meaning of a run of letters.
 pub enum Meaning<'a> {
-    /// One token.
+    /// Single token.
     Token(Token),
     /// Each letter is a variable.
     Variables,
-    /// A function with its argument written to it, as in `sinx`.
+    /// Function with an adjacent argument, as in `sinx`.
     Function(Function, &'a str),
     /// Text.
     Word,
 }
 
-/// Units of more than one letter that would else be variables side by side. Those of one letter stand in `\text{}`.
+/// Units of more than one letter that would otherwise be adjacent variables. One-letter units require `\text{}`.
 const UNITS: [&str; 39] = [
     "cm", "mm", "km", "nm", "dm", "kg", "mg", "lb", "lbs", "oz", "ft", "in", "mi", "yd", "ml", "mL", "cl", "dl", "hr",
     "min", "sec", "ms", "kJ", "kW", "kN", "Hz", "Pa", "eV", "mol", "deg", "rad", "mph", "kph", "sq", "cc", "am", "pm",
     "AM", "PM",
 ];
-/// Short words that are no variables.
+/// Short words that are not variables.
 const SHORT_WORDS: [&str; 14] =
     ["is", "the", "to", "of", "no", "yes", "at", "on", "if", "for", "not", "all", "are", "Yes"];
 
@@ -48,7 +48,7 @@ fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// What a run of letters without a backslash is.
+/// Meaning of a run of letters without a backslash.
 pub fn meaning(run: &str) -> Meaning<'_> {
     let token = match run {
         "log" | "lg" => Token::Log,
@@ -77,7 +77,7 @@ fn variables(run: &str) -> Meaning<'_> {
     Meaning::Variables
 }
 
-/// What a command is; inner `None` for one that only changes how things look, outer `None` for an unknown one.
+/// Meaning of a command; inner `None` for purely visual commands, outer `None` for unknown ones.
 pub fn command(name: &str) -> Option<Option<Token>> {
     let token = match name {
         "frac" | "dfrac" | "tfrac" | "cfrac" => Token::Fraction,
@@ -120,7 +120,7 @@ pub fn command(name: &str) -> Option<Option<Token>> {
     Some(Some(token))
 }
 
-/// What a single character is; inner `None` for one that does not count.
+/// Meaning of a single character; inner `None` for ignored characters.
 pub fn symbol(letter: char) -> Option<Option<Token>> {
     let token = match letter {
         '+' | '/' | '^' | '!' | '%' | '|' | ',' | '&' | '±' | '∓' | '∪' | '°' => Token::Sign(letter),

@@ -1,19 +1,19 @@
-//! A checklist as it is written, in JSON or TOML, and checked before anything is scored.
+//! Checklists in JSON or TOML, parsed and validated before scoring.
 
 use gymkhana_sdk::Error;
 use serde::Deserialize;
 
-/// More items than this are a mistake of whoever wrote them.
+/// Maximum number of items.
 const MOST_ITEMS: usize = 128;
 
-/// The document.
+/// Document.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
     items: Vec<WireItem>,
 }
 
-/// An item as it is written: exactly one of its rules is there.
+/// Item as written, with exactly one rule.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct WireItem {
@@ -39,59 +39,59 @@ fn one() -> f64 {
     1.0
 }
 
-/// What an item looks at.
+/// Scope of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// The seat's last word: its last turn, if that was a message.
+    /// Final message: the seat's last turn, if that is a message.
     #[default]
     Last,
-    /// Every message of the seat.
+    /// All messages of the seat.
     All,
 }
 
-/// How an item is decided.
+/// Rule of an item.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rule {
-    /// The words stand there, whatever their case.
+    /// The text contains these words, ignoring case.
     Contains(String),
-    /// They do not. Without a message they do not either, so that an item like this wants a partner.
+    /// The text does not contain these words. This also holds without a message, so combine it with a second item.
     NotContains(String),
-    /// There is a message, and it has at most so many words.
+    /// There is a message, and it has at most this many words.
     MaxWords(u64),
     /// The seat called this function.
     MustCall(String),
-    /// It did not.
+    /// The seat did not call this function.
     MustNotCall(String),
-    /// The message is JSON, or its only code block is; with `false`, it is not.
+    /// The message, or its only code block, is JSON; with `false`, it is not.
     JsonValid(bool),
-    /// The message's last number lies here, ends included.
+    /// The last number of the message is in this range, inclusive.
     NumberWithin(f64, f64),
     /// A model answers this question with yes or no.
     Ask(String),
-    /// A model gives a grade from 0 to 10, a tenth of which is met.
+    /// A model gives a grade from 0 to 10; a tenth of it counts.
     Grade(String),
 }
 
-/// One line of a checklist.
+/// Item of a checklist.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// Its name, in messages and evidence.
+    /// Name, for messages and evidence.
     pub name: String,
-    /// What meeting it is worth, in proportion to the others; negative for what should not be met.
+    /// Weight of the item relative to the others; negative for undesired properties.
     pub weight: f64,
-    /// Without it nothing counts.
+    /// Whether the total is the lowest one if the item is not met.
     pub essential: bool,
-    /// What it looks at.
+    /// Scope.
     pub place: Place,
-    /// How it is decided.
+    /// Rule.
     pub rule: Rule,
 }
 
-/// Reads a checklist; `from` says where it stands, for messages.
+/// Reads a checklist; `from` is its origin, for error messages.
 pub fn read(text: &str, from: &str) -> Result<Vec<Item>, Error> {
     let wrong = |why: String| Error::invalid(format!("the checklist in {from} {why}"));
-    // A JSON document begins with a brace or a bracket; a TOML table of this kind with `[[items]]`.
+    // A JSON document starts with a brace or a bracket; TOML of this format may start with `[[items]]`.
     let json = text.trim_start().starts_with(['{', '[']) && !text.trim_start().starts_with("[[items]]");
     let items: Vec<WireItem> = if json {
         let read = if text.trim_start().starts_with('[') {
@@ -99,9 +99,9 @@ pub fn read(text: &str, from: &str) -> Result<Vec<Item>, Error> {
         } else {
             serde_json::from_str::<Wire>(text).map(|wire| wire.items)
         };
-        read.map_err(|error| wrong(format!("is not sound JSON: {error}")))?
+        read.map_err(|error| wrong(format!("is not valid JSON: {error}")))?
     } else {
-        toml::from_str::<Wire>(text).map_err(|error| wrong(format!("is not sound TOML: {}", error.message())))?.items
+        toml::from_str::<Wire>(text).map_err(|error| wrong(format!("is not valid TOML: {}", error.message())))?.items
     };
     if items.len() > MOST_ITEMS {
         return Err(wrong(format!("has {} items: write at most {MOST_ITEMS}", items.len())));
@@ -110,12 +110,12 @@ pub fn read(text: &str, from: &str) -> Result<Vec<Item>, Error> {
     for wire in items {
         let item = item(wire).map_err(wrong)?;
         if known.iter().any(|other| other.name == item.name) {
-            return Err(wrong(format!("has two items `{}`: name each differently", item.name)));
+            return Err(wrong(format!("has two items `{}`: use distinct names", item.name)));
         }
         known.push(item);
     }
     if !known.iter().any(|item| item.weight > 0.0) {
-        return Err(wrong("has no item of positive weight: nothing could be earned".to_owned()));
+        return Err(wrong("has no item of positive weight: add one".to_owned()));
     }
     Ok(known)
 }
@@ -124,10 +124,10 @@ fn item(wire: WireItem) -> Result<Item, String> {
     let WireItem { name, weight, essential, place, .. } = wire;
     let wrong = |why: &str| format!("has an item `{name}` {why}");
     if !weight.is_finite() || weight == 0.0 || weight.abs() > 1e6 {
-        return Err(wrong("whose weight is 0 or beyond a million: give it another"));
+        return Err(wrong("whose weight is 0 or above a million: change it"));
     }
     if essential && weight < 0.0 {
-        return Err(wrong("that is essential and of negative weight: turn its rule round"));
+        return Err(wrong("that is essential and has a negative weight: invert its rule"));
     }
     let rules = [
         wire.contains.map(Rule::Contains),
@@ -149,15 +149,15 @@ fn item(wire: WireItem) -> Result<Item, String> {
     };
     match &rule {
         Rule::NumberWithin(low, high) if low > high || low.is_nan() || high.is_nan() => {
-            return Err(wrong("whose number-within is no [low, high]"));
+            return Err(wrong("whose number-within is not [low, high] with low <= high"));
         }
         Rule::Contains(words) | Rule::NotContains(words) | Rule::MustCall(words) | Rule::MustNotCall(words)
             if words.trim().is_empty() =>
         {
-            return Err(wrong("that looks for nothing: write what it looks for"));
+            return Err(wrong("without a text to search for: write one"));
         }
         Rule::Ask(question) | Rule::Grade(question) if question.trim().is_empty() => {
-            return Err(wrong("that asks nothing: write the question"));
+            return Err(wrong("without a question: write one"));
         }
         _ => {}
     }
@@ -190,12 +190,12 @@ mod tests {
             (r#"[{"name": "a"}]"#, "item `a` without exactly one of"),
             (r#"[{"name": "a", "contains": "x", "ask": "y"}]"#, "item `a` without exactly one of"),
             (r#"[{"name": "a", "contain": "x"}]"#, "contain"),
-            (r#"[{"name": "a", "contains": " "}]"#, "looks for nothing"),
-            (r#"[{"name": "a", "ask": ""}]"#, "asks nothing"),
+            (r#"[{"name": "a", "contains": " "}]"#, "without a text"),
+            (r#"[{"name": "a", "ask": ""}]"#, "without a question"),
             (r#"[{"name": "a", "contains": "x", "weight": 0}]"#, "weight is 0"),
             (r#"[{"name": "a", "contains": "x", "weight": -1}]"#, "no item of positive weight"),
-            (r#"[{"name": "a", "contains": "x", "weight": -1, "essential": true}]"#, "essential and of negative"),
-            (r#"[{"name": "a", "number-within": [2, 1]}]"#, "no [low, high]"),
+            (r#"[{"name": "a", "contains": "x", "weight": -1, "essential": true}]"#, "essential and has a negative"),
+            (r#"[{"name": "a", "number-within": [2, 1]}]"#, "not [low, high]"),
             (r#"[{"name": "a", "contains": "x"}, {"name": "a", "contains": "y"}]"#, "two items `a`"),
             ("[[items]]\nname = 3\n", "TOML"),
         ] {

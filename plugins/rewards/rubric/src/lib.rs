@@ -1,34 +1,33 @@
-//! A checklist with weights, each item decided by a rule or by the run's `model`.
+//! Weighted checklist: a rule or the run's `model` decides each item.
 //!
-//! The checklist is the option `checklist`, or else a privileged fact of the environment, so that each task may have its
-//! own. It is TOML or JSON:
+//! The checklist is the option `checklist`, or else a privileged fact of the environment, so that each task can have a
+//! separate one. Its format is TOML or JSON:
 //!
 //! ```toml
 //! [[items]]
 //! name = "books"
-//! essential = true            # without it nothing counts
+//! essential = true            # if not met, the total is the lowest one
 //! must-call = "book"
 //!
 //! [[items]]
 //! name = "rude"
-//! weight = -2                 # what should not be met
-//! ask = "Is the text rude?"   # for the model: yes or no; `grade` asks for 0 to 10
+//! weight = -2                 # undesired property
+//! ask = "Is the text rude?"   # question for the model: yes or no; `grade` requests 0 to 10
 //!
 //! [[items]]
 //! name = "short"
-//! in = "all"                  # every message; the last word by default
+//! in = "all"                  # all messages (default: the final message)
 //! max-words = 80
 //! ```
 //!
-//! Rules: `contains`, `not-contains` (whatever the case), `max-words`, `must-call`, `must-not-call`, `json-valid`,
-//! `number-within = [low, high]` (the last number). The total is what was met, weighted, as a share of what can be
-//! earned: `Σ weight · met / Σ positive weights` (RuscaRL), kept within 0 and 1, or within −1 and 1 by the option
-//! `lowest`. An essential item that is not met gives the lowest total.
+//! Rules: `contains`, `not-contains` (both ignore case), `max-words`, `must-call`, `must-not-call`, `json-valid`,
+//! `number-within = [low, high]` (the last number). The total is the weighted share of met items: `Σ weight · met / Σ
+//! positive weights` (RuscaRL), clamped to 0 to 1, or to −1 to 1 with the option `lowest`. An essential item that is
+//! not met gives the lowest total.
 //!
-//! The manifest asks for `model` as something that it can do without: where no item is for a model, no grant is needed;
-//! where one is and the run grants none, the item's error says so. How the judge is kept
-//! from hearing the agent as its master, and what that cannot do, stands in `judge.rs`. A judge that gives no verdict is
-//! an error that names the item.
+//! The manifest declares `model` as optional: a checklist without judged items requires no grant; otherwise a missing
+//! grant is an error that names the item. `judge.rs` describes the protection of the judge against the agent's text and
+//! its limits. A reply without a verdict is an error that names the item.
 
 mod checklist;
 mod judge;
@@ -39,23 +38,24 @@ use gymkhana_sdk::{Error, OptionInfo, Options, model, plugin};
 
 use checklist::Item;
 
-/// Adds up what of a checklist is met.
+/// Weighted share of met checklist items.
 pub struct Rubric;
 
 impl Reward for Rubric {
     fn info() -> Info {
-        let checklist = "The items, as TOML or JSON; empty to take them from the environment's privileged view";
-        let key = "The privileged fact that is the checklist, where the option `checklist` is empty";
-        let longest = "The most bytes of a seat's words that a model is shown; more are cut in the middle";
-        Info::new("A checklist, each item decided by a rule or by a model")
-            .component("met", "the weight of what was met as a share of what can be earned, before limits")
-            .component("items", "items of the checklist")
-            .component("items-met", "items that were met, parts of graded ones included")
-            .component("essential-missed", "essential items that were not met")
-            .component("asked", "questions to the model")
+        let checklist = "Items as TOML or JSON; if empty, they come from the environment's privileged view";
+        let key = "Name of the privileged fact with the checklist, if the option `checklist` is empty";
+        let longest =
+            "Maximum length of a seat's text in the judge's prompt, in bytes; longer text is cut in the middle";
+        Info::new("Weighted checklist with items decided by rules or a model")
+            .component("met", "weight of the met items relative to the positive weights, before clamping")
+            .component("items", "number of items")
+            .component("items-met", "number of met items, including fractions of graded ones")
+            .component("essential-missed", "number of essential items that were not met")
+            .component("asked", "number of calls of the model")
             .option(OptionInfo::new("checklist", checklist, ""))
             .option(OptionInfo::new("checklist-key", key, "rubric"))
-            .option(OptionInfo::new("lowest", "The lowest total", "zero").one_of(&["zero", "minus-one"]))
+            .option(OptionInfo::new("lowest", "Lowest total", "zero").one_of(&["zero", "minus-one"]))
             .option(OptionInfo::new("quote-bytes", longest, 20_000).within(100.0, 1e6))
     }
 
@@ -64,10 +64,10 @@ impl Reward for Rubric {
     }
 }
 
-/// As [`Reward::score`], by whoever answers for the model.
+/// [`Reward::score`] with a given source of the model's replies.
 fn score_by(group: &[Trajectory], options: &Options, ask: judge::Ask<'_>) -> Result<Vec<Vec<Score>>, Error> {
     let written = options.text("checklist");
-    // Read even if there is nothing to score, so that a mistake is known before a run begins.
+    // Parsed even if there is nothing to score, so that mistakes are found before a run starts.
     let shared =
         if written.trim().is_empty() { None } else { Some(checklist::read(written, "the option `checklist`")?) };
     let mut scores = Vec::new();
@@ -82,13 +82,13 @@ fn score_by(group: &[Trajectory], options: &Options, ask: judge::Ask<'_>) -> Res
     Ok(scores)
 }
 
-/// The task's own checklist.
+/// Checklist of the task.
 fn own_items(trajectory: &Trajectory, key: &str) -> Result<Vec<Item>, Error> {
     match trajectory.privileged(key) {
         Some(value) => checklist::read(&value.shown(), &format!("the privileged `{key}`")),
         None => Err(Error::invalid(format!(
-            "there is no checklist: write one in the option `checklist`, or name in `checklist-key` the privileged fact \
-             that is one; this environment has no `{key}`"
+            "there is no checklist: write one in the option `checklist`, or set `checklist-key` to a privileged fact of \
+             the environment, which has no `{key}`"
         ))),
     }
 }
@@ -111,7 +111,7 @@ fn score(
                 evidence.extend(found.span.map(|(turn, span)| (turn, span, format!("{}: {verdict}", item.name))));
                 f64::from(u8::from(found.met))
             }
-            // Nothing was said: there is nothing to ask about.
+            // Without a message the model is not called.
             None if said.is_empty() => 0.0,
             None => {
                 let words: Vec<&str> = said.iter().map(|said| said.text.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The rules that need no model.
+//! Rules that require no model.
 
 use std::ops::Range;
 
@@ -7,27 +7,27 @@ use gymkhana_sdk::text_of;
 
 use crate::checklist::{Place, Rule};
 
-/// A message longer than this is looked at up to here: rules stay quick whatever an agent says.
+/// Maximum length of text that rules read, in bytes, so that rules stay fast for every input.
 const LONGEST: usize = 1 << 20;
 
-/// A message of a seat.
+/// Message of a seat.
 pub struct Said {
-    /// The place of its turn.
+    /// Index of its turn.
     pub turn: usize,
-    /// Its text.
+    /// Text.
     pub text: String,
 }
 
-/// Whether a rule is met, and where that can be seen.
+/// Result of a rule.
 #[derive(Debug, PartialEq)]
 pub struct Found {
-    /// It is met.
+    /// Whether the rule is met.
     pub met: bool,
-    /// The turn and the bytes in it that show it, or that break it.
+    /// Turn and byte range that prove or violate the rule.
     pub span: Option<(usize, Range<usize>)>,
 }
 
-/// What an item looks at: the seat's last word, or all its messages.
+/// Messages in an item's scope: the final message, or all messages of the seat.
 pub fn said(trajectory: &Trajectory, seat: u32, place: Place) -> Vec<Said> {
     let cut = |mut text: String| {
         text.truncate(text.floor_char_boundary(LONGEST));
@@ -49,7 +49,7 @@ pub fn said(trajectory: &Trajectory, seat: u32, place: Place) -> Vec<Said> {
     }
 }
 
-/// Decides a rule; none for one that a model decides.
+/// Evaluates a rule; `None` for a rule that requires a model.
 pub fn decide(rule: &Rule, said: &[Said], trajectory: &Trajectory, seat: u32) -> Option<Found> {
     let whole = |said: &Said| Some((said.turn, 0..said.text.len()));
     let found = match rule {
@@ -88,7 +88,7 @@ pub fn decide(rule: &Rule, said: &[Said], trajectory: &Trajectory, seat: u32) ->
     Some(found)
 }
 
-/// Where the words stand, whatever their case. Lower-casing can change a text's length, so it is done by the letter.
+/// Byte range of the words, ignoring case. Lower-casing can change lengths, so letters are compared one by one.
 fn find(text: &str, words: &str) -> Option<Range<usize>> {
     let mut lower = String::with_capacity(text.len());
     let mut origins = Vec::with_capacity(text.len() + 1);
@@ -111,8 +111,8 @@ fn called(trajectory: &Trajectory, seat: u32, name: &str) -> Option<(usize, Rang
     })
 }
 
-/// Whether a text is a JSON object or list, by itself or as its only code block. A bare word or number is JSON by the
-/// letter and never what is meant.
+/// Whether a text, or its only code block, is a JSON object or list. A bare word or number is formally JSON, but not
+/// accepted.
 fn is_json(text: &str) -> bool {
     let blocks: Vec<&str> = text.split("```").collect();
     let inside = match blocks[..] {
@@ -123,7 +123,7 @@ fn is_json(text: &str) -> bool {
     inside.starts_with(['{', '[']) && serde_json::from_str::<serde_json::Value>(inside).is_ok()
 }
 
-/// The last number in a text: digits with thousands' commas, decimals and a sign that stands after no digit or letter.
+/// Last number of a text: digits with thousands commas, decimals, and a sign that does not follow a digit or letter.
 fn last_number(text: &str) -> Option<(f64, Range<usize>)> {
     let bytes = text.as_bytes();
     let part = |place: usize| {
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_found_whatever_their_case_and_alphabet() {
+    fn words_are_found_in_any_case_and_alphabet() {
         for (text, words, expected) in [
             ("Yes, PLEASE do.", "please", Some("PLEASE")),
             ("İstanbul, ÉTÉ!", "été", Some("ÉTÉ")),

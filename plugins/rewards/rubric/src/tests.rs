@@ -1,4 +1,4 @@
-//! The reward as a host meets it.
+//! Tests of the reward through the SDK's scoring.
 
 use super::*;
 use gymkhana_sdk::model::{Reply, Request, Usage};
@@ -51,7 +51,7 @@ fn each_rule_has_its_yes_and_its_no() {
 }
 
 #[test]
-fn weights_add_up_as_a_share_of_what_can_be_earned() {
+fn the_total_is_the_weighted_share() {
     let checklist = r#"[{"name": "a", "weight": 3, "contains": "alpha"}, {"name": "b", "contains": "beta"},
                         {"name": "rude", "weight": -2, "contains": "fool"}]"#;
     let lowest = || vec![named("lowest", "minus-one")];
@@ -102,7 +102,7 @@ fn a_tasks_own_checklist_is_in_its_privileged_view() {
     assert!(matches!(refused, Err(Error::Invalid(message)) if message.contains("there is no checklist")));
 }
 
-/// Scores one message with a judge that answers so.
+/// Scores one message with a judge that gives this reply.
 fn judged(checklist: &str, turns: Vec<Turn>, answer: impl Fn(&str) -> &'static str) -> Result<Score, Error> {
     let options = Options::new(&declared(), vec![named("checklist", checklist)]).expect("good options");
     let mut ask = |request: &Request| {
@@ -123,7 +123,7 @@ fn declared() -> Vec<OptionInfo> {
 }
 
 #[test]
-fn a_model_decides_what_it_is_asked() {
+fn a_model_judges_its_items() {
     let checklist = r#"[{"name": "kind", "ask": "Is it kind?"}, {"name": "clear", "grade": "How clear is it?"},
                         {"name": "rude", "weight": -1, "ask": "Is it rude?"}, {"name": "a", "contains": "alpha"}]"#;
     let answer = |asked: &str| {
@@ -137,17 +137,17 @@ fn a_model_decides_what_it_is_asked() {
     };
     let score = judged(checklist, vec![say("alpha")], answer).expect("a verdict for each item");
     assert_eq!((score.total, score.components[4].value), (2.5 / 3.0, 3.0));
-    // A seat that said nothing has met nothing, and nobody is asked.
+    // A seat without messages meets no item, and the model is not called.
     let score = judged(checklist, vec![call("look")], |_| panic!("asked")).expect("no question");
     assert_eq!((score.total, score.components[4].value), (0.0, 0.0));
 }
 
 #[test]
-fn a_judge_without_a_verdict_is_an_error_and_rules_need_no_judge() {
+fn a_reply_without_a_verdict_is_an_error() {
     let asks = r#"[{"name": "kind", "ask": "Is it kind?"}]"#;
     let refused = judged(asks, vec![say("alpha")], |_| "I would say that it depends");
     assert!(matches!(refused, Err(Error::Other(message)) if message.contains("`kind`")));
-    // Natively there is no model: an item that asks is denied, one by rules is not.
+    // Native tests have no model: a judged item is denied, an item with a rule is scored.
     let denied = score_all::<Rubric>(&[attempt(vec![say("alpha")])], vec![named("checklist", asks)], 0);
     assert!(matches!(denied, Err(Error::Denied(message)) if message.contains("`kind`")));
     assert_eq!(total(r#"[{"name": "a", "contains": "alpha"}]"#, vec![say("alpha")]), 1.0);

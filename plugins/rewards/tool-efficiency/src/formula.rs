@@ -1,24 +1,24 @@
-//! The two formulas of OTC: what an attempt's number of calls is worth, from 0 to 1.
+//! Efficiency formulas of OTC: value of an attempt's number of calls, from 0 to 1.
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
-/// OTC-PPO knows one attempt alone: `cos(mπ / (2m + c))` for `m` calls. No call is worth 1; many calls tend to 0, the
-/// slower the greater `c` is.
+/// OTC-PPO for a single attempt: `cos(mπ / (2m + c))` for `m` calls. No calls give 1; the value tends to 0 for many
+/// calls, more slowly for a larger `c`.
 pub fn alone(calls: usize, smoothness: f64) -> f64 {
     let calls = calls as f64;
     (calls * PI / (2.0 * calls + smoothness)).cos().clamp(0.0, 1.0)
 }
 
-/// OTC-GRPO knows the fewest calls `n` with which the task was done: `sin(fπ / 2n)` with `f = 2mn / (m + n)`.
+/// OTC-GRPO relative to the minimum number of calls `n`: `sin(fπ / 2n)` with `f = 2mn / (m + n)`.
 ///
-/// `n` calls are worth 1, and both fewer and more are worth less; fewer only happens to attempts that failed. Where
-/// none are needed it is the formula of OTC-PPO.
+/// `n` calls give 1, and fewer or more give less; only failed attempts can have fewer. For `n = 0` the formula of
+/// OTC-PPO applies.
 pub fn beside(calls: usize, fewest: usize, smoothness: f64) -> f64 {
     if fewest == 0 {
         return alone(calls, smoothness);
     }
     let (calls, fewest) = (calls as f64, fewest as f64);
-    // f / n, without a product that could grow out of range.
+    // f / n, without a product that could overflow.
     let share = 2.0 * calls / (calls + fewest);
     (share * FRAC_PI_2).sin().clamp(0.0, 1.0)
 }

@@ -1,15 +1,15 @@
-//! A right answer is worth more the fewer tool calls it took, and a wrong one is worth nothing (OTC, Wang et al. 2025,
-//! "Acting Less is Reasoning More!").
+//! Reward for correct answers with few tool calls; wrong answers earn 0 (OTC, Wang et al. 2025, "Acting Less is
+//! Reasoning More!").
 //!
-//! The total is `weight × correct × efficiency`. How efficient an attempt was is told by one of the paper's two formulas:
-//! `grpo` compares with the fewest calls among the right attempts of the group, `ppo` looks at each attempt alone. The
-//! paper remembers a task's fewest calls for the whole training; a reward has no memory, by the contract, so that the
-//! same group always has the same scores. An environment that knows the fewest calls says so in its privileged view,
-//! and `fewest-key` names that fact.
+//! The total is `weight × correct × efficiency`. The paper has two formulas for efficiency: `grpo` compares with the
+//! minimum number of calls among the correct attempts of the group, and `ppo` considers each attempt alone. The paper
+//! stores the minimum of each task during training. By the contract a reward has no memory, so equal groups get equal
+//! scores. An environment that knows the minimum can state it as a privileged fact, which `fewest-key` names.
 //!
-//! A reward sees no other reward's score. What decides correctness is therefore an option: the privileged answer,
-//! compared as `answer-match` compares; an extra of the environment's last step; or the sum of the environment's rewards.
-//! In a run with this reward, give `answer-match` and its like the weight 0, else the answer is paid for twice.
+//! A reward cannot see the scores of other rewards, so an option selects the criterion of success: the privileged
+//! answer, compared as in `answer-match`; an extra of the environment's last step; or the sum of the environment's
+//! rewards. In a run with this reward, set the weight of `answer-match` and similar rewards to 0, so that an answer is
+//! not paid twice.
 
 mod correct;
 mod formula;
@@ -18,10 +18,10 @@ use gymkhana_answer as answer;
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, Turn};
 use gymkhana_sdk::{Error, OptionInfo, Options, Value, plugin};
 
-/// Multiplies correctness by how few calls it took.
+/// Multiplies success by the efficiency of tool calls.
 pub struct ToolEfficiency;
 
-/// One seat of one attempt.
+/// Seat of an attempt.
 struct Attempt {
     seat: u32,
     correct: bool,
@@ -30,29 +30,30 @@ struct Attempt {
 
 impl Reward for ToolEfficiency {
     fn info() -> Info {
-        let only = "The functions that count as tools, separated by commas; empty when all count. Name them where the \
-                    environment has functions of its own";
-        let threshold = "What a number must reach to mean success, when `correct-by` is `fact` or `reward`";
-        let fewest = "The privileged fact that tells the fewest calls the task needs; empty when none does";
-        Info::new("A right answer times how few calls it took, as in OTC")
-            .component("correct", "1 when the attempt succeeded, else 0")
-            .component("calls", "tool calls that the seat made")
-            .component("efficiency", "what that number of calls is worth, from 0 to 1")
-            .component("fewest", "the fewest calls to compare with, -1 when there are none to compare with")
-            .option(OptionInfo::new("method", "Which of OTC's formulas", "grpo").one_of(&["grpo", "ppo"]))
+        let only = "Names of the functions that count as tools, separated by commas; empty for all. Set it if the environment \
+                    has functions";
+        let threshold = "Minimum number that means success, if `correct-by` is `fact` or `reward`";
+        let fewest = "Name of the privileged fact with the task's minimum number of calls; empty if there is none";
+        Info::new("Success times the efficiency of tool calls, as in OTC")
+            .component("correct", "1 if the attempt succeeded, else 0")
+            .component("calls", "number of tool calls of the seat")
+            .component("efficiency", "value of that number of calls, from 0 to 1")
+            .component("fewest", "minimum number of calls for comparison, -1 if unknown")
+            .option(OptionInfo::new("method", "Efficiency formula of OTC", "grpo").one_of(&["grpo", "ppo"]))
             .option(
-                OptionInfo::new("smoothness", "The c of cos(mπ/(2m+c)), in calls; more is milder", 4.0)
+                OptionInfo::new("smoothness", "Parameter c of cos(mπ/(2m+c)), in calls; larger is milder", 4.0)
                     .within(0.01, 1000.0),
             )
             .option(
-                OptionInfo::new("weight", "What a right attempt with the fewest calls is worth", 1.0).within(0.0, 1.0),
+                OptionInfo::new("weight", "Reward of a correct attempt with the minimum of calls", 1.0)
+                    .within(0.0, 1.0),
             )
             .option(OptionInfo::new("functions", only, ""))
             .option(OptionInfo::new("fewest-key", fewest, ""))
-            .option(OptionInfo::new("correct-by", "What decides success", "answer").one_of(&correct::SOURCES))
-            .option(OptionInfo::new("answer-key", "The privileged fact that is the answer", "answer"))
-            .option(OptionInfo::new("mode", "How answers are compared", "auto").one_of(&answer::MODES))
-            .option(OptionInfo::new("fact", "The extra of the last step that tells of success", "success"))
+            .option(OptionInfo::new("correct-by", "Criterion of success", "answer").one_of(&correct::SOURCES))
+            .option(OptionInfo::new("answer-key", "Name of the privileged fact with the answer", "answer"))
+            .option(OptionInfo::new("mode", "Comparison of answers", "auto").one_of(&answer::MODES))
+            .option(OptionInfo::new("fact", "Name of the last step's extra that states success", "success"))
             .option(OptionInfo::new("threshold", threshold, 0.5))
     }
 
@@ -81,7 +82,7 @@ fn attempts(trajectory: &Trajectory, options: &Options) -> Result<Vec<Attempt>, 
     trajectory.seats().into_iter().map(one).collect()
 }
 
-/// The turns in which a seat called a function that counts. A malformed call counts when all do: it was an attempt.
+/// Turns of a seat's counted calls. A malformed call counts if all functions count, because it was an attempt.
 fn tool_calls<'a>(
     trajectory: &'a Trajectory,
     seat: u32,
@@ -97,7 +98,7 @@ fn tool_calls<'a>(
 
 fn known_fewest(trajectory: &Trajectory, key: &str) -> Result<usize, Error> {
     let wrong = |found: &str| {
-        let advice = "name a whole number of calls in `fewest-key`, or leave it empty";
+        let advice = "set `fewest-key` to a fact with a whole number of calls, or leave it empty";
         Error::invalid(format!("the privileged fact `{key}` {found}: {advice}"))
     };
     match trajectory.privileged(key) {
@@ -111,7 +112,7 @@ fn score(attempt: &Attempt, fewest: Option<usize>, trajectory: &Trajectory, opti
     let smoothness = options.number("smoothness");
     let efficiency = match (options.text("method"), fewest) {
         ("grpo", Some(fewest)) => formula::beside(attempt.calls, fewest, smoothness),
-        // Nobody succeeded, so that there is nothing to compare with, nor anything to multiply.
+        // Without a successful attempt there is no minimum and all totals are 0.
         _ => formula::alone(attempt.calls, smoothness),
     };
     let correct = f64::from(u8::from(attempt.correct));
@@ -121,7 +122,7 @@ fn score(attempt: &Attempt, fewest: Option<usize>, trajectory: &Trajectory, opti
         .component("calls", attempt.calls as f64)
         .component("efficiency", efficiency)
         .component("fewest", fewest.map_or(-1.0, |fewest| fewest as f64));
-    // Where calls made a right answer worth less: those beyond the fewest.
+    // Evidence: the calls beyond the minimum, which reduced the reward.
     let spare = if attempt.correct { fewest.unwrap_or(0) } else { attempt.calls };
     let beyond = tool_calls(trajectory, attempt.seat, options).skip(spare);
     beyond.fold(score, |score, (turn, arguments)| score.evidence(turn, 0..arguments.len(), "a call beyond the fewest"))

@@ -1,4 +1,4 @@
-//! The reward as a host meets it.
+//! Tests of the reward through the SDK's scoring.
 
 use std::f64::consts::PI;
 
@@ -14,7 +14,7 @@ fn call(name: &str) -> Turn {
     Turn::Call(SeatCall { seat: 0, call: Call::advised(name, "{}"), cost: 0.0 })
 }
 
-/// An attempt that calls so often and says this.
+/// Attempt with this number of calls and this final message.
 fn attempt(calls: usize, words: &str) -> Trajectory {
     let turns = (0..calls).map(|_| call("calculate")).chain([say(words)]).collect();
     Trajectory { turns, privileged: vec![named("answer", "42")], ..Trajectory::new("train", 0, Ending::Terminated) }
@@ -34,9 +34,10 @@ fn near(found: &[f64], expected: &[f64]) {
 #[test]
 fn a_right_answer_with_the_fewest_calls_of_the_right_is_worth_most() {
     let group = [attempt(2, "42"), attempt(4, "42"), attempt(0, "41"), attempt(1, "43")];
-    // f/n of four calls beside two: 2·4/(4+2) = 4/3, and sin(2π/3) = √3/2. The wrong ones do not set the fewest.
+    // f/n of four calls with a minimum of two: 2·4/(4+2) = 4/3, and sin(2π/3) = √3/2. Wrong attempts do not set the
+    // minimum.
     near(&totals(&group, vec![]), &[1.0, 3.0_f64.sqrt() / 2.0, 0.0, 0.0]);
-    // Where no call was needed, one is worth cos(π/6), and two are worth cos(π/4).
+    // With a minimum of 0, one call gives cos(π/6) and two calls give cos(π/4).
     let group = [attempt(0, "42"), attempt(1, "42"), attempt(2, "42")];
     near(&totals(&group, vec![]), &[1.0, 3.0_f64.sqrt() / 2.0, 0.5_f64.sqrt()]);
 }
@@ -46,7 +47,7 @@ fn the_ppo_formula_does_not_compare() {
     let ppo = || vec![named("method", "ppo"), named("smoothness", 2)];
     near(&totals(&[attempt(1, "42"), attempt(3, "42")], ppo()), &[(PI / 4.0).cos(), (3.0 * PI / 8.0).cos()]);
     near(&totals(&[attempt(3, "42")], ppo()), &[(3.0 * PI / 8.0).cos()]);
-    // The twin: beside others it is the comparison that counts.
+    // The same attempt in a group: the comparison determines the value.
     near(&totals(&[attempt(3, "42")], vec![]), &[1.0]);
 }
 
@@ -66,7 +67,7 @@ fn a_tasks_own_fewest_calls_count_as_well() {
 }
 
 #[test]
-fn what_decides_is_an_option() {
+fn an_option_selects_the_criterion() {
     let by = |source: &str| vec![named("correct-by", source)];
     let fact = |value: bool| Trajectory { extras: vec![named("success", value)], ..attempt(0, "?") };
     near(&totals(&[fact(true), fact(false)], by("fact")), &[1.0, 0.0]);
@@ -75,7 +76,7 @@ fn what_decides_is_an_option() {
         ..attempt(0, "?")
     };
     near(&totals(&[paid(&[0.25, 0.25]), paid(&[0.25]), paid(&[])], by("reward")), &[1.0, 0.0, 0.0]);
-    // A number as a fact, against the threshold; text is no fact.
+    // A numeric fact is compared with the threshold; a text is rejected.
     let right = |value: f64| Trajectory { extras: vec![named("right", value)], ..attempt(0, "?") };
     let counted = || vec![named("correct-by", "fact"), named("fact", "right"), named("threshold", 3)];
     near(&totals(&[right(3.0), right(2.0)], counted()), &[1.0, 0.0]);
@@ -85,14 +86,14 @@ fn what_decides_is_an_option() {
 }
 
 #[test]
-fn what_the_environment_does_not_tell_is_named_with_the_way_out() {
+fn missing_facts_are_reported_with_a_fix() {
     let blind = || Trajectory { privileged: vec![], ..attempt(0, "42") };
     let refused = score::<ToolEfficiency>(&[blind()], vec![], 0);
     assert!(matches!(refused, Err(Error::Invalid(message)) if message.contains("`answer-key`")));
     let by_fact = || vec![named("correct-by", "fact")];
     let refused = score::<ToolEfficiency>(&[blind()], by_fact(), 0);
     assert!(matches!(refused, Err(Error::Invalid(message)) if message.contains("without an extra `success`")));
-    // An episode that was cut off could say nothing: it failed.
+    // An episode that was cut off may lack the extra: it failed.
     near(&totals(&[Trajectory { ending: Ending::TurnLimit, ..blind() }], by_fact()), &[0.0]);
 }
 
@@ -121,6 +122,6 @@ fn seats_are_compared_with_their_like() {
     let mut two = attempt(2, "42");
     two.turns.push(Turn::Message(SeatMessage { seat: 1, content: text("42") }));
     let scores = score::<ToolEfficiency>(&[two], vec![], 0).expect("a good group");
-    // The other seat's answer without a call does not make this one's calls too many.
+    // A correct answer of the other seat without calls does not reduce this seat's efficiency.
     near(&scores[0].iter().map(|score| score.total).collect::<Vec<_>>(), &[1.0, 1.0]);
 }

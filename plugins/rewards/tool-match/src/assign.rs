@@ -1,7 +1,7 @@
-//! Which made call is held against which expected one.
+//! Assignment of actual calls to expected calls.
 
-/// Gives each row a column of its own so that the sum of their worths is greatest; none to rows left over. Kuhn's and
-/// Munkres' method with potentials: time is the rows' square times the columns, or the other way round.
+/// Optimal assignment: gives each row a distinct column so that the sum of values is maximal; surplus rows get `None`.
+/// Hungarian method with potentials, in O(rows² · columns) time, or the same with rows and columns exchanged.
 pub fn best(worth: &[Vec<f64>], columns: usize) -> Vec<Option<usize>> {
     let rows = worth.len();
     if rows > columns {
@@ -14,7 +14,7 @@ pub fn best(worth: &[Vec<f64>], columns: usize) -> Vec<Option<usize>> {
         }
         return found;
     }
-    // Places are counted from 1; column 0 stands for "not yet placed". `row_of[column]` is 0 while it is free.
+    // Indices start at 1; column 0 means unassigned. `row_of[column]` is 0 for a free column.
     let (mut row_price, mut column_price) = (vec![0.0; rows + 1], vec![0.0; columns + 1]);
     let (mut row_of, mut before) = (vec![0; columns + 1], vec![0; columns + 1]);
     for row in 1..=rows {
@@ -56,8 +56,8 @@ pub fn best(worth: &[Vec<f64>], columns: usize) -> Vec<Option<usize>> {
     found
 }
 
-/// Each row in its order takes the column that is worth most of those left, the first of equals; none worth nothing.
-/// This is what the paper's program does.
+/// Greedy assignment: each row in order takes the remaining column of the largest value, the first of equals; values of
+/// 0 are not assigned. The paper's program uses it.
 pub fn greedy(worth: &[Vec<f64>], columns: usize) -> Vec<Option<usize>> {
     let mut free = vec![true; columns];
     let mut take = |row: &Vec<f64>| {
@@ -82,7 +82,7 @@ mod tests {
         worth.iter().zip(found).filter_map(|(row, column)| column.map(|column| row[column])).sum()
     }
 
-    /// The greatest sum by trying everything.
+    /// Maximal sum by exhaustive search.
     fn tried(worth: &[Vec<f64>], used: &mut Vec<bool>) -> f64 {
         let Some((row, rest)) = worth.split_first() else { return 0.0 };
         let mut most = tried(rest, used);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_first_is_greedy() {
+    fn greedy_assignment_serves_rows_in_order() {
         let worth = vec![vec![2.0, 1.9], vec![1.9, 0.0]];
         assert_eq!(greedy(&worth, 2), [Some(0), None]);
         assert_eq!(best(&worth, 2), [Some(1), Some(0)]);

@@ -1,35 +1,35 @@
-//! A call to compare: its function's name and its arguments.
+//! Call with its function's name and arguments, for comparison.
 
 use gymkhana_sdk::Error;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-/// More expected calls than this are a mistake of whoever wrote them.
+/// Maximum number of expected calls.
 const MOST_EXPECTED: usize = 256;
 
-/// A call, made or expected.
+/// Actual or expected call.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call {
-    /// The function's name.
+    /// Name of the function.
     pub name: String,
-    /// The arguments by their parameters' names.
+    /// Arguments by parameter name.
     #[serde(default)]
     pub arguments: Map<String, Json>,
 }
 
 impl Call {
-    /// A call as an agent made it; none when it was malformed: without a name, or with arguments that are no object.
+    /// Call of an agent; `None` if it is malformed: without a name, or with arguments that are not an object.
     pub fn made(name: &str, arguments: &str) -> Option<Self> {
         let arguments = serde_json::from_str(arguments).ok()?;
         (!name.is_empty()).then(|| Self { name: name.to_owned(), arguments })
     }
 
-    /// The calls that a task expects: JSON text of a list of `{"name": …, "arguments": {…}}`.
+    /// Expected calls of a task, from the JSON text of a list of `{"name": …, "arguments": {…}}`.
     pub fn expected(text: &str, key: &str) -> Result<Vec<Self>, Error> {
         let calls: Vec<Self> = serde_json::from_str(text).map_err(|error| {
             let form = "write a JSON list of {\"name\": …, \"arguments\": {…}}";
-            Error::invalid(format!("the privileged `{key}` is no list of calls ({error}): {form}"))
+            Error::invalid(format!("the privileged `{key}` is not a list of calls ({error}): {form}"))
         })?;
         if calls.len() > MOST_EXPECTED {
             let count = calls.len();
@@ -41,8 +41,8 @@ impl Call {
     }
 }
 
-/// Whether two values are the same. Numbers are compared by what they say, so that 1 and 1.0 are one value; the order
-/// of an object's fields does not matter, that of a list does.
+/// Whether two values are equal. Numbers are compared by value, so 1 equals 1.0. The order of an object's fields is
+/// ignored, that of a list counts.
 pub fn same(one: &Json, other: &Json) -> bool {
     match (one, other) {
         (Json::Number(one), Json::Number(other)) => {
@@ -59,7 +59,7 @@ pub fn same(one: &Json, other: &Json) -> bool {
     }
 }
 
-/// One is whole and the other is not. Two whole numbers are compared exactly: as floats, large ones would run together.
+/// Compares an integer with a float. Two integers are compared exactly, because large ones would collide as floats.
 fn mixed(one: &serde_json::Number, other: &serde_json::Number) -> bool {
     one.is_f64() != other.is_f64()
 }
@@ -70,7 +70,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_are_the_same_by_what_they_say() {
+    fn values_are_compared_by_content() {
         for (one, other, expected) in [
             (json!(1), json!(1.0), true),
             (json!(1), json!(1.5), false),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_calls_are_none() {
+    fn malformed_calls_are_rejected() {
         assert!(Call::made("f", r#"{"a": 1}"#).is_some());
         assert!(Call::made("", r#"{"a": 1}"#).is_none());
         for arguments in ["", "[1]", "{", "7"] {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_is_a_list_or_explained() {
+    fn malformed_expectations_are_explained() {
         let calls = Call::expected(r#"[{"name": "f"}, {"name": "g", "arguments": {"x": 1}}]"#, "calls");
         assert_eq!(calls.map(|calls| calls.len()), Ok(2));
         for wrong in ["", "{}", r#"[{"nome": "f"}]"#, r#"[{"name": "f", "arguments": []}]"#] {

@@ -1,13 +1,13 @@
-//! Do a seat's calls match those that the task expects (ToolRL, Qian et al. 2025)?
+//! Reward for calls that match the task's expected calls (ToolRL, Qian et al. 2025).
 //!
-//! The environment's privileged view holds the expected calls, as a JSON list of `{"name": …, "arguments": {…}}`. The
-//! total is the paper's: `format + correctness`. Format is 1 when every call was well formed and calls were made exactly
-//! where some were expected. Correctness is `6 · S / S_max − 3`, in which `S` adds names in common (as a share of those
-//! in either), and for each pair of an expected and a made call of one name the parameter names in common and the number
-//! of equal values. The same calls give 3 and none of them −3. Where no call is expected, correctness is 0.
+//! The environment's privileged view contains the expected calls, as a JSON list of `{"name": …, "arguments": {…}}`.
+//! The total is that of the paper: `format + correctness`. Format is 1 if every call is well formed and calls exist
+//! exactly if some are expected. Correctness is `6 · S / S_max − 3`. `S` sums the overlap of names (intersection over
+//! union) and, for each pair of an expected and an actual call with equal names, the overlap of parameter names and the
+//! number of equal values. Equal calls give 3, and disjoint calls −3. If no call is expected, correctness is 0.
 //!
-//! Calls of one turn have no order and are paired so that `S` is greatest; the paper's program pairs them one after the
-//! other, which `pairing = "greedy"` does. A malformed call has no name, thus matches nothing, and is missed as a call.
+//! Calls of one turn have no order and are paired so that `S` is maximal. The paper's program pairs them greedily, as
+//! `pairing = "greedy"` does. A malformed call has no name, matches nothing and counts as missing.
 
 mod assign;
 mod call;
@@ -19,35 +19,32 @@ use gymkhana_sdk::{Error, OptionInfo, Options, Value, plugin};
 use call::Call;
 use matching::{Matching, Pairing, Weights};
 
-/// More calls than this of one seat are not looked at: the host's own limit is lower.
+/// Maximum number of calls per seat that are compared; the host's limit is lower.
 const MOST_MADE: usize = 1024;
 
-/// Compares a seat's calls with the expected ones.
+/// Compares the calls of a seat with the expected ones.
 pub struct ToolMatch;
 
 impl Reward for ToolMatch {
     fn info() -> Info {
         let weight = |name: &str, what: &str| OptionInfo::new(name, what, 1.0).within(0.0, 1000.0);
-        let which = "The calls that count: all, or those of the first turn alone, as the paper has it";
-        let pairing = "How expected and made calls are paired: so that the sum is greatest, or one after the other";
-        Info::new("How well the calls match the expected ones, as in ToolRL")
-            .component(
-                "format",
-                "1 when the calls are well formed and are made exactly where some are expected, else 0",
-            )
-            .component("correctness", "how well they match, from -scale to scale; 0 when no call is expected")
-            .component("names", "names in common, as a share of those in either")
-            .component("parameters", "parameter names in common, a share for each pair of calls, added up")
-            .component("values", "how many values are equal")
-            .component("calls", "calls that were looked at")
-            .option(OptionInfo::new("expected-key", "The privileged fact that lists the expected calls", "calls"))
+        let which = "Compared calls: all, or only those of the first turn, as in the paper";
+        let pairing = "Pairing of expected and actual calls: optimal or greedy";
+        Info::new("Match between actual and expected calls, as in ToolRL")
+            .component("format", "1 if the calls are well formed and exist exactly if some are expected, else 0")
+            .component("correctness", "match from -scale to scale; 0 if no call is expected")
+            .component("names", "overlap of function names, from 0 to 1")
+            .component("parameters", "overlap of parameter names, summed over pairs of calls")
+            .component("values", "number of equal values")
+            .component("calls", "number of compared calls")
+            .option(OptionInfo::new("expected-key", "Name of the privileged fact with the expected calls", "calls"))
             .option(OptionInfo::new("which", which, "all").one_of(&["all", "first-turn"]))
             .option(OptionInfo::new("pairing", pairing, "best").one_of(&["best", "greedy"]))
-            .option(OptionInfo::new("scale", "The greatest correctness, in points", 3.0).within(0.0, 3.0))
-            .option(OptionInfo::new("format-weight", "What the format is worth, in points", 1.0).within(0.0, 1.0))
-            .option(weight("name-weight", "What names in common weigh"))
-            .option(weight("parameter-weight", "What the parameter names of a call weigh"))
-            .option(weight("value-weight", "What a value weighs"))
+            .option(OptionInfo::new("scale", "Maximum correctness, in points", 3.0).within(0.0, 3.0))
+            .option(OptionInfo::new("format-weight", "Weight of the format, in points", 1.0).within(0.0, 1.0))
+            .option(weight("name-weight", "Weight of the overlap of function names"))
+            .option(weight("parameter-weight", "Weight of the parameter names of a call"))
+            .option(weight("value-weight", "Weight of a value"))
     }
 
     fn score(group: &[Trajectory], options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
@@ -73,15 +70,15 @@ fn listed(trajectory: &Trajectory, key: &str) -> Result<String, Error> {
     match trajectory.privileged(key) {
         Some(Value::Text(text) | Value::Other(text)) => Ok(text.clone()),
         Some(other) => {
-            Err(Error::invalid(format!("the privileged `{key}` is `{}`, no JSON list of calls", other.shown())))
+            Err(Error::invalid(format!("the privileged `{key}` is `{}`, not a JSON list of calls", other.shown())))
         }
         None => Err(Error::invalid(format!(
-            "the environment's privileged view has no `{key}`: name the fact that lists the expected calls in `expected-key`"
+            "the environment has no privileged fact `{key}`: set `expected-key` to the fact with the expected calls"
         ))),
     }
 }
 
-/// A seat's calls with the places of their turns; the first turn is over when an answer comes.
+/// Calls of a seat with the indices of their turns; the first turn ends with the first answer.
 fn made(trajectory: &Trajectory, seat: u32, first_turn: bool) -> Vec<(usize, &SeatCall)> {
     let of_seat = |turn: &Turn| matches!(turn, Turn::Call(made) if made.seat == seat);
     let begins = trajectory.turns.iter().position(of_seat).unwrap_or(trajectory.turns.len());
@@ -118,7 +115,7 @@ fn score(seat: u32, made: &[(usize, &SeatCall)], expected: &[Call], weights: Wei
     let places = found.pairs.iter().enumerate().filter_map(|(wanted, pair)| pair.map(|pair| (wanted, sound[pair].0)));
     places.fold(score, |score, (wanted, place)| {
         let length = made.iter().find(|(turn, _)| *turn == place).map_or(0, |(_, made)| made.call.arguments.len());
-        score.evidence(place, 0..length, format!("held against expected call {}", wanted + 1))
+        score.evidence(place, 0..length, format!("compared with expected call {}", wanted + 1))
     })
 }
 

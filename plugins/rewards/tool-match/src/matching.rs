@@ -1,46 +1,46 @@
-//! How much of the expected calls was made: names, parameters and values, in the weights of the run.
+//! Overlap of actual and expected calls in names, parameters and values, with the run's weights.
 
 use std::collections::BTreeMap;
 
 use crate::assign;
 use crate::call::{Call, same};
 
-/// What each part counts.
+/// Weight of each part.
 #[derive(Debug, Clone, Copy)]
 pub struct Weights {
-    /// The functions' names, all calls together.
+    /// Function names, over all calls.
     pub name: f64,
-    /// The parameters' names, for each expected call.
+    /// Parameter names, per expected call.
     pub parameter: f64,
-    /// A parameter's value, for each that is expected.
+    /// Value, per expected parameter.
     pub value: f64,
 }
 
-/// How calls are paired.
+/// Pairing of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
-    /// So that the sum is greatest.
+    /// Optimal: the sum is maximal.
     Best,
-    /// Expected calls choose one after the other, as in the paper's program.
+    /// Greedy: expected calls choose in order, as in the paper's program.
     Greedy,
 }
 
-/// What was found.
+/// Result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matching {
-    /// Names in common, of those in either: 0 to 1.
+    /// Overlap of function names, from 0 to 1.
     pub names: f64,
-    /// The sum over the pairs of parameter names in common, of those in either.
+    /// Overlap of parameter names, summed over the pairs.
     pub parameters: f64,
-    /// The number of equal values.
+    /// Number of equal values.
     pub values: f64,
-    /// The weighted sum of these as a share of the greatest that there is: 0 to 1.
+    /// Weighted sum relative to its maximum, from 0 to 1.
     pub share: f64,
-    /// For each expected call the made one it was held against.
+    /// Paired actual call of each expected call.
     pub pairs: Vec<Option<usize>>,
 }
 
-/// Holds made calls against expected ones, of which there is at least one.
+/// Compares actual calls with expected ones, of which there is at least one.
 pub fn hold(made: &[Call], expected: &[Call], weights: Weights, pairing: Pairing) -> Matching {
     let worth = |expected: &Call, made: &Call| {
         if expected.name != made.name {
@@ -54,7 +54,7 @@ pub fn hold(made: &[Call], expected: &[Call], weights: Weights, pairing: Pairing
         Pairing::Best => assign::best(&table, made.len()),
         Pairing::Greedy => assign::greedy(&table, made.len()),
     };
-    // A pair of different functions, or of the same with nothing in common, is no pair.
+    // Calls of different functions, or without any overlap, are not paired.
     for (pair, row) in pairs.iter_mut().zip(&table) {
         *pair = pair.filter(|made| row[*made] > 0.0);
     }
@@ -66,12 +66,12 @@ pub fn hold(made: &[Call], expected: &[Call], weights: Weights, pairing: Pairing
     let found = weights.name * names + weights.parameter * parameters + weights.value * values;
     let most = expected.iter().map(|call| weights.parameter + weights.value * call.arguments.len() as f64).sum::<f64>();
     let most = weights.name + most;
-    // Sums of thirds and the like may miss the whole by a rounding.
+    // Rounding errors of fractions may miss the exact sum.
     let share = if most > 0.0 { (found / most).clamp(0.0, 1.0) } else { 0.0 };
     Matching { names, parameters, values, share, pairs }
 }
 
-/// Names in common as a share of the names in either, a name counted as often as it stands there.
+/// Overlap of names: intersection over union, as multisets.
 fn names(made: &[Call], expected: &[Call]) -> f64 {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     made.iter().for_each(|call| counts.entry(&call.name).or_default().0 += 1);
@@ -80,14 +80,14 @@ fn names(made: &[Call], expected: &[Call]) -> f64 {
     sum(|(made, expected)| *made.min(expected)) / sum(|(made, expected)| *made.max(expected)).max(1.0)
 }
 
-/// Parameter names in common as a share of those in either; calls without parameters have all in common.
+/// Overlap of parameter names: intersection over union; 1 for calls without parameters.
 fn parameters(made: &Call, expected: &Call) -> f64 {
     let common = expected.arguments.keys().filter(|name| made.arguments.contains_key(*name)).count();
     let either = made.arguments.len() + expected.arguments.len() - common;
     if either == 0 { 1.0 } else { common as f64 / either as f64 }
 }
 
-/// How many values are the same.
+/// Number of equal values.
 fn values(made: &Call, expected: &Call) -> f64 {
     let twin =
         |(name, value): &(&String, &serde_json::Value)| made.arguments.get(*name).is_some_and(|made| same(made, value));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn identical_calls_in_any_order_have_the_whole() {
+    fn identical_calls_in_any_order_match_fully() {
         let call = |name: &str, arguments: &str| Call::made(name, arguments).expect("a sound call");
         let expected = [call("f", r#"{"x": 1}"#), call("f", r#"{"x": 2}"#), call("g", "{}")];
         let made = [expected[2].clone(), expected[1].clone(), expected[0].clone()];

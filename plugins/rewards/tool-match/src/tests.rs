@@ -1,4 +1,4 @@
-//! The reward as a host meets it.
+//! Tests of the reward through the SDK's scoring.
 
 use super::*;
 use gymkhana_sdk::reward::{CallAnswer, Ending, SeatMessage, score};
@@ -43,28 +43,28 @@ fn total(expected: &str, turns: Vec<Turn>) -> f64 {
 }
 
 #[test]
-fn the_expected_calls_in_any_order_have_the_whole() {
+fn expected_calls_in_any_order_score_fully() {
     assert_eq!(total(EXPECTED, vec![rome(), oslo(), answer(), answer(), say("sunny")]), 4.0);
     let score = scored(attempt(EXPECTED, vec![say("I look."), oslo(), rome(), answer(), answer()]), vec![]);
     assert_eq!(score.total, 4.0);
     let values: Vec<f64> = score.components.iter().map(|component| component.value).collect();
     assert_eq!(values, [1.0, 3.0, 1.0, 2.0, 4.0, 2.0]);
     let places: Vec<(u32, &str)> = score.evidence.iter().map(|span| (span.turn, span.note.as_str())).collect();
-    assert_eq!(places, [(2, "held against expected call 1"), (1, "held against expected call 2")]);
+    assert_eq!(places, [(2, "compared with expected call 1"), (1, "compared with expected call 2")]);
 }
 
 #[test]
-fn what_is_missing_or_wrong_costs_its_share() {
+fn missing_or_wrong_parts_cost_their_share() {
     // S_max = 1 + 2·(1 + 2) = 7.
     let share = |found: f64| 1.0 + 6.0 * found / 7.0 - 3.0;
     for (turns, found) in [
-        // One of two names, and one call whole.
+        // One of two names, and one complete call.
         (vec![rome()], 0.5 + 3.0),
         // A wrong value.
         (vec![rome(), call("weather", r#"{"city": "Oslo", "days": 3}"#)], 1.0 + 3.0 + 2.0),
-        // A parameter of three that is one too many.
+        // Three parameters, one of them unexpected.
         (vec![rome(), call("weather", r#"{"city": "Oslo", "days": 2, "x": 0}"#)], 1.0 + 3.0 + 2.0 / 3.0 + 2.0),
-        // A third call: two names of three.
+        // A third call: two of three names.
         (vec![rome(), oslo(), rome()], 2.0 / 3.0 + 6.0),
         (vec![call("look", "{}")], 0.0),
     ] {
@@ -82,7 +82,7 @@ fn malformed_calls_cost_the_format_and_match_nothing() {
 }
 
 #[test]
-fn where_no_call_is_expected_none_is_right() {
+fn unexpected_calls_are_wrong() {
     assert_eq!(total("[]", vec![say("no need")]), 1.0);
     assert_eq!(total("[]", vec![rome(), answer(), say("no need")]), 0.0);
 }
@@ -110,7 +110,7 @@ fn weights_and_scale_are_options() {
 }
 
 #[test]
-fn an_environment_that_expects_nothing_is_told_so() {
+fn missing_expectations_are_reported() {
     let silent = Trajectory { privileged: vec![], ..attempt("[]", vec![rome()]) };
     let refused = score::<ToolMatch>(&[silent], vec![], 0);
     assert!(matches!(refused, Err(Error::Invalid(message)) if message.contains("`expected-key`")));

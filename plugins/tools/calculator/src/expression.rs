@@ -1,30 +1,30 @@
 //! Exact arithmetic on text, by precedence climbing.
 //!
-//! Everything that an agent writes ends in a number or in a sentence that helps it: depth and size are bounded,
-//! so that neither the stack nor the memory can be exhausted.
+//! Every input gives a number or an error message for the agent. Depth and size are bounded, so that no input exhausts
+//! the stack or memory.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{One, Pow, Signed, ToPrimitive, Zero};
 
-/// How deep parentheses, signs and powers may nest.
+/// Maximum nesting of parentheses, signs and powers.
 const DEPTH_LIMIT: usize = 200;
-/// How long an expression may be, in characters.
+/// Maximum length of an expression, in characters.
 const LENGTH_LIMIT: usize = 10_000;
-/// How large numerator and denominator together may grow, in bits: about 3,000 digits.
+/// Maximum size of numerator and denominator together, in bits: about 3,000 decimal digits.
 const BIT_LIMIT: u64 = 10_000;
 
-/// How tightly operators bind. A sign stands between products and powers, so that -2^2 is -4.
+/// Precedences. A sign binds between products and powers, so -2^2 is -4.
 const SUM: u8 = 1;
 const PRODUCT: u8 = 2;
 const SIGN: u8 = 3;
 const POWER: u8 = 4;
 
-/// The value of `expression`: a whole number as `42`, any other as a fraction in lowest terms, such as `7/3`.
+/// Value of `expression`: an integer such as `42`, or a fraction in lowest terms such as `7/3`.
 ///
 /// # Errors
 ///
-/// A sentence for the agent; positions count characters from 1.
+/// Message for the agent; positions count characters from 1.
 pub fn evaluate(expression: &str) -> Result<String, String> {
     let characters: Vec<char> = expression.chars().collect();
     if characters.len() > LENGTH_LIMIT {
@@ -46,7 +46,7 @@ struct Parser {
 }
 
 impl Parser {
-    /// The next character that is no space, which is then at `position`.
+    /// Next character after spaces; its index becomes `position`.
     fn peek(&mut self) -> Option<char> {
         while self.characters.get(self.position).is_some_and(|character| character.is_whitespace()) {
             self.position += 1;
@@ -54,7 +54,7 @@ impl Parser {
         self.characters.get(self.position).copied()
     }
 
-    /// `position` as people count.
+    /// `position`, counted from 1.
     fn place(&self) -> usize {
         self.position + 1
     }
@@ -69,7 +69,7 @@ impl Parser {
         }
     }
 
-    /// An expression whose operators bind at least as tightly as `loosest`.
+    /// Parses an expression whose operators bind at least as tightly as `loosest`.
     fn expression(&mut self, loosest: u8) -> Result<BigRational, String> {
         self.depth += 1;
         if self.depth > DEPTH_LIMIT {
@@ -78,7 +78,7 @@ impl Parser {
         let mut left = self.operand()?;
         while let Some(operator) = self.operator().filter(|operator| operator.tightness >= loosest) {
             self.position += operator.length;
-            // Powers group from the right, all others from the left.
+            // Powers associate to the right, other operators to the left.
             let right = self.expression(operator.tightness + u8::from(operator.tightness != POWER))?;
             left = checked(operator.apply(&left, &right)?)?;
         }
@@ -86,7 +86,7 @@ impl Parser {
         Ok(left)
     }
 
-    /// The operator that comes next, not yet consumed.
+    /// Next operator, without consuming it.
     fn operator(&mut self) -> Option<Operator> {
         let first = self.peek()?;
         let doubled = first == '*' && self.characters.get(self.position + 1) == Some(&'*');
@@ -102,7 +102,7 @@ impl Parser {
         Some(Operator { symbol, tightness, length: 1 + usize::from(doubled) })
     }
 
-    /// A number, a parenthesis or either behind a sign.
+    /// Parses a number, a parenthesis or a signed operand.
     fn operand(&mut self) -> Result<BigRational, String> {
         match self.peek() {
             Some('-' | '−') => {
@@ -129,7 +129,7 @@ impl Parser {
         }
     }
 
-    /// A whole number or a decimal, taken exactly: 0.25 is 1/4.
+    /// Parses an integer or a decimal exactly: 0.25 is 1/4.
     fn number(&mut self) -> Result<BigRational, String> {
         let place = self.place();
         let whole = self.digits();
@@ -155,7 +155,7 @@ impl Parser {
 struct Operator {
     symbol: char,
     tightness: u8,
-    /// How many characters it takes.
+    /// Number of characters.
     length: usize,
 }
 
@@ -180,7 +180,7 @@ fn power(base: &BigRational, exponent: &BigRational) -> Result<BigRational, Stri
         return Err(format!("0^({exponent}) is a division by zero"));
     }
     if base.is_zero() || base.abs().is_one() {
-        // These stay small under every exponent, even one that fits no machine word.
+        // Powers of these bases stay small, even for exponents that exceed a machine word.
         let odd = exponent.numer().bit(0);
         return Ok(if exponent.is_zero() {
             BigRational::one()
@@ -190,7 +190,7 @@ fn power(base: &BigRational, exponent: &BigRational) -> Result<BigRational, Stri
             base.abs()
         });
     }
-    // A base of n bits gives a power of more than (n - 1) * exponent bits: refuse before computing it.
+    // A base of n bits gives a power of more than (n - 1) * exponent bits: reject it before computing it.
     let exponent = exponent.to_i64().filter(|exponent| {
         let growth = base.numer().bits().max(base.denom().bits()).saturating_sub(1).max(1);
         growth.saturating_mul(exponent.unsigned_abs()) <= BIT_LIMIT

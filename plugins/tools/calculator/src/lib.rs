@@ -1,4 +1,4 @@
-//! A calculator: exact integer and rational arithmetic.
+//! Calculator tool: exact integer and rational arithmetic.
 
 mod expression;
 
@@ -6,7 +6,7 @@ use gymkhana_sdk::snapshot::Reader;
 use gymkhana_sdk::tool::{Answer, Info, Snapshot, Tool};
 use gymkhana_sdk::{Call, Error, Function, Options, Parameters, plugin};
 
-/// The calculator remembers nothing between calls.
+/// Stateless session.
 pub struct Calculator;
 
 impl Tool for Calculator {

@@ -1,9 +1,9 @@
-"""The interpreter under a plain Python: state, echo, caps, tracebacks and refusals."""
+"""Interpreter in a native Python: state, echo, limits, tracebacks and guards."""
 
 import unittest
 
-from gymkhana import Call, Invalid
-from gymkhana.testing import open_session
+from gymkhana_sdk import Call, Invalid
+from gymkhana_sdk.testing import open_session
 from interpreter.output import Output
 from interpreter.tool import Python
 
@@ -59,7 +59,7 @@ class InterpreterTest(unittest.TestCase):
         self.assertIn("RecursionError", deep)
         self.assertLess(len(deep), 2000)
 
-    def test_what_is_not_there_is_refused_in_words(self):
+    def test_unavailable_features_have_clear_errors(self):
         for code, words in [
             ("open('/etc/passwd')", "no files here"),
             ("import os; os.system('id')", "no other programs"),
@@ -73,17 +73,17 @@ class InterpreterTest(unittest.TestCase):
             self.assertIn(words, self.failure(code), code)
         self.assertEqual(self.shown("1 + 1"), "2")
         with open(__file__):
-            pass  # Outside of a cell everything is as before.
+            pass  # Guards are removed outside of a cell.
 
     def test_output_is_capped_in_the_middle(self):
         session = open_session(Python, output=100)
         said = session.call(Call.of("python", code="for i in range(1000): print(i)")).content
         self.assertTrue(said.startswith("0\n1\n2\n"), said)
         self.assertTrue(said.endswith("998\n999"), said)
-        # 10 + 180 + 2700 digits and 1000 line ends, less the 100 that were kept.
+        # 10 + 180 + 2700 digits and 1000 line ends, minus the 100 characters kept.
         self.assertIn("… 3790 characters left out …", said)
 
-    def test_an_output_keeps_both_ends_whatever_the_pieces(self):
+    def test_output_keeps_both_ends_for_every_chunk_size(self):
         words = "".join(chr(97 + i % 26) for i in range(997))
         for piece in (1, 7, 49, 50, 51, 120, 997):
             output = Output(100)
@@ -103,14 +103,16 @@ class InterpreterTest(unittest.TestCase):
             with self.assertRaises(Invalid):
                 open_session(Python, setup)
 
-    def test_rewards_see_what_happened(self):
+    def test_the_final_view_reports_calls(self):
         self.shown("21 * 2")
         self.failure("1 / 0")
         view = {"calls": 2, "errors": 1, "last-value": "42", "last-error": "ZeroDivisionError: division by zero"}
         self.assertEqual(self.session.tool.final_view(), view)
 
     def test_sympy_and_the_library_are_there(self):
-        self.assertEqual(self.shown("from sympy import *\nx = symbols('x')\nintegrate(x * exp(x), x)"), "(x - 1)*exp(x)")
+        self.assertEqual(
+            self.shown("from sympy import *\nx = symbols('x')\nintegrate(x * exp(x), x)"), "(x - 1)*exp(x)"
+        )
         self.assertEqual(self.shown("import sqlite3, statistics\nstatistics.median([1, 2, 4])"), "2")
         self.assertEqual(
             self.shown("from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nP(1)"), "P(x=1)"

@@ -1,25 +1,25 @@
-//! The documents: those that the environment prepared for this episode, and those that the run mounts.
+//! Documents of an episode: set-up data of the environment and files mounted by the run.
 
 use gymkhana_sdk::{Error, assets};
 use serde::Deserialize;
 
-/// One document. Written as a line of JSON, `{"id": "d1", "title": "Rivers", "text": "…"}`.
+/// Document, written as a line of JSON: `{"id": "d1", "title": "Rivers", "text": "…"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// What `fetch` asks for.
+    /// Identifier for `fetch`.
     pub id: String,
-    /// One line.
+    /// Title, one line.
     pub title: String,
-    /// All of it.
+    /// Complete text.
     pub text: String,
 }
 
-/// Every document, prepared ones first. An asset whose name ends in `.jsonl` holds documents line by line; another one
-/// is a document itself, by its name.
+/// All documents, those of the environment first. An asset named `*.jsonl` contains one document per line; any other
+/// asset is a document with the asset's name.
 ///
 /// # Errors
-/// If a line is no document, a text is not UTF-8, or two documents have one id.
+/// Malformed lines, texts that are not UTF-8, and duplicate identifiers.
 pub fn load(setup: Option<&[u8]>) -> Result<Vec<Document>, Error> {
     let mut documents = setup.map_or(Ok(vec![]), |bytes| parse("the environment's setup", bytes))?;
     for asset in assets::names() {
@@ -35,7 +35,7 @@ pub fn load(setup: Option<&[u8]>) -> Result<Vec<Document>, Error> {
     let mut ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     ids.sort_unstable();
     match ids.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Error::invalid(format!("two documents have the id `{}`; give each its own", pair[0]))),
+        Some(pair) => Err(Error::invalid(format!("two documents have the id `{}`; use unique ids", pair[0]))),
         None => Ok(documents),
     }
 }
@@ -47,7 +47,7 @@ fn parse(origin: &str, bytes: &[u8]) -> Result<Vec<Document>, Error> {
         .map(|(number, line)| {
             serde_json::from_str(line).map_err(|error| {
                 Error::invalid(format!(
-                    "{origin}, line {}, is no document ({error}); write {{\"id\": …, \"title\": …, \"text\": …}}",
+                    "{origin}, line {}, is not a document ({error}); write {{\"id\": …, \"title\": …, \"text\": …}}",
                     number + 1
                 ))
             })

@@ -1,10 +1,10 @@
-//! Okapi BM25 over titles and texts, stemmed and without stop words.
+//! Okapi BM25 index over titles and texts, with stemming and without stop words.
 
 use bm25::{DefaultTokenizer, Embedder, EmbedderBuilder, Language, Scorer};
 
 use crate::corpus::Document;
 
-/// The documents with their index.
+/// Documents with their index.
 pub struct Index {
     documents: Vec<Document>,
     embedder: Embedder<u32, DefaultTokenizer>,
@@ -12,7 +12,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads all documents once.
+    /// Indexes all documents.
     pub fn new(documents: Vec<Document>) -> Self {
         let texts: Vec<String> =
             documents.iter().map(|document| format!("{}\n{}", document.title, document.text)).collect();
@@ -26,20 +26,20 @@ impl Index {
         Self { documents, embedder, scorer }
     }
 
-    /// The best documents for a query, best first. Equal ones stand in the order of the corpus, so that the answer is
-    /// the same whatever order the index walks in.
+    /// Best documents for a query, in descending order of score. Ties follow the order of the corpus, so results do not
+    /// depend on the iteration order of the index.
     pub fn search(&self, query: &str, most: usize) -> Vec<&Document> {
         let mut found = self.scorer.matches(&self.embedder.embed(query));
         found.sort_by(|one, other| other.score.total_cmp(&one.score).then(one.id.cmp(&other.id)));
         found.into_iter().take(most).filter_map(|scored| self.documents.get(scored.id)).collect()
     }
 
-    /// The document of this id.
+    /// Document with this identifier.
     pub fn get(&self, id: &str) -> Option<&Document> {
         self.documents.iter().find(|document| document.id == id)
     }
 
-    /// How many documents there are.
+    /// Number of documents.
     pub fn len(&self) -> usize {
         self.documents.len()
     }

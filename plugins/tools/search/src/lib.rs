@@ -1,4 +1,4 @@
-//! Search: finds documents by words (BM25), and fetches them page by page.
+//! Search tool: finds documents by words (BM25) and fetches them page by page.
 
 mod corpus;
 mod index;
@@ -12,11 +12,11 @@ use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Param
 use index::Index;
 
 thread_local! {
-    /// The last index that was made and what it was made of: sessions that share an instance share their documents.
+    /// Latest index with its sources. Sessions of one instance share it if their documents are equal.
     static LAST: RefCell<Option<(u64, Rc<Index>)>> = const { RefCell::new(None) };
 }
 
-/// A session: the documents, and what was asked so far.
+/// Session: the documents and the numbers of searches and fetches.
 pub struct Search {
     index: Rc<Index>,
     results: usize,
@@ -29,9 +29,15 @@ pub struct Search {
 impl Tool for Search {
     fn info() -> Info {
         Info::new("Full-text search over an episode's or a run's documents")
-            .option(OptionInfo::new("results", "Documents that a search lists", 5).within(1.0, 50.0))
-            .option(OptionInfo::new("snippet-chars", "Characters shown of each", 160).within(0.0, 2_000.0))
-            .option(OptionInfo::new("page-chars", "Characters of a fetched page", 2_000).within(100.0, 100_000.0))
+            .option(OptionInfo::new("results", "Maximum number of results of a search", 5).within(1.0, 50.0))
+            .option(
+                OptionInfo::new("snippet-chars", "Length of a result's excerpt, in characters", 160)
+                    .within(0.0, 2_000.0),
+            )
+            .option(
+                OptionInfo::new("page-chars", "Length of a fetched page, in characters", 2_000)
+                    .within(100.0, 100_000.0),
+            )
     }
 
     fn functions(_options: &Options) -> Result<Vec<Function>, Error> {
@@ -105,7 +111,7 @@ impl FinalView for Search {
     }
 }
 
-/// Whether a call gives an argument that may be left out.
+/// Whether a call contains an optional argument.
 fn has(call: &Call, name: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(&call.arguments).is_ok_and(|arguments| !arguments[name].is_null())
 }
@@ -124,7 +130,7 @@ fn index_of(setup: Option<&[u8]>) -> Result<Rc<Index>, Error> {
     Ok(index)
 }
 
-/// So many characters around the query's first word that the text has; its beginning where it has none.
+/// Excerpt of this many characters around the first word of the query in the text, or the text's start.
 fn around(text: &str, query: &str, most: usize) -> String {
     let lower = text.to_lowercase();
     let words = query.split(|letter: char| !letter.is_alphanumeric()).filter(|word| word.chars().count() > 3);
@@ -160,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_can_be_fetched_page_by_page() {
+    fn results_can_be_fetched_page_by_page() {
         let mut session = session(vec![named("page-chars", 300), named("snippet-chars", 40)]);
         let (found, failed) = call(&mut session, "search", r#"{"query": "Where is the Ebra?"}"#);
         assert!(!failed && found.starts_with("1. [d1] Varno\n   …") && found.contains("Ebra"), "{found}");
@@ -171,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_the_way_out() {
+    fn mistakes_are_explained_with_a_fix() {
         let mut session = session(vec![]);
         let failed = |session: &mut Session<Search>, name: &str, arguments: &str, words: &str| {
             let (answer, failed) = call(session, name, arguments);

@@ -1,5 +1,5 @@
-//! The databases of a session: `main`, which the environment prepares or a script makes, and those that the run mounts,
-//! each by its file's name. No statement sees two of them.
+//! Databases of a session: `main`, prepared by the environment or a script, and mounted databases named after their
+//! files. A statement can access only one database.
 
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Error, assets};
@@ -7,33 +7,34 @@ use gymkhana_sqlite::Database;
 
 use crate::settings::Settings;
 
-/// The name of the database that is not mounted.
+/// Name of the database that is not mounted.
 const MAIN: &str = "main";
 
-/// Named databases, the prepared one first, the mounted ones by name.
+/// Named databases: the prepared one first, then the mounted ones by name.
 pub struct Databases {
     all: Vec<(String, Database)>,
 }
 
 impl Databases {
-    /// Opens every database. Without any there is an empty `main`.
+    /// Opens all databases. If there are none, creates an empty `main`.
     ///
     /// # Errors
     ///
-    /// If one is neither a file of SQLite's nor a script that runs, or two have one name.
+    /// Bytes that are neither an SQLite file nor a valid script, and duplicate names.
     pub fn load(setup: Option<&[u8]>, script: &str, settings: Settings) -> Result<Self, Error> {
         let mut all = vec![];
         let mounted = assets::names();
         if setup.is_some() || !script.is_empty() || mounted.is_empty() {
             let mut main = open("the environment's setup", setup.unwrap_or_default(), settings)?;
             main.extend(script, settings.access)
-                .map_err(|error| Error::invalid(format!("option `script` does not run: {error}")))?;
+                .map_err(|error| Error::invalid(format!("option `script` fails: {error}")))?;
             all.push((MAIN.to_owned(), main));
         }
         for asset in mounted {
             let name = asset.name.rsplit_once('.').map_or(asset.name.as_str(), |(stem, _)| stem).to_owned();
             if all.iter().any(|(other, _)| *other == name) {
-                let message = format!("two databases have the name `{name}`; mount `{}` by another one", asset.name);
+                let message =
+                    format!("two databases have the name `{name}`; mount `{}` under another name", asset.name);
                 return Err(Error::invalid(message));
             }
             let database = open(&format!("asset `{}`", asset.name), &assets::read_whole(&asset.name)?, settings)?;
@@ -42,21 +43,21 @@ impl Databases {
         Ok(Self { all })
     }
 
-    /// The names, in their order.
+    /// Names, in order.
     pub fn names(&self) -> Vec<&str> {
         self.all.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// All of them.
+    /// All databases.
     pub fn each(&mut self) -> impl Iterator<Item = (&str, &mut Database)> {
         self.all.iter_mut().map(|(name, database)| (name.as_str(), database))
     }
 
-    /// The database of this name, or the only one.
+    /// Database with this name, or the only one.
     ///
     /// # Errors
     ///
-    /// If there is none, or several and no name: in words that list them.
+    /// Message that lists the databases, for an unknown name or an ambiguous choice.
     pub fn named(&mut self, name: Option<&str>) -> Result<&mut Database, String> {
         let place = match name {
             None if self.all.len() == 1 => Some(0),
@@ -71,27 +72,27 @@ impl Databases {
         }
     }
 
-    /// Writes them into a snapshot.
+    /// Writes the databases into a snapshot.
     pub fn write(&self, writer: Writer) -> Writer {
         let count = writer.integer(self.all.len() as u64);
-        // Without memory for an image there is no snapshot that could be restored: an empty name says so.
+        // If memory for an image is insufficient, an empty name marks the snapshot as unusable.
         self.all.iter().fold(count, |writer, (name, database)| match database.image() {
             Ok(image) => writer.text(name).bytes(&image),
             Err(_) => writer.text("").bytes(&[]),
         })
     }
 
-    /// Reads them from a snapshot.
+    /// Reads the databases from a snapshot.
     ///
     /// # Errors
     ///
-    /// If it holds something else.
+    /// Invalid bytes.
     pub fn read(reader: &mut Reader<'_>, settings: Settings) -> Result<Self, Error> {
         let mut all = vec![];
         for _ in 0..reader.integer()? {
             let name = reader.text()?.to_owned();
             if name.is_empty() {
-                return Err(Error::bad_snapshot("the snapshot was made without memory for a database"));
+                return Err(Error::bad_snapshot("the snapshot lacks a database: memory was insufficient"));
             }
             let database = Database::open(reader.bytes()?, settings.access, settings.limits)
                 .map_err(|error| Error::bad_snapshot(format!("database `{name}` of the snapshot: {error}")))?;
@@ -103,5 +104,5 @@ impl Databases {
 
 fn open(origin: &str, bytes: &[u8], settings: Settings) -> Result<Database, Error> {
     Database::open(bytes, settings.access, settings.limits)
-        .map_err(|error| Error::invalid(format!("{origin} gives no database: {error}")))
+        .map_err(|error| Error::invalid(format!("{origin} is not a database: {error}")))
 }

@@ -1,4 +1,4 @@
-//! SQL: asks databases and shows rows as a table. What a statement does wrong is an answer with SQLite's own words.
+//! SQL tool: queries databases and shows rows as a table. Errors of a statement are answers with SQLite's message.
 
 mod databases;
 mod schema;
@@ -13,40 +13,46 @@ use gymkhana_sqlite::{Keep, Outcome};
 use databases::Databases;
 use settings::Settings;
 
-/// Bytes of values that one call keeps, shown or not.
+/// Maximum size of the values that one call keeps, in bytes.
 const KEPT: usize = 1 << 20;
 
-/// A session: its databases, and what was asked of them.
+/// Session: its databases and the statistics of its calls.
 pub struct Sql {
     settings: Settings,
     databases: Databases,
     asked: Asked,
 }
 
-/// What rewards may know of a session.
+/// Facts about a session for rewards.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Asked {
     statements: u64,
     errors: u64,
-    /// The last call's error, or nothing.
+    /// Error of the last call, or empty.
     error: String,
-    /// The rows of the last table, as JSON.
+    /// Rows of the last table, as JSON.
     result: String,
 }
 
 impl Tool for Sql {
     fn info() -> Info {
-        let script = "Statements that make the database `main`, run over what the environment prepared";
-        let steps = "Instructions of SQLite's machine that one call may take";
-        let grown = "Bytes that a database may grow to";
+        let script = "Script for the database `main`, run after the environment's set-up data";
+        let steps = "Maximum number of SQLite instructions per call";
+        let grown = "Maximum size of a database, in bytes";
         Info::new("SQL over an episode's or a run's databases")
             .option(OptionInfo::new("script", script, ""))
-            .option(OptionInfo::new("read-only", "Whether statements that change something are refused", true))
-            .option(OptionInfo::new("rows", "Rows that a statement shows", 50).within(1.0, 10_000.0))
-            .option(OptionInfo::new("cell-chars", "Characters shown of a value", 80).within(4.0, 10_000.0))
-            .option(OptionInfo::new("answer-bytes", "Bytes of an answer", 8_000).within(200.0, 1_000_000.0))
+            .option(OptionInfo::new("read-only", "Reject statements that change data", true))
+            .option(OptionInfo::new("rows", "Maximum number of rows shown per statement", 50).within(1.0, 10_000.0))
+            .option(
+                OptionInfo::new("cell-chars", "Maximum length of a shown value, in characters", 80)
+                    .within(4.0, 10_000.0),
+            )
+            .option(
+                OptionInfo::new("answer-bytes", "Maximum length of an answer, in bytes", 8_000)
+                    .within(200.0, 1_000_000.0),
+            )
             .option(OptionInfo::new("steps", steps, 1_000_000).within(1_000.0, 1e9))
-            .option(OptionInfo::new("value-bytes", "Bytes of the longest value", 65_536).within(1_000.0, 1e8))
+            .option(OptionInfo::new("value-bytes", "Maximum length of a value, in bytes", 65_536).within(1_000.0, 1e8))
             .option(OptionInfo::new("database-bytes", grown, 4_194_304).within(8_192.0, 1e9))
     }
 
@@ -164,7 +170,7 @@ impl FinalView for Sql {
     }
 }
 
-/// A text argument that may be left out.
+/// Optional text argument.
 fn optional(call: &Call, name: &str) -> Result<Option<String>, String> {
     let given = serde_json::from_str::<serde_json::Value>(&call.arguments).is_ok_and(|all| !all[name].is_null());
     given.then(|| call.text(name)).transpose()

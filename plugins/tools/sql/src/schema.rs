@@ -1,15 +1,15 @@
-//! A database's tables as the statements that made them, with how many rows each has.
+//! Schema of a database: the statements that create its tables, with row counts.
 
 use gymkhana_sqlite::{Database, Keep, Outcome, Value};
 
-/// Tables that are looked at.
+/// Maximum number of tables.
 const MOST: usize = 500;
 
-/// All tables and views, or the one of this name.
+/// All tables and views, or the one with this name.
 ///
 /// # Errors
 ///
-/// If there is no such table: in words that list those that there are.
+/// Message that lists the tables, for an unknown name.
 pub fn show(database: &mut Database, table: Option<&str>) -> Result<String, String> {
     let sql =
         "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY tbl_name, type DESC, name";
@@ -35,7 +35,7 @@ pub fn show(database: &mut Database, table: Option<&str>) -> Result<String, Stri
     Ok(shown.join("\n"))
 }
 
-/// How many rows a table has, if they can be counted.
+/// Comment with the number of rows of a table, if they can be counted.
 fn count(database: &mut Database, table: &str) -> String {
     let sql = format!("SELECT count(*) FROM \"{}\"", table.replace('"', "\"\""));
     match rows(database, &sql).ok().and_then(|rows| rows.into_iter().next()).as_deref() {

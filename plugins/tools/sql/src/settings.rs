@@ -1,4 +1,4 @@
-//! What the options say, in the form that a session keeps and a snapshot holds.
+//! Settings of a session, as read from options and stored in snapshots.
 
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Error, Options};
@@ -6,23 +6,23 @@ use gymkhana_sqlite::{Access, Limits};
 
 use crate::table::Look;
 
-/// The options of a session, but for its script, which has run.
+/// Options of a session, except the script, which runs only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether statements may change something.
+    /// Whether statements may change data.
     pub access: Access,
-    /// Rows that a statement shows.
+    /// Maximum number of rows shown per statement.
     pub rows: usize,
-    /// Characters shown of a value.
+    /// Maximum length of a shown value, in characters.
     pub cell_chars: usize,
-    /// Bytes of an answer.
+    /// Maximum length of an answer, in bytes.
     pub answer_bytes: usize,
-    /// What statements may use.
+    /// Limits of statements.
     pub limits: Limits,
 }
 
 impl Settings {
-    /// Reads checked options.
+    /// Reads validated options.
     pub fn of(options: &Options) -> Self {
         let size = |name: &str| usize::try_from(options.integer(name)).unwrap_or(0);
         Self {
@@ -38,12 +38,12 @@ impl Settings {
         }
     }
 
-    /// How answers look.
+    /// Format of answers.
     pub fn look(&self) -> Look {
         Look { cell_chars: self.cell_chars, answer_bytes: self.answer_bytes }
     }
 
-    /// Writes them into a snapshot.
+    /// Writes the settings into a snapshot.
     pub fn write(&self, writer: Writer) -> Writer {
         let Limits { steps, value_bytes, database_bytes } = self.limits;
         let writer = writer.flag(self.access == Access::ReadOnly).integer(self.rows as u64);
@@ -51,11 +51,11 @@ impl Settings {
         writer.integer(steps).integer(u64::from(value_bytes)).integer(database_bytes)
     }
 
-    /// Reads them from a snapshot.
+    /// Reads the settings from a snapshot.
     ///
     /// # Errors
     ///
-    /// If it holds others.
+    /// Invalid bytes.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         let large = |_| Error::bad_snapshot("a size in the snapshot is too large");
         let access = if reader.flag()? { Access::ReadOnly } else { Access::ReadWrite };

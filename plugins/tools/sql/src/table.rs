@@ -1,22 +1,22 @@
-//! Rows as a table: aligned columns under a header, as many as fit, and how many there are.
+//! Rows as a text table: aligned columns under a header, within limits, followed by the row count.
 
 use std::fmt::Write as _;
 
 use gymkhana_sqlite::{Outcome, Table, Value};
 
-/// Bytes of a blob that are shown.
+/// Number of bytes shown of a blob.
 const BLOB: usize = 16;
 
-/// How answers look.
+/// Format of answers.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    /// Characters shown of a value.
+    /// Maximum length of a shown value, in characters.
     pub cell_chars: usize,
-    /// Bytes of an answer.
+    /// Maximum length of an answer, in bytes.
     pub answer_bytes: usize,
 }
 
-/// What statements gave, one below the other, in as many bytes as there may be.
+/// Results of statements, one below the other, within the length limit.
 pub fn show(outcomes: &[Outcome], look: Look) -> String {
     let mut shown = String::new();
     for (place, outcome) in outcomes.iter().enumerate() {
@@ -40,7 +40,7 @@ pub fn show(outcomes: &[Outcome], look: Look) -> String {
     shown
 }
 
-/// A text's beginning in so many bytes, with a word that there was more.
+/// Start of a text within a length limit, with a note about the remaining bytes.
 pub fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -49,7 +49,7 @@ pub fn cut(text: &str, most: usize) -> String {
     format!("{}\n… {} more bytes", &text[..end], text.len() - end)
 }
 
-/// The rows that were kept, as JSON: `{"columns": […], "rows": […], "total": …}`; blobs as hexadecimal text.
+/// Kept rows as JSON: `{"columns": […], "rows": […], "total": …}`, with blobs as hexadecimal text.
 pub fn json(table: &Table) -> String {
     let cell = |value: &Value| match value {
         Value::Null => serde_json::Value::Null,
@@ -74,7 +74,7 @@ fn lay_out(table: &Table, cell_chars: usize, room: usize) -> String {
         .collect();
     let rule = columns.iter().map(|column| "-".repeat(column.width)).collect::<Vec<_>>().join("-+-");
     let mut text = format!("{}\n{rule}\n", line(&header, &columns));
-    // Room for the two lines that say how many there are.
+    // Space for the two lines with the row counts.
     let reserved = 64;
     let mut fitting = 0;
     for row in &rows {
@@ -90,7 +90,7 @@ fn lay_out(table: &Table, cell_chars: usize, room: usize) -> String {
     text
 }
 
-/// How many rows there are, and how many are not shown.
+/// Line with the number of rows and of hidden rows.
 fn counted(table: &Table, shown: u64) -> String {
     let rows = |count: u64| if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
     let left = table.total - shown;
@@ -107,7 +107,7 @@ struct Column {
     right: bool,
 }
 
-/// Whether a column holds numbers, and nothing but them where it holds something.
+/// Whether all non-null values of a column are numbers, and at least one exists.
 fn is_number(table: &Table, place: usize) -> bool {
     let mut values = table.rows.iter().map(|row| &row[place]).filter(|value| **value != Value::Null).peekable();
     values.peek().is_some() && values.all(|value| matches!(value, Value::Integer(_) | Value::Real(_)))
@@ -121,7 +121,7 @@ fn line(cells: &[String], columns: &[Column]) -> String {
     padded.collect::<Vec<_>>().join(" | ").trim_end().to_owned()
 }
 
-/// A value in words. A text that could be taken for no value stands in quotes.
+/// Text of a value. A text that could be confused with NULL is quoted.
 fn cell(value: &Value, most: usize) -> String {
     match value {
         Value::Null => "NULL".to_owned(),
@@ -144,7 +144,7 @@ fn hexadecimal(bytes: &[u8], most: usize) -> String {
     })
 }
 
-/// A text on one line: whatever would break it is written as Rust writes it.
+/// Text on one line, with Rust's escapes for control characters.
 fn escaped(text: &str) -> String {
     text.chars().fold(String::new(), |mut line, letter| {
         if letter.is_control() {

@@ -46,7 +46,7 @@ fn rows_stand_in_columns_and_nothing_is_mistaken() {
 }
 
 #[test]
-fn what_does_not_fit_is_counted() {
+fn hidden_rows_are_counted() {
     let options = vec![named("rows", 2), named("cell-chars", 4)];
     let mut session = session(options);
     let shown = works(&mut session, "SELECT name FROM person ORDER BY id DESC");
@@ -136,7 +136,7 @@ fn bombs_are_answered() {
 }
 
 #[test]
-fn mistakes_are_told_with_the_way_out() {
+fn mistakes_are_explained_with_a_fix() {
     let mut session = session(vec![]);
     fails(&mut session, "SELECT nme FROM person", "error: no such column: nme (at `nme FROM person`)");
     fails(&mut session, "SELEC 1", "near \"SELEC\": syntax error");
@@ -155,15 +155,15 @@ fn mistakes_are_told_with_the_way_out() {
 }
 
 #[test]
-fn a_wrong_database_is_no_session() {
+fn an_invalid_database_opens_no_session() {
     let open = |setup: &[u8], script: &str| {
         Session::<Sql>::open(Some(setup.to_vec()), vec![named("script", script)], 0).map(|_| ()).expect_err("refused")
     };
     let refused = |error: Error, words: &str| assert!(format!("{error:?}").contains(words), "{error:?}");
-    refused(open(b"\xff\xfe", ""), "the environment's setup gives no database: it is neither");
-    refused(open(b"SQLite format 3\0 and so on", ""), "no sound file");
+    refused(open(b"\xff\xfe", ""), "the environment's setup is not a database: it is neither");
+    refused(open(b"SQLite format 3\0 and so on", ""), "not a valid SQLite file");
     refused(open(b"CREATE TABLE t (", ""), "incomplete input");
-    refused(open(b"", "SELEC"), "option `script` does not run");
+    refused(open(b"", "SELEC"), "option `script` fails");
     refused(open(b"ATTACH 'x.db' AS x", ""), "ATTACH and DETACH are refused");
     let dump = "PRAGMA foreign_keys=OFF; BEGIN TRANSACTION; CREATE TABLE t (a); COMMIT;";
     assert!(Session::<Sql>::open(None, vec![named("script", dump)], 0).is_ok());

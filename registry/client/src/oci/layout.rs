@@ -1,40 +1,40 @@
-//! The JSON of an OCI registry, as `wkg` writes it and as the CNCF's guidance for components asks.
+//! JSON of manifests and configs as `wkg` writes them, following the CNCF guidance for WebAssembly OCI artifacts.
 
 use std::collections::BTreeMap;
 
 use gymkhana_registry::{Digest, MAX_PLUGIN_BYTES, ManifestError, exports, imports};
 use serde::{Deserialize, Serialize};
 
-/// The type of a manifest.
+/// Media type of a manifest.
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-/// The type of the config beside a component.
+/// Media type of a component's config.
 pub(super) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
-/// The type of a component.
+/// Media type of a component.
 pub(super) const COMPONENT: &str = "application/wasm";
-/// The annotation with the release file.
+/// Annotation with the release file.
 pub(super) const RELEASE: &str = "dev.gymkhana.release";
-/// The annotation that withdraws a version.
+/// Annotation that marks a yanked version.
 pub(super) const YANKED: &str = "dev.gymkhana.yanked";
 
-/// A manifest; what it holds besides is kept when it is written again.
+/// Image manifest. Unknown fields are preserved when it is written again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Manifest {
+pub(super) struct OciManifest {
     pub schema_version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    pub config: Descriptor,
-    pub layers: Vec<Descriptor>,
+    pub config: OciDescriptor,
+    pub layers: Vec<OciDescriptor>,
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
     #[serde(flatten)]
     pub others: BTreeMap<String, serde_json::Value>,
 }
 
-/// What names a blob.
+/// Descriptor of a blob.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Descriptor {
+pub(super) struct OciDescriptor {
     pub media_type: String,
     pub digest: String,
     pub size: u64,
@@ -42,40 +42,40 @@ pub(super) struct Descriptor {
     pub others: BTreeMap<String, serde_json::Value>,
 }
 
-impl Descriptor {
+impl OciDescriptor {
     pub fn of(media_type: &str, bytes: &[u8]) -> Self {
         let digest = format!("{:#}", Digest::of(bytes));
         Self { media_type: media_type.to_owned(), digest, size: bytes.len() as u64, others: BTreeMap::new() }
     }
 }
 
-impl Manifest {
-    /// The manifest of a component with this config and this release file.
+impl OciManifest {
+    /// Manifest of a component with its config and release file.
     pub fn new(config: &[u8], component: &[u8], release: &str) -> Self {
         Self {
             schema_version: 2,
             media_type: Some(MANIFEST.to_owned()),
-            config: Descriptor::of(CONFIG, config),
-            layers: vec![Descriptor::of(COMPONENT, component)],
+            config: OciDescriptor::of(CONFIG, config),
+            layers: vec![OciDescriptor::of(COMPONENT, component)],
             annotations: BTreeMap::from([(RELEASE.to_owned(), release.to_owned())]),
             others: BTreeMap::new(),
         }
     }
 
-    /// The component's digest and size, if this is a component's manifest.
+    /// Digest and size of the component, or the reason why this is not a component's manifest.
     pub fn component(&self) -> Result<(Digest, u64), &'static str> {
         if self.config.media_type != CONFIG {
-            return Err("its config is of another type");
+            return Err("the config has another media type");
         }
-        let [layer] = &self.layers[..] else { return Err("it has not exactly one layer") };
+        let [layer] = &self.layers[..] else { return Err("the manifest does not have exactly one layer") };
         if layer.media_type != COMPONENT {
-            return Err("its layer is of another type");
+            return Err("the layer has another media type");
         }
         if layer.size > MAX_PLUGIN_BYTES as u64 {
-            return Err("it is larger than any plugin may be");
+            return Err("the component exceeds the size limit of plugins");
         }
         let digest = layer.digest.strip_prefix("sha256:").and_then(|digits| digits.parse().ok());
-        Ok((digest.ok_or("its layer's digest is no sha256")?, layer.size))
+        Ok((digest.ok_or("the digest of the layer is not a sha256")?, layer.size))
     }
 
     pub fn release(&self) -> Option<&str> {
@@ -89,39 +89,39 @@ impl Manifest {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Config {
+struct ComponentConfig {
     created: String,
     author: Option<String>,
     architecture: &'static str,
     os: &'static str,
     layer_digests: Vec<String>,
-    component: World,
+    component: ComponentInterfaces,
 }
 
 #[derive(Serialize)]
-struct World {
+struct ComponentInterfaces {
     exports: Vec<String>,
     imports: Vec<String>,
     target: Option<String>,
 }
 
-/// The config beside a component, made `now`.
+/// Config of a component, created at `now` (seconds since 1970).
 pub(super) fn config(component: &[u8], now: u64) -> Result<Result<Vec<u8>, serde_json::Error>, ManifestError> {
-    let world = World { exports: exports(component)?, imports: imports(component)?, target: None };
-    Ok(serde_json::to_vec(&Config {
+    let interfaces = ComponentInterfaces { exports: exports(component)?, imports: imports(component)?, target: None };
+    Ok(serde_json::to_vec(&ComponentConfig {
         created: rfc3339(now),
         author: None,
         architecture: "wasm",
         os: "wasip2",
         layer_digests: vec![format!("{:#}", Digest::of(component))],
-        component: world,
+        component: interfaces,
     }))
 }
 
-/// Seconds since 1970 as a date and a time in UTC.
+/// Formats seconds since 1970 as RFC 3339 in UTC.
 fn rfc3339(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days are counted from 1 March of year 0, so that a leap day is the last of its year (Hinnant's algorithm).
+    // Hinnant's algorithm: years start on 1 March, so that a leap day is the last day of its year.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -138,9 +138,9 @@ fn rfc3339(seconds: u64) -> String {
 mod tests {
     use super::*;
 
-    /// As `date -u -d @SECONDS` says.
+    /// Expected values from `date -u -d @SECONDS`.
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_follow_the_calendar() {
         for (seconds, date) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),

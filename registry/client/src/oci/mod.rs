@@ -1,11 +1,12 @@
-//! Plugins in an OCI registry, laid out as `wkg` lays components out.
+//! Plugins in an OCI registry, in the layout of `wkg`.
 //!
-//! Repository `NAMESPACE/NAME`, a tag for each version, and below it a manifest with a config of type
-//! `application/vnd.wasm.config.v0+json` and one layer `application/wasm`, the component. What a publisher signed stands
-//! beside it as an annotation, which other tools keep and ignore. Tags can be moved and hidden by whoever runs the
-//! registry: there is no checkpoint here, so that a lock file is what pins a version.
+//! Each plugin is a repository `NAMESPACE/NAME` with one tag per version. The manifest has a config of type
+//! `application/vnd.wasm.config.v0+json` and one layer `application/wasm`, the component. The signed release is an
+//! annotation, which other tools preserve and ignore. The operator of the registry can move and hide tags, and there is
+//! no checkpoint; only a lock file pins a version.
 
-mod auth;
+mod credentials;
+pub(crate) mod error;
 mod layout;
 mod push;
 
@@ -13,8 +14,8 @@ use std::collections::BTreeSet;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use gymkhana_registry::{
-    Contents, ContentsError, Digest, Incoming, Item, MAX_PLUGIN_BYTES, PluginName, PublicKey, Release, ReleaseError,
-    Row, Signed,
+    ContentFile, ContentStore, Digest, IndexRow, MAX_PLUGIN_BYTES, PendingFile, PluginName, PublicKey, Release,
+    ReleaseError, SignedText,
 };
 use reqwest::header::{ACCEPT, LINK};
 use reqwest::{Method, StatusCode};
@@ -22,147 +23,109 @@ use semver::{Version, VersionReq};
 use serde::Deserialize;
 use url::Url;
 
-use crate::error::ClientError;
-use crate::http::{Answer, FetchError, Sent, Web};
-use crate::site::{Asking, below, download};
-use crate::vouchers::SourceId;
-pub(crate) use auth::Tokens;
-use layout::{MANIFEST, Manifest};
+use crate::component::read_pending;
+use crate::error::RegistryClientError;
+use crate::remote::Access;
+use crate::transport::{FetchError, HttpResponse, HttpTransport, RequestParts, below};
+use crate::trust::SourceId;
+pub(crate) use credentials::OciCredentials;
+use error::OciError;
+use layout::{MANIFEST, OciManifest};
 
-/// The largest manifest that is read, in bytes: what registries themselves take.
+/// Size limit of a manifest in bytes; registries enforce the same limit.
 const MAX_MANIFEST: u64 = 4 << 20;
-/// The largest page of a list of tags, in bytes.
+/// Size limit of a page of a tag list in bytes.
 const MAX_TAGS: u64 = 4 << 20;
-/// The most pages of it.
+/// Maximum number of pages of a tag list.
 const MAX_PAGES: usize = 100;
-/// How many manifests are fetched at once.
-const SIDE_BY_SIDE: usize = 8;
+/// Maximum number of manifests fetched concurrently.
+const MAX_CONCURRENT: usize = 8;
 
-/// A registry of that kind.
+/// An OCI registry.
 #[derive(Debug)]
-pub(crate) struct Oci {
+pub(crate) struct OciRegistry {
     name: String,
-    web: Web,
+    http: HttpTransport,
     url: Url,
-    /// Who may sign; none takes unsigned ones.
+    /// Keys that may sign; `None` accepts unsigned releases.
     keys: Option<BTreeSet<PublicKey>>,
-    tokens: Tokens,
+    credentials: OciCredentials,
 }
 
-/// One version, and what was signed of it.
+/// A version with its release.
 #[derive(Debug)]
-pub(crate) struct Offer {
-    pub row: Row,
+pub(crate) struct OciRelease {
+    pub row: IndexRow,
     pub release: Release,
-    /// The release's file.
+    /// Text of the release file.
     pub file: String,
 }
 
-/// What an OCI registry holds is not what it must be.
-#[derive(Debug, thiserror::Error)]
-pub enum OciError {
-    /// It is no JSON of the right shape.
-    #[error("its {what} is damaged; ask the registry's maintainer")]
-    Json {
-        /// Which file.
-        what: &'static str,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
-    /// It is something else than a component.
-    #[error("its version {version} is no component as `wkg` stores one: {why}")]
-    Layout {
-        /// The version.
-        version: Version,
-        /// What is wrong.
-        why: &'static str,
-    },
-    /// Nobody signed it who may.
-    #[error(
-        "its version {version} is not signed by one of the registry's `keys`; ask its publisher, or set `unsigned = true` for a registry that you trust"
-    )]
-    Unsigned {
-        /// The version.
-        version: Version,
-    },
-    /// What was signed is something else.
-    #[error("its version {version} is not what its publisher signed; ask its publisher")]
-    OtherThanSigned {
-        /// The version.
-        version: Version,
-    },
-    /// The release is refused.
-    #[error("its version {version} is refused")]
-    Release {
-        /// The version.
-        version: Version,
-        /// Why.
-        source: ReleaseError,
-    },
-    /// Somebody else published the same version at the same time.
-    #[error("its version {version} was published by somebody else at the same time; theirs is what counts")]
-    Overtaken {
-        /// The version.
-        version: Version,
-    },
-}
-
-impl Oci {
-    pub fn new(name: String, web: Web, url: Url, keys: Option<BTreeSet<PublicKey>>, tokens: Tokens) -> Self {
-        Self { name, web, url, keys, tokens }
+impl OciRegistry {
+    pub fn new(
+        name: String,
+        http: HttpTransport,
+        url: Url,
+        keys: Option<BTreeSet<PublicKey>>,
+        credentials: OciCredentials,
+    ) -> Self {
+        Self { name, http, url, keys, credentials }
     }
 
-    /// What tells it from other sources.
+    /// Identifier of the source for provenance records.
     pub fn id(&self) -> SourceId {
         SourceId::new(self.url.as_str(), if self.keys.is_some() { "signed" } else { "unsigned" })
     }
 
-    /// Who may sign; none where unsigned releases are taken.
+    /// Keys that may sign; `None` if unsigned releases are accepted.
     pub fn keys(&self) -> Option<&BTreeSet<PublicKey>> {
         self.keys.as_ref()
     }
 
-    /// The versions that fit, each with what was signed of it.
-    pub async fn offers(
+    /// Releases of the required versions.
+    pub async fn releases(
         &self,
         name: &PluginName,
-        versions: &VersionReq,
-        cache: &Contents,
-        asking: Asking,
-    ) -> Result<Vec<Offer>, ClientError> {
-        if asking.offline {
-            let what = format!("the list of `{name}` in registry `{}`", self.name);
-            return Err(ClientError::Offline { what });
+        required: &VersionReq,
+        cache: &ContentStore,
+        access: Access,
+    ) -> Result<Vec<OciRelease>, RegistryClientError> {
+        if access.offline {
+            let what = format!("the version list of `{name}` in registry `{}`", self.name);
+            return Err(RegistryClientError::Offline { what });
         }
-        let fitting = self.versions(name).await?.into_iter().filter(|version| versions.matches(version));
+        let versions = self.versions(name).await?.into_iter().filter(|version| required.matches(version));
         let one = |version: Version| async move {
             let Some(manifest) = self.manifest(name, &version).await? else { return Ok(None) };
-            self.offer(name, version, &manifest, cache).await.map(Some)
+            self.release(name, version, &manifest, cache).await.map(Some)
         };
-        let offers: Vec<Option<Offer>> = stream::iter(fitting).map(one).buffered(SIDE_BY_SIDE).try_collect().await?;
-        Ok(offers.into_iter().flatten().collect())
+        let releases: Vec<Option<OciRelease>> =
+            stream::iter(versions).map(one).buffered(MAX_CONCURRENT).try_collect().await?;
+        Ok(releases.into_iter().flatten().collect())
     }
 
-    /// All versions: the tags that are one.
-    async fn versions(&self, name: &PluginName) -> Result<Vec<Version>, ClientError> {
+    /// All tags that are versions.
+    async fn versions(&self, name: &PluginName) -> Result<Vec<Version>, RegistryClientError> {
         #[derive(Deserialize)]
-        struct Tags {
+        struct TagPage {
+            /// Some registries send `null` for an empty list.
             tags: Option<Vec<String>>,
         }
         let mut versions = BTreeSet::new();
-        let mut url = self.at(name, "tags/list");
+        let mut url = self.url_of(name, "tags/list");
         url.set_query(Some("n=1000"));
         for _ in 0..MAX_PAGES {
-            let answer = self.ask(Method::GET, &url, name, Sent::default(), &[StatusCode::NOT_FOUND]).await?;
-            if answer.status() == StatusCode::NOT_FOUND {
+            let missing = [StatusCode::NOT_FOUND];
+            let response = self.request(Method::GET, &url, name, RequestParts::default(), &missing).await?;
+            if response.status() == StatusCode::NOT_FOUND {
                 break;
             }
-            let next = answer.header(&LINK).and_then(next_page).and_then(|next| url.join(&next).ok());
-            let bytes = answer.bytes(MAX_TAGS).await.map_err(self.failed(name))?;
-            let page: Tags = serde_json::from_slice(&bytes)
-                .map_err(|source| self.refused(name, OciError::Json { what: "list of tags", source }))?;
-            // What is no version, such as `latest`, is somebody else's business.
-            versions.extend(page.tags.unwrap_or_default().iter().filter_map(|tag| tag.parse::<Version>().ok()));
+            let next = response.header(&LINK).and_then(next_page).and_then(|next| url.join(&next).ok());
+            let bytes = response.bytes(MAX_TAGS).await.map_err(self.failed(name))?;
+            let page: TagPage = serde_json::from_slice(&bytes)
+                .map_err(|source| self.rejected(name, OciError::Json { file: "tag list", source }))?;
+            // Other tags, such as `latest`, are ignored.
+            versions.extend(page.tags.iter().flatten().filter_map(|tag| tag.parse::<Version>().ok()));
             match next {
                 Some(next) if next.origin() == self.url.origin() => url = next,
                 _ => break,
@@ -171,82 +134,86 @@ impl Oci {
         Ok(versions.into_iter().collect())
     }
 
-    /// A version's manifest; none if there is no such version.
-    async fn manifest(&self, name: &PluginName, version: &Version) -> Result<Option<Manifest>, ClientError> {
-        let url = self.at(name, &format!("manifests/{version}"));
-        let sent = Sent { headers: vec![(ACCEPT, MANIFEST)], ..Sent::default() };
-        let answer = self.ask(Method::GET, &url, name, sent, &[StatusCode::NOT_FOUND]).await?;
-        if answer.status() == StatusCode::NOT_FOUND {
+    /// Manifest of a version; `None` if the version does not exist.
+    async fn manifest(&self, name: &PluginName, version: &Version) -> Result<Option<OciManifest>, RegistryClientError> {
+        let url = self.url_of(name, &format!("manifests/{version}"));
+        let parts = RequestParts { headers: vec![(ACCEPT, MANIFEST)], ..RequestParts::default() };
+        let response = self.request(Method::GET, &url, name, parts, &[StatusCode::NOT_FOUND]).await?;
+        if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        let bytes = answer.bytes(MAX_MANIFEST).await.map_err(self.failed(name))?;
+        let bytes = response.bytes(MAX_MANIFEST).await.map_err(self.failed(name))?;
         let manifest = serde_json::from_slice(&bytes);
-        Ok(Some(manifest.map_err(|source| self.refused(name, OciError::Json { what: "manifest", source }))?))
+        Ok(Some(manifest.map_err(|source| self.rejected(name, OciError::Json { file: "manifest", source }))?))
     }
 
-    async fn offer(
+    async fn release(
         &self,
         name: &PluginName,
         version: Version,
-        manifest: &Manifest,
-        cache: &Contents,
-    ) -> Result<Offer, ClientError> {
-        let wrong = |why| self.refused(name, OciError::Layout { version: version.clone(), why });
-        let (digest, size) = manifest.component().map_err(wrong)?;
-        let release_refused = |source| self.refused(name, OciError::Release { version: version.clone(), source });
+        manifest: &OciManifest,
+        cache: &ContentStore,
+    ) -> Result<OciRelease, RegistryClientError> {
+        let invalid = |why| self.rejected(name, OciError::Layout { version: version.clone(), why });
+        let (digest, size) = manifest.component().map_err(invalid)?;
+        let bad_release = |source| self.rejected(name, OciError::Release { version: version.clone(), source });
         let (file, signer) = match (&self.keys, manifest.release()) {
             (Some(keys), release) => {
-                let unsigned = || self.refused(name, OciError::Unsigned { version: version.clone() });
+                let unsigned = || self.rejected(name, OciError::Unsigned { version: version.clone() });
                 let file = release.ok_or_else(unsigned)?.to_owned();
-                let signed = Signed::parse(&file).map_err(|error| release_refused(ReleaseError::Damaged(error)))?;
+                let signed = SignedText::parse(&file).map_err(|error| bad_release(ReleaseError::Damaged(error)))?;
                 let signer = signed.signers().find(|key| keys.contains(key)).ok_or_else(unsigned)?;
                 (file, Some(signer))
             }
             (None, Some(file)) => (file.to_owned(), None),
-            // Pushed by another tool: what it is stands in the component alone.
-            (None, None) => (self.said_by_component(name, &version, (digest, size), cache).await?, None),
+            // Pushed by another tool: only the component describes itself.
+            (None, None) => (self.release_of_component(name, &version, (digest, size), cache).await?, None),
         };
-        let release = Release::read(&file, signer.as_ref()).map_err(release_refused)?;
-        let said = &release.manifest;
-        if said.name != *name || said.version != version || release.digest != digest || release.size != size {
-            return Err(self.refused(name, OciError::OtherThanSigned { version }));
+        let release = Release::read(&file, signer.as_ref()).map_err(bad_release)?;
+        let described = &release.manifest;
+        let is_same = described.name == *name && described.version == version;
+        if !is_same || release.digest != digest || release.size != size {
+            return Err(self.rejected(name, OciError::ReleaseMismatch { version }));
         }
-        let row = Row { yanked: manifest.is_yanked(), ..Row::new(&release, &file, signer) };
-        Ok(Offer { row, release, file })
+        let row = IndexRow { yanked: manifest.is_yanked(), ..IndexRow::new(&release, &file, signer) };
+        Ok(OciRelease { row, release, file })
     }
 
-    /// The release file of a version that was pushed without one. Its component is kept if it is this version's, and not
-    /// before that is known.
-    async fn said_by_component(
+    /// Derives the release file of a version that was pushed without one from its component. The component is cached only
+    /// if its name and version match.
+    async fn release_of_component(
         &self,
         name: &PluginName,
         version: &Version,
         (digest, size): (Digest, u64),
-        cache: &Contents,
-    ) -> Result<String, ClientError> {
-        let item = Item::Component(digest);
-        let said = |bytes: &[u8]| {
-            let refused = |source| self.refused(name, OciError::Release { version: version.clone(), source });
-            let release = Release::of(bytes, None).map_err(|error| refused(error.into()))?;
-            let is_this = release.manifest.name == *name && release.manifest.version == *version;
-            let other = || self.refused(name, OciError::OtherThanSigned { version: version.clone() });
-            if is_this { Ok(release.sign(None)?) } else { Err(other()) }
+        cache: &ContentStore,
+    ) -> Result<String, RegistryClientError> {
+        let content = ContentFile::Component(digest);
+        let derive = |bytes: &[u8]| {
+            let rejected = |source| self.rejected(name, OciError::Release { version: version.clone(), source });
+            let release = Release::of(bytes, None).map_err(|error| rejected(error.into()))?;
+            let is_same = release.manifest.name == *name && release.manifest.version == *version;
+            let mismatch = || self.rejected(name, OciError::ReleaseMismatch { version: version.clone() });
+            if is_same { Ok(release.sign(None)?) } else { Err(mismatch()) }
         };
-        if let Ok(Some(bytes)) = cache.read(&item) {
-            return said(&bytes);
+        if let Ok(Some(bytes)) = cache.read(&content) {
+            return derive(&bytes);
         }
-        let incoming = self.blob(name, digest, size, cache).await?;
-        let path = incoming.path().to_owned();
-        let bytes = std::fs::read(&path).map_err(|source| ContentsError::Disk { what: "read", path, source })?;
-        let file = said(&bytes)?;
-        cache.keep(&incoming, &item)?;
+        let pending = self.blob(name, digest, size, cache).await?;
+        let file = derive(&read_pending(pending.path())?)?;
+        cache.commit(&pending, &content)?;
         Ok(file)
     }
 
-    /// The component of a version, not yet looked at.
-    pub async fn component(&self, row: &Row, cache: &Contents, asking: Asking) -> Result<Incoming, ClientError> {
-        if asking.offline {
-            return Err(ClientError::Offline { what: format!("`{}` {}", row.name, row.version) });
+    /// Component of a version, verified by digest only.
+    pub async fn component(
+        &self,
+        row: &IndexRow,
+        cache: &ContentStore,
+        access: Access,
+    ) -> Result<PendingFile, RegistryClientError> {
+        if access.offline {
+            return Err(RegistryClientError::Offline { what: format!("`{}` {}", row.name, row.version) });
         }
         self.blob(&row.name, row.digest, row.size, cache).await
     }
@@ -256,70 +223,77 @@ impl Oci {
         name: &PluginName,
         digest: Digest,
         size: u64,
-        cache: &Contents,
-    ) -> Result<Incoming, ClientError> {
-        let url = self.at(name, &format!("blobs/{digest:#}"));
-        let authorization = self.tokens.known(name);
-        let sent = Sent { authorization: authorization.as_deref(), ..Sent::default() };
+        cache: &ContentStore,
+    ) -> Result<PendingFile, RegistryClientError> {
+        let url = self.url_of(name, &format!("blobs/{digest:#}"));
+        let authorization = self.credentials.known(name);
+        let parts = RequestParts { authorization: authorization.as_deref(), ..RequestParts::default() };
         let limit = size.min(MAX_PLUGIN_BYTES as u64);
-        let (incoming, found) = download(&self.web, &url, &sent, limit, cache).await.map_err(self.failed(name))?;
+        let (pending, found) = self.http.download(&url, &parts, limit, cache).await.map_err(self.failed(name))?;
+        if found == digest {
+            return Ok(pending);
+        }
         let (registry, what, expected) = (self.name.clone(), format!("the component of `{name}`"), digest);
-        if found == digest { Ok(incoming) } else { Err(ClientError::Altered { registry, what, found, expected }) }
+        Err(RegistryClientError::DigestMismatch { registry, what, found, expected })
     }
 
-    /// Asks, with what the registry wants to see of who asks.
-    async fn ask(
+    /// Sends a request and authenticates if the registry requires it.
+    async fn request(
         &self,
         method: Method,
         url: &Url,
         name: &PluginName,
-        sent: Sent<'_>,
+        parts: RequestParts<'_>,
         expected: &[StatusCode],
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<HttpResponse, RegistryClientError> {
         let expected = [expected, &[StatusCode::UNAUTHORIZED]].concat();
-        let known = self.tokens.known(name);
+        let known = self.credentials.known(name);
         let attempt = async |authorization: Option<&str>| {
-            let sent = Sent { authorization, ..sent.clone() };
-            self.web.again(|| self.web.ask(&method, url, &sent, &expected)).await.map_err(self.failed(name))
+            let parts = RequestParts { authorization, ..parts.clone() };
+            self.http.retry(|| self.http.send(&method, url, &parts, &expected)).await.map_err(self.failed(name))
         };
-        let answer = attempt(known.as_deref()).await?;
-        if answer.status() != StatusCode::UNAUTHORIZED {
-            return Ok(answer);
+        let response = attempt(known.as_deref()).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
         }
-        let authorization = self.tokens.obtain(&self.web, &answer, name).await.map_err(self.failed(name))?;
-        let answer = attempt(authorization.as_deref()).await?;
-        if answer.status() != StatusCode::UNAUTHORIZED {
-            return Ok(answer);
+        let obtained = self.credentials.obtain(&self.http, &response, name).await;
+        let authorization = obtained.map_err(self.failed(name))?;
+        let response = attempt(authorization.as_deref()).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
         }
-        let hint = match self.tokens.variable() {
-            Some(variable) => format!("it does not accept what {variable} holds"),
-            None => "it wants to know who asks; name an environment variable with `user:password` in `credentials`"
-                .to_owned(),
+        let message = match self.credentials.variable() {
+            Some(variable) => format!("the credentials in {variable} were rejected"),
+            None => {
+                "credentials are required\nhint: set `credentials` to the name of an environment variable that holds \
+                     `user:password`"
+                    .to_owned()
+            }
         };
         let origin = url.origin().ascii_serialization();
         let status = StatusCode::UNAUTHORIZED;
-        Err(self.failed(name)(FetchError::Status { origin, status, words: hint }))
+        Err(self.failed(name)(FetchError::Status { origin, status, message }))
     }
 
-    /// An address below a plugin's repository. The API lies at the host's root, whatever folder the user names.
-    fn at(&self, name: &PluginName, rest: &str) -> Url {
-        let folder = self.url.path().trim_start_matches('/').to_owned();
+    /// URL below a plugin's repository. The API is at the root of the host; the configured path prefixes the repository.
+    fn url_of(&self, name: &PluginName, rest: &str) -> Url {
+        let prefix = self.url.path().trim_start_matches('/').to_owned();
         let mut root = self.url.clone();
         root.set_path("/");
-        below(&root, &format!("v2/{folder}{name}/{rest}"))
+        below(&root, &format!("v2/{prefix}{name}/{rest}"))
     }
 
-    fn failed(&self, name: &PluginName) -> impl FnOnce(FetchError) -> ClientError {
+    fn failed(&self, name: &PluginName) -> impl FnOnce(FetchError) -> RegistryClientError {
         let (registry, what) = (self.name.clone(), format!("`{name}`"));
-        move |source| ClientError::Fetch { registry, what, source }
+        move |source| RegistryClientError::Fetch { registry, what, source }
     }
 
-    fn refused(&self, name: &PluginName, source: OciError) -> ClientError {
-        ClientError::Oci { registry: self.name.clone(), name: name.clone(), source: Box::new(source) }
+    fn rejected(&self, name: &PluginName, source: OciError) -> RegistryClientError {
+        RegistryClientError::Oci { registry: self.name.clone(), name: name.clone(), source: Box::new(source) }
     }
 }
 
-/// The next page that a `link` header names.
+/// Next page in a `link` header.
 fn next_page(link: &str) -> Option<String> {
     let entry = link.split(',').find(|entry| entry.contains("rel=\"next\""))?;
     let (url, _) = entry.trim().strip_prefix('<')?.split_once('>')?;

@@ -1,49 +1,57 @@
-//! Publishing into an OCI registry: the blobs first, the manifest under its tag last.
+//! Publishing in an OCI registry: blobs first, then the tagged manifest.
 
 use gymkhana_registry::{PluginName, Release};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use reqwest::{Method, StatusCode};
 use semver::Version;
 
-use super::layout::{MANIFEST, Manifest, YANKED, config};
-use super::{Oci, OciError};
-use crate::error::ClientError;
-use crate::http::{FetchError, Sent};
+use super::layout::{MANIFEST, OciManifest, YANKED, config};
+use super::{OciError, OciRegistry};
+use crate::error::RegistryClientError;
+use crate::transport::{FetchError, RequestParts};
 
-impl Oci {
-    /// Whether releases must be signed here.
+impl OciRegistry {
+    /// Returns true if releases must be signed.
     pub fn is_signed(&self) -> bool {
         self.keys.is_some()
     }
 
-    /// Publishes a component with its release file, made `now`. There is no way to say "unless it is there" to such a
-    /// registry: whether somebody else was faster is seen afterwards.
-    pub async fn publish(&self, release: &Release, file: &str, component: &[u8], now: u64) -> Result<(), ClientError> {
+    /// Publishes a component with its release file at `now` (seconds since 1970). The protocol has no conditional write, so
+    /// a concurrent publication is detected afterwards.
+    pub async fn publish(
+        &self,
+        release: &Release,
+        file: &str,
+        component: &[u8],
+        now: u64,
+    ) -> Result<(), RegistryClientError> {
         let (name, version) = (&release.manifest.name, &release.manifest.version);
         if !version.build.is_empty() {
-            let what = format!("cannot hold version {version}: a tag has no `+`; publish it without build metadata");
-            return Err(ClientError::Cannot { registry: self.name.clone(), what });
+            let problem = format!(
+                "cannot store version {version}, because tags do not allow `+`\nhint: publish it without build metadata"
+            );
+            return Err(RegistryClientError::Unsupported { registry: self.name.clone(), problem });
         }
-        let refused = |error: gymkhana_registry::ManifestError| {
-            self.refused(name, OciError::Release { version: version.clone(), source: error.into() })
+        let rejected = |error: gymkhana_registry::ManifestError| {
+            self.rejected(name, OciError::Release { version: version.clone(), source: error.into() })
         };
-        let config = config(component, now).map_err(refused)??;
+        let config = config(component, now).map_err(rejected)??;
         self.upload(name, &config).await?;
         self.upload(name, component).await?;
-        let manifest = Manifest::new(&config, component, file);
+        let manifest = OciManifest::new(&config, component, file);
         self.put(name, version, &manifest).await?;
-        let there = self.manifest(name, version).await?;
-        match there.and_then(|there| there.component().ok()) {
+        let current = self.manifest(name, version).await?;
+        match current.and_then(|current| current.component().ok()) {
             Some((digest, _)) if digest == release.digest => Ok(()),
-            _ => Err(self.refused(name, OciError::Overtaken { version: version.clone() })),
+            _ => Err(self.rejected(name, OciError::Overwritten { version: version.clone() })),
         }
     }
 
-    /// Withdraws a version from new resolutions, or brings it back.
-    pub async fn yank(&self, name: &PluginName, version: &Version, yanked: bool) -> Result<(), ClientError> {
-        let unknown = || ClientError::Cannot {
+    /// Yanks a version, which excludes it from new resolutions, or restores it.
+    pub async fn yank(&self, name: &PluginName, version: &Version, yanked: bool) -> Result<(), RegistryClientError> {
+        let unknown = || RegistryClientError::Unsupported {
             registry: self.name.clone(),
-            what: format!("has no version {version} of `{name}`"),
+            problem: format!("does not have version {version} of `{name}`"),
         };
         let mut manifest = self.manifest(name, version).await?.ok_or_else(unknown)?;
         if yanked {
@@ -54,33 +62,41 @@ impl Oci {
         self.put(name, version, &manifest).await
     }
 
-    async fn put(&self, name: &PluginName, version: &Version, manifest: &Manifest) -> Result<(), ClientError> {
-        let url = self.at(name, &format!("manifests/{version}"));
+    async fn put(
+        &self,
+        name: &PluginName,
+        version: &Version,
+        manifest: &OciManifest,
+    ) -> Result<(), RegistryClientError> {
+        let url = self.url_of(name, &format!("manifests/{version}"));
         let headers = vec![(CONTENT_TYPE, MANIFEST), (ACCEPT, MANIFEST)];
-        let sent = Sent { headers, body: serde_json::to_vec(manifest)?.into(), ..Sent::default() };
-        self.ask(Method::PUT, &url, name, sent, &[]).await.map(|_| ())
+        let parts = RequestParts { headers, body: serde_json::to_vec(manifest)?.into(), ..RequestParts::default() };
+        self.request(Method::PUT, &url, name, parts, &[]).await.map(|_| ())
     }
 
-    /// Uploads a blob, unless it is there.
-    async fn upload(&self, name: &PluginName, bytes: &[u8]) -> Result<(), ClientError> {
+    /// Uploads a blob unless it exists.
+    async fn upload(&self, name: &PluginName, bytes: &[u8]) -> Result<(), RegistryClientError> {
         let digest = format!("{:#}", gymkhana_registry::Digest::of(bytes));
-        let blob = self.at(name, &format!("blobs/{digest}"));
-        let there = self.ask(Method::HEAD, &blob, name, Sent::default(), &[StatusCode::NOT_FOUND]).await?;
-        if there.status().is_success() {
+        let blob = self.url_of(name, &format!("blobs/{digest}"));
+        let existing =
+            self.request(Method::HEAD, &blob, name, RequestParts::default(), &[StatusCode::NOT_FOUND]).await?;
+        if existing.status().is_success() {
             return Ok(());
         }
-        let begun = self.ask(Method::POST, &self.at(name, "blobs/uploads/"), name, Sent::default(), &[]).await?;
-        let place = begun.header(&LOCATION).and_then(|place| begun.url().join(place).ok());
+        let started = self
+            .request(Method::POST, &self.url_of(name, "blobs/uploads/"), name, RequestParts::default(), &[])
+            .await?;
+        let target = started.header(&LOCATION).and_then(|target| started.url().join(target).ok());
         let origin = self.url.origin().ascii_serialization();
-        let nowhere = || FetchError::Elsewhere { origin: origin.clone(), to: "nowhere".to_owned() };
-        let mut place = place.ok_or_else(nowhere).map_err(self.failed(name))?;
-        if place.origin() != self.url.origin() {
-            let elsewhere = FetchError::Elsewhere { origin, to: place.to_string() };
-            return Err(self.failed(name)(elsewhere));
+        let missing = || FetchError::Redirected { origin: origin.clone(), to: "an invalid URL".to_owned() };
+        let mut target = target.ok_or_else(missing).map_err(self.failed(name))?;
+        if target.origin() != self.url.origin() {
+            let redirected = FetchError::Redirected { origin, to: target.to_string() };
+            return Err(self.failed(name)(redirected));
         }
-        place.query_pairs_mut().append_pair("digest", &digest);
+        target.query_pairs_mut().append_pair("digest", &digest);
         let headers = vec![(CONTENT_TYPE, "application/octet-stream")];
-        let sent = Sent { headers, body: bytes.to_vec().into(), ..Sent::default() };
-        self.ask(Method::PUT, &place, name, sent, &[]).await.map(|_| ())
+        let parts = RequestParts { headers, body: bytes.to_vec().into(), ..RequestParts::default() };
+        self.request(Method::PUT, &target, name, parts, &[]).await.map(|_| ())
     }
 }

@@ -1,4 +1,4 @@
-//! A static web server that plays tricks with what the test names, and serves everything else as it lies there.
+//! A static web server that misbehaves on selected paths.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,28 +8,28 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What it does with a path.
+/// Response to a path.
 #[derive(Clone)]
 pub enum Trick {
     /// Serves the file.
     None,
-    /// Serves these bytes in its place.
+    /// Serves other bytes.
     Other(Vec<u8>),
-    /// Sends the client on.
+    /// Redirects.
     Redirect(String),
-    /// Says nothing of a length and never ends.
+    /// Sends an endless body without a length.
     Endless,
-    /// Says that it is longer than it can be.
+    /// Declares an excessive length.
     Oversize,
-    /// Ends in the middle.
+    /// Closes the connection in the middle of the body.
     Truncated,
-    /// Sends a byte now and then.
+    /// Sends single bytes with pauses.
     Slow,
-    /// Says that it broke, so many times.
+    /// Responds with status 503.
     Broken,
 }
 
-/// Serves a folder; `tricks` says what happens to a path.
+/// Serves a folder; `tricks` selects the response to a path.
 pub async fn serve(folder: &Path, tricks: impl Fn(&str) -> Trick + Send + Sync + 'static) -> (SocketAddr, Heard) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("it has one");
@@ -44,7 +44,7 @@ pub async fn serve(folder: &Path, tricks: impl Fn(&str) -> Trick + Send + Sync +
     (address, heard)
 }
 
-/// The requests that came, whole.
+/// Received requests.
 #[derive(Clone, Default)]
 pub struct Heard(Arc<Mutex<Vec<String>>>);
 
@@ -67,7 +67,7 @@ async fn answer(mut stream: TcpStream, folder: &Path, tricks: &(dyn Fn(&str) -> 
         (Trick::Other(bytes), _) => stream.write_all(&[head(bytes.len()).as_bytes(), &bytes].concat()).await,
         (Trick::Redirect(to), _) => {
             let head =
-                format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                format!("HTTP/1.1 302 SearchHit\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
             stream.write_all(head.as_bytes()).await
         }
         (Trick::Endless, _) => {
@@ -99,10 +99,10 @@ async fn answer(mut stream: TcpStream, folder: &Path, tricks: &(dyn Fn(&str) -> 
         }
         (Trick::None, Ok(bytes)) => stream.write_all(&[head(bytes.len()).as_bytes(), &bytes].concat()).await,
         (_, Err(_)) => {
-            stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await
+            stream.write_all(b"HTTP/1.1 404 Not SearchHit\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await
         }
     };
-    // A client that has heard enough goes away.
+    // The client may have closed the connection.
     drop(sent);
     let _ = stream.shutdown().await;
 }

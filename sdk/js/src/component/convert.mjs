@@ -1,4 +1,4 @@
-// The contract's records from JavaScript's and back.
+// Conversion between the contract's records and the SDK's types.
 
 import { Call, Float, Json, partsOf, schemaOf } from "../content.mjs";
 import { PluginError } from "../errors.mjs";
@@ -7,7 +7,7 @@ import { tagOf } from "../options.mjs";
 
 const MEDIA = ["image", "audio", "video", "other"];
 
-/** Exported functions whose `PluginError`s the host receives as the contract's errors. */
+/** Wraps exported functions: each `PluginError` becomes an error of the contract. */
 export function exported(functions) {
   const guarded = Object.entries(functions).map(([name, call]) => [
     name,
@@ -17,7 +17,7 @@ export function exported(functions) {
         return call(...given);
       } catch (error) {
         if (!(error instanceof PluginError)) throw error;
-        // Whatever has a payload is an answer, not a trap.
+        // An error with a payload becomes an error result; any other error traps.
         throw Object.assign(error, { payload: { tag: error.tag, val: error.message } });
       }
     },
@@ -25,22 +25,22 @@ export function exported(functions) {
   return Object.fromEntries(guarded);
 }
 
-/** Content for the host. */
+/** Converts content for the host. */
 export function toParts(content) {
   return partsOf(content).map((part) => {
     if (part.text !== undefined) return { tag: "text", val: part.text };
     const tag = MEDIA.find((each) => part[each] !== undefined);
-    if (!tag) throw new TypeError("a part is { text } or one of { image, audio, video, other } with its mime");
+    if (!tag) throw new TypeError("a part must be { text } or one of { image, audio, video, other } with `mime`");
     return { tag, val: { mime: part.mime, bytes: part[tag] } };
   });
 }
 
-/** Content from the host. */
+/** Converts content from the host. */
 export function fromParts(parts) {
   return parts.map(({ tag, val }) => (tag === "text" ? { text: val } : { [tag]: val.bytes, mime: val.mime }));
 }
 
-/** A value for the host. */
+/** Converts a value for the host. */
 export function toValue(value) {
   const tag = tagOf(value);
   if (tag === "integer") return { tag, val: BigInt(value) };
@@ -49,30 +49,32 @@ export function toValue(value) {
   return { tag, val: value };
 }
 
-/** A value from the host. A number with no fraction stays a `Float`, as an option's check needs the difference. */
+/**
+ * Converts a value from the host. A whole floating-point number stays a `Float`, which the check of an option requires.
+ */
 export function fromValue({ tag, val }) {
   if (tag === "integer") return Number.isSafeInteger(Number(val)) ? Number(val) : val;
   if (tag === "number") return Number.isSafeInteger(val) ? new Float(val) : val;
   return tag === "other" ? new Json(val) : val;
 }
 
-/** Values with their names for the host. */
+/** Converts named values for the host. */
 export function toNamed(values = {}) {
   return Object.entries(values).map(([name, value]) => ({ name, value: toValue(value) }));
 }
 
-/** Values with their names from the host, as they came: a name may stand twice. */
+/** Converts named values from the host and keeps repeated names. */
 export function pairs(values) {
   return values.map(({ name, value }) => [name, fromValue(value)]);
 }
 
-/** Values with their names from the host, as an author reads them; the first of one name counts. */
+/** Converts named values from the host for authors; the first value of a repeated name wins. */
 export function fromNamed(values) {
   const plain = pairs(values).map(([name, value]) => [name, value instanceof Float ? value.value : value]);
   return Object.fromEntries(plain.reverse());
 }
 
-/** Functions for the host. */
+/** Converts functions for the host. */
 export function toFunctions(functions) {
   return functions.map((each) => {
     const { name, description, cost = 0 } = each;
@@ -80,17 +82,17 @@ export function toFunctions(functions) {
   });
 }
 
-/** A call for the host. */
+/** Converts a call for the host. */
 export function toCall(call) {
   return { id: call.id, name: call.name, arguments: call.arguments };
 }
 
-/** A call from the host. */
+/** Converts a call from the host. */
 export function fromCall(call) {
   return new Call(call.name, call.arguments, call.id);
 }
 
-/** Declared options for the host. */
+/** Converts declared options for the host. */
 export function toOptions(options) {
   return options.map((option) => {
     const value = option.tag === "number" ? new Float(option.default) : option.default;
@@ -98,12 +100,12 @@ export function toOptions(options) {
   });
 }
 
-/** A range for the host. */
+/** Converts a range for the host. */
 export function toRange([low, high]) {
   return { low, high };
 }
 
-/** A task from the host. */
+/** Converts a task from the host. */
 export function fromTask({ split, index }) {
   return { split, index: Number(index) };
 }

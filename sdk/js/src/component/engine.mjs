@@ -1,7 +1,7 @@
-// What the engine draws by itself, tied to the host: what it drew while the component was made would be the same in every
-// instance.
+// Replaces the engine's random numbers by the host's stream. Numbers drawn at build time would be equal in all
+// instances.
 
 import { random } from "../imports.mjs";
 
-/** 53 random bits of the host's stream, as a number in 0..1. */
+/** Uniform number in [0, 1) from 53 random bits of the host's stream. */
 Math.random = () => Number(random.next() >> 11n) / 2 ** 53;

@@ -1,11 +1,11 @@
-// An environment as the contract exports it.
+// Exports of an environment plugin.
 
 import { textOf } from "../content.mjs";
 import { Episode, bySeat } from "../rules.mjs";
 import { exported, fromCall, fromParts, fromTask, pairs, toCall, toFunctions, toNamed, toOptions, toParts, toRange } from "./convert.mjs";
 import { Handles } from "./handles.mjs";
 
-/** The objects that componentize-js looks for, by the camel-case names of the interfaces. */
+/** Export objects by the camel-case interface names that componentize-js expects. */
 export function environmentExports(kind) {
   const episodes = new Handles();
   const own = (handle) => episodes.get(handle).environment;

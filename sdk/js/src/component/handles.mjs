@@ -1,25 +1,25 @@
-// What is open in this instance: episodes and sessions by their handles.
+// Open episodes and sessions of this instance, by handle.
 
 import { NotFound } from "../errors.mjs";
 
-/** Things of one kind. Handles are never used twice, so that a closed one cannot name something else. */
+/** Objects of one kind by handle. Handles are never reused, so a closed handle stays invalid. */
 export class Handles {
   #things = new Map();
   #next = 0;
 
-  /** Keeps a thing and gives its handle. */
+  /** Stores an object and returns its handle. */
   open(thing) {
     this.#things.set(this.#next, thing);
     return this.#next++;
   }
 
-  /** The thing behind a handle. */
+  /** Object behind a handle. Throws `NotFound` for a closed or unknown handle. */
   get(handle) {
     if (!this.#things.has(handle)) throw new NotFound(`handle ${handle} is not open`);
     return this.#things.get(handle);
   }
 
-  /** Forgets the thing behind a handle and gives it; an unknown handle is let be. */
+  /** Removes and returns the object behind a handle, or undefined for an unknown handle. */
   close(handle) {
     const thing = this.#things.get(handle);
     this.#things.delete(handle);

@@ -1,10 +1,10 @@
-// A reward as the contract exports it.
+// Exports of a reward plugin.
 
 import * as rules from "../rules.mjs";
 import { Trajectory, Turn } from "../trajectory.mjs";
 import { exported, fromCall, fromNamed, fromParts, fromTask, pairs, toOptions, toRange } from "./convert.mjs";
 
-/** The objects that componentize-js looks for, by the camel-case names of the interfaces. */
+/** Export objects by the camel-case interface names that componentize-js expects. */
 export function rewardExports(kind) {
   return {
     reward: exported({

@@ -1,10 +1,10 @@
-// A tool as the contract exports it.
+// Exports of a tool plugin.
 
 import { Session } from "../rules.mjs";
 import { exported, fromCall, pairs, toFunctions, toNamed, toOptions, toParts } from "./convert.mjs";
 import { Handles } from "./handles.mjs";
 
-/** The objects that componentize-js looks for, by the camel-case names of the interfaces. */
+/** Export objects by the camel-case interface names that componentize-js expects. */
 export function toolExports(kind) {
   const sessions = new Handles();
   return {

@@ -1,27 +1,26 @@
-//! One episode with the rules that all environments share: options are checked, seats take turns, the end is the
-//! end.
+//! Episode with the rules that all environments share: valid options, seats in turn, a final end.
 
 use super::{Action, Environment, Snapshot, Split, Started, Stepped};
 use crate::snapshot::{Reader, Writer};
 use crate::{Error, NamedValue, Options, Task};
 
-/// An episode as the host meets it; native tests drive it just so.
+/// Episode with the checks that the host relies on, also for use in native tests.
 #[derive(Debug)]
 pub struct Episode<E> {
     environment: E,
-    /// Whose turn it is.
+    /// Seat to move.
     seat: u32,
     over: bool,
-    /// The functions that were offered, by seat.
+    /// Offered functions, as pairs of seat and name.
     offered: Vec<(u32, String)>,
 }
 
 impl<E: Environment> Episode<E> {
-    /// The splits under these options.
+    /// Splits under these options.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for options that the environment does not know.
+    /// [`Error::Invalid`] for invalid options.
     pub fn splits(options: Vec<NamedValue>) -> Result<Vec<Split>, Error> {
         E::splits(&Options::new(&E::info().options, options)?)
     }
@@ -30,7 +29,7 @@ impl<E: Environment> Episode<E> {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for options that the environment does not know, and its own errors.
+    /// [`Error::Invalid`] for invalid options, and the environment's own errors.
     pub fn start(task: &Task, options: Vec<NamedValue>, seed: u64) -> Result<(Self, Started), Error> {
         let options = Options::new(&E::info().options, options)?;
         let (environment, started) = E::start(task, &options, seed)?;
@@ -41,12 +40,12 @@ impl<E: Environment> Episode<E> {
         Ok((Self { environment, seat: started.seat, over: false, offered }, started))
     }
 
-    /// Acts.
+    /// Applies an action.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] once the episode is over or when it is another seat's turn, [`Error::NotFound`] for a
-    /// call of a function that was not offered, and the environment's own errors.
+    /// [`Error::Invalid`] after the end of the episode or if another seat is to move, [`Error::NotFound`] for a call of
+    /// a function that was not offered, and the environment's own errors.
     pub fn step(&mut self, action: Action) -> Result<Stepped, Error> {
         if self.over {
             return Err(Error::invalid("the episode is over: start another"));
@@ -65,7 +64,7 @@ impl<E: Environment> Episode<E> {
         Ok(stepped)
     }
 
-    /// The environment's own state.
+    /// State of the environment.
     #[must_use]
     pub fn environment(&self) -> &E {
         &self.environment
@@ -73,7 +72,7 @@ impl<E: Environment> Episode<E> {
 }
 
 impl<E: Snapshot> Episode<E> {
-    /// The whole state.
+    /// Complete state.
     #[must_use]
     pub fn snapshot(&self) -> Vec<u8> {
         let head = Writer::new().flag(self.over).integer(self.seat.into()).integer(self.offered.len() as u64);
@@ -81,11 +80,11 @@ impl<E: Snapshot> Episode<E> {
         self.offered.iter().fold(head, offered).bytes(&self.environment.snapshot()).finish()
     }
 
-    /// An episode in the state that `snapshot` saw.
+    /// Episode with the state of a snapshot.
     ///
     /// # Errors
     ///
-    /// [`Error::BadSnapshot`] for other bytes.
+    /// [`Error::BadSnapshot`] for invalid bytes.
     pub fn restore(snapshot: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(snapshot);
         let over = reader.flag()?;

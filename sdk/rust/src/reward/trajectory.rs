@@ -1,10 +1,10 @@
-//! What rewards ask of a trajectory.
+//! Accessors of a trajectory for rewards.
 
 use super::{Ending, SeatCall, Trajectory, Turn};
 use crate::{NamedValue, Task, Value, text_of};
 
 impl Trajectory {
-    /// An empty trajectory, for tests.
+    /// Empty trajectory, for tests.
     #[must_use]
     pub fn new(split: &str, index: u64, ending: Ending) -> Self {
         Self {
@@ -18,7 +18,7 @@ impl Trajectory {
         }
     }
 
-    /// The seats that made a turn, in ascending order.
+    /// Seats that made a turn, in ascending order.
     #[must_use]
     pub fn seats(&self) -> Vec<u32> {
         let mut seats: Vec<u32> = self.turns.iter().filter_map(Turn::actor).collect();
@@ -27,7 +27,7 @@ impl Trajectory {
         seats
     }
 
-    /// The last thing that a seat did, when it was a message: the index of its turn and its text.
+    /// Last action of a seat, if that is a message: the index of its turn and its text.
     #[must_use]
     pub fn last_message(&self, seat: u32) -> Option<(usize, String)> {
         let (index, turn) = self.turns.iter().enumerate().rev().find(|(_, turn)| turn.actor() == Some(seat))?;
@@ -37,7 +37,7 @@ impl Trajectory {
         }
     }
 
-    /// The calls that a seat made, in order.
+    /// Calls of a seat, in order.
     pub fn calls(&self, seat: u32) -> impl Iterator<Item = &SeatCall> {
         self.turns.iter().filter_map(move |turn| match turn {
             Turn::Call(call) if call.seat == seat => Some(call),
@@ -45,19 +45,19 @@ impl Trajectory {
         })
     }
 
-    /// A fact of the environment's privileged view.
+    /// Fact of the environment's privileged view.
     #[must_use]
     pub fn privileged(&self, name: &str) -> Option<&Value> {
         find(&self.privileged, name)
     }
 
-    /// An extra of the environment's last step.
+    /// Extra of the environment's last step.
     #[must_use]
     pub fn extra(&self, name: &str) -> Option<&Value> {
         find(&self.extras, name)
     }
 
-    /// A fact of a tool's final view, as `tool.field`.
+    /// Fact of a tool's final view, named `tool.field`.
     #[must_use]
     pub fn view(&self, name: &str) -> Option<&Value> {
         find(&self.views, name)
@@ -65,7 +65,7 @@ impl Trajectory {
 }
 
 impl Turn {
-    /// The seat that made this turn; none for what tools and the environment did.
+    /// Seat that made this turn; `None` for answers and observations.
     #[must_use]
     pub fn actor(&self) -> Option<u32> {
         match self {

@@ -1,20 +1,20 @@
-//! One session with the rules that all tools share: options are checked before the author's code runs.
+//! Session with the rules that all tools share: options are validated before the author's code runs.
 
 use super::{Answer, Snapshot, Tool};
 use crate::{Call, Error, Function, NamedValue, Options};
 
-/// A session as the host meets it; native tests drive it just so.
+/// Tool session with the checks that the host relies on, also for use in native tests.
 #[derive(Debug)]
 pub struct Session<T> {
     tool: T,
 }
 
 impl<T: Tool> Session<T> {
-    /// The functions under these options.
+    /// Functions under these options.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for options that the tool does not know.
+    /// [`Error::Invalid`] for invalid options.
     pub fn functions(options: Vec<NamedValue>) -> Result<Vec<Function>, Error> {
         T::functions(&Options::new(&T::info().options, options)?)
     }
@@ -23,7 +23,7 @@ impl<T: Tool> Session<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for options that the tool does not know, and its own errors.
+    /// [`Error::Invalid`] for invalid options, and the tool's own errors.
     pub fn open(setup: Option<Vec<u8>>, options: Vec<NamedValue>, seed: u64) -> Result<Self, Error> {
         let options = Options::new(&T::info().options, options)?;
         Ok(Self { tool: T::open(setup, &options, seed)? })
@@ -33,12 +33,12 @@ impl<T: Tool> Session<T> {
     ///
     /// # Errors
     ///
-    /// The tool's own errors.
+    /// Errors of the tool.
     pub fn call(&mut self, call: &Call) -> Result<Answer, Error> {
         self.tool.call(call)
     }
 
-    /// The tool's own state.
+    /// State of the tool.
     #[must_use]
     pub fn tool(&self) -> &T {
         &self.tool
@@ -46,11 +46,11 @@ impl<T: Tool> Session<T> {
 }
 
 impl<T: Snapshot> Session<T> {
-    /// A session in the state that `snapshot` saw.
+    /// Session with the state of a snapshot.
     ///
     /// # Errors
     ///
-    /// [`Error::BadSnapshot`] for other bytes.
+    /// [`Error::BadSnapshot`] for invalid bytes.
     pub fn restore(snapshot: &[u8]) -> Result<Self, Error> {
         Ok(Self { tool: T::restore(snapshot)? })
     }

@@ -1,16 +1,16 @@
-//! A conversation with a user whom a model plays: what the agent says goes to the model, and its reply comes back.
+//! Conversation with a user simulated by a model: the agent's messages go to the model, and its replies come back.
 
 use gymkhana_sdk::environment::{Action, Advice, Environment, Info, Oracle, Split, Started, Stepped};
 use gymkhana_sdk::model::{self, Message, Role};
 use gymkhana_sdk::{Error, Options, Task, plugin, text};
 
-/// What was said so far, as the model knows it: for it, the agent is the user.
+/// Messages so far, in the model's view, where the agent is the user.
 pub struct AskingEnvironment {
     messages: Vec<Message>,
 }
 
 impl AskingEnvironment {
-    /// Lets the simulated user speak.
+    /// Requests a reply of the simulated user.
     fn user_says(&mut self) -> Result<String, Error> {
         let messages = self.messages.clone();
         let reply = model::complete(&model::Request { messages, max_tokens: 50, temperature: 0.0, stop: vec![] })?;
@@ -44,7 +44,7 @@ impl Environment for AskingEnvironment {
     }
 }
 
-/// The expert asks the model as well.
+/// The oracle also calls the model.
 impl Oracle for AskingEnvironment {
     fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
         let messages = self.messages.clone();

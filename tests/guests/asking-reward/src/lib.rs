@@ -1,16 +1,16 @@
-//! A reward that checks an answer with the calculator and asks a judge what it thinks of it.
+//! Reward that checks an answer with the calculator and asks a judge model.
 
 use gymkhana_sdk::model::{self, Message, Role};
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, each_seat};
 use gymkhana_sdk::tools;
 use gymkhana_sdk::{Call, Error, Options, plugin, text};
 
-/// Half for what the tool confirms, half for what the judge likes.
+/// Half of the total for an answer that the tool confirms, half for the judge's opinion.
 pub struct AskingReward;
 
 impl Reward for AskingReward {
     fn info() -> Info {
-        Info::new("Asks a tool and a judge what an answer is worth")
+        Info::new("Checks an answer with a tool and a judge model")
             .component("confirmed", "1 if the calculator says 42")
             .component("liked", "1 if the judge says yes")
     }
@@ -26,7 +26,7 @@ impl Reward for AskingReward {
     }
 }
 
-/// What the calculator says of an expression.
+/// Calculator's result of an expression.
 fn calculate(expression: &str) -> Result<String, Error> {
     let Some(function) = tools::functions().into_iter().find(|function| function.name == "calculate") else {
         return Err(Error::NotFound("no tool calculates".to_owned()));

@@ -1,4 +1,4 @@
-//! A tool that asks for whatever a run may grant, one function for each import, and answers what it was told.
+//! Tool that uses every capability that a run can grant, with one function per import, and returns the results.
 
 use gymkhana_sdk::assets::{self, AssetInfo};
 use gymkhana_sdk::http::{self, Header};
@@ -14,7 +14,7 @@ pub struct AskingTool {
 
 impl Tool for AskingTool {
     fn info() -> Info {
-        Info::new("Asks for whatever a run may grant")
+        Info::new("Uses every capability that a run can grant")
     }
 
     fn functions(_options: &Options) -> Result<Vec<Function>, Error> {

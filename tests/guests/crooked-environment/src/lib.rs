@@ -1,4 +1,4 @@
-//! An environment that breaks one promise at a time, as its option `crook` says: one for each check that it must fail.
+//! Environment with one defect at a time, selected by the option `crook`: one for each check of the conformance suite.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -12,7 +12,7 @@ use gymkhana_sdk::{
     Content, Error, Function, NamedValue, OptionInfo, Options, Parameters, Task, hash, named, plugin, text,
 };
 
-/// What it may do wrong, beside nothing.
+/// Defects; the first option value is `none`.
 const CROOKS: [&str; 19] = [
     "none",
     "missing-task",
@@ -35,17 +35,17 @@ const CROOKS: [&str; 19] = [
     "late-work",
 ];
 
-/// Turns until the cut.
+/// Turn limit.
 const TURNS: u64 = 30;
-/// The turn at which what only long episodes meet goes wrong.
+/// Turn of the defects that appear only in long episodes.
 const LATE: u64 = 20;
-/// Six tasks each.
+/// Splits of six tasks each.
 const SPLITS: [&str; 2] = ["train", "test"];
 
 static STARTS: AtomicU64 = AtomicU64::new(0);
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
-/// Hides a word of the task's and shows a counter; over when the word is said.
+/// Hides a word of the task and shows a counter; the episode ends when the agent names the word.
 pub struct Crooked {
     crook: String,
     word: u64,
@@ -65,9 +65,9 @@ impl Crooked {
 
 impl Environment for Crooked {
     fn info() -> Info {
-        Info::new("Breaks one promise at a time", ["agent"])
-            .option(OptionInfo::new("crook", "The broken promise", "none").one_of(&CROOKS))
-            .option(OptionInfo::new("spare-option-x", "Nothing", 0))
+        Info::new("Environment with a selectable defect", ["agent"])
+            .option(OptionInfo::new("crook", "Defect", "none").one_of(&CROOKS))
+            .option(OptionInfo::new("spare-option-x", "Unused", 0))
             .rewards(0.0, 1.0)
     }
 
@@ -111,7 +111,7 @@ impl Environment for Crooked {
             None => action.text(),
         };
         assert!(!(self.is("fragile") && said.is_empty()), "nothing was said");
-        assert!(!(self.is("late-trap") && self.turns > LATE), "nobody comes this far");
+        assert!(!(self.is("late-trap") && self.turns > LATE), "defect `late-trap`");
         if self.is("late-work") && self.turns > LATE {
             (0..4_500_000_u64).for_each(|number| {
                 black_box(number);

@@ -1,4 +1,4 @@
-//! A tool that breaks one promise at a time, as its option `crook` says: one for each check that it must fail.
+//! Tool with one defect at a time, selected by the option `crook`: one for each check of the conformance suite.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{Answer, FinalView, Info, Snapshot, Tool};
 use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, named, plugin};
 
-/// What it may do wrong, beside nothing.
+/// Defects; the first option value is `none`.
 const CROOKS: [&str; 11] = [
     "none",
     "no-function",
@@ -21,12 +21,12 @@ const CROOKS: [&str; 11] = [
     "refuses",
 ];
 
-/// What a hoard takes, in bytes.
+/// Size of the hoarded memory, in bytes.
 const HOARD: usize = 24 << 20;
 
 static SUM: AtomicU64 = AtomicU64::new(0);
 
-/// Adds numbers up.
+/// Adds numbers.
 pub struct Crooked {
     crook: String,
     sum: u64,
@@ -35,8 +35,7 @@ pub struct Crooked {
 
 impl Tool for Crooked {
     fn info() -> Info {
-        Info::new("Breaks one promise at a time")
-            .option(OptionInfo::new("crook", "The broken promise", "none").one_of(&CROOKS))
+        Info::new("Tool with a selectable defect").option(OptionInfo::new("crook", "Defect", "none").one_of(&CROOKS))
     }
 
     fn functions(options: &Options) -> Result<Vec<Function>, Error> {

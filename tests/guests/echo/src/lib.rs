@@ -1,10 +1,10 @@
-//! The smallest environment: a message of n bytes is answered with the same n bytes, without end.
+//! Minimal environment: it answers each message with the same text, without a turn limit.
 
 use gymkhana_sdk::environment::{Action, Environment, Info, Snapshot, Split, Started, Stepped};
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Error, Options, Task, plugin};
 
-/// Counts the messages that it answered.
+/// Counts the answered messages.
 pub struct Echo {
     answered: u64,
 }

@@ -1,4 +1,4 @@
-//! Offers a function of the name by which the host lets a policy edit its context.
+//! Tool with a function of the same name as the host's function for context editing.
 
 use gymkhana_sdk::tool::{Answer, Info, Tool};
 use gymkhana_sdk::{Call, Error, Function, Options, Parameters, plugin};
@@ -8,7 +8,7 @@ pub struct EditingTool;
 
 impl Tool for EditingTool {
     fn info() -> Info {
-        Info::new("Offers a function that the host may offer as well")
+        Info::new("Offers a function with the name of a host function")
     }
 
     fn functions(_options: &Options) -> Result<Vec<Function>, Error> {

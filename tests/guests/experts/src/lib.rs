@@ -1,9 +1,9 @@
-//! Two seats that take turns, whose expert asks a calculator in each turn and then says what it was told.
+//! Two seats in turn. In each turn the oracle calls a calculator and then reports its answer.
 
 use gymkhana_sdk::environment::{Action, Advice, Environment, Info, Oracle, Split, Started, Stepped};
 use gymkhana_sdk::{Call, Error, Options, Task, plugin, text};
 
-/// So many messages make an episode.
+/// Number of messages of an episode.
 const MESSAGES: u32 = 4;
 
 /// Counts the messages.
@@ -13,7 +13,7 @@ pub struct Experts {
 
 impl Environment for Experts {
     fn info() -> Info {
-        Info::new("Two seats with an expert who asks", ["left", "right"])
+        Info::new("Two seats whose oracle calls a tool", ["left", "right"])
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
@@ -33,7 +33,7 @@ impl Environment for Experts {
 }
 
 impl Oracle for Experts {
-    /// Only the answers to its own last turn's calls are news; whoever gave it others would see them said.
+    /// The oracle reports only answers to the calls of its own last turn, so a test sees if it receives others.
     fn advise(&self, _tools: &[String], results: &[String]) -> Result<Advice, Error> {
         if !results.is_empty() {
             return Ok(Advice::Message(format!("told {}", results.join(" "))));

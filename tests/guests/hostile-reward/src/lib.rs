@@ -1,4 +1,4 @@
-//! A reward that does whatever a reward must not, as its option `behaviour` says.
+//! Hostile reward: the option `behaviour` selects a misbehaviour.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,17 +24,17 @@ const BEHAVIOURS: [&str; 15] = [
     "picky",
 ];
 
-/// How many groups this instance has scored.
+/// Number of groups that this instance has scored.
 static SCORED: AtomicU32 = AtomicU32::new(0);
 
-/// Gives everyone 1 when it is good, and with `turns` an eighth, two, three … for each message beside it.
+/// Gives every seat 1 if it behaves well, and with `turns` 1/8, 2/8, 3/8, … for its messages.
 pub struct HostileReward;
 
 impl Reward for HostileReward {
     fn info() -> Info {
-        Info::new("Does whatever a reward must not")
+        Info::new("Hostile reward")
             .component("whole", "the whole score, in points")
-            .option(OptionInfo::new("behaviour", "The misdeed", "good").one_of(&BEHAVIOURS))
+            .option(OptionInfo::new("behaviour", "Misbehaviour", "good").one_of(&BEHAVIOURS))
     }
 
     fn score(group: &[Trajectory], options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {

@@ -1,11 +1,11 @@
-//! What a plugin might try against its host, each as one function that reports what it saw.
+//! Attacks of a plugin on its host. Each function reports its observations.
 
 use std::hint::black_box;
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Computes without end.
+/// Computes in an infinite loop.
 pub fn endless() -> ! {
     let mut count = 0_u64;
     loop {
@@ -13,12 +13,12 @@ pub fn endless() -> ! {
     }
 }
 
-/// Computes, and ends.
+/// Computes for a limited time.
 pub fn work(rounds: usize) -> u64 {
     (0..rounds).fold(0, |count, _| black_box(count + 1))
 }
 
-/// Takes and touches memory until there is no more.
+/// Allocates and touches memory until allocation fails.
 pub fn take_memory() -> ! {
     let mut taken: Vec<Vec<u8>> = Vec::new();
     loop {
@@ -26,27 +26,27 @@ pub fn take_memory() -> ! {
     }
 }
 
-/// Calls itself until the stack ends.
+/// Recurses until the stack overflows.
 #[allow(unconditional_recursion, reason = "the point of it")]
 pub fn recurse(depth: u64) -> u64 {
     let frame = black_box([depth; 64]);
     black_box(recurse(frame[0] + 1)) + frame[63]
 }
 
-/// A text that says that it is as long as all memory could be.
+/// Text that claims the length of the entire address space.
 pub fn claim() -> String {
     let mut honest = std::mem::ManuallyDrop::new(String::from("honest"));
-    // SAFETY: none, on purpose: the text is never read here, and what the host makes of it is the question.
+    // SAFETY: intentionally invalid. The text is never read here; the test checks the host's reaction.
     unsafe { String::from_raw_parts(honest.as_mut_ptr(), usize::MAX - 15, usize::MAX - 15) }
 }
 
-/// Which environment variables there are.
+/// Environment variables.
 pub fn environment_variables() -> String {
     let names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
     format!("{} environment variables: {}", names.len(), names.join(", "))
 }
 
-/// What lies in the root folder, and whether a file can be written.
+/// Entries of the root folder, and whether a file can be written.
 pub fn files() -> String {
     let listed = match std::fs::read_dir("/") {
         Ok(entries) => format!("listed {} entries", entries.count()),
@@ -67,7 +67,7 @@ pub fn sockets() -> String {
     }
 }
 
-/// What time it is by the wall clock, the monotonic clock and the contract's clock, in nanoseconds.
+/// Times of the wall clock, the monotonic clock and the contract's clock, in nanoseconds.
 pub fn clocks() -> String {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let started = Instant::now();
@@ -77,14 +77,14 @@ pub fn clocks() -> String {
     format!("wall {wall}, elapsed {}, episode {}", started.elapsed().as_nanos(), gymkhana_sdk::clock::now())
 }
 
-/// Sleeps for an hour and tells how long it took.
+/// Sleeps for an hour and reports the elapsed time.
 pub fn sleep() -> String {
     let started = Instant::now();
     std::thread::sleep(Duration::from_secs(3600));
     format!("slept {} s", started.elapsed().as_secs())
 }
 
-/// Prints lines to both outputs.
+/// Prints lines to both output streams.
 pub fn output(lines: usize) -> String {
     let line = "z".repeat(100);
     let written = (0..lines).take_while(|_| {

@@ -1,9 +1,9 @@
-//! A tool that never finishes starting: a static constructor computes without end before any function runs.
+//! Tool that never finishes its start: a static constructor loops forever before any function runs.
 
 use gymkhana_sdk::tool::{Answer, Info, Tool};
 use gymkhana_sdk::{Call, Error, Function, Options, plugin};
 
-/// Would be a tool without functions.
+/// Tool without functions.
 pub struct StartLoop;
 
 impl Tool for StartLoop {
@@ -26,7 +26,7 @@ impl Tool for StartLoop {
 
 plugin! { tool: StartLoop }
 
-/// Runs when an instance starts.
+/// Runs at the start of an instance.
 #[cfg(target_arch = "wasm32")]
 extern "C" fn endless() {
     let mut count = 0_u64;

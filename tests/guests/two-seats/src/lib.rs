@@ -1,12 +1,12 @@
-//! Two seats that take turns: a message and the function `pass` hand the turn over, the function `stay` keeps it.
+//! Two seats in turn: a message and the function `pass` pass the turn, the function `stay` keeps it.
 
 use gymkhana_sdk::environment::{Action, Environment, Info, Split, Started, Stepped};
 use gymkhana_sdk::{Error, Function, Options, Parameters, Task, plugin, text};
 
-/// So many steps make an episode.
+/// Number of steps of an episode.
 const STEPS: u32 = 4;
 
-/// Counts the steps. The seat of the task's parity begins.
+/// Counts the steps. The parity of the task's index determines the first seat.
 pub struct TwoSeats {
     steps: u32,
 }

@@ -1,4 +1,4 @@
-//! `host reward diff`: what would change if one version of a reward took another one's place.
+//! `host reward diff`: compares two versions of a reward on recorded episodes.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::lines::columns;
 use super::score_run;
-use super::statistics::{Spread, mean, rank_correlation, reordered};
+use super::statistics::{SummaryStats, mean, rank_correlation, reordered};
 use crate::args::DiffArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_terminal;
@@ -18,26 +18,26 @@ use crate::registry;
 use gymkhana_config::RunFile;
 use gymkhana_run::setup::plugins::{self, PluginFile};
 
-/// What one version says of one seat of an episode.
-type Said = Result<Score, String>;
+/// Score of one version for one seat of an episode, or its failure.
+type Outcome = Result<Score, String>;
 
-/// Both versions' word on one seat of an episode.
+/// Outcomes of both versions for one seat of an episode.
 struct Pair {
     episode: EpisodeId,
-    said: [Said; 2],
+    outcomes: [Outcome; 2],
     /// The seat's last message.
     last: String,
 }
 
 impl Pair {
     fn totals(&self) -> Option<[f64; 2]> {
-        let [one, other] = &self.said;
+        let [one, other] = &self.outcomes;
         Some([one.as_ref().ok()?.total, other.as_ref().ok()?.total])
     }
 
-    /// How far apart they are; a failure of one of them alone is the farthest.
+    /// Difference of the totals; infinite if only one version failed.
     fn distance(&self) -> f64 {
-        match (&self.said[0], &self.said[1]) {
+        match (&self.outcomes[0], &self.outcomes[1]) {
             (Ok(one), Ok(other)) => (one.total - other.total).abs(),
             (Err(_), Err(_)) => 0.0,
             _ => f64::INFINITY,
@@ -45,58 +45,60 @@ impl Pair {
     }
 }
 
-/// Compares two rewards on a run.
+/// Runs the command.
 pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
     let run = RunReader::open(&args.on)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let sides = [(&args.a, &args.option_a), (&args.b, &args.option_b)];
-    let mut said: Vec<Vec<(EpisodeId, u32, Said, String)>> = vec![];
+    let mut outcomes: Vec<Vec<(EpisodeId, u32, Outcome, String)>> = vec![];
     for (path, options) in sides {
         let reward = registry::look_up(std::slice::from_ref(path), printer)?;
-        said.push(runtime.block_on(ask(&run, reward, options, printer))?);
+        outcomes.push(runtime.block_on(score_with(&run, reward, options, printer))?);
     }
-    let [one, other] = <[_; 2]>::try_from(said).map_err(|_| anyhow::anyhow!("two sides were asked")).internal()?;
+    let sides = <[_; 2]>::try_from(outcomes);
+    let [one, other] = sides.map_err(|_| anyhow::anyhow!("expected two versions")).internal()?;
     let pairs: Vec<Pair> = one
         .into_iter()
         .zip(other)
-        .map(|((episode, _, one, last), (_, _, other, _))| Pair { episode, said: [one, other], last })
+        .map(|((episode, _, one, last), (_, _, other, _))| Pair { episode, outcomes: [one, other], last })
         .collect();
     if pairs.is_empty() {
-        return Err(CliError::user(format!("`{}` has no episodes to score; let the run play some", args.on.display())));
+        let message = format!("`{}` has no episodes to score", args.on.display());
+        return Err(CliError::user(message).with_hint("choose a run with episodes"));
     }
     let report = Report::of(&pairs);
     if args.json {
         printer.json(format!("{:#}", report.json(&worst(&pairs, args.worst))));
     } else {
         report.print(printer);
-        tell(&worst(&pairs, args.worst), printer);
+        print_worst(&worst(&pairs, args.worst), printer);
     }
     Ok(())
 }
 
-/// One version's word on every seat of every episode, in the order of the record.
-async fn ask(
+/// Outcomes of one version for every seat of every episode, in the order of the record.
+async fn score_with(
     run: &RunReader,
     (mut given, lock): (Vec<PluginFile>, Lock),
     options: &[String],
     printer: &Printer,
-) -> CliResult<Vec<(EpisodeId, u32, Said, String)>> {
+) -> CliResult<Vec<(EpisodeId, u32, Outcome, String)>> {
     plugins::only_rewards(&lock)?;
     let name = given.first().map(|file| file.name.clone()).unwrap_or_default();
     let sets: Vec<String> = options.iter().map(|option| format!("rewards.{name}.options.{option}")).collect();
     let mut file = RunFile::parse(&run.run_text()?, "run.toml", &sets).user_error()?;
     let mut files = others(run, &mut file, &name)?;
     files.append(&mut given);
-    let mut said = vec![];
+    let mut outcomes = vec![];
     score_run(run, &file, &files, printer, |_, now| {
-        said.extend(now.iter().flat_map(|record| of_episode(record, &name)));
+        outcomes.extend(now.iter().flat_map(|record| of_episode(record, &name)));
         Ok(())
     })
     .await?;
-    Ok(said)
+    Ok(outcomes)
 }
 
-/// The run's environment and tools, and a run file without its other rewards and what hangs on them.
+/// The run's environment and tools; removes other rewards and references to them from the run file.
 fn others(run: &RunReader, file: &mut RunFile, name: &str) -> CliResult<Vec<PluginFile>> {
     let lock = run.lock()?;
     let rewards: BTreeSet<&str> = lock
@@ -109,12 +111,12 @@ fn others(run: &RunReader, file: &mut RunFile, name: &str) -> CliResult<Vec<Plug
     file.plugins.retain(|plugin, _| plugin == name || !rewards.contains(plugin.as_str()));
     file.rewards.values_mut().for_each(|section| section.gate = None);
     file.environment.gate = None;
-    // Nobody looks at it; but a rule there must be, and the environment is there.
+    // Unused, but the run file needs a valid rule.
     file.success = "environment.success".to_owned();
     Ok(plugins::recorded_files(run)?.into_iter().filter(|file| !rewards.contains(file.name.as_str())).collect())
 }
 
-fn of_episode(record: &EpisodeRecord, name: &str) -> Vec<(EpisodeId, u32, Said, String)> {
+fn of_episode(record: &EpisodeRecord, name: &str) -> Vec<(EpisodeId, u32, Outcome, String)> {
     let failure = record.failures.iter().rev().find(|failure| failure.during == "score");
     let failure = failure.map(|failure| failure.message.clone());
     let scores = record.scores.iter().find(|scores| scores.plugin == name).map(|scores| &scores.scores[..]);
@@ -138,7 +140,7 @@ fn last_message(record: &EpisodeRecord, seat: u32) -> String {
     said.unwrap_or_default()
 }
 
-/// The pairs that are farthest apart.
+/// The pairs with the largest differences.
 fn worst(pairs: &[Pair], most: usize) -> Vec<&Pair> {
     let mut apart: Vec<&Pair> = pairs.iter().filter(|pair| pair.distance() > 0.0).collect();
     apart.sort_by(|one, other| other.distance().total_cmp(&one.distance()));
@@ -146,15 +148,15 @@ fn worst(pairs: &[Pair], most: usize) -> Vec<&Pair> {
     apart
 }
 
-/// All pairs at a glance.
+/// Statistics of all pairs.
 struct Report {
     scored: usize,
-    /// Which one version alone cannot score, by version.
+    /// Failures of one version, by version.
     failed: [usize; 2],
     equal: usize,
     totals: [Vec<f64>; 2],
     reordered: (u64, u64),
-    /// Means of components, by name; none where a version has no such component.
+    /// Means of components by name; absent in a version without the component.
     components: Vec<(String, [Option<f64>; 2])>,
 }
 
@@ -162,7 +164,7 @@ impl Report {
     fn of(pairs: &[Pair]) -> Self {
         let both: Vec<[f64; 2]> = pairs.iter().filter_map(Pair::totals).collect();
         let totals = [0, 1].map(|side| both.iter().map(|pair| pair[side]).collect::<Vec<f64>>());
-        let failed = [0, 1].map(|side| pairs.iter().filter(|pair| pair.said[side].is_err()).count());
+        let failed = [0, 1].map(|side| pairs.iter().filter(|pair| pair.outcomes[side].is_err()).count());
         let (mut otherwise, mut all) = (0, 0);
         let group = |pair: &Pair| (pair.episode.stage, pair.episode.phase, pair.episode.step, pair.episode.group);
         for members in pairs.chunk_by(|one, next| group(one) == group(next)) {
@@ -180,29 +182,31 @@ impl Report {
     }
 
     fn json(&self, worst: &[&Pair]) -> Value {
-        let spread = |side: usize| Spread::of(&self.totals[side]);
-        let said = |said: &Said| match said {
+        let stats = |side: usize| SummaryStats::of(&self.totals[side]);
+        let shown = |outcome: &Outcome| match outcome {
             Ok(score) => json!(score),
             Err(why) => json!({ "failed": why }),
         };
         let worst: Vec<Value> = worst
             .iter()
-            .map(|pair| json!({ "episode": pair.episode.to_string(), "a": said(&pair.said[0]), "b": said(&pair.said[1]) }))
+            .map(|pair| {
+                let (a, b) = (shown(&pair.outcomes[0]), shown(&pair.outcomes[1]));
+                json!({ "episode": pair.episode.to_string(), "a": a, "b": b })
+            })
             .collect();
         let components = self.components.iter().map(|(name, [a, b])| (name.clone(), json!({ "a": a, "b": b })));
         json!({
             "scored": self.scored, "failed": { "a": self.failed[0], "b": self.failed[1] }, "equal": self.equal,
-            "a": spread(0), "b": spread(1), "rank_correlation": self.correlation(),
+            "a": stats(0), "b": stats(1), "rank_correlation": self.correlation(),
             "reordered_pairs": self.reordered.0, "pairs": self.reordered.1,
             "components": components.collect::<serde_json::Map<_, _>>(), "worst": worst,
         })
     }
 
     fn print(&self, printer: &Printer) {
-        let mut rows =
-            vec![["total", "mean", "deviation", "least", "25 %", "50 %", "75 %", "most"].map(ToOwned::to_owned)];
+        let mut rows = vec![["total", "mean", "std", "min", "25 %", "50 %", "75 %", "max"].map(ToOwned::to_owned)];
         for (name, totals) in ["A", "B"].into_iter().zip(&self.totals) {
-            if let Some(Spread { mean, deviation, quartiles: [a, b, c, d, e] }) = Spread::of(totals) {
+            if let Some(SummaryStats { mean, deviation, quartiles: [a, b, c, d, e] }) = SummaryStats::of(totals) {
                 let numbers = [mean, deviation, a, b, c, d, e].map(|number| format!("{number:.4}"));
                 let [mean, deviation, a, b, c, d, e] = numbers;
                 rows.push([name.to_owned(), mean, deviation, a, b, c, d, e]);
@@ -216,15 +220,15 @@ impl Report {
         printer.result(format!("equal: {} of {}", self.equal, self.scored));
         printer.result(format!("rank correlation: {}", shown(self.correlation())));
         let (otherwise, pairs) = self.reordered;
-        printer.result(format!("ordered otherwise within their group: {otherwise} of {pairs} pairs"));
+        printer.result(format!("reordered within their group: {otherwise} of {pairs} pairs"));
         for (name, failed) in ["A", "B"].into_iter().zip(self.failed).filter(|(_, failed)| *failed > 0) {
-            printer.result(format!("{name} could not score {failed}"));
+            printer.result(format!("{name} failed to score {failed}"));
         }
     }
 }
 
 fn components(pairs: &[Pair]) -> Vec<(String, [Option<f64>; 2])> {
-    let scores = |side: usize| pairs.iter().filter_map(move |pair| pair.said[side].as_ref().ok());
+    let scores = |side: usize| pairs.iter().filter_map(move |pair| pair.outcomes[side].as_ref().ok());
     let names: BTreeSet<&str> = [0, 1]
         .into_iter()
         .flat_map(scores)
@@ -237,12 +241,12 @@ fn components(pairs: &[Pair]) -> Vec<(String, [Option<f64>; 2])> {
     names.into_iter().map(|name| (name.to_owned(), [of(0, name), of(1, name)])).collect()
 }
 
-fn tell(worst: &[&Pair], printer: &Printer) {
+fn print_worst(worst: &[&Pair], printer: &Printer) {
     for pair in worst {
         let message: String = escape_terminal(&pair.last).chars().take(200).collect();
         printer.result(format!("episode {}: {}", pair.episode, message.replace('\n', " ")));
-        for (name, said) in ["A", "B"].into_iter().zip(&pair.said) {
-            printer.result(match said {
+        for (name, outcome) in ["A", "B"].into_iter().zip(&pair.outcomes) {
+            printer.result(match outcome {
                 Err(why) => format!("  {name}: failed: {}", escape_terminal(why)),
                 Ok(score) => {
                     let parts = score.components.iter().map(|part| format!("{} {}", part.name, part.value));

@@ -1,6 +1,6 @@
-//! Tables on a terminal.
+//! Tables in plain text.
 
-/// Lines in which columns stand below one another: the first to the left, the others to the right.
+/// Lines of aligned columns: the first column to the left, the others to the right.
 pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..).map_while(width).collect();
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_below_one_another() {
+    fn columns_are_aligned() {
         let rows = [vec!["a", "1"], vec!["longer", "-20"]].map(|row| row.into_iter().map(ToOwned::to_owned).collect());
         assert_eq!(columns(&rows), ["a         1", "longer  -20"]);
     }

@@ -1,4 +1,4 @@
-//! `host score` and `host reward diff`: recorded episodes scored again, without being played again.
+//! `host rescore` and `host reward diff`: score recorded episodes again without playing them.
 
 mod diff;
 mod lines;
@@ -22,11 +22,11 @@ use gymkhana_run::setup::rollout::recorded_rollout;
 pub use diff::diff;
 pub use score::score;
 
-/// So many groups are scored side by side.
-const SIDE_BY_SIDE: usize = 16;
+/// Groups scored concurrently.
+const CONCURRENT_GROUPS: usize = 16;
 
-/// Scores all episodes of a run with these plugins, group by group in the order of the record, and gives each group as
-/// it was and as it is scored now. Episodes that the host had to drop are left out.
+/// Scores all episodes of a run with these plugins, in the order of the record. `each` receives each group as recorded
+/// and as scored. Dropped episodes are skipped.
 async fn score_run(
     run: &RunReader,
     file: &RunFile,
@@ -39,7 +39,7 @@ async fn score_run(
     let rollout = &rollout;
     let episodes = run.episodes()?;
     let progress = printer.progress("score", 0, episodes.len() as u64);
-    // A reward is scored in one instance at a time, whatever the size of its group.
+    // A group is scored in one instance, whatever its size.
     let room = &Semaphore::new((places as usize / rollout.plugins().places()).max(1));
     let mut scored = stream::iter(groups(episodes.read_all()))
         .map(|group| async move {
@@ -49,7 +49,7 @@ async fn score_run(
             let now = rollout.rescore(&recorded).await;
             CliResult::Ok((recorded, now))
         })
-        .buffered(SIDE_BY_SIDE);
+        .buffered(CONCURRENT_GROUPS);
     let mut done = 0;
     while let Some(group) = scored.next().await {
         let (recorded, now) = group?;

@@ -1,4 +1,4 @@
-//! `host score`: what a run's episodes would earn by other rewards.
+//! `host rescore`: scores a run's episodes with other rewards.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::registry;
 use gymkhana_config::RunFile;
 use gymkhana_run::setup::plugins;
 
-/// Every figure of all episodes and seats, as it was recorded and as it is now; none where there was none.
+/// Metrics of all episodes and seats, as recorded and as scored now.
 #[derive(Default)]
 struct Tally {
     episodes: u64,
@@ -27,7 +27,7 @@ struct Tally {
     figures: BTreeMap<String, (Vec<f64>, Vec<f64>)>,
 }
 
-/// Scores a run again.
+/// Runs the command.
 pub fn score(args: &RescoreArgs, printer: &Printer) -> CliResult<()> {
     let run = RunReader::open(&args.dir)?;
     let file = RunFile::parse(&run.run_text()?, "run.toml", &args.set).user_error()?;
@@ -58,7 +58,7 @@ pub fn score(args: &RescoreArgs, printer: &Printer) -> CliResult<()> {
 }
 
 fn lines_to(path: &std::path::Path) -> CliResult<BufWriter<File>> {
-    let wrong = format!("--out `{}` cannot be written; name a file in a folder that is there", path.display());
+    let wrong = format!("--out `{}` cannot be written\nhint: name a file in a writable folder", path.display());
     Ok(BufWriter::new(File::create(path).user_context(wrong)?))
 }
 
@@ -77,7 +77,7 @@ impl Tally {
 
     fn print(&self, as_json: bool, printer: &Printer) -> CliResult<()> {
         if self.episodes == 0 {
-            return Err(CliError::user("the run has no episodes to score; let it play some first"));
+            return Err(CliError::user("the run has no episodes to score\nhint: choose a run with episodes"));
         }
         if as_json {
             let figures: serde_json::Map<String, serde_json::Value> = self
@@ -93,7 +93,7 @@ impl Tally {
             return Ok(());
         }
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
-        let head = ["mean of all episodes", "recorded", "now"].map(ToOwned::to_owned).to_vec();
+        let head = ["mean over episodes", "recorded", "now"].map(ToOwned::to_owned).to_vec();
         let rows =
             self.figures.iter().map(|(name, (then, now))| vec![name.clone(), shown(mean(then)), shown(mean(now))]);
         columns(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
@@ -101,13 +101,13 @@ impl Tally {
             .for_each(|line| printer.result(line));
         printer.result(format!("{} of {} episodes changed their reward or success", self.changed, self.episodes));
         if self.failed > 0 {
-            printer.result(format!("{} episodes could not be scored; --out says why, one by one", self.failed));
+            printer.result(format!("{} episodes failed to score; --out lists the causes", self.failed));
         }
         Ok(())
     }
 }
 
-/// What is said of an episode, by name; of several seats each.
+/// Metrics of an episode by name; a name occurs once per seat.
 fn figures(record: &EpisodeRecord) -> Vec<(String, f64)> {
     let rewards = record.rewards.iter().map(|reward| ("reward".to_owned(), *reward));
     let success = ("success".to_owned(), f64::from(u8::from(record.success)));

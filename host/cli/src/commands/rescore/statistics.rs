@@ -1,23 +1,23 @@
-//! What two lists of scores of the same episodes say of each other.
+//! Statistics that compare two lists of scores of the same episodes.
 
-/// The mean; none of nothing.
+/// Mean; `None` for an empty list.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// A list at a glance.
+/// Summary statistics of a list.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct Spread {
-    /// The mean.
+pub struct SummaryStats {
+    /// Mean.
     pub mean: f64,
-    /// The standard deviation of the list itself.
+    /// Population standard deviation.
     pub deviation: f64,
-    /// The smallest, the quartiles and the largest.
+    /// Minimum, quartiles and maximum.
     pub quartiles: [f64; 5],
 }
 
-impl Spread {
-    /// Of a list; none of nothing.
+impl SummaryStats {
+    /// Statistics of a list; `None` for an empty list.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mean = mean(values)?;
         let squares: Vec<f64> = values.iter().map(|value| (value - mean).powi(2)).collect();
@@ -28,14 +28,14 @@ impl Spread {
     }
 }
 
-/// Between two values of a sorted list in proportion, as NumPy's default is.
+/// Quantile of a sorted list by linear interpolation, NumPy's default.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * (sorted.len() - 1) as f64;
     let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
     below + (above - below) * place.fract()
 }
 
-/// Spearman's rank correlation, equal values sharing their mean rank; none where a list does not vary.
+/// Spearman's rank correlation with mean ranks for ties; `None` if a list is constant.
 pub fn rank_correlation(one: &[f64], other: &[f64]) -> Option<f64> {
     let [one, other] = [ranks(one), ranks(other)];
     let (means, count) = ([mean(&one)?, mean(&other)?], one.len() as f64);
@@ -58,8 +58,8 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// How many pairs of a group's episodes are ordered one way by one list and otherwise by the other, and how many pairs
-/// there are: algorithms learn from who is better within a group.
+/// Number of pairs within a group that the two lists order differently, and the number of pairs. Algorithms learn from
+/// this order.
 pub fn reordered(one: &[f64], other: &[f64]) -> (u64, u64) {
     let (mut otherwise, mut pairs) = (0, 0);
     for second in 0..one.len() {
@@ -76,7 +76,7 @@ pub fn reordered(one: &[f64], other: &[f64]) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    /// The example of SciPy's `spearmanr`, and what it gives for lists with equal values.
+    /// The example of SciPy's `spearmanr`, and its results for lists with ties.
     #[test]
     fn ranks_correlate_as_scipy_says() {
         let near = |found: Option<f64>, expected: f64| assert!((found.expect("it varies") - expected).abs() < 1e-12);
@@ -87,15 +87,15 @@ mod tests {
     }
 
     #[test]
-    fn a_list_at_a_glance() {
-        let spread = Spread::of(&[4.0, 1.0, 3.0, 2.0]).expect("values");
-        assert_eq!(spread.quartiles, [1.0, 1.75, 2.5, 3.25, 4.0]);
-        assert_eq!((spread.mean, spread.deviation), (2.5, 1.25_f64.sqrt()));
-        assert_eq!(Spread::of(&[]), None);
+    fn summary_of_a_list() {
+        let stats = SummaryStats::of(&[4.0, 1.0, 3.0, 2.0]).expect("values");
+        assert_eq!(stats.quartiles, [1.0, 1.75, 2.5, 3.25, 4.0]);
+        assert_eq!((stats.mean, stats.deviation), (2.5, 1.25_f64.sqrt()));
+        assert_eq!(SummaryStats::of(&[]), None);
     }
 
     #[test]
-    fn ties_that_break_are_another_order() {
+    fn broken_ties_count_as_reordered() {
         assert_eq!(reordered(&[1.0, 2.0, 2.0], &[1.0, 3.0, 4.0]), (1, 3));
         assert_eq!(reordered(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), (3, 3));
         assert_eq!(reordered(&[1.0], &[1.0]), (0, 0));

@@ -12,12 +12,12 @@ use gymkhana_sandbox::{CallError, SandboxConfig};
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::PlayArgs;
-use crate::plugin::given::{self, Given};
+use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
 
 /// Plays.
 pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
-    let given = Given::read(&args.file)?;
+    let given = PluginInputs::read(&args.file)?;
     let kinds = &given.manifest.kinds;
     if !kinds.contains(&Kind::Environment) && !kinds.contains(&Kind::Tool) {
         return Err(CliError::user(format!(
@@ -25,15 +25,15 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
             given.manifest.name
         )));
     }
-    let sandbox = given::sandbox(&SandboxConfig::default(), printer)?;
-    let plugin = given.load(&sandbox)?.with_assets(given::assets(&args.asset)?);
-    let options = given::options(plugin.name(), &args.option)?;
-    let runtime = given::runtime()?;
+    let sandbox = plugin_inputs::sandbox(&SandboxConfig::default(), printer)?;
+    let plugin = given.load(&sandbox)?.with_assets(plugin_inputs::assets(&args.asset)?);
+    let options = plugin_inputs::options(plugin.name(), &args.option)?;
+    let runtime = plugin_inputs::runtime()?;
     let lines = Lines { printer, terminal: stdin().is_terminal() };
     if kinds.contains(&Kind::Environment) {
         return runtime.block_on(episode::play(&plugin, &options, args, &lines));
     }
-    let setup = given::setup(args.setup.as_deref())?;
+    let setup = plugin_inputs::setup(args.setup.as_deref())?;
     runtime.block_on(session::play(&plugin, &options, setup.as_deref(), Seed(args.seed), &lines))
 }
 

@@ -1,7 +1,7 @@
-//! Find a number by asking: the agent says a number and hears whether the hidden one is higher or lower.
+//! Number search: the agent guesses a number and learns whether the hidden number is higher or lower.
 //!
-//! Replace the rules by your own. What the host relies on: everything that an episode needs stands in `Hunt`, all
-//! chance comes from the task or the seed, and what an agent does wrong is answered in an observation.
+//! Replace these rules by your own. The host relies on three properties: `Hunt` contains the complete state of an
+//! episode, randomness comes only from the task or the seed, and errors of the agent are answered by observations.
 
 use gymkhana_sdk::environment::{
     Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, StepResult,
@@ -9,24 +9,24 @@ use gymkhana_sdk::environment::{
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Task, hash, named, plugin};
 
-/// The splits; a number is drawn from the split's name and the task's index, so that they share no task.
+/// Splits. A number depends on the split's name and the task's index, so splits share no task.
 const SPLITS: [&str; 2] = ["train", "test"];
 
-/// One episode.
+/// Episode.
 pub struct Hunt {
     hidden: u64,
-    /// What the agent can know: the hidden number is one of these.
+    /// Candidates for the hidden number, from the agent's view.
     low: u64,
     high: u64,
-    /// Guesses that are left.
+    /// Remaining guesses.
     left: u64,
 }
 
 impl Environment for Hunt {
     fn info() -> Info {
         Info::new("Find a number by asking; say a number alone", ["agent"])
-            .option(OptionInfo::new("most", "The largest number that may be hidden", 100).within(2.0, 1e6))
-            .option(OptionInfo::new("guesses", "Guesses until the episode is cut off", 10).within(1.0, 1000.0))
+            .option(OptionInfo::new("most", "Largest possible hidden number", 100).within(2.0, 1e6))
+            .option(OptionInfo::new("guesses", "Maximum number of guesses", 10).within(1.0, 1000.0))
             .rewards(0.0, 1.0)
     }
 
@@ -65,7 +65,7 @@ impl Environment for Hunt {
     }
 }
 
-/// Lets the host fork episodes: everything that a later turn depends on.
+/// Enables forks of episodes: the snapshot contains everything that later turns depend on.
 impl Snapshot for Hunt {
     fn snapshot(&self) -> Vec<u8> {
         Writer::new().integer(self.hidden).integer(self.low).integer(self.high).integer(self.left).finish()
@@ -75,29 +75,29 @@ impl Snapshot for Hunt {
         let mut reader = Reader::new(snapshot);
         let (hidden, low, high, left) = (reader.integer()?, reader.integer()?, reader.integer()?, reader.integer()?);
         reader.end()?;
-        // Bytes from elsewhere must not make a state that the rules never reach.
+        // Foreign bytes must not create a state that the rules cannot reach.
         if low < 1 || hidden < low || hidden > high {
-            return Err(Error::bad_snapshot("these numbers are no hunt"));
+            return Err(Error::bad_snapshot("the numbers are not a state of this environment"));
         }
         Ok(Self { hidden, low, high, left })
     }
 }
 
-/// Lets the host see that two paths led to one state.
+/// Lets the host recognize equal states on different paths.
 impl StateKey for Hunt {
     fn state_key(&self) -> Vec<u8> {
         self.snapshot()
     }
 }
 
-/// What rewards may see, and agents never do.
+/// Facts for rewards, hidden from agents.
 impl Privileged for Hunt {
     fn privileged(&self) -> Vec<NamedValue> {
         vec![named("answer", self.hidden.to_string())]
     }
 }
 
-/// Demonstrations: halves what is left.
+/// Demonstrations by bisection.
 impl Oracle for Hunt {
     fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
         Ok(Advice::Message((self.low + (self.high - self.low) / 2).to_string()))

@@ -1,21 +1,20 @@
-//! Success, and a little more for short episodes: most of the point for what the environment calls a success, the rest
-//! shrinks with each message.
+//! Reward for success that prefers short episodes: each additional message reduces it.
 //!
-//! Replace the rule by your own. What the host relies on: one score for each seat that made a turn, inside the range
-//! that Cargo.toml states, with the components in the order in which `info` declares them.
+//! Replace this rule by your own. The host relies on three properties: each seat that made a turn has one score, scores
+//! stay inside the range of Cargo.toml, and components follow the declaration order of `info`.
 
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, Turn, each_seat};
 use gymkhana_sdk::{Error, OptionInfo, Options, Value, plugin};
 
-/// The reward.
+/// Reward for success, reduced by the number of messages.
 pub struct ShortSuccess;
 
 impl Reward for ShortSuccess {
     fn info() -> Info {
-        Info::new("1 for a success in one message, less for each message more, 0 for a failure")
-            .component("success", "1 when the environment says so, else 0")
-            .component("messages", "messages of the seat")
-            .option(OptionInfo::new("brevity", "The share of the point that messages cost", 0.2).within(0.0, 1.0))
+        Info::new("1 for success in one message, less for each additional message, 0 for failure")
+            .component("success", "1 if the environment reports success, else 0")
+            .component("messages", "number of messages of the seat")
+            .option(OptionInfo::new("brevity", "Maximum cost of additional messages, in points", 0.2).within(0.0, 1.0))
     }
 
     fn score(group: &[Trajectory], options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
@@ -23,14 +22,14 @@ impl Reward for ShortSuccess {
         each_seat(group, |trajectory, seat| {
             let success = f64::from(u8::from(succeeded(trajectory)));
             let messages = messages(trajectory, seat) as f64;
-            // One message costs nothing, and however many there are, they cost no more than the share.
+            // The first message is free, and further messages cost at most `brevity` in total.
             let total = success * (1.0 - brevity * (1.0 - 1.0 / messages.max(1.0)));
             Ok(Score::new(seat, total).component("success", success).component("messages", messages))
         })
     }
 }
 
-/// What the environment said last of `success`.
+/// Whether the environment's last step reported `success`.
 fn succeeded(trajectory: &Trajectory) -> bool {
     trajectory.extras.iter().any(|extra| extra.name == "success" && matches!(extra.value, Value::Flag(true)))
 }

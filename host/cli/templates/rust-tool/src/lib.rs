@@ -1,7 +1,7 @@
-//! Notes that an agent keeps during an episode: it writes them down by name and reads them again.
+//! Notebook: the agent writes notes by name and reads them in later calls of the same episode.
 //!
-//! Replace the functions by your own. What the host relies on: everything that a session needs stands in `Notes`, and
-//! what an agent does wrong is a failed answer that says what to write instead.
+//! Replace these functions by your own. The host relies on two properties: `Notes` contains the complete state of a
+//! session, and an error of the agent is a failed answer that says what to write instead.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{Answer, FinalView, Info, Snapshot, Tool};
 use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, named, plugin};
 
-/// One session: the notes of one episode, and how many there may be.
+/// Session: the notes of one episode and their maximum number.
 pub struct Notes {
     most: u64,
-    /// Sorted, so that listing and snapshot have one order.
+    /// Sorted by name, so that listings and snapshots have a stable order.
     notes: BTreeMap<String, String>,
 }
 
@@ -43,7 +43,7 @@ impl Notes {
 impl Tool for Notes {
     fn info() -> Info {
         Info::new("Notes that an agent keeps during an episode")
-            .option(OptionInfo::new("most", "Notes that an episode may have", 20).within(1.0, 1000.0))
+            .option(OptionInfo::new("most", "Maximum number of notes", 20).within(1.0, 1000.0))
     }
 
     fn functions(_options: &Options) -> Result<Vec<Function>, Error> {
@@ -66,7 +66,7 @@ impl Tool for Notes {
     }
 }
 
-/// Lets the host fork episodes: everything that a later call depends on.
+/// Enables forks of episodes: the snapshot contains everything that later calls depend on.
 impl Snapshot for Notes {
     fn snapshot(&self) -> Vec<u8> {
         let begun = Writer::new().integer(self.most).integer(self.notes.len() as u64);
@@ -85,7 +85,7 @@ impl Snapshot for Notes {
     }
 }
 
-/// What rewards may see once the episode is over.
+/// Facts for rewards at the end of the episode.
 impl FinalView for Notes {
     fn final_view(&self) -> Vec<NamedValue> {
         vec![named("notes", self.notes.len() as i64)]

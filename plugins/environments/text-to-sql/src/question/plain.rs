@@ -71,7 +71,7 @@ pub(super) fn filter(parts: &Parts<'_>, rng: &mut Rng) -> Form {
     }
 }
 
-/// One row of sums.
+/// Aggregates of one row.
 pub(super) fn aggregate(parts: &Parts<'_>, rng: &mut Rng) -> Form {
     let Parts { p, d, .. } = parts;
     let (number, category) = (words(p.number), words(p.category));

@@ -1,10 +1,10 @@
-//! Questions that put tables together, and rows into groups.
+//! Questions that require joins and groups.
 
 use gymkhana_sdk::Rng;
 
 use super::{Form, Parts, a, words};
 
-/// Two or three tables.
+/// Joins of two or three tables.
 pub(super) fn join(parts: &Parts<'_>, rng: &mut Rng) -> Form {
     let Parts { p, q, d } = parts;
     let (joined, all) = (parts.joined(), parts.all_joined());
@@ -81,7 +81,7 @@ pub(super) fn join(parts: &Parts<'_>, rng: &mut Rng) -> Form {
     }
 }
 
-/// Groups, and conditions on them.
+/// Groups and conditions on them.
 pub(super) fn group(parts: &Parts<'_>, rng: &mut Rng) -> Form {
     let Parts { p, d, .. } = parts;
     let joined = parts.joined();

@@ -1,10 +1,10 @@
-//! Questions that take a query within a query, and those about a row's place among others.
+//! Questions that require subqueries and window functions.
 
 use gymkhana_sdk::Rng;
 
 use super::{Form, Parts, a, words};
 
-/// Queries within queries, and differences of results.
+/// Subqueries and set differences.
 pub(super) fn nested(parts: &Parts<'_>, rng: &mut Rng) -> Form {
     let Parts { p, d, .. } = parts;
     let joined = parts.joined();
@@ -80,7 +80,7 @@ pub(super) fn nested(parts: &Parts<'_>, rng: &mut Rng) -> Form {
     }
 }
 
-/// Ranks, running sums, neighbours.
+/// Window functions: ranks, running sums, neighbouring rows.
 pub(super) fn window(parts: &Parts<'_>, rng: &mut Rng) -> Form {
     let Parts { p, d, .. } = parts;
     let (label, category, number, count) = (words(p.label), words(p.category), words(p.number), words(d.count));

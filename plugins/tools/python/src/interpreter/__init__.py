@@ -1,1 +1,1 @@
-"""A Python interpreter as a tool: a notebook's cells, one namespace an episode."""
+"""Python interpreter as a tool: notebook cells that share one namespace per episode."""

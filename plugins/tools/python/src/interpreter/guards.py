@@ -1,6 +1,6 @@
-"""What a component has not, refused in words that help: files, processes, sockets, somebody to ask.
+"""Helpful errors for features that a component lacks: files, processes, sockets and interactive input.
 
-The sandbox has none of them whatever a program does: these words only say so sooner and better than the system would.
+The sandbox excludes these features by itself. The guards only fail earlier and with a clearer message.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ABSENT = object()
 
 
 class Guards:
-    """Puts the refusals in place, for good or while a program runs."""
+    """Context manager that replaces unavailable functions by ones that raise an error."""
 
     def __enter__(self) -> None:
         self._before = [getattr(place, name, _ABSENT) for place, name, _ in _REFUSED]
@@ -60,7 +60,7 @@ class Guards:
             setattr(place, name, refusal)
 
     def __exit__(self, *_: object) -> None:
-        for (place, name, _refusal), before in zip(_REFUSED, self._before):
+        for (place, name, _refusal), before in zip(_REFUSED, self._before, strict=True):
             if before is _ABSENT:
                 delattr(place, name)
             else:

@@ -1,11 +1,12 @@
-"""What programs can import: imported here, while the component is made. What is not imported then is not there later.
+"""Modules that programs can import. A component contains only the modules imported at build time.
 
-Left out are modules that want what a component has not (terminals, processes of their own, foreign functions), whole
-programs (`idlelib`, `test`, …) and those that the build of CPython lacks (`bz2`, `lzma`, `ssl`).
+Excluded are modules that need features missing in a component (terminals, processes, foreign functions), complete
+programs (`idlelib`, `test`, …) and modules missing in this build of CPython (`bz2`, `lzma`, `ssl`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import pkgutil
@@ -32,53 +33,49 @@ STANDARD = tuple(
     xml.etree.ElementTree zipfile zlib zoneinfo _strptime
     """.split()
 )
-"""The standard library's modules that programs can import."""
+"""Modules of the standard library that programs can import."""
 
 NEWER = frozenset({"annotationlib", "string.templatelib"})
-"""Modules that an older Python, which may run the tests, has not."""
+"""Modules missing in older Pythons, which may run the tests."""
 
-_UNUSABLE = (
-    "tests benchmarks testing galgebra plotting conftest antlr autolev llvmjitcode this"
-).split()
+_UNUSABLE = ("tests benchmarks testing galgebra plotting conftest antlr autolev llvmjitcode this").split()
 
 
 def bake() -> None:
-    """Imports everything, and lets SymPy fill its caches."""
+    """Imports all modules and warms SymPy's caches."""
     for name in STANDARD:
         if name not in NEWER or sys.version_info >= (3, 14):
             importlib.import_module(name)
     _bake_sympy()
     if sys.platform == "wasi":
         Guards().__enter__()
-    # What is there by now never becomes garbage: collections need not look at it, nor touch its pages.
+    # Objects that exist now never become garbage. Freezing them keeps collections from touching their pages.
     gc.collect()
     gc.freeze()
 
 
 def _bake_sympy() -> None:
-    # SymPy asks `ctypes` once how long a `long` is, and the component's CPython lacks it.
+    # SymPy reads the size of `long` from `ctypes` once; the component's CPython lacks `ctypes`.
     lacks_ctypes = sys.platform == "wasi"
     if lacks_ctypes:
         stub = types.ModuleType("ctypes")
-        stub.c_long, stub.sizeof = "long", lambda kind: struct.calcsize("l")
+        vars(stub).update(c_long="long", sizeof=lambda kind: struct.calcsize("l"))
         sys.modules["ctypes"] = stub
     import sympy
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Old names that warn when they are imported.
+        warnings.simplefilter("ignore")  # Deprecated names warn on import.
         for module in pkgutil.walk_packages(sympy.__path__, "sympy.", onerror=lambda name: None):
             if not any(part in _UNUSABLE for part in module.name.split(".")):
-                try:
+                with contextlib.suppress(ImportError):  # Some modules need missing packages, such as NumPy.
                     importlib.import_module(module.name)
-                except ImportError:
-                    pass  # It needs a package that is not here, such as NumPy.
     exercise(sympy)
     if lacks_ctypes:
         del sys.modules["ctypes"]
 
 
 def exercise(sympy: types.ModuleType) -> None:
-    """What imports and caches lazily is asked for once."""
+    """Runs common operations once, to trigger lazy imports and fill caches."""
     x, y = sympy.symbols("x y")
     sympy.simplify(sympy.sin(x) ** 2 + sympy.cos(x) ** 2 + (x**2 - 1) / (x - 1))
     sympy.integrate(x**2 * sympy.exp(-x), (x, 0, sympy.oo))

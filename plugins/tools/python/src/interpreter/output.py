@@ -1,4 +1,4 @@
-"""What a program prints, up to a cap: the beginning and the end are kept, the middle is counted."""
+"""Captured output of a program, limited in length: keeps the start and the end, counts the middle."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import io
 
 
 class Output(io.TextIOBase):
-    """A stream that keeps at most `most` characters however much is written.
+    """Text stream that keeps at most `most` characters.
 
-    One serves all cells of a session: to make and to finalize a stream takes longer than to print a line.
+    All cells of a session share one stream: creating and finalizing a stream takes longer than printing a line.
     """
 
     def __init__(self, most: int) -> None:
@@ -18,7 +18,7 @@ class Output(io.TextIOBase):
         self.begin()
 
     def begin(self) -> None:
-        """Forgets what was written."""
+        """Discards the captured output."""
         self._room = self._most_of_head
         self._head: list[str] = []
         self._tail: list[str] = []
@@ -26,13 +26,14 @@ class Output(io.TextIOBase):
         self._left_out = 0
 
     def close(self) -> None:
-        """Does nothing: the next cell prints here, too."""
+        """Does nothing, because the next cell also prints here."""
 
     def writable(self) -> bool:
+        """Always True."""
         return True
 
     def write(self, words: str) -> int:
-        """Takes words in."""
+        """Captures text and returns its length."""
         if not isinstance(words, str):
             raise TypeError(f"write() argument must be str, not {type(words).__name__}")
         length = len(words)
@@ -51,13 +52,13 @@ class Output(io.TextIOBase):
                 words = words[len(words) - self._most_of_tail :]
             self._tail.append(words)
             self._tail_length += len(words)
-            # Seldom, so that many small pieces cost no more than few large ones.
+            # Joining rarely keeps many small writes as cheap as a few large ones.
             if self._tail_length > 2 * self._most_of_tail or len(self._tail) > 4096:
                 self._shorten()
         return length
 
     def end_line(self) -> None:
-        """Ends a line that was begun."""
+        """Writes a newline unless the output ends with one or is empty."""
         kept = self._tail or self._head
         if kept and not kept[-1].endswith("\n"):
             self.write("\n")
@@ -69,7 +70,7 @@ class Output(io.TextIOBase):
         self._tail, self._tail_length = [kept], len(kept)
 
     def text(self) -> str:
-        """What was kept, with the number of characters that were left out between its halves."""
+        """Captured text; a line between its halves states the number of omitted characters."""
         head = "".join(self._head)
         if not self._tail:
             return head

@@ -1,4 +1,4 @@
-"""Tracebacks for an agent: short, without the interpreter's own frames, with a hint where one helps."""
+"""Tracebacks for an agent: short, without the interpreter's frames, with a hint for common errors."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _NETWORK_MODULES = {"requests", "httpx", "aiohttp", "ssl", "urllib3"}
 
 
 def remember(name: str, code: str) -> None:
-    """Lets tracebacks show the lines of a cell."""
+    """Registers the source of a cell for use in tracebacks."""
     linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
 
 
 def describe(error: BaseException) -> str:
-    """The last line of a traceback: the kind of error and its message."""
+    """Last line of a traceback: exception type and message."""
     return "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
 
 
 def explain(error: BaseException, own: str) -> str:
-    """A traceback without the frames of the interpreter itself, whose code is in the folder `own`."""
+    """Traceback without the frames of the interpreter, whose code is in the folder `own`."""
     told = traceback.TracebackException(type(error), error, error.__traceback__, compact=True, max_group_depth=3)
     frames = [frame for frame in told.stack if not frame.filename.startswith(own)]
     told.stack = traceback.StackSummary.from_list(frames)

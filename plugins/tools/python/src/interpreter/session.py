@@ -1,4 +1,4 @@
-"""One namespace and the cells that ran in it, as in a notebook."""
+"""Namespace of one episode and the cells executed in it, as in a notebook."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .output import Output
 _OWN = os.path.dirname(__file__)
 
 _LAST = "_the last expression"
-"""No program's name: it is no identifier."""
+"""Variable for the value of the last expression. It is not an identifier, so programs cannot use it."""
 
 
 @dataclass(slots=True)
 class Result:
-    """What a cell gave."""
+    """Result of a cell."""
 
     shown: str
-    """What it printed, then its last expression or its traceback."""
+    """Printed output, followed by the last expression or the traceback."""
     error: str | None
-    """The kind of error and its message, if it failed."""
+    """Exception type and message, or None on success."""
     value: str | None
-    """The last expression, as Python writes it."""
+    """`repr` of the last expression, or None without one."""
 
 
 class Namespace:
-    """What the cells of one episode define. Everything random in it follows from the seed."""
+    """Variables of one episode. The module `random` is seeded with the episode's seed."""
 
     _active: Namespace | None = None
 
@@ -41,12 +41,12 @@ class Namespace:
         self._module = types.ModuleType("__main__")
         self._output = Output(most)
         self._cells = 0
-        # In a component they stand for good: see `library.bake`.
+        # In a component the guards are installed permanently: see `library.bake`.
         self._guards = nullcontext() if sys.platform == "wasi" else Guards()
-        self._random: object = random.Random(seed).getstate()
+        self._random = random.Random(seed).getstate()
 
     def run(self, code: str) -> Result:
-        """Runs a cell. Whatever the cell raises is part of the result."""
+        """Runs a cell. Exceptions of the cell become part of the result."""
         self._enter()
         self._cells += 1
         name = f"<cell {self._cells}>"
@@ -72,7 +72,7 @@ class Namespace:
         return Result(output.text().rstrip("\n"), error, value)
 
     def _evaluate(self, code: str, name: str) -> str | None:
-        """Executes the cell; gives its last expression as Python writes it, if it ends with one."""
+        """Executes the cell and returns the `repr` of its last expression, or None without one."""
         names = self._module.__dict__
         value = eval(_compile(code, name), names)
         if value is None:
@@ -83,7 +83,7 @@ class Namespace:
         return repr(value)
 
     def _enter(self) -> None:
-        """Makes this the namespace that `__main__` names and whose random stream goes on."""
+        """Activates this namespace: installs it as `__main__` and restores its random state."""
         before = Namespace._active
         if before is self:
             return
@@ -94,26 +94,20 @@ class Namespace:
         Namespace._active = self
 
 
-
 def _compile(code: str, name: str) -> types.CodeType:
-    """A cell that gives its only expression, or keeps under `_LAST` one that it ends with and no semicolon hides.
+    """Compiled cell: it evaluates its only expression, or stores a final expression without semicolon as `_LAST`.
 
-    What this module imports from `__future__` does not hold for cells.
+    The `__future__` imports of this module do not apply to cells.
     """
     if "\n" not in code:
         try:
-            # Most cells are one expression, and to compile it so takes a third of the time.
+            # Most cells are one expression, which compiles in a third of the time in this mode.
             return compile(code, name, "eval", dont_inherit=True)
         except SyntaxError:
-            pass  # A statement, or an error that is told below.
+            pass  # A statement, or an error that is reported below.
     tree = ast.parse(code, name)
     if tree.body and isinstance(tree.body[-1], ast.Expr) and not code.rstrip().endswith(";"):
         last = tree.body[-1]
-        kept = ast.Name(_LAST, ast.Store(), **_place_of(last))
-        tree.body[-1] = ast.Assign([kept], last.value, **_place_of(last))
+        kept = ast.copy_location(ast.Name(_LAST, ast.Store()), last)
+        tree.body[-1] = ast.copy_location(ast.Assign([kept], last.value), last)
     return compile(tree, name, "exec", dont_inherit=True)
-
-
-def _place_of(node: ast.expr | ast.stmt) -> dict[str, int | None]:
-    places = ("lineno", "col_offset", "end_lineno", "end_col_offset")
-    return {place: getattr(node, place) for place in places}

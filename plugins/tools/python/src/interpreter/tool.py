@@ -1,36 +1,41 @@
-"""The tool: one function that runs code."""
+"""Tool with one function, which runs Python code."""
 
 from __future__ import annotations
 
-from gymkhana import Answer, Function, Invalid, Option, Parameter, Tool
+from gymkhana_sdk import Answer, Call, Content, Function, Invalid, Option, Options, Parameter, Tool, Value
 
 from . import library
 from .session import Namespace
 
 _MOST_VIEWED = 1000
-"""Characters of a value that rewards see."""
+"""Maximum length of a value in the final view, in characters."""
 
 
 class Python(Tool):
-    """One session: a namespace, and what rewards may see of it."""
+    """Session: a namespace and its final view for rewards."""
 
     summary = "A Python interpreter with the standard library and SymPy"
     options = (
-        Option("output", "The most characters of one call's output; more is left out in the middle", 10_000,
-               within=(100, 1_000_000)),
-        Option("cost", "What one call costs", 0.0, within=(0, float("inf"))),
+        Option(
+            "output",
+            "Maximum output of one call in characters; the middle of longer output is omitted",
+            10_000,
+            within=(100, 1_000_000),
+        ),
+        Option("cost", "Cost of one call", 0.0, within=(0, float("inf"))),
     )
 
     @classmethod
-    def functions(cls, options):
+    def functions(cls, options: Options) -> list[Function]:
+        """One function, `python`."""
         description = (
             "Runs Python code and gives what it prints and its last expression. Variables stay for the next call. "
             "The standard library and SymPy are there; files, network and other programs are not."
         )
         return [Function("python", description, {"code": Parameter(str, "the code to run")}, options["cost"])]
 
-    def open(self, setup, options, seed):
-        """Opens a session. A setup is code that runs first, and whose names are there for the agent."""
+    def open(self, setup: bytes | None, options: Options, seed: int) -> None:
+        """Opens a session. The set-up data is Python code that runs first; the agent can use its variables."""
         self.calls = self.errors = 0
         self.last_value = self.last_error = ""
         self.namespace = Namespace(seed, options["output"])
@@ -46,7 +51,8 @@ class Python(Tool):
         if result.error is not None:
             raise Invalid(f"the setup, Python code that runs first, fails: {result.shown}")
 
-    def call(self, call):
+    def call(self, call: Call) -> Content | Answer:
+        """Runs the code and returns its output; an exception gives a failed answer."""
         result = self.namespace.run(call.text("code"))
         self.calls += 1
         if result.error is not None:
@@ -56,8 +62,8 @@ class Python(Tool):
         self.last_value = (result.value or "")[:_MOST_VIEWED]
         return result.shown or "(no output)"
 
-    def final_view(self):
-        """What rewards see. The agent's code runs beside this object: it is no safe place for a verdict."""
+    def final_view(self) -> dict[str, Value]:
+        """Facts for rewards. The agent's code can change them, so they must not serve as a verdict."""
         return {
             "calls": self.calls,
             "errors": self.errors,

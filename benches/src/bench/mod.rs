@@ -1,0 +1,13 @@
+//! The bench programs, one module each.
+
+pub mod async_rollouts;
+pub mod density;
+pub mod hung;
+pub mod plugin_calls;
+pub mod registry;
+pub mod replay;
+pub mod rollouts;
+pub mod sandbox;
+pub mod tools;
+pub mod torch;
+pub mod trainer;

@@ -1,0 +1,139 @@
+//! Cost of a step, a snapshot, a fork and a short episode, each beside a comparison measured in the same run.
+//!
+//! All production limits are on. Rounds of both sides alternate, so that a busy machine slows both, and are shorter
+//! than a time slice of the scheduler. A result is the median of its rounds.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use gymkhana_benches::Effort;
+use gymkhana_benches::figures::{load, median, microseconds, native, print, text, train};
+use gymkhana_record::{NamedValue, Seed, Value};
+use gymkhana_sandbox::{Action, EnvironmentEpisode, Plugin, Sandbox, SandboxConfig};
+
+const ROUNDS: usize = 301;
+const FORK_AT: usize = 10;
+
+/// Runs the bench.
+pub fn run(effort: Effort) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let sandbox = Sandbox::new(&SandboxConfig { max_instances: Some(64), ..SandboxConfig::default() })?;
+    let rounds = effort.pick(ROUNDS, 1);
+    runtime.block_on(async {
+        let echo = load(&sandbox, "guest-echo")?;
+        let (sandboxed, natively) = step(&echo, 100, 500, rounds).await?;
+        print("step-100b", sandboxed, "native trait call", natively);
+        let (sandboxed, natively) = step(&echo, 10_000, 50, rounds).await?;
+        print("step-10kb-extra", sandboxed - natively, "native trait call", natively);
+        snapshot(&echo, rounds).await?;
+        fork(&load(&sandbox, "frozen-lake")?, rounds).await?;
+        fresh_episode(&echo, rounds).await
+    })
+}
+
+/// A step of the echo environment with a message of `size` bytes and the same work by a native trait object.
+async fn step(plugin: &Plugin, size: usize, steps: u32, rounds: usize) -> Result<(f64, f64)> {
+    let (mut episode, _) = EnvironmentEpisode::start(plugin, &train(), &[], Seed(1)).await?;
+    let mut native = native::echo()?;
+    let message = text(&"a".repeat(size));
+    let (mut sandboxed, mut natively) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let started = Instant::now();
+        for _ in 0..steps {
+            std::hint::black_box(episode.step(0, Action::Message(&message)).await?);
+        }
+        sandboxed.push(microseconds(started) / f64::from(steps));
+        let started = Instant::now();
+        for _ in 0..steps {
+            std::hint::black_box(native.step(0, std::hint::black_box(&message))?);
+        }
+        natively.push(microseconds(started) / f64::from(steps));
+    }
+    Ok((median(sandboxed), median(natively)))
+}
+
+/// To save a small environment and to put it back where it was saved, in the store that it has.
+async fn snapshot(plugin: &Plugin, rounds: usize) -> Result<()> {
+    const TIMES: u32 = 500;
+    let (mut episode, _) = EnvironmentEpisode::start(plugin, &train(), &[], Seed(1)).await?;
+    let message = text(&"a".repeat(100));
+    episode.step(0, Action::Message(&message)).await?;
+    let saved = episode.snapshot().await?;
+    let (mut saves, mut returns, mut steps) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let started = Instant::now();
+        for _ in 0..TIMES {
+            std::hint::black_box(episode.snapshot().await?);
+        }
+        saves.push(microseconds(started) / f64::from(TIMES));
+        let started = Instant::now();
+        for _ in 0..TIMES {
+            episode.rewind(&saved).await?;
+        }
+        returns.push(microseconds(started) / f64::from(TIMES));
+        let started = Instant::now();
+        for _ in 0..TIMES {
+            std::hint::black_box(episode.step(0, Action::Message(&message)).await?);
+        }
+        steps.push(microseconds(started) / f64::from(TIMES));
+    }
+    let step = median(steps);
+    print("snapshot", median(saves), "a step of 100 bytes", step);
+    print("restore", median(returns), "a step of 100 bytes", step);
+    Ok(())
+}
+
+/// To fork FrozenLake at its tenth turn by a snapshot, a new store included, against playing it again to there.
+async fn fork(plugin: &Plugin, rounds: usize) -> Result<()> {
+    const TIMES: u32 = 25;
+    let map = [NamedValue { name: "map".to_owned(), value: Value::Text("4x4".to_owned()) }];
+    // There is a wall on the left of the start.
+    let step = text("left");
+    let play = async || -> Result<EnvironmentEpisode> {
+        let (mut episode, _) = EnvironmentEpisode::start(plugin, &train(), &map, Seed(1)).await?;
+        for _ in 0..FORK_AT {
+            episode.step(0, Action::Message(&step)).await?;
+        }
+        Ok(episode)
+    };
+    let mut trunk = play().await?;
+    let (mut forks, mut replays) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let started = Instant::now();
+        for _ in 0..TIMES {
+            let saved = trunk.snapshot().await?;
+            drop(EnvironmentEpisode::restore(plugin, &saved, Seed(1)).await?);
+        }
+        forks.push(microseconds(started) / f64::from(TIMES));
+        let started = Instant::now();
+        for _ in 0..TIMES {
+            drop(play().await?);
+        }
+        replays.push(microseconds(started) / f64::from(TIMES));
+    }
+    print("fork-frozen-lake", median(forks), "started and stepped ten times", median(replays));
+    Ok(())
+}
+
+/// A whole short life in a new store: instantiate, start, one step, drop; against a step in a store that is there.
+async fn fresh_episode(plugin: &Plugin, rounds: usize) -> Result<()> {
+    const TIMES: u32 = 25;
+    let message = text(&"a".repeat(100));
+    let (mut standing, _) = EnvironmentEpisode::start(plugin, &train(), &[], Seed(1)).await?;
+    let (mut lives, mut steps) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let started = Instant::now();
+        for _ in 0..TIMES {
+            let (mut episode, _) = EnvironmentEpisode::start(plugin, &train(), &[], Seed(1)).await?;
+            episode.step(0, Action::Message(&message)).await?;
+        }
+        lives.push(microseconds(started) / f64::from(TIMES));
+        let started = Instant::now();
+        for _ in 0..TIMES {
+            standing.step(0, Action::Message(&message)).await?;
+        }
+        steps.push(microseconds(started) / f64::from(TIMES));
+    }
+    print("fresh-episode", median(lives), "a step in a store that is there", median(steps));
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Tokens per second of generation and training, on one thread and on two.
+
+use anyhow::Result;
+use gymkhana_benches::Effort;
+use gymkhana_trainer::measure::{generation_rate, training_rate};
+use gymkhana_trainer::{SftSettings, TinyModel};
+
+const CONVERSATIONS: usize = 64;
+
+/// Tokens per second of generation.
+pub fn generate(effort: Effort) -> Result<()> {
+    let (tiny, rounds) = (TinyModel::default(), effort.pick(4, 1));
+    runtime()?.block_on(async {
+        for threads in effort.pick(&[1, 2][..], &[1]) {
+            let alone = generation_rate(&tiny, *threads, effort.pick(8, 1), false).await?;
+            let together = generation_rate(&tiny, *threads, CONVERSATIONS * rounds, true).await?;
+            let name = format!("generate, {CONVERSATIONS} slots, {threads} thread(s)");
+            print(&name, together, "one at a time", alone);
+        }
+        Ok(())
+    })
+}
+
+/// Tokens per second of training.
+pub fn train(effort: Effort) -> Result<()> {
+    let (tiny, steps) = (TinyModel::default(), effort.pick(5, 1));
+    let micro_batch_tokens = SftSettings::default().micro_batch_tokens;
+    runtime()?.block_on(async {
+        let one = training_rate(&tiny, 1, effort.pick(CONVERSATIONS, 2), micro_batch_tokens, steps).await?;
+        print("train, 1 thread", one, "1 thread", one);
+        let two = training_rate(&tiny, 2, effort.pick(CONVERSATIONS, 2), micro_batch_tokens, steps).await?;
+        print("train, 2 threads", two, "1 thread", one);
+        Ok(())
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+fn print(bench: &str, value: f64, versus: &str, versus_value: f64) {
+    let line = serde_json::json!({
+        "bench": bench, "value": value.round(), "unit": "tokens/s", "versus": versus,
+        "versus_value": versus_value.round(), "ratio": (value / versus_value * 100.0).round() / 100.0,
+    });
+    #[allow(clippy::print_stdout, reason = "results go to standard output")]
+    {
+        println!("{line}");
+    }
+}

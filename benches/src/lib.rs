@@ -1,0 +1,6 @@
+//! Code shared by the benches and the studies: plugins, a rollout over them, timing and printing.
+
+pub mod effort;
+pub mod figures;
+
+pub use effort::Effort;

@@ -1,0 +1,36 @@
+//! Names of the benches: the one list, shared with `cargo xtask bench` by `#[path]`.
+
+use clap::ValueEnum;
+
+/// A bench, by the name that the command line takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Bench {
+    /// Cost of a step, a snapshot, a fork and a short episode in the sandbox
+    Sandbox,
+    /// Memory of a live episode, isolated and in a shared instance
+    Density,
+    /// Cost of tool calls that never return to the other episodes
+    Hung,
+    /// CPU time and memory of an episode of three turns
+    Rollouts,
+    /// Wall-clock time of rollouts beside an ideal scheduler
+    Async,
+    /// Replay of recorded episodes, byte by byte
+    Replay,
+    /// Latency of an environment step
+    Step,
+    /// Latency of instantiating a plugin
+    Instantiate,
+    /// Latency of scoring a trajectory
+    Reward,
+    /// The Python tool beside ipykernel and subprocesses
+    Tools,
+    /// Tokens per second of generation
+    Generate,
+    /// Tokens per second of training
+    Train,
+    /// CPU time of a training step on the toy
+    Trainer,
+    /// Resolving and downloading from a large registry
+    Registry,
+}

@@ -1,0 +1,93 @@
+//! Inputs of `host plugin` commands: the plugin's file, options, assets and setup.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gymkhana_record::NamedValue;
+use gymkhana_registry::{Manifest, read_manifest, read_plugin_file};
+use gymkhana_sandbox::{Assets, Grants, Plugin, Sandbox, SandboxConfig, SandboxError};
+
+use crate::error::{Classify, CliError, CliResult};
+use crate::printer::Printer;
+use gymkhana_run::setup::named_values;
+use gymkhana_run::setup::plugins::compiled_plugins;
+
+/// A plugin file and its manifest.
+pub struct PluginInputs {
+    /// Origin in messages.
+    pub origin: String,
+    /// Bytes of the component.
+    pub bytes: Vec<u8>,
+    /// Manifest of the plugin.
+    pub manifest: Manifest,
+}
+
+impl PluginInputs {
+    /// Reads a plugin with a supported contract version.
+    pub fn read(path: &Path) -> CliResult<Self> {
+        let origin = path.display().to_string();
+        let bytes = read_plugin_file(path).user_error()?;
+        let cannot = || format!("plugin file `{origin}` cannot be used");
+        let manifest = read_manifest(&bytes).user_context(cannot())?;
+        manifest.check_contract().user_context(cannot())?;
+        Ok(Self { origin, bytes, manifest })
+    }
+
+    /// Compiles the plugin with all capabilities that it requests.
+    pub fn load(&self, sandbox: &Sandbox) -> CliResult<Plugin> {
+        let grants = Grants(self.manifest.capabilities.clone());
+        Plugin::from_bytes(sandbox, &self.origin, &self.bytes, &grants).user_error()
+    }
+}
+
+/// Parses `NAME=VALUE` options. A value is TOML; other text is a string.
+pub fn options(plugin: &str, typed: &[String]) -> CliResult<Vec<NamedValue>> {
+    let mut options = gymkhana_config::Options::new();
+    for option in typed {
+        let (name, value) = option.split_once('=').ok_or_else(|| {
+            CliError::user(format!("--option `{option}` has no `=`\nhint: write it as `difficulty=3`"))
+        })?;
+        let read = format!("value = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("value"));
+        let value = read.unwrap_or_else(|| toml::Value::String(value.to_owned()));
+        options.insert(name.to_owned(), value);
+    }
+    named_values(plugin, &options)
+}
+
+/// Reads `NAME=FILE` assets.
+pub fn assets(typed: &[String]) -> CliResult<Assets> {
+    let file = |asset: &String| {
+        let (name, path) = asset.split_once('=').ok_or_else(|| {
+            CliError::user(format!("--asset `{asset}` has no `=`\nhint: write it as `words.txt=data/words.txt`"))
+        })?;
+        let bytes = std::fs::read(path)
+            .user_context(format!("asset `{name}` cannot be read from `{path}`\nhint: check the path"))?;
+        Ok((name.to_owned(), Arc::from(bytes)))
+    };
+    typed.iter().map(file).collect()
+}
+
+/// Reads the setup of a tool.
+pub fn setup(path: Option<&Path>) -> CliResult<Option<Vec<u8>>> {
+    let read = |path: &Path| {
+        std::fs::read(path).user_context(format!("the setup `{}` cannot be read\nhint: check the path", path.display()))
+    };
+    path.map(read).transpose()
+}
+
+/// A sandbox that caches compiled plugins if there is a cache folder.
+pub fn sandbox(config: &SandboxConfig, printer: &Printer) -> CliResult<Sandbox> {
+    let config = SandboxConfig { cache: compiled_plugins(), ..config.clone() };
+    match Sandbox::new(&config) {
+        Err(SandboxError::Cache(error)) => {
+            printer.status(format!("compiled plugins are not cached: {error}"));
+            Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()
+        }
+        other => other.user_error(),
+    }
+}
+
+/// A runtime for plugin calls.
+pub fn runtime() -> CliResult<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()
+}

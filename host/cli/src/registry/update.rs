@@ -1,0 +1,69 @@
+//! `host update` and `host lock`: pins of a project.
+
+use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, PluginName};
+use gymkhana_registry_client::Unlocked;
+
+use super::RegistrySession;
+use super::args::FetchArgs;
+use super::project::{PROJECT_FILE, Project};
+use crate::error::{Classify, CliError, CliResult};
+use crate::printer::Printer;
+
+/// Runs `host update`.
+pub fn update(names: &[String], fetch: FetchArgs, printer: &Printer) -> CliResult<()> {
+    if fetch.locked {
+        return Err(CliError::user(
+            "`host update` changes gymkhana.lock, which --locked forbids\nhint: remove \
+                                   --locked",
+        ));
+    }
+    let project = Project::existing()?;
+    let names: Vec<PluginName> = names.iter().map(|name| project.named(name)).collect::<CliResult<_>>()?;
+    let before = project.lock()?;
+    let stays = |entry: &&LockEntry| !names.is_empty() && !names.contains(&entry.name);
+    let kept: Vec<LockEntry> = before.iter().flat_map(Lock::entries).filter(stays).cloned().collect();
+    let kept = Lock::new(kept).user_error()?;
+    pin_all(&project, before.as_ref(), Some(&kept), fetch, printer)
+}
+
+/// Runs `host lock`.
+pub fn lock(fetch: FetchArgs, printer: &Printer) -> CliResult<()> {
+    let project = Project::existing()?;
+    let before = project.lock()?;
+    pin_all(&project, before.as_ref(), before.as_ref(), fetch, printer)
+}
+
+/// Resolves the project's requirements, keeps the versions in `kept`, and writes the lock.
+fn pin_all(
+    project: &Project,
+    before: Option<&Lock>,
+    kept: Option<&Lock>,
+    fetch: FetchArgs,
+    printer: &Printer,
+) -> CliResult<()> {
+    let session = RegistrySession::new(fetch.offline)?;
+    let unlocked = if fetch.locked { Unlocked::Refuse } else { Unlocked::Resolve };
+    let pinned = session.wait(printer, session.client.resolve(&project.wanted(), kept, unlocked))?;
+    pinned.iter().try_for_each(|entry| project.check_consent(entry))?;
+    session.wait(printer, session.client.components(&pinned))?;
+    let old = |name: &PluginName| before.and_then(|lock| lock.get(name));
+    for entry in &pinned {
+        match old(&entry.name) {
+            Some(old) if old.version == entry.version => {}
+            Some(old) => printer.result(format!("{} {} -> {}", entry.name, old.version, entry.version)),
+            None => printer.result(format!("{} {}", entry.name, entry.version)),
+        }
+    }
+    let lock = Lock::new(pinned).user_error()?;
+    if before == Some(&lock) {
+        printer.status(format!("{LOCK_FILE} is unchanged"));
+        return Ok(());
+    }
+    if fetch.locked {
+        return Err(CliError::user(format!(
+            "{LOCK_FILE} pins more than {PROJECT_FILE} requires, but --locked forbids changes\nhint: run once without \
+             --locked"
+        )));
+    }
+    project.write_lock(&lock)
+}

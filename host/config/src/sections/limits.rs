@@ -1,0 +1,95 @@
+//! `[limits]`: limits of an episode.
+
+use std::time::Duration;
+
+use gymkhana_rollout::EarlyStop;
+use serde::{Deserialize, Serialize};
+
+use crate::error::RunFileError;
+use crate::range::{check_range, is_default};
+
+/// Limits of an episode.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsSection {
+    /// Turns per seat, 1 to 100000.
+    pub turns: u32,
+    /// Tokens per reply, 1 to 1000000.
+    pub reply_tokens: usize,
+    /// Tokens per context, prompt and replies together, 2 to 10000000. Default: the model's context length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<usize>,
+    /// Function calls per episode, 1 to 100000.
+    pub calls: u32,
+    /// Wall-clock time per episode in seconds, 0.001 to 1000000.
+    pub seconds: f64,
+    /// Conditions that end an episode early. Default: none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub early_stop: EarlyStop,
+    /// Stop texts: a reply ends with the first of them that it contains.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+}
+
+impl Default for LimitsSection {
+    fn default() -> Self {
+        Self {
+            turns: 8,
+            reply_tokens: 256,
+            context_tokens: None,
+            calls: 32,
+            seconds: 600.0,
+            early_stop: EarlyStop::default(),
+            stop: vec![],
+        }
+    }
+}
+
+impl LimitsSection {
+    pub(crate) fn check(&self) -> Result<(), RunFileError> {
+        check_range("limits.turns", self.turns, 1..=100_000, "a number from 1 to 100000")?;
+        check_range("limits.reply_tokens", self.reply_tokens, 1..=1_000_000, "a number from 1 to 1000000")?;
+        let context = self.context_tokens.unwrap_or(2);
+        check_range("limits.context_tokens", context, 2..=10_000_000, "a number from 2 to 10000000")?;
+        check_range("limits.calls", self.calls, 1..=100_000, "a number from 1 to 100000")?;
+        check_range("limits.seconds", self.seconds, 0.001..=1e6, "0.001 to 1000000 seconds")?;
+        let EarlyStop { repeats, failed_calls } = self.early_stop;
+        check_range("limits.early_stop.repeats", repeats.unwrap_or(1), 1..=u32::MAX, "1 or more")?;
+        check_range("limits.early_stop.failed_calls", failed_calls.unwrap_or(1), 1..=u32::MAX, "1 or more")?;
+        if self.stop.iter().any(String::is_empty) {
+            let message = "limits.stop has an empty text, which would end every reply at once\nhint: remove it";
+            return Err(RunFileError::Contradiction(message.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Sets the context length if it is unset, so that a replay needs no model.
+    ///
+    /// # Errors
+    /// If the run file exceeds the model's context length.
+    pub fn fit_model(&mut self, context: usize) -> Result<(), RunFileError> {
+        match self.context_tokens {
+            Some(wanted) if wanted > context => Err(RunFileError::Contradiction(format!(
+                "limits.context_tokens is {wanted}, but the model's context length is {context} tokens\nhint: lower it \
+                 or remove it"
+            ))),
+            _ => {
+                self.context_tokens.get_or_insert(context);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl From<&LimitsSection> for gymkhana_rollout::Limits {
+    fn from(section: &LimitsSection) -> Self {
+        Self {
+            turns: section.turns,
+            context_tokens: section.context_tokens.unwrap_or(usize::MAX),
+            calls: section.calls,
+            time: Duration::from_secs_f64(section.seconds),
+            reply_tokens: section.reply_tokens,
+            early_stop: section.early_stop,
+        }
+    }
+}

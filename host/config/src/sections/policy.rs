@@ -1,0 +1,90 @@
+//! `[policy]`: weights, size, device and engine of the run's policy.
+
+use gymkhana_trainer::{Accelerator, Lora, Precision, SftSettings, TinyModel};
+use serde::{Deserialize, Serialize};
+
+use super::{Checkpoint, ServerSection};
+use crate::error::RunFileError;
+use crate::range::{check_range, is_default};
+
+/// The run's policy. Without `checkpoint` and `tiny` it is a tiny model of the default size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicySection {
+    /// Initial weights: a folder in the Hugging Face layout, or a model on a hub. Excludes `tiny`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
+    /// Size of a byte-level model with random initial weights. Excludes `checkpoint`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tiny: Option<TinyModel>,
+    /// Inference server that generates instead of the built-in engine. Requires `checkpoint`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerSection>,
+    /// System prompt of every conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// Sequences that the engine generates concurrently, 1 to 4096.
+    pub max_concurrent_sequences: usize,
+    /// Device of the models.
+    #[serde(skip_serializing_if = "is_default")]
+    pub device: Accelerator,
+    /// Number format of forward and backward passes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub precision: Precision,
+    /// Low-rank adapters; when set, only they are trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lora: Option<Lora>,
+    /// Tokens per forward and backward pass, 1 to 16777216; a step accumulates the gradients of as many passes as
+    /// needed.
+    pub micro_batch_tokens: usize,
+    /// Activation checkpointing: recomputes layers in the backward pass instead of storing their activations.
+    #[serde(skip_serializing_if = "is_default")]
+    pub activation_checkpointing: bool,
+}
+
+impl Default for PolicySection {
+    fn default() -> Self {
+        Self {
+            checkpoint: None,
+            tiny: None,
+            server: None,
+            system: None,
+            max_concurrent_sequences: 64,
+            device: Accelerator::default(),
+            precision: Precision::default(),
+            lora: None,
+            micro_batch_tokens: SftSettings::default().micro_batch_tokens,
+            activation_checkpointing: false,
+        }
+    }
+}
+
+impl PolicySection {
+    pub(crate) fn check(&self) -> Result<(), RunFileError> {
+        check_range(
+            "policy.max_concurrent_sequences",
+            self.max_concurrent_sequences,
+            1..=4096,
+            "a number from 1 to 4096",
+        )?;
+        check_range("policy.micro_batch_tokens", self.micro_batch_tokens, 1..=1 << 24, "a number from 1 to 16777216")?;
+        if let Some(lora) = &self.lora {
+            lora.check().map_err(|error| RunFileError::Contradiction(format!("policy: {error}")))?;
+        }
+        if let Some(server) = &self.server {
+            server.check(self.checkpoint.is_some())?;
+        }
+        match (&self.checkpoint, &self.tiny) {
+            (Some(_), Some(_)) => {
+                let message = "policy has both `checkpoint` and `tiny`, but a checkpoint has its own size\nhint: \
+                               remove one of them";
+                Err(RunFileError::Contradiction(message.to_owned()))
+            }
+            (Some(checkpoint), None) => checkpoint.check("policy.checkpoint"),
+            (None, Some(tiny)) => {
+                tiny.check().map_err(|error| RunFileError::Contradiction(format!("policy.tiny: {error}")))
+            }
+            (None, None) => Ok(()),
+        }
+    }
+}

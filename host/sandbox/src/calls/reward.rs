@@ -1,0 +1,291 @@
+//! Scores of finished trajectories; each group is scored in a new store.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gymkhana_record::{
+    Component, Cost, Ending, EpisodeRecord, Evidence, NamedValue, Score, SeatRewards, Seed, TaskRef, Turn,
+};
+
+use super::exported;
+use crate::bindings::exports::gymkhana::plugin::reward;
+use crate::bindings::gymkhana::plugin::types;
+use crate::convert::ContentParam;
+use crate::instance::slot::{CallKind, Slot};
+use crate::{CallError, CallFuture, Plugin, RewardInfo, convert, info};
+
+/// View of a finished episode that a reward receives.
+#[derive(Debug, Clone, Copy)]
+pub struct Trajectory<'a> {
+    /// Task.
+    pub task: &'a TaskRef,
+    /// Messages, calls, answers and observations, in order.
+    pub turns: &'a [Turn],
+    /// Reason for the end.
+    pub ending: Ending,
+    /// Rewards of the environment.
+    pub environment_rewards: &'a [SeatRewards],
+    /// Extras of the environment's last step.
+    pub extras: &'a [NamedValue],
+    /// Privileged view of the environment at the end.
+    pub privileged: &'a [NamedValue],
+    /// Final view of each tool, as `tool.field`.
+    pub views: &'a [NamedValue],
+}
+
+impl<'a> Trajectory<'a> {
+    /// Creates the view of a record.
+    #[must_use]
+    pub fn of(record: &'a EpisodeRecord) -> Self {
+        Self {
+            task: &record.task,
+            turns: &record.turns,
+            ending: record.ending,
+            environment_rewards: &record.environment_rewards,
+            extras: &record.extras,
+            privileged: &record.privileged,
+            views: &record.views,
+        }
+    }
+
+    /// Seats that made a turn: each must receive a score.
+    fn seats(&self) -> BTreeSet<u32> {
+        let seat = |turn: &Turn| match turn {
+            Turn::Message { seat, .. } | Turn::Call { seat, .. } => Some(*seat),
+            Turn::Answer { .. } | Turn::Observation { .. } => None,
+        };
+        self.turns.iter().filter_map(seat).collect()
+    }
+
+    fn messages_of(&self, by: u32) -> usize {
+        self.turns.iter().filter(|turn| matches!(turn, Turn::Message { seat, .. } if *seat == by)).count()
+    }
+}
+
+impl Plugin {
+    /// Returns the reward's description, requested once and cached.
+    ///
+    /// # Errors
+    /// If the plugin is not a reward, fails, or returns a description that breaks the contract.
+    pub fn reward_info(&self) -> CallFuture<'_, Arc<RewardInfo>> {
+        Box::pin(async move {
+            let describe = async || {
+                let mut slot = open(self, Seed(0)).await?;
+                let call = async |guest: Guest<'_>| guest.exports.call_describe(guest.store).await;
+                let info = slot.call_infallible(CallKind::Auxiliary("describe"), call, info::reward).await?;
+                let declared = self.manifest().reward_range.map(|range| (range.low, range.high));
+                if declared.is_some_and(|range| range != (info.range.low, info.range.high)) {
+                    let mismatch = format!("it describes the range {}, and its manifest another one", info.range);
+                    return Err(CallError::malformed(mismatch));
+                }
+                Ok(Arc::new(info))
+            };
+            self.reward_cell().get_or_try_init(describe).await.cloned()
+        })
+    }
+}
+
+type Guest<'a> = crate::instance::slot::Guest<'a, reward::Guest>;
+
+/// Opens an instance of its own.
+async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<reward::Guest>, CallError> {
+    let indices = exported(plugin.indices().reward.as_ref(), plugin, "reward")?;
+    Slot::open(plugin, seed, |store, instance| indices.load(store, instance)).await
+}
+
+/// Scores a group of attempts at one task. Returns one list per trajectory, in their order, with one score per seat that
+/// made a turn.
+///
+/// # Errors
+/// If the plugin is not a reward, fails, rejects an option, or breaks the contract: NaN, a number outside its range,
+/// components other than described, a wrong number of scores.
+pub fn score<'a>(
+    plugin: &'a Plugin,
+    group: &'a [Trajectory<'a>],
+    options: &'a [NamedValue],
+    training_step: u64,
+    seed: Seed,
+) -> CallFuture<'a, Vec<Vec<Score>>> {
+    Box::pin(async move { Scorer::open(plugin, seed).await?.score(group, options, training_step).await })
+}
+
+/// A live reward. Training opens one per scoring; scoring more than once serves to measure the cost of a new store.
+pub struct Scorer {
+    info: Arc<RewardInfo>,
+    slot: Slot<reward::Guest>,
+}
+
+impl Scorer {
+    /// Instantiates the reward.
+    ///
+    /// # Errors
+    /// As [`score`].
+    pub fn open(plugin: &Plugin, seed: Seed) -> CallFuture<'_, Self> {
+        Box::pin(async move { Ok(Self { info: plugin.reward_info().await?, slot: open(plugin, seed).await? }) })
+    }
+
+    /// Cost of the last call; that of the first includes the start.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.slot.cost()
+    }
+
+    /// Scores one group.
+    ///
+    /// # Errors
+    /// As [`score`].
+    pub fn score<'a>(
+        &'a mut self,
+        group: &'a [Trajectory<'a>],
+        options: &'a [NamedValue],
+        training_step: u64,
+    ) -> CallFuture<'a, Vec<Vec<Score>>> {
+        Box::pin(async move {
+            let Self { info, slot } = self;
+            let lists: Vec<Lists<'_>> = group.iter().map(Lists::of).collect();
+            let turns: Vec<Vec<reward::Turn<'_>>> =
+                group.iter().zip(&lists).map(|(trajectory, lists)| turns(trajectory, lists)).collect();
+            let group_param: Vec<reward::Trajectory<'_>> = group
+                .iter()
+                .zip(&lists)
+                .zip(&turns)
+                .map(|((one, lists), turns)| lists.trajectory(one, turns))
+                .collect();
+            let options = convert::named_value_params(options);
+            let call = async |guest: Guest<'_>| {
+                guest.exports.call_score(guest.store, &group_param, &options, training_step).await
+            };
+            slot.call(CallKind::Advancing, call, |scores| accept(scores, group, info)).await
+        })
+    }
+}
+
+/// Lists that the arguments of a trajectory borrow from.
+struct Lists<'a> {
+    contents: Vec<ContentParam<'a>>,
+    rewards: Vec<reward::SeatRewards<'a>>,
+    extras: Vec<types::NamedValueParam<'a>>,
+    privileged: Vec<types::NamedValueParam<'a>>,
+    views: Vec<types::NamedValueParam<'a>>,
+}
+
+impl<'a> Lists<'a> {
+    fn of(trajectory: &Trajectory<'a>) -> Self {
+        let contents = |turn: &'a Turn| match turn {
+            Turn::Message { content, .. } | Turn::Answer { content, .. } | Turn::Observation { content, .. } => {
+                ContentParam::of(content)
+            }
+            Turn::Call { .. } => ContentParam::of(&[]),
+        };
+        let rewards = |seat: &'a SeatRewards| reward::SeatRewards { seat: seat.seat, rewards: &seat.rewards };
+        Self {
+            contents: trajectory.turns.iter().map(contents).collect(),
+            rewards: trajectory.environment_rewards.iter().map(rewards).collect(),
+            extras: convert::named_value_params(trajectory.extras),
+            privileged: convert::named_value_params(trajectory.privileged),
+            views: convert::named_value_params(trajectory.views),
+        }
+    }
+
+    fn trajectory(&'a self, trajectory: &Trajectory<'a>, turns: &'a [reward::Turn<'a>]) -> reward::Trajectory<'a> {
+        reward::Trajectory {
+            task: types::Task { split: &trajectory.task.split, index: trajectory.task.index },
+            turns,
+            ending: ending(trajectory.ending),
+            environment_rewards: &self.rewards,
+            extras: &self.extras,
+            privileged: &self.privileged,
+            views: &self.views,
+        }
+    }
+}
+
+fn turns<'a>(trajectory: &Trajectory<'a>, lists: &'a Lists<'a>) -> Vec<reward::Turn<'a>> {
+    let turn = |(turn, parts): (&'a Turn, &'a ContentParam<'a>)| match turn {
+        Turn::Message { seat, .. } => reward::Turn::Message(seat_message(*seat, parts)),
+        Turn::Observation { seat, .. } => reward::Turn::Observation(seat_message(*seat, parts)),
+        Turn::Call { seat, call, cost } => {
+            reward::Turn::Call(reward::SeatCall { seat: *seat, call: convert::call_param(call), cost: *cost })
+        }
+        Turn::Answer { seat, id, failed, .. } => {
+            let content = parts.as_slice();
+            reward::Turn::Answer(reward::CallAnswer { seat: *seat, id, content, failed: *failed })
+        }
+    };
+    trajectory.turns.iter().zip(&lists.contents).map(turn).collect()
+}
+
+fn seat_message<'a>(seat: u32, parts: &'a ContentParam<'a>) -> reward::SeatMessage<'a> {
+    reward::SeatMessage { seat, content: parts.as_slice() }
+}
+
+fn ending(ending: Ending) -> reward::Ending {
+    match ending {
+        Ending::Terminated => reward::Ending::Terminated,
+        Ending::Truncated => reward::Ending::Truncated,
+        Ending::TurnLimit => reward::Ending::TurnLimit,
+        Ending::ContextLimit => reward::Ending::TokenLimit,
+        Ending::CallLimit => reward::Ending::CallLimit,
+        Ending::TimeLimit => reward::Ending::TimeLimit,
+        Ending::EnvironmentFailed => reward::Ending::Failed,
+        Ending::EarlyStopped | Ending::Dropped => reward::Ending::Other,
+    }
+}
+
+fn accept(
+    scores: Vec<Vec<reward::SeatScore>>,
+    group: &[Trajectory<'_>],
+    info: &RewardInfo,
+) -> Result<Vec<Vec<Score>>, String> {
+    if scores.len() != group.len() {
+        return Err(format!("{} trajectories received {} lists of scores", group.len(), scores.len()));
+    }
+    let one = |(scores, trajectory): (Vec<reward::SeatScore>, &Trajectory<'_>)| {
+        let seats: Vec<u32> = scores.iter().map(|score| score.seat).collect();
+        let expected = trajectory.seats();
+        if seats.len() != expected.len() || !seats.iter().all(|seat| expected.contains(seat)) {
+            return Err(format!("seats {expected:?} made turns and scores are for seats {seats:?}"));
+        }
+        if seats.iter().collect::<BTreeSet<_>>().len() != seats.len() {
+            return Err(format!("a seat has two scores: {seats:?}"));
+        }
+        scores.into_iter().map(|score| accept_one(score, trajectory, info)).collect()
+    };
+    scores.into_iter().zip(group).map(one).collect()
+}
+
+fn accept_one(score: reward::SeatScore, trajectory: &Trajectory<'_>, info: &RewardInfo) -> Result<Score, String> {
+    let reward::SeatScore { seat, total, components, turns, evidence } = score;
+    if let Some(number) = std::iter::once(&total).chain(&turns).find(|number| !info.range.contains(**number)) {
+        return Err(format!("seat {seat} received {number}, outside the range {}", info.range));
+    }
+    let names = || components.iter().map(|component| component.name.as_str());
+    if !names().eq(info.components.iter().map(|component| component.name.as_str())) {
+        return Err(format!("a score has the components {:?}, other than described", names().collect::<Vec<_>>()));
+    }
+    if let Some(component) = components.iter().find(|component| !component.value.is_finite()) {
+        return Err(format!("the component `{}` is {}", component.name, component.value));
+    }
+    let messages = trajectory.messages_of(seat);
+    if !turns.is_empty() && turns.len() != messages {
+        return Err(format!("seat {seat} made {messages} messages and received {} turn rewards", turns.len()));
+    }
+    if let Some(span) =
+        evidence.iter().find(|span| span.turn as usize >= trajectory.turns.len() || span.start > span.end)
+    {
+        return Err(format!("evidence is in turn {} at bytes {} to {}", span.turn, span.start, span.end));
+    }
+    Ok(Score {
+        seat,
+        total,
+        components: components
+            .into_iter()
+            .map(|component| Component { name: component.name, value: component.value })
+            .collect(),
+        turns,
+        evidence: evidence
+            .into_iter()
+            .map(|span| Evidence { turn: span.turn, start: span.start, end: span.end, note: span.note })
+            .collect(),
+    })
+}

@@ -1,0 +1,209 @@
+//! Sessions of tools.
+
+use std::sync::Arc;
+
+use gymkhana_record::{Call, Content, Cost, Function, NamedValue, Seed};
+use wasmtime::Store;
+use wasmtime::component::Instance;
+
+use super::environment::Snapshot;
+use super::exported;
+use crate::bindings::exports::gymkhana::plugin::tool;
+use crate::exports::{ExportIndices, ToolExports};
+use crate::instance::slot::{CallKind, Slot};
+use crate::instance::store_data::StoreData;
+use crate::{CallError, CallFuture, LogLine, Plugin, Spent, ToolInfo, convert, info};
+
+const SNAPSHOT: &str = "tool-snapshot";
+const FINAL_VIEW: &str = "tool-final-view";
+
+/// Answer of a tool to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Content.
+    pub content: Content,
+    /// Whether the call failed; the content then states the reason for the agent.
+    pub failed: bool,
+}
+
+/// One session, in its own store unless the plugin is shared. Dropping it ends the session.
+pub struct ToolSession {
+    plugin: Plugin,
+    slot: Slot<ToolExports>,
+    handle: u32,
+}
+
+type Guest<'a> = crate::instance::slot::Guest<'a, ToolExports>;
+
+impl Plugin {
+    /// Returns the tool's description, requested once and cached.
+    ///
+    /// # Errors
+    /// If the plugin is not a tool, fails, or returns a description that breaks the contract.
+    pub fn tool_info(&self) -> CallFuture<'_, Arc<ToolInfo>> {
+        Box::pin(async move {
+            let describe = async || {
+                let mut slot = open(self, Seed(0)).await?;
+                let kind = CallKind::Auxiliary("describe");
+                let call = async |guest: Guest<'_>| guest.exports.main.call_describe(guest.store).await;
+                slot.call_infallible(kind, call, info::tool).await.map(Arc::new)
+            };
+            self.tool_cell().get_or_try_init(describe).await.cloned()
+        })
+    }
+
+    /// Returns the tool's functions under these options.
+    ///
+    /// # Errors
+    /// If the plugin is not a tool, fails, does not know an option, or offers functions that break the contract.
+    pub fn functions<'a>(&'a self, options: &'a [NamedValue]) -> CallFuture<'a, Vec<Function>> {
+        Box::pin(async move {
+            let mut slot = open(self, Seed(0)).await?;
+            let options = convert::named_value_params(options);
+            let call = async |guest: Guest<'_>| guest.exports.main.call_functions(guest.store, &options).await;
+            slot.call(CallKind::Auxiliary("functions"), call, info::functions).await
+        })
+    }
+}
+
+/// Opens an instance for a session: its own, or a shared one.
+async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<ToolExports>, CallError> {
+    let ExportIndices { tool: main, tool_snapshot: snapshot, .. } = plugin.indices();
+    let main = exported(main.as_ref(), plugin, "tool")?;
+    let resolve = |store: &mut Store<StoreData>, instance: &Instance| {
+        let main = main.load(&mut *store, instance)?;
+        let snapshot = snapshot.as_ref().map(|snapshot| snapshot.load(store, instance)).transpose()?;
+        Ok(ToolExports { main, snapshot })
+    };
+    match plugin.shared_instances() {
+        Some(shared) => Slot::open_shared(plugin, &shared.tools, seed, resolve).await,
+        None => Slot::open(plugin, seed, resolve).await,
+    }
+}
+
+impl ToolSession {
+    /// Opens a session for one episode. `setup` is the data that the environment prepared for this tool. The tool
+    /// receives the seed unchanged; its draws from the host come from streams under that seed.
+    ///
+    /// # Errors
+    /// If the plugin is not a tool, rejects an option, or fails; or if no place becomes free in time.
+    pub fn open<'a>(
+        plugin: &'a Plugin,
+        setup: Option<&'a [u8]>,
+        options: &'a [NamedValue],
+        seed: Seed,
+    ) -> CallFuture<'a, Self> {
+        Box::pin(async move {
+            let mut slot = open(plugin, seed).await?;
+            let options = convert::named_value_params(options);
+            let call =
+                async |guest: Guest<'_>| guest.exports.main.call_open(guest.store, setup, &options, seed.0).await;
+            let handle = slot.call(CallKind::Advancing, call, Ok).await?;
+            slot.guest_handle = Some(handle);
+            Ok(Self { plugin: plugin.clone(), slot, handle })
+        })
+    }
+
+    /// Calls a function.
+    ///
+    /// # Errors
+    /// If the tool fails: its state is then lost, and a new session must be opened.
+    pub fn call<'a>(&'a mut self, call: &'a Call) -> CallFuture<'a, Answer> {
+        Box::pin(async move {
+            let (handle, param) = (self.handle, convert::call_param(call));
+            let call = async |guest: Guest<'_>| guest.exports.main.call_call(guest.store, handle, param).await;
+            let accept =
+                |answer: tool::Answer| Ok(Answer { content: convert::content(answer.content), failed: answer.failed });
+            self.slot.call(CallKind::Advancing, call, accept).await
+        })
+    }
+
+    /// Returns the values of the session that rewards may see.
+    ///
+    /// # Errors
+    /// If the tool does not offer it, or fails.
+    pub fn final_view(&mut self) -> CallFuture<'_, Vec<NamedValue>> {
+        Box::pin(async move {
+            let Self { slot, plugin, handle } = self;
+            let indices = exported(plugin.indices().final_view.as_ref(), plugin, FINAL_VIEW)?;
+            let call = async |guest: Guest<'_>| {
+                indices.load(&mut *guest.store, guest.component)?.call_final_view(guest.store, *handle).await
+            };
+            slot.call(CallKind::Auxiliary(FINAL_VIEW), call, convert::named_values).await
+        })
+    }
+
+    /// Saves the whole state of the session, including the host side.
+    ///
+    /// # Errors
+    /// If the tool does not offer it, or fails.
+    pub fn snapshot(&mut self) -> CallFuture<'_, Snapshot> {
+        Box::pin(async move {
+            let Self { slot, plugin, handle } = self;
+            exported(plugin.indices().tool_snapshot.as_ref(), plugin, SNAPSHOT)?;
+            let call = async |guest: Guest<'_>| guest.exports.snapshot()?.call_snapshot(guest.store, *handle).await;
+            let bytes = slot.call(CallKind::Auxiliary(SNAPSHOT), call, Ok).await?;
+            Ok(Snapshot { bytes, host: slot.host_state(), totals: vec![] })
+        })
+    }
+
+    /// Opens a new session in the state of a snapshot. With the seed of the first session it continues as that one
+    /// would.
+    ///
+    /// # Errors
+    /// If the tool does not offer it, fails, or cannot read the bytes.
+    pub fn restore<'a>(plugin: &'a Plugin, snapshot: &'a Snapshot, seed: Seed) -> CallFuture<'a, Self> {
+        Box::pin(async move {
+            let mut slot = open(plugin, snapshot.host.first_seed).await?;
+            exported(plugin.indices().tool_snapshot.as_ref(), plugin, SNAPSHOT)?;
+            let bytes = &snapshot.bytes;
+            let call = async |guest: Guest<'_>| guest.exports.snapshot()?.call_restore(guest.store, bytes).await;
+            let handle = slot.call(CallKind::Auxiliary(SNAPSHOT), call, Ok).await?;
+            slot.guest_handle = Some(handle);
+            slot.resume(&snapshot.host, plugin.name(), seed);
+            Ok(Self { plugin: plugin.clone(), slot, handle })
+        })
+    }
+
+    /// Cost of the last call; that of the first includes the start of an instance of its own.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.slot.cost()
+    }
+
+    /// Resources used by all calls so far.
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        self.slot.spent()
+    }
+
+    /// Charges the resources that an earlier session of the same episode used, so that a tool which failed does not
+    /// get a new budget.
+    pub fn charge(&mut self, earlier: Spent) {
+        self.slot.charge(earlier);
+    }
+
+    /// Sets the seed of the tool's draws from the host, from the next call on.
+    pub fn reseed(&mut self, seed: Seed) {
+        self.slot.reseed(self.plugin.name(), seed);
+    }
+
+    /// Takes the tool's log lines since the last call of this method.
+    pub fn take_log(&mut self) -> Vec<LogLine> {
+        self.slot.take_log()
+    }
+
+    /// Closes the session in the tool.
+    ///
+    /// # Errors
+    /// If the tool fails at that.
+    pub fn close(mut self) -> CallFuture<'static, ()> {
+        Box::pin(async move {
+            let handle = self.handle;
+            let call = async |guest: Guest<'_>| guest.exports.main.call_close(guest.store, handle).await;
+            self.slot.call_infallible(CallKind::Auxiliary("close"), call, Ok).await?;
+            self.slot.set_closed();
+            Ok(())
+        })
+    }
+}

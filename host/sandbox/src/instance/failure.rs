@@ -1,0 +1,128 @@
+//! Classification of a call that did not return: the engine's error becomes a typed failure.
+
+use gymkhana_record::FailureKind;
+use wasmtime::component::ResourceTableError;
+use wasmtime::{PoolConcurrencyLimitError, Result as EngineResult, Store, Trap};
+use wasmtime_wasi::I32Exit;
+
+use super::budget::Budget;
+use super::store_data::{StoreData, TooManyBytes};
+use super::timer::{BudgetSpent, DeadlinePassed};
+use crate::{CallError, Limits, OutboundError};
+
+/// Result of a guest call before classification.
+pub(crate) type Outcome<R> = Result<EngineResult<R>, DeadlinePassed>;
+
+/// Returns the failure of a call that did not return, with the guest's panic message.
+#[cold]
+pub(crate) fn call_failure<R>(
+    outcome: Outcome<R>,
+    store: &mut Store<StoreData>,
+    limits: &Limits,
+    budget: &Budget,
+) -> CallError {
+    let data = store.data_mut();
+    let out_of_memory = data.memory.was_refused();
+    let panic_message = data.end_call();
+    match outcome {
+        Ok(Err(error)) => classify(&error, limits, budget, out_of_memory, panic_message.as_deref()),
+        Ok(Ok(_)) | Err(DeadlinePassed) => CallError::new(
+            FailureKind::Deadline,
+            format!("the call took longer than the wall-clock limit of {} ms", limits.wall.as_millis()),
+        ),
+    }
+}
+
+/// Classifies the engine's error. `out_of_memory` states that the guest was refused memory during the call.
+fn classify(
+    error: &wasmtime::Error,
+    limits: &Limits,
+    budget: &Budget,
+    out_of_memory: bool,
+    panic_message: Option<&str>,
+) -> CallError {
+    let mut failure = if error.is::<BudgetSpent>() {
+        budget.out_of_time(limits)
+    } else if error.downcast_ref() == Some(&Trap::OutOfFuel) {
+        budget.out_of_fuel(limits)
+    } else if out_of_memory {
+        let (bytes, elements) = (limits.memory_bytes, limits.table_elements);
+        let limit = format!("{bytes} bytes of memory or {elements} elements of a table");
+        CallError::new(FailureKind::Memory, format!("the plugin exceeded its limit of {limit}"))
+    } else if is_copy_limit(error) {
+        let message =
+            format!("the plugin passed more than its limit of {} bytes to the host at once", limits.result_bytes);
+        CallError::new(FailureKind::ResultSize, message)
+    } else if error.is::<PoolConcurrencyLimitError>() {
+        CallError::new(FailureKind::Capacity, format!("the pool of live plugins is full: {error}"))
+    } else if let Some(OutboundError(why)) = error.downcast_ref() {
+        return CallError::new(FailureKind::Fault, format!("an outbound call of the plugin failed: {why}"));
+    } else if let Some(trap) = error.downcast_ref::<Trap>() {
+        CallError::new(FailureKind::Trap, format!("the plugin trapped: {trap}"))
+    } else if let Some(I32Exit(status)) = error.downcast_ref() {
+        CallError::new(FailureKind::Trap, format!("the plugin exited with status {status}"))
+    } else if let Some(full) = error.downcast_ref::<ResourceTableError>() {
+        let message = format!("the plugin misused its handles of streams and pollables: {full}");
+        CallError::new(FailureKind::Trap, message)
+    } else {
+        return CallError::malformed(error.root_cause());
+    };
+    if let Some(panic_message) = panic_message {
+        failure.message = format!("{}; panic message: {panic_message}", failure.message);
+    }
+    failure
+}
+
+/// Text of wasmtime's error for a result above `set_hostcall_fuel`; the error has no public type. The test below fails
+/// if a new version of wasmtime changes it.
+const COPY_LIMIT_TEXT: &str = "fuel allocated for hostcalls";
+
+fn is_copy_limit(error: &wasmtime::Error) -> bool {
+    error.is::<TooManyBytes>() || error.root_cause().to_string().contains(COPY_LIMIT_TEXT)
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::component::{Component, Linker};
+    use wasmtime::{Config, Engine, Store};
+
+    use super::*;
+
+    /// A component that returns a string of `length` bytes.
+    fn returning(length: u32) -> Vec<u8> {
+        let text = format!(
+            r#"(component
+                (core module $m
+                    (memory (export "memory") 4)
+                    (func (export "text") (result i32)
+                        (i32.store (i32.const 0) (i32.const 16))
+                        (i32.store (i32.const 4) (i32.const {length}))
+                        (i32.const 0)))
+                (core instance $i (instantiate $m))
+                (func (export "text") (result string)
+                    (canon lift (core func $i "text") (memory $i "memory"))))"#
+        );
+        wat::parse_str(text).unwrap()
+    }
+
+    fn text_under_limit(length: u32) -> wasmtime::Result<(String,)> {
+        let engine = Engine::new(&Config::new())?;
+        let component = Component::from_binary(&engine, &returning(length))?;
+        let mut store = Store::new(&engine, ());
+        store.set_hostcall_fuel(1 << 10);
+        let instance = Linker::new(&engine).instantiate(&mut store, &component)?;
+        let function = instance.get_typed_func::<(), (String,)>(&mut store, "text")?;
+        function.call(&mut store, ())
+    }
+
+    #[test]
+    fn wasmtimes_text_for_a_result_above_the_limit_is_recognised() {
+        let (text,) = text_under_limit(100).expect("below 1 KiB");
+        assert_eq!(text.len(), 100);
+        let error = text_under_limit(100_000).expect_err("above 1 KiB");
+        assert!(error.root_cause().to_string().contains(COPY_LIMIT_TEXT), "{error:?}");
+        let budget = Budget::after(Default::default(), &Limits::default()).unwrap();
+        let failure = classify(&error, &Limits::default(), &budget, false, None);
+        assert_eq!(failure.kind, FailureKind::ResultSize);
+    }
+}

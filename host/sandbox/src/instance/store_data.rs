@@ -1,0 +1,174 @@
+//! Host-side data of one live instance: memory limiter, log, console, random streams, clock and outbound client.
+
+use std::sync::Arc;
+
+use gymkhana_record::{Seed, Stream};
+use wasmtime::Result;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::WasiCtx;
+
+use super::memory::MemoryLimiter;
+use super::timer::CallTimer;
+use crate::Limits;
+use crate::imports::assets::Assets;
+use crate::imports::console::Console;
+use crate::imports::log::{Log, LogLevel, LogLine};
+use crate::imports::outbound::Outbound;
+
+/// Limit on handles of streams and pollables per instance; each uses host memory.
+const MAX_HANDLES: usize = 1_000;
+
+/// Virtual duration of one clock reading, in nanoseconds. A guest that polls the clock in a loop therefore progresses.
+const READING: u64 = 1_000;
+
+/// Lines of a panic message.
+const PANIC_LINES: usize = 3;
+
+/// Longest panic message, in bytes.
+const PANIC_BYTES: usize = 300;
+
+/// Host-side data of one live instance.
+pub(crate) struct StoreData {
+    pub memory: MemoryLimiter,
+    pub log: Log,
+    pub clock: Clock,
+    pub random: RandomSource,
+    pub handles: ResourceTable,
+    /// Console output of this call; created at the first write.
+    pub console: Option<Console>,
+    /// WASI context; created when the guest first requests a file, a socket or its environment, which few guests do.
+    pub wasi: Option<WasiCtx>,
+    pub result_bytes: usize,
+    pub log_bytes: usize,
+    pub timer: Arc<CallTimer>,
+    pub assets: Assets,
+    /// Outbound client; `None` outside episodes, and between calls of a shared instance.
+    pub outbound: Option<Arc<dyn Outbound>>,
+}
+
+impl StoreData {
+    pub fn new(
+        limits: &Limits,
+        uncounted: usize,
+        random: RandomSource,
+        timer: &Arc<CallTimer>,
+        assets: Assets,
+        outbound: Option<Arc<dyn Outbound>>,
+    ) -> Self {
+        let mut handles = ResourceTable::new();
+        handles.set_max_capacity(MAX_HANDLES);
+        Self {
+            memory: MemoryLimiter::new(limits, uncounted),
+            log: Log::new(limits.log_bytes),
+            clock: Clock::default(),
+            random,
+            handles,
+            console: None,
+            wasi: None,
+            result_bytes: limits.result_bytes,
+            log_bytes: limits.log_bytes,
+            timer: Arc::clone(timer),
+            assets,
+            outbound,
+        }
+    }
+
+    /// Prepares one call: the `number`th advancing call, or an auxiliary call after it.
+    pub fn begin_call(&mut self, call: &'static str, number: u64) {
+        self.memory.begin_call();
+        self.random.begin(call, number);
+    }
+
+    /// Moves the console lines of this call into the log and returns the panic message, if there is one.
+    pub fn end_call(&mut self) -> Option<String> {
+        let lines = self.console.as_ref()?.take();
+        let message = panic_message(&lines);
+        for line in lines {
+            self.log.push(line.level, line.message);
+        }
+        message
+    }
+
+    /// Draws random bytes for the guest.
+    pub fn random_bytes(&mut self, length: u64) -> Result<Vec<u8>> {
+        let fits = usize::try_from(length).ok().filter(|length| *length <= self.result_bytes);
+        let mut bytes = vec![0; fits.ok_or_else(|| wasmtime::Error::new(TooManyBytes(length)))?];
+        self.random.stream().fill(&mut bytes);
+        Ok(bytes)
+    }
+}
+
+/// Last lines of standard error, where a panic is reported.
+fn panic_message(lines: &[LogLine]) -> Option<String> {
+    let words: Vec<&str> = lines
+        .iter()
+        .filter(|line| line.level == LogLevel::Warn && !line.message.starts_with("note: "))
+        .map(|line| line.message.trim())
+        .filter(|line| !line.is_empty())
+        .collect();
+    let message = words[words.len().saturating_sub(PANIC_LINES)..].join(" ");
+    (!message.is_empty()).then(|| message[..message.floor_char_boundary(PANIC_BYTES)].to_owned())
+}
+
+/// Virtual time, in nanoseconds since the episode began: a reading takes a microsecond, a sleep its length.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Clock(pub u64);
+
+impl Clock {
+    /// Returns the time and advances it by one reading.
+    pub fn read(&mut self) -> u64 {
+        let now = self.0;
+        self.advance(READING);
+        now
+    }
+
+    pub fn advance(&mut self, nanoseconds: u64) {
+        self.0 = self.0.saturating_add(nanoseconds);
+    }
+}
+
+/// Random streams of an episode: one per call, so that the draws of a call do not shift those of another.
+#[derive(Debug)]
+pub(crate) struct RandomSource {
+    seed: Seed,
+    /// Seed at instantiation, from which the guest may have drawn the keys of its hash tables.
+    first_seed: Seed,
+    call: &'static str,
+    number: u64,
+    /// Created at the first draw of a call; few calls draw.
+    stream: Option<Stream>,
+}
+
+impl RandomSource {
+    pub fn new(seed: Seed) -> Self {
+        Self { seed, first_seed: seed, call: "instantiate", number: 0, stream: None }
+    }
+
+    /// Sets the seed of the streams from the next call on.
+    pub fn reseed(&mut self, seed: Seed) {
+        self.seed = seed;
+    }
+
+    fn begin(&mut self, call: &'static str, number: u64) {
+        self.call = call;
+        self.number = number;
+        self.stream = None;
+    }
+
+    /// Stream of the current call.
+    pub fn stream(&mut self) -> &mut Stream {
+        let Self { seed, call, number, stream, .. } = self;
+        stream.get_or_insert_with(|| seed.child(*call).child(*number).stream())
+    }
+
+    /// Seed of hash tables; constant during the life of the instance, since the guest keeps it.
+    pub fn hash_seed(&self) -> (u64, u64) {
+        let mut stream = self.first_seed.child("hash").stream();
+        (stream.bits(), stream.bits())
+    }
+}
+
+/// Request of the guest for more bytes at once than its limit.
+#[derive(Debug, thiserror::Error)]
+#[error("the guest requested {0} bytes at once")]
+pub(crate) struct TooManyBytes(pub u64);

@@ -1,0 +1,63 @@
+//! Concurrency limit per key: connections per network and uploads per token.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Concurrency limit per key.
+pub(crate) struct ConnectionLimit<K> {
+    max: usize,
+    counts: Mutex<HashMap<K, usize>>,
+}
+
+/// A held unit of the limit, released on drop.
+pub(crate) struct ConnectionPermit<K: Hash + Eq> {
+    limit: Arc<ConnectionLimit<K>>,
+    key: K,
+}
+
+impl<K: Hash + Eq + Clone> ConnectionLimit<K> {
+    /// Limit of `max` permits per key.
+    pub fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, counts: Mutex::default() })
+    }
+
+    /// Acquires a permit; `None` if the key already has the maximum.
+    pub fn try_acquire(self: &Arc<Self>, key: K) -> Option<ConnectionPermit<K>> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(key.clone()).or_default();
+        if *count >= self.max {
+            return None;
+        }
+        *count += 1;
+        Some(ConnectionPermit { limit: Arc::clone(self), key })
+    }
+}
+
+impl<K: Hash + Eq> Drop for ConnectionPermit<K> {
+    fn drop(&mut self) {
+        let mut counts = self.limit.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match counts.get_mut(&self.key) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(counts.remove(&self.key)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permits_are_limited_per_key_and_released() {
+        let limit = ConnectionLimit::new(2);
+        let first = limit.try_acquire("one");
+        let second = limit.try_acquire("one");
+        assert!(first.is_some() && second.is_some());
+        assert!(limit.try_acquire("one").is_none() && limit.try_acquire("another").is_some());
+        drop(first);
+        assert!(limit.try_acquire("one").is_some());
+        drop(second);
+        assert!(limit.counts.lock().unwrap().is_empty(), "released keys are removed");
+    }
+}

@@ -1,0 +1,15 @@
+//! A plugin file: its name, manifest, kinds, capabilities and component interfaces, read without compiling it.
+
+mod capability;
+mod component;
+mod manifest;
+mod name;
+
+pub use capability::{Capability, Kind};
+pub use component::{ComponentError, MAX_PLUGIN_BYTES, exports, imports};
+pub use manifest::{
+    ContractError, ContractStamp, MANIFEST_MAGIC, MANIFEST_SCHEMA, MANIFEST_SECTION, Manifest, ManifestError,
+    RewardRange, parse_manifest_section, read_manifest,
+};
+pub(crate) use name::is_valid_word;
+pub use name::{Namespace, ParseNameError, ParseNamespaceError, PluginName};

@@ -1,0 +1,26 @@
+"""Plugin contract of this SDK: its WIT files, version and digest."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "wit"
+"""Folder of the contract's WIT files."""
+
+VERSION = "0.1.0"
+"""Version of the WIT package `gymkhana:plugin`."""
+
+
+def digest() -> str:
+    """SHA-256 in hexadecimal over, per file: name, zero byte, text with LF line ends, zero byte."""
+    hasher = hashlib.sha256()
+    for file in sorted(FOLDER.glob("*.wit")):
+        hasher.update(file.name.encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
+    return hasher.hexdigest()
+
+
+def world(name: str, imports: list[str], exports: list[str]) -> str:
+    """WIT text of a world with exactly these imports and exports."""
+    lines = [f"    import {each};" for each in imports] + [f"    export {each};" for each in exports]
+    return "\n".join([f"package gymkhana:plugin@{VERSION};", "", f"world {name} {{", *lines, "}", ""])

@@ -1,0 +1,34 @@
+//! Contents of the published crates: both include the contract, which the repository keeps outside of their folders.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Files that `cargo publish` would upload for the crate in `folder`.
+fn packaged(folder: &Path) -> Vec<String> {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(folder)
+        .args(["package", "--list", "--allow-dirty", "--offline", "--quiet"])
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn both_crates_package_the_contract() {
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut contract: Vec<String> = std::fs::read_dir(sdk.join("../../wit"))
+        .expect("the repository's contract")
+        .map(|entry| format!("wit/{}", entry.expect("an entry").file_name().to_string_lossy()))
+        .collect();
+    contract.sort();
+    assert_eq!(contract.len(), 6);
+    for folder in [sdk.to_owned(), sdk.join("../macros")] {
+        let files = packaged(&folder);
+        let wit: Vec<&String> = files.iter().filter(|file| file.starts_with("wit/")).collect();
+        assert_eq!(wit, contract.iter().collect::<Vec<_>>(), "{}", folder.display());
+        for file in ["Cargo.toml", "LICENSE", "README.md", "src/lib.rs"] {
+            assert!(files.iter().any(|name| name == file), "{} lacks {file}: {files:?}", folder.display());
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Lets the studies find libtorch where it was linked.
+
+include!("../host/trainer/build_libtorch.rs");
+
+fn main() {
+    link_libtorch();
+}

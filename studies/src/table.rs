@@ -1,0 +1,266 @@
+//! An episode played directly against a trainer, without plugins.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use futures::future::try_join_all;
+use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
+use gymkhana_record::{
+    Call, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Part, Phase, PolicyTurn, Sampled, SeatFunctions,
+    Seed, Segment, TaskRef, Timing, Turn,
+};
+use gymkhana_trainer::{Algorithm, Optimizer, RlSettings, Settings, StepMetrics, TinyModel, Trainer};
+
+/// Groups in a step, and episodes in a group.
+pub const GROUPS: u32 = 8;
+/// See [`GROUPS`].
+pub const MEMBERS: u32 = 8;
+/// Each has a context of its own.
+const SEATS: u32 = 2;
+
+/// A model of some thousand parameters.
+pub fn trainer(seed: Seed) -> Result<Trainer> {
+    trainer_of(GROUPS, seed)
+}
+
+/// The same with room for so many groups at once.
+pub fn trainer_of(groups: u32, seed: Seed) -> Result<Trainer> {
+    let tiny = TinyModel { layers: 2, width: 32, heads: 4, kv_heads: 2, mlp: 48, context: 128 };
+    let slots = (groups * MEMBERS * SEATS) as usize;
+    Ok(Trainer::create(&tiny, &Settings { slots, seed, ..Settings::default() })?)
+}
+
+/// A preset's flags.
+pub fn preset(name: &str) -> Result<Algorithm> {
+    let text = Algorithm::preset_text(name).with_context(|| format!("there is no preset `{name}`"))?;
+    Ok(toml::from_str(text)?)
+}
+
+/// Settings of training with these flags.
+pub fn settings(algorithm: Algorithm, learning_rate: f64) -> RlSettings {
+    let optimizer = Optimizer { learning_rate, ..Optimizer::default() };
+    RlSettings { optimizer, algorithm, ..RlSettings::default() }
+}
+
+/// A figure that a training step reports.
+pub fn reported(metrics: &StepMetrics, name: &str) -> Result<f64> {
+    let found = metrics.iter().find(|(known, _)| known == name);
+    Ok(found.with_context(|| format!("a step reports no `{name}`"))?.1)
+}
+
+/// The mean over episodes of what `figure` says of each.
+pub fn mean(groups: &[Vec<EpisodeRecord>], figure: impl Fn(&EpisodeRecord) -> f64) -> f64 {
+    let figures: Vec<f64> = groups.iter().flatten().map(figure).collect();
+    figures.iter().sum::<f64>() / figures.len() as f64
+}
+
+/// The first seat's mean reward.
+pub fn reward(groups: &[Vec<EpisodeRecord>]) -> f64 {
+    mean(groups, |episode| episode.rewards[0])
+}
+
+/// The mean entropy of sampled tokens' distributions, in nats.
+pub fn entropy(groups: &[Vec<EpisodeRecord>]) -> f64 {
+    mean(groups, |episode| {
+        let segment = &episode.segments[0];
+        let sampled = (0..segment.len()).filter(|at| segment.sampled[*at]);
+        let entropies: Vec<f64> = sampled.map(|at| f64::from(segment.entropies[at])).collect();
+        entropies.iter().sum::<f64>() / entropies.len() as f64
+    })
+}
+
+/// Plays all groups of a step at once.
+pub async fn play<'a, Played>(
+    trainer: &'a Trainer,
+    step: u64,
+    seed: Seed,
+    one: impl Fn(Table<'a>) -> Played,
+) -> Result<Vec<Vec<EpisodeRecord>>>
+where
+    Played: Future<Output = Result<EpisodeRecord>>,
+{
+    play_groups(GROUPS, trainer, step, seed, one).await
+}
+
+/// The same with so many groups.
+pub async fn play_groups<'a, Played>(
+    groups: u32,
+    trainer: &'a Trainer,
+    step: u64,
+    seed: Seed,
+    one: impl Fn(Table<'a>) -> Played,
+) -> Result<Vec<Vec<EpisodeRecord>>>
+where
+    Played: Future<Output = Result<EpisodeRecord>>,
+{
+    let one = &one;
+    let groups = (0..groups).map(|group| {
+        try_join_all((0..MEMBERS).map(move |member| one(Table::new(trainer, (step, group, member), seed))))
+    });
+    try_join_all(groups).await
+}
+
+/// An episode while it is played. Each seat has a context of its own.
+pub struct Table<'a> {
+    trainer: &'a Trainer,
+    seed: Seed,
+    of_group: Seed,
+    /// Where the episode stands in its step.
+    pub step: u64,
+    /// See `step`.
+    pub group: u32,
+    /// See `step`.
+    pub member: u32,
+    /// Each seat's segment.
+    current: [usize; SEATS as usize],
+    record: EpisodeRecord,
+}
+
+impl<'a> Table<'a> {
+    fn new(trainer: &'a Trainer, (step, group, member): (u64, u32, u32), seed: Seed) -> Self {
+        let record = record(step, group, member);
+        let of_group = seed.child(step).child(group);
+        Self { trainer, seed: of_group.child(member), of_group, step, group, member, current: [0, 1], record }
+    }
+
+    /// Chance of this episode alone.
+    pub fn chance(&self, name: &str) -> Seed {
+        self.seed.child(name)
+    }
+
+    /// Chance of this episode's group: what makes its task.
+    pub fn chance_of_group(&self, name: &str) -> Seed {
+        self.of_group.child(name)
+    }
+
+    /// Starts a new, empty context for a seat.
+    pub fn forget(&mut self, seat: u32) {
+        self.current[seat as usize] = self.record.segments.len();
+        self.record.segments.push(Segment::default());
+    }
+
+    /// Shows tokens to a seat, such as what it said in a context before.
+    pub fn see(&mut self, seat: u32, tokens: &[u32]) {
+        let turn = self.turn(seat);
+        self.segment(seat).append_given(tokens, seat, turn);
+    }
+
+    /// Says that the first seat could call something.
+    pub fn may_call(&mut self) {
+        let function = gymkhana_record::Function {
+            name: "look".to_owned(),
+            description: String::new(),
+            parameters: "{}".to_owned(),
+            cost: 0.0,
+        };
+        self.record.opening.functions = vec![SeatFunctions { seat: 0, functions: vec![function] }];
+    }
+
+    /// Notes that the first seat called.
+    pub fn called(&mut self) {
+        let call = Call { id: "0".to_owned(), name: "look".to_owned(), arguments: "{}".to_owned() };
+        self.record.turns.push(Turn::Call { seat: 0, call, cost: 0.0 });
+    }
+
+    /// Notes the message with which the first seat answers.
+    pub fn answered(&mut self, text: &str) {
+        self.record.turns.push(Turn::Message { seat: 0, content: vec![Part::Text(text.to_owned())] });
+    }
+
+    /// Shows a text to a seat.
+    pub fn show(&mut self, seat: u32, text: &str) {
+        self.record.turns.push(Turn::Observation { seat, content: vec![Part::Text(text.to_owned())] });
+        let tokens: Vec<u32> = text.bytes().map(u32::from).collect();
+        self.see(seat, &tokens);
+    }
+
+    /// Lets a seat sample so many tokens.
+    pub async fn say(&mut self, seat: u32, count: usize) -> Result<Vec<u32>> {
+        let (turn, conversation) = (self.turn(seat), self.conversation(seat));
+        let request = GenerateRequest {
+            conversation,
+            tokens: Arc::from(&self.segment(seat).tokens[..]),
+            max_tokens: count,
+            stop: Arc::from([]),
+            stop_texts: None,
+            token_sink: None,
+            sampling: Sampling::at(1.0),
+            seed: self.seed.child("say").child(seat).child(turn),
+        };
+        let sampled = self.trainer.generate(request).await?.sampled;
+        self.take(seat, &sampled)?;
+        Ok(sampled.tokens)
+    }
+
+    /// Makes a seat say these tokens as if it had sampled them, with the probabilities that the policy gives them.
+    pub async fn force(&mut self, seat: u32, tokens: &[u32]) -> Result<()> {
+        let prefix = Arc::from(&self.segment(seat).tokens[..]);
+        let scored = self.trainer.score(ScoreRequest { prefix, continuation: Arc::from(tokens) }).await?;
+        self.take(seat, &scored)
+    }
+
+    /// Ends the episode, with a reward for each seat.
+    pub fn end(mut self, ending: Ending, rewards: Vec<f64>) -> EpisodeRecord {
+        for seat in 0..SEATS {
+            self.trainer.release(self.conversation(seat));
+        }
+        self.record.success = rewards.iter().any(|reward| *reward > 0.0);
+        (self.record.ending, self.record.rewards) = (ending, rewards);
+        self.record.segments.retain(|segment| segment.sampled.contains(&true));
+        self.record
+    }
+
+    fn take(&mut self, seat: u32, sampled: &Sampled) -> Result<()> {
+        let turn = self.turn(seat);
+        let transcript = self.record.turns.len() as u32;
+        self.segment(seat).append_sampled(sampled, seat, turn)?;
+        self.record.policy_turns.push(PolicyTurn { seat, turn, transcript, steps: turn, reading: None, note: None });
+        Ok(())
+    }
+
+    fn turn(&self, seat: u32) -> u32 {
+        self.record.policy_turns.iter().filter(|turn| turn.seat == seat).count() as u32
+    }
+
+    fn segment(&mut self, seat: u32) -> &mut Segment {
+        &mut self.record.segments[self.current[seat as usize]]
+    }
+
+    fn conversation(&self, seat: u32) -> Conversation {
+        let place = (self.group * MEMBERS + self.member) * SEATS + seat;
+        Conversation { id: u64::from(place), place }
+    }
+}
+
+fn record(step: u64, group: u32, member: u32) -> EpisodeRecord {
+    EpisodeRecord {
+        schema: EPISODE_SCHEMA,
+        id: EpisodeId { stage: 0, phase: Phase::Train, step, group, member, attempt: 0 },
+        task: TaskRef { split: "train".to_owned(), index: 0 },
+        seed: Seed(0),
+        forks: vec![],
+        turn_limit: 64,
+        guidance: None,
+        training_step: step,
+        opening: Opening::default(),
+        turns: vec![],
+        policy_turns: vec![],
+        segments: vec![Segment::default(); SEATS as usize],
+        ending: Ending::Terminated,
+        environment_rewards: vec![],
+        extras: vec![],
+        privileged: vec![],
+        views: vec![],
+        hint: None,
+        scores: vec![],
+        rewards: vec![],
+        turn_rewards: vec![],
+        turn_gains: vec![],
+        success: false,
+        selected: true,
+        failures: vec![],
+        exchanges: vec![],
+        costs: vec![],
+        timing: Timing::default(),
+    }
+}

@@ -1,0 +1,288 @@
+//! `arrows`: the allowed dependencies between the crates of the workspace.
+//!
+//! [`ALLOWED`] is the one table. The check fails on a dependency that it does not list, and on a stale copy of it in
+//! ARCHITECTURE.md, which `--write` updates.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use super::report;
+use crate::step::{cargo, output_of, step};
+use crate::workspace::{Package, Workspace, is_plugin};
+
+/// A crate and the crates of the workspace that it may depend on, without the prefix `gymkhana-`.
+type Allowed = (&'static str, &'static [&'static str]);
+
+/// Allowed normal dependencies, from the lowest layer to the highest.
+const ALLOWED: [Allowed; 28] = [
+    ("nearest", &[]),
+    ("registry", &["nearest"]),
+    ("net", &[]),
+    ("record", &[]),
+    ("policy", &["record"]),
+    ("chat", &["record", "policy"]),
+    ("sandbox", &["record", "registry", "nearest"]),
+    ("egress", &["record", "sandbox", "net"]),
+    ("hub", &["net"]),
+    ("driver", &["record", "sandbox"]),
+    ("conformance", &["record", "registry", "sandbox", "driver"]),
+    ("rollout", &["record", "registry", "sandbox", "driver", "policy", "chat", "nearest"]),
+    ("trainer", &["record", "policy"]),
+    ("policy-server", &["record", "policy", "chat", "net"]),
+    ("store", &["record", "registry"]),
+    ("registry-server", &["registry"]),
+    ("registry-client", &["registry", "nearest"]),
+    (
+        "config",
+        &[
+            "record",
+            "policy",
+            "chat",
+            "net",
+            "hub",
+            "egress",
+            "sandbox",
+            "rollout",
+            "trainer",
+            "policy-server",
+            "nearest",
+        ],
+    ),
+    (
+        "run",
+        &[
+            "record",
+            "policy",
+            "chat",
+            "net",
+            "hub",
+            "egress",
+            "sandbox",
+            "driver",
+            "rollout",
+            "trainer",
+            "policy-server",
+            "store",
+            "config",
+            "registry",
+            "nearest",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "record",
+            "policy",
+            "chat",
+            "net",
+            "hub",
+            "egress",
+            "sandbox",
+            "driver",
+            "conformance",
+            "rollout",
+            "trainer",
+            "policy-server",
+            "store",
+            "config",
+            "run",
+            "registry",
+            "registry-client",
+            "registry-server",
+            "nearest",
+        ],
+    ),
+    ("sdk-macros", &["nearest"]),
+    ("sdk", &["sdk-macros"]),
+    ("answer", &["sdk"]),
+    ("sqlite", &["sdk"]),
+    (
+        "benches",
+        &[
+            "record",
+            "policy",
+            "chat",
+            "net",
+            "egress",
+            "sandbox",
+            "driver",
+            "rollout",
+            "trainer",
+            "store",
+            "registry",
+            "registry-client",
+            "registry-server",
+            "sdk",
+        ],
+    ),
+    ("studies", &["benches", "record", "policy", "chat", "sandbox", "rollout", "trainer"]),
+    ("tests", &[]),
+    ("xtask", &[]),
+];
+
+/// Dependencies of the programs that measure on code of plugins and guests, called natively.
+const NATIVE: [(&str, &[&str]); 2] = [("benches", &["guest-echo"]), ("studies", &["frozen-lake", "kuhn-poker"])];
+
+/// Dependencies of plugins and guests.
+const PLUGIN: [&str; 3] = ["sdk", "answer", "sqlite"];
+
+/// Crates that must not be anywhere in the trainer's dependencies.
+const NOT_IN_TRAINER: [&str; 2] = ["wasmtime", "minijinja"];
+
+const BEGIN: &str = "<!-- crate-arrows:begin -->";
+const END: &str = "<!-- crate-arrows:end -->";
+
+/// Fails on a dependency that is not allowed; checks or, with `write`, updates the table in ARCHITECTURE.md.
+pub fn run(workspace: &Workspace, write: bool) -> anyhow::Result<()> {
+    step("arrows", || {
+        let mut findings = check(&workspace.packages);
+        findings.extend(check_trainer(workspace)?);
+        report(&findings, "arrows", "move the code to the layer it belongs to, or change the table in xtask")?;
+        let path = workspace.root.join("ARCHITECTURE.md");
+        let text = fs::read_to_string(&path).context("cannot read ARCHITECTURE.md")?;
+        let wanted = with_table(&text, &table(&workspace.packages))?;
+        if write {
+            return fs::write(&path, wanted).context("cannot write ARCHITECTURE.md");
+        }
+        if text != wanted {
+            bail!("the crate table in ARCHITECTURE.md is stale\nhint: run `cargo xtask arrows --write`");
+        }
+        Ok(())
+    })
+}
+
+/// The name of a crate in the tables.
+fn short(name: &str) -> &str {
+    name.strip_prefix("gymkhana-").unwrap_or(name)
+}
+
+/// Dependencies of a package on others of the workspace, by their short names.
+fn arrows<'a>(package: &'a Package, packages: &'a [Package]) -> impl Iterator<Item = &'a str> {
+    let is_ours = |name: &&String| packages.iter().any(|other| other.name == **name);
+    package.dependencies.iter().filter(is_ours).map(|name| short(name))
+}
+
+fn check(packages: &[Package]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let name = short(&package.name);
+        let (mut allowed, native) = match ALLOWED.iter().find(|(known, _)| *known == name) {
+            Some((_, allowed)) => (allowed.to_vec(), NATIVE.iter().find(|(known, _)| *known == name)),
+            None if is_plugin(&package.folder) => (PLUGIN.to_vec(), None),
+            None => {
+                findings.push(format!("`{}` is not in the table of crates", package.name));
+                continue;
+            }
+        };
+        allowed.extend(native.map_or(&[][..], |(_, native)| native));
+        let forbidden = arrows(package, packages).filter(|arrow| !allowed.contains(arrow));
+        findings.extend(forbidden.map(|arrow| format!("`{name}` must not depend on `{arrow}`")));
+    }
+    findings
+}
+
+/// The trainer must build without the sandbox and without templates.
+fn check_trainer(workspace: &Workspace) -> anyhow::Result<Vec<String>> {
+    let arguments = ["tree", "--package", "gymkhana-trainer", "--edges", "normal", "--prefix", "none"];
+    let mut command = cargo();
+    let tree = output_of(command.args(arguments).current_dir(&workspace.root)).context("`cargo tree` failed")?;
+    Ok(forbidden_in_trainer(&tree))
+}
+
+fn forbidden_in_trainer(tree: &str) -> Vec<String> {
+    let names: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    let found = NOT_IN_TRAINER.into_iter().filter(|forbidden| names.contains(forbidden));
+    found.map(|forbidden| format!("`trainer` must not depend on `{forbidden}`, directly or not")).collect()
+}
+
+/// The table of the crates in the workspace with their dependencies, as Markdown.
+fn table(packages: &[Package]) -> String {
+    let mut table = "| crate | folder | depends on |\n|---|---|---|\n".to_owned();
+    for (name, _) in ALLOWED {
+        let Some(package) = packages.iter().find(|package| short(&package.name) == name) else { continue };
+        let arrows: Vec<String> = arrows(package, packages).map(|arrow| format!("`{arrow}`")).collect();
+        let arrows = if arrows.is_empty() { "–".to_owned() } else { arrows.join(", ") };
+        let folder = folder_of(&package.folder);
+        table.push_str(&format!("| `{name}` | [`{folder}`]({folder}) | {arrows} |\n"));
+    }
+    table
+}
+
+fn folder_of(folder: &Path) -> String {
+    folder.to_string_lossy().into_owned()
+}
+
+/// The text with the table between the markers.
+fn with_table(text: &str, table: &str) -> anyhow::Result<String> {
+    let missing = || format!("ARCHITECTURE.md has no `{BEGIN}` … `{END}`");
+    let (before, rest) = text.split_once(BEGIN).with_context(missing)?;
+    let (_, after) = rest.split_once(END).with_context(missing)?;
+    Ok(format!("{before}{BEGIN}\n{table}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, folder: &str, dependencies: &[&str]) -> Package {
+        let dependencies = dependencies.iter().map(|name| (*name).to_owned()).collect();
+        Package { name: name.to_owned(), folder: folder.into(), dependencies, publish: false }
+    }
+
+    #[test]
+    fn dependencies_outside_the_table_are_named() {
+        let packages = [
+            package("gymkhana-record", "host/record", &["serde"]),
+            package("gymkhana-policy", "host/policy", &["gymkhana-record"]),
+            package("gymkhana-trainer", "host/trainer", &["gymkhana-policy", "gymkhana-sandbox"]),
+            package("gymkhana-sandbox", "host/sandbox", &[]),
+            package("gymkhana-sdk", "sdk/rust", &[]),
+            package("calculator", "plugins/tools/calculator", &["gymkhana-sdk", "gymkhana-record"]),
+            package("gymkhana-new", "host/new", &[]),
+        ];
+        assert_eq!(
+            check(&packages),
+            [
+                "`trainer` must not depend on `sandbox`",
+                "`calculator` must not depend on `record`",
+                "`gymkhana-new` is not in the table of crates",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_table_allows_no_cycle() {
+        for (place, (name, allowed)) in ALLOWED.iter().enumerate() {
+            for arrow in *allowed {
+                let at = ALLOWED.iter().position(|(known, _)| known == arrow);
+                let at = at.unwrap_or_else(|| panic!("`{name}` names `{arrow}`, which is not in the table"));
+                assert!(at < place, "`{name}` is listed before `{arrow}`");
+            }
+        }
+    }
+
+    #[test]
+    fn the_trainers_tree_is_searched_for_names() {
+        let tree = "gymkhana-trainer v0.1.0 (/r)\ntch v0.24.0\nwasmtime-types v48.0.0\nminijinja v2.1.0\n";
+        assert_eq!(forbidden_in_trainer(tree), ["`trainer` must not depend on `minijinja`, directly or not"]);
+    }
+
+    #[test]
+    fn the_table_replaces_the_one_between_the_markers() {
+        let packages = [
+            package("gymkhana-policy", "host/policy", &["gymkhana-record", "serde"]),
+            package("gymkhana-record", "host/record", &[]),
+        ];
+        let table = table(&packages);
+        let rows =
+            "| `record` | [`host/record`](host/record) | – |\n| `policy` | [`host/policy`](host/policy) | `record` |\n";
+        assert!(table.ends_with(rows), "{table}");
+        let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
+        let written = with_table(&text, &table).unwrap();
+        assert_eq!(written, format!("a\n{BEGIN}\n{table}{END}\nb\n"));
+        assert_eq!(with_table(&written, &table).unwrap(), written, "writing twice changes nothing");
+        assert!(with_table("a", &table).is_err());
+    }
+}

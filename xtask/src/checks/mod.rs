@@ -1,0 +1,20 @@
+//! Checks of the repository that compile nothing but xtask, and the check of all dependencies.
+
+pub mod arrows;
+pub mod deny;
+pub mod layout;
+pub mod links;
+pub mod prose;
+
+use anyhow::bail;
+
+/// Prints the findings of a check and fails if there are any.
+fn report(findings: &[String], what: &str, hint: &str) -> anyhow::Result<()> {
+    for finding in findings {
+        eprintln!("{finding}");
+    }
+    if !findings.is_empty() {
+        bail!("{what}: {} finding(s), listed above\nhint: {hint}", findings.len());
+    }
+    Ok(())
+}

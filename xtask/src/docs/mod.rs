@@ -1,0 +1,62 @@
+//! `docs`: API documentation of all SDKs, the site, its links and the generated reference pages.
+
+mod site;
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::checks::links;
+use crate::setup::run_cargo;
+use crate::step::{cargo, execute, step};
+use crate::tools::{ensure_npm, ensure_python, node};
+use crate::workspace::Workspace;
+use crate::{foreign, setup};
+
+/// Pinned requirements of the Python documentation.
+const PDOC: &str = "pdoc==16.0.0\n";
+/// Pinned packages of the JavaScript documentation.
+const TYPEDOC: [&str; 2] = ["typedoc@0.28.20", "typescript@5.9.3"];
+
+/// Sets up and builds all documentation into `target/doc` and `target/docs`.
+pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
+    setup::run(workspace)?;
+    run_built(workspace)
+}
+
+/// Builds the documentation after the set-up.
+pub fn run_built(workspace: &Workspace) -> anyhow::Result<()> {
+    let out = workspace.target.join("docs");
+    step("docs: Rust", || {
+        let mut command = cargo();
+        command.args(["doc", "--release", "--workspace", "--no-deps"]).current_dir(&workspace.root);
+        execute(command.env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+    step("docs: Python", || document_python(workspace, &out.join("python")))?;
+    step("docs: JavaScript", || document_js(workspace, &out.join("js")))?;
+    step("docs: generated reference", || check_reference(workspace))?;
+    links::run(workspace)?;
+    step("docs: site", || site::build(workspace, &out.join("site")))
+}
+
+fn document_python(workspace: &Workspace, out: &Path) -> anyhow::Result<()> {
+    let python = ensure_python(&workspace.root, "pdoc", PDOC)?;
+    let mut command = Command::new(python);
+    command.args(["-B", "-W", "error", "-m", "pdoc", "gymkhana_sdk", "--output-directory"]).arg(out);
+    execute(command.env("PYTHONPATH", workspace.root.join("sdk/python/src")))
+}
+
+fn document_js(workspace: &Workspace, out: &Path) -> anyhow::Result<()> {
+    let python = foreign::ensure_python_with_node(workspace)?;
+    let modules = ensure_npm(&workspace.root, &python, "typedoc", &TYPEDOC)?;
+    let sdk = workspace.root.join("sdk/js");
+    let mut command = node(&python, "node")?;
+    command.arg(modules.join("typedoc/bin/typedoc")).args(["--options", "typedoc.json", "--out"]).arg(out);
+    execute(command.current_dir(sdk))
+}
+
+/// The pages that the host generates must be those in `docs/reference`.
+fn check_reference(workspace: &Workspace) -> anyhow::Result<()> {
+    run_cargo(workspace, &[&["build", "--release", "--workspace", "--exclude", "xtask"], &setup::HOST[..]].concat())?;
+    let host = workspace.target.join("release").join("host");
+    execute(Command::new(host).args(["reference", "--check", "docs/reference"]).current_dir(&workspace.root))
+}

@@ -1,0 +1,264 @@
+//! Plugins in Python and JavaScript and the tests of their SDKs, with a Python and a Node.js in `.tools/`.
+//!
+//! The templates of `host plugin new` are guests of the tests: each is built and played.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::step::{execute, step};
+use crate::tools::{ensure_python, node};
+use crate::workspace::Workspace;
+
+/// What the Python needs, pinned.
+const REQUIREMENTS: &str = "plugins/requirements.txt";
+const PYTHON_SDK: &str = "sdk/python";
+const JS_SDK: &str = "sdk/js";
+const TEMPLATES: &str = "host/cli/templates";
+const KINDS: [&str; 3] = ["environment", "tool", "reward"];
+
+/// The language of a plugin that cargo does not build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Python,
+    Js,
+}
+
+impl Language {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Js => "js",
+        }
+    }
+}
+
+/// A folder that becomes a component.
+struct Source {
+    /// The component's name.
+    name: String,
+    language: Language,
+    folder: PathBuf,
+}
+
+/// What builds them.
+struct Tools {
+    python: PathBuf,
+    /// A folder whose `node_modules` hold the JavaScript SDK and its compiler.
+    modules: PathBuf,
+}
+
+/// Builds every such plugin whose sources changed.
+pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
+    let tools = ensure_tools(workspace)?;
+    step("plugins in Python and JavaScript", || {
+        fs::create_dir_all(workspace.target.join("plugins"))?;
+        sources(workspace)?.iter().try_for_each(|source| build_one(workspace, &tools, source))
+    })
+}
+
+/// Runs the tests of the SDKs, of the plugins and of the templates.
+pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
+    let tools = ensure_tools(workspace)?;
+    step("tests in Python and JavaScript", || {
+        let root = &workspace.root;
+        let python_sdk = root.join(PYTHON_SDK).join("src");
+        python_tests(&tools, &root.join(PYTHON_SDK).join("tests"), &[&python_sdk])?;
+        execute(node(&tools.python, "node")?.arg("--test").current_dir(root.join(JS_SDK)))?;
+        for source in sources(workspace)? {
+            match source.language {
+                Language::Python => {
+                    let own = source.folder.join("src");
+                    let tests = source.folder.join("tests");
+                    let tests = if tests.is_dir() { tests } else { source.folder.clone() };
+                    python_tests(&tools, &tests, &[&python_sdk, &own])?;
+                }
+                Language::Js => {
+                    let is_test = |file: &PathBuf| file.to_string_lossy().ends_with(".test.mjs");
+                    if !files(&source.folder)?.iter().any(is_test) {
+                        continue;
+                    }
+                    link_modules(&tools, &source.folder)?;
+                    execute(node(&tools.python, "node")?.arg("--test").current_dir(&source.folder))?;
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+fn python_tests(tools: &Tools, tests: &Path, paths: &[&Path]) -> anyhow::Result<()> {
+    let path = std::env::join_paths(paths)?;
+    let mut command = Command::new(&tools.python);
+    command.args(["-B", "-m", "unittest", "discover", "--start-directory"]).arg(tests);
+    execute(command.env("PYTHONPATH", path))
+}
+
+/// A Python beside which Node.js and npm are installed.
+pub fn ensure_python_with_node(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+    ensure_python(&workspace.root, "foreign", &fs::read_to_string(workspace.root.join(REQUIREMENTS))?)
+}
+
+fn ensure_tools(workspace: &Workspace) -> anyhow::Result<Tools> {
+    let python = step("foreign plugins' Python", || ensure_python_with_node(workspace))?;
+    let modules = step("foreign plugins' Node.js", || ensure_modules(workspace, &python))?;
+    Ok(Tools { python, modules })
+}
+
+/// The packages that the JavaScript SDK locks, with the SDK among them; installed again when the lock changes.
+fn ensure_modules(workspace: &Workspace, python: &Path) -> anyhow::Result<PathBuf> {
+    let home = workspace.root.join(".tools").join("js");
+    let sdk = workspace.root.join(JS_SDK);
+    let lock = fs::read_to_string(sdk.join("package-lock.json"))?;
+    let stamp = home.join("stamp");
+    if fs::read_to_string(&stamp).is_ok_and(|text| text == lock) {
+        link(&sdk, &home.join("node_modules/@gymkhana/sdk"))?;
+        return Ok(home);
+    }
+    fs::create_dir_all(&home)?;
+    for file in ["package.json", "package-lock.json"] {
+        fs::copy(sdk.join(file), home.join(file))?;
+    }
+    // Not `npm ci`, which demands that the lock names what only other platforms would install.
+    let install = ["install", "--no-save", "--no-audit", "--no-fund"];
+    execute(node(python, "npm")?.args(install).current_dir(&home))?;
+    link(&sdk, &home.join("node_modules/@gymkhana/sdk"))?;
+    fs::write(&stamp, lock)?;
+    Ok(home)
+}
+
+/// Makes or replaces a symbolic link.
+fn link(to: &Path, at: &Path) -> anyhow::Result<()> {
+    at.parent().map_or(Ok(()), fs::create_dir_all)?;
+    if fs::symlink_metadata(at).is_ok() {
+        fs::remove_file(at).with_context(|| format!("`{}` is in the way", at.display()))?;
+    }
+    std::os::unix::fs::symlink(to, at).with_context(|| format!("`{}` cannot be made", at.display()))
+}
+
+/// The folder finds what a plugin's own `npm install` would put there.
+fn link_modules(tools: &Tools, folder: &Path) -> anyhow::Result<()> {
+    link(&tools.modules.join("node_modules"), &folder.join("node_modules"))
+}
+
+/// The first-party plugins, the tests' own guests, and the templates as guests.
+fn sources(workspace: &Workspace) -> anyhow::Result<Vec<Source>> {
+    let own = |name: &str, language, folder: &str| {
+        let folder = workspace.root.join(folder);
+        Source { name: name.to_owned(), language, folder }
+    };
+    let mut sources = vec![
+        own("python", Language::Python, "plugins/tools/python"),
+        own("guest-js-engine", Language::Js, "tests/foreign_plugins/js-engine"),
+        own("guest-js-asking", Language::Js, "tests/foreign_plugins/js-asking"),
+        own("guest-python-asking", Language::Python, "tests/foreign_plugins/python-asking"),
+    ];
+    for language in [Language::Python, Language::Js] {
+        for kind in KINDS {
+            let name = format!("guest-{}-{kind}", language.name());
+            let template = workspace.root.join(TEMPLATES).join(format!("{}-{kind}", language.name()));
+            let folder = workspace.target.join("foreign").join(&name);
+            fill(&template, &folder, &name, &workspace.root.join("sdk").join(language.name()))?;
+            sources.push(Source { name, language, folder });
+        }
+    }
+    Ok(sources)
+}
+
+/// Fills a template in as `host plugin new` does. Files that are as they should be stay as they are.
+fn fill(template: &Path, folder: &Path, name: &str, sdk: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder)?;
+    for file in files(template)? {
+        let text = fs::read_to_string(&file).with_context(|| format!("`{}` is no text", file.display()))?;
+        let text = text.replace("{{name}}", name).replace("{{namespace}}", "guest");
+        let text = text.replace("{{module}}", &name.replace('-', "_")).replace("{{sdk}}", &sdk.display().to_string());
+        let path = folder.join(file.strip_prefix(template)?);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        if !fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            fs::write(path, text)?;
+        }
+    }
+    Ok(())
+}
+
+fn build_one(workspace: &Workspace, tools: &Tools, source: &Source) -> anyhow::Result<()> {
+    let component = workspace.component(&source.name);
+    let stamp = workspace.target.join("foreign").join(format!("{}.stamp", source.name));
+    let sdk = workspace.root.join("sdk").join(source.language.name());
+    let own = [source.folder.clone(), sdk.clone(), workspace.root.join("wit"), workspace.root.join(REQUIREMENTS)];
+    let wanted = digest(&own)?;
+    if component.exists() && fs::read_to_string(&stamp).is_ok_and(|old| old == wanted) {
+        return Ok(());
+    }
+    let mut command = match source.language {
+        Language::Python => {
+            let mut command = Command::new(&tools.python);
+            command.args(["-B", "-m", "gymkhana_sdk.build"]).env("PYTHONPATH", sdk.join("src"));
+            // Else the compiler would look for packages in an environment of the caller's.
+            command.env("VIRTUAL_ENV", tools.python.ancestors().nth(2).unwrap_or(&workspace.root));
+            command
+        }
+        Language::Js => {
+            link_modules(tools, &source.folder)?;
+            let mut command = node(&tools.python, "node")?;
+            command.arg("node_modules/@gymkhana/sdk/build.mjs").current_dir(&source.folder);
+            command
+        }
+    };
+    execute(command.arg(&source.folder).arg("--out").arg(&component))?;
+    fs::create_dir_all(workspace.target.join("foreign"))?;
+    fs::write(stamp, wanted)?;
+    Ok(())
+}
+
+/// A number that changes with the text of any file in these places.
+fn digest(places: &[PathBuf]) -> anyhow::Result<String> {
+    let mut hasher = DefaultHasher::new();
+    for place in places {
+        for file in files(place)? {
+            hasher.write(file.as_os_str().as_encoded_bytes());
+            hasher.write(&fs::read(&file)?);
+        }
+    }
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
+/// All files of a folder, sorted, but for what tools leave behind; links are not followed.
+fn files(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if place.is_file() {
+        return Ok(vec![place.to_owned()]);
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(place).with_context(|| format!("`{}` cannot be read", place.display()))? {
+        let entry = entry?;
+        let left_behind = ["__pycache__", "node_modules", "build"].iter().any(|name| entry.file_name() == *name);
+        if left_behind || entry.file_type()?.is_symlink() {
+            continue;
+        }
+        found.extend(files(&entry.path())?);
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_any_file_is_noticed_and_what_tools_leave_is_not() {
+        let folder = std::env::temp_dir().join(format!("gymkhana-foreign-{}", std::process::id()));
+        fs::create_dir_all(folder.join("a/__pycache__")).unwrap();
+        fs::write(folder.join("a/b.py"), "1").unwrap();
+        let places = [folder.clone()];
+        let before = digest(&places).unwrap();
+        fs::write(folder.join("a/__pycache__/b.pyc"), "2").unwrap();
+        assert_eq!(digest(&places).unwrap(), before);
+        fs::write(folder.join("a/b.py"), "3").unwrap();
+        assert_ne!(digest(&places).unwrap(), before);
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,47 @@
+//! The demo: trains a small model on word problems with a calculator.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::setup;
+use crate::step::execute_for_result;
+use crate::workspace::Workspace;
+
+const PLUGINS: [&str; 3] = ["word-problems", "calculator", "answer-match"];
+const RUN_FILE: &str = "examples/word-problems.toml";
+
+/// Sets up and trains, in `out` or in a new folder.
+pub fn run(workspace: &Workspace, out: Option<&Path>, seed: Option<u64>) -> anyhow::Result<()> {
+    setup::run(workspace)?;
+    let out = out.map_or_else(|| fresh_folder(&workspace.root.join("out")), Path::to_owned);
+    eprintln!("==> demo, in {}", out.display());
+    let plugins = PLUGINS.map(|package| workspace.component(package).to_string_lossy().into_owned()).join(",");
+    let mut command = Command::new(workspace.target.join("release").join("host"));
+    command.args(["run", "--plugins", &plugins]).arg(workspace.root.join(RUN_FILE)).arg("--out").arg(out);
+    if let Some(seed) = seed {
+        command.args(["--set", &format!("seed={seed}")]);
+    }
+    execute_for_result(&mut command)
+}
+
+/// `demo`, or the first of `demo-2`, `demo-3`, … that does not exist.
+fn fresh_folder(parent: &Path) -> PathBuf {
+    let names = std::iter::once("demo".to_owned()).chain((2_u64..).map(|number| format!("demo-{number}")));
+    let mut free = names.map(|name| parent.join(name)).filter(|path| !path.exists());
+    free.next().unwrap_or_else(|| parent.join("demo"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_exists_is_left_alone() {
+        let parent = std::env::temp_dir().join(format!("xtask-demo-{}", std::process::id()));
+        assert_eq!(fresh_folder(&parent), parent.join("demo"));
+        std::fs::create_dir_all(parent.join("demo")).expect("made");
+        std::fs::create_dir_all(parent.join("demo-2")).expect("made");
+        assert_eq!(fresh_folder(&parent), parent.join("demo-3"));
+        std::fs::remove_dir_all(&parent).expect("removed");
+    }
+}

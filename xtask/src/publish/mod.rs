@@ -1,0 +1,4 @@
+//! Publishing: the version of a release, and the packages of the SDKs.
+
+pub mod package;
+pub mod release;

@@ -1,0 +1,40 @@
+//! Builds the plugins and the tests' guests to components, in `target/plugins/`.
+
+use std::fs;
+
+use anyhow::Context;
+
+use super::compiler;
+use crate::step::{cargo, execute, step};
+use crate::workspace::Workspace;
+
+/// Builds every plugin package to a component named after the package.
+pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
+    compiler::ensure(&workspace.root)?;
+    step("plugins", || {
+        let packages = workspace.plugin_packages();
+        let mut command = cargo();
+        command.args(["build", "--release", "--target", "wasm32-wasip2"]).current_dir(&workspace.root);
+        packages.iter().for_each(|package| {
+            command.args(["--package", package]);
+        });
+        execute(&mut command)?;
+        fs::create_dir_all(workspace.target.join("plugins"))?;
+        packages.into_iter().try_for_each(|package| copy(workspace, package))
+    })
+}
+
+/// Copies a component if it changed, by a rename, so that concurrent readers see the old or the new file whole.
+fn copy(workspace: &Workspace, package: &str) -> anyhow::Result<()> {
+    let name = format!("{}.wasm", package.replace('-', "_"));
+    let built = workspace.target.join("wasm32-wasip2").join("release").join(name);
+    let bytes = fs::read(&built).with_context(|| format!("package `{package}` gave no `{}`", built.display()))?;
+    let component = workspace.component(package);
+    if fs::read(&component).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    let temporary = component.with_extension(format!("{}.tmp", std::process::id()));
+    fs::write(&temporary, bytes)?;
+    fs::rename(&temporary, &component)?;
+    Ok(())
+}
