@@ -1,9 +1,9 @@
 //! Conversion of conversations to tokens and back, through the model's own chat template.
 //!
-//! Two rules shape this module. Each turn is appended and earlier tokens are never rendered again, so the trained tokens
-//! are the sampled ones. And text from outside the policy is tokenised as plain text: the template is rendered with a
-//! placeholder for every such text; the template's own pieces are tokenised with the control tokens, and the texts of
-//! the placeholders by a tokenizer without control tokens.
+//! Two rules shape this module. Each turn is appended and earlier tokens are never rendered again, so the trained
+//! tokens are the sampled ones. And text from outside the policy is tokenised as plain text: the template is rendered
+//! with a placeholder for every such text; the template's own pieces are tokenised with the control tokens, and the
+//! texts of the placeholders by a tokenizer without control tokens.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! A cache of rendered prompts, with placeholders for the texts of messages.
 //!
-//! The shape of a prompt depends only on the order of roles and on the functions, so one rendering serves all episodes of
-//! a run. The tokens of the template's own pieces are cached as well. Each cache is bounded, and is cleared when full.
+//! The shape of a prompt depends only on the order of roles and on the functions, so one rendering serves all episodes
+//! of a run. The tokens of the template's own pieces are cached as well. Each cache is bounded, and is cleared when
+//! full.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -20,7 +20,8 @@ pub struct StopTexts {
 }
 
 impl StopTexts {
-    /// Stop texts for a model's tokens. Empty texts are ignored, because every reply holds them; `None` if all are empty.
+    /// Stop texts for a model's tokens. Empty texts are ignored, because every reply holds them; `None` if all are
+    /// empty.
     #[must_use]
     pub fn new(texts: &[String], chat: &ChatFormat) -> Option<Self> {
         let texts: Vec<String> = texts.iter().filter(|text| !text.is_empty()).cloned().collect();

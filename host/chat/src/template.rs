@@ -45,8 +45,8 @@ pub(crate) fn placeholder(number: usize) -> String {
     format!("{OPEN}{number}{CLOSE}")
 }
 
-/// Replaces the strings of a JSON value that contain a control token's text or a placeholder's marks by placeholders, and
-/// appends the strings to `texts`, in their JSON form, because a template prints them as JSON.
+/// Replaces the strings of a JSON value that contain a control token's text or a placeholder's marks by placeholders,
+/// and appends the strings to `texts`, in their JSON form, because a template prints them as JSON.
 pub(crate) fn guard(value: Json, controls: &[String], texts: &mut Vec<String>) -> Json {
     match value {
         Json::String(text) => Json::String(guard_text(text, controls, texts)),

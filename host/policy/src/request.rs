@@ -17,16 +17,16 @@ pub type PolicyFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PolicyError
 pub struct Conversation {
     /// Unique among all conversations of the process.
     pub id: u64,
-    /// The conversation's place in its batch, from 0. It is the same in every run of the same seed and independent of the
-    /// order in which episodes advance. Deterministic policies lay out their batches by it.
+    /// The conversation's place in its batch, from 0. It is the same in every run of the same seed and independent of
+    /// the order in which episodes advance. Deterministic policies lay out their batches by it.
     pub place: u32,
 }
 
 /// A request for a continuation.
 #[derive(Debug, Clone)]
 pub struct GenerateRequest {
-    /// The conversation to continue. Its tokens usually grow; after a restart of its context, cached computation is valid
-    /// for the common prefix.
+    /// The conversation to continue. Its tokens usually grow; after a restart of its context, cached computation is
+    /// valid for the common prefix.
     pub conversation: Conversation,
     /// All tokens so far; never empty.
     pub tokens: Arc<[u32]>,

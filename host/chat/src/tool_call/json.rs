@@ -29,8 +29,8 @@ pub(super) fn split_value(text: &str) -> Option<(&str, &str)> {
     text.split_at_checked(values.byte_offset())
 }
 
-/// Splits text after the JSON object or array at its beginning and the mark that closes it, so that a mark inside a JSON
-/// string does not close it.
+/// Splits text after the JSON object or array at its beginning and the mark that closes it, so that a mark inside a
+/// JSON string does not close it.
 pub(super) fn split_closed<'t>(text: &'t str, close: &str) -> Option<(&'t str, &'t str)> {
     if !text.trim_start().starts_with(['{', '[']) {
         return None;

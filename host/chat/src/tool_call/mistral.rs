@@ -2,8 +2,8 @@
 //! `[TOOL_CALLS]name[ARGS]{…}` for each call.
 //!
 //! Sources: the chat templates of mistralai/Mistral-Nemo-Instruct-2407, Mistral-Small-3.2-24B-Instruct-2506 and
-//! Devstral-Small-2507, and vLLM's `tool_parsers/mistral_tool_parser.py` with its tests. Ids of calls, which Mistral appends to a call,
-//! are ignored.
+//! Devstral-Small-2507, and vLLM's `tool_parsers/mistral_tool_parser.py` with its tests. Ids of calls, which Mistral
+//! appends to a call, are ignored.
 
 use super::json::{ArgumentsKey, read_call, read_named, split_value, write_call};
 use super::{CallPiece, NewCall, ParsedReply, ReplyBuilder, WrittenCall};

@@ -1,9 +1,9 @@
 //! The format of Qwen3-Coder: XML-like tags with one untyped text for each parameter.
 //!
 //! Sources: the chat template of Qwen/Qwen3-Coder-30B-A3B-Instruct as kept in vLLM's
-//! `examples/tool_chat_template_qwen3coder.jinja`, and vLLM's `tool_parsers/qwen3coder_tool_parser.py`. The model writes
-//! strings as they are and other values as JSON or in Python's spelling (`True`, `None`); the function's schema decides.
-//! Values are not escaped, so a value that holds the tags of a following parameter ends there.
+//! `examples/tool_chat_template_qwen3coder.jinja`, and vLLM's `tool_parsers/qwen3coder_tool_parser.py`. The model
+//! writes strings as they are and other values as JSON or in Python's spelling (`True`, `None`); the function's schema
+//! decides. Values are not escaped, so a value that holds the tags of a following parameter ends there.
 
 use gymkhana_record::Function;
 use serde_json::{Map, Value as Json};
@@ -59,9 +59,9 @@ fn read_function<'t>(text: &'t str, functions: &[Function]) -> Result<(WrittenCa
             let arguments = Json::Object(arguments).to_string();
             return Ok((WrittenCall::Sound { name: name.to_owned(), arguments }, behind));
         }
-        let parameter = rest.strip_prefix(PARAMETER).ok_or_else(|| {
-            format!("the call is not closed by {FUNCTION_END}, and no {PARAMETER}NAME> stands in its place")
-        })?;
+        let parameter = rest
+            .strip_prefix(PARAMETER)
+            .ok_or_else(|| format!("the call is not closed by {FUNCTION_END}, and {PARAMETER}NAME> does not follow"))?;
         let (key, value) = parameter.split_once('>').ok_or("a parameter's name is not closed by >")?;
         let (value, behind) =
             split_parameter(value).ok_or_else(|| format!("parameter `{key}` is not closed by {PARAMETER_END}"))?;

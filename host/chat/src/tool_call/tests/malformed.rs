@@ -109,6 +109,6 @@ fn deep_nesting_is_malformed() {
     let deep = format!("{}{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
     let text = format!("<tool_call>{{\"name\": \"a\", \"arguments\": {deep}}}</tool_call>");
     assert!(malformed(ToolFormat::Hermes, &text).1.contains("recursion limit"));
-    // Unclosed nesting costs no more than its length.
+    // The time for unclosed nesting is linear in its length.
     assert_eq!(ToolFormat::Llama3Json.parse(&"{\"a\":".repeat(100_000), &[]).calls, []);
 }

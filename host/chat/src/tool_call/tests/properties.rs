@@ -122,7 +122,8 @@ proptest! {
         let mut names = std::collections::HashSet::new();
         prop_assume!(calls.iter().all(|(name, _)| names.insert(name.clone())));
         let functions: Vec<Function> = calls.iter().map(|(name, arguments)| function(name, arguments)).collect();
-        let texts: Vec<String> = calls.iter().map(|(_, arguments)| Json::Object(arguments.clone()).to_string()).collect();
+        let texts: Vec<String> =
+            calls.iter().map(|(_, arguments)| Json::Object(arguments.clone()).to_string()).collect();
         let new: Vec<NewCall<'_>> =
             calls.iter().zip(&texts).map(|((name, _), arguments)| NewCall { name, arguments }).collect();
         let expected: Vec<WrittenCall> = new.iter().map(|call| sound(call.name, call.arguments)).collect();
@@ -143,7 +144,9 @@ proptest! {
 
     #[test]
     fn no_word_is_lost(pieces in prop::collection::vec((mark(), prop::option::of(0..1000_u32)), 0..24)) {
-        let words: Vec<String> = pieces.iter().enumerate().filter_map(|(at, (_, word))| Some(format!("w{at}x{}", (*word)?))).collect();
+        let numbered = pieces.iter().enumerate();
+        let words: Vec<String> =
+            numbered.filter_map(|(at, (_, word))| Some(format!("w{at}x{}", (*word)?))).collect();
         let mut named = words.iter();
         let text: String = pieces.iter().map(|(mark, word)| {
             let word = word.and_then(|_| named.next()).map_or("", String::as_str);

@@ -1,4 +1,5 @@
-//! Calls as published chat templates render them (`tests/golden/chat/tool_calls.json`), and examples from documentation.
+//! Calls as published chat templates render them (`tests/golden/chat/tool_calls.json`), and examples from
+//! documentation.
 
 use gymkhana_record::Function;
 use serde::Deserialize;
