@@ -1,9 +1,9 @@
-//! From conversations to tokens and back, through the model's own chat template.
+//! Conversion of conversations to tokens and back, through the model's own chat template.
 //!
-//! Two rules shape this module. A turn is appended and earlier tokens are never rendered again, so that what was
-//! sampled is what is trained. And text from outside the policy is tokenised as plain text: the template is
-//! rendered with a placeholder for every such text, the template's own pieces are tokenised with the control
-//! tokens, and what belongs into the placeholders by a tokenizer that has none.
+//! Two rules shape this module. Each turn is appended and earlier tokens are never rendered again, so the trained
+//! tokens are the sampled ones. And text from outside the policy is tokenised as plain text: the template is rendered
+//! with a placeholder for every such text; the template's own pieces are tokenised with the control tokens, and the
+//! texts of the placeholders by a tokenizer without control tokens.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,9 +15,11 @@ use tokenizers::{Model, Normalizer, OffsetReferential, OffsetType, PreTokenizedS
 use gymkhana_record::Function;
 
 use crate::byte_table::TokenBytes;
+use crate::error::ChatError;
 use crate::message::{Message, Role};
 use crate::prompt_cache::{Memo, ToolList, ToolLists};
-use crate::template::{self, Placeholders, placeholder};
+use crate::template::{self, Placeholders, TemplatePiece, placeholder};
+use crate::tool_call::{CallPiece, NewCall, ParsedReply, ToolFormat};
 
 /// The texts of a model folder from which its chat format is built.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,41 +32,11 @@ pub struct ChatFiles {
     pub template: Option<String>,
 }
 
-/// A model's tokenizer or template cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ChatError {
-    /// A file is not what it should be.
-    #[error("the model's {file} cannot be used: {reason}")]
-    Malformed {
-        /// The file's name.
-        file: &'static str,
-        /// Why.
-        reason: String,
-    },
-    /// There is no chat template.
-    #[error(
-        "the model has no chat template: put one into chat_template.jinja or `chat_template` of tokenizer_config.json"
-    )]
-    NoTemplate,
-    /// The template refused a conversation.
-    #[error("the chat template cannot render this conversation")]
-    Render(#[source] minijinja::Error),
-    /// A template does not keep to what appending needs.
-    #[error("the chat template does not show the policy's replies where its generation prompt announces them")]
-    NoReply,
-    /// The tokenizer refused a text.
-    #[error("the tokenizer refuses a text: {0}")]
-    Tokenize(String),
-    /// A plain text became a control token all the same.
-    #[error("the tokenizer turns plain text into the control token {0}; its vocabulary holds control tokens as text")]
-    Forged(u32),
-}
-
-/// A model's tokenizer and chat template.
+/// A model's tokenizer, chat template and tool-call format.
 pub struct ChatFormat {
-    /// Knows the control tokens: for the template's own pieces and for decoding.
+    /// Has the control tokens: for the template's own pieces and for decoding.
     control: Tokenizer,
-    /// Knows none: for every text from outside.
+    /// Has no control tokens: for every text from outside.
     plain: Tokenizer,
     /// The ids that plain text must never become.
     control_ids: HashSet<u32>,
@@ -73,32 +45,38 @@ pub struct ChatFormat {
     environment: Environment<'static>,
     bos_token: String,
     eos_token: String,
+    tool_format: ToolFormat,
+    /// Stop tokens by the template and the configuration.
+    template_stop: Vec<u32>,
+    /// Those and the stop tokens of the tool-call format.
     stop: Vec<u32>,
-    /// What tokens spell, where a table can say it.
+    /// The bytes of each token, for tokenizers that a table can decode.
     token_bytes: Option<TokenBytes>,
     tool_lists: ToolLists,
     /// The tokens of the template's own pieces.
     pieces: Memo<String, Arc<[u32]>>,
 }
 
-/// What a conversation looked like when it was last put into tokens.
+/// The rendered text of a conversation at its last conversion to tokens, with placeholders.
 #[derive(Debug, Clone, Default)]
 pub struct Rendered(Arc<str>);
 
 /// The tokens by which a context grows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Extension {
-    /// Append these to the segment.
+    /// Tokens to append to the segment.
     Append(Vec<u32>),
-    /// The template changed what it had said before: start a new segment with these.
+    /// The template changed earlier text: the tokens of a new segment.
     Restart(Vec<u32>),
 }
 
 impl ChatFormat {
-    /// Builds the format of a model's files.
+    /// Builds the format of a model's files. The tool-call format is detected from the chat template, and is Hermes if
+    /// the template reveals no format.
     ///
     /// # Errors
-    /// If one of them is malformed, or if there is no template.
+    /// [`ChatError::Malformed`] for a malformed file, [`ChatError::NoTemplate`] without a template,
+    /// [`ChatError::NoReply`] for a template without the policy's replies.
     pub fn new(files: &ChatFiles) -> Result<Self, ChatError> {
         let tokenizer = parse(&files.tokenizer, "tokenizer.json")?;
         let config = parse(&files.config, "tokenizer_config.json")?;
@@ -112,6 +90,7 @@ impl ChatFormat {
         let added = control.get_added_tokens_decoder();
         let source = files.template.as_deref().or_else(|| config["chat_template"].as_str());
         let source = source.ok_or(ChatError::NoTemplate)?.to_owned();
+        let tool_format = ToolFormat::detect(&source).unwrap_or_default();
         let environment = template::environment(source).map_err(ChatError::Render)?;
         let mut format = Self {
             control,
@@ -121,27 +100,64 @@ impl ChatFormat {
             environment,
             bos_token: template::token_text(&config, "bos_token"),
             eos_token: template::token_text(&config, "eos_token"),
+            tool_format,
+            template_stop: Vec::new(),
             stop: Vec::new(),
             token_bytes,
             tool_lists: ToolLists::default(),
             pieces: Memo::default(),
         };
-        format.stop = format.find_stop()?;
-        Ok(format)
+        format.template_stop = format.find_stop()?;
+        Ok(format.with_tool_format(tool_format))
     }
 
-    /// The tokens that end the policy's turn.
+    /// Replaces the detected tool-call format.
+    #[must_use]
+    pub fn with_tool_format(mut self, tool_format: ToolFormat) -> Self {
+        self.tool_format = tool_format;
+        self.stop.clone_from(&self.template_stop);
+        let ends = tool_format.end_tokens().iter().filter_map(|text| self.control.token_to_id(text));
+        self.stop.extend(ends.filter(|id| self.control_ids.contains(id) && !self.template_stop.contains(id)));
+        self
+    }
+
+    /// The format of tool calls in replies.
+    #[must_use]
+    pub fn tool_format(&self) -> ToolFormat {
+        self.tool_format
+    }
+
+    /// Splits a reply's text into its message and its calls; see [`ToolFormat::parse`].
+    #[must_use]
+    pub fn parse_reply(&self, text: &str, functions: &[Function]) -> ParsedReply {
+        self.tool_format.parse(text, functions)
+    }
+
+    /// The tokens of a reply that consists of calls, as the model would have sampled it. Ends with the stop token.
+    ///
+    /// Names and arguments are tokenised as plain text and cannot become control tokens.
+    ///
+    /// # Errors
+    /// [`ChatError::Tokenize`] or [`ChatError::Forged`] for a text that the tokenizer cannot encode.
+    pub fn encode_calls(&self, calls: &[NewCall<'_>]) -> Result<Vec<u32>, ChatError> {
+        let pieces = self.tool_format.write(calls);
+        let pieces: Vec<ReplyPiece<'_>> = pieces.iter().map(CallPiece::as_reply).collect();
+        self.encode_reply(&pieces)
+    }
+
+    /// The tokens that end the policy's turn; the first is the one that the template writes.
     #[must_use]
     pub fn stop(&self) -> &[u32] {
         &self.stop
     }
 
-    /// The tokens by which a context grows until the policy may speak, and the conversation's new look.
+    /// The tokens by which a context grows up to the policy's next turn, and the rendered conversation.
     ///
-    /// `sampled_stop` says whether the last reply ended with a stop token that is in the segment already.
+    /// `sampled_stop` is true if the last reply ended with a stop token that is in the segment already.
     ///
     /// # Errors
-    /// If the template refuses the conversation or the tokenizer a text.
+    /// [`ChatError::Schema`] for a function with malformed parameters, [`ChatError::Render`] if the template fails,
+    /// [`ChatError::Tokenize`] or [`ChatError::Forged`] for a text that the tokenizer cannot encode.
     pub fn extend<'m>(
         &self,
         before: &Rendered,
@@ -149,8 +165,8 @@ impl ChatFormat {
         functions: &[Function],
         sampled_stop: bool,
     ) -> Result<(Extension, Rendered), ChatError> {
-        let tools = self.tool_lists.of(functions, &self.control_texts);
-        let (roles, placeholders) = speakers(&tools, messages);
+        let tools = self.tool_lists.of(functions, &self.control_texts)?;
+        let (roles, placeholders) = fill_placeholders(&tools, messages);
         let text = tools.shapes.get(&roles[..], || Ok(self.render(&tools, &roles, true)?.into()))?;
         let extension = match text.strip_prefix(&*before.0) {
             Some(grown) if !before.0.is_empty() => match placeholders.strip_leading(grown) {
@@ -171,42 +187,45 @@ impl ChatFormat {
     /// The text of sampled tokens, control tokens included, without the stop token at its end.
     ///
     /// # Errors
-    /// If the tokenizer does not know a token.
+    /// [`ChatError::Decode`] if the tokenizer's decoder fails.
     pub fn decode_reply(&self, tokens: &[u32]) -> Result<String, ChatError> {
-        let spoken = match tokens.split_last() {
+        let reply = match tokens.split_last() {
             Some((last, before)) if self.stop.contains(last) => before,
             _ => tokens,
         };
-        self.decode(spoken)
+        self.decode(reply)
     }
 
     /// The text of any tokens, control tokens included.
     ///
+    /// Ids outside the vocabulary have no text: models may have more rows than their tokenizer has tokens, and may
+    /// sample them.
+    ///
     /// # Errors
-    /// If the tokenizer does not know a token.
+    /// [`ChatError::Decode`] if the tokenizer's decoder fails.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, ChatError> {
         if let Some(token_bytes) = &self.token_bytes {
             return Ok(token_bytes.text(tokens));
         }
-        self.control.decode(tokens, false).map_err(|error| ChatError::Tokenize(error.to_string()))
+        decode_with(&self.control, tokens)
     }
 
-    /// A tokenizer of its own for whoever shapes at tokens as they are sampled.
+    /// A copy of the tokenizer, to decode tokens while they are sampled.
     pub(crate) fn decoder(&self) -> Tokenizer {
         self.control.clone()
     }
 
-    /// How many tokens there are.
+    /// Number of tokens of the tokenizer, added tokens included.
     #[must_use]
     pub fn vocabulary(&self) -> usize {
         self.control.get_vocab_size(true)
     }
 
-    /// The tokens of a reply as a policy would have sampled it: `frame` pieces are tokenised with control tokens,
-    /// `plain` pieces without. Ends with the stop token.
+    /// The tokens of a reply as a policy would have sampled it: `Frame` pieces are tokenised with control tokens,
+    /// `Plain` pieces without. Ends with the stop token.
     ///
     /// # Errors
-    /// If the tokenizer refuses a text.
+    /// [`ChatError::Tokenize`] or [`ChatError::Forged`] for a text that the tokenizer cannot encode.
     pub fn encode_reply(&self, pieces: &[ReplyPiece<'_>]) -> Result<Vec<u32>, ChatError> {
         let mut tokens = Vec::new();
         for piece in pieces {
@@ -219,10 +238,10 @@ impl ChatFormat {
         Ok(tokens)
     }
 
-    /// Tokens of a text that is meant with its control tokens, and with those that the tokenizer puts around a text.
+    /// Tokens of a text, including control tokens that it names and those that the tokenizer adds around a text.
     ///
     /// # Errors
-    /// If the tokenizer refuses the text.
+    /// [`ChatError::Tokenize`] for a text that the tokenizer cannot encode.
     pub fn encode_raw(&self, text: &str) -> Result<Vec<u32>, ChatError> {
         let encoding = self.control.encode_fast(text, true).map_err(|error| ChatError::Tokenize(error.to_string()))?;
         Ok(encoding.get_ids().to_vec())
@@ -231,7 +250,8 @@ impl ChatFormat {
     /// Tokens of a text that can never become a control token.
     ///
     /// # Errors
-    /// If the tokenizer refuses the text, or would forge a control token.
+    /// [`ChatError::Tokenize`] for a text that the tokenizer cannot encode, [`ChatError::Forged`] if a control token
+    /// came out.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, ChatError> {
         let tokens = plain_tokens(&self.plain, text).map_err(|error| ChatError::Tokenize(error.to_string()))?;
         match tokens.iter().find(|token| self.control_ids.contains(token)) {
@@ -244,9 +264,9 @@ impl ChatFormat {
         let mut tokens = Vec::new();
         for piece in placeholders.split(text) {
             match piece {
-                template::Piece::Own(own) => tokens.extend_from_slice(&self.own_tokens(own)?),
-                template::Piece::Outside(outside) => tokens.extend(self.encode_plain(outside)?),
-                template::Piece::Sampled(sampled) => tokens.extend(sampled),
+                TemplatePiece::Own(own) => tokens.extend_from_slice(&self.own_tokens(own)?),
+                TemplatePiece::Outside(outside) => tokens.extend(self.encode_plain(outside)?),
+                TemplatePiece::Sampled(sampled) => tokens.extend(sampled),
             }
         }
         Ok(tokens)
@@ -257,7 +277,7 @@ impl ChatFormat {
         self.pieces.get(own, || Ok(encode_with(&self.control, own)?.into()))
     }
 
-    /// The look of a conversation; with `prompt`, up to where the policy may speak.
+    /// The rendered conversation; with `prompt`, up to the policy's next turn.
     fn render(&self, tools: &ToolList, roles: &[Role], prompt: bool) -> Result<String, ChatError> {
         let messages: Vec<Json> = (tools.texts.len()..)
             .zip(roles)
@@ -275,12 +295,12 @@ impl ChatFormat {
             .map_err(ChatError::Render)
     }
 
-    /// What the template puts behind a reply: its first token ends the policy's turn.
+    /// The stop tokens: the first token that the template writes after a reply, and the end-of-sequence token.
     fn find_stop(&self) -> Result<Vec<u32>, ChatError> {
         let question = Message::of_text(Role::User, "?");
         let reply = Message::of_text(Role::Assistant, "!");
-        let tools = ToolList::new(&[], &[]);
-        let (roles, placeholders) = speakers(&tools, [&question, &reply]);
+        let tools = ToolList::new(&[], &[])?;
+        let (roles, placeholders) = fill_placeholders(&tools, [&question, &reply]);
         let text = self.render(&tools, &roles, false)?;
         let tail = placeholders.after_last(&text).ok_or(ChatError::NoReply)?;
         let first = self.encode(tail, &placeholders)?.first().copied();
@@ -291,17 +311,17 @@ impl ChatFormat {
     }
 }
 
-/// A piece of a reply that is written for the policy, as by an oracle.
+/// A piece of a reply that the host writes for the policy, as an oracle's demonstration.
 #[derive(Debug, Clone, Copy)]
 pub enum ReplyPiece<'a> {
-    /// The format's own marks.
+    /// Marks of the format, tokenised with control tokens.
     Frame(&'a str),
-    /// Words from outside.
+    /// Text from outside, which cannot become control tokens.
     Plain(&'a str),
 }
 
-/// Who speaks, and what belongs into the placeholders: first the functions' texts, then the messages'.
-fn speakers<'a, 'm: 'a>(
+/// The roles of the messages, and the texts of the placeholders: first the functions' texts, then the messages'.
+fn fill_placeholders<'a, 'm: 'a>(
     tools: &'a ToolList,
     messages: impl IntoIterator<Item = &'m Message>,
 ) -> (Vec<Role>, Placeholders<'a>) {
@@ -327,8 +347,13 @@ fn encode_with(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, ChatError>
     Ok(encoding.get_ids().to_vec())
 }
 
-/// The tokens of a text under a tokenizer without added tokens: what its `encode` gives, less the strings and offsets
-/// that come with each token there and take most of the time.
+/// The text of tokens, control tokens included.
+pub(crate) fn decode_with(tokenizer: &Tokenizer, tokens: &[u32]) -> Result<String, ChatError> {
+    tokenizer.decode(tokens, false).map_err(|error| ChatError::Decode(error.to_string()))
+}
+
+/// The tokens of a text under a tokenizer without added tokens. Equals the ids of its `encode`, without the strings and
+/// offsets that `encode` makes for each token and that take most of its time.
 fn plain_tokens(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, tokenizers::Error> {
     let mut pieces = PreTokenizedString::from(text);
     if let Some(normalizer) = tokenizer.get_normalizer() {
@@ -345,3 +370,6 @@ fn plain_tokens(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, tokenizer
 fn parse(text: &str, file: &'static str) -> Result<Json, ChatError> {
     serde_json::from_str(text).map_err(|error| ChatError::Malformed { file, reason: error.to_string() })
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

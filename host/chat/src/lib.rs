@@ -1,8 +1,9 @@
-//! From conversations to tokens and back: a model's chat template, stop texts and tool-call formats.
+//! Conversion of conversations to tokens and back: chat templates, stop texts and tool-call formats.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod byte_table;
+mod error;
 mod format;
 mod message;
 mod prompt_cache;
@@ -10,7 +11,8 @@ mod stop_texts;
 mod template;
 pub mod tool_call;
 
-pub use format::{ChatError, ChatFiles, ChatFormat, Extension, Rendered, ReplyPiece};
+pub use error::ChatError;
+pub use format::{ChatFiles, ChatFormat, Extension, Rendered, ReplyPiece};
 pub use message::{Message, Role};
 pub use stop_texts::StopTexts;
-pub use tool_call::{ParsedReply, WrittenCall, parse_reply};
+pub use tool_call::{CallPiece, NewCall, ParsedReply, ToolFormat, WrittenCall, parse_reply};

@@ -1,6 +1,6 @@
 //! A conversation's messages, as the chat template takes them.
 
-/// Who speaks in a conversation, from the policy's point of view.
+/// The author of a message, from the policy's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// The run's instructions.
@@ -27,17 +27,17 @@ impl Role {
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub text: String,
-    /// A reply's tokens as they were sampled, without the stop token: they stand for the text wherever it is shown
-    /// again. Empty where the text is to be tokenised.
+    /// A reply's sampled tokens without the stop token: they replace the text in every later prompt. Empty for a text
+    /// that is to be tokenised.
     pub tokens: Vec<u32>,
 }
 
 impl Message {
-    /// A message whose text is to be tokenised.
+    /// A message without sampled tokens, whose text is to be tokenised.
     #[must_use]
     pub fn of_text(role: Role, text: impl Into<String>) -> Self {
         Self { role, text: text.into(), tokens: vec![] }

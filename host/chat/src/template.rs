@@ -1,47 +1,52 @@
 //! Chat templates: Hugging Face's dialect of Jinja, rendered with placeholders for text from outside.
 
+use minijinja::value::Kwargs;
 use minijinja::{Environment, ErrorKind, Value};
+use serde::Serialize;
 use serde_json::Value as Json;
 
-/// The name under which the template stands in its environment.
+/// The template's name in its environment.
 pub(crate) const NAME: &str = "chat";
 
 /// Placeholders are numbers between two private-use characters, which no control token contains.
 const OPEN: char = '\u{F8F0}';
 const CLOSE: char = '\u{F8F1}';
 
-/// The texts that belong into a rendered template's placeholders.
+/// Maximum indent of `tojson`, in spaces.
+const MAX_INDENT: usize = 16;
+
+/// The texts of a rendered template's placeholders, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders<'a> {
-    texts: Vec<Entry<'a>>,
+    texts: Vec<PlaceholderText<'a>>,
 }
 
 #[derive(Debug)]
-struct Entry<'a> {
+struct PlaceholderText<'a> {
     text: &'a str,
-    /// The policy said it, so that it is in the segment as tokens already.
+    /// The policy's own reply, which the segment already holds as tokens.
     reply: bool,
-    /// Those tokens, where they are known.
+    /// The reply's sampled tokens; empty if they are unknown.
     tokens: &'a [u32],
 }
 
 /// A piece of a rendered template.
-pub(crate) enum Piece<'a> {
-    /// Written by the template.
+pub(crate) enum TemplatePiece<'a> {
+    /// Text of the template.
     Own(&'a str),
-    /// From outside.
+    /// Text from outside.
     Outside(&'a str),
-    /// What the policy said, as it was sampled.
+    /// A reply of the policy, as sampled tokens.
     Sampled(&'a [u32]),
 }
 
-/// The placeholder of this number.
+/// The placeholder with this number.
 pub(crate) fn placeholder(number: usize) -> String {
     format!("{OPEN}{number}{CLOSE}")
 }
 
-/// Replaces the strings of a JSON value that contain a control token's text or look like a placeholder, and keeps them
-/// in `texts`. A template prints them as JSON, so what is kept is the string's JSON form.
+/// Replaces the strings of a JSON value that contain a control token's text or a placeholder's marks by placeholders,
+/// and appends the strings to `texts`, in their JSON form, because a template prints them as JSON.
 pub(crate) fn guard(value: Json, controls: &[String], texts: &mut Vec<String>) -> Json {
     match value {
         Json::String(text) => Json::String(guard_text(text, controls, texts)),
@@ -66,44 +71,44 @@ fn guard_text(text: String, controls: &[String], texts: &mut Vec<String>) -> Str
 }
 
 impl<'a> Placeholders<'a> {
-    /// Keeps a text for the next placeholder.
+    /// Adds the text of the next placeholder.
     pub(crate) fn put(&mut self, text: &'a str) {
-        self.texts.push(Entry { text, reply: false, tokens: &[] });
+        self.texts.push(PlaceholderText { text, reply: false, tokens: &[] });
     }
 
-    /// As `put`, for what the policy said. Its tokens stand for the text, unless there are none.
+    /// As `put`, for a reply of the policy. Its tokens replace the text unless they are empty.
     pub(crate) fn put_reply(&mut self, text: &'a str, tokens: &'a [u32]) {
-        self.texts.push(Entry { text, reply: true, tokens });
+        self.texts.push(PlaceholderText { text, reply: true, tokens });
     }
 
     /// The rendered text in pieces.
-    pub(crate) fn split<'t>(&'t self, text: &'t str) -> Vec<Piece<'t>> {
+    pub(crate) fn split<'t>(&'t self, text: &'t str) -> Vec<TemplatePiece<'t>> {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some((before, index, after)) = next_placeholder(rest) {
             if !before.is_empty() {
-                pieces.push(Piece::Own(before));
+                pieces.push(TemplatePiece::Own(before));
             }
             match self.texts.get(index) {
-                Some(entry) if !entry.tokens.is_empty() => pieces.push(Piece::Sampled(entry.tokens)),
-                Some(entry) if !entry.text.is_empty() => pieces.push(Piece::Outside(entry.text)),
+                Some(entry) if !entry.tokens.is_empty() => pieces.push(TemplatePiece::Sampled(entry.tokens)),
+                Some(entry) if !entry.text.is_empty() => pieces.push(TemplatePiece::Outside(entry.text)),
                 _ => {}
             }
             rest = after;
         }
         if !rest.is_empty() {
-            pieces.push(Piece::Own(rest));
+            pieces.push(TemplatePiece::Own(rest));
         }
         pieces
     }
 
-    /// What follows a reply's placeholder, if `text` starts with one.
+    /// The text after a reply's placeholder, if `text` starts with one.
     pub(crate) fn strip_leading<'t>(&self, text: &'t str) -> Option<&'t str> {
         let (before, index, after) = next_placeholder(text)?;
         (before.is_empty() && self.texts.get(index)?.reply).then_some(after)
     }
 
-    /// What follows the last placeholder of `text`.
+    /// The text after the last placeholder of `text`.
     pub(crate) fn after_last<'t>(&self, text: &'t str) -> Option<&'t str> {
         let last = placeholder(self.texts.len().checked_sub(1)?);
         text.split_once(&last).map(|(_, tail)| tail)
@@ -116,14 +121,14 @@ fn next_placeholder(text: &str) -> Option<(&str, usize, &str)> {
     Some((before, number.parse().ok()?, after))
 }
 
-/// A token's text in the tokenizer's configuration, where it is a string or an object with `content`.
+/// A token's text in the tokenizer's configuration, which holds a string or an object with `content`; else empty.
 pub(crate) fn token_text(config: &Json, key: &str) -> String {
     let token = &config[key];
     token.as_str().or_else(|| token["content"].as_str()).unwrap_or_default().to_owned()
 }
 
 /// An environment that renders Hugging Face's templates: whitespace control, Python's string methods,
-/// `raise_exception`, and `tojson` in Python's spacing.
+/// `raise_exception`, and `tojson` with Python's spacing and its `indent` argument.
 pub(crate) fn environment(source: String) -> Result<Environment<'static>, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);
@@ -132,18 +137,63 @@ pub(crate) fn environment(source: String) -> Result<Environment<'static>, miniji
     environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
         Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
     });
-    environment.add_filter("tojson", |value: Value| -> Result<Value, minijinja::Error> {
-        let mut bytes = Vec::new();
-        let mut writer = serde_json::Serializer::with_formatter(&mut bytes, PythonSpacing);
-        serde::Serialize::serialize(&value, &mut writer)
-            .map_err(|error| minijinja::Error::new(ErrorKind::BadSerialization, error.to_string()))?;
-        Ok(Value::from_safe_string(String::from_utf8_lossy(&bytes).into_owned()))
-    });
+    environment.add_function("strftime_now", strftime_now);
+    environment.add_filter("tojson", to_json);
+    // As in Python, `none` is not iterable; templates test `tools` in this way.
+    environment
+        .add_test("iterable", |value: &Value| value.is_undefined() || (!value.is_none() && value.try_iter().is_ok()));
     environment.add_template_owned(NAME, source)?;
     Ok(environment)
 }
 
-/// `json.dumps` puts a space behind each comma and colon, and models were trained on that.
+/// The function `strftime_now`, with a fixed date instead of today's, so that a run's prompts do not depend on the day.
+/// The date is the one that Llama's templates use without this function.
+fn strftime_now(format: &str) -> Result<String, minijinja::Error> {
+    // Friday, 26 July 2024, at midnight.
+    let codes = [
+        ("%Y", "2024"),
+        ("%y", "24"),
+        ("%m", "07"),
+        ("%d", "26"),
+        ("%b", "Jul"),
+        ("%B", "July"),
+        ("%a", "Fri"),
+        ("%A", "Friday"),
+        ("%H", "00"),
+        ("%M", "00"),
+        ("%S", "00"),
+    ];
+    let text = codes.iter().fold(format.to_owned(), |text, (code, value)| text.replace(code, value));
+    if text.contains('%') {
+        let reason = format!("strftime_now cannot format a date as `{format}`");
+        return Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason));
+    }
+    Ok(text)
+}
+
+/// The filter `tojson` as transformers defines it, with the arguments that published templates use: `indent`, and
+/// `ensure_ascii`, which is false there already.
+fn to_json(value: Value, options: Kwargs) -> Result<Value, minijinja::Error> {
+    let indent: Option<usize> = options.get("indent")?;
+    let ensure_ascii: Option<bool> = options.get("ensure_ascii")?;
+    options.assert_all_used()?;
+    if ensure_ascii == Some(true) {
+        return Err(minijinja::Error::new(ErrorKind::InvalidOperation, "tojson cannot escape to ASCII"));
+    }
+    let mut bytes = Vec::new();
+    let written = match indent {
+        Some(width) => {
+            let indent = " ".repeat(width.min(MAX_INDENT));
+            let pretty = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
+            value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, pretty))
+        }
+        None => value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, PythonSpacing)),
+    };
+    written.map_err(|error| minijinja::Error::new(ErrorKind::BadSerialization, error.to_string()))?;
+    Ok(Value::from_safe_string(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// The spacing of Python's `json.dumps`, a space after each comma and colon, on which models were trained.
 struct PythonSpacing;
 
 impl serde_json::ser::Formatter for PythonSpacing {

@@ -1,6 +1,6 @@
 //! The policy of an episode: a trait that generates and scores tokens, and its implementations without weights.
 //!
-//! The local engine, remote inference servers, scripts and recordings implement [`Policy`]. This crate knows tokens
+//! The local engine, remote inference servers, scripts and recordings implement [`Policy`]. This crate handles tokens
 //! only: chat templates and tool calls belong to `gymkhana-chat`, weights to `gymkhana-trainer`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,4 +1,4 @@
-//! What generates tokens: the trait that the local engine, scripts and recordings implement.
+//! The policy trait with its requests, replies and errors.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,34 +9,34 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::sampling::Sampling;
 
-/// A future that may cross threads, as trait objects need it.
+/// A boxed future that may cross threads, for use with trait objects.
 pub type PolicyFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PolicyError>> + Send + 'a>>;
 
-/// Names a token sequence that grows, so that a policy can keep what it computed for it between turns.
+/// Identifies a growing token sequence, so that a policy can cache its computation between turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Conversation {
     /// Unique among all conversations of the process.
     pub id: u64,
-    /// The conversation's place in its batch, from 0: the same in every run of the same seed, whatever the
-    /// order in which episodes advance. Deterministic policies lay out their batches by it.
+    /// The conversation's place in its batch, from 0. It is the same in every run of the same seed and independent of
+    /// the order in which episodes advance. Deterministic policies lay out their batches by it.
     pub place: u32,
 }
 
-/// Asks for a continuation.
+/// A request for a continuation.
 #[derive(Debug, Clone)]
 pub struct GenerateRequest {
-    /// Which conversation is continued. Its tokens grow, but for where its context begins anew: what was computed for
-    /// it serves as far as they agree.
+    /// The conversation to continue. Its tokens usually grow; after a restart of its context, cached computation is
+    /// valid for the common prefix.
     pub conversation: Conversation,
     /// All tokens so far; never empty.
     pub tokens: Arc<[u32]>,
-    /// At most this many tokens are sampled; at least 1.
+    /// Maximum number of sampled tokens, at least 1.
     pub max_tokens: usize,
-    /// Sampling ends after one of these tokens, which is part of the reply.
+    /// Tokens that end the reply; the token is part of the reply.
     pub stop: Arc<[u32]>,
-    /// It also ends with the token that completes one of these texts.
+    /// Texts that end the reply with the token that completes one of them.
     pub stop_texts: Option<Arc<dyn StopCondition>>,
-    /// How tokens are chosen.
+    /// Temperature and truncation.
     pub sampling: Sampling,
     /// The random stream of this request: token `i` uses the stream's number `i`.
     pub seed: Seed,
@@ -44,91 +44,91 @@ pub struct GenerateRequest {
     pub token_sink: Option<UnboundedSender<u32>>,
 }
 
-/// Texts that end a reply, as a policy checks them after each token.
+/// Texts that end a reply, checked by a policy after each token.
 pub trait StopCondition: std::fmt::Debug + Send + Sync {
-    /// The texts, for servers that check them themselves.
+    /// The texts, for servers that check them on their side.
     fn texts(&self) -> &[String];
 
-    /// Whether the sampled tokens end with a stop text, or with a token that completes one.
+    /// Whether the last sampled tokens hold a stop text. False for tokens that cannot be decoded.
     fn is_met(&self, sampled: &[u32]) -> bool;
 }
 
-/// Why a reply ended.
+/// The reason for which a reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// With a stop token, which is its last token.
+    /// A stop token, which is the last token.
     Token,
-    /// With the token that completed a stop text.
+    /// A stop text, which the last token completed.
     Text,
-    /// At `max_tokens` or at the end of the policy's context.
+    /// `max_tokens` or the end of the policy's context.
     Length,
 }
 
 /// A reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Generated {
-    /// What was sampled.
+    /// The sampled tokens with their log-probabilities.
     pub sampled: Sampled,
-    /// Why it ended.
+    /// The reason for which it ended.
     pub stop: Stop,
 }
 
-/// Asks how probable given tokens are.
+/// A request for the log-probabilities of given tokens.
 #[derive(Debug, Clone)]
 pub struct ScoreRequest {
-    /// What comes before; never empty.
+    /// The tokens before the continuation; never empty.
     pub prefix: Arc<[u32]>,
-    /// The tokens to be scored; never empty.
+    /// The tokens to score; never empty.
     pub continuation: Arc<[u32]>,
 }
 
-/// Why a policy did not answer. Episodes treat every one of them as a fault of the model, never of the agent.
+/// Failure of a policy. Episodes treat every variant as a fault of the model, not of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// The tokens do not fit the policy's context.
     #[error("{tokens} tokens do not fit the policy's context of {context}")]
     ContextFull {
-        /// How many there are.
+        /// Number of tokens.
         tokens: usize,
-        /// How many fit.
+        /// Number that fits.
         context: usize,
     },
-    /// A token that the policy does not know.
+    /// A token outside the policy's vocabulary.
     #[error("token {token} is outside the policy's vocabulary of {vocabulary}")]
     UnknownToken {
-        /// The token.
+        /// The token's id.
         token: u32,
-        /// One more than the largest token.
+        /// One more than the largest id.
         vocabulary: usize,
     },
     /// The policy cannot score given continuations.
     #[error("this policy cannot score given continuations")]
     CannotScore,
-    /// The policy's thread or server is gone.
-    #[error("the policy is gone: {0}")]
+    /// The policy's thread or server has ended.
+    #[error("the policy has ended: {0}")]
     Gone(String),
-    /// A server did not answer, or not as a model can, as often as it was asked; in words that name it.
+    /// A server failed to answer, or answered wrongly, after all retries; the text names the server.
     #[error("{0}")]
     Server(String),
     /// A script or a recording has no reply for this request.
-    #[error("no reply is left for this conversation: {0}")]
+    #[error("the recording has no reply for this request: {0}")]
     NoReply(String),
 }
 
-/// Generates tokens, and says how probable given ones are.
+/// Generates tokens, and scores given tokens.
 pub trait Policy: Send + Sync {
     /// Continues a conversation.
     fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated>;
 
-    /// Scores a continuation under the current weights: log-probability and entropy of each of its tokens.
+    /// Scores a continuation under the current weights: log-probability and entropy of each token, in nats.
     fn score(&self, request: ScoreRequest) -> PolicyFuture<'_, Sampled>;
 
-    /// Whether [`Policy::score`] is more than a refusal.
+    /// Whether the policy supports [`Policy::score`].
     fn can_score(&self) -> bool;
 
-    /// Forgets what was kept for a conversation that is over.
+    /// Frees what is cached for a finished conversation.
     fn release(&self, conversation: Conversation);
 
-    /// The most tokens that a conversation may have.
+    /// Maximum number of tokens of a conversation.
     fn context(&self) -> usize;
 }

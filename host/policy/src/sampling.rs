@@ -1,61 +1,61 @@
-//! How the next token is chosen: greedily, or by a draw from a distribution that may be cut short.
+//! Sampling parameters: greedy, or a draw from a distribution that may be truncated.
 
-/// How the next token is chosen.
+/// Temperature and truncation of the next token's distribution.
 ///
-/// Logits are divided by the temperature first. Of the distribution that this gives, `top_k` keeps the most probable
-/// tokens, `top_p` of those the most probable that make up its share, and `min_p` those that are probable enough beside
-/// the most probable. Tokens that are as probable as the last one kept are kept too, so that it depends on nothing but the
-/// probabilities which are. What is recorded of a token is its probability before anything was cut off.
+/// Logits are divided by the temperature first. Then `top_k` keeps the most probable tokens, `top_p` the most probable
+/// of these that reach its share of the probability, and `min_p` those that reach its share of the largest probability.
+/// Ties with the last kept token are kept, so the result depends on probabilities alone. The recorded log-probability
+/// of a token is that before truncation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// 0 takes the most probable token, the smallest id of equals; else above 0.
+    /// Temperature: 0 selects the most probable token (the smallest id among ties), else from 0.01 to 100.
     pub temperature: f32,
-    /// How many tokens are kept; 0 keeps all.
+    /// Number of tokens kept; 0 keeps all.
     pub top_k: u32,
-    /// Which share of the probability is kept, in (0, 1]; 1 keeps all.
+    /// Share of the probability kept, in (0, 1]; 1 keeps all.
     pub top_p: f32,
-    /// The least probability that is kept, as a share of the largest, in [0, 1]; 0 keeps all.
+    /// Smallest probability kept, as a share of the largest, in [0, 1]; 0 keeps all.
     pub min_p: f32,
 }
 
-/// A value is out of its range.
+/// A parameter is out of its range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("`{key}` is {value}; it must be {expected}")]
 pub struct SamplingError {
-    /// The value's name.
+    /// The parameter's name.
     pub key: &'static str,
-    /// What it is.
+    /// The value.
     pub value: String,
-    /// What it may be.
+    /// The allowed range.
     pub expected: &'static str,
 }
 
 impl Sampling {
-    /// The most probable token.
+    /// Greedy decoding.
     pub const GREEDY: Self = Self::at(0.0);
 
-    /// A draw at a temperature from the whole distribution.
+    /// A draw at a temperature from the complete distribution.
     #[must_use]
     pub const fn at(temperature: f32) -> Self {
         Self { temperature, top_k: 0, top_p: 1.0, min_p: 0.0 }
     }
 
-    /// Whether the most probable token is taken.
+    /// Whether decoding is greedy.
     #[must_use]
     pub fn is_greedy(self) -> bool {
         self.temperature == 0.0
     }
 
-    /// Whether some tokens are never drawn.
+    /// Whether the distribution is truncated.
     #[must_use]
     pub fn cuts(self) -> bool {
         !self.is_greedy() && (self.top_k > 0 || self.top_p < 1.0 || self.min_p > 0.0)
     }
 
-    /// Refuses values out of range.
+    /// Checks the ranges of all parameters.
     ///
     /// # Errors
-    /// With the value's name.
+    /// The first parameter out of its range.
     pub fn check(self) -> Result<Self, SamplingError> {
         let Self { temperature, top_p, min_p, .. } = self;
         let require = |holds: bool, key, value: f32, expected| {

@@ -1,4 +1,4 @@
-//! Policies without weights: replies from a script, and replies from a recording.
+//! Policies without weights, with replies from a script or from a recording.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use gymkhana_record::{EpisodeRecord, Sampled, Segment};
 
 use crate::request::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop};
 
-/// Answers with a function of the tokens so far: tests, upper bounds, fixed opponents.
+/// A policy that computes replies with a function of the request, for tests, upper bounds and fixed opponents.
 pub struct ScriptedPolicy<F> {
     script: F,
     context: usize,
@@ -17,7 +17,7 @@ impl<F> ScriptedPolicy<F>
 where
     F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync,
 {
-    /// A policy that answers with what `script` returns, cut at the request's `max_tokens`.
+    /// A policy that answers with the tokens that `script` returns, truncated to the request's `max_tokens`.
     pub fn new(context: usize, script: F) -> Self {
         Self { script, context }
     }
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// Tokens that were chosen with certainty: log-probability and entropy 0.
+/// Tokens with log-probability, entropy and version 0.
 #[must_use]
 pub fn certain(tokens: Vec<u32>) -> Sampled {
     let zeros = vec![0.0; tokens.len()];
@@ -61,12 +61,12 @@ pub fn certain(tokens: Vec<u32>) -> Sampled {
     Sampled { tokens, log_probs: zeros.clone(), entropies: zeros, versions }
 }
 
-/// Answers with the replies of one recorded episode, in their order for each conversation.
+/// A policy that answers with the replies of one recorded episode, in their order for each conversation.
 ///
-/// Every request must hold exactly the tokens that were there when the reply was sampled; anything else means that
-/// a plugin or the host has answered differently, and is refused.
+/// Every request must hold exactly the tokens that preceded the recorded reply. Other tokens mean that a plugin or the
+/// host answered differently, and give [`PolicyError::NoReply`].
 pub struct ReplayedPolicy {
-    /// Replies by conversation place, which is the seat.
+    /// Replies by the conversation's place, which is the seat.
     replies: Mutex<HashMap<u32, VecDeque<Recorded>>>,
 }
 
@@ -76,7 +76,7 @@ struct Recorded {
 }
 
 impl ReplayedPolicy {
-    /// The policy of a recorded episode.
+    /// A policy with all replies of an episode.
     #[must_use]
     pub fn of(record: &EpisodeRecord) -> Self {
         let mut replies: HashMap<u32, VecDeque<Recorded>> = HashMap::new();
@@ -87,7 +87,7 @@ impl ReplayedPolicy {
         Self { replies: Mutex::new(replies) }
     }
 
-    /// The policy of a recorded episode's rest: of each seat's replies the first are left out.
+    /// A policy with the replies after the first `turns` of each seat.
     #[must_use]
     pub fn after(record: &EpisodeRecord, turns: &[u32]) -> Self {
         let Self { replies } = Self::of(record);
@@ -101,7 +101,7 @@ impl ReplayedPolicy {
     }
 }
 
-/// The replies of a segment: runs of sampled tokens of one turn.
+/// The replies of a segment, which are runs of sampled tokens of one turn.
 fn replies_of(segment: &Segment) -> Vec<Recorded> {
     let mut replies = Vec::new();
     let mut start = 0;

@@ -1,0 +1,42 @@
+//! Errors of chat formats.
+
+/// A model's tokenizer or chat template cannot be used, or not for this conversation.
+#[derive(Debug, thiserror::Error)]
+pub enum ChatError {
+    /// A file of the model is malformed.
+    #[error("the model's {file} cannot be used: {reason}")]
+    Malformed {
+        /// The file's name.
+        file: &'static str,
+        /// The reason.
+        reason: String,
+    },
+    /// The model has no chat template.
+    #[error(
+        "the model has no chat template: put one into chat_template.jinja or `chat_template` of tokenizer_config.json"
+    )]
+    NoTemplate,
+    /// The template failed on a conversation.
+    #[error("the chat template cannot render this conversation")]
+    Render(#[source] minijinja::Error),
+    /// The template shows no replies of the policy, or puts no control token after them.
+    #[error("the chat template does not show the policy's replies where its generation prompt announces them")]
+    NoReply,
+    /// The parameters of a function are not JSON.
+    #[error("function `{function}` cannot be listed in the prompt: its parameters are not a JSON Schema: {reason}")]
+    Schema {
+        /// The function's name.
+        function: String,
+        /// The parser's reason.
+        reason: String,
+    },
+    /// The tokenizer cannot encode a text.
+    #[error("the tokenizer cannot encode a text: {0}")]
+    Tokenize(String),
+    /// The tokenizer cannot decode tokens.
+    #[error("the tokenizer cannot decode tokens: {0}")]
+    Decode(String),
+    /// The tokenizer turned plain text into a control token.
+    #[error("the tokenizer turns plain text into the control token {0}: its vocabulary holds control tokens as text")]
+    Forged(u32),
+}
