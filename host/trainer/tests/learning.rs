@@ -7,7 +7,7 @@ use futures::future::join_all;
 use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{
-    Aggregation, Algorithm, Keeps, Optimizer, RlSettings, Settings, SftSettings, Trainer, TrainerError,
+    Aggregation, Algorithm, StageModels, Optimizer, RlSettings, Settings, SftSettings, Trainer, TrainerError,
 };
 
 fn trainer(seed: u64) -> Trainer {
@@ -216,7 +216,7 @@ async fn a_student_comes_near_its_teacher() {
     let settings = RlSettings { optimizer: rate(3e-3), algorithm: flags, ..RlSettings::default() };
     let untaught = student.rl_step(&play(&student, 0, |_| true).await, &settings).await.expect_err("no teacher");
     assert!(untaught.to_string().contains("teacher"), "{untaught}");
-    let keeps = Keeps { teacher: Some(folder.path().join("teacher")), ..settings.algorithm.keeps() };
+    let keeps = StageModels { teacher: Some(folder.path().join("teacher")), ..settings.algorithm.keeps() };
     student.begin_stage(keeps).await.expect("a stage");
     let mut gaps = vec![];
     for step in 0..60 {
