@@ -20,7 +20,12 @@ async fn generate(tiny: &TinyModel) -> Result<(), TrainerError> {
     for threads in [1, 2] {
         let alone = generation_rate(tiny, threads, 8, false).await?;
         let together = generation_rate(tiny, threads, CONVERSATIONS * 4, true).await?;
-        line(&format!("generate, {CONVERSATIONS} slots, {threads} thread(s)"), together, "one at a time", alone);
+        line(
+            &format!("generate, {CONVERSATIONS} max_concurrent_sequences, {threads} thread(s)"),
+            together,
+            "one at a time",
+            alone,
+        );
     }
     Ok(())
 }

@@ -14,12 +14,12 @@ use sha2::{Digest, Sha256};
 use tch::{Device, Tensor, no_grad_guard};
 
 use crate::files::ModelFiles;
-use crate::learner::{Carried, Learner, StageModels};
+use crate::learner::{Learner, StageModels, StageState};
 use crate::model::Model;
 use crate::{Lora, ModelConfig, Settings, TrainerError, tensor_file, weight_files};
 
 /// The number of `trainer.json`'s shape; grows when an older reader would misread it.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = weight_files::SINGLE;
 const STATE_TENSORS: &str = "trainer.safetensors";
@@ -34,11 +34,11 @@ struct State {
     schema: u32,
     weight_version: u32,
     optimizer_steps: u64,
-    keeps: StageModels,
+    stage_models: StageModels,
     /// How the adapters are made that learn in the place of the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lora: Option<Lora>,
-    carried: Carried,
+    stage_state: StageState,
     position: serde_json::Value,
     /// sha256 of every other file of the checkpoint.
     files: BTreeMap<String, String>,
@@ -152,9 +152,9 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
         schema: SCHEMA,
         weight_version: snapshot.weight_version,
         optimizer_steps: snapshot.learner.optimizer.steps(),
-        keeps: snapshot.learner.keeps(),
+        stage_models: snapshot.learner.stage_models(),
         lora: model.lora().cloned(),
-        carried: snapshot.learner.carried(),
+        stage_state: snapshot.learner.stage_state(),
         position: snapshot.position.clone(),
         files: files.collect::<Result<_, TrainerError>>()?,
     };
@@ -194,14 +194,15 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
     weight_files::fill(folder, &model)?;
     model.set_up(settings)?;
     let goes_on = settings.learns && state.as_ref().is_some_and(|state| state.lora == settings.lora);
-    let keeps = state.as_ref().filter(|_| goes_on).map_or_else(StageModels::default, |state| state.keeps.clone());
-    let mut learner = Learner::new(&model, keeps)?;
+    let models =
+        state.as_ref().filter(|_| goes_on).map_or_else(StageModels::default, |state| state.stage_models.clone());
+    let mut learner = Learner::new(&model, models)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
     if goes_on {
         learner.begin(&model)?;
         read_learner(&folder.join(STATE_TENSORS), &model, &learner)?;
         learner.optimizer.set_steps(state.optimizer_steps);
-        learner.carry(state.carried);
+        learner.restore(state.stage_state);
     }
     Ok(Opened { model, learner, files, weight_version: state.weight_version, position: Some(state.position) })
 }

@@ -31,8 +31,8 @@ mod trainer;
 pub mod weight_files;
 
 pub use algorithm::{
-    Aggregation, Algorithm, BandMode, Baseline, Beyond, CapLevel, Compare, CovarianceClip, Credit, Critic, EntropyBand,
-    Estimator, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, Whiten,
+    Aggregation, Algorithm, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator,
+    GroupBy, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, WhenClipped, Whiten,
 };
 pub use config::{Biases, Family, ModelConfig};
 pub use device::Accelerator;

@@ -14,7 +14,7 @@ pub struct Settings {
     /// Threads of libtorch.
     pub threads: usize,
     /// Conversations whose keys and values are kept, and generated for, at once.
-    pub slots: usize,
+    pub max_concurrent_sequences: usize,
     /// The most tokens of a conversation; the model's own limit when absent.
     pub context: Option<usize>,
     /// Requests that may wait or run; more wait outside.
@@ -58,7 +58,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             threads: 1,
-            slots: 64,
+            max_concurrent_sequences: 64,
             context: None,
             queue: 4096,
             deterministic: false,
@@ -78,7 +78,12 @@ impl Settings {
     /// With the key's name.
     pub fn check(&self) -> Result<(), TrainerError> {
         require((1..=1024).contains(&self.threads), "threads", self.threads, "from 1 to 1024")?;
-        require((1..=65_536).contains(&self.slots), "slots", self.slots, "from 1 to 65536")?;
+        require(
+            (1..=65_536).contains(&self.max_concurrent_sequences),
+            "max_concurrent_sequences",
+            self.max_concurrent_sequences,
+            "from 1 to 65536",
+        )?;
         require((1..=1_000_000).contains(&self.queue), "queue", self.queue, "from 1 to 1000000")?;
         let context = self.context.unwrap_or(2);
         require(context >= 2, "context", context, "at least 2")?;

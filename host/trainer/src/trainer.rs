@@ -183,9 +183,9 @@ impl Trainer {
     ///
     /// # Errors
     /// If there is not enough memory, or the thread is gone.
-    pub async fn begin_stage(&self, keeps: StageModels) -> Result<(), TrainerError> {
+    pub async fn begin_stage(&self, models: StageModels) -> Result<(), TrainerError> {
         self.run(move |worker| {
-            worker.learner = Learner::new(&worker.model, keeps)?;
+            worker.learner = Learner::new(&worker.model, models)?;
             Ok(())
         })
         .await
@@ -242,9 +242,9 @@ impl Trainer {
         let entropy = mean_entropy(groups, settings);
         let settings = settings.clone();
         let metrics = self.run(move |worker| {
-            let (needs, keeps) = (settings.algorithm.keeps(), worker.learner.keeps());
-            let taught = !settings.algorithm.wants_teacher() || keeps.teacher.is_some();
-            if (needs.reference && !keeps.reference) || (needs.critic && !keeps.critic) || !taught {
+            let (needs, models) = (settings.algorithm.stage_models(), worker.learner.stage_models());
+            let taught = !settings.algorithm.wants_teacher() || models.teacher.is_some();
+            if (needs.reference && !models.reference) || (needs.critic && !models.critic) || !taught {
                 return Err(TrainerError::Setting {
                     key: "algorithm",
                     value: "one with a reference, a critic or a teacher".to_owned(),

@@ -16,7 +16,7 @@ fn trainer(settings: &Settings) -> Trainer {
 }
 
 fn deterministic(slots: usize) -> Trainer {
-    trainer(&Settings { slots, deterministic: true, seed: Seed(9), ..Settings::default() })
+    trainer(&Settings { max_concurrent_sequences: slots, deterministic: true, seed: Seed(9), ..Settings::default() })
 }
 
 /// Starts conversations in the given order, each some time after the last.
@@ -116,9 +116,9 @@ async fn a_deterministic_slot_is_taken_only_after_its_release() {
 #[tokio::test]
 async fn what_is_recorded_is_what_the_model_says() {
     for settings in [
-        Settings { slots: 5, ..Settings::default() },
-        Settings { slots: 24, ..Settings::default() },
-        Settings { slots: 24, deterministic: true, ..Settings::default() },
+        Settings { max_concurrent_sequences: 5, ..Settings::default() },
+        Settings { max_concurrent_sequences: 24, ..Settings::default() },
+        Settings { max_concurrent_sequences: 24, deterministic: true, ..Settings::default() },
     ] {
         let trainer = trainer(&settings);
         let conversations = join_all((0..24).map(|place| converse(&trainer, place))).await;
@@ -133,7 +133,7 @@ async fn what_is_recorded_is_what_the_model_says() {
 /// A group shares its prompt, which is computed once and copied.
 #[tokio::test]
 async fn groups_share_their_prompt_and_not_their_replies() {
-    let trainer = trainer(&Settings { slots: 16, ..Settings::default() });
+    let trainer = trainer(&Settings { max_concurrent_sequences: 16, ..Settings::default() });
     let prompt = noise(Seed(2), 60);
     let replies = (0..16).map(|place| trainer.generate(request(place, &prompt, 12, Seed(7).child(place))));
     let replies: Vec<Sampled> =
@@ -245,7 +245,7 @@ async fn requests_that_do_not_fit_are_refused() {
 #[tokio::test]
 async fn a_request_that_was_given_up_gives_its_place_back() {
     let tiny = TinyModel { context: 4096, ..smallest() };
-    let settings = Settings { slots: 1, queue: 1, ..Settings::default() };
+    let settings = Settings { max_concurrent_sequences: 1, queue: 1, ..Settings::default() };
     let trainer = Trainer::create(&tiny, &settings).expect("a model");
     let mut endless = request(0, &[1, 2, 3], 4000, Seed(1));
     endless.stop = Arc::from([]);

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{
-    Aggregation, Algorithm, StageModels, Optimizer, RlSettings, Settings, SftSettings, Trainer, TrainerError,
+    Aggregation, Algorithm, Optimizer, RlSettings, Settings, SftSettings, StageModels, Trainer, TrainerError,
 };
 
 fn trainer(seed: u64) -> Trainer {
@@ -77,7 +77,7 @@ async fn every_algorithm_follows_the_reward() {
     for name in Algorithm::preset_names().filter(|name| *name != "distill") {
         let trainer = trainer(2);
         let flags: Algorithm = toml::from_str(Algorithm::preset_text(name).expect("known")).expect("flags");
-        trainer.begin_stage(flags.keeps()).await.expect("a stage");
+        trainer.begin_stage(flags.stage_models()).await.expect("a stage");
         let warmup = flags.critic.map_or(0, |critic| critic.warmup_steps);
         let held = flags.penalty().is_some_and(|kl| kl.beta >= 0.1);
         let first_pass = flags.minibatches == 1 && flags.replay.is_none();
@@ -158,7 +158,7 @@ async fn a_resumed_run_goes_on_to_the_same_bits() {
         let settings = RlSettings { optimizer: rate(1e-3), algorithm, ..RlSettings::default() };
         let first = trainer(5);
         learn(&first, 3).await;
-        first.begin_stage(settings.algorithm.keeps()).await.expect("a stage");
+        first.begin_stage(settings.algorithm.stage_models()).await.expect("a stage");
         let mut batches = vec![];
         for step in 0..4 {
             batches.push(play(&first, step, |token| token.is_multiple_of(2)).await);
@@ -216,8 +216,8 @@ async fn a_student_comes_near_its_teacher() {
     let settings = RlSettings { optimizer: rate(3e-3), algorithm: flags, ..RlSettings::default() };
     let untaught = student.rl_step(&play(&student, 0, |_| true).await, &settings).await.expect_err("no teacher");
     assert!(untaught.to_string().contains("teacher"), "{untaught}");
-    let keeps = StageModels { teacher: Some(folder.path().join("teacher")), ..settings.algorithm.keeps() };
-    student.begin_stage(keeps).await.expect("a stage");
+    let models = StageModels { teacher: Some(folder.path().join("teacher")), ..settings.algorithm.stage_models() };
+    student.begin_stage(models).await.expect("a stage");
     let mut gaps = vec![];
     for step in 0..60 {
         let metrics = student.rl_step(&play(&student, step, |_| true).await, &settings).await.expect("a step");

@@ -6,7 +6,7 @@ mod common;
 use common::{conversation, episode, figure, near, penalty, request, score, segment, smallest, written};
 use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{EpisodeRecord, Sampled, Seed, Segment};
-use gymkhana_trainer::{Algorithm, StageModels, RlSettings, Settings, SftSettings, Trainer};
+use gymkhana_trainer::{Algorithm, RlSettings, Settings, SftSettings, StageModels, Trainer};
 
 const TEMPERATURE: f32 = 0.5;
 const PROMPT: [u32; 3] = [257, 70, 257];

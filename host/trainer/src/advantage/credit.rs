@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::compare::Comparison;
-use super::trajectory::Trajectory;
+use super::comparison::Comparison;
+use super::input::AdvantageInput;
 use crate::algorithm::Credit;
 
 /// The advantage of each turn of each of these trajectories, which are compared with one another.
 #[must_use]
 pub(super) fn turns(
-    members: &[&Trajectory],
+    members: &[&AdvantageInput],
     earned: &[Vec<f64>],
     credit: Credit,
     compare: Comparison,
@@ -49,7 +49,7 @@ pub(super) fn turns(
 }
 
 /// One number of each trajectory for all its turns.
-fn spread(values: &[f64], members: &[&Trajectory]) -> Vec<Vec<f64>> {
+fn spread(values: &[f64], members: &[&AdvantageInput]) -> Vec<Vec<f64>> {
     values.iter().zip(members).map(|(value, member)| vec![*value; member.turns.len()]).collect()
 }
 

@@ -1,11 +1,11 @@
 //! Generalised advantages against a critic's values (Schulman et al. 2016).
 
-use super::trajectory::Trajectory;
+use super::input::AdvantageInput;
 use crate::algorithm::{Critic, Level};
 
 /// Sets advantages and the critic's targets. `penalties` are taken off the rewards of tokens, one for each of the
 /// trajectory's tokens; behind the end nothing is expected.
-pub(super) fn generalise(trajectory: &mut Trajectory, critic: Critic, penalties: &[f64]) {
+pub(super) fn generalise(trajectory: &mut AdvantageInput, critic: Critic, penalties: &[f64]) {
     let earned = trajectory.earnings();
     match critic.level {
         Level::Token => {
@@ -48,8 +48,8 @@ fn advantages(rewards: &[f64], values: &[f64], critic: Critic) -> Vec<f64> {
     let mut found = vec![0.0; rewards.len()];
     let (mut next_value, mut next_advantage) = (0.0, 0.0);
     for at in (0..rewards.len()).rev() {
-        let surprise = rewards[at] + critic.discount * next_value - values[at];
-        next_advantage = surprise + critic.discount * critic.lambda * next_advantage;
+        let td_error = rewards[at] + critic.discount * next_value - values[at];
+        next_advantage = td_error + critic.discount * critic.lambda * next_advantage;
         next_value = values[at];
         found[at] = next_advantage;
     }

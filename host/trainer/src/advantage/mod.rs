@@ -3,37 +3,43 @@
 //! [`compute`] goes through a batch once: what is taken off rewards, what is left out, credit of turns against their
 //! baselines, and what is done to advantages at last. Each step is a module.
 
-mod choice;
-mod compare;
+mod comparison;
 mod credit;
 mod gae;
+mod input;
 mod memory;
 mod penalty;
-mod trajectory;
+mod token_mask;
 
 use std::collections::BTreeMap;
 
-pub(crate) use choice::clip_covariance;
-pub use compare::Comparison;
-pub(crate) use compare::quantile;
-use compare::{deviation, mean, whitened};
+pub use comparison::Comparison;
+pub(crate) use comparison::quantile;
+use comparison::{deviation, mean, whitened};
 use gymkhana_record::Stream;
+pub use input::{AdvantageInput, Token, TurnPart};
 pub use memory::Memory;
-pub use trajectory::{Token, Trajectory, TurnPart};
+pub(crate) use token_mask::clip_covariance;
 
 use crate::algorithm::{Algorithm, KlPlace, Mask, Scale, Whiten};
 
 /// Sets what is found of every token of a batch. `version` is the weights' with which the step begins; `stream` is drawn
 /// from where the flags leave something to chance.
-pub fn compute(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory, version: u32, stream: &mut Stream) {
+pub fn compute(
+    batch: &mut [AdvantageInput],
+    flags: &Algorithm,
+    memory: &mut Memory,
+    version: u32,
+    stream: &mut Stream,
+) {
     // Before anything is taken off: a group of equals stays one, however long its episodes are.
     if flags.masks(Mask::ZeroVariance) {
-        choice::leave_out_equals(batch, flags.compare);
+        token_mask::mask_zero_variance(batch, flags.group_by);
     }
     for trajectory in batch.iter_mut() {
         penalise(trajectory, flags);
     }
-    choice::leave_out(batch, flags, version);
+    token_mask::mask_tokens(batch, flags, version);
     match flags.critic {
         Some(critic) => {
             for trajectory in batch.iter_mut() {
@@ -47,18 +53,18 @@ pub fn compute(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory,
     }
     finish(batch, flags);
     if flags.masks(Mask::ZeroAdvantage) {
-        choice::leave_out_idle(batch);
+        token_mask::mask_zero_advantage(batch);
     }
     if let Some(clip) = flags.covariance_clip {
         clip_covariance(batch, clip, stream);
     }
     if let Some(band) = flags.entropy_band {
-        choice::band(batch, band, memory);
+        token_mask::band(batch, band, memory);
     }
 }
 
 /// Takes off what length and divergence cost, and adds what progress is worth.
-fn penalise(trajectory: &mut Trajectory, flags: &Algorithm) {
+fn penalise(trajectory: &mut AdvantageInput, flags: &Algorithm) {
     if let Some(length) = flags.length_penalty {
         let tokens = trajectory.tokens().count();
         penalty::take_off(trajectory, penalty::of_length(tokens, length));
@@ -78,14 +84,14 @@ fn penalise(trajectory: &mut Trajectory, flags: &Algorithm) {
 }
 
 /// Advantages of turns by comparing episodes.
-fn credit_turns(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory) {
+fn credit_turns(batch: &mut [AdvantageInput], flags: &Algorithm, memory: &mut Memory) {
     if let Some(decay) = flags.average_decay {
         for trajectory in batch.iter_mut() {
             let average = memory.average(trajectory.seat, trajectory.reward, decay);
             penalty::take_off(trajectory, average);
         }
     }
-    let key = |trajectory: &Trajectory| flags.compare.key(trajectory.seat);
+    let key = |trajectory: &AdvantageInput| flags.group_by.key(trajectory.seat);
     let mut compared: BTreeMap<(usize, u32), Vec<usize>> = BTreeMap::new();
     let mut rewards: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (index, trajectory) in batch.iter().enumerate() {
@@ -96,7 +102,7 @@ fn credit_turns(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory
     for ((_, seat), indices) in &compared {
         let batch_deviation = if flags.scale == Scale::BatchStd { deviation(&rewards[seat]) } else { 0.0 };
         let compare = Comparison { baseline: flags.baseline, scale: flags.scale, batch_deviation };
-        let members: Vec<&Trajectory> = indices.iter().map(|index| &batch[*index]).collect();
+        let members: Vec<&AdvantageInput> = indices.iter().map(|index| &batch[*index]).collect();
         let earned: Vec<Vec<f64>> = members.iter().map(|member| member.earnings()).collect();
         for (index, turns) in indices.iter().zip(credit::turns(&members, &earned, flags.credit, compare)) {
             found[*index] = turns;
@@ -105,7 +111,8 @@ fn credit_turns(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory
     share(batch, &mut found);
     for (trajectory, turns) in batch.iter_mut().zip(found) {
         for (turn, advantage) in trajectory.turns.iter_mut().zip(turns) {
-            let advantage = flags.tilt.map_or(advantage, |tilt| (advantage / tilt).exp());
+            let advantage =
+                flags.reward_temperature.map_or(advantage, |reward_temperature| (advantage / reward_temperature).exp());
             turn.tokens.iter_mut().for_each(|token| token.advantage = advantage);
         }
         if flags.wants_teacher() {
@@ -123,7 +130,7 @@ fn credit_turns(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory
 }
 
 /// In a tree, a turn that several episodes went through gets the mean of what they found (ARPO).
-fn share(batch: &[Trajectory], found: &mut [Vec<f64>]) {
+fn share(batch: &[AdvantageInput], found: &mut [Vec<f64>]) {
     let mut through: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
     for (index, trajectory) in batch.iter().enumerate() {
         for (turn, part) in trajectory.turns.iter().enumerate() {
@@ -141,7 +148,7 @@ fn share(batch: &[Trajectory], found: &mut [Vec<f64>]) {
 }
 
 /// Whitens what is learnt, and weighs it by entropy.
-fn finish(batch: &mut [Trajectory], flags: &Algorithm) {
+fn finish(batch: &mut [AdvantageInput], flags: &Algorithm) {
     match flags.whiten {
         Whiten::None => {}
         Whiten::Tokens => {
@@ -151,7 +158,7 @@ fn finish(batch: &mut [Trajectory], flags: &Algorithm) {
         Whiten::Turns => whiten_turns(batch),
     }
     if flags.entropy_advantage > 0.0 {
-        let entropies: Vec<f64> = batch.iter().flat_map(Trajectory::learnt).map(|token| token.entropy).collect();
+        let entropies: Vec<f64> = batch.iter().flat_map(AdvantageInput::learnt).map(|token| token.entropy).collect();
         let advantages = advantages_of(batch);
         let weighed = advantages.iter().zip(whitened(&entropies));
         let weighed = weighed.map(|(advantage, entropy)| advantage * (1.0 + flags.entropy_advantage * entropy));
@@ -159,18 +166,18 @@ fn finish(batch: &mut [Trajectory], flags: &Algorithm) {
     }
 }
 
-fn advantages_of(batch: &[Trajectory]) -> Vec<f64> {
-    batch.iter().flat_map(Trajectory::learnt).map(|token| token.advantage).collect()
+fn advantages_of(batch: &[AdvantageInput]) -> Vec<f64> {
+    batch.iter().flat_map(AdvantageInput::learnt).map(|token| token.advantage).collect()
 }
 
-fn set_learnt(batch: &mut [Trajectory], advantages: Vec<f64>) {
-    let tokens = batch.iter_mut().flat_map(Trajectory::tokens_mut).filter(|token| token.learnt);
+fn set_learnt(batch: &mut [AdvantageInput], advantages: Vec<f64>) {
+    let tokens = batch.iter_mut().flat_map(AdvantageInput::tokens_mut).filter(|token| token.learnt);
     for (token, advantage) in tokens.zip(advantages) {
         token.advantage = advantage;
     }
 }
 
-fn whiten_turns(batch: &mut [Trajectory]) {
+fn whiten_turns(batch: &mut [AdvantageInput]) {
     let learnt = |turn: &TurnPart| turn.tokens.iter().find(|token| token.learnt).map(|token| token.advantage);
     let turns = || batch.iter().flat_map(|trajectory| &trajectory.turns);
     let white = whitened(&turns().filter_map(learnt).collect::<Vec<_>>());

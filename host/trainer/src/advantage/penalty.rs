@@ -1,6 +1,6 @@
 //! What is taken off rewards before anything is compared.
 
-use super::trajectory::{Token, Trajectory};
+use super::input::{AdvantageInput, Token};
 use crate::algorithm::{Estimator, Kl, LengthPenalty};
 
 /// The estimated divergence of a token from the reference.
@@ -14,12 +14,12 @@ pub(super) fn divergence(token: &Token, estimator: Estimator) -> f64 {
 }
 
 /// The penalty of each of a trajectory's tokens.
-pub(super) fn of_tokens(trajectory: &Trajectory, kl: Kl) -> Vec<f64> {
+pub(super) fn of_tokens(trajectory: &AdvantageInput, kl: Kl) -> Vec<f64> {
     trajectory.tokens().map(|token| kl.beta * divergence(token, kl.estimator)).collect()
 }
 
 /// Takes a number off what the trajectory earned.
-pub(super) fn take_off(trajectory: &mut Trajectory, penalty: f64) {
+pub(super) fn take_off(trajectory: &mut AdvantageInput, penalty: f64) {
     trajectory.reward -= penalty;
     trajectory.rest -= penalty;
 }

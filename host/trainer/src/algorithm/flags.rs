@@ -44,20 +44,20 @@ pub enum Credit {
 /// Who is compared with whom in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Compare {
+pub enum GroupBy {
     /// A seat with the same seat in the other episodes: what one seat of a game wins says nothing of another's.
     #[default]
-    Seats,
+    Seat,
     /// All seats of all episodes together.
-    Together,
+    All,
 }
 
-impl Compare {
+impl GroupBy {
     /// Seats of equal keys are compared.
     pub(crate) fn key(self, seat: u32) -> u32 {
         match self {
-            Self::Seats => seat,
-            Self::Together => 0,
+            Self::Seat => seat,
+            Self::All => 0,
         }
     }
 }
@@ -183,8 +183,8 @@ pub enum Surrogate {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dual: Option<f64>,
         /// What becomes of the gradient of good tokens beyond the upper bound.
-        #[serde(default, skip_serializing_if = "Beyond::is_lose")]
-        beyond: Beyond,
+        #[serde(default, skip_serializing_if = "WhenClipped::drops_gradient")]
+        when_clipped: WhenClipped,
     },
     /// `sg(clip(ρ, 1 - low, 1 + high)) · A · log π`: no token loses its gradient (CISPO).
     Cispo {
@@ -213,18 +213,18 @@ pub enum Surrogate {
 /// What becomes of the gradient of tokens with a positive advantage beyond the upper bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Beyond {
+pub enum WhenClipped {
     /// It is lost.
     #[default]
-    Lose,
+    DropGradient,
     /// It is that of the bound: `(1 + high) / sg(ρ) · ρ` (AEPO).
-    Keep,
+    KeepGradient,
 }
 
-impl Beyond {
+impl WhenClipped {
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    fn is_lose(&self) -> bool {
-        *self == Self::Lose
+    fn drops_gradient(&self) -> bool {
+        *self == Self::DropGradient
     }
 }
 
@@ -355,7 +355,7 @@ pub enum Replay {
         ramp_steps: u64,
     },
     /// DART: a group in which nobody succeeded gets a success of its task from before.
-    Rescue {
+    Backfill {
         /// How many episodes are kept, one a task.
         capacity: usize,
         /// From which reward on an episode is a success.

@@ -5,8 +5,8 @@ mod flags;
 mod presets;
 
 pub use flags::{
-    Aggregation, BandMode, Baseline, Beyond, CapLevel, Compare, CovarianceClip, Credit, Critic, EntropyBand, Estimator,
-    Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, Whiten,
+    Aggregation, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator, GroupBy, Kl,
+    KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, WhenClipped, Whiten,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Algorithm {
     pub credit: Credit,
     /// Who is compared with whom.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub compare: Compare,
+    pub group_by: GroupBy,
     /// What a reward is compared with.
     pub baseline: Baseline,
     /// How slowly `baseline = "seat-average"` moves, and only it; in [0, 1).
@@ -39,9 +39,9 @@ pub struct Algorithm {
     /// What a turn gets, beside its reward, for each unit by which it is better than the turn before (SCoRe).
     #[serde(default, skip_serializing_if = "is_default")]
     pub progress: f64,
-    /// Weighs by `exp(reward / tilt)` in the place of the reward (RISE); above 0.
+    /// Weighs by `exp(reward / reward_temperature)` in the place of the reward (RISE); above 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tilt: Option<f64>,
+    pub reward_temperature: Option<f64>,
     /// The punishment of long episodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length_penalty: Option<LengthPenalty>,
@@ -108,20 +108,20 @@ impl Default for Algorithm {
     fn default() -> Self {
         Self {
             credit: Credit::Episode,
-            compare: Compare::Seats,
+            group_by: GroupBy::Seat,
             baseline: Baseline::LeaveOneOut,
             average_decay: None,
             scale: Scale::None,
             whiten: Whiten::None,
             critic: None,
             progress: 0.0,
-            tilt: None,
+            reward_temperature: None,
             length_penalty: None,
             entropy_advantage: 0.0,
             entropy_quantile: None,
             masks: Vec::new(),
             ratio: Some(Ratio::Token),
-            surrogate: Surrogate::Clip { low: 0.2, high: 0.2, dual: None, beyond: Beyond::Lose },
+            surrogate: Surrogate::Clip { low: 0.2, high: 0.2, dual: None, when_clipped: WhenClipped::DropGradient },
             aggregation: Aggregation::Token,
             constant_tokens: None,
             kl: None,
@@ -154,7 +154,7 @@ impl Algorithm {
 
     /// What the trainer must keep for it.
     #[must_use]
-    pub fn keeps(&self) -> StageModels {
+    pub fn stage_models(&self) -> StageModels {
         let reference = self.penalty().is_some() || matches!(self.surrogate, Surrogate::Preference { .. });
         StageModels { reference, critic: self.critic.is_some(), teacher: None }
     }

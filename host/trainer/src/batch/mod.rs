@@ -1,10 +1,10 @@
 //! From token sequences with targets to tensors of a bounded size, without filling.
 
-mod family;
 mod packed;
+mod prefix_group;
 
-use family::families;
 pub(crate) use packed::Packed;
+use prefix_group::prefix_groups;
 
 /// A token that is learnt from.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -55,14 +55,14 @@ impl Sequence {
 
 /// Sequences that begin alike: the first `shared` tokens of each are the same and are computed once.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Family<'a> {
+pub(crate) struct PrefixGroup<'a> {
     /// How many tokens all members share; 0 for a sequence alone.
     pub shared: usize,
     /// The members, with their places in the list from which the parts were cut.
     pub members: Vec<(usize, &'a Sequence)>,
 }
 
-impl Family<'_> {
+impl PrefixGroup<'_> {
     /// Positions that a forward pass computes.
     pub fn positions(&self) -> usize {
         self.shared + self.members.iter().map(|(_, member)| member.inputs().len() - self.shared).sum::<usize>()
@@ -71,44 +71,44 @@ impl Family<'_> {
 
 /// Cuts sequences into parts of at most `micro_batch_tokens` computed positions; a longer sequence is a part of its own. With
 /// `share` common beginnings are computed once.
-pub(crate) fn parts(sequences: &[Sequence], micro_batch_tokens: usize, share: bool) -> Vec<Vec<Family<'_>>> {
-    let mut parts: Vec<Vec<Family<'_>>> = Vec::new();
+pub(crate) fn parts(sequences: &[Sequence], micro_batch_tokens: usize, share: bool) -> Vec<Vec<PrefixGroup<'_>>> {
+    let mut parts: Vec<Vec<PrefixGroup<'_>>> = Vec::new();
     let mut room = 0;
-    for family in families(sequences, share).into_iter().flat_map(|family| split(family, micro_batch_tokens)) {
-        let positions = family.positions();
+    for group in prefix_groups(sequences, share).into_iter().flat_map(|group| split(group, micro_batch_tokens)) {
+        let positions = group.positions();
         match parts.last_mut() {
             Some(part) if positions <= room => {
                 room -= positions;
-                part.push(family);
+                part.push(group);
             }
             _ => {
                 room = micro_batch_tokens.saturating_sub(positions);
-                parts.push(vec![family]);
+                parts.push(vec![group]);
             }
         }
     }
     parts
 }
 
-/// Cuts a family that is too large for one part; each piece computes what it shares again.
-fn split(family: Family<'_>, micro_batch_tokens: usize) -> Vec<Family<'_>> {
-    if family.positions() <= micro_batch_tokens {
-        return vec![family];
+/// Cuts a group that is too large for one part; each piece computes what it shares again.
+fn split(group: PrefixGroup<'_>, micro_batch_tokens: usize) -> Vec<PrefixGroup<'_>> {
+    if group.positions() <= micro_batch_tokens {
+        return vec![group];
     }
-    let mut pieces: Vec<Family<'_>> = Vec::new();
-    for member in family.members {
-        let own = member.1.inputs().len() - family.shared;
+    let mut pieces: Vec<PrefixGroup<'_>> = Vec::new();
+    for member in group.members {
+        let own = member.1.inputs().len() - group.shared;
         match pieces.last_mut() {
             Some(piece) if piece.positions() + own <= micro_batch_tokens => piece.members.push(member),
-            _ => pieces.push(Family { shared: family.shared, members: vec![member] }),
+            _ => pieces.push(PrefixGroup { shared: group.shared, members: vec![member] }),
         }
     }
     pieces
 }
 
 /// Positions that are computed for these parts.
-pub(crate) fn positions(parts: &[Vec<Family<'_>>]) -> usize {
-    parts.iter().flatten().map(Family::positions).sum()
+pub(crate) fn positions(parts: &[Vec<PrefixGroup<'_>>]) -> usize {
+    parts.iter().flatten().map(PrefixGroup::positions).sum()
 }
 
 #[cfg(test)]
@@ -132,10 +132,10 @@ mod tests {
             (2..60).map(|length| sequence(&vec![length as u32 % 3; length], &[length - 1])).collect();
         for most in [1, 64, 100_000] {
             let parts = parts(&sequences, most, true);
-            let alone = |part: &Vec<Family<'_>>| part.len() == 1 && part[0].members.len() == 1;
+            let alone = |part: &Vec<PrefixGroup<'_>>| part.len() == 1 && part[0].members.len() == 1;
             assert!(parts.iter().all(|part| alone(part) || positions(std::slice::from_ref(part)) <= most));
             let mut places: Vec<usize> =
-                parts.iter().flatten().flat_map(|family| family.members.iter().map(|(place, _)| *place)).collect();
+                parts.iter().flatten().flat_map(|group| group.members.iter().map(|(place, _)| *place)).collect();
             places.sort_unstable();
             assert_eq!(places, (0..sequences.len()).collect::<Vec<_>>());
         }

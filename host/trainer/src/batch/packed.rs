@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use tch::{Device, Kind, Tensor};
 
-use super::{Family, Target};
+use super::{PrefixGroup, Target};
 use crate::algorithm::Ratio;
 use crate::loss::Inputs;
 
@@ -65,29 +65,29 @@ struct Row {
 
 impl Packed {
     /// Lays out a part.
-    pub fn new(part: &[Family<'_>], device: Device) -> Self {
+    pub fn new(part: &[PrefixGroup<'_>], device: Device) -> Self {
         let mut layout = Layout::default();
-        let mut beginnings: Vec<&Family<'_>> = part.iter().filter(|family| family.shared > 0).collect();
-        beginnings.sort_by_key(|family| std::cmp::Reverse(family.shared));
+        let mut beginnings: Vec<&PrefixGroup<'_>> = part.iter().filter(|group| group.shared > 0).collect();
+        beginnings.sort_by_key(|group| std::cmp::Reverse(group.shared));
         let mut starts = HashMap::new();
-        for family in beginnings {
-            let Some((first, member)) = family.members.first() else { continue };
+        for group in beginnings {
+            let Some((first, member)) = group.members.first() else { continue };
             starts.insert(*first, layout.tokens.len());
-            layout.row(&member.inputs()[..family.shared], 0, (0, 0));
+            layout.row(&member.inputs()[..group.shared], 0, (0, 0));
         }
-        let before = |family: &Family<'_>| family.members.first().and_then(|(first, _)| starts.get(first)).copied();
+        let before = |group: &PrefixGroup<'_>| group.members.first().and_then(|(first, _)| starts.get(first)).copied();
         let mut members: Vec<_> =
-            part.iter().flat_map(|family| family.members.iter().map(move |member| (family, member))).collect();
-        members.sort_by_key(|(family, (_, member))| {
-            (family.shared > 0, std::cmp::Reverse(member.inputs().len() - family.shared))
+            part.iter().flat_map(|group| group.members.iter().map(move |member| (group, member))).collect();
+        members.sort_by_key(|(group, (_, member))| {
+            (group.shared > 0, std::cmp::Reverse(member.inputs().len() - group.shared))
         });
-        for (family, (place, member)) in members {
-            let begins = (before(family).unwrap_or(0), family.shared);
-            let start = layout.row(&member.inputs()[family.shared..], family.shared, begins);
+        for (group, (place, member)) in members {
+            let begins = (before(group).unwrap_or(0), group.shared);
+            let start = layout.row(&member.inputs()[group.shared..], group.shared, begins);
             for (index, target) in member.targets.iter().enumerate() {
                 let predicted = target.at - 1;
                 let position =
-                    if predicted < family.shared { begins.0 + predicted } else { start + predicted - family.shared };
+                    if predicted < group.shared { begins.0 + predicted } else { start + predicted - group.shared };
                 layout.places.push(position as i64);
                 layout.wanted.push(i64::from(member.tokens[target.at]));
                 layout.targets.push(*target);

@@ -4,7 +4,7 @@ use gymkhana_policy::{Conversation, GenerateRequest, Generated, PolicyError, Sto
 use gymkhana_record::{Sampled, Stream};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::sampler::{Choice, Chosen};
+use super::sampler::{RowSampling, SampledToken};
 
 /// A request that waits for a slot.
 pub(crate) struct Waiting {
@@ -75,13 +75,13 @@ impl Slot {
     }
 
     /// How the next token is chosen. Takes a number from the request's stream.
-    pub fn next_choice(&mut self) -> Option<Choice> {
+    pub fn next_choice(&mut self) -> Option<RowSampling> {
         let running = self.running.as_mut()?;
-        Some(Choice { sampling: running.waiting.request.sampling, uniform: running.stream.unit() })
+        Some(RowSampling { sampling: running.waiting.request.sampling, uniform: running.stream.unit() })
     }
 
     /// Takes the token that was chosen, and sends the reply if it is complete.
-    pub fn accept(&mut self, chosen: Chosen, version: u32) {
+    pub fn accept(&mut self, chosen: SampledToken, version: u32) {
         let Some(running) = self.running.as_mut() else { return };
         self.cached = self.tokens.len();
         self.tokens.push(chosen.token);

@@ -5,10 +5,10 @@ use gymkhana_record::Seed;
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
-use super::layout::{Batch, Laid, LaidEpisode, Place};
+use super::layout::{Batch, ContextLayout, EpisodeLayout, TokenPos};
 use super::minibatch::{expected, weigh};
 use super::pairs::compare;
-use crate::advantage::{self, Memory, Token, Trajectory, TurnPart};
+use crate::advantage::{self, AdvantageInput, Memory, Token, TurnPart};
 use crate::algorithm::{Algorithm, Surrogate};
 use crate::batch::{Packed, Target, parts};
 use crate::loss::{objective, value_loss};
@@ -56,14 +56,14 @@ fn batch(fixture: &Value, flags: &Algorithm) -> (Batch, Vec<Value>) {
                 let turns = list(&part["turns"]).iter().enumerate().map(|(turn, value)| {
                     for token in 0..list(&value["tokens"]).len() {
                         tokens.push(value["tokens"][token].clone());
-                        places.push(Place { at: tokens.len(), trajectory: index, turn, token });
+                        places.push(TokenPos { at: tokens.len(), trajectory: index, turn, token });
                     }
                     turn_part(value, flags)
                 });
                 let turns: Vec<TurnPart> = turns.collect();
                 let in_turns: f64 = list(&part["turns"]).iter().map(|turn| number(turn, "reward")).sum();
                 let reward = number(part, "reward");
-                batch.trajectories.push(Trajectory {
+                batch.trajectories.push(AdvantageInput {
                     group,
                     episode: batch.episodes.len(),
                     seat,
@@ -72,9 +72,9 @@ fn batch(fixture: &Value, flags: &Algorithm) -> (Batch, Vec<Value>) {
                     finished: found["finished"].as_bool().expect("a flag"),
                     turns,
                 });
-                contexts.push(Laid { tokens: vec![0; tokens.len() + 1], places });
+                contexts.push(ContextLayout { tokens: vec![0; tokens.len() + 1], places });
             }
-            batch.episodes.push(LaidEpisode { task: String::new(), contexts });
+            batch.episodes.push(EpisodeLayout { task: String::new(), contexts });
         }
         batch.groups += 1;
     }
@@ -139,7 +139,7 @@ fn check(case: &Value, fixture: &Value) {
     let (mut batch, tokens) = batch(fixture, &flags);
     let mut memory = memory(fixture);
     advantage::compute(&mut batch.trajectories, &flags, &mut memory, 5, &mut Seed(1).stream());
-    let found = batch.trajectories.iter().flat_map(Trajectory::tokens);
+    let found = batch.trajectories.iter().flat_map(AdvantageInput::tokens);
     for (index, (token, expected)) in found.zip(leaves(&case["advantages"])).enumerate() {
         assert_eq!(token.learnt, !expected.is_nan(), "{name}: whether token {index} is learnt");
         if token.learnt {
@@ -212,12 +212,12 @@ fn preset(name: &str) -> Algorithm {
 fn add(batch: &mut Batch, group: usize, reward: f64, tokens: &[Value], told: impl Fn(&Value) -> Token) {
     let index = batch.trajectories.len();
     let first = batch.trajectories.iter().map(|trajectory| trajectory.tokens().count()).sum::<usize>();
-    let places: Vec<Place> =
-        (0..tokens.len()).map(|token| Place { at: first + token + 1, trajectory: index, turn: 0, token }).collect();
+    let places: Vec<TokenPos> =
+        (0..tokens.len()).map(|token| TokenPos { at: first + token + 1, trajectory: index, turn: 0, token }).collect();
     let turns = vec![TurnPart { tokens: tokens.iter().map(told).collect(), ..TurnPart::default() }];
-    batch.trajectories.push(Trajectory { group, episode: index, reward, turns, ..Trajectory::default() });
-    let laid = Laid { tokens: vec![0; first + tokens.len() + 1], places };
-    batch.episodes.push(LaidEpisode { task: String::new(), contexts: vec![laid] });
+    batch.trajectories.push(AdvantageInput { group, episode: index, reward, turns, ..AdvantageInput::default() });
+    let laid = ContextLayout { tokens: vec![0; first + tokens.len() + 1], places };
+    batch.episodes.push(EpisodeLayout { task: String::new(), contexts: vec![laid] });
     batch.groups = group + 1;
 }
 

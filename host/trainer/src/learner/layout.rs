@@ -7,13 +7,13 @@ use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, PolicyTurn, Segment, Tur
 use serde::{Deserialize, Serialize};
 
 use crate::TrainerError;
-use crate::advantage::{Token, Trajectory, TurnPart};
+use crate::advantage::{AdvantageInput, Token, TurnPart};
 use crate::batch::{Sequence, Target};
 use crate::settings::{RlSettings, SftSettings};
 
 /// Where a sampled token stands.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct TokenPos {
     /// Its index in the sequence.
     pub at: usize,
     /// Its trajectory in the batch, its turn there, and its place in the turn.
@@ -24,24 +24,24 @@ pub(crate) struct Place {
 
 /// A context as it is trained on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Laid {
+pub(crate) struct ContextLayout {
     pub tokens: Vec<u32>,
-    pub places: Vec<Place>,
+    pub places: Vec<TokenPos>,
 }
 
 /// One episode's contexts.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct LaidEpisode {
+pub(crate) struct EpisodeLayout {
     /// Names the task.
     pub task: String,
-    pub contexts: Vec<Laid>,
+    pub contexts: Vec<ContextLayout>,
 }
 
 /// What a training step learns from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batch {
-    pub trajectories: Vec<Trajectory>,
-    pub(super) episodes: Vec<LaidEpisode>,
+    pub trajectories: Vec<AdvantageInput>,
+    pub(super) episodes: Vec<EpisodeLayout>,
     /// How many groups there are.
     pub(super) groups: usize,
 }
@@ -77,13 +77,13 @@ impl Batch {
             let mut trajectory = trajectory(record, seat, *reward);
             (trajectory.group, trajectory.episode) = (group, episode);
             for segment in record.segments.iter().filter(|segment| segment.seat() == Some(seat)) {
-                contexts.extend(lay(segment, index, record.shared_turns(seat), &mut trajectory));
+                contexts.extend(lay_out(segment, index, record.shared_turns(seat), &mut trajectory));
             }
             found.insert((record.id, seat), index);
             self.trajectories.push(trajectory);
         }
         let task = format!("{} {}", record.task.split, record.task.index);
-        self.episodes.push(LaidEpisode { task, contexts });
+        self.episodes.push(EpisodeLayout { task, contexts });
     }
 
     /// Ties turns of trees to the trajectories that learn them.
@@ -104,8 +104,8 @@ impl Batch {
     /// The sequences of one episode, with what `target` makes of each token; none of nothing.
     pub(super) fn sequences<'a>(
         &'a self,
-        episode: &'a LaidEpisode,
-        target: impl Fn(&Trajectory, &Token) -> Option<Target> + 'a,
+        episode: &'a EpisodeLayout,
+        target: impl Fn(&AdvantageInput, &Token) -> Option<Target> + 'a,
     ) -> impl Iterator<Item = Sequence> + 'a {
         episode.contexts.iter().filter_map(move |laid| {
             let targets = laid.places.iter().filter_map(|place| {
@@ -136,7 +136,7 @@ impl Batch {
 
 /// The tokens of a segment that are learnt here: not those of turns that belong to the episode from which this one
 /// parted, and not the first, before which there is nothing.
-fn lay(segment: &Segment, index: usize, shared: u32, trajectory: &mut Trajectory) -> Option<Laid> {
+fn lay_out(segment: &Segment, index: usize, shared: u32, trajectory: &mut AdvantageInput) -> Option<ContextLayout> {
     let mut places = Vec::new();
     for at in (1..segment.len()).filter(|at| segment.sampled[*at] && segment.turns[*at] >= shared) {
         let turn = segment.turns[at] as usize;
@@ -144,7 +144,7 @@ fn lay(segment: &Segment, index: usize, shared: u32, trajectory: &mut Trajectory
             trajectory.turns.resize_with(turn + 1, TurnPart::default);
         }
         let tokens = &mut trajectory.turns[turn].tokens;
-        places.push(Place { at, trajectory: index, turn, token: tokens.len() });
+        places.push(TokenPos { at, trajectory: index, turn, token: tokens.len() });
         let log_prob = f64::from(segment.log_probs[at]);
         tokens.push(Token {
             behaviour: log_prob,
@@ -155,11 +155,11 @@ fn lay(segment: &Segment, index: usize, shared: u32, trajectory: &mut Trajectory
         });
     }
     let last = places.last()?.at;
-    Some(Laid { tokens: segment.tokens[..=last].to_vec(), places })
+    Some(ContextLayout { tokens: segment.tokens[..=last].to_vec(), places })
 }
 
 /// A seat's part of a record, without its tokens.
-fn trajectory(record: &EpisodeRecord, seat: u32, reward: f64) -> Trajectory {
+fn trajectory(record: &EpisodeRecord, seat: u32, reward: f64) -> AdvantageInput {
     let of_seat = |numbers: &[Vec<f64>]| numbers.get(seat as usize).cloned().unwrap_or_default();
     let (rewards, gains) = (of_seat(&record.turn_rewards), of_seat(&record.turn_gains));
     let own: Vec<&PolicyTurn> = record.policy_turns.iter().filter(|turn| turn.seat == seat).collect();
@@ -173,13 +173,13 @@ fn trajectory(record: &EpisodeRecord, seat: u32, reward: f64) -> Trajectory {
             ..TurnPart::default()
         }
     });
-    Trajectory {
+    AdvantageInput {
         seat,
         reward,
         rest: reward - rewards.iter().sum::<f64>(),
         finished: !record.ending.is_limit(),
         turns: turns.collect(),
-        ..Trajectory::default()
+        ..AdvantageInput::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! From what was found of a batch to the sequences of one optimiser step.
 
 use super::layout::Batch;
-use crate::advantage::{Token, Trajectory};
+use crate::advantage::{AdvantageInput, Token};
 use crate::algorithm::{Aggregation, KlPlace};
 use crate::batch::{Sequence, Target};
 use crate::settings::RlSettings;
@@ -22,7 +22,7 @@ pub(super) fn weigh(batch: &Batch, episodes: &[usize], settings: &RlSettings, fa
             Aggregation::Sequence => 1.0 / (counted.len() * learnt[*episode]) as f64,
             Aggregation::Constant => 1.0 / (counted.len() as f64 * f64::from(flags.constant_tokens.unwrap_or(1))),
         };
-        let target = |_: &Trajectory, token: &Token| {
+        let target = |_: &AdvantageInput, token: &Token| {
             token.learnt.then(|| Target {
                 weight: (share * factor) as f32,
                 proximal: token.proximal as f32,
@@ -58,7 +58,7 @@ pub(super) fn learnt_by_episode(batch: &Batch) -> Vec<usize> {
 
 /// What the critic learns of some episodes: each value has the same share.
 pub(super) fn expected(batch: &Batch, episodes: &[usize]) -> Vec<Sequence> {
-    let target = |_: &Trajectory, token: &Token| {
+    let target = |_: &AdvantageInput, token: &Token| {
         let target = token.target.filter(|_| token.learnt)?;
         Some(Target { weight: 1.0, value: [token.value as f32, target as f32], ..Target::default() })
     };

@@ -50,7 +50,7 @@ pub(crate) struct Learner {
     pub reference: Option<Parameters>,
     pub critic: Option<Critic>,
     teacher: Option<Teacher>,
-    pub carried: Carried,
+    pub state: StageState,
 }
 
 /// A model that is asked, and where it lies.
@@ -80,7 +80,7 @@ impl Teacher {
 /// What a stage carries from step to step beside tensors.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Carried {
+pub(crate) struct StageState {
     /// Steps of reinforcement learning so far.
     pub steps: u64,
     /// Optimiser steps of the critic.
@@ -91,14 +91,14 @@ pub(crate) struct Carried {
 
 impl Learner {
     /// Fresh state, as at the start of a stage.
-    pub fn new(model: &Model, keeps: StageModels) -> Result<Self, TrainerError> {
+    pub fn new(model: &Model, models: StageModels) -> Result<Self, TrainerError> {
         let torch = || TrainerError::torch("prepared a stage");
         Ok(Self {
             optimizer: AdamW::default(),
-            reference: keeps.reference.then(|| model.trained().frozen_copy()).transpose().map_err(torch())?,
-            critic: keeps.critic.then(|| Critic::new(model)).transpose()?,
-            teacher: keeps.teacher.map(|folder| Teacher::open(folder, model)).transpose()?,
-            carried: Carried::default(),
+            reference: models.reference.then(|| model.trained().frozen_copy()).transpose().map_err(torch())?,
+            critic: models.critic.then(|| Critic::new(model)).transpose()?,
+            teacher: models.teacher.map(|folder| Teacher::open(folder, model)).transpose()?,
+            state: StageState::default(),
         })
     }
 
@@ -112,8 +112,8 @@ impl Learner {
         Ok(())
     }
 
-    /// What it keeps.
-    pub fn keeps(&self) -> StageModels {
+    /// What it models.
+    pub fn stage_models(&self) -> StageModels {
         StageModels {
             reference: self.reference.is_some(),
             critic: self.critic.is_some(),
@@ -183,17 +183,17 @@ impl Learner {
     }
 
     /// What it carries, as it is now.
-    pub fn carried(&self) -> Carried {
+    pub fn stage_state(&self) -> StageState {
         let critic_steps = self.critic.as_ref().map_or(0, |critic| critic.optimizer.steps());
-        Carried { critic_steps, ..self.carried.clone() }
+        StageState { critic_steps, ..self.state.clone() }
     }
 
     /// Goes on from what was carried.
-    pub fn carry(&mut self, carried: Carried) {
+    pub fn restore(&mut self, state: StageState) {
         if let Some(critic) = &mut self.critic {
-            critic.optimizer.set_steps(carried.critic_steps);
+            critic.optimizer.set_steps(state.critic_steps);
         }
-        self.carried = carried;
+        self.state = state;
     }
 }
 

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use super::layout::Batch;
 use super::minibatch::learnt_by_episode;
-use crate::advantage::Trajectory;
+use crate::advantage::AdvantageInput;
 use crate::algorithm::Surrogate;
 
 /// The loss of a minibatch; sets the advantages whose plain surrogate, summed over tokens and divided by the number of
@@ -35,7 +35,7 @@ pub(super) fn compare(batch: &mut Batch, episodes: &[usize], surrogate: Surrogat
 }
 
 /// The sum of a trajectory's log-ratios: to the reference for preferences, else to the policy that sampled it.
-fn log_ratios(trajectory: &Trajectory, surrogate: Surrogate) -> f64 {
+fn log_ratios(trajectory: &AdvantageInput, surrogate: Surrogate) -> f64 {
     let to_reference = matches!(surrogate, Surrogate::Preference { .. });
     let ratios =
         trajectory.learnt().map(|token| token.proximal - if to_reference { token.reference } else { token.behaviour });

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use gymkhana_record::Stream;
 use serde::{Deserialize, Serialize};
 
-use super::layout::{Batch, LaidEpisode};
-use crate::advantage::{Trajectory, quantile};
+use super::layout::{Batch, EpisodeLayout};
+use crate::advantage::{AdvantageInput, quantile};
 use crate::algorithm::Replay;
 
 /// A kept episode: its trajectories, and its contexts with places counted from the first of them.
@@ -14,8 +14,8 @@ use crate::algorithm::Replay;
 struct Kept {
     /// The weights' version when it was kept.
     version: u32,
-    episode: LaidEpisode,
-    trajectories: Vec<Trajectory>,
+    episode: EpisodeLayout,
+    trajectories: Vec<AdvantageInput>,
 }
 
 /// What is kept.
@@ -28,8 +28,8 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// Adds an episode from before to every group in which nobody succeeded, and keeps this step's successes.
-    pub fn rescue(&mut self, batch: &mut Batch, capacity: usize, success: f64, version: u32) {
-        let good = |trajectory: &&Trajectory| trajectory.reward >= success;
+    pub fn backfill(&mut self, batch: &mut Batch, capacity: usize, success: f64, version: u32) {
+        let good = |trajectory: &&AdvantageInput| trajectory.reward >= success;
         for group in 0..batch.groups {
             let members = || batch.trajectories.iter().filter(move |trajectory| trajectory.group == group);
             let Some(first) = members().next().filter(|_| !members().any(|member| good(&member))) else { continue };
@@ -39,7 +39,7 @@ impl Buffer {
             }
         }
         for episode in 0..batch.episodes.len() {
-            let of_episode = |trajectory: &&Trajectory| trajectory.episode == episode;
+            let of_episode = |trajectory: &&AdvantageInput| trajectory.episode == episode;
             if batch.trajectories.iter().filter(of_episode).any(|trajectory| good(&trajectory)) {
                 let kept = Kept::of(batch, episode, version);
                 self.episodes.retain(|other| other.episode.task != kept.episode.task);
@@ -114,7 +114,7 @@ fn ramp(step: u64, steps: u64) -> f64 {
 
 impl Kept {
     fn of(batch: &Batch, episode: usize, version: u32) -> Self {
-        let own = |trajectory: &&Trajectory| trajectory.episode == episode;
+        let own = |trajectory: &&AdvantageInput| trajectory.episode == episode;
         let first = batch.trajectories.iter().position(|trajectory| own(&trajectory)).unwrap_or(0);
         let mut laid = batch.episodes[episode].clone();
         for place in laid.contexts.iter_mut().flat_map(|context| &mut context.places) {
@@ -136,7 +136,7 @@ impl Kept {
         }
         batch.episodes.push(laid);
         batch.trajectories.extend(self.trajectories.iter().map(|trajectory| {
-            let mut trajectory = Trajectory { group, episode, ..trajectory.clone() };
+            let mut trajectory = AdvantageInput { group, episode, ..trajectory.clone() };
             trajectory.tokens_mut().for_each(|token| token.learnt = true);
             trajectory.turns.iter_mut().for_each(|turn| turn.shared_with = None);
             trajectory
@@ -156,8 +156,8 @@ mod tests {
         for (episode, reward) in rewards.iter().enumerate() {
             let tokens = vec![Token { advantage: reward - 0.5, ..Token::default() }];
             let turns = vec![TurnPart { tokens, ..TurnPart::default() }];
-            batch.trajectories.push(Trajectory { episode, reward: *reward, turns, ..Trajectory::default() });
-            batch.episodes.push(LaidEpisode { task: "train 3".to_owned(), contexts: vec![] });
+            batch.trajectories.push(AdvantageInput { episode, reward: *reward, turns, ..AdvantageInput::default() });
+            batch.episodes.push(EpisodeLayout { task: "train 3".to_owned(), contexts: vec![] });
         }
         batch
     }
@@ -170,15 +170,15 @@ mod tests {
     fn failed_groups_get_a_success_of_their_task() {
         let mut buffer = Buffer::default();
         let mut solved = batch(&[0.0, 1.0]);
-        buffer.rescue(&mut solved, 4, 1.0, 0);
+        buffer.backfill(&mut solved, 4, 1.0, 0);
         assert_eq!(rewards(&solved), [0.0, 1.0], "a group with a success needs none");
         let mut failed = batch(&[0.0, 0.5]);
-        buffer.rescue(&mut failed, 4, 1.0, 1);
+        buffer.backfill(&mut failed, 4, 1.0, 1);
         assert_eq!(rewards(&failed), [0.0, 0.5, 1.0]);
         assert_eq!((failed.trajectories[2].episode, failed.episodes.len()), (2, 3));
         let mut other = batch(&[0.0]);
         other.episodes[0].task = "train 4".to_owned();
-        buffer.rescue(&mut other, 4, 1.0, 1);
+        buffer.backfill(&mut other, 4, 1.0, 1);
         assert_eq!(rewards(&other), [0.0], "another task's success is no help");
     }
 

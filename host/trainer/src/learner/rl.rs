@@ -29,13 +29,13 @@ impl Learner {
         version: u32,
     ) -> Result<StepMetrics, TrainerError> {
         let flags = &settings.algorithm;
-        let step = self.carried.steps;
+        let step = self.state.steps;
         let chance = |name: &str| seed.child(name).child(step).stream();
-        if let Some(Replay::Rescue { capacity, success }) = flags.replay {
-            self.carried.buffer.rescue(&mut batch, capacity, success, version);
+        if let Some(Replay::Backfill { capacity, success }) = flags.replay {
+            self.state.buffer.backfill(&mut batch, capacity, success, version);
         }
         self.tell(model, &mut batch, settings);
-        let memory = &mut self.carried.memory;
+        let memory = &mut self.state.memory;
         advantage::compute(&mut batch.trajectories, flags, memory, version, &mut chance("covariance"));
         let mut report = Report::default();
         let mut again = self.replay(model, &batch, settings, version, &mut chance("replay"), &mut report);
@@ -62,7 +62,7 @@ impl Learner {
         }
         // What is learnt again waits for a minibatch; where there was none it is one itself.
         self.minibatch(model, &again, settings, &mut report)?;
-        self.carried.steps += 1;
+        self.state.steps += 1;
         let learning_rate = settings.optimizer.learning_rate_at(self.optimizer.steps().saturating_sub(1));
         Ok(report.metrics(&batch, learning_rate))
     }
@@ -70,7 +70,7 @@ impl Learner {
     /// Writes to every token what models say of it, as far as the flags ask for it.
     fn tell(&self, model: &Model, batch: &mut Batch, settings: &RlSettings) {
         let flags = &settings.algorithm;
-        let reference = self.reference.as_ref().filter(|_| flags.keeps().reference);
+        let reference = self.reference.as_ref().filter(|_| flags.stage_models().reference);
         let teacher = self.teacher.as_ref().filter(|_| flags.wants_teacher());
         if flags.off_policy.is_none() && reference.is_none() && teacher.is_none() && self.critic.is_none() {
             return;
@@ -106,8 +106,8 @@ impl Learner {
     ) -> Vec<Sequence> {
         let flags = &settings.algorithm;
         let Some(replay @ Replay::SelfImitation { .. }) = flags.replay else { return Vec::new() };
-        let step = self.carried.steps;
-        let (mut again, factor) = self.carried.buffer.imitate(batch, replay, step, version, stream);
+        let step = self.state.steps;
+        let (mut again, factor) = self.state.buffer.imitate(batch, replay, step, version, stream);
         report.replayed = Some(again.episodes.len() as f64);
         if let Some(clip) = flags.covariance_clip {
             advantage::clip_covariance(&mut again.trajectories, clip, stream);

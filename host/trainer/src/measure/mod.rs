@@ -84,7 +84,7 @@ pub async fn training_rate(
     micro_batch_tokens: usize,
     steps: usize,
 ) -> Result<f64, TrainerError> {
-    let settings = Settings { threads, slots: 1, ..Settings::default() };
+    let settings = Settings { threads, max_concurrent_sequences: 1, ..Settings::default() };
     let trainer = Trainer::create(tiny, &settings)?;
     let batch: Vec<Segment> = (0..sequences).map(|index| segment(Seed(18).child(index))).collect();
     let settings = SftSettings { micro_batch_tokens, ..SftSettings::default() };

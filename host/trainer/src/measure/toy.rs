@@ -35,7 +35,10 @@ pub fn model() -> TinyModel {
 /// If the model does not fit into memory.
 pub fn trainer(seed: Seed, precision: Precision) -> Result<Trainer, TrainerError> {
     let slots = (GROUPS * GROUP_SIZE) as usize;
-    Trainer::create(&model(), &Settings { slots, context: Some(64), seed, precision, ..Settings::default() })
+    Trainer::create(
+        &model(),
+        &Settings { max_concurrent_sequences: slots, context: Some(64), seed, precision, ..Settings::default() },
+    )
 }
 
 /// What the baselines do: GRPO with AdamW at 1e-3, without decay or penalty.

@@ -198,7 +198,7 @@ impl Model {
     }
 
     /// The weights of forward passes without gradients, of which there will be many.
-    pub(crate) fn spoken(&self) -> Weights {
+    pub(crate) fn inference_weights(&self) -> Weights {
         let _guard = no_grad_guard();
         self.source(self.trained(), true).weights()
     }
@@ -309,7 +309,7 @@ impl Model {
     pub fn logits(&self, tokens: &[u32]) -> Result<Tensor, TrainerError> {
         self.check_tokens(tokens).map_err(|problem| TrainerError::Data { what: "a sequence".into(), problem })?;
         let _guard = no_grad_guard();
-        let weights = self.spoken();
+        let weights = self.inference_weights();
         let tokens_1S = token_tensor(tokens).unsqueeze(0).to_device(self.device());
         let hidden_1SC = self.causal_hidden(&weights, &tokens_1S);
         Ok(weights.logits(&hidden_1SC.squeeze_dim(0)))

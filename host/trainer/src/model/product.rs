@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use tch::{Device, Kind, Tensor};
 
 /// Whether MKL does not know this processor well: it was not made by MKL's makers.
-static NOT_INTEL: LazyLock<bool> = LazyLock::new(|| {
+static IS_NON_INTEL: LazyLock<bool> = LazyLock::new(|| {
     let told = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     !told.contains("GenuineIntel")
 });
@@ -30,7 +30,7 @@ pub(super) fn product(x: &Tensor, weight_OI: &Tensor, bias_O: Option<&Tensor>) -
     let N = shape.iter().rev().skip(1).product::<i64>();
     let large = N >= LEAST_ROWS && N * I * O >= LEAST_WORK;
     // What is of half the width goes to oneDNN by itself.
-    let to_onednn = x.kind() != Kind::Float || *NOT_INTEL;
+    let to_onednn = x.kind() != Kind::Float || *IS_NON_INTEL;
     if x.device() != Device::Cpu || !large || !to_onednn || !tch::utils::has_mkldnn() {
         return x.linear(weight_OI, bias_O);
     }

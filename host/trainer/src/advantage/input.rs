@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A seat's part of an episode.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Trajectory {
+pub struct AdvantageInput {
     /// Which group of the batch it is of.
     pub group: usize,
     /// Which episode of the batch it is of.
@@ -85,7 +85,7 @@ impl Default for Token {
     }
 }
 
-impl Trajectory {
+impl AdvantageInput {
     /// All its tokens, in order.
     pub fn tokens(&self) -> impl DoubleEndedIterator<Item = &Token> {
         self.turns.iter().flat_map(|turn| &turn.tokens)
@@ -102,7 +102,7 @@ impl Trajectory {
     }
 
     /// Leaves all of it out of what is learnt.
-    pub(super) fn leave_out(&mut self) {
+    pub(super) fn mask_tokens(&mut self) {
         self.tokens_mut().for_each(|token| token.learnt = false);
     }
 

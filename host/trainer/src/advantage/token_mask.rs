@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 
 use gymkhana_record::Stream;
 
-use super::compare::{mean, quantile};
+use super::comparison::{mean, quantile};
+use super::input::{AdvantageInput, Token, TurnPart};
 use super::memory::Memory;
-use super::trajectory::{Token, Trajectory, TurnPart};
-use crate::algorithm::{Algorithm, BandMode, CapLevel, Compare, CovarianceClip, EntropyBand, Mask, OffPolicy};
+use crate::algorithm::{Algorithm, BandMode, CapLevel, CovarianceClip, EntropyBand, GroupBy, Mask, OffPolicy};
 
 /// What 0.1 is in the literal mode of [`EntropyBand`]: the number in the released code.
 const LITERAL_PENALTY: f64 = 0.1;
 
 /// Leaves out what masks and bounds on age and ratio say. `version` is the one with which the step begins.
-pub(super) fn leave_out(batch: &mut [Trajectory], flags: &Algorithm, version: u32) {
+pub(super) fn mask_tokens(batch: &mut [AdvantageInput], flags: &Algorithm, version: u32) {
     for trajectory in batch.iter_mut() {
         let void = flags.masks(Mask::VoidTurn) && trajectory.turns.iter().any(|turn| turn.void);
         if void || (flags.masks(Mask::OverLong) && !trajectory.finished) {
-            trajectory.leave_out();
+            trajectory.mask_tokens();
         }
     }
     if let Some(share) = flags.entropy_quantile {
-        leave_out_certain(batch, share);
+        mask_low_entropy_turns(batch, share);
     }
     if let Some(off_policy) = flags.off_policy {
         correct(batch, off_policy, version);
@@ -29,8 +29,8 @@ pub(super) fn leave_out(batch: &mut [Trajectory], flags: &Algorithm, version: u3
 }
 
 /// Groups in which those who are compared all earned the same.
-pub(super) fn leave_out_equals(batch: &mut [Trajectory], compare: Compare) {
-    let key = |trajectory: &Trajectory| (trajectory.group, compare.key(trajectory.seat));
+pub(super) fn mask_zero_variance(batch: &mut [AdvantageInput], group_by: GroupBy) {
+    let key = |trajectory: &AdvantageInput| (trajectory.group, group_by.key(trajectory.seat));
     let mut spans: BTreeMap<(usize, u32), (f64, f64)> = BTreeMap::new();
     for trajectory in batch.iter() {
         let (least, most) = spans.entry(key(trajectory)).or_insert((f64::INFINITY, f64::NEG_INFINITY));
@@ -39,7 +39,7 @@ pub(super) fn leave_out_equals(batch: &mut [Trajectory], compare: Compare) {
     for trajectory in batch.iter_mut() {
         let (least, most) = spans[&key(trajectory)];
         if least == most {
-            trajectory.leave_out();
+            trajectory.mask_tokens();
         }
     }
 }
@@ -49,7 +49,7 @@ fn turn_entropy(turn: &TurnPart) -> f64 {
 }
 
 /// Turns of which the policy was more certain than of most.
-fn leave_out_certain(batch: &mut [Trajectory], share: f64) {
+fn mask_low_entropy_turns(batch: &mut [AdvantageInput], share: f64) {
     let sampled = |turn: &&TurnPart| !turn.tokens.is_empty();
     let turns = batch.iter().flat_map(|trajectory| &trajectory.turns);
     let bound = quantile(turns.filter(sampled).map(turn_entropy).collect(), share);
@@ -61,11 +61,11 @@ fn leave_out_certain(batch: &mut [Trajectory], share: f64) {
 }
 
 /// Truncated weights of importance, the veto and the bound on age.
-fn correct(batch: &mut [Trajectory], off_policy: OffPolicy, version: u32) {
+fn correct(batch: &mut [AdvantageInput], off_policy: OffPolicy, version: u32) {
     for trajectory in batch.iter_mut() {
         let ratio = |token: &Token| (token.proximal - token.behaviour).exp();
         if off_policy.veto.is_some_and(|veto| trajectory.tokens().any(|token| ratio(token) < veto)) {
-            trajectory.leave_out();
+            trajectory.mask_tokens();
         }
         if let Some(oldest) = off_policy.stale_steps {
             let stale = |token: &&mut Token| version.saturating_sub(token.version) > oldest;
@@ -83,24 +83,24 @@ fn correct(batch: &mut [Trajectory], off_policy: OffPolicy, version: u32) {
 }
 
 /// Episodes without any advantage.
-pub(super) fn leave_out_idle(batch: &mut [Trajectory]) {
+pub(super) fn mask_zero_advantage(batch: &mut [AdvantageInput]) {
     for trajectory in batch.iter_mut() {
         if trajectory.tokens().all(|token| token.advantage == 0.0) {
-            trajectory.leave_out();
+            trajectory.mask_tokens();
         }
     }
 }
 
 /// Takes the surrogate from a few of the tokens that would move the policy most.
-pub(crate) fn clip_covariance(batch: &mut [Trajectory], clip: CovarianceClip, stream: &mut Stream) {
-    let learnt = || batch.iter().flat_map(Trajectory::learnt);
+pub(crate) fn clip_covariance(batch: &mut [AdvantageInput], clip: CovarianceClip, stream: &mut Stream) {
+    let learnt = || batch.iter().flat_map(AdvantageInput::learnt);
     let advantage = mean(&learnt().map(|token| token.advantage).collect::<Vec<_>>());
     let log_prob = mean(&learnt().map(|token| token.proximal).collect::<Vec<_>>());
     let most = (clip.share * learnt().count() as f64) as usize;
     let covariance = |token: &Token| (token.advantage - advantage) * (token.proximal - log_prob);
     let mut found: Vec<&mut Token> = batch
         .iter_mut()
-        .flat_map(Trajectory::tokens_mut)
+        .flat_map(AdvantageInput::tokens_mut)
         .filter(|token| token.learnt && covariance(token) > clip.low && covariance(token) < clip.high)
         .collect();
     stream.shuffle(&mut found);
@@ -108,7 +108,7 @@ pub(crate) fn clip_covariance(batch: &mut [Trajectory], clip: CovarianceClip, st
 }
 
 /// Sets what the entropies of turns cost that left their band.
-pub(super) fn band(batch: &mut [Trajectory], band: EntropyBand, memory: &mut Memory) {
+pub(super) fn band(batch: &mut [AdvantageInput], band: EntropyBand, memory: &mut Memory) {
     let turns = batch.iter().map(|trajectory| trajectory.turns.len()).max().unwrap_or(0);
     for turn in 0..turns {
         let of_turn = batch.iter().filter_map(|trajectory| trajectory.turns.get(turn)).flat_map(|turn| &turn.tokens);
