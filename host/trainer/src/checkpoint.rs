@@ -5,8 +5,6 @@
 //! written last, in a folder that gets its name only when everything is on the disk; so a folder is whole or refused.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +12,7 @@ use sha2::{Digest, Sha256};
 use tch::{Device, Tensor, no_grad_guard};
 
 use crate::files::ModelFiles;
+use crate::fs::{sync_folder, write_synced, write_whole};
 use crate::learner::{Learner, StageModels, StageState};
 use crate::model::Model;
 use crate::{Lora, ModelConfig, Settings, TrainerError, tensor_file, weight_files};
@@ -63,16 +62,6 @@ pub(crate) struct Opened {
     pub position: Option<serde_json::Value>,
 }
 
-/// Writes bytes and returns when they are on the disk.
-pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), TrainerError> {
-    let write = || {
-        let mut file = File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(TrainerError::file("write", path))
-}
-
 /// Writes a checkpoint to a folder that does not exist yet.
 pub(crate) fn save(folder: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError> {
     write_whole(folder, |partial| write_all(partial, snapshot))
@@ -84,33 +73,6 @@ pub(crate) fn export(folder: &Path, model: &Model, files: &ModelFiles) -> Result
         write_model(partial, model, files)?;
         sync_folder(partial)
     })
-}
-
-/// Has a folder written under another name, and gives it its own when all of it is there.
-fn write_whole(folder: &Path, write: impl FnOnce(&Path) -> Result<(), TrainerError>) -> Result<(), TrainerError> {
-    if folder.exists() {
-        return Err(TrainerError::Exists { path: folder.to_owned() });
-    }
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(parent).map_err(TrainerError::file("create", parent))?;
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let partial = parent.join(format!(".{name}.partial-{}", std::process::id()));
-    let written = begin(&partial).and_then(|()| write(&partial)).and_then(|()| {
-        std::fs::rename(&partial, folder).map_err(TrainerError::file("rename", &partial))?;
-        sync_folder(parent)
-    });
-    if written.is_err() {
-        // The first error is the one to be told; what is left is hidden and never read.
-        let _ = std::fs::remove_dir_all(&partial);
-    }
-    written
-}
-
-fn begin(partial: &Path) -> Result<(), TrainerError> {
-    if partial.exists() {
-        std::fs::remove_dir_all(partial).map_err(TrainerError::file("remove", partial))?;
-    }
-    std::fs::create_dir(partial).map_err(TrainerError::file("create", partial))
 }
 
 fn write_model(partial: &Path, model: &Model, files: &ModelFiles) -> Result<(), TrainerError> {
@@ -164,10 +126,6 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
     sync_folder(partial)
 }
 
-fn sync_folder(folder: &Path) -> Result<(), TrainerError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(TrainerError::file("write", folder))
-}
-
 fn digest(path: &Path) -> Result<String, TrainerError> {
     let bytes = std::fs::read(path).map_err(TrainerError::file("read", path))?;
     Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
@@ -196,7 +154,8 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
     let goes_on = settings.learns && state.as_ref().is_some_and(|state| state.lora == settings.lora);
     let models =
         state.as_ref().filter(|_| goes_on).map_or_else(StageModels::default, |state| state.stage_models.clone());
-    let mut learner = Learner::new(&model, models)?;
+    let teacher = open_teacher(&models, device)?;
+    let mut learner = Learner::new(&model, models, teacher)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
     if goes_on {
         learner.begin(&model)?;
@@ -205,6 +164,20 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
         learner.restore(state.stage_state);
     }
     Ok(Opened { model, learner, files, weight_version: state.weight_version, position: Some(state.position) })
+}
+
+/// Reads the model of a Hugging Face folder or of a checkpoint, without its training state.
+///
+/// # Errors
+/// If the folder is incomplete, or the architecture is not supported.
+pub fn open_model(folder: &Path, device: Device) -> Result<Model, TrainerError> {
+    let settings = Settings { learns: false, ..Settings::default() };
+    Ok(open(folder, &settings, device)?.model)
+}
+
+/// Reads the teacher of a stage, if it has one.
+pub(crate) fn open_teacher(models: &StageModels, device: Device) -> Result<Option<Model>, TrainerError> {
+    models.teacher.as_ref().map(|folder| open_model(folder, device)).transpose()
 }
 
 /// The state of a checkpoint of ours, once every file has been found whole; `None` for other folders.

@@ -17,6 +17,7 @@ mod device;
 mod engine;
 mod error;
 mod files;
+mod fs;
 mod learner;
 mod lora;
 pub mod loss;
@@ -27,6 +28,7 @@ pub mod rope;
 mod settings;
 mod tensor_file;
 mod tiny;
+pub mod token_stats;
 mod trainer;
 pub mod weight_files;
 
@@ -34,6 +36,7 @@ pub use algorithm::{
     Aggregation, Algorithm, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator,
     GroupBy, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, WhenClipped, Whiten,
 };
+pub use checkpoint::open_model;
 pub use config::{Biases, Family, ModelConfig};
 pub use device::Accelerator;
 pub use error::TrainerError;

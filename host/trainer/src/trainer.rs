@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::checkpoint::{self, Opened, Snapshot};
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
-use crate::learner::{Batch, Learner, StageModels, StepMetrics, demonstration_sequences};
+use crate::learner::{Batch, Learner, StageModels, StepMetrics, check_segment, demonstration_sequences, mean_entropy};
 use crate::model::Model;
 use crate::{ModelConfig, ModelFiles, RlSettings, Settings, SftSettings, TinyModel, TrainerError};
 
@@ -99,7 +99,7 @@ impl Trainer {
         let mut model = Model::zeros(config, positions, settings.device.open()?)?;
         model.randomise(settings.seed.child("weights"))?;
         model.set_up(settings)?;
-        let learner = Learner::new(&model, StageModels::default())?;
+        let learner = Learner::new(&model, StageModels::default(), None)?;
         Self::start(Opened { model, learner, files: tiny.files(), weight_version: 0, position: None }, settings)
     }
 
@@ -185,7 +185,8 @@ impl Trainer {
     /// If there is not enough memory, or the thread is gone.
     pub async fn begin_stage(&self, models: StageModels) -> Result<(), TrainerError> {
         self.run(move |worker| {
-            worker.learner = Learner::new(&worker.model, models)?;
+            let teacher = checkpoint::open_teacher(&models, worker.model.device())?;
+            worker.learner = Learner::new(&worker.model, models, teacher)?;
             Ok(())
         })
         .await
@@ -292,18 +293,7 @@ impl Trainer {
     }
 
     fn check_segment(&self, segment: &Segment, what: impl FnOnce() -> String) -> Result<(), TrainerError> {
-        let (length, vocabulary) = (segment.len(), self.config.vocab_size);
-        let columns = [segment.sampled.len(), segment.log_probs.len(), segment.seats.len()];
-        let problem = if columns.iter().any(|column| *column != length) {
-            "its columns are not of one length".to_owned()
-        } else if length > self.context {
-            format!("its {length} tokens do not fit the context of {}; raise `context`", self.context)
-        } else if let Some(token) = segment.tokens.iter().find(|token| i64::from(**token) >= vocabulary) {
-            format!("token {token} is outside the vocabulary of {vocabulary}: it is of another tokenizer")
-        } else {
-            return Ok(());
-        };
-        Err(TrainerError::Data { what: what(), problem })
+        check_segment(segment, self.config.vocab_size, self.context, what)
     }
 
     /// Runs a job on the thread, between two tokens.
@@ -440,15 +430,4 @@ impl Worker {
         self.version.store(version, Ordering::Release);
         self.engine.update(&self.model, version);
     }
-}
-
-fn mean_entropy(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> f64 {
-    let segments = groups.iter().flatten().flat_map(|episode| &episode.segments);
-    let (mut sum, mut count) = (0.0, 0_usize);
-    for segment in segments.filter(|segment| settings.learns_from(segment)) {
-        // Tokens that were not sampled have 0.
-        sum += segment.entropies.iter().map(|entropy| f64::from(*entropy)).sum::<f64>();
-        count += segment.sampled_len();
-    }
-    sum / count.max(1) as f64
 }

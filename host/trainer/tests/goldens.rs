@@ -8,7 +8,6 @@ use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequ
 use gymkhana_record::Seed;
 use gymkhana_trainer::adamw::AdamW;
 use gymkhana_trainer::advantage::Comparison;
-use gymkhana_trainer::model::Model;
 use gymkhana_trainer::parameters::Parameters;
 use gymkhana_trainer::rope::Rope;
 use gymkhana_trainer::{Baseline, Optimizer, Scale, Settings, Surrogate, Trainer, WhenClipped, loss};
@@ -45,7 +44,7 @@ fn largest_difference(left: &Tensor, right: &Tensor) -> f64 {
 
 /// The largest difference between the logits of the model in `folder` and transformers' of the golden model `name`.
 fn difference_of_logits(folder: &Path, name: &str) -> f64 {
-    let model = Model::open(folder, Device::Cpu).expect("a model");
+    let model = gymkhana_trainer::open_model(folder, Device::Cpu).expect("a model");
     let prompts = json(&format!("{name}/golden.json"))["prompts"].clone();
     let logits = Tensor::read_safetensors(golden(name).join("golden.safetensors")).expect("logits");
     let of_prompt = |(index, prompt): (usize, &Value)| {

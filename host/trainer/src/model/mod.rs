@@ -10,14 +10,12 @@ mod product;
 mod rotary;
 mod weights;
 
-use std::path::Path;
-
 use gymkhana_record::Seed;
 use tch::{Device, Kind, Tensor, no_grad_guard};
 
 use crate::lora::{self, Adapters, Lora};
 use crate::parameters::Parameters;
-use crate::{ModelConfig, Settings, TrainerError, checkpoint};
+use crate::{ModelConfig, Settings, TrainerError};
 use rotary::{Rotary, rotate};
 
 pub(crate) use rotary::Angles;
@@ -56,15 +54,6 @@ impl Model {
         let positions = positions.min(config.positions());
         let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
         Ok(Self { config, parameters, adapters: None, rotary, kind: Kind::Float })
-    }
-
-    /// The model of a Hugging Face folder or of a checkpoint of ours, without its training state.
-    ///
-    /// # Errors
-    /// If the folder is not whole, or the model is of another kind.
-    pub fn open(folder: &Path, device: Device) -> Result<Self, TrainerError> {
-        let settings = Settings { learns: false, ..Settings::default() };
-        Ok(checkpoint::open(folder, &settings, device)?.model)
     }
 
     /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend on `seed` alone.
