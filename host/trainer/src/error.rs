@@ -51,6 +51,9 @@ pub enum TrainerError {
         /// The names that exist, in one line.
         known: String,
     },
+    /// A table that is not a set of algorithm flags.
+    #[error("cannot read the algorithm flags")]
+    Flags(#[source] toml::de::Error),
     /// A file could not be read or written.
     #[error("cannot {action} `{}`", path.display())]
     File {

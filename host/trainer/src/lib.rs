@@ -21,7 +21,6 @@ mod fs;
 mod learner;
 mod lora;
 pub mod loss;
-pub mod measure;
 pub mod model;
 pub mod parameters;
 pub mod rope;
@@ -34,7 +33,8 @@ pub mod weight_files;
 
 pub use algorithm::{
     Aggregation, Algorithm, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator,
-    GroupBy, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, WhenClipped, Whiten,
+    GroupBy, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Preset, Ratio, Replay, Requirement, Scale, Surrogate,
+    WhenClipped, Whiten,
 };
 pub use checkpoint::open_model;
 pub use config::{Biases, Family, ModelConfig};

@@ -3,11 +3,14 @@
 mod check;
 mod flags;
 mod presets;
+mod requirement;
 
 pub use flags::{
     Aggregation, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator, GroupBy, Kl,
     KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, WhenClipped, Whiten,
 };
+pub use presets::Preset;
+pub use requirement::Requirement;
 use serde::{Deserialize, Serialize};
 
 use crate::StageModels;

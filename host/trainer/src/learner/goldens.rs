@@ -9,7 +9,7 @@ use super::layout::{Batch, ContextLayout, EpisodeLayout, TokenPos};
 use super::minibatch::{value_sequences, weigh};
 use super::pairs::compare;
 use crate::advantage::{self, AdvantageInput, Memory, TurnPart};
-use crate::algorithm::{Algorithm, Surrogate};
+use crate::algorithm::{Algorithm, Preset, Surrogate};
 use crate::batch::{Packed, Target, parts};
 use crate::loss::{objective, value_loss};
 use crate::settings::RlSettings;
@@ -37,8 +37,7 @@ fn leaves(value: &Value) -> Vec<f64> {
 
 /// The preset with the case's keys replaced.
 fn flags(case: &Value) -> Algorithm {
-    let text = Algorithm::preset_text(case["preset"].as_str().expect("a name")).expect("a preset");
-    let mut table: toml::Table = toml::from_str(text).expect("TOML");
+    let mut table = Preset::named(case["preset"].as_str().expect("a name")).expect("a preset").flags().clone();
     let overrides: toml::Table = serde_json::from_value(case["overrides"].clone()).expect("a table");
     table.extend(overrides);
     let flags: Algorithm = table.try_into().expect("flags");
@@ -207,14 +206,14 @@ fn every_preset_gives_the_golden_numbers() {
         seen.push(case["preset"].as_str().expect("a name"));
     }
     // These two have fixtures of their own.
-    for name in Algorithm::preset_names().filter(|name| !["dpo", "distill"].contains(name)) {
+    for name in Preset::names().filter(|name| !["dpo", "distill"].contains(name)) {
         assert!(seen.contains(&name), "{name} has no golden numbers");
     }
 }
 
 /// A preset by its name.
 fn preset(name: &str) -> Algorithm {
-    toml::from_str(Algorithm::preset_text(name).expect("a preset")).expect("flags")
+    Preset::named(name).and_then(|preset| preset.algorithm()).expect("a preset")
 }
 
 /// Adds an episode of one turn with these tokens; `row` gives each token's numbers.

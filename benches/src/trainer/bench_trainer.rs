@@ -4,7 +4,7 @@
 //! training that a TOML file has. A last word `bfloat16` lets passes compute in that, over weights in float32.
 
 use gymkhana_record::Seed;
-use gymkhana_trainer::measure::toy;
+use super::toy;
 use gymkhana_trainer::{Precision, RlSettings};
 
 /// CPU seconds of this process.

@@ -1,6 +1,6 @@
 //! Prints one JSON line for each figure of generation or training: `bench_torch [generate|train]`, both without a word.
 
-use gymkhana_trainer::measure::{generation_rate, training_rate};
+use super::{generation_rate, training_rate};
 use gymkhana_trainer::{TinyModel, TrainerError};
 
 const CONVERSATIONS: usize = 64;

@@ -12,7 +12,7 @@ use gymkhana_record::{
     EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Phase, Seed, Segment, TaskRef, Timing,
 };
 
-use crate::{
+use gymkhana_trainer::{
     Aggregation, Algorithm, Baseline, Optimizer, Precision, RlSettings, Scale, Settings, TinyModel, Trainer,
     TrainerError,
 };
