@@ -7,7 +7,8 @@ use futures::future::join_all;
 use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{
-    Aggregation, Algorithm, Optimizer, Preset, RlSettings, Settings, SftSettings, StageModels, Trainer, TrainerError,
+    Aggregation, Algorithm, Baseline, Optimizer, Preset, RlSettings, Settings, SftSettings, StageModels, Surrogate,
+    Trainer, TrainerError,
 };
 
 fn trainer(seed: u64) -> Trainer {
@@ -160,6 +161,36 @@ presets_follow_the_reward! {
     step_ppo: "step-ppo",
     supo: "supo",
     vl_dac: "vl-dac",
+}
+
+/// On the first pass every log-ratio is 0, so the loss of a pair is the squared difference of its rewards.
+#[tokio::test]
+async fn regression_fits_differences_of_rewards() {
+    let trainer = trainer(2);
+    let algorithm = Algorithm {
+        baseline: Baseline::None,
+        ratio: None,
+        surrogate: Surrogate::Regression { eta: 1.0 },
+        aggregation: Aggregation::Constant,
+        constant_tokens: Some(1),
+        ..Algorithm::default()
+    };
+    let settings = RlSettings { optimizer: rate(1e-2), algorithm, ..RlSettings::default() };
+    let groups = play(&trainer, 0, |token| token.is_multiple_of(2)).await;
+    let mut expected = Vec::new();
+    for group in &groups {
+        for (index, one) in group.iter().enumerate() {
+            expected.extend(group[index + 1..].iter().map(|other| (one.rewards[0] - other.rewards[0]).powi(2)));
+        }
+    }
+    let expected = expected.iter().sum::<f64>() / expected.len() as f64;
+    let first = figure(&trainer.rl_step(&groups, &settings).await.expect("a step"), "loss");
+    assert!(expected > 0.0 && (first - expected).abs() < 1e-4, "{first} is not {expected}");
+    for _ in 0..10 {
+        trainer.rl_step(&groups, &settings).await.expect("a step");
+    }
+    let last = figure(&trainer.rl_step(&groups, &settings).await.expect("a step"), "loss");
+    assert!(last < 0.9 * first, "{last} after {first}");
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@
 mod critic;
 mod forward;
 #[cfg(test)]
+mod from_records;
+#[cfg(test)]
 mod goldens;
 mod layout;
 mod minibatch;
