@@ -17,7 +17,9 @@ use crate::learner::{Learner, StageModels, StageState};
 use crate::model::Model;
 use crate::{Lora, ModelConfig, Settings, TrainerError, tensor_file, weight_files};
 
-/// The number of `trainer.json`'s shape; grows when an older reader would misread it.
+/// Version of the format of `trainer.json`; it grows when an older reader would misread a file. Schema 3 stores per-token
+/// numbers as columns, anchors as SHA-256 hashes, tasks as `split/index`, and names its keys `stage_models` and
+/// `stage_state`.
 const SCHEMA: u32 = 3;
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = weight_files::SINGLE;
@@ -34,7 +36,7 @@ struct State {
     weight_version: u32,
     optimizer_steps: u64,
     stage_models: StageModels,
-    /// How the adapters are made that learn in the place of the weights.
+    /// LoRA adapters that are trained instead of the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lora: Option<Lora>,
     stage_state: StageState,
@@ -133,7 +135,7 @@ fn digest(path: &Path) -> Result<String, TrainerError> {
 
 /// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training. What only a model needs that
 /// learns is left unread for another. Adapters of a checkpoint learn on if the settings want such; else they are a part
-/// of its weights, beside which the optimiser begins anew.
+/// of its weights, and the optimiser starts fresh.
 pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result<Opened, TrainerError> {
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     let has_config = folder.join(CONFIG).is_file();

@@ -1,4 +1,4 @@
-//! The handle of the one thread that owns model, caches and optimiser.
+//! Handle of the thread that owns the model, the caches and the optimiser.
 //!
 //! libtorch's tensors may move between threads but not be shared, and on a few cores generation and training take the
 //! same time one after the other as they would beside each other. So one thread does both: it answers messages, and
@@ -34,14 +34,14 @@ enum Message {
     Run(Job),
 }
 
-/// What lives on the thread.
+/// State of the thread.
 struct Worker {
     model: Model,
     learner: Learner,
     engine: Engine,
     files: Arc<ModelFiles>,
     version: Arc<AtomicU32>,
-    /// For how long there was nothing to do, in nanoseconds.
+    /// Idle time in nanoseconds.
     idle: Arc<AtomicU64>,
     settings: Settings,
 }
@@ -61,11 +61,11 @@ pub struct Trainer {
     context: usize,
 }
 
-/// The thread's end of the handles: when the last of them goes, the thread is told and waited for. A process that
-/// ends while libtorch computes destroys libtorch's globals under it.
+/// Shared by all handles: dropping the last one stops the thread and waits for it, because a process that exits while
+/// libtorch computes would destroy libtorch's globals in use.
 struct Thread {
     messages: UnboundedSender<Message>,
-    /// Declared last: the thread ends once nobody can send to it.
+    /// Declared last: the thread ends once every sender is dropped.
     _joined: Joined,
 }
 
@@ -149,7 +149,7 @@ impl Trainer {
         })
     }
 
-    /// What [`Trainer::save`] was given, if this was opened from a checkpoint of ours.
+    /// Position passed to [`Trainer::save`]; `None` unless opened from a checkpoint.
     #[must_use]
     pub fn position(&self) -> Option<&serde_json::Value> {
         self.position.as_ref().as_ref()
@@ -167,19 +167,19 @@ impl Trainer {
         &self.config
     }
 
-    /// How often the weights have moved.
+    /// Number of weight updates so far.
     #[must_use]
     pub fn weight_version(&self) -> u32 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// For how long there was nothing to generate, to score or to learn, up to the last thing that came.
+    /// Total idle time of the thread, up to the last message.
     #[must_use]
     pub fn idle(&self) -> Duration {
         Duration::from_nanos(self.idle.load(Ordering::Relaxed))
     }
 
-    /// Forgets the optimiser's state, and begins to keep what the stage needs beside the policy.
+    /// Starts a stage: resets the optimiser and prepares the models that the stage needs beside the policy.
     ///
     /// # Errors
     /// If there is not enough memory, or the thread is gone.
@@ -192,7 +192,7 @@ impl Trainer {
         .await
     }
 
-    /// One optimiser step that makes the sampled tokens of demonstrations more probable.
+    /// One supervised optimiser step on the sampled tokens of demonstrations.
     ///
     /// Reports `loss`, `loss_sampled`, `gradient_norm`, `learning_rate`, `tokens` (sampled ones), `positions` (tokens
     /// that went through the model).
@@ -218,7 +218,7 @@ impl Trainer {
         .await
     }
 
-    /// Learns from groups of episodes by the algorithm's flags. Dropped episodes and the settings' other seats are left
+    /// Trains on groups of episodes with the algorithm's flags. Dropped episodes and seats outside the settings are left
     /// out.
     ///
     /// Reports `loss`, `gradient_norm`, `learning_rate`, `updates`, `clip_fraction`, `behaviour_divergence` and
@@ -283,7 +283,7 @@ impl Trainer {
         .await
     }
 
-    /// Writes the model alone to a new folder, as others load it: what a server of the policy is given.
+    /// Writes only the model to a new Hugging Face folder, for an inference server.
     ///
     /// # Errors
     /// If the folder exists or cannot be written.
@@ -303,7 +303,7 @@ impl Trainer {
     ) -> Result<T, TrainerError> {
         let (reply, answer) = oneshot::channel();
         let message = Message::Run(Box::new(move |worker| {
-            // Nobody may be waiting any more, which is no fault.
+            // The requester may have gone; this is not an error.
             let _ = reply.send(job(worker));
         }));
         self.thread.messages.send(message).map_err(|_| self.gone())?;

@@ -27,7 +27,7 @@ pub(super) struct Running {
 /// One conversation's place.
 #[derive(Default)]
 pub(super) struct Slot {
-    /// Whose it is; nobody's after a release, when its cache may still serve others as a prefix.
+    /// Owner; `None` after a release, when the cache may still serve others as a prefix.
     pub owner: Option<Conversation>,
     /// The conversation's tokens.
     pub tokens: Vec<u32>,
@@ -66,7 +66,7 @@ impl Slot {
         if self.running.is_some() { self.tokens.len() - self.cached } else { 0 }
     }
 
-    /// Takes note that so many more tokens are in the cache, computed in one go.
+    /// Records that `count` more tokens are in the cache.
     pub fn fill(&mut self, count: usize) {
         if self.cached == 0 {
             self.opening = count;
@@ -104,12 +104,12 @@ impl Slot {
             return;
         };
         if let Some(running) = self.running.take() {
-            // Nobody may be waiting any more, which is no fault.
+            // The requester may have gone; this is not an error.
             let _ = running.waiting.reply.send(Ok(Generated { sampled: running.sampled, stop }));
         }
     }
 
-    /// Stops a request for whose reply nobody waits any more.
+    /// Stops a request whose requester has gone.
     pub fn drop_cancelled(&mut self) {
         if self.running.as_ref().is_some_and(|running| running.waiting.reply.is_closed()) {
             self.running = None;

@@ -86,7 +86,7 @@ fn a_group_computes_its_prompt_once_and_says_what_each_says_alone() {
     assert_eq!(finish(&mut group, &model, answers), together);
 }
 
-/// Whoever comes while others speak speaks with the next token, and whoever is done makes room for the next.
+/// A request that arrives during generation joins at the next token, and a finished request frees its slot.
 #[test]
 fn requests_join_and_leave_between_tokens() {
     let model = model();
