@@ -18,11 +18,11 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::checkpoint::{self, Opened, Snapshot};
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
 use crate::learner::{Batch, Learner, StageModels, StepMetrics, check_segment, demonstration_sequences, mean_entropy};
 use crate::model::Model;
+use crate::storage::checkpoint::{self, Opened, Snapshot};
 use crate::{ModelConfig, ModelFiles, RlSettings, Settings, SftSettings, TinyModel, TrainerError};
 
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;

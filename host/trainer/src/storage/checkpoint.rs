@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tch::{Device, Tensor, no_grad_guard};
 
-use crate::files::ModelFiles;
-use crate::fs::{sync_folder, write_synced, write_whole};
 use crate::learner::{Learner, StageModels, StageState};
 use crate::model::Model;
-use crate::{Lora, ModelConfig, Settings, TrainerError, tensor_file, weight_files};
+use crate::storage::files::ModelFiles;
+use crate::storage::fs::{sync_folder, write_synced, write_whole};
+use crate::storage::{tensor_file, weight_files};
+use crate::{Lora, ModelConfig, Settings, TrainerError};
 
 /// Version of the format of `trainer.json`; it grows when an older reader would misread a file. Schema 3 stores per-token
 /// numbers as columns, anchors as SHA-256 hashes, tasks as `split/index`, and names its keys `stage_models` and
