@@ -261,7 +261,7 @@ def mt_grpo(batch, s):
 def rise(batch, s):
     """Each turn's tokens weighed by the exponential of its reward."""
     steps, learnt = over_turns(batch, list), batch.everything
-    advantages = batch.from_turns(torch.exp(steps / s["tilt"]))
+    advantages = batch.from_turns(torch.exp(steps / s["reward_temperature"]))
     return Update(advantages, learnt, (token_weights(batch, learnt) * plain(batch, advantages)).sum())
 
 

@@ -5,7 +5,6 @@
 use std::path::PathBuf;
 
 use gymkhana_record::{Seed, Segment};
-use gymkhana_trainer::model::Model;
 use gymkhana_trainer::{Lora, Module, Optimizer, Settings, SftSettings, TinyModel, Trainer};
 use tch::{Device, Tensor};
 
@@ -34,7 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         trainer.sft_step(std::slice::from_ref(&segment), &settings).await?;
     }
     trainer.save(folder, &serde_json::Value::Null).await?;
-    let model = Model::open(folder, Device::Cpu)?;
+    let model = gymkhana_trainer::open_model(folder, Device::Cpu)?;
     let tokens: Vec<u32> = (0..model.positions().min(300) as u32).map(|index| index * 7 % 263).collect();
     let logits = model.logits(&tokens)?;
     let tokens: Vec<i32> = tokens.into_iter().map(|token| token as i32).collect();

@@ -149,7 +149,8 @@ mod tests {
     use gymkhana_record::{Sampled, Segment};
     use tch::Device;
 
-    use crate::{Settings, SftSettings, TinyModel, Trainer, checkpoint};
+    use crate::storage::checkpoint;
+    use crate::{Settings, SftSettings, TinyModel, Trainer};
 
     #[test]
     fn a_model_that_only_speaks_takes_no_memory_for_learning() {

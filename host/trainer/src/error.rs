@@ -1,4 +1,4 @@
-//! What can go wrong in the trainer: each message names the object and the fix, and leaves the cause to the chain.
+//! Errors of the trainer. A message says what failed and why, and ends with a hint; causes are in the error chain.
 
 use std::path::{Path, PathBuf};
 
@@ -8,98 +8,103 @@ use tch::TchError;
 /// A failure of the trainer.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainerError {
-    /// A setting is out of its range, or nothing uses it.
-    #[error("`{key}` is {value}; it must be {expected}")]
+    /// A setting is out of range.
+    #[error("invalid `{key}`: it is {value}\nhint: it must be {expected}")]
     Setting {
         /// The key in the run file.
         key: &'static str,
-        /// What was written.
+        /// The value found.
         value: String,
-        /// What may be written.
+        /// The values allowed.
         expected: &'static str,
     },
-    /// A setting that nothing uses.
-    #[error("`{key}` is set, and nothing uses it unless {when}; leave it out, or write \"off\" where a preset sets it")]
+    /// A setting without effect.
+    #[error(
+        "unused `{key}`: it has an effect only when {when}\nhint: remove it, or write \"off\" if the preset sets it"
+    )]
     UnusedSetting {
         /// The key in the run file.
         key: &'static str,
-        /// When it would be used.
+        /// Condition under which it has an effect.
         when: &'static str,
     },
-    /// A setting without which another makes no sense.
-    #[error("`{key}` is missing; it is needed when {when}")]
+    /// A setting that another one requires.
+    #[error("missing `{key}`: it is required when {when}\nhint: add it to the settings")]
     MissingSetting {
         /// The key in the run file.
         key: &'static str,
-        /// What needs it.
+        /// Condition under which it is required.
         when: &'static str,
     },
-    /// The model cannot live where it is to.
+    /// The device is not available.
     #[error(
-        "`device` is cuda, which cannot be used here: {problem}; set LIBTORCH to the folder of a torch 2.11.0 with CUDA \
+        "cannot use device cuda: {problem}\nhint: set LIBTORCH to the folder of a torch 2.11.0 with CUDA \
          (`python3 -c 'import torch; print(torch.__path__[0])'`) on a machine with a GPU, or write `device = \"cpu\"`"
     )]
     Device {
         /// What is missing.
         problem: String,
     },
-    /// There is no algorithm of this name.
-    #[error("there is no algorithm `{name}`; the presets are {known}")]
+    /// Unknown preset.
+    #[error("unknown algorithm `{name}`\nhint: use one of {known}")]
     Preset {
-        /// What was asked for.
+        /// The name.
         name: String,
-        /// The names that exist, in one line.
+        /// Known names, separated by commas.
         known: String,
     },
+    /// A table that is not a set of algorithm flags.
+    #[error("cannot read the algorithm flags")]
+    Flags(#[source] toml::de::Error),
     /// A file could not be read or written.
     #[error("cannot {action} `{}`", path.display())]
     File {
-        /// What was tried: `read`, `write` …
+        /// The action: `read`, `write` …
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
-    /// A file holds other JSON than it should.
-    #[error("`{}` is not the JSON that it should be", path.display())]
+    /// A file is not the expected JSON.
+    #[error("cannot parse `{}`: not the expected JSON", path.display())]
     Json {
         /// The file.
         path: PathBuf,
         /// Why.
         source: serde_json::Error,
     },
-    /// A model folder asks for what this trainer does not do.
-    #[error("`{}` describes a model with {what}; this trainer runs the Qwen2, Qwen3 and Llama models for causal language modelling, with full attention, SiLU and plain weights, at default, linear, dynamic, yarn or llama3 rotary positions", path.display())]
+    /// The architecture of a model is not supported.
+    #[error("unsupported model in `{}`: {what}\nhint: use a Qwen2, Qwen3 or Llama causal language model with full attention, SiLU, unquantised weights, and default, linear, dynamic, yarn or llama3 rotary positions", path.display())]
     UnsupportedModel {
         /// The `config.json`.
         path: PathBuf,
         /// The key and value that are not supported.
         what: String,
     },
-    /// A folder is no model, or only half of one.
-    #[error("`{}` is no complete model folder: {problem}", path.display())]
+    /// A folder is not a complete model.
+    #[error("cannot load `{}`: {problem}", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
         /// What is missing or does not fit, and what to do.
         problem: String,
     },
-    /// A folder that should be new is there already.
-    #[error("`{}` exists already; a checkpoint is never overwritten: name another folder", path.display())]
+    /// A folder to be created exists.
+    #[error("cannot write `{}`: the folder exists\nhint: name another folder; checkpoints are never overwritten", path.display())]
     Exists {
         /// The folder.
         path: PathBuf,
     },
-    /// A file of weights is damaged or does not fit the model.
-    #[error("`{}` holds other weights than its config.json says: {problem}", path.display())]
+    /// A weight file is damaged or does not fit the model.
+    #[error("cannot load weights from `{}`: {problem}", path.display())]
     Weights {
         /// The file.
         path: PathBuf,
         /// Which tensor, and what is wrong with it.
         problem: String,
     },
-    /// A file of weights is not in the safetensors format.
+    /// A weight file is not in the safetensors format.
     #[error("`{}` is not a whole safetensors file", path.display())]
     Safetensors {
         /// The file.
@@ -115,24 +120,26 @@ pub enum TrainerError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A gradient was not finite; the weights were left as they were.
-    #[error("the gradient's norm was {norm} at optimiser step {step}; lower `learning_rate` or `gradient_clip`")]
+    /// A gradient was not finite; the weights are unchanged.
+    #[error(
+        "optimiser step {step} failed: the gradient norm is {norm}\nhint: lower `learning_rate` or `gradient_clip`"
+    )]
     NotFinite {
         /// The norm: an infinity or NaN.
         norm: f64,
         /// The optimiser step, from 1.
         step: u64,
     },
-    /// libtorch refused an operation.
+    /// libtorch failed.
     #[error("libtorch failed while it {during}")]
     Torch {
-        /// What it was doing.
+        /// The operation, in the past tense.
         during: &'static str,
-        /// What it said.
+        /// libtorch's error.
         source: TchError,
     },
-    /// The thread that owns the model is gone.
-    #[error("the model's thread is gone: {0}")]
+    /// The thread that owns the model has ended.
+    #[error("the model's thread has ended: {0}")]
     Gone(String),
 }
 
@@ -146,14 +153,14 @@ impl TrainerError {
         move |source| Self::Torch { during, source: first_line(source) }
     }
 
-    /// Whether the user can mend it by changing a file or a setting, rather than us by changing the program.
+    /// Whether the user can fix it by changing a file or a setting.
     #[must_use]
     pub fn is_users(&self) -> bool {
         !matches!(self, Self::Torch { .. } | Self::Gone(_))
     }
 }
 
-/// What libtorch said, without its stack of C++ frames.
+/// The first line of libtorch's message, without its C++ stack.
 fn first_line(error: TchError) -> TchError {
     match error {
         TchError::Torch(words) => TchError::Torch(words.lines().next().unwrap_or_default().to_owned()),
@@ -167,7 +174,7 @@ impl From<TrainerError> for PolicyError {
     }
 }
 
-/// An error and its causes in one line, where only text can travel on.
+/// An error and its causes in one line, for interfaces that carry only text.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();
@@ -178,7 +185,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     words
 }
 
-/// Refuses a setting unless `holds`.
+/// Returns an error unless `holds`.
 pub(crate) fn require(
     holds: bool,
     key: &'static str,

@@ -11,35 +11,35 @@ pub mod adamw;
 pub mod advantage;
 mod algorithm;
 mod batch;
-mod checkpoint;
 mod config;
 mod device;
 mod engine;
 mod error;
-mod files;
 mod learner;
 mod lora;
 pub mod loss;
-pub mod measure;
 pub mod model;
 pub mod parameters;
 pub mod rope;
 mod settings;
-mod tensor_file;
+mod storage;
 mod tiny;
+pub mod token_stats;
 mod trainer;
-pub mod weight_files;
 
 pub use algorithm::{
-    Aggregation, Algorithm, BandMode, Baseline, Beyond, CapLevel, Compare, CovarianceClip, Credit, Critic, EntropyBand,
-    Estimator, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, Whiten,
+    Aggregation, Algorithm, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator,
+    GroupBy, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Preset, Ratio, Replay, Requirement, Scale, Surrogate,
+    WhenClipped, Whiten,
 };
 pub use config::{Biases, Family, ModelConfig};
 pub use device::Accelerator;
 pub use error::TrainerError;
-pub use files::ModelFiles;
 pub use learner::{StageModels, StepMetrics};
 pub use lora::{Lora, Module};
 pub use settings::{Optimizer, Precision, RlSettings, Schedule, Settings, SftSettings};
+pub use storage::checkpoint::open_model;
+pub use storage::files::ModelFiles;
+pub use storage::weight_files;
 pub use tiny::TinyModel;
 pub use trainer::Trainer;

@@ -1,4 +1,4 @@
-//! What a run file may set of the trainer, checked before anything is computed.
+//! Settings of the trainer, checked before anything is computed.
 
 use gymkhana_record::{Seed, Segment};
 use serde::{Deserialize, Serialize};
@@ -7,34 +7,34 @@ use tch::Kind;
 use crate::error::require;
 use crate::{Accelerator, Algorithm, Lora, TrainerError};
 
-/// How the thread works that owns the model. With more than one libtorch thread the process must have
-/// `OMP_WAIT_POLICY=passive` in its environment when it starts.
+/// Settings of the thread that owns the model. With more than one libtorch thread, the process must start with
+/// `OMP_WAIT_POLICY=passive` in its environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Threads of libtorch.
+    /// Number of libtorch threads.
     pub threads: usize,
-    /// Conversations whose keys and values are kept, and generated for, at once.
-    pub slots: usize,
-    /// The most tokens of a conversation; the model's own limit when absent.
+    /// Number of conversations that generate at once and keep their keys and values.
+    pub max_concurrent_sequences: usize,
+    /// Maximum tokens of a conversation; the model's own limit when absent.
     pub context: Option<usize>,
-    /// Requests that may wait or run; more wait outside.
+    /// Maximum number of queued and running requests; further callers wait.
     pub queue: usize,
     /// Whether a conversation's tokens may depend on nothing but its request: one libtorch thread, fixed shapes, a
     /// slot by the conversation's place. A conversation then waits until the last one of its slot was released.
     pub deterministic: bool,
-    /// Whether the model is to be trained. One that only speaks leaves unread what a checkpoint has to learn on with.
+    /// Whether the model is trained. Without training, the optimiser state of a checkpoint is not read.
     pub learns: bool,
-    /// The root of everything that the trainer draws.
+    /// Root of all random numbers of the trainer.
     pub seed: Seed,
-    /// Where the model lives.
+    /// Device of the model.
     pub device: Accelerator,
-    /// What is computed in. Weights and the optimiser's state stay in float32.
+    /// Number format of forward and backward passes. Weights and optimiser state stay in float32.
     pub precision: Precision,
-    /// Adapters that learn in the place of the weights.
+    /// LoRA adapters, which are trained instead of the weights.
     pub lora: Option<Lora>,
 }
 
-/// What passes are computed in.
+/// Number format of passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precision {
@@ -58,7 +58,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             threads: 1,
-            slots: 64,
+            max_concurrent_sequences: 64,
             context: None,
             queue: 4096,
             deterministic: false,
@@ -78,7 +78,12 @@ impl Settings {
     /// With the key's name.
     pub fn check(&self) -> Result<(), TrainerError> {
         require((1..=1024).contains(&self.threads), "threads", self.threads, "from 1 to 1024")?;
-        require((1..=65_536).contains(&self.slots), "slots", self.slots, "from 1 to 65536")?;
+        require(
+            (1..=65_536).contains(&self.max_concurrent_sequences),
+            "max_concurrent_sequences",
+            self.max_concurrent_sequences,
+            "from 1 to 65536",
+        )?;
         require((1..=1_000_000).contains(&self.queue), "queue", self.queue, "from 1 to 1000000")?;
         let context = self.context.unwrap_or(2);
         require(context >= 2, "context", context, "at least 2")?;
@@ -90,11 +95,11 @@ impl Settings {
     }
 }
 
-/// How the learning rate moves after the warm-up.
+/// Learning rate schedule after the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// Not at all.
+    /// Constant.
     Constant,
     /// Down to 0 at `total_steps`, along half a cosine.
     Cosine,
@@ -106,11 +111,11 @@ pub enum Schedule {
 pub struct Optimizer {
     /// The learning rate after the warm-up; above 0.
     pub learning_rate: f64,
-    /// Steps over which the learning rate rises in a straight line.
+    /// Steps of linear warm-up.
     pub warmup_steps: u64,
-    /// How it moves then.
+    /// Schedule after the warm-up.
     pub schedule: Schedule,
-    /// Optimiser steps of the stage, for `schedule = "cosine"` and only for it.
+    /// Optimiser steps of the stage, required for `schedule = "cosine"` and unused without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_steps: Option<u64>,
     /// Decay of the mean of gradients; in [0, 1).
@@ -119,9 +124,9 @@ pub struct Optimizer {
     pub beta2: f64,
     /// Added to the root of the mean square; above 0.
     pub epsilon: f64,
-    /// Share of every weight that is taken off in a step, times the learning rate; at least 0.
+    /// Decoupled weight decay, multiplied by the learning rate; at least 0.
     pub weight_decay: f64,
-    /// The largest norm of the gradient, beyond which it is shortened; above 0.
+    /// Maximum gradient norm; larger gradients are rescaled; above 0.
     pub gradient_clip: f64,
 }
 
@@ -193,13 +198,13 @@ pub(crate) const MICRO_TOKENS: usize = 4096;
 pub struct SftSettings {
     /// AdamW and the learning rate.
     pub optimizer: Optimizer,
-    /// Weight of the mean loss over the tokens that the expert did not write; at least 0. A little of it teaches a
-    /// model that starts from random weights how its texts look.
+    /// Weight of the mean loss over the tokens that the expert did not write; at least 0. A small weight helps a model
+    /// that starts from random weights.
     pub other_tokens: f64,
     /// Tokens of one forward pass; at least 1. Changes memory and speed, not the result.
     pub micro_batch_tokens: usize,
-    /// Whether layers are computed once more on the way back, in the place of keeping all that they computed. Takes a
-    /// third more time and changes memory, not the result.
+    /// Whether the backward pass recomputes the layers instead of keeping their activations: about a third more time,
+    /// less memory, the same result.
     pub activation_checkpointing: bool,
 }
 
@@ -235,19 +240,19 @@ pub struct RlSettings {
     pub optimizer: Optimizer,
     /// The algorithm's flags.
     pub algorithm: Algorithm,
-    /// The temperature at which the episodes were sampled; above 0. Ratios, divergences and entropies are those of
-    /// the distribution at this temperature, as it is the policy that acts.
+    /// Sampling temperature of the episodes; above 0. Ratios, divergences and entropies use the distribution at this
+    /// temperature.
     pub temperature: f64,
-    /// The seats from whose tokens is learnt; all if none is said. What other seats sampled is another policy's.
+    /// Seats whose tokens are trained on; all if absent.
     pub seats: Option<Vec<u32>>,
     /// Tokens of one forward pass; at least 1. Changes memory and speed, not the result.
     pub micro_batch_tokens: usize,
     /// As in [`SftSettings::activation_checkpointing`].
     pub activation_checkpointing: bool,
-    /// Whether what sequences begin with in common is computed once. Changes speed, not the result.
+    /// Whether common prefixes of sequences are computed once. Changes speed, not the result.
     pub share_beginnings: bool,
-    /// Whether sequences are left out that cannot teach anything, as all their advantages are 0 and nothing else pulls.
-    /// A minibatch of nothing else then takes no optimiser step; apart from that it changes speed, not the result.
+    /// Whether to skip sequences without a gradient: all advantages are 0 and no other loss term is set. A minibatch of
+    /// only such sequences takes no optimiser step; otherwise this changes speed, not the result.
     pub skip_idle: bool,
 }
 
@@ -271,12 +276,12 @@ impl Default for RlSettings {
 }
 
 impl RlSettings {
-    /// Whether this segment's sampled tokens are learnt from.
+    /// Whether this segment's sampled tokens are trained on.
     pub(crate) fn learns_from(&self, segment: &Segment) -> bool {
         segment.seat().is_some_and(|seat| self.learns(seat))
     }
 
-    /// Whether this seat's tokens are learnt from.
+    /// Whether this seat's tokens are trained on.
     pub(crate) fn learns(&self, seat: u32) -> bool {
         self.seats.as_ref().is_none_or(|seats| seats.contains(&seat))
     }
@@ -330,6 +335,6 @@ mod tests {
             assert!(settings.check().expect_err(key).to_string().contains(key));
         }
         let busy = Settings { threads: 2, deterministic: true, ..Settings::default() };
-        assert!(busy.check().is_err());
+        assert!(busy.check().expect_err("two threads").to_string().contains("`threads`"));
     }
 }

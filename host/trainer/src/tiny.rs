@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::require;
-use crate::files::ModelFiles;
+use crate::storage::files::ModelFiles;
 use crate::{ModelConfig, TrainerError};
 
 /// Control tokens behind the 256 bytes, in the order of their ids; the first is 256.

@@ -1,4 +1,4 @@
-//! The handle of the one thread that owns model, caches and optimiser.
+//! Handle of the thread that owns the model, the caches and the optimiser.
 //!
 //! libtorch's tensors may move between threads but not be shared, and on a few cores generation and training take the
 //! same time one after the other as they would beside each other. So one thread does both: it answers messages, and
@@ -18,11 +18,11 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::checkpoint::{self, Opened, Snapshot};
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
-use crate::learner::{Batch, Learner, StageModels, StepMetrics, demonstration_sequences};
+use crate::learner::{Batch, Learner, StageModels, StepMetrics, check_segment, demonstration_sequences, mean_entropy};
 use crate::model::Model;
+use crate::storage::checkpoint::{self, Opened, Snapshot};
 use crate::{ModelConfig, ModelFiles, RlSettings, Settings, SftSettings, TinyModel, TrainerError};
 
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
@@ -34,14 +34,14 @@ enum Message {
     Run(Job),
 }
 
-/// What lives on the thread.
+/// State of the thread.
 struct Worker {
     model: Model,
     learner: Learner,
     engine: Engine,
     files: Arc<ModelFiles>,
     version: Arc<AtomicU32>,
-    /// For how long there was nothing to do, in nanoseconds.
+    /// Idle time in nanoseconds.
     idle: Arc<AtomicU64>,
     settings: Settings,
 }
@@ -61,11 +61,11 @@ pub struct Trainer {
     context: usize,
 }
 
-/// The thread's end of the handles: when the last of them goes, the thread is told and waited for. A process that
-/// ends while libtorch computes destroys libtorch's globals under it.
+/// Shared by all handles: dropping the last one stops the thread and waits for it, because a process that exits while
+/// libtorch computes would destroy libtorch's globals in use.
 struct Thread {
     messages: UnboundedSender<Message>,
-    /// Declared last: the thread ends once nobody can send to it.
+    /// Declared last: the thread ends once every sender is dropped.
     _joined: Joined,
 }
 
@@ -99,7 +99,7 @@ impl Trainer {
         let mut model = Model::zeros(config, positions, settings.device.open()?)?;
         model.randomise(settings.seed.child("weights"))?;
         model.set_up(settings)?;
-        let learner = Learner::new(&model, StageModels::default())?;
+        let learner = Learner::new(&model, StageModels::default(), None)?;
         Self::start(Opened { model, learner, files: tiny.files(), weight_version: 0, position: None }, settings)
     }
 
@@ -149,7 +149,7 @@ impl Trainer {
         })
     }
 
-    /// What [`Trainer::save`] was given, if this was opened from a checkpoint of ours.
+    /// Position passed to [`Trainer::save`]; `None` unless opened from a checkpoint.
     #[must_use]
     pub fn position(&self) -> Option<&serde_json::Value> {
         self.position.as_ref().as_ref()
@@ -167,31 +167,32 @@ impl Trainer {
         &self.config
     }
 
-    /// How often the weights have moved.
+    /// Number of weight updates so far.
     #[must_use]
     pub fn weight_version(&self) -> u32 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// For how long there was nothing to generate, to score or to learn, up to the last thing that came.
+    /// Total idle time of the thread, up to the last message.
     #[must_use]
     pub fn idle(&self) -> Duration {
         Duration::from_nanos(self.idle.load(Ordering::Relaxed))
     }
 
-    /// Forgets the optimiser's state, and begins to keep what the stage needs beside the policy.
+    /// Starts a stage: resets the optimiser and prepares the models that the stage needs beside the policy.
     ///
     /// # Errors
     /// If there is not enough memory, or the thread is gone.
-    pub async fn begin_stage(&self, keeps: StageModels) -> Result<(), TrainerError> {
+    pub async fn begin_stage(&self, models: StageModels) -> Result<(), TrainerError> {
         self.run(move |worker| {
-            worker.learner = Learner::new(&worker.model, keeps)?;
+            let teacher = checkpoint::open_teacher(&models, worker.model.device())?;
+            worker.learner = Learner::new(&worker.model, models, teacher)?;
             Ok(())
         })
         .await
     }
 
-    /// One optimiser step that makes the sampled tokens of demonstrations more probable.
+    /// One supervised optimiser step on the sampled tokens of demonstrations.
     ///
     /// Reports `loss`, `loss_sampled`, `gradient_norm`, `learning_rate`, `tokens` (sampled ones), `positions` (tokens
     /// that went through the model).
@@ -217,7 +218,7 @@ impl Trainer {
         .await
     }
 
-    /// Learns from groups of episodes by the algorithm's flags. Dropped episodes and the settings' other seats are left
+    /// Trains on groups of episodes with the algorithm's flags. Dropped episodes and seats outside the settings are left
     /// out.
     ///
     /// Reports `loss`, `gradient_norm`, `learning_rate`, `updates`, `clip_fraction`, `behaviour_divergence` and
@@ -242,9 +243,9 @@ impl Trainer {
         let entropy = mean_entropy(groups, settings);
         let settings = settings.clone();
         let metrics = self.run(move |worker| {
-            let (needs, keeps) = (settings.algorithm.keeps(), worker.learner.keeps());
-            let taught = !settings.algorithm.wants_teacher() || keeps.teacher.is_some();
-            if (needs.reference && !keeps.reference) || (needs.critic && !keeps.critic) || !taught {
+            let (needs, models) = (settings.algorithm.stage_models(), worker.learner.stage_models());
+            let taught = !settings.algorithm.wants_teacher() || models.teacher.is_some();
+            if (needs.reference && !models.reference) || (needs.critic && !models.critic) || !taught {
                 return Err(TrainerError::Setting {
                     key: "algorithm",
                     value: "one with a reference, a critic or a teacher".to_owned(),
@@ -282,7 +283,7 @@ impl Trainer {
         .await
     }
 
-    /// Writes the model alone to a new folder, as others load it: what a server of the policy is given.
+    /// Writes only the model to a new Hugging Face folder, for an inference server.
     ///
     /// # Errors
     /// If the folder exists or cannot be written.
@@ -292,18 +293,7 @@ impl Trainer {
     }
 
     fn check_segment(&self, segment: &Segment, what: impl FnOnce() -> String) -> Result<(), TrainerError> {
-        let (length, vocabulary) = (segment.len(), self.config.vocab_size);
-        let columns = [segment.sampled.len(), segment.log_probs.len(), segment.seats.len()];
-        let problem = if columns.iter().any(|column| *column != length) {
-            "its columns are not of one length".to_owned()
-        } else if length > self.context {
-            format!("its {length} tokens do not fit the context of {}; raise `context`", self.context)
-        } else if let Some(token) = segment.tokens.iter().find(|token| i64::from(**token) >= vocabulary) {
-            format!("token {token} is outside the vocabulary of {vocabulary}: it is of another tokenizer")
-        } else {
-            return Ok(());
-        };
-        Err(TrainerError::Data { what: what(), problem })
+        check_segment(segment, self.config.vocab_size, self.context, what)
     }
 
     /// Runs a job on the thread, between two tokens.
@@ -313,7 +303,7 @@ impl Trainer {
     ) -> Result<T, TrainerError> {
         let (reply, answer) = oneshot::channel();
         let message = Message::Run(Box::new(move |worker| {
-            // Nobody may be waiting any more, which is no fault.
+            // The requester may have gone; this is not an error.
             let _ = reply.send(job(worker));
         }));
         self.thread.messages.send(message).map_err(|_| self.gone())?;
@@ -440,15 +430,4 @@ impl Worker {
         self.version.store(version, Ordering::Release);
         self.engine.update(&self.model, version);
     }
-}
-
-fn mean_entropy(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> f64 {
-    let segments = groups.iter().flatten().flat_map(|episode| &episode.segments);
-    let (mut sum, mut count) = (0.0, 0_usize);
-    for segment in segments.filter(|segment| settings.learns_from(segment)) {
-        // Tokens that were not sampled have 0.
-        sum += segment.entropies.iter().map(|entropy| f64::from(*entropy)).sum::<f64>();
-        count += segment.sampled_len();
-    }
-    sum / count.max(1) as f64
 }

@@ -105,7 +105,7 @@ async fn layers_that_are_computed_twice_leave_the_same_gradients() {
             let trainer = Trainer::create(&smallest(), &settings).expect("a model");
             let losses = learn(&trainer, 0..3, activation_checkpointing).await;
             let algorithm = Algorithm { kl: Some(penalty(0.1)), entropy_bonus: 0.01, ..Algorithm::default() };
-            trainer.begin_stage(algorithm.keeps()).await.expect("a stage");
+            trainer.begin_stage(algorithm.stage_models()).await.expect("a stage");
             let reply = scored(&trainer).await;
             let member = |member: u32| common::episode(0, member, segment(&PROMPT, &reply), f64::from(member % 2));
             let groups = [(0..4).map(member).collect()];

@@ -69,8 +69,8 @@ async fn a_later_schema_is_refused() {
     let root = tempfile::tempdir().expect("a folder");
     let folder = root.path().join("1");
     saved(&folder).await;
-    edit(&folder.join("trainer.json"), "\"schema\":2", "\"schema\":3");
-    assert!(refusal(&folder).contains("schema 3"));
+    edit(&folder.join("trainer.json"), "\"schema\":3", "\"schema\":4");
+    assert!(refusal(&folder).contains("schema 4"));
 }
 
 /// A folder without `trainer.json` is a plain model, whose weights must fit its config.
@@ -126,7 +126,7 @@ fn sharded_weights_are_whole_or_refused() {
 fn the_seed_alone_draws_the_weights() {
     let tiny = TinyModel::default();
     let parameters = |seed| {
-        let settings = Settings { seed: Seed(seed), slots: 1, ..Settings::default() };
+        let settings = Settings { seed: Seed(seed), max_concurrent_sequences: 1, ..Settings::default() };
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let folder = tempfile::tempdir().expect("a folder");
         let trainer = Trainer::create(&tiny, &settings).expect("a model");

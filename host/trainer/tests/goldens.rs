@@ -8,10 +8,9 @@ use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequ
 use gymkhana_record::Seed;
 use gymkhana_trainer::adamw::AdamW;
 use gymkhana_trainer::advantage::Comparison;
-use gymkhana_trainer::model::Model;
 use gymkhana_trainer::parameters::Parameters;
 use gymkhana_trainer::rope::Rope;
-use gymkhana_trainer::{Baseline, Beyond, Optimizer, Scale, Settings, Surrogate, Trainer, loss};
+use gymkhana_trainer::{Baseline, Optimizer, Scale, Settings, Surrogate, Trainer, WhenClipped, loss};
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
@@ -45,7 +44,7 @@ fn largest_difference(left: &Tensor, right: &Tensor) -> f64 {
 
 /// The largest difference between the logits of the model in `folder` and transformers' of the golden model `name`.
 fn difference_of_logits(folder: &Path, name: &str) -> f64 {
-    let model = Model::open(folder, Device::Cpu).expect("a model");
+    let model = gymkhana_trainer::open_model(folder, Device::Cpu).expect("a model");
     let prompts = json(&format!("{name}/golden.json"))["prompts"].clone();
     let logits = Tensor::read_safetensors(golden(name).join("golden.safetensors")).expect("logits");
     let of_prompt = |(index, prompt): (usize, &Value)| {
@@ -121,7 +120,7 @@ fn frequencies_of_positions_are_those_of_transformers() {
 #[tokio::test]
 async fn greedy_continuations_through_the_cache_are_those_of_transformers() {
     for (name, deterministic) in MODELS.into_iter().flat_map(|name| [(name, false), (name, true)]) {
-        let settings = Settings { slots: 4, deterministic, ..Settings::default() };
+        let settings = Settings { max_concurrent_sequences: 4, deterministic, ..Settings::default() };
         let trainer = Trainer::open(&golden(name), &settings).expect("a model");
         let golden = json(&format!("{name}/golden.json"));
         let pairs = golden["prompts"]
@@ -196,7 +195,7 @@ fn losses_and_gradients_are_pytorchs() {
     let entropies_N = entropies_N.expect("asked for");
     let (behaviour_N, advantages_N) = (take("behaviour"), take("advantages"));
     let (low, high) = (flag("clip_low"), flag("clip_high"));
-    let clip = Surrogate::Clip { low, high, dual: None, beyond: Beyond::Lose };
+    let clip = Surrogate::Clip { low, high, dual: None, when_clipped: WhenClipped::DropGradient };
     let ratios_N = loss::ratios(&log_probs_N, &behaviour_N, None);
     let surrogate_N = loss::surrogate(clip, &log_probs_N, &ratios_N, &advantages_N);
     let k3_N = loss::k3_divergence(&log_probs_N, &take("reference"));

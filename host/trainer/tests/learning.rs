@@ -7,7 +7,8 @@ use futures::future::join_all;
 use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{
-    Aggregation, Algorithm, Keeps, Optimizer, RlSettings, Settings, SftSettings, Trainer, TrainerError,
+    Aggregation, Algorithm, Baseline, Optimizer, Preset, RlSettings, Settings, SftSettings, StageModels, Surrogate,
+    Trainer, TrainerError,
 };
 
 fn trainer(seed: u64) -> Trainer {
@@ -71,33 +72,125 @@ fn mean_reward(groups: &[Vec<EpisodeRecord>]) -> f64 {
     rewards.iter().sum::<f64>() / rewards.len() as f64
 }
 
-#[tokio::test]
-async fn every_algorithm_follows_the_reward() {
-    // A teacher knows nothing of rewards.
-    for name in Algorithm::preset_names().filter(|name| *name != "distill") {
-        let trainer = trainer(2);
-        let flags: Algorithm = toml::from_str(Algorithm::preset_text(name).expect("known")).expect("flags");
-        trainer.begin_stage(flags.keeps()).await.expect("a stage");
-        let warmup = flags.critic.map_or(0, |critic| critic.warmup_steps);
-        let held = flags.penalty().is_some_and(|kl| kl.beta >= 0.1);
-        let first_pass = flags.minibatches == 1 && flags.replay.is_none();
-        let settings = RlSettings { optimizer: rate(1e-2), algorithm: flags, ..RlSettings::default() };
-        let even = |token: u32| token.is_multiple_of(2);
-        let before = mean_reward(&play(&trainer, 1000, even).await);
-        for step in 0..40 + warmup {
-            let groups = play(&trainer, step, even).await;
-            let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
-            if first_pass {
-                // The first pass over what the present weights sampled moves no ratio away from 1.
-                assert_eq!(figure(&metrics, "clip_fraction"), 0.0, "{name}");
-                assert!(figure(&metrics, "behaviour_divergence") < 1e-6, "{name}");
+/// Trains 40 steps on even bytes after a critic's warm-up. Any correct policy gradient passes: this shows that the preset
+/// learns, and the golden numbers of the unit tests tell presets apart.
+async fn follows_the_reward(name: &str) {
+    let trainer = trainer(2);
+    let flags = preset(name);
+    trainer.begin_stage(flags.stage_models()).await.expect("a stage");
+    let warmup = flags.critic.map_or(0, |critic| critic.warmup_steps);
+    let held = flags.penalty().is_some_and(|kl| kl.beta >= 0.1);
+    let first_pass = flags.minibatches == 1 && flags.replay.is_none();
+    let settings = RlSettings { optimizer: rate(1e-2), algorithm: flags, ..RlSettings::default() };
+    let even = |token: u32| token.is_multiple_of(2);
+    let before = mean_reward(&play(&trainer, 1000, even).await);
+    for step in 0..40 + warmup {
+        let groups = play(&trainer, step, even).await;
+        let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
+        if first_pass {
+            // In the first pass over on-policy samples every ratio is 1.
+            assert_eq!(figure(&metrics, "clip_fraction"), 0.0, "{name}");
+            assert!(figure(&metrics, "behaviour_divergence") < 1e-6, "{name}");
+        }
+        if step < warmup {
+            // Only the critic learns: the policy rests.
+            assert_eq!(figure(&metrics, "updates"), 0.0, "{name}");
+            assert!(figure(&metrics, "value_loss") > 0.0, "{name}");
+            assert_eq!(trainer.weight_version(), 0, "{name}");
+        }
+    }
+    let after = mean_reward(&play(&trainer, 1000, even).await);
+    // A strong divergence penalty keeps the policy near the reference.
+    let least = if held { 0.7 } else { 0.9 };
+    assert!(before < 0.6 && after > least, "{name}: {before} before, {after} after");
+}
+
+/// One test per preset. `distill` is missing: a teacher does not know rewards.
+macro_rules! presets_follow_the_reward {
+    ($($test:ident: $name:literal,)*) => {
+        mod follows_the_reward {
+            $(
+                #[tokio::test]
+                async fn $test() {
+                    super::follows_the_reward($name).await;
+                }
+            )*
+
+            #[test]
+            fn no_preset_is_missing() {
+                let tested = [$($name),*];
+                let missing = gymkhana_trainer::Preset::names().filter(|name| *name != "distill" && !tested.contains(name));
+                assert_eq!(missing.count(), 0);
             }
         }
-        let after = mean_reward(&play(&trainer, 1000, even).await);
-        // A strong penalty for leaving where it began holds the policy back.
-        let least = if held { 0.7 } else { 0.9 };
-        assert!(before < 0.6 && after > least, "{name}: {before} before, {after} after");
+    };
+}
+
+presets_follow_the_reward! {
+    aepo: "aepo",
+    arpo: "arpo",
+    cispo: "cispo",
+    dapo: "dapo",
+    dart: "dart",
+    dpo: "dpo",
+    dr_grpo: "dr-grpo",
+    dr_mas: "dr-mas",
+    epo: "epo",
+    g_ra: "g-ra",
+    gigpo: "gigpo",
+    grpo: "grpo",
+    grpo_roc: "grpo-roc",
+    gspo: "gspo",
+    igpo: "igpo",
+    lite_ppo: "lite-ppo",
+    loop_: "loop",
+    mars: "mars",
+    mini_o3: "mini-o3",
+    mt_grpo: "mt-grpo",
+    otc: "otc",
+    ppo: "ppo",
+    reinforce_plus_plus: "reinforce++",
+    rise: "rise",
+    rloo: "rloo",
+    scalinginter: "scalinginter",
+    score: "score",
+    score_first: "score-first",
+    simpletir: "simpletir",
+    spear: "spear",
+    spiral_rae: "spiral-rae",
+    step_ppo: "step-ppo",
+    supo: "supo",
+    vl_dac: "vl-dac",
+}
+
+/// On the first pass every log-ratio is 0, so the loss of a pair is the squared difference of its rewards.
+#[tokio::test]
+async fn regression_fits_differences_of_rewards() {
+    let trainer = trainer(2);
+    let algorithm = Algorithm {
+        baseline: Baseline::None,
+        ratio: None,
+        surrogate: Surrogate::Regression { eta: 1.0 },
+        aggregation: Aggregation::Constant,
+        constant_tokens: Some(1),
+        ..Algorithm::default()
+    };
+    let settings = RlSettings { optimizer: rate(1e-2), algorithm, ..RlSettings::default() };
+    let groups = play(&trainer, 0, |token| token.is_multiple_of(2)).await;
+    let mut expected = Vec::new();
+    for group in &groups {
+        for (index, one) in group.iter().enumerate() {
+            expected.extend(group[index + 1..].iter().map(|other| (one.rewards[0] - other.rewards[0]).powi(2)));
+        }
     }
+    let expected = expected.iter().sum::<f64>() / expected.len() as f64;
+    let first = figure(&trainer.rl_step(&groups, &settings).await.expect("a step"), "loss");
+    assert!(expected > 0.0 && (first - expected).abs() < 1e-4, "{first} is not {expected}");
+    for _ in 0..10 {
+        trainer.rl_step(&groups, &settings).await.expect("a step");
+    }
+    let last = figure(&trainer.rl_step(&groups, &settings).await.expect("a step"), "loss");
+    assert!(last < 0.9 * first, "{last} after {first}");
 }
 
 #[tokio::test]
@@ -144,7 +237,7 @@ async fn weights(trainer: &Trainer) -> Vec<u8> {
 }
 
 fn preset(name: &str) -> Algorithm {
-    toml::from_str(Algorithm::preset_text(name).expect("a preset")).expect("flags")
+    Preset::named(name).and_then(|preset| preset.algorithm()).expect("a preset")
 }
 
 /// The same episodes for both trainers, recorded once. What each of these carries from step to step: a reference and an
@@ -158,7 +251,7 @@ async fn a_resumed_run_goes_on_to_the_same_bits() {
         let settings = RlSettings { optimizer: rate(1e-3), algorithm, ..RlSettings::default() };
         let first = trainer(5);
         learn(&first, 3).await;
-        first.begin_stage(settings.algorithm.keeps()).await.expect("a stage");
+        first.begin_stage(settings.algorithm.stage_models()).await.expect("a stage");
         let mut batches = vec![];
         for step in 0..4 {
             batches.push(play(&first, step, |token| token.is_multiple_of(2)).await);
@@ -191,7 +284,8 @@ async fn data_and_settings_that_cannot_be_used_are_refused_by_name() {
     let error = trainer.sft_step(&long, &SftSettings::default()).await.expect_err("too long");
     assert!(error.to_string().contains("`context`"), "{error}");
     let unmarked = [segment(&[1, 2], &written(&[]))];
-    assert!(trainer.sft_step(&unmarked, &SftSettings::default()).await.is_err());
+    let error = trainer.sft_step(&unmarked, &SftSettings::default()).await.expect_err("no sampled token");
+    assert!(matches!(&error, TrainerError::Data { problem, .. } if problem.contains("marked as sampled")), "{error}");
     let groups = play(&trainer, 0, |token| token.is_multiple_of(2)).await;
     let pulled =
         RlSettings { algorithm: Algorithm { kl: Some(penalty(0.1)), ..Algorithm::default() }, ..RlSettings::default() };
@@ -212,12 +306,12 @@ async fn a_student_comes_near_its_teacher() {
     let folder = tempfile::tempdir().expect("a folder");
     teacher.save(&folder.path().join("teacher"), &serde_json::Value::Null).await.expect("saved");
     let student = trainer(8);
-    let flags: Algorithm = toml::from_str(Algorithm::preset_text("distill").expect("known")).expect("flags");
+    let flags = preset("distill");
     let settings = RlSettings { optimizer: rate(3e-3), algorithm: flags, ..RlSettings::default() };
     let untaught = student.rl_step(&play(&student, 0, |_| true).await, &settings).await.expect_err("no teacher");
     assert!(untaught.to_string().contains("teacher"), "{untaught}");
-    let keeps = Keeps { teacher: Some(folder.path().join("teacher")), ..settings.algorithm.keeps() };
-    student.begin_stage(keeps).await.expect("a stage");
+    let models = StageModels { teacher: Some(folder.path().join("teacher")), ..settings.algorithm.stage_models() };
+    student.begin_stage(models).await.expect("a stage");
     let mut gaps = vec![];
     for step in 0..60 {
         let metrics = student.rl_step(&play(&student, step, |_| true).await, &settings).await.expect("a step");

@@ -6,7 +6,7 @@ mod common;
 use common::{conversation, episode, figure, near, penalty, request, score, segment, smallest, written};
 use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{EpisodeRecord, Sampled, Seed, Segment};
-use gymkhana_trainer::{Algorithm, Keeps, RlSettings, Settings, SftSettings, Trainer};
+use gymkhana_trainer::{Algorithm, RlSettings, Settings, SftSettings, StageModels, Trainer};
 
 const TEMPERATURE: f32 = 0.5;
 const PROMPT: [u32; 3] = [257, 70, 257];
@@ -18,7 +18,7 @@ async fn trainer() -> Trainer {
     for _ in 0..20 {
         trainer.sft_step(&demonstrations, &SftSettings::default()).await.expect("a step");
     }
-    trainer.begin_stage(Keeps { reference: true, ..Keeps::default() }).await.expect("a stage");
+    trainer.begin_stage(StageModels { reference: true, ..StageModels::default() }).await.expect("a stage");
     trainer
 }
 

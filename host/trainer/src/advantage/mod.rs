@@ -1,132 +1,146 @@
 //! Advantages: how much better each sampled token did than expected, from plain numbers and without tensors.
 //!
-//! [`compute`] goes through a batch once: what is taken off rewards, what is left out, credit of turns against their
-//! baselines, and what is done to advantages at last. Each step is a module.
+//! [`compute`] processes a batch in one pass: penalties on rewards, masks, credit of turns against their baselines, and
+//! whitening. Each step is a module.
 
-mod choice;
-mod compare;
+mod comparison;
 mod credit;
 mod gae;
+mod input;
 mod memory;
 mod penalty;
-mod trajectory;
+mod token_mask;
 
 use std::collections::BTreeMap;
 
-pub(crate) use choice::clip_covariance;
-pub use compare::Comparison;
-pub(crate) use compare::quantile;
-use compare::{deviation, mean, whitened};
+pub use comparison::Comparison;
+pub(crate) use comparison::quantile;
+use comparison::{deviation, mean, whitened};
 use gymkhana_record::Stream;
+pub use input::{AdvantageInput, TurnPart};
 pub use memory::Memory;
-pub use trajectory::{Token, Trajectory, TurnPart};
+pub(crate) use token_mask::clip_covariance;
 
 use crate::algorithm::{Algorithm, KlPlace, Mask, Scale, Whiten};
+use crate::token_stats::Column;
 
-/// Sets what is found of every token of a batch. `version` is the weights' with which the step begins; `stream` is drawn
-/// from where the flags leave something to chance.
-pub fn compute(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory, version: u32, stream: &mut Stream) {
-    // Before anything is taken off: a group of equals stays one, however long its episodes are.
+/// Sets advantages, loss masks, corrections and value targets of every token of a batch. `version` is the weight version
+/// at the start of the step; `stream` supplies randomness to the flags that sample.
+pub fn compute(
+    batch: &mut [AdvantageInput],
+    flags: &Algorithm,
+    memory: &mut Memory,
+    version: u32,
+    stream: &mut Stream,
+) {
+    // Before penalties: a group of equal rewards has no variance, whatever the length of its episodes.
     if flags.masks(Mask::ZeroVariance) {
-        choice::leave_out_equals(batch, flags.compare);
+        token_mask::mask_zero_variance(batch, flags.group_by);
     }
-    for trajectory in batch.iter_mut() {
-        penalise(trajectory, flags);
+    for input in batch.iter_mut() {
+        penalise(input, flags);
     }
-    choice::leave_out(batch, flags, version);
+    token_mask::mask_tokens(batch, flags, version);
     match flags.critic {
         Some(critic) => {
-            for trajectory in batch.iter_mut() {
+            for input in batch.iter_mut() {
                 let kl = flags.penalty_in(KlPlace::Tokens);
-                let penalties =
-                    kl.map_or_else(|| vec![0.0; trajectory.tokens().count()], |kl| penalty::of_tokens(trajectory, kl));
-                gae::generalise(trajectory, critic, &penalties);
+                let penalties = kl.map_or_else(|| vec![0.0; input.tokens.len()], |kl| penalty::of_tokens(input, kl));
+                gae::generalise(input, critic, &penalties);
             }
         }
         None => credit_turns(batch, flags, memory),
     }
     finish(batch, flags);
     if flags.masks(Mask::ZeroAdvantage) {
-        choice::leave_out_idle(batch);
+        token_mask::mask_zero_advantage(batch);
     }
     if let Some(clip) = flags.covariance_clip {
         clip_covariance(batch, clip, stream);
     }
     if let Some(band) = flags.entropy_band {
-        choice::band(batch, band, memory);
+        token_mask::band(batch, band, memory);
     }
 }
 
-/// Takes off what length and divergence cost, and adds what progress is worth.
-fn penalise(trajectory: &mut Trajectory, flags: &Algorithm) {
+/// Subtracts the costs of length and divergence from rewards and adds the bonus for progress.
+fn penalise(input: &mut AdvantageInput, flags: &Algorithm) {
     if let Some(length) = flags.length_penalty {
-        let tokens = trajectory.tokens().count();
-        penalty::take_off(trajectory, penalty::of_length(tokens, length));
+        penalty::subtract(input, penalty::of_length(input.tokens.len(), length));
     }
     if let Some(kl) = flags.penalty_in(KlPlace::Reward) {
-        let sum = penalty::of_tokens(trajectory, kl).iter().sum();
-        penalty::take_off(trajectory, sum);
+        let sum = penalty::of_tokens(input, kl).iter().sum();
+        penalty::subtract(input, sum);
     }
     if flags.progress != 0.0 {
-        let earned = trajectory.earnings();
-        trajectory.rest = 0.0;
-        for (turn, (at, reward)) in trajectory.turns.iter_mut().zip(earned.iter().enumerate()) {
-            let before = at.checked_sub(1).map_or(*reward, |before| earned[before]);
+        let rewards = input.turn_rewards();
+        input.rest = 0.0;
+        for (turn, (at, reward)) in input.turns.iter_mut().zip(rewards.iter().enumerate()) {
+            let before = at.checked_sub(1).map_or(*reward, |before| rewards[before]);
             turn.reward = reward + flags.progress * (reward - before);
         }
     }
 }
 
-/// Advantages of turns by comparing episodes.
-fn credit_turns(batch: &mut [Trajectory], flags: &Algorithm, memory: &mut Memory) {
+/// Advantages of turns from the comparison of episodes.
+fn credit_turns(batch: &mut [AdvantageInput], flags: &Algorithm, memory: &mut Memory) {
     if let Some(decay) = flags.average_decay {
-        for trajectory in batch.iter_mut() {
-            let average = memory.average(trajectory.seat, trajectory.reward, decay);
-            penalty::take_off(trajectory, average);
+        for input in batch.iter_mut() {
+            let average = memory.average(input.seat, input.reward, decay);
+            penalty::subtract(input, average);
         }
     }
-    let key = |trajectory: &Trajectory| flags.compare.key(trajectory.seat);
+    let key = |input: &AdvantageInput| flags.group_by.key(input.seat);
     let mut compared: BTreeMap<(usize, u32), Vec<usize>> = BTreeMap::new();
     let mut rewards: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for (index, trajectory) in batch.iter().enumerate() {
-        compared.entry((trajectory.group, key(trajectory))).or_default().push(index);
-        rewards.entry(key(trajectory)).or_default().push(trajectory.reward);
+    for (index, input) in batch.iter().enumerate() {
+        compared.entry((input.group, key(input))).or_default().push(index);
+        rewards.entry(key(input)).or_default().push(input.reward);
     }
     let mut found: Vec<Vec<f64>> = vec![vec![]; batch.len()];
     for ((_, seat), indices) in &compared {
         let batch_deviation = if flags.scale == Scale::BatchStd { deviation(&rewards[seat]) } else { 0.0 };
-        let compare = Comparison { baseline: flags.baseline, scale: flags.scale, batch_deviation };
-        let members: Vec<&Trajectory> = indices.iter().map(|index| &batch[*index]).collect();
-        let earned: Vec<Vec<f64>> = members.iter().map(|member| member.earnings()).collect();
-        for (index, turns) in indices.iter().zip(credit::turns(&members, &earned, flags.credit, compare)) {
+        let comparison = Comparison { baseline: flags.baseline, scale: flags.scale, batch_deviation };
+        let members: Vec<&AdvantageInput> = indices.iter().map(|index| &batch[*index]).collect();
+        let turn_rewards: Vec<Vec<f64>> = members.iter().map(|member| member.turn_rewards()).collect();
+        for (index, turns) in indices.iter().zip(credit::turns(&members, &turn_rewards, flags.credit, comparison)) {
             found[*index] = turns;
         }
     }
     share(batch, &mut found);
-    for (trajectory, turns) in batch.iter_mut().zip(found) {
-        for (turn, advantage) in trajectory.turns.iter_mut().zip(turns) {
-            let advantage = flags.tilt.map_or(advantage, |tilt| (advantage / tilt).exp());
-            turn.tokens.iter_mut().for_each(|token| token.advantage = advantage);
+    for (input, turns) in batch.iter_mut().zip(found) {
+        for (turn, advantage) in turns.into_iter().enumerate().take(input.turns.len()) {
+            let weight = |temperature: f64| (advantage / temperature).exp();
+            input.set_turn_advantage(turn, flags.reward_temperature.map_or(advantage, weight));
         }
-        if flags.wants_teacher() {
-            trajectory.tokens_mut().for_each(|token| token.advantage = token.teacher - token.behaviour);
+        token_terms(input, flags);
+    }
+}
+
+/// Advantages that differ between the tokens of a turn: a teacher's, and the divergence that is still to come.
+fn token_terms(input: &mut AdvantageInput, flags: &Algorithm) {
+    let tokens = &mut input.tokens;
+    if flags.wants_teacher() {
+        for token in 0..tokens.len() {
+            let advantage = tokens.get(Column::Teacher, token) - tokens.get(Column::Behaviour, token);
+            tokens.set(Column::Advantage, token, advantage);
         }
-        if let Some(kl) = flags.penalty_in(KlPlace::Tokens) {
-            let mut penalties = penalty::of_tokens(trajectory, kl);
-            let mut to_come = 0.0;
-            for token in trajectory.tokens_mut().rev() {
-                to_come += penalties.pop().unwrap_or(0.0);
-                token.advantage -= to_come;
-            }
+    }
+    if let Some(kl) = flags.penalty_in(KlPlace::Tokens) {
+        let penalties = penalty::of_tokens(input, kl);
+        let mut to_come = 0.0;
+        for (advantage, penalty) in input.tokens.column_mut(Column::Advantage).iter_mut().zip(penalties).rev() {
+            to_come += penalty;
+            *advantage -= to_come;
         }
     }
 }
 
-/// In a tree, a turn that several episodes went through gets the mean of what they found (ARPO).
-fn share(batch: &[Trajectory], found: &mut [Vec<f64>]) {
+/// In a tree of episodes, gives a turn that several episodes share the mean of their advantages (ARPO).
+fn share(batch: &[AdvantageInput], found: &mut [Vec<f64>]) {
     let mut through: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
-    for (index, trajectory) in batch.iter().enumerate() {
-        for (turn, part) in trajectory.turns.iter().enumerate() {
+    for (index, input) in batch.iter().enumerate() {
+        for (turn, part) in input.turns.iter().enumerate() {
             if let Some(owner) = part.shared_with {
                 through.entry((owner, turn)).or_default().push(found[index][turn]);
             }
@@ -140,43 +154,55 @@ fn share(batch: &[Trajectory], found: &mut [Vec<f64>]) {
     }
 }
 
-/// Whitens what is learnt, and weighs it by entropy.
-fn finish(batch: &mut [Trajectory], flags: &Algorithm) {
+/// Whitens the advantages that enter the loss and scales them by entropy.
+fn finish(batch: &mut [AdvantageInput], flags: &Algorithm) {
     match flags.whiten {
         Whiten::None => {}
         Whiten::Tokens => {
-            let white = whitened(&advantages_of(batch));
-            set_learnt(batch, white);
+            let white = whitened(&in_loss(batch, Column::Advantage));
+            set_advantages(batch, white);
         }
         Whiten::Turns => whiten_turns(batch),
     }
     if flags.entropy_advantage > 0.0 {
-        let entropies: Vec<f64> = batch.iter().flat_map(Trajectory::learnt).map(|token| token.entropy).collect();
-        let advantages = advantages_of(batch);
-        let weighed = advantages.iter().zip(whitened(&entropies));
-        let weighed = weighed.map(|(advantage, entropy)| advantage * (1.0 + flags.entropy_advantage * entropy));
-        set_learnt(batch, weighed.collect());
+        let (advantages, entropies) = (in_loss(batch, Column::Advantage), in_loss(batch, Column::Entropy));
+        let scaled = advantages.iter().zip(whitened(&entropies));
+        let scaled = scaled.map(|(advantage, entropy)| advantage * (1.0 + flags.entropy_advantage * entropy));
+        set_advantages(batch, scaled.collect());
     }
 }
 
-fn advantages_of(batch: &[Trajectory]) -> Vec<f64> {
-    batch.iter().flat_map(Trajectory::learnt).map(|token| token.advantage).collect()
+/// A column's numbers of all tokens that enter the loss.
+fn in_loss(batch: &[AdvantageInput], column: Column) -> Vec<f64> {
+    batch.iter().flat_map(|input| input.tokens.column_in_loss(column)).collect()
 }
 
-fn set_learnt(batch: &mut [Trajectory], advantages: Vec<f64>) {
-    let tokens = batch.iter_mut().flat_map(Trajectory::tokens_mut).filter(|token| token.learnt);
-    for (token, advantage) in tokens.zip(advantages) {
-        token.advantage = advantage;
+/// Sets the advantages of the tokens that enter the loss, in order.
+fn set_advantages(batch: &mut [AdvantageInput], advantages: Vec<f64>) {
+    let mut advantages = advantages.into_iter();
+    for AdvantageInput { tokens, .. } in batch {
+        for token in 0..tokens.len() {
+            if tokens.is_in_loss(token)
+                && let Some(advantage) = advantages.next()
+            {
+                tokens.set(Column::Advantage, token, advantage);
+            }
+        }
     }
 }
 
-fn whiten_turns(batch: &mut [Trajectory]) {
-    let learnt = |turn: &TurnPart| turn.tokens.iter().find(|token| token.learnt).map(|token| token.advantage);
-    let turns = || batch.iter().flat_map(|trajectory| &trajectory.turns);
-    let white = whitened(&turns().filter_map(learnt).collect::<Vec<_>>());
-    let learnt_turns =
-        batch.iter_mut().flat_map(|trajectory| &mut trajectory.turns).filter(|turn| learnt(turn).is_some());
-    for (turn, advantage) in learnt_turns.zip(white) {
-        turn.tokens.iter_mut().for_each(|token| token.advantage = advantage);
+fn whiten_turns(batch: &mut [AdvantageInput]) {
+    let mut turns: Vec<(usize, usize)> = Vec::new();
+    let mut advantages = Vec::new();
+    for (index, AdvantageInput { turns: parts, tokens, .. }) in batch.iter().enumerate() {
+        for (turn, part) in parts.iter().enumerate() {
+            if let Some(token) = part.tokens.clone().find(|token| tokens.is_in_loss(*token)) {
+                turns.push((index, turn));
+                advantages.push(tokens.get(Column::Advantage, token));
+            }
+        }
+    }
+    for ((index, turn), advantage) in turns.into_iter().zip(whitened(&advantages)) {
+        batch[index].set_turn_advantage(turn, advantage);
     }
 }

@@ -1,11 +1,12 @@
-//! What is taken off rewards before anything is compared.
+//! Penalties that are subtracted from rewards before episodes are compared.
 
-use super::trajectory::{Token, Trajectory};
+use super::input::AdvantageInput;
 use crate::algorithm::{Estimator, Kl, LengthPenalty};
+use crate::token_stats::Column;
 
-/// The estimated divergence of a token from the reference.
-pub(super) fn divergence(token: &Token, estimator: Estimator) -> f64 {
-    let difference = token.proximal - token.reference;
+/// Estimated divergence of a token from the reference policy, in nats.
+pub(super) fn divergence(proximal: f64, reference: f64, estimator: Estimator) -> f64 {
+    let difference = proximal - reference;
     match estimator {
         Estimator::K1 => difference,
         Estimator::K2 => 0.5 * difference * difference,
@@ -13,18 +14,20 @@ pub(super) fn divergence(token: &Token, estimator: Estimator) -> f64 {
     }
 }
 
-/// The penalty of each of a trajectory's tokens.
-pub(super) fn of_tokens(trajectory: &Trajectory, kl: Kl) -> Vec<f64> {
-    trajectory.tokens().map(|token| kl.beta * divergence(token, kl.estimator)).collect()
+/// Penalty of each token of an input.
+pub(super) fn of_tokens(input: &AdvantageInput, kl: Kl) -> Vec<f64> {
+    let (proximal, reference) = (input.tokens.column(Column::Proximal), input.tokens.column(Column::Reference));
+    let pairs = proximal.iter().zip(reference.iter());
+    pairs.map(|(proximal, reference)| kl.beta * divergence(*proximal, *reference, kl.estimator)).collect()
 }
 
-/// Takes a number off what the trajectory earned.
-pub(super) fn take_off(trajectory: &mut Trajectory, penalty: f64) {
-    trajectory.reward -= penalty;
-    trajectory.rest -= penalty;
+/// Subtracts a penalty from the input's total reward.
+pub(super) fn subtract(input: &mut AdvantageInput, penalty: f64) {
+    input.reward -= penalty;
+    input.rest -= penalty;
 }
 
-/// DAPO's soft punishment, 0 to 1, of so many sampled tokens.
+/// DAPO's soft penalty of `tokens` sampled tokens, from 0 to 1.
 pub(super) fn of_length(tokens: usize, penalty: LengthPenalty) -> f64 {
     let free = f64::from(penalty.tokens - penalty.buffer);
     ((tokens as f64 - free) / f64::from(penalty.buffer)).clamp(0.0, 1.0)
@@ -35,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn length_is_punished_along_the_buffer() {
+    fn length_is_penalised_along_the_buffer() {
         let penalty = LengthPenalty { tokens: 10, buffer: 4 };
         let found = [0, 6, 7, 10, 99].map(|tokens| of_length(tokens, penalty));
         assert_eq!(found, [0.0, 0.0, 0.25, 1.0, 1.0]);
@@ -43,9 +46,9 @@ mod tests {
 
     #[test]
     fn estimators_are_schulmans() {
-        let token = Token { proximal: 0.5_f64.ln(), reference: 0.25_f64.ln(), ..Token::default() };
-        let d = 2.0_f64.ln();
-        let found = [Estimator::K1, Estimator::K2, Estimator::K3].map(|estimator| divergence(&token, estimator));
+        let (proximal, reference, d) = (0.5_f64.ln(), 0.25_f64.ln(), 2.0_f64.ln());
+        let estimators = [Estimator::K1, Estimator::K2, Estimator::K3];
+        let found = estimators.map(|estimator| divergence(proximal, reference, estimator));
         for (found, expected) in found.into_iter().zip([d, d * d / 2.0, 0.5 + d - 1.0]) {
             assert!((found - expected).abs() < 1e-12);
         }

@@ -95,8 +95,8 @@ impl Algorithm {
     }
 
     fn check_weights(&self) -> Checked {
-        if let Some(tilt) = self.tilt {
-            require(positive(tilt), "tilt", tilt, "above 0")?;
+        if let Some(reward_temperature) = self.reward_temperature {
+            require(positive(reward_temperature), "reward_temperature", reward_temperature, "above 0")?;
         }
         if let Some(penalty) = self.length_penalty {
             let fits = penalty.buffer >= 1 && penalty.buffer <= penalty.tokens;
@@ -130,8 +130,8 @@ impl Algorithm {
     fn check_idle(&self) -> Checked {
         let set = |there: bool, key: &'static str| (there, key);
         let given = [
-            set(self.tilt.is_some(), "tilt"),
-            set(self.compare != super::Compare::Seats, "compare"),
+            set(self.reward_temperature.is_some(), "reward_temperature"),
+            set(self.group_by != super::GroupBy::Seat, "group_by"),
             set(self.whiten != Whiten::None, "whiten"),
             set(self.entropy_advantage > 0.0, "entropy_advantage"),
             set(self.masks(Mask::ZeroAdvantage), "masks"),
@@ -139,12 +139,16 @@ impl Algorithm {
             set(self.replay.is_some(), "replay"),
         ];
         let (unused, when): (&[&str], _) = if self.pairs() {
-            let all = &["tilt", "compare", "whiten", "entropy_advantage", "masks", "length_penalty", "replay"];
+            let all =
+                &["reward_temperature", "group_by", "whiten", "entropy_advantage", "masks", "length_penalty", "replay"];
             (all, "`surrogate` looks at single episodes")
         } else if self.critic.is_some() {
-            (&["tilt", "compare"], "episodes are compared, not with a critic")
+            (&["reward_temperature", "group_by"], "episodes are compared, not with a critic")
         } else if self.wants_teacher() {
-            (&["tilt", "compare", "length_penalty", "replay"], "rewards are learnt from, not a teacher's word")
+            (
+                &["reward_temperature", "group_by", "length_penalty", "replay"],
+                "rewards are learnt from, not a teacher's word",
+            )
         } else {
             return Ok(());
         };
@@ -222,7 +226,7 @@ impl Algorithm {
                 require(capacity >= 1, "replay.capacity", capacity, "at least 1")?;
                 require(baselines >= 1, "replay.baselines", baselines, "at least 1")
             }
-            Some(Replay::Rescue { capacity, success }) => {
+            Some(Replay::Backfill { capacity, success }) => {
                 require(capacity >= 1, "replay.capacity", capacity, "at least 1")?;
                 require(success.is_finite(), "replay.success", success, "a number")
             }

@@ -1,129 +1,129 @@
-//! The axes of the grid: one enum or table for each.
+//! Flags of an algorithm: one enum or table per axis.
 
 use serde::{Deserialize, Serialize};
 
-/// How what an episode earned becomes credit of its turns.
+/// Credit assignment: from the rewards of an episode to its turns.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Credit {
-    /// The whole reward, for every turn alike.
+    /// The total reward, for every turn.
     #[default]
     Episode,
-    /// What the last turn brought, for every turn alike.
+    /// The last turn's reward, for every turn.
     Outcome,
-    /// Each turn's own reward, compared with the same turn's; what belongs to no turn is the last one's.
+    /// Each turn's own reward, compared with the same turn of the group. The last turn also gets rewards without a turn.
     Immediate,
-    /// What came from the turn on, summed first and compared then (MARS).
+    /// The return from the turn on: rewards are summed, then compared (MARS).
     Returns {
         /// γ, from 0 to 1, for each turn.
         discount: f64,
     },
-    /// Rewards of turns, compared first and summed then (IGPO).
+    /// Rewards of turns: compared first, then summed (IGPO).
     Rewards {
         /// γ, from 0 to 1, for each turn.
         discount: f64,
-        /// Whether last turns are compared together with all others, or among themselves.
+        /// Whether last turns are compared with all turns, or only with each other.
         jointly: bool,
     },
-    /// A turn's reward among the same turns of the group, plus the last turn's among last turns (MT-GRPO).
+    /// The turn's reward compared with the same turn of the group, plus the last turn's compared with last turns (MT-GRPO).
     Turns {
-        /// What the latter counts.
+        /// Weight of the second term.
         outcome_weight: f64,
     },
-    /// By how much more probable a teacher finds each token than the policy that sampled it; rewards say nothing.
+    /// Log-probability under a teacher minus that under the behaviour policy; rewards are not used.
     Teacher,
-    /// The whole reward in the group, plus returns among turns that began with the same observation (GiGPO).
+    /// The total reward compared in the group, plus returns compared between turns with equal observations (GiGPO).
     Anchors {
         /// γ, from 0 to 1, for each turn.
         discount: f64,
-        /// ω: what the latter counts.
+        /// ω: weight of the second term.
         weight: f64,
     },
 }
 
-/// Who is compared with whom in a group.
+/// Comparison within a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Compare {
-    /// A seat with the same seat in the other episodes: what one seat of a game wins says nothing of another's.
+pub enum GroupBy {
+    /// Each seat with the same seat of the other episodes.
     #[default]
-    Seats,
-    /// All seats of all episodes together.
-    Together,
+    Seat,
+    /// All seats of all episodes.
+    All,
 }
 
-impl Compare {
-    /// Seats of equal keys are compared.
+impl GroupBy {
+    /// Seats with equal keys are compared.
     pub(crate) fn key(self, seat: u32) -> u32 {
         match self {
-            Self::Seats => seat,
-            Self::Together => 0,
+            Self::Seat => seat,
+            Self::All => 0,
         }
     }
 }
 
-/// What is taken off.
+/// Baseline subtracted from rewards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Baseline {
-    /// Nothing.
+    /// 0.
     None,
-    /// The mean of the group.
+    /// Mean of the group.
     GroupMean,
-    /// The mean of the group's other members.
+    /// Mean of the other members of the group.
     LeaveOneOut,
-    /// A moving average of the seat's rewards (SPIRAL), read before it moves.
+    /// Moving average of the seat's rewards before the update (SPIRAL).
     SeatAverage,
-    /// What a critic expects, through generalised advantages.
+    /// A critic's values, through generalised advantage estimation.
     Critic,
 }
 
-/// What the difference from the baseline is divided by.
+/// Divisor of the difference from the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Nothing.
     #[default]
     None,
-    /// The group's sample standard deviation.
+    /// Sample standard deviation of the group.
     GroupStd,
-    /// The sample standard deviation over the batch, before any baseline is taken off.
+    /// Sample standard deviation of the batch, before baselines are subtracted.
     BatchStd,
 }
 
-/// Over what advantages are brought to mean 0 and deviation 1 at last.
+/// Final whitening of advantages to mean 0 and standard deviation 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whiten {
-    /// Nothing: they stay as they are.
+    /// No whitening.
     #[default]
     None,
-    /// All learnt tokens of the batch.
+    /// Over all tokens in the loss.
     Tokens,
-    /// All learnt turns of the batch.
+    /// Over all turns in the loss.
     Turns,
 }
 
-/// A model of its own that learns what to expect.
+/// A separate model that predicts returns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Critic {
-    /// Where values stand.
+    /// Granularity of values.
     pub level: Level,
     /// γ, from 0 to 1, for each token or turn.
     pub discount: f64,
-    /// λ, from 0 (one step ahead) to 1 (what really came).
+    /// λ, from 0 (one-step TD error) to 1 (Monte Carlo return).
     pub lambda: f64,
     /// Its learning rate; above 0.
     pub learning_rate: f64,
-    /// Training steps in which it alone learns.
+    /// Training steps in which only the critic learns.
     pub warmup_steps: u64,
-    /// How far a value may move from what it was when the step began, without loss of gradient; above 0.
+    /// Clip range of a value around its prediction at the start of the step; above 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip: Option<f64>,
 }
 
-/// What one action of the process is.
+/// Granularity of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
@@ -133,7 +133,7 @@ pub enum Level {
     Turn,
 }
 
-/// What is not learnt from, though it counts where episodes are compared.
+/// Tokens excluded from the loss; their episodes still count in comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mask {
@@ -141,116 +141,116 @@ pub enum Mask {
     VoidTurn,
     /// Episodes that a limit of the run ended.
     OverLong,
-    /// Groups whose rewards do not differ.
+    /// Groups of equal rewards (zero variance).
     ZeroVariance,
-    /// Episodes without any advantage.
+    /// Episodes whose advantages are all 0.
     ZeroAdvantage,
 }
 
-/// DAPO's soft punishment of long episodes: from 0 at `tokens - buffer` sampled tokens down to -1 at `tokens`.
+/// DAPO's soft penalty of long episodes: from 0 at `tokens - buffer` sampled tokens down to -1 at `tokens`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LengthPenalty {
-    /// Where it is whole.
+    /// Length at which the penalty is 1.
     pub tokens: u32,
-    /// Over how many tokens it grows; from 1 to `tokens`.
+    /// Number of tokens over which it grows; from 1 to `tokens`.
     pub buffer: u32,
 }
 
-/// Over what the ratio of new to old probability is taken.
+/// Granularity of the ratio of new to old probability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ratio {
-    /// Each token's own.
+    /// Each token.
     Token,
-    /// The geometric mean over a turn.
+    /// Geometric mean over a turn.
     Turn,
-    /// The geometric mean over a sequence: the sampled tokens of one context (GSPO).
+    /// Geometric mean over a sequence: the sampled tokens of one context (GSPO).
     Sequence,
 }
 
-/// What is maximised.
+/// Surrogate objective.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Surrogate {
     /// `min(ρA, clip(ρ, 1 - low, 1 + high)A)`.
     Clip {
-        /// How far below 1 the ratio counts; in (0, 1].
+        /// Clip range below 1; in (0, 1].
         low: f64,
-        /// How far above 1; above 0.
+        /// Clip range above 1; above 0.
         high: f64,
-        /// Where A is negative, at least this many times A (dual clip); above 1.
+        /// Lower bound, as a multiple of A, where A is negative (dual clip); above 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dual: Option<f64>,
-        /// What becomes of the gradient of good tokens beyond the upper bound.
-        #[serde(default, skip_serializing_if = "Beyond::is_lose")]
-        beyond: Beyond,
+        /// Gradient of tokens with a positive advantage above the upper bound.
+        #[serde(default, skip_serializing_if = "WhenClipped::drops_gradient")]
+        when_clipped: WhenClipped,
     },
-    /// `sg(clip(ρ, 1 - low, 1 + high)) · A · log π`: no token loses its gradient (CISPO).
+    /// `sg(clip(ρ, 1 - low, 1 + high)) · A · log π`: every token keeps its gradient (CISPO).
     Cispo {
-        /// How far below 1 the weight counts; in (0, 1].
+        /// Clip range of the weight below 1; in (0, 1].
         low: f64,
-        /// How far above 1; above 0.
+        /// Clip range above 1; above 0.
         high: f64,
     },
-    /// `ρA`, whatever ρ is.
+    /// `ρA` without clipping.
     Importance,
     /// `A · log π`.
     Plain,
-    /// Least squares of differences of log-ratios of whole episodes, over `eta`, against differences of their rewards
-    /// (REFUEL).
+    /// Least squares between the difference of two episodes' log-ratios, divided by `eta`, and the difference of their
+    /// rewards (REFUEL).
     Regression {
         /// η; above 0.
         eta: f64,
     },
-    /// Of every two episodes of a group, the better one's log-ratio to the reference is to be the larger (DPO).
+    /// For each pair of a group's episodes, raises the better one's log-ratio to the reference policy (DPO).
     Preference {
-        /// β: how much a difference counts; above 0.
+        /// β: weight of a difference; above 0.
         beta: f64,
     },
 }
 
-/// What becomes of the gradient of tokens with a positive advantage beyond the upper bound.
+/// Gradient of tokens with a positive advantage above the upper bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Beyond {
-    /// It is lost.
+pub enum WhenClipped {
+    /// No gradient.
     #[default]
-    Lose,
-    /// It is that of the bound: `(1 + high) / sg(ρ) · ρ` (AEPO).
-    Keep,
+    DropGradient,
+    /// The gradient at the bound: `(1 + high) / sg(ρ) · ρ` (AEPO).
+    KeepGradient,
 }
 
-impl Beyond {
+impl WhenClipped {
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    fn is_lose(&self) -> bool {
-        *self == Self::Lose
+    fn drops_gradient(&self) -> bool {
+        *self == Self::DropGradient
     }
 }
 
-/// How the losses of tokens become the loss of a minibatch.
+/// Aggregation of token losses into the loss of a minibatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aggregation {
-    /// The mean over all learnt tokens: long episodes weigh more.
+    /// Mean over all tokens: long episodes weigh more.
     Token,
-    /// The mean over episodes of the mean over each episode's learnt tokens.
+    /// Mean over episodes of the mean over each episode's tokens.
     Sequence,
-    /// The sum over all learnt tokens, over the number of episodes times `constant_tokens`.
+    /// Sum over all tokens, divided by the number of episodes times `constant_tokens`.
     Constant,
 }
 
-/// A penalty for leaving the weights with which the stage began.
+/// Penalty on the divergence from the reference policy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kl {
-    /// Its weight; at least 0, where 0 is none.
+    /// Weight; at least 0, where 0 disables it.
     pub beta: f64,
-    /// How it is estimated from sampled tokens.
+    /// Estimator from sampled tokens.
     pub estimator: Estimator,
-    /// Where it counts.
+    /// Term that it enters.
     pub place: KlPlace,
-    /// Only in the first so many turns (SCoRe's first stage); in a loss.
+    /// Number of first turns that it covers (SCoRe's first stage); with `place = "loss"` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_turns: Option<u32>,
 }
@@ -259,7 +259,7 @@ pub struct Kl {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Estimator {
-    /// `d`: unbiased, and in a loss of a gradient whose mean is 0.
+    /// `d`: unbiased; as a loss, its expected gradient is 0.
     K1,
     /// `d² / 2`.
     K2,
@@ -267,31 +267,31 @@ pub enum Estimator {
     K3,
 }
 
-/// Where a penalty counts.
+/// Term that a penalty enters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KlPlace {
-    /// It is added to each token's loss.
+    /// Added to each token's loss.
     Loss,
-    /// Its sum is taken off the episode's reward.
+    /// Its sum is subtracted from the episode's reward.
     Reward,
-    /// What is still to come of it is taken off each token's advantage.
+    /// Its sum over the remaining tokens is subtracted from each token's advantage.
     Tokens,
 }
 
-/// Holds the entropy of each turn in a band around what it was before (EPO).
+/// Keeps the entropy of each turn in a band around its running mean (EPO).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EntropyBand {
-    /// The lower end, times the mean so far; at least 0.
+    /// Lower end, as a multiple of the running mean; at least 0.
     pub low: f64,
-    /// The upper end; above `low`.
+    /// Upper end, as a multiple of the running mean; above `low`.
     pub high: f64,
-    /// β: what the penalty weighs beside the entropy.
+    /// β: weight of the penalty relative to the entropy bonus.
     pub weight: f64,
-    /// What the penalty is.
+    /// Form of the penalty.
     pub mode: BandMode,
-    /// From which turn on it counts.
+    /// First turn that it covers, from 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from_turn: u32,
 }
@@ -301,77 +301,75 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// What the penalty of leaving the band is.
+/// Form of the penalty outside the band.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandMode {
-    /// How far outside: it leads back.
+    /// Distance to the band; its gradient leads back.
     Hinge,
-    /// 0.1 outside, as the released code has it: a constant, which has no gradient.
+    /// The constant 0.1, as in the released code; it has no gradient.
     Literal,
 }
 
-/// What is done about tokens that another policy than the one in training sampled.
+/// Off-policy correction of tokens that older weights sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OffPolicy {
-    /// The loss is weighed by the ratio of the weights when the step began to those that sampled, and at most by this
-    /// (truncated importance sampling); above 0.
+    /// Cap on the importance weight of the proximal over the behaviour policy (truncated importance sampling); above 0.
     pub cap: f64,
-    /// Over what that ratio is taken.
+    /// Granularity of that ratio.
     pub level: CapLevel,
-    /// Episodes with a token of a ratio below this are not learnt from; above 0.
+    /// Episodes with a token ratio below this are masked; above 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub veto: Option<f64>,
-    /// Tokens from weights that are older, in training steps, are not learnt from.
+    /// Maximum staleness in training steps; older tokens are masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale_steps: Option<u32>,
 }
 
-/// Over what the corrected ratio is taken.
+/// Granularity of the importance weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapLevel {
-    /// Each token's own.
+    /// Each token.
     Token,
-    /// The product over a seat's part of an episode.
+    /// Product over a seat's part of an episode.
     Sequence,
 }
 
-/// Good episodes are kept and learnt from again.
+/// Replay of good episodes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Replay {
-    /// SPEAR: episodes with an advantage are learnt from once more, by what they are better than the median of recent
-    /// groups' means.
+    /// SPEAR: episodes with a positive advantage are replayed, with advantages over the median of recent group means.
     SelfImitation {
-        /// How many episodes are kept.
+        /// Number of stored episodes.
         capacity: usize,
-        /// Of how many groups the means are kept.
+        /// Number of stored group means.
         baselines: usize,
-        /// Episodes that are older, in training steps, are forgotten.
+        /// Maximum age of stored episodes in training steps.
         stale_steps: u32,
-        /// Over how many training steps their weight grows to 1, along half a cosine.
+        /// Training steps over which their weight grows to 1, along half a cosine.
         ramp_steps: u64,
     },
-    /// DART: a group in which nobody succeeded gets a success of its task from before.
-    Rescue {
-        /// How many episodes are kept, one a task.
+    /// DART: a group without a success gets a stored success of the same task.
+    Backfill {
+        /// Number of stored episodes, one per task.
         capacity: usize,
-        /// From which reward on an episode is a success.
+        /// Least reward of a success.
         success: f64,
     },
 }
 
-/// SPEAR's limit on tokens that move the policy most: of those whose covariance of advantage and log-probability lies
-/// between two bounds, a few are left out.
+/// SPEAR's covariance clip: a share of the tokens whose covariance of advantage and log-probability lies between two
+/// bounds gets no surrogate gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CovarianceClip {
-    /// The lower bound.
+    /// Lower bound.
     pub low: f64,
-    /// The upper bound; above `low`.
+    /// Upper bound; above `low`.
     pub high: f64,
-    /// How many at most, as a share of all learnt tokens; above 0, at most 1.
+    /// Largest share of all tokens in the loss; above 0, at most 1.
     pub share: f64,
 }

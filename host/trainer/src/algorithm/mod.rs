@@ -1,91 +1,94 @@
-//! An algorithm is a composition of flags; a paper is a file of them.
+//! Algorithms as compositions of flags; a preset is a file of flags for a paper.
 
 mod check;
 mod flags;
 mod presets;
+mod requirement;
 
 pub use flags::{
-    Aggregation, BandMode, Baseline, Beyond, CapLevel, Compare, CovarianceClip, Credit, Critic, EntropyBand, Estimator,
-    Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, Whiten,
+    Aggregation, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator, GroupBy, Kl,
+    KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, WhenClipped, Whiten,
 };
+pub use presets::Preset;
+pub use requirement::Requirement;
 use serde::{Deserialize, Serialize};
 
 use crate::StageModels;
 
-/// The flags. A run file names a preset and overrides what it likes.
+/// The flags. A run file names a preset and overrides single flags.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Algorithm {
-    /// How what an episode earned becomes credit of its turns.
+    /// Credit assignment to turns.
     #[serde(default, skip_serializing_if = "is_default")]
     pub credit: Credit,
-    /// Who is compared with whom.
+    /// Comparison within a group.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub compare: Compare,
-    /// What a reward is compared with.
+    pub group_by: GroupBy,
+    /// Baseline subtracted from rewards.
     pub baseline: Baseline,
-    /// How slowly `baseline = "seat-average"` moves, and only it; in [0, 1).
+    /// Decay of `baseline = "seat-average"`, required with it and unused without; in [0, 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average_decay: Option<f64>,
-    /// What the difference is divided by.
+    /// Advantage normalisation.
     #[serde(default, skip_serializing_if = "is_default")]
     pub scale: Scale,
-    /// Over what advantages are whitened at last.
+    /// Final whitening of advantages.
     #[serde(default, skip_serializing_if = "is_default")]
     pub whiten: Whiten,
-    /// The critic of `baseline = "critic"`, and only of it.
+    /// Critic, required with `baseline = "critic"` and unused without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critic: Option<Critic>,
-    /// What a turn gets, beside its reward, for each unit by which it is better than the turn before (SCoRe).
+    /// Bonus per unit by which a turn's reward exceeds the previous turn's (SCoRe).
     #[serde(default, skip_serializing_if = "is_default")]
     pub progress: f64,
-    /// Weighs by `exp(reward / tilt)` in the place of the reward (RISE); above 0.
+    /// Replaces each advantage by `exp(advantage / reward_temperature)` (RISE); above 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tilt: Option<f64>,
-    /// The punishment of long episodes.
+    pub reward_temperature: Option<f64>,
+    /// Penalty of long episodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length_penalty: Option<LengthPenalty>,
-    /// How much more tokens count whose distribution's entropy is a deviation above the batch's mean (AEPO).
+    /// Relative increase of the advantage per standard deviation of entropy above the batch's mean (AEPO).
     #[serde(default, skip_serializing_if = "is_default")]
     pub entropy_advantage: f64,
-    /// Turns are not learnt from whose mean entropy is below this quantile of the batch's (DART); above 0, below 1.
+    /// Turns with a mean entropy below this quantile of the batch are masked (DART); above 0, below 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entropy_quantile: Option<f64>,
-    /// What is not learnt from.
+    /// Tokens excluded from the loss.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masks: Vec<Mask>,
-    /// Over what ratios are taken, for a `surrogate` that has one and only for it.
+    /// Granularity of the ratio, required for a `surrogate` with a ratio and unused without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Ratio>,
-    /// What is maximised.
+    /// Surrogate objective.
     pub surrogate: Surrogate,
-    /// How the losses of tokens are added up.
+    /// Aggregation of token losses.
     pub aggregation: Aggregation,
-    /// The divisor of `aggregation = "constant"`, and only of it: a typical number of sampled tokens in an episode.
+    /// Divisor of `aggregation = "constant"`, required with it: a typical number of sampled tokens in an episode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constant_tokens: Option<u32>,
-    /// The penalty for leaving the weights with which the stage began.
+    /// Penalty on the divergence from the reference policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kl: Option<Kl>,
-    /// Weight of the entropy of sampled tokens' distributions; at least 0.
+    /// Weight of the token entropy in the objective; at least 0.
     #[serde(default, skip_serializing_if = "is_default")]
     pub entropy_bonus: f64,
-    /// Holds that entropy in a band; with `entropy_bonus` alone.
+    /// Entropy band; requires `entropy_bonus`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entropy_band: Option<EntropyBand>,
-    /// What is done about tokens of other weights.
+    /// Off-policy correction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_policy: Option<OffPolicy>,
-    /// What is kept and learnt from again.
+    /// Replay of good episodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
-    /// Which tokens are left out because they would move the policy most.
+    /// Covariance clip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covariance_clip: Option<CovarianceClip>,
-    /// How often a batch is gone through; at least 1.
+    /// Number of passes over a batch; at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub epochs: u32,
-    /// Into how many parts, each an optimiser step, a batch is cut; at least 1.
+    /// Number of optimiser steps per pass; at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub minibatches: u32,
 }
@@ -108,20 +111,20 @@ impl Default for Algorithm {
     fn default() -> Self {
         Self {
             credit: Credit::Episode,
-            compare: Compare::Seats,
+            group_by: GroupBy::Seat,
             baseline: Baseline::LeaveOneOut,
             average_decay: None,
             scale: Scale::None,
             whiten: Whiten::None,
             critic: None,
             progress: 0.0,
-            tilt: None,
+            reward_temperature: None,
             length_penalty: None,
             entropy_advantage: 0.0,
             entropy_quantile: None,
             masks: Vec::new(),
             ratio: Some(Ratio::Token),
-            surrogate: Surrogate::Clip { low: 0.2, high: 0.2, dual: None, beyond: Beyond::Lose },
+            surrogate: Surrogate::Clip { low: 0.2, high: 0.2, dual: None, when_clipped: WhenClipped::DropGradient },
             aggregation: Aggregation::Token,
             constant_tokens: None,
             kl: None,
@@ -137,13 +140,13 @@ impl Default for Algorithm {
 }
 
 impl Algorithm {
-    /// The penalty, if it weighs anything.
+    /// The divergence penalty, if its weight is above 0.
     #[must_use]
     pub fn penalty(&self) -> Option<Kl> {
         self.kl.filter(|kl| kl.beta > 0.0)
     }
 
-    /// The penalty, if it counts in this place.
+    /// The divergence penalty, if it enters this term.
     pub(crate) fn penalty_in(&self, place: KlPlace) -> Option<Kl> {
         self.penalty().filter(|kl| kl.place == place)
     }
@@ -152,20 +155,20 @@ impl Algorithm {
         self.masks.contains(&mask)
     }
 
-    /// What the trainer must keep for it.
+    /// Models that a stage needs for the algorithm.
     #[must_use]
-    pub fn keeps(&self) -> StageModels {
+    pub fn stage_models(&self) -> StageModels {
         let reference = self.penalty().is_some() || matches!(self.surrogate, Surrogate::Preference { .. });
         StageModels { reference, critic: self.critic.is_some(), teacher: None }
     }
 
-    /// Whether a teacher must be given.
+    /// Whether the stage needs a teacher.
     #[must_use]
     pub fn wants_teacher(&self) -> bool {
         self.credit == Credit::Teacher
     }
 
-    /// Whether pairs of a group's episodes are looked at.
+    /// Whether the loss is over pairs of a group's episodes.
     pub(crate) fn pairs(&self) -> bool {
         matches!(self.surrogate, Surrogate::Regression { .. } | Surrogate::Preference { .. })
     }

@@ -1,6 +1,8 @@
-//! The presets: one file for each paper, compiled in.
+//! Presets: one file per paper, compiled in.
 
-use super::Algorithm;
+use serde::Deserialize;
+
+use super::{Algorithm, Requirement};
 use crate::TrainerError;
 
 macro_rules! presets {
@@ -47,22 +49,54 @@ const TEXTS: [(&str, &str); 35] = presets![
     "vl-dac",
 ];
 
-impl Algorithm {
-    /// The names of the presets.
-    pub fn preset_names() -> impl Iterator<Item = &'static str> {
+/// A preset: the flags of a paper's algorithm, and the companions that it needs in the run file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Preset {
+    #[serde(default)]
+    requires: Vec<Requirement>,
+    #[serde(flatten)]
+    flags: toml::Table,
+}
+
+impl Preset {
+    /// The preset of a name.
+    ///
+    /// # Errors
+    /// If the name is unknown.
+    pub fn named(name: &str) -> Result<Self, TrainerError> {
+        let text = TEXTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+        let preset = text.and_then(|text| toml::from_str(text).ok());
+        preset.ok_or_else(|| TrainerError::Preset {
+            name: name.to_owned(),
+            known: Self::names().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Names of all presets, sorted.
+    pub fn names() -> impl Iterator<Item = &'static str> {
         TEXTS.iter().map(|(name, _)| *name)
     }
 
-    /// The TOML of a preset: a table with the keys of [`Algorithm`] that it sets.
+    /// Companions that a run with this preset needs.
+    #[must_use]
+    pub fn requires(&self) -> &[Requirement] {
+        &self.requires
+    }
+
+    /// The keys of [`Algorithm`] that the preset sets.
+    #[must_use]
+    pub fn flags(&self) -> &toml::Table {
+        &self.flags
+    }
+
+    /// The preset as an algorithm.
     ///
     /// # Errors
-    /// If there is no preset of this name.
-    pub fn preset_text(name: &str) -> Result<&'static str, TrainerError> {
-        let found = TEXTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
-        found.ok_or_else(|| TrainerError::Preset {
-            name: name.to_owned(),
-            known: Self::preset_names().collect::<Vec<_>>().join(", "),
-        })
+    /// If a flag is unknown, out of range or unused.
+    pub fn algorithm(&self) -> Result<Algorithm, TrainerError> {
+        let algorithm: Algorithm = self.flags.clone().try_into().map_err(TrainerError::Flags)?;
+        algorithm.check()?;
+        Ok(algorithm)
     }
 }
 
@@ -73,15 +107,38 @@ mod tests {
     #[test]
     fn presets_are_valid_and_loop_is_the_default() {
         for (name, text) in TEXTS {
-            let preset: Algorithm = toml::from_str(text).expect(name);
-            preset.check().expect(name);
-            let again: Algorithm = toml::from_str(&toml::to_string(&preset).expect(name)).expect(name);
-            assert_eq!(again, preset, "{name}");
+            let preset: Preset = toml::from_str(text).expect(name);
+            let algorithm = preset.algorithm().expect(name);
+            let again: Algorithm = toml::from_str(&toml::to_string(&algorithm).expect(name)).expect(name);
+            assert_eq!(again, algorithm, "{name}");
             assert!(text.starts_with("# "), "{name} names no paper");
         }
-        let preset: Algorithm = toml::from_str(Algorithm::preset_text("loop").expect("known")).expect("flags");
+        let preset = Preset::named("loop").expect("known").algorithm().expect("flags");
         assert_eq!(preset, Algorithm::default());
-        assert!(Algorithm::preset_text("gpro").expect_err("misspelt").to_string().contains("grpo"));
+        assert!(Preset::named("gpro").expect_err("misspelt").to_string().contains("grpo"));
+    }
+
+    #[test]
+    fn presets_name_their_companions() {
+        let requires = |name: &str| Preset::named(name).expect("known").requires().to_vec();
+        for (name, requirement) in [
+            ("igpo", Requirement::AnswerProbe),
+            ("arpo", Requirement::BranchPlan),
+            ("aepo", Requirement::BranchPlan),
+            ("grpo-roc", Requirement::OversamplePlan),
+            ("scalinginter", Requirement::TurnSchedule),
+            ("g-ra", Requirement::RewardGate),
+            ("otc", Requirement::CallEfficiencyReward),
+            ("supo", Requirement::SummaryContext),
+        ] {
+            assert_eq!(requires(name), [requirement], "{name}");
+        }
+        assert!(requires("grpo").is_empty());
+        let unknown = toml::from_str::<Preset>("requires = [\"luck\"]\nbaseline = \"none\"").expect_err("unknown");
+        assert!(unknown.to_string().contains("luck"), "{unknown}");
+        for requirement in Requirement::ALL {
+            assert!(toml::from_str::<toml::Table>(requirement.example()).is_ok(), "{requirement:?}");
+        }
     }
 
     #[test]
@@ -92,6 +149,6 @@ mod tests {
             .map(|file| file.expect("a file").path().file_stem().expect("a name").to_string_lossy().into_owned())
             .collect();
         files.sort();
-        assert_eq!(files, Algorithm::preset_names().collect::<Vec<_>>());
+        assert_eq!(files, Preset::names().collect::<Vec<_>>());
     }
 }

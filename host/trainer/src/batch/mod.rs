@@ -1,114 +1,103 @@
-//! From token sequences with targets to tensors of a bounded size, without filling.
+//! From token sequences with targets to tensors of bounded size without padding.
 
-mod family;
 mod packed;
+mod prefix_group;
 
-use family::families;
 pub(crate) use packed::Packed;
 
-/// A token that is learnt from.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+use crate::token_stats::TokenStats;
+use prefix_group::prefix_groups;
+
+/// Position of a token that is predicted and trained on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// Its index in the sequence, at least 1: something must come before it.
+    /// Index in the sequence, at least 1: a token comes before it.
     pub at: usize,
-    /// The policy turn in which it was sampled.
+    /// Policy turn in which it was sampled.
     pub turn: u32,
-    /// Its share of the minibatch's loss.
-    pub weight: f32,
-    /// The log-probability to which the new one is to stay near; of no meaning in demonstrations.
-    pub proximal: f32,
-    /// Its advantage; in demonstrations 1 where the expert wrote it and 0 elsewhere.
-    pub advantage: f32,
-    /// By what its surrogate is multiplied.
-    pub correction: f32,
-    /// Its log-probability under the reference, where there is one.
-    pub reference: f32,
-    /// What its divergence from the reference counts, beside its share.
-    pub kl_weight: f32,
-    /// Slope and offset of what leaving the entropy band costs.
-    pub band: [f32; 2],
-    /// What the critic expected before it, and should have expected.
-    pub value: [f32; 2],
 }
 
-/// A token sequence and what is learnt from it.
+/// A token sequence with its targets.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sequence {
-    /// The tokens up to and with the last target.
+    /// Tokens up to and including the last target.
     pub tokens: Vec<u32>,
-    /// In the order of their indices.
+    /// Targets in the order of their indices.
     pub targets: Vec<Target>,
+    /// Numbers of the targets, one row each.
+    pub stats: TokenStats,
 }
 
 impl Sequence {
-    /// A sequence cut behind its last target, as nothing after it matters; `None` without targets.
-    pub fn new(tokens: &[u32], targets: Vec<Target>) -> Option<Self> {
+    /// A sequence cut behind its last target; `None` without targets. `stats` has one row per target.
+    pub fn new(tokens: &[u32], targets: Vec<Target>, stats: TokenStats) -> Option<Self> {
+        debug_assert_eq!(targets.len(), stats.len(), "one row per target");
         let last = targets.last()?.at;
-        Some(Self { tokens: tokens[..=last].to_vec(), targets })
+        Some(Self { tokens: tokens[..=last].to_vec(), targets, stats })
     }
 
-    /// The tokens that a forward pass computes: all but the last, which is only predicted.
+    /// Tokens that a forward pass computes: all but the last, which is only predicted.
     pub fn inputs(&self) -> &[u32] {
         &self.tokens[..self.tokens.len() - 1]
     }
 }
 
-/// Sequences that begin alike: the first `shared` tokens of each are the same and are computed once.
+/// Sequences with a common prefix: the first `shared` tokens of each are equal and are computed once.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Family<'a> {
-    /// How many tokens all members share; 0 for a sequence alone.
+pub(crate) struct PrefixGroup<'a> {
+    /// Number of tokens in the common prefix; 0 for a single sequence.
     pub shared: usize,
-    /// The members, with their places in the list from which the parts were cut.
+    /// Members, each with its index in the list that the parts were cut from.
     pub members: Vec<(usize, &'a Sequence)>,
 }
 
-impl Family<'_> {
-    /// Positions that a forward pass computes.
+impl PrefixGroup<'_> {
+    /// Number of positions that a forward pass computes.
     pub fn positions(&self) -> usize {
         self.shared + self.members.iter().map(|(_, member)| member.inputs().len() - self.shared).sum::<usize>()
     }
 }
 
-/// Cuts sequences into parts of at most `micro_batch_tokens` computed positions; a longer sequence is a part of its own. With
-/// `share` common beginnings are computed once.
-pub(crate) fn parts(sequences: &[Sequence], micro_batch_tokens: usize, share: bool) -> Vec<Vec<Family<'_>>> {
-    let mut parts: Vec<Vec<Family<'_>>> = Vec::new();
+/// Cuts sequences into parts of at most `micro_batch_tokens` computed positions; a longer sequence is a part by itself.
+/// With `share`, common prefixes are computed once.
+pub(crate) fn parts(sequences: &[Sequence], micro_batch_tokens: usize, share: bool) -> Vec<Vec<PrefixGroup<'_>>> {
+    let mut parts: Vec<Vec<PrefixGroup<'_>>> = Vec::new();
     let mut room = 0;
-    for family in families(sequences, share).into_iter().flat_map(|family| split(family, micro_batch_tokens)) {
-        let positions = family.positions();
+    for group in prefix_groups(sequences, share).into_iter().flat_map(|group| split(group, micro_batch_tokens)) {
+        let positions = group.positions();
         match parts.last_mut() {
             Some(part) if positions <= room => {
                 room -= positions;
-                part.push(family);
+                part.push(group);
             }
             _ => {
                 room = micro_batch_tokens.saturating_sub(positions);
-                parts.push(vec![family]);
+                parts.push(vec![group]);
             }
         }
     }
     parts
 }
 
-/// Cuts a family that is too large for one part; each piece computes what it shares again.
-fn split(family: Family<'_>, micro_batch_tokens: usize) -> Vec<Family<'_>> {
-    if family.positions() <= micro_batch_tokens {
-        return vec![family];
+/// Splits a group that is too large for one part; each piece computes the common prefix again.
+fn split(group: PrefixGroup<'_>, micro_batch_tokens: usize) -> Vec<PrefixGroup<'_>> {
+    if group.positions() <= micro_batch_tokens {
+        return vec![group];
     }
-    let mut pieces: Vec<Family<'_>> = Vec::new();
-    for member in family.members {
-        let own = member.1.inputs().len() - family.shared;
+    let mut pieces: Vec<PrefixGroup<'_>> = Vec::new();
+    for member in group.members {
+        let own = member.1.inputs().len() - group.shared;
         match pieces.last_mut() {
             Some(piece) if piece.positions() + own <= micro_batch_tokens => piece.members.push(member),
-            _ => pieces.push(Family { shared: family.shared, members: vec![member] }),
+            _ => pieces.push(PrefixGroup { shared: group.shared, members: vec![member] }),
         }
     }
     pieces
 }
 
-/// Positions that are computed for these parts.
-pub(crate) fn positions(parts: &[Vec<Family<'_>>]) -> usize {
-    parts.iter().flatten().map(Family::positions).sum()
+/// Number of positions that are computed for these parts.
+pub(crate) fn positions(parts: &[Vec<PrefixGroup<'_>>]) -> usize {
+    parts.iter().flatten().map(PrefixGroup::positions).sum()
 }
 
 #[cfg(test)]
@@ -116,26 +105,27 @@ mod tests {
     use super::*;
 
     fn sequence(tokens: &[u32], at: &[usize]) -> Sequence {
-        let target = |at: &usize| Target { at: *at, weight: 1.0, ..Target::default() };
-        Sequence::new(tokens, at.iter().map(target).collect()).expect("targets")
+        let targets: Vec<Target> = at.iter().map(|at| Target { at: *at, turn: 0 }).collect();
+        let stats = TokenStats::neutral(targets.len());
+        Sequence::new(tokens, targets, stats).expect("targets")
     }
 
     #[test]
     fn sequences_end_with_their_last_target() {
         assert_eq!(sequence(&[5, 6, 7, 8, 9], &[1, 3]).tokens, [5, 6, 7, 8]);
-        assert_eq!(Sequence::new(&[1, 2], Vec::new()), None);
+        assert_eq!(Sequence::new(&[1, 2], Vec::new(), TokenStats::default()), None);
     }
 
     #[test]
-    fn parts_are_bounded_and_lose_nothing() {
+    fn parts_are_bounded_and_keep_every_sequence() {
         let sequences: Vec<Sequence> =
             (2..60).map(|length| sequence(&vec![length as u32 % 3; length], &[length - 1])).collect();
         for most in [1, 64, 100_000] {
             let parts = parts(&sequences, most, true);
-            let alone = |part: &Vec<Family<'_>>| part.len() == 1 && part[0].members.len() == 1;
+            let alone = |part: &Vec<PrefixGroup<'_>>| part.len() == 1 && part[0].members.len() == 1;
             assert!(parts.iter().all(|part| alone(part) || positions(std::slice::from_ref(part)) <= most));
             let mut places: Vec<usize> =
-                parts.iter().flatten().flat_map(|family| family.members.iter().map(|(place, _)| *place)).collect();
+                parts.iter().flatten().flat_map(|group| group.members.iter().map(|(place, _)| *place)).collect();
             places.sort_unstable();
             assert_eq!(places, (0..sequences.len()).collect::<Vec<_>>());
         }

@@ -1,14 +1,15 @@
-//! Parts as tensors: all positions behind one another, so that nothing is computed for filling, and an attention that
-//! knows which of them belong together.
+//! Parts as tensors: all positions concatenated, so that padding costs nothing, and an attention restricted to the
+//! positions of one sequence.
 #![allow(non_snake_case)]
 
 use std::collections::HashMap;
 
 use tch::{Device, Kind, Tensor};
 
-use super::{Family, Target};
+use super::{PrefixGroup, Target};
 use crate::algorithm::Ratio;
 use crate::loss::Inputs;
+use crate::token_stats::{Column, TokenStats};
 
 /// Rows of a block are filled up to its longest; shorter ones than this share of it begin a new block.
 const LEAST_FILLED: f64 = 0.75;
@@ -18,14 +19,17 @@ const LEAST_FILLED: f64 = 0.75;
 pub(crate) struct Packed {
     /// `[1, M]`.
     pub tokens_1M: Tensor,
-    /// Each token's place in its sequence, `[1, M]`.
+    /// Position of each token in its sequence, `[1, M]`.
     pub positions_1M: Tensor,
-    /// Where among the positions each target is predicted.
+    /// Index, among the positions, at which each target is predicted, `[N]`.
     pub places_N: Tensor,
+    /// Token of each target, `[N]`.
     pub targets_N: Tensor,
-    /// What is known of the targets, in the same order.
+    /// Positions of the targets in their sequences.
     pub targets: Vec<Target>,
-    /// For each target, the place of its sequence in the list from which parts were cut, and which of its targets it is.
+    /// Numbers of the targets, in the same order.
+    pub stats: TokenStats,
+    /// For each target, the index of its sequence in the list that parts were cut from, and its index in the sequence.
     pub origins: Vec<(usize, usize)>,
     blocks: Vec<Block>,
     device: Device,
@@ -65,32 +69,33 @@ struct Row {
 
 impl Packed {
     /// Lays out a part.
-    pub fn new(part: &[Family<'_>], device: Device) -> Self {
+    pub fn new(part: &[PrefixGroup<'_>], device: Device) -> Self {
         let mut layout = Layout::default();
-        let mut beginnings: Vec<&Family<'_>> = part.iter().filter(|family| family.shared > 0).collect();
-        beginnings.sort_by_key(|family| std::cmp::Reverse(family.shared));
+        let mut beginnings: Vec<&PrefixGroup<'_>> = part.iter().filter(|group| group.shared > 0).collect();
+        beginnings.sort_by_key(|group| std::cmp::Reverse(group.shared));
         let mut starts = HashMap::new();
-        for family in beginnings {
-            let Some((first, member)) = family.members.first() else { continue };
+        for group in beginnings {
+            let Some((first, member)) = group.members.first() else { continue };
             starts.insert(*first, layout.tokens.len());
-            layout.row(&member.inputs()[..family.shared], 0, (0, 0));
+            layout.row(&member.inputs()[..group.shared], 0, (0, 0));
         }
-        let before = |family: &Family<'_>| family.members.first().and_then(|(first, _)| starts.get(first)).copied();
+        let before = |group: &PrefixGroup<'_>| group.members.first().and_then(|(first, _)| starts.get(first)).copied();
         let mut members: Vec<_> =
-            part.iter().flat_map(|family| family.members.iter().map(move |member| (family, member))).collect();
-        members.sort_by_key(|(family, (_, member))| {
-            (family.shared > 0, std::cmp::Reverse(member.inputs().len() - family.shared))
+            part.iter().flat_map(|group| group.members.iter().map(move |member| (group, member))).collect();
+        members.sort_by_key(|(group, (_, member))| {
+            (group.shared > 0, std::cmp::Reverse(member.inputs().len() - group.shared))
         });
-        for (family, (place, member)) in members {
-            let begins = (before(family).unwrap_or(0), family.shared);
-            let start = layout.row(&member.inputs()[family.shared..], family.shared, begins);
+        for (group, (place, member)) in members {
+            let begins = (before(group).unwrap_or(0), group.shared);
+            let start = layout.row(&member.inputs()[group.shared..], group.shared, begins);
             for (index, target) in member.targets.iter().enumerate() {
                 let predicted = target.at - 1;
                 let position =
-                    if predicted < family.shared { begins.0 + predicted } else { start + predicted - family.shared };
+                    if predicted < group.shared { begins.0 + predicted } else { start + predicted - group.shared };
                 layout.places.push(position as i64);
                 layout.wanted.push(i64::from(member.tokens[target.at]));
                 layout.targets.push(*target);
+                layout.stats.push_row(&member.stats, index);
                 layout.origins.push((*place, index));
             }
         }
@@ -108,35 +113,21 @@ impl Packed {
         Tensor::cat(&blocks, 0).unsqueeze(0)
     }
 
-    /// One column of what is known of the targets.
-    pub fn column(&self, number: impl Fn(&Target) -> f32) -> Tensor {
-        let numbers: Vec<f32> = self.targets.iter().map(number).collect();
+    /// A column of the targets' numbers, `[N]`.
+    pub fn column(&self, column: Column) -> Tensor {
+        let numbers: Vec<f32> = self.stats.column(column).iter().map(|number| *number as f32).collect();
         Tensor::from_slice(&numbers).to_device(self.device)
     }
 
-    /// What an objective wants to know of the targets, with the turns or sequences that share a ratio. Columns that say
-    /// nothing are left out.
+    /// Inputs of an objective: the columns that differ from their neutral value, and the units that share a ratio.
     pub fn inputs(&self, ratio: Option<Ratio>) -> Inputs {
-        let told = |idle: f32, number: fn(&Target) -> f32| {
-            self.targets.iter().any(|target| number(target) != idle).then(|| self.column(number))
+        let columns = self.stats.informative().map(|column| (column, self.column(column)));
+        let units_N = match ratio {
+            Some(Ratio::Turn) => Some(self.units(|target| target.turn)),
+            Some(Ratio::Sequence) => Some(self.units(|_| 0)),
+            Some(Ratio::Token) | None => None,
         };
-        let slope = told(0.0, |target| target.band[0]);
-        let offset = told(0.0, |target| target.band[1]);
-        let band = slope.is_some() || offset.is_some();
-        Inputs {
-            weights_N: self.column(|target| target.weight),
-            proximal_N: self.column(|target| target.proximal),
-            advantages_N: self.column(|target| target.advantage),
-            correction_N: told(1.0, |target| target.correction),
-            reference_N: told(0.0, |target| target.reference),
-            kl_weights_N: told(1.0, |target| target.kl_weight),
-            band_N: band.then(|| [self.column(|target| target.band[0]), self.column(|target| target.band[1])]),
-            units_N: match ratio {
-                Some(Ratio::Turn) => Some(self.units(|target| target.turn)),
-                Some(Ratio::Sequence) => Some(self.units(|_| 0)),
-                Some(Ratio::Token) | None => None,
-            },
-        }
+        Inputs::new(columns, units_N)
     }
 
     /// Numbers the parts of sequences that `part` tells apart, from 0.
@@ -165,6 +156,7 @@ struct Layout {
     places: Vec<i64>,
     wanted: Vec<i64>,
     targets: Vec<Target>,
+    stats: TokenStats,
     origins: Vec<(usize, usize)>,
 }
 
@@ -187,6 +179,7 @@ impl Layout {
             targets_N: numbers(&self.wanted),
             blocks: self.blocks().iter().map(|rows| Block::new(rows, device)).collect(),
             targets: self.targets,
+            stats: self.stats,
             origins: self.origins,
             device,
         }
@@ -300,8 +293,9 @@ mod tests {
     use super::*;
 
     fn sequence(tokens: &[u32], at: &[usize]) -> Sequence {
-        let target = |at: &usize| Target { at: *at, ..Target::default() };
-        Sequence::new(tokens, at.iter().map(target).collect()).expect("targets")
+        let targets: Vec<Target> = at.iter().map(|at| Target { at: *at, turn: 0 }).collect();
+        let stats = TokenStats::neutral(targets.len());
+        Sequence::new(tokens, targets, stats).expect("targets")
     }
 
     /// A naive attention of whole sequences, one after the other, against the packed one.

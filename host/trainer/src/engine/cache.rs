@@ -23,7 +23,7 @@ pub(super) struct Cache {
 
 /// The slots of a batch, one for each of its rows.
 pub(super) enum Rows {
-    /// The first so many slots, in order: read without copying.
+    /// The first slots, in order: read without copying.
     First(usize),
     /// Any slots.
     These(Tensor),

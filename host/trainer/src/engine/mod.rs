@@ -57,12 +57,12 @@ struct Row {
 impl Engine {
     pub fn new(model: &Model, settings: &Settings, context: usize, version: u32) -> Result<Self, TrainerError> {
         let _guard = no_grad_guard();
-        let cache = Cache::new(model, settings.slots, context);
+        let cache = Cache::new(model, settings.max_concurrent_sequences, context);
         Ok(Self {
-            weights: model.spoken(),
+            weights: model.inference_weights(),
             version,
             cache: cache.map_err(TrainerError::torch("allocated the cache of keys and values"))?,
-            slots: std::iter::repeat_with(Slot::default).take(settings.slots).collect(),
+            slots: std::iter::repeat_with(Slot::default).take(settings.max_concurrent_sequences).collect(),
             waiting: VecDeque::new(),
             context,
             deterministic: settings.deterministic,
@@ -74,7 +74,7 @@ impl Engine {
     /// Takes over the model's weights, which have moved.
     pub fn update(&mut self, model: &Model, version: u32) {
         let _guard = no_grad_guard();
-        self.weights = model.spoken();
+        self.weights = model.inference_weights();
         self.version = version;
         for slot in &mut self.slots {
             (slot.cached, slot.opening) = (0, 0);
@@ -284,8 +284,8 @@ impl Engine {
     /// Chooses the next token of each row that was fed.
     fn choose(&mut self, hidden_RC: &Tensor, rows: &[Row]) -> Result<(), TchError> {
         let logits_RV = self.weights.logits(hidden_RC);
-        let nothing = sampler::Choice { sampling: Sampling::GREEDY, uniform: 0.0 };
-        let choices: Vec<sampler::Choice> = rows
+        let nothing = sampler::RowSampling { sampling: Sampling::GREEDY, uniform: 0.0 };
+        let choices: Vec<sampler::RowSampling> = rows
             .iter()
             .map(|row| if row.count > 0 { self.slots[row.slot].next_choice().unwrap_or(nothing) } else { nothing })
             .collect();
@@ -320,7 +320,7 @@ impl Engine {
     }
 }
 
-/// What each fed token may see: 0 at cached positions up to its own, minus infinity beyond, `[R, 1, S, T]`.
+/// What each fed token may see: 0 at cached positions up to its own, minus infinity when_clipped, `[R, 1, S, T]`.
 fn visible(positions_RS: &Tensor, length: i64) -> Result<Tensor, TchError> {
     let size = positions_RS.size();
     let cached_T = Tensor::f_arange(length, (Kind::Int64, positions_RS.device()))?;

@@ -11,7 +11,7 @@ use crate::loss::entropies;
 
 /// How a row's token is chosen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Choice {
+pub(super) struct RowSampling {
     pub sampling: Sampling,
     /// A number in [0, 1); of no meaning for greedy choices.
     pub uniform: f64,
@@ -19,7 +19,7 @@ pub(super) struct Choice {
 
 /// A chosen token.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Chosen {
+pub(super) struct SampledToken {
     pub token: u32,
     /// Under the untruncated distribution that it was drawn from; that at temperature 1 for a greedy choice.
     pub log_prob: f32,
@@ -28,7 +28,7 @@ pub(super) struct Chosen {
 }
 
 /// Chooses a token for each row of `[R, V]`; as many choices as rows.
-pub(super) fn choose(logits_RV: &Tensor, choices: &[Choice]) -> Result<Vec<Chosen>, TchError> {
+pub(super) fn choose(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Vec<SampledToken>, TchError> {
     let logits_RV = &tempered(logits_RV, choices)?;
     let log_probs_RV = logits_RV.f_log_softmax(-1, Kind::Float)?;
     let mut tokens_R = log_probs_RV.f_argmax(-1, false)?;
@@ -47,7 +47,7 @@ pub(super) fn choose(logits_RV: &Tensor, choices: &[Choice]) -> Result<Vec<Chose
     let (log_probs, entropies) = rest.split_at(choices.len());
     let rows = tokens.iter().zip(log_probs).zip(entropies);
     Ok(rows
-        .map(|((token, log_prob), entropy)| Chosen {
+        .map(|((token, log_prob), entropy)| SampledToken {
             token: *token as u32,
             log_prob: *log_prob as f32,
             entropy: *entropy as f32,
@@ -56,7 +56,7 @@ pub(super) fn choose(logits_RV: &Tensor, choices: &[Choice]) -> Result<Vec<Chose
 }
 
 /// The logits over each row's temperature: of what tokens are drawn from, and of what is recorded of them.
-fn tempered(logits_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> {
+fn tempered(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Tensor, TchError> {
     let temperatures: Vec<f32> = choices
         .iter()
         .map(|choice| if choice.sampling.is_greedy() { 1.0 } else { choice.sampling.temperature })
@@ -68,7 +68,7 @@ fn tempered(logits_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> 
     logits_RV.f_div(&temperatures_R1)
 }
 
-fn draw(logits_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> {
+fn draw(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Tensor, TchError> {
     let uniforms: Vec<f64> = choices.iter().map(|choice| choice.uniform).collect();
     let uniforms_R1 = Tensor::f_from_slice(&uniforms)?.f_unsqueeze(-1)?.f_to_device(logits_RV.device())?;
     let mut probabilities_RV = logits_RV.f_softmax(-1, Kind::Float)?;
@@ -91,7 +91,7 @@ const CANDIDATES: i64 = 1024;
 
 /// The least probability that each row keeps, `[R, 1]`; 0 where it keeps all. A number, and not a set of tokens, so that
 /// equal probabilities are treated alike whatever the order of sorting, and a row is cut the same in any batch.
-fn least_kept(probabilities_RV: &Tensor, choices: &[Choice]) -> Result<Tensor, TchError> {
+fn least_kept(probabilities_RV: &Tensor, choices: &[RowSampling]) -> Result<Tensor, TchError> {
     let vocabulary = probabilities_RV.size()[1];
     let device = probabilities_RV.device();
     let column = |value: &dyn Fn(Sampling) -> f64| {
@@ -147,8 +147,8 @@ mod tests {
         Tensor::from_slice(probabilities).log().unsqueeze(0)
     }
 
-    fn at(uniform: f64, temperature: f32) -> [Choice; 1] {
-        [Choice { sampling: Sampling::at(temperature), uniform }]
+    fn at(uniform: f64, temperature: f32) -> [RowSampling; 1] {
+        [RowSampling { sampling: Sampling::at(temperature), uniform }]
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
         let recorded = choose(&logits, &at(0.0, 0.5)).expect("a row")[0];
         assert!((recorded.log_prob - (4.0_f32 / 6.0).ln()).abs() < 1e-6);
         assert!((recorded.entropy - (6.0_f32.ln() - 4.0 / 6.0 * 4.0_f32.ln())).abs() < 1e-6);
-        let greedy = Choice { sampling: Sampling::GREEDY, uniform: 0.0 };
+        let greedy = RowSampling { sampling: Sampling::GREEDY, uniform: 0.0 };
         let beside = choose(&Tensor::cat(&[&logits, &logits], 0), &[at(0.0, 0.5)[0], greedy]).expect("two rows");
         assert_eq!(beside[0], recorded);
         assert!((beside[1].log_prob - 0.5_f32.ln()).abs() < 1e-6, "greedy choices are recorded at temperature 1");
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn greedy_takes_the_smallest_of_equals_beside_draws() {
         let logits = Tensor::cat(&[row(&[0.1, 0.4, 0.4, 0.1]), row(&[0.1, 0.4, 0.4, 0.1])], 0);
-        let choices = [Choice { sampling: Sampling::GREEDY, uniform: 0.0 }, at(0.95, 1.0)[0]];
+        let choices = [RowSampling { sampling: Sampling::GREEDY, uniform: 0.0 }, at(0.95, 1.0)[0]];
         let tokens: Vec<u32> = choose(&logits, &choices).expect("two rows").iter().map(|row| row.token).collect();
         assert_eq!(tokens, [1, 3]);
     }
@@ -202,7 +202,7 @@ mod tests {
     /// Which of the probabilities' tokens are ever drawn.
     fn drawn(probabilities: &[f32], sampling: Sampling) -> Vec<u32> {
         let logits = row(probabilities);
-        let at = |step: u32| [Choice { sampling, uniform: f64::from(step) / 1000.0 }];
+        let at = |step: u32| [RowSampling { sampling, uniform: f64::from(step) / 1000.0 }];
         let all = (0..1000).map(|step| choose(&logits, &at(step)).expect("a row")[0].token);
         all.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
@@ -252,7 +252,7 @@ mod tests {
                 top_p: number("top_p"),
                 min_p: number("min_p"),
             };
-            let choices = [Choice { sampling, uniform: 0.0 }];
+            let choices = [RowSampling { sampling, uniform: 0.0 }];
             let logits = Tensor::from_slice(&numbers("logits")).to_kind(Kind::Float).unsqueeze(0);
             let probabilities = tempered(&logits, &choices).expect("a row").softmax(-1, Kind::Float);
             let least = least_kept(&probabilities, &choices).expect("a row");
@@ -278,12 +278,11 @@ mod tests {
             Sampling::at(1.0),
             Sampling::GREEDY,
         ];
-        for (turn, sampling) in samplings.into_iter().enumerate() {
+        for turn in 0..samplings.len() {
             for uniform in [0.0, 0.3, 0.99] {
-                let choices: Vec<Choice> = (0..rows.len())
-                    .map(|index| Choice { sampling: samplings[(turn + index) % samplings.len()], uniform })
+                let choices: Vec<RowSampling> = (0..rows.len())
+                    .map(|index| RowSampling { sampling: samplings[(turn + index) % samplings.len()], uniform })
                     .collect();
-                assert_eq!(choices[0].sampling, sampling);
                 let together = choose(&Tensor::cat(&rows, 0), &choices).expect("rows");
                 for (index, choice) in choices.iter().enumerate() {
                     let alone = choose(&rows[index], &[*choice]).expect("a row");
@@ -292,7 +291,8 @@ mod tests {
             }
         }
         // Nine tenths of 5000 nearly equal tokens are more than 4000.
-        let least = least_kept(&rows[0].softmax(-1, Kind::Float), &[Choice { sampling: samplings[0], uniform: 0.0 }]);
+        let least =
+            least_kept(&rows[0].softmax(-1, Kind::Float), &[RowSampling { sampling: samplings[0], uniform: 0.0 }]);
         let kept = rows[0].softmax(-1, Kind::Float).ge_tensor(&least.expect("a row")).sum(Kind::Int64).int64_value(&[]);
         assert!((4400..=4520).contains(&kept), "{kept}");
     }
@@ -301,7 +301,7 @@ mod tests {
     fn what_is_recorded_is_of_the_whole_distribution() {
         let logits = row(&[0.5, 0.25, 0.25]);
         let cut = Sampling { top_k: 1, ..Sampling::at(1.0) };
-        let chosen = choose(&logits, &[Choice { sampling: cut, uniform: 0.9 }]).expect("a row")[0];
+        let chosen = choose(&logits, &[RowSampling { sampling: cut, uniform: 0.9 }]).expect("a row")[0];
         assert_eq!(chosen.token, 0);
         assert!((chosen.log_prob - 0.5_f32.ln()).abs() < 1e-6);
         assert!((chosen.entropy - 1.5 * 2.0_f32.ln()).abs() < 1e-6);

@@ -4,7 +4,7 @@ use gymkhana_policy::{Conversation, GenerateRequest, Generated, PolicyError, Sto
 use gymkhana_record::{Sampled, Stream};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::sampler::{Choice, Chosen};
+use super::sampler::{RowSampling, SampledToken};
 
 /// A request that waits for a slot.
 pub(crate) struct Waiting {
@@ -27,7 +27,7 @@ pub(super) struct Running {
 /// One conversation's place.
 #[derive(Default)]
 pub(super) struct Slot {
-    /// Whose it is; nobody's after a release, when its cache may still serve others as a prefix.
+    /// Owner; `None` after a release, when the cache may still serve others as a prefix.
     pub owner: Option<Conversation>,
     /// The conversation's tokens.
     pub tokens: Vec<u32>,
@@ -66,7 +66,7 @@ impl Slot {
         if self.running.is_some() { self.tokens.len() - self.cached } else { 0 }
     }
 
-    /// Takes note that so many more tokens are in the cache, computed in one go.
+    /// Records that `count` more tokens are in the cache.
     pub fn fill(&mut self, count: usize) {
         if self.cached == 0 {
             self.opening = count;
@@ -75,13 +75,13 @@ impl Slot {
     }
 
     /// How the next token is chosen. Takes a number from the request's stream.
-    pub fn next_choice(&mut self) -> Option<Choice> {
+    pub fn next_choice(&mut self) -> Option<RowSampling> {
         let running = self.running.as_mut()?;
-        Some(Choice { sampling: running.waiting.request.sampling, uniform: running.stream.unit() })
+        Some(RowSampling { sampling: running.waiting.request.sampling, uniform: running.stream.unit() })
     }
 
     /// Takes the token that was chosen, and sends the reply if it is complete.
-    pub fn accept(&mut self, chosen: Chosen, version: u32) {
+    pub fn accept(&mut self, chosen: SampledToken, version: u32) {
         let Some(running) = self.running.as_mut() else { return };
         self.cached = self.tokens.len();
         self.tokens.push(chosen.token);
@@ -104,12 +104,12 @@ impl Slot {
             return;
         };
         if let Some(running) = self.running.take() {
-            // Nobody may be waiting any more, which is no fault.
+            // The requester may have gone; this is not an error.
             let _ = running.waiting.reply.send(Ok(Generated { sampled: running.sampled, stop }));
         }
     }
 
-    /// Stops a request for whose reply nobody waits any more.
+    /// Stops a request whose requester has gone.
     pub fn drop_cancelled(&mut self) {
         if self.running.as_ref().is_some_and(|running| running.waiting.reply.is_closed()) {
             self.running = None;

@@ -19,7 +19,7 @@ fn model() -> Model {
 }
 
 fn engine(model: &Model) -> Engine {
-    let settings = Settings { slots: 4, deterministic: true, ..Settings::default() };
+    let settings = Settings { max_concurrent_sequences: 4, deterministic: true, ..Settings::default() };
     Engine::new(model, &settings, 128, 0).expect("an engine")
 }
 
@@ -86,12 +86,12 @@ fn a_group_computes_its_prompt_once_and_says_what_each_says_alone() {
     assert_eq!(finish(&mut group, &model, answers), together);
 }
 
-/// Whoever comes while others speak speaks with the next token, and whoever is done makes room for the next.
+/// A request that arrives during generation joins at the next token, and a finished request frees its slot.
 #[test]
 fn requests_join_and_leave_between_tokens() {
     let model = model();
     for deterministic in [false, true] {
-        let settings = Settings { slots: 2, deterministic, ..Settings::default() };
+        let settings = Settings { max_concurrent_sequences: 2, deterministic, ..Settings::default() };
         let mut engine = Engine::new(&model, &settings, 128, 0).expect("an engine");
         let (token_sink, mut heard) = tokio::sync::mpsc::unbounded_channel();
         let mut long = submit_as(&mut engine, 0, &[1, 2, 3], |request| {

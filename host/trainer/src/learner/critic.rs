@@ -1,9 +1,9 @@
-//! The critic: a model of its own, begun with the policy's weights, with a head that says what is still to come.
+//! The critic: a separate model, initialised with the policy's weights, with a head that predicts the return.
 #![allow(non_snake_case)]
 
 use tch::{Kind, Tensor};
 
-use super::forward::{chosen_hidden, tell};
+use super::forward::{target_hidden, target_values};
 use crate::TrainerError;
 use crate::adamw::AdamW;
 use crate::algorithm;
@@ -11,6 +11,7 @@ use crate::batch::{Packed, Sequence, parts};
 use crate::loss::value_loss;
 use crate::model::Model;
 use crate::settings::Optimizer;
+use crate::token_stats::Column;
 
 const HEAD: &str = "value_head.weight";
 
@@ -22,7 +23,7 @@ pub(crate) struct Critic {
 }
 
 impl Critic {
-    /// Begins with the policy's weights and a head of zeros: it expects nothing.
+    /// Starts from the policy's weights and a head of zeros, which predicts 0.
     pub fn new(policy: &Model) -> Result<Self, TrainerError> {
         let head = (HEAD.to_owned(), vec![1, policy.config().hidden_size]);
         let model = policy.copy_with(&[head])?;
@@ -30,17 +31,20 @@ impl Critic {
     }
 
     fn values(&self, packed: &Packed) -> Tensor {
-        let chosen_NC = chosen_hidden(&self.model, &self.model.weights(), packed);
+        let hidden_NC = target_hidden(&self.model, &self.model.weights(), packed);
         let head = self.model.parameters().get(HEAD).map_or_else(Tensor::new, Tensor::shallow_clone);
-        chosen_NC.to_kind(Kind::Float).linear::<&Tensor>(&head, None).squeeze_dim(-1)
+        hidden_NC.to_kind(Kind::Float).linear::<&Tensor>(&head, None).squeeze_dim(-1)
     }
 
-    /// What is expected before each target.
-    pub fn expect(&self, sequences: &[Sequence], micro_batch_tokens: usize) -> Vec<Vec<f32>> {
-        tell(&self.model, sequences, micro_batch_tokens, |packed| self.values(packed))
+    /// The value before each target.
+    ///
+    /// # Errors
+    /// If a result cannot be read.
+    pub fn predict(&self, sequences: &[Sequence], micro_batch_tokens: usize) -> Result<Vec<Vec<f32>>, TrainerError> {
+        target_values(&self.model, sequences, micro_batch_tokens, |packed| self.values(packed))
     }
 
-    /// One optimiser step towards the targets' values, of which each has a weight. Gives the loss.
+    /// One optimiser step towards the value targets, weighted by [`Column::LossWeight`]. Returns the loss.
     pub fn step(
         &mut self,
         sequences: &[Sequence],
@@ -54,9 +58,9 @@ impl Critic {
         self.model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         for part in parts(sequences, micro_batch_tokens, true) {
             let packed = Packed::new(&part, self.model.device());
-            let [before_N, targets_N] = [0, 1].map(|index| packed.column(|target| target.value[index]));
+            let [before_N, targets_N] = [Column::Value, Column::ValueTarget].map(|column| packed.column(column));
             let losses_N = value_loss(&self.values(&packed), &before_N, &targets_N, flags.clip);
-            let loss = (losses_N * packed.column(|target| target.weight)).sum(Kind::Float);
+            let loss = (losses_N * packed.column(Column::LossWeight)).sum(Kind::Float);
             loss.backward();
             sum += loss.double_value(&[]);
         }

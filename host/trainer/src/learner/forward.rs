@@ -1,25 +1,26 @@
-//! Forward passes over parts, with gradients and without.
+//! Forward passes over parts, with and without gradients.
 //!
-//! The output layer is gone through in chunks of tokens, forwards and backwards, so that logits of a whole batch never
-//! exist at once; the layers below run backwards once for each part.
+//! The output layer processes tokens in chunks, forward and backward, so that the logits of a whole batch are never in
+//! memory at once. The layers below it run backward once for each part.
 #![allow(non_snake_case)]
 
-use tch::{Kind, Tensor, no_grad_guard};
+use tch::{Kind, TchError, Tensor, no_grad_guard};
 
+use crate::TrainerError;
 use crate::batch::{Packed, Sequence, parts};
 use crate::loss::{self, Inputs, Objective};
 use crate::model::{Angles, Model, Weights};
 
-/// What tokens' probabilities are computed with.
+/// Settings of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pass {
-    /// That at this temperature, as tokens were sampled.
+    /// Sampling temperature of the tokens.
     pub temperature: f64,
-    /// Entropies are wanted, too.
+    /// Whether to compute entropies.
     pub entropies: bool,
-    /// Positions of a part.
+    /// Maximum number of positions in a part.
     pub micro_batch_tokens: usize,
-    /// Layers are computed once more on the way back.
+    /// Whether the backward pass recomputes the layers instead of keeping their activations.
     pub activation_checkpointing: bool,
 }
 
@@ -28,13 +29,13 @@ impl Pass {
         loss::tempered(weights.logits(hidden_NC), self.temperature)
     }
 
-    fn told(self, hidden_NC: &Tensor, targets_N: &Tensor, weights: &Weights) -> (Tensor, Option<Tensor>) {
+    fn token_log_probs(self, hidden_NC: &Tensor, targets_N: &Tensor, weights: &Weights) -> (Tensor, Option<Tensor>) {
         loss::token_log_probs(&self.logits(hidden_NC, weights), targets_N, self.entropies)
     }
 }
 
 /// The residual stream where targets are predicted, `[N, C]`.
-pub(super) fn chosen_hidden(model: &Model, weights: &Weights, packed: &Packed) -> Tensor {
+pub(super) fn target_hidden(model: &Model, weights: &Weights, packed: &Packed) -> Tensor {
     let angles = model.angles_at(&packed.positions_1M);
     let only = Some(&packed.places_N);
     let hidden_1NC = model
@@ -42,20 +43,20 @@ pub(super) fn chosen_hidden(model: &Model, weights: &Weights, packed: &Packed) -
     hidden_1NC.squeeze_dim(0)
 }
 
-/// The layers' way back from what the output layer left.
-enum Below {
-    /// Along all that they computed.
-    Kept(Tensor),
-    /// Layer by layer, each computed once more from what went into it, `[1, M, C]`.
-    Again(Vec<Tensor>),
+/// Backward pass through the layers below the output layer.
+enum TrunkBackward {
+    /// All activations were kept; the output of the layers, `[N, C]`.
+    Saved(Tensor),
+    /// Each layer is computed again from its input, `[1, M, C]` (activation checkpointing).
+    Recompute(Vec<Tensor>),
 }
 
-impl Below {
-    /// Goes through the layers; gives what comes out, `[N, C]`, and the way back.
-    fn forwards(model: &Model, weights: &Weights, packed: &Packed, activation_checkpointing: bool) -> (Tensor, Self) {
+impl TrunkBackward {
+    /// Runs the layers. Returns their output at the targets, `[N, C]`, and the backward pass.
+    fn forward(model: &Model, weights: &Weights, packed: &Packed, activation_checkpointing: bool) -> (Tensor, Self) {
         if !activation_checkpointing {
-            let chosen_NC = chosen_hidden(model, weights, packed);
-            return (chosen_NC.detach(), Self::Kept(chosen_NC));
+            let hidden_NC = target_hidden(model, weights, packed);
+            return (hidden_NC.detach(), Self::Saved(hidden_NC));
         }
         let _guard = no_grad_guard();
         let angles = model.angles_at(&packed.positions_1M);
@@ -65,26 +66,26 @@ impl Below {
             before.push(x.shallow_clone());
             x = layer(model, weights, packed, &angles, index, &x);
         }
-        (x.squeeze_dim(0), Self::Again(before))
+        (x.squeeze_dim(0), Self::Recompute(before))
     }
 
-    /// Leaves the parameters' gradients, given that of what came out.
-    fn backwards(self, model: &Model, weights: &Weights, packed: &Packed, gradient_NC: &Tensor) {
-        // The gradient of the product is the one that came from above.
-        let backwards = |out: Tensor, gradient: &Tensor| (out * gradient).sum(Kind::Float).backward();
+    /// Adds to the parameters' gradients, given the gradient of the output, `[N, C]`.
+    fn backward(self, model: &Model, weights: &Weights, packed: &Packed, gradient_NC: &Tensor) {
+        // The gradient of this sum by `out` is `gradient`.
+        let backward = |out: Tensor, gradient: &Tensor| (out * gradient).sum(Kind::Float).backward();
         match self {
-            Self::Kept(chosen_NC) => backwards(chosen_NC, gradient_NC),
-            Self::Again(before) => {
+            Self::Saved(hidden_NC) => backward(hidden_NC, gradient_NC),
+            Self::Recompute(before) => {
                 let angles = model.angles_at(&packed.positions_1M);
                 let mut gradient = gradient_NC.unsqueeze(0);
                 for (index, x) in before.into_iter().enumerate().rev() {
                     let x = x.set_requires_grad(true);
-                    backwards(layer(model, weights, packed, &angles, index, &x), &gradient);
+                    backward(layer(model, weights, packed, &angles, index, &x), &gradient);
                     gradient = x.grad();
                 }
                 let x = weights.embed(&packed.tokens_1M);
                 if x.requires_grad() {
-                    backwards(x, &gradient);
+                    backward(x, &gradient);
                 }
             }
         }
@@ -96,8 +97,8 @@ fn layer(model: &Model, weights: &Weights, packed: &Packed, angles: &Angles, ind
     model.layer(weights, index, x, angles, only, |_, query, key, value| packed.attend(query, key, value))
 }
 
-/// Adds gradients of a part to the parameters; gives the sums that the objective reports. A separable objective is a
-/// sum over tokens that do not know of each other.
+/// Adds the gradients of a part to the parameters and returns the sums that the objective reports. A separable
+/// objective is a sum over independent tokens.
 pub(super) fn accumulate(
     model: &Model,
     packed: &Packed,
@@ -107,33 +108,33 @@ pub(super) fn accumulate(
     objective: &dyn Fn(&Tensor, Option<&Tensor>, &Inputs) -> Objective,
 ) -> Tensor {
     let weights = model.weights();
-    let (chosen_NC, below) = Below::forwards(model, &weights, packed, pass.activation_checkpointing);
-    let leaf_NC = chosen_NC.set_requires_grad(true);
+    let (hidden_NC, trunk) = TrunkBackward::forward(model, &weights, packed, pass.activation_checkpointing);
+    let leaf_NC = hidden_NC.set_requires_grad(true);
     let chunks: Vec<(i64, i64)> = loss::chunks(packed.targets_N.size()[0], model.config().vocab_size).collect();
-    let told = |(start, length): (i64, i64)| {
-        pass.told(&leaf_NC.narrow(0, start, length), &packed.targets_N.narrow(0, start, length), &weights)
+    let compute = |(start, length): (i64, i64)| {
+        pass.token_log_probs(&leaf_NC.narrow(0, start, length), &packed.targets_N.narrow(0, start, length), &weights)
     };
     let sums: Vec<Tensor> = if separable || chunks.len() == 1 {
         let each = chunks.iter().map(|(start, length)| {
-            let (log_probs_N, entropies_N) = told((*start, *length));
+            let (log_probs_N, entropies_N) = compute((*start, *length));
             let found = objective(&log_probs_N, entropies_N.as_ref(), &inputs.narrow(*start, *length));
             found.loss.backward();
             found.sums
         });
         each.collect()
     } else {
-        // First all log-probabilities, to learn what each of them pulls; then each chunk again, with gradients.
-        let (log_probs_N, entropies_N) = without_gradients(&chunks, told);
+        // First all log-probabilities and the gradient by each; then each chunk again, with gradients.
+        let (log_probs_N, entropies_N) = without_gradients(&chunks, compute);
         let log_probs_N = log_probs_N.set_requires_grad(true);
         let entropies_N = entropies_N.map(|entropies_N| entropies_N.set_requires_grad(true));
         let found = objective(&log_probs_N, entropies_N.as_ref(), inputs);
         found.loss.backward();
         for chunk in chunks {
-            let pull = |leaf: &Tensor, told: &Tensor| {
+            let pull = |leaf: &Tensor, values: &Tensor| {
                 let gradient = leaf.grad();
-                gradient.defined().then(|| (told * gradient.narrow(0, chunk.0, chunk.1)).sum(Kind::Float))
+                gradient.defined().then(|| (values * gradient.narrow(0, chunk.0, chunk.1)).sum(Kind::Float))
             };
-            let (log_probs, entropies) = told(chunk);
+            let (log_probs, entropies) = compute(chunk);
             let mut pulled = pull(&log_probs_N, &log_probs);
             if let (Some(leaf), Some(entropies)) = (&entropies_N, &entropies)
                 && let Some(more) = pull(leaf, entropies)
@@ -146,49 +147,87 @@ pub(super) fn accumulate(
         }
         vec![found.sums]
     };
-    below.backwards(model, &weights, packed, &leaf_NC.grad());
+    trunk.backward(model, &weights, packed, &leaf_NC.grad());
     Tensor::stack(&sums, 0).sum_dim_intlist(0, false, Kind::Float)
 }
 
 fn without_gradients(
     chunks: &[(i64, i64)],
-    told: impl Fn((i64, i64)) -> (Tensor, Option<Tensor>),
+    compute: impl Fn((i64, i64)) -> (Tensor, Option<Tensor>),
 ) -> (Tensor, Option<Tensor>) {
     let _guard = no_grad_guard();
-    let (log_probs, entropies): (Vec<Tensor>, Vec<Option<Tensor>>) = chunks.iter().map(|chunk| told(*chunk)).unzip();
+    let (log_probs, entropies): (Vec<Tensor>, Vec<Option<Tensor>>) = chunks.iter().map(|chunk| compute(*chunk)).unzip();
     let entropies: Option<Vec<Tensor>> = entropies.into_iter().collect();
     (Tensor::cat(&log_probs, 0), entropies.map(|entropies| Tensor::cat(&entropies, 0)))
 }
 
-/// A number for each target of each sequence, without gradients: `tell` gives `[N]` for a part.
-pub(super) fn tell(
+/// One number for each target of each sequence, without gradients; `compute` returns `[N]` for a part.
+///
+/// # Errors
+/// If the result cannot be read as one number per target.
+pub(super) fn target_values(
     model: &Model,
     sequences: &[Sequence],
     micro_batch_tokens: usize,
-    tell: impl Fn(&Packed) -> Tensor,
-) -> Vec<Vec<f32>> {
+    compute: impl Fn(&Packed) -> Tensor,
+) -> Result<Vec<Vec<f32>>, TrainerError> {
     let _guard = no_grad_guard();
-    let mut told: Vec<Vec<f32>> = sequences.iter().map(|sequence| vec![0.0; sequence.targets.len()]).collect();
+    let mut values: Vec<Vec<f32>> = sequences.iter().map(|sequence| vec![0.0; sequence.targets.len()]).collect();
     for part in parts(sequences, micro_batch_tokens, true) {
         let packed = Packed::new(&part, model.device());
-        // A flat tensor of numbers is always one.
-        let numbers = Vec::<f32>::try_from(tell(&packed)).unwrap_or_default();
-        for ((place, index), number) in packed.origins.iter().zip(numbers) {
-            told[*place][*index] = number;
+        let numbers = numbers_of(&compute(&packed), packed.origins.len())?;
+        for ((sequence, index), number) in packed.origins.iter().zip(numbers) {
+            values[*sequence][*index] = number;
         }
     }
-    told
+    Ok(values)
 }
 
-/// The log-probability of each target under these weights, without gradients.
-pub(super) fn log_probs(model: &Model, weights: &Weights, sequences: &[Sequence], pass: Pass) -> Vec<Vec<f32>> {
+/// The numbers of a tensor of shape `[count]`.
+fn numbers_of(values_N: &Tensor, count: usize) -> Result<Vec<f32>, TrainerError> {
+    let numbers =
+        Vec::<f32>::try_from(values_N).map_err(TrainerError::torch("read per-token numbers from a tensor"))?;
+    if numbers.len() != count {
+        let problem = format!("{} numbers for {count} tokens", numbers.len());
+        return Err(TrainerError::torch("read per-token numbers from a tensor")(TchError::Shape(problem)));
+    }
+    Ok(numbers)
+}
+
+/// Log-probability of each target under these weights, in nats, without gradients.
+///
+/// # Errors
+/// If a result cannot be read.
+pub(super) fn log_probs(
+    model: &Model,
+    weights: &Weights,
+    sequences: &[Sequence],
+    pass: Pass,
+) -> Result<Vec<Vec<f32>>, TrainerError> {
     let pass = Pass { entropies: false, ..pass };
-    tell(model, sequences, pass.micro_batch_tokens, |packed| {
-        let chosen_NC = chosen_hidden(model, weights, packed);
+    target_values(model, sequences, pass.micro_batch_tokens, |packed| {
+        let hidden_NC = target_hidden(model, weights, packed);
         let chunks: Vec<(i64, i64)> = loss::chunks(packed.targets_N.size()[0], model.config().vocab_size).collect();
-        let told = |(start, length): (i64, i64)| {
-            pass.told(&chosen_NC.narrow(0, start, length), &packed.targets_N.narrow(0, start, length), weights)
+        let compute = |(start, length): (i64, i64)| {
+            let [hidden_NC, targets_N] = [&hidden_NC, &packed.targets_N].map(|tensor| tensor.narrow(0, start, length));
+            pass.token_log_probs(&hidden_NC, &targets_N, weights)
         };
-        without_gradients(&chunks, told).0
+        without_gradients(&chunks, compute).0
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tensor_of_another_shape_is_an_error_and_not_zeros() {
+        assert_eq!(numbers_of(&Tensor::from_slice(&[1.0_f32, 2.0]), 2).expect("two numbers"), [1.0, 2.0]);
+        let square = Tensor::zeros([2, 2], (Kind::Float, tch::Device::Cpu));
+        let error = numbers_of(&square, 2).expect_err("two axes");
+        assert!(matches!(error, TrainerError::Torch { .. }), "{error}");
+        assert!(
+            numbers_of(&Tensor::from_slice(&[1.0_f32]), 2).is_err_and(|error| error.to_string().contains("per-token"))
+        );
+    }
 }

@@ -5,14 +5,15 @@ use gymkhana_record::Seed;
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
-use super::layout::{Batch, Laid, LaidEpisode, Place};
-use super::minibatch::{expected, weigh};
+use super::layout::{Batch, ContextLayout, EpisodeLayout, TokenPos};
+use super::minibatch::{value_sequences, weigh};
 use super::pairs::compare;
-use crate::advantage::{self, Memory, Token, Trajectory, TurnPart};
-use crate::algorithm::{Algorithm, Surrogate};
+use crate::advantage::{self, AdvantageInput, Memory, TurnPart};
+use crate::algorithm::{Algorithm, Preset, Surrogate};
 use crate::batch::{Packed, Target, parts};
 use crate::loss::{objective, value_loss};
 use crate::settings::RlSettings;
+use crate::token_stats::{Column, TokenStats};
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../../../../tests/golden/algorithms.json")).expect("JSON")
@@ -36,8 +37,7 @@ fn leaves(value: &Value) -> Vec<f64> {
 
 /// The preset with the case's keys replaced.
 fn flags(case: &Value) -> Algorithm {
-    let text = Algorithm::preset_text(case["preset"].as_str().expect("a name")).expect("a preset");
-    let mut table: toml::Table = toml::from_str(text).expect("TOML");
+    let mut table = Preset::named(case["preset"].as_str().expect("a name")).expect("a preset").flags().clone();
     let overrides: toml::Table = serde_json::from_value(case["overrides"].clone()).expect("a table");
     table.extend(overrides);
     let flags: Algorithm = table.try_into().expect("flags");
@@ -45,59 +45,65 @@ fn flags(case: &Value) -> Algorithm {
     flags
 }
 
-/// A fixture as a batch. Every token is a target whose index tells which it is, so that what is found can be traced.
+/// A fixture as a batch. Every token is a target whose index in the sequence identifies it.
 fn batch(fixture: &Value, flags: &Algorithm) -> (Batch, Vec<Value>) {
     let (mut batch, mut tokens) = (Batch::default(), Vec::new());
     for (group, episodes) in list(&fixture["groups"]).iter().enumerate() {
         for found in list(episodes) {
             let mut contexts = Vec::new();
             for (seat, part) in (0..).zip(list(&found["seats"])) {
-                let (index, mut places) = (batch.trajectories.len(), Vec::new());
-                let turns = list(&part["turns"]).iter().enumerate().map(|(turn, value)| {
-                    for token in 0..list(&value["tokens"]).len() {
-                        tokens.push(value["tokens"][token].clone());
-                        places.push(Place { at: tokens.len(), trajectory: index, turn, token });
-                    }
-                    turn_part(value, flags)
-                });
-                let turns: Vec<TurnPart> = turns.collect();
+                let (index, mut positions) = (batch.inputs.len(), Vec::new());
                 let in_turns: f64 = list(&part["turns"]).iter().map(|turn| number(turn, "reward")).sum();
                 let reward = number(part, "reward");
-                batch.trajectories.push(Trajectory {
+                let mut input = AdvantageInput {
                     group,
                     episode: batch.episodes.len(),
                     seat,
                     reward,
                     rest: reward - in_turns,
                     finished: found["finished"].as_bool().expect("a flag"),
-                    turns,
-                });
-                contexts.push(Laid { tokens: vec![0; tokens.len() + 1], places });
+                    ..AdvantageInput::default()
+                };
+                for (turn, value) in list(&part["turns"]).iter().enumerate() {
+                    let first = input.tokens.len();
+                    for (token, row) in list(&value["tokens"]).iter().enumerate() {
+                        tokens.push(row.clone());
+                        positions.push(TokenPos { at: tokens.len(), input: index, turn, token: first + token });
+                    }
+                    input.push_turn(turn_part(value), &turn_tokens(value, flags));
+                }
+                batch.inputs.push(input);
+                contexts.push(ContextLayout { tokens: vec![0; tokens.len() + 1], positions });
             }
-            batch.episodes.push(LaidEpisode { task: String::new(), contexts });
+            batch.episodes.push(EpisodeLayout { task: String::new(), contexts });
         }
         batch.groups += 1;
     }
     (batch, tokens)
 }
 
-fn turn_part(value: &Value, flags: &Algorithm) -> TurnPart {
-    let tokens = list(&value["tokens"]).iter().map(|token| Token {
-        behaviour: number(token, "behaviour"),
-        proximal: number(token, if flags.off_policy.is_some() { "proximal" } else { "behaviour" }),
-        reference: number(token, "reference"),
-        entropy: number(token, "entropy"),
-        value: number(token, "value"),
-        version: number(token, "version") as u32,
-        ..Token::default()
-    });
+fn turn_part(value: &Value) -> TurnPart {
     TurnPart {
         reward: number(value, "reward") + number(value, "gain"),
         anchor: value["anchor"].as_str().expect("a name").bytes().fold(7, |sum, byte| sum * 31 + u64::from(byte)),
         void: value["void"].as_bool().expect("a flag"),
-        shared_with: None,
-        tokens: tokens.collect(),
+        ..TurnPart::default()
     }
+}
+
+fn turn_tokens(value: &Value, flags: &Algorithm) -> TokenStats {
+    let mut stats = TokenStats::default();
+    for token in list(&value["tokens"]) {
+        stats.push(&[
+            (Column::Behaviour, number(token, "behaviour")),
+            (Column::Proximal, number(token, if flags.off_policy.is_some() { "proximal" } else { "behaviour" })),
+            (Column::Reference, number(token, "reference")),
+            (Column::Entropy, number(token, "entropy")),
+            (Column::Value, number(token, "value")),
+            (Column::Version, number(token, "version")),
+        ]);
+    }
+    stats
 }
 
 fn memory(fixture: &Value) -> Memory {
@@ -114,13 +120,13 @@ fn near(found: f64, expected: f64, what: &str) {
     assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{what}: {found} is not {expected}");
 }
 
-/// A column of the fixture's tokens for the targets that are learnt, with gradients.
+/// A column of the fixture's tokens for the targets, with gradients.
 fn column(targets: &[Target], tokens: &[Value], name: &str) -> Tensor {
     let numbers: Vec<f32> = targets.iter().map(|target| number(&tokens[target.at - 1], name) as f32).collect();
     Tensor::from_slice(&numbers).set_requires_grad(true)
 }
 
-/// Gradients, written to the places of all tokens; 0 where none is learnt.
+/// Gradients of all tokens; 0 for masked tokens.
 fn spread(leaf: &Tensor, targets: &[Target], count: usize) -> Vec<f64> {
     let mut spread = vec![0.0; count];
     let gradient = leaf.grad();
@@ -138,12 +144,14 @@ fn check(case: &Value, fixture: &Value) {
     let name = format!("{} {}", case["preset"], case["overrides"]);
     let (mut batch, tokens) = batch(fixture, &flags);
     let mut memory = memory(fixture);
-    advantage::compute(&mut batch.trajectories, &flags, &mut memory, 5, &mut Seed(1).stream());
-    let found = batch.trajectories.iter().flat_map(Trajectory::tokens);
-    for (index, (token, expected)) in found.zip(leaves(&case["advantages"])).enumerate() {
-        assert_eq!(token.learnt, !expected.is_nan(), "{name}: whether token {index} is learnt");
-        if token.learnt {
-            near(token.advantage, expected, &format!("{name}: advantage of token {index}"));
+    advantage::compute(&mut batch.inputs, &flags, &mut memory, 5, &mut Seed(1).stream());
+    let found = batch.inputs.iter().flat_map(|AdvantageInput { tokens, .. }| {
+        (0..tokens.len()).map(|token| (tokens.is_in_loss(token), tokens.get(Column::Advantage, token)))
+    });
+    for (index, ((in_loss, advantage), expected)) in found.zip(leaves(&case["advantages"])).enumerate() {
+        assert_eq!(in_loss, !expected.is_nan(), "{name}: whether token {index} is in the loss");
+        if in_loss {
+            near(advantage, expected, &format!("{name}: advantage of token {index}"));
         }
     }
     let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
@@ -175,12 +183,12 @@ fn check(case: &Value, fixture: &Value) {
 
 fn check_values(case: &Value, batch: &Batch, flags: &Algorithm, tokens: &[Value], name: &str) {
     let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
-    let sequences = expected(batch, &episodes);
+    let sequences = value_sequences(batch, &episodes);
     let packed = Packed::new(&parts(&sequences, 1 << 20, true)[0], Device::Cpu);
     let now = column(&packed.targets, tokens, "value_now");
-    let [before, goals] = [0, 1].map(|index| packed.column(|target| target.value[index]));
+    let [before, goals] = [Column::Value, Column::ValueTarget].map(|column| packed.column(column));
     let clip = flags.critic.expect("a critic").clip;
-    let loss = (value_loss(&now, &before, &goals, clip) * packed.column(|target| target.weight)).sum(Kind::Float);
+    let loss = (value_loss(&now, &before, &goals, clip) * packed.column(Column::LossWeight)).sum(Kind::Float);
     loss.backward();
     near(loss.double_value(&[]), number(case, "value_loss"), &format!("{name}: value loss"));
     let found = spread(&now, &packed.targets, tokens.len());
@@ -198,26 +206,29 @@ fn every_preset_gives_the_golden_numbers() {
         seen.push(case["preset"].as_str().expect("a name"));
     }
     // These two have fixtures of their own.
-    for name in Algorithm::preset_names().filter(|name| !["dpo", "distill"].contains(name)) {
+    for name in Preset::names().filter(|name| !["dpo", "distill"].contains(name)) {
         assert!(seen.contains(&name), "{name} has no golden numbers");
     }
 }
 
 /// A preset by its name.
 fn preset(name: &str) -> Algorithm {
-    toml::from_str(Algorithm::preset_text(name).expect("a preset")).expect("flags")
+    Preset::named(name).and_then(|preset| preset.algorithm()).expect("a preset")
 }
 
-/// One trajectory of one turn whose tokens are these.
-fn add(batch: &mut Batch, group: usize, reward: f64, tokens: &[Value], told: impl Fn(&Value) -> Token) {
-    let index = batch.trajectories.len();
-    let first = batch.trajectories.iter().map(|trajectory| trajectory.tokens().count()).sum::<usize>();
-    let places: Vec<Place> =
-        (0..tokens.len()).map(|token| Place { at: first + token + 1, trajectory: index, turn: 0, token }).collect();
-    let turns = vec![TurnPart { tokens: tokens.iter().map(told).collect(), ..TurnPart::default() }];
-    batch.trajectories.push(Trajectory { group, episode: index, reward, turns, ..Trajectory::default() });
-    let laid = Laid { tokens: vec![0; first + tokens.len() + 1], places };
-    batch.episodes.push(LaidEpisode { task: String::new(), contexts: vec![laid] });
+/// Adds an episode of one turn with these tokens; `row` gives each token's numbers.
+fn add(batch: &mut Batch, group: usize, reward: f64, tokens: &[Value], row: impl Fn(&Value) -> Vec<(Column, f64)>) {
+    let index = batch.inputs.len();
+    let first = batch.inputs.iter().map(|input| input.tokens.len()).sum::<usize>();
+    let position = |token| TokenPos { at: first + token + 1, input: index, turn: 0, token };
+    let positions: Vec<TokenPos> = (0..tokens.len()).map(position).collect();
+    let mut stats = TokenStats::default();
+    tokens.iter().for_each(|token| stats.push(&row(token)));
+    let mut input = AdvantageInput { group, episode: index, reward, ..AdvantageInput::default() };
+    input.push_turn(TurnPart::default(), &stats);
+    batch.inputs.push(input);
+    let context = ContextLayout { tokens: vec![0; first + tokens.len() + 1], positions };
+    batch.episodes.push(EpisodeLayout { task: String::new(), contexts: vec![context] });
     batch.groups = group + 1;
 }
 
@@ -237,14 +248,12 @@ fn gradients(batch: &Batch, flags: &Algorithm, tokens: &[Value]) -> (f64, Vec<f6
 fn preferences_are_those_of_the_formula() {
     let golden = &golden()["pairs"];
     let (mut batch, mut tokens, mut expected) = (Batch::default(), Vec::new(), Vec::new());
-    let told = |token: &Value| Token {
-        proximal: number(token, "current"),
-        reference: number(token, "reference"),
-        ..Token::default()
+    let row = |token: &Value| {
+        vec![(Column::Proximal, number(token, "current")), (Column::Reference, number(token, "reference"))]
     };
     for (group, (pair, gradients)) in list(&golden["pairs"]).iter().zip(list(&golden["gradients"])).enumerate() {
         for (side, reward) in [("chosen", 1.0), ("rejected", 0.0)] {
-            add(&mut batch, group, reward, list(&pair[side]), told);
+            add(&mut batch, group, reward, list(&pair[side]), row);
             tokens.extend(list(&pair[side]).iter().cloned());
             expected.extend(leaves(&gradients[side]));
         }
@@ -263,18 +272,17 @@ fn preferences_are_those_of_the_formula() {
 fn distillation_is_that_of_the_formula() {
     let golden = &golden()["distillation"];
     let (mut batch, mut tokens) = (Batch::default(), Vec::new());
-    let told = |token: &Value| Token {
-        behaviour: number(token, "behaviour"),
-        proximal: number(token, "behaviour"),
-        teacher: number(token, "teacher"),
-        ..Token::default()
+    let row = |token: &Value| {
+        let behaviour = number(token, "behaviour");
+        let teacher = number(token, "teacher");
+        vec![(Column::Behaviour, behaviour), (Column::Proximal, behaviour), (Column::Teacher, teacher)]
     };
     for episode in list(&golden["episodes"]) {
-        add(&mut batch, 0, 0.0, list(episode), told);
+        add(&mut batch, 0, 0.0, list(episode), row);
         tokens.extend(list(episode).iter().cloned());
     }
     let flags = preset("distill");
-    advantage::compute(&mut batch.trajectories, &flags, &mut Memory::default(), 0, &mut Seed(1).stream());
+    advantage::compute(&mut batch.inputs, &flags, &mut Memory::default(), 0, &mut Seed(1).stream());
     let (loss, found) = gradients(&batch, &flags, &tokens);
     near(loss, number(golden, "loss"), "loss of distillation");
     for (index, (found, expected)) in found.into_iter().zip(leaves(&golden["gradients"])).enumerate() {

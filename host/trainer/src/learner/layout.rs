@@ -1,54 +1,57 @@
-//! From records to what is learnt: trajectories as numbers, and for each of their tokens where it stands in a sequence.
+//! From records to training data: advantage inputs as numbers, and the position of each of their tokens in a sequence.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
-use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, PolicyTurn, Segment, Turn, text_of};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Segment};
 use serde::{Deserialize, Serialize};
 
+use super::turns::turn_parts;
 use crate::TrainerError;
-use crate::advantage::{Token, Trajectory, TurnPart};
+use crate::advantage::AdvantageInput;
 use crate::batch::{Sequence, Target};
 use crate::settings::{RlSettings, SftSettings};
+use crate::token_stats::{Column, TokenStats};
 
-/// Where a sampled token stands.
+/// Position of a sampled token.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Place {
-    /// Its index in the sequence.
+pub(crate) struct TokenPos {
+    /// Index in the sequence.
     pub at: usize,
-    /// Its trajectory in the batch, its turn there, and its place in the turn.
-    pub trajectory: usize,
+    /// Index of the advantage input in the batch.
+    pub input: usize,
+    /// Turn of the seat.
     pub turn: usize,
+    /// Index in the tokens of the advantage input.
     pub token: usize,
 }
 
-/// A context as it is trained on.
+/// One context of an episode: its tokens and the positions of those that are trained on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Laid {
+pub(crate) struct ContextLayout {
     pub tokens: Vec<u32>,
-    pub places: Vec<Place>,
+    pub positions: Vec<TokenPos>,
 }
 
-/// One episode's contexts.
+/// The contexts of one episode.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct LaidEpisode {
-    /// Names the task.
+pub(crate) struct EpisodeLayout {
+    /// The task, as `split/index`.
     pub task: String,
-    pub contexts: Vec<Laid>,
+    pub contexts: Vec<ContextLayout>,
 }
 
-/// What a training step learns from.
+/// Data of one training step.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batch {
-    pub trajectories: Vec<Trajectory>,
-    pub(super) episodes: Vec<LaidEpisode>,
-    /// How many groups there are.
+    pub inputs: Vec<AdvantageInput>,
+    pub(super) episodes: Vec<EpisodeLayout>,
+    /// Number of groups.
     pub(super) groups: usize,
 }
 
 impl Batch {
     /// Lays out groups of episodes. Dropped episodes are left out, as if the group had been smaller, and so are seats
-    /// from which is not learnt.
+    /// that are not trained on.
     pub fn new(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> Self {
         let mut batch = Self { groups: groups.len(), ..Self::default() };
         for (group, records) in groups.iter().enumerate() {
@@ -58,7 +61,7 @@ impl Batch {
             for record in &counted {
                 batch.add(record, group, settings, &mut found);
             }
-            batch.tie(&counted, &found);
+            batch.link_shared_turns(&counted, &found);
         }
         batch
     }
@@ -73,24 +76,20 @@ impl Batch {
         let episode = self.episodes.len();
         let mut contexts = Vec::new();
         for (seat, reward) in (0..).zip(&record.rewards).filter(|(seat, _)| settings.learns(*seat)) {
-            let index = self.trajectories.len();
-            let mut trajectory = trajectory(record, seat, *reward);
-            (trajectory.group, trajectory.episode) = (group, episode);
-            for segment in record.segments.iter().filter(|segment| segment.seat() == Some(seat)) {
-                contexts.extend(lay(segment, index, record.shared_turns(seat), &mut trajectory));
-            }
+            let index = self.inputs.len();
+            let (input, own) = lay_out_seat(record, seat, *reward, index);
+            contexts.extend(own);
             found.insert((record.id, seat), index);
-            self.trajectories.push(trajectory);
+            self.inputs.push(AdvantageInput { group, episode, ..input });
         }
-        let task = format!("{} {}", record.task.split, record.task.index);
-        self.episodes.push(LaidEpisode { task, contexts });
+        self.episodes.push(EpisodeLayout { task: record.task.to_string(), contexts });
     }
 
-    /// Ties turns of trees to the trajectories that learn them.
-    fn tie(&mut self, records: &[&EpisodeRecord], found: &BTreeMap<(EpisodeId, u32), usize>) {
+    /// Links turns that episodes of a tree share to the input that trains on them.
+    fn link_shared_turns(&mut self, records: &[&EpisodeRecord], found: &BTreeMap<(EpisodeId, u32), usize>) {
         for record in records.iter().filter(|record| !record.forks.is_empty()) {
             for ((_, seat), index) in found.range((record.id, 0)..=(record.id, u32::MAX)) {
-                for (turn, part) in (0..).zip(&mut self.trajectories[*index].turns) {
+                for (turn, part) in (0..).zip(&mut self.inputs[*index].turns) {
                     let shares = |fork: &&gymkhana_record::Fork| {
                         fork.turns.get(*seat as usize).is_some_and(|turns| turn < *turns)
                     };
@@ -101,139 +100,149 @@ impl Batch {
         }
     }
 
-    /// The sequences of one episode, with what `target` makes of each token; none of nothing.
+    /// Sequences of one episode whose targets are the selected tokens, with copies of the tokens' numbers.
     pub(super) fn sequences<'a>(
         &'a self,
-        episode: &'a LaidEpisode,
-        target: impl Fn(&Trajectory, &Token) -> Option<Target> + 'a,
+        episode: &'a EpisodeLayout,
+        selects: impl Fn(&AdvantageInput, usize) -> bool + 'a,
     ) -> impl Iterator<Item = Sequence> + 'a {
-        episode.contexts.iter().filter_map(move |laid| {
-            let targets = laid.places.iter().filter_map(|place| {
-                let trajectory = &self.trajectories[place.trajectory];
-                let found = target(trajectory, &trajectory.turns[place.turn].tokens[place.token])?;
-                Some(Target { at: place.at, turn: place.turn as u32, ..found })
-            });
-            Sequence::new(&laid.tokens, targets.collect())
+        episode.contexts.iter().filter_map(move |context| {
+            let (mut targets, mut stats) = (Vec::new(), TokenStats::default());
+            for position in &context.positions {
+                let input = &self.inputs[position.input];
+                if selects(input, position.token) {
+                    targets.push(Target { at: position.at, turn: position.turn as u32 });
+                    stats.push_row(&input.tokens, position.token);
+                }
+            }
+            Sequence::new(&context.tokens, targets, stats)
         })
     }
 
-    /// Sets a number of every token that `chosen` says something of, in the order of [`Batch::sequences`] over all
-    /// episodes.
-    pub(super) fn set(&mut self, told: &[Vec<f32>], set: impl Fn(&mut Token, f64)) {
-        let places = self.episodes.iter().flat_map(|episode| &episode.contexts).filter(|laid| !laid.places.is_empty());
-        for (laid, numbers) in places.zip(told) {
-            for (place, number) in laid.places.iter().zip(numbers) {
-                set(&mut self.trajectories[place.trajectory].turns[place.turn].tokens[place.token], f64::from(*number));
+    /// All sequences, every sampled token a target.
+    pub(super) fn all_sequences(&self) -> Vec<Sequence> {
+        self.episodes.iter().flat_map(|episode| self.sequences(episode, |_, _| true)).collect()
+    }
+
+    /// Sets a column of every token. `values` has one list per sequence of [`Batch::all_sequences`], one number per
+    /// target.
+    pub(super) fn annotate(&mut self, column: Column, values: &[Vec<f32>]) {
+        let contexts = self.episodes.iter().flat_map(|episode| &episode.contexts);
+        for (context, numbers) in contexts.filter(|context| !context.positions.is_empty()).zip(values) {
+            for (position, number) in context.positions.iter().zip(numbers) {
+                self.inputs[position.input].tokens.set(column, position.token, f64::from(*number));
             }
         }
     }
-
-    /// All sequences, every token a target.
-    pub(super) fn whole(&self) -> Vec<Sequence> {
-        self.episodes.iter().flat_map(|episode| self.sequences(episode, |_, _| Some(Target::default()))).collect()
-    }
 }
 
-/// The tokens of a segment that are learnt here: not those of turns that belong to the episode from which this one
-/// parted, and not the first, before which there is nothing.
-fn lay(segment: &Segment, index: usize, shared: u32, trajectory: &mut Trajectory) -> Option<Laid> {
-    let mut places = Vec::new();
-    for at in (1..segment.len()).filter(|at| segment.sampled[*at] && segment.turns[*at] >= shared) {
-        let turn = segment.turns[at] as usize;
-        if trajectory.turns.len() <= turn {
-            trajectory.turns.resize_with(turn + 1, TurnPart::default);
-        }
-        let tokens = &mut trajectory.turns[turn].tokens;
-        places.push(Place { at, trajectory: index, turn, token: tokens.len() });
-        let log_prob = f64::from(segment.log_probs[at]);
-        tokens.push(Token {
-            behaviour: log_prob,
-            proximal: log_prob,
-            entropy: f64::from(segment.entropies[at]),
-            version: segment.versions[at],
-            ..Token::default()
-        });
+/// A seat's part of a record as an advantage input, and its contexts.
+fn lay_out_seat(record: &EpisodeRecord, seat: u32, reward: f64, index: usize) -> (AdvantageInput, Vec<ContextLayout>) {
+    let mut turns = turn_parts(record, seat).into_iter();
+    let mut contexts = Vec::new();
+    let mut by_turn: Vec<TokenStats> = Vec::new();
+    for segment in record.segments.iter().filter(|segment| segment.seat() == Some(seat)) {
+        contexts.extend(lay_out(segment, index, record.shared_turns(seat), &mut by_turn));
     }
-    let last = places.last()?.at;
-    Some(Laid { tokens: segment.tokens[..=last].to_vec(), places })
-}
-
-/// A seat's part of a record, without its tokens.
-fn trajectory(record: &EpisodeRecord, seat: u32, reward: f64) -> Trajectory {
-    let of_seat = |numbers: &[Vec<f64>]| numbers.get(seat as usize).cloned().unwrap_or_default();
-    let (rewards, gains) = (of_seat(&record.turn_rewards), of_seat(&record.turn_gains));
-    let own: Vec<&PolicyTurn> = record.policy_turns.iter().filter(|turn| turn.seat == seat).collect();
-    let count = own.len().max(rewards.len());
-    let turns = (0..count).map(|turn| {
-        let number = |numbers: &[f64]| numbers.get(turn).copied().unwrap_or(0.0);
-        TurnPart {
-            reward: number(&rewards) + number(&gains),
-            anchor: own.get(turn).map_or(0, |_| anchor(record, &own, turn, seat)),
-            void: own.get(turn).is_some_and(|_| is_void(record, &own, turn, seat)),
-            ..TurnPart::default()
-        }
-    });
-    Trajectory {
+    let rewards = record.turn_rewards.get(seat as usize).map_or(0.0, |rewards| rewards.iter().sum::<f64>());
+    let mut input = AdvantageInput {
         seat,
         reward,
-        rest: reward - rewards.iter().sum::<f64>(),
+        rest: reward - rewards,
         finished: !record.ending.is_limit(),
-        turns: turns.collect(),
-        ..Trajectory::default()
+        ..AdvantageInput::default()
+    };
+    by_turn.resize_with(by_turn.len().max(turns.len()), TokenStats::default);
+    for tokens in &by_turn {
+        input.push_turn(turns.next().unwrap_or_default(), tokens);
     }
+    for position in contexts.iter_mut().flat_map(|context| &mut context.positions) {
+        position.token += input.turns[position.turn].tokens.start;
+    }
+    (input, contexts)
 }
 
-/// Names what the seat was shown and answered between its turn before and this one.
-fn anchor(record: &EpisodeRecord, own: &[&PolicyTurn], turn: usize, seat: u32) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    if turn == 0 {
-        let shown = record.opening.observations.iter().filter(|(to, _)| *to == seat);
-        shown.for_each(|(_, content)| text_of(content).hash(&mut hasher));
-    }
-    let begin = turn.checked_sub(1).map_or(0, |before| own[before].transcript as usize);
-    for heard in record.turns.get(begin..own[turn].transcript as usize).unwrap_or_default() {
-        match heard {
-            Turn::Answer { seat: to, content, .. } | Turn::Observation { seat: to, content } if *to == seat => {
-                text_of(content).hash(&mut hasher);
-            }
-            _ => {}
+/// The context of a segment. Its trained tokens are appended to their turns in `by_turn`, and positions index into the
+/// turn. Tokens of turns that belong to the parent episode and the first token, which has no prefix, are left out.
+fn lay_out(segment: &Segment, input: usize, shared: u32, by_turn: &mut Vec<TokenStats>) -> Option<ContextLayout> {
+    let Segment { tokens, sampled, turns, log_probs, entropies, versions, .. } = segment;
+    let mut positions = Vec::new();
+    for at in (1..segment.len()).filter(|at| sampled[*at] && turns[*at] >= shared) {
+        let turn = turns[at] as usize;
+        if by_turn.len() <= turn {
+            by_turn.resize_with(turn + 1, TokenStats::default);
         }
+        positions.push(TokenPos { at, input, turn, token: by_turn[turn].len() });
+        let log_prob = f64::from(log_probs[at]);
+        by_turn[turn].push(&[
+            (Column::Behaviour, log_prob),
+            (Column::Proximal, log_prob),
+            (Column::Entropy, f64::from(entropies[at])),
+            (Column::Version, f64::from(versions[at])),
+        ]);
     }
-    hasher.finish()
+    let last = positions.last()?.at;
+    Some(ContextLayout { tokens: tokens[..=last].to_vec(), positions })
 }
 
-/// Whether a turn did nothing: the seat could call and did not, and the episode did not end with it.
-fn is_void(record: &EpisodeRecord, own: &[&PolicyTurn], turn: usize, seat: u32) -> bool {
-    let may_call = record.opening.functions.iter().any(|at| at.seat == seat && !at.functions.is_empty());
-    let end = own.get(turn + 1).map_or(record.turns.len(), |next| next.transcript as usize);
-    let done = record.turns.get(own[turn].transcript as usize..end).unwrap_or_default();
-    let calls = done.iter().any(|turn| matches!(turn, Turn::Call { seat: by, .. } if *by == seat));
-    let ended = turn + 1 == own.len() && record.ending == Ending::Terminated;
-    may_call && !calls && !ended && own[turn].note.is_none()
+/// Checks that a segment fits the model; `what` names it in the error.
+pub(crate) fn check_segment(
+    segment: &Segment,
+    vocabulary: i64,
+    context: usize,
+    what: impl FnOnce() -> String,
+) -> Result<(), TrainerError> {
+    let length = segment.len();
+    let columns = [segment.sampled.len(), segment.log_probs.len(), segment.seats.len()];
+    let problem = if columns.iter().any(|column| *column != length) {
+        "its columns have different lengths".to_owned()
+    } else if length > context {
+        format!("its {length} tokens exceed the context of {context}\nhint: raise `context`")
+    } else if let Some(token) = segment.tokens.iter().find(|token| i64::from(**token) >= vocabulary) {
+        format!("token {token} is outside the vocabulary of {vocabulary}\nhint: use the tokenizer of this model")
+    } else {
+        return Ok(());
+    };
+    Err(TrainerError::Data { what: what(), problem })
 }
 
-/// Lays out demonstrations: tokens that the expert wrote share a weight of 1, all others one of `other_tokens`.
+/// Mean entropy of the sampled tokens of the trained seats, in nats.
+pub(crate) fn mean_entropy(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> f64 {
+    let segments = groups.iter().flatten().flat_map(|episode| &episode.segments);
+    let (mut sum, mut count) = (0.0, 0_usize);
+    for segment in segments.filter(|segment| settings.learns_from(segment)) {
+        // Tokens that were not sampled have entropy 0.
+        sum += segment.entropies.iter().map(|entropy| f64::from(*entropy)).sum::<f64>();
+        count += segment.sampled_len();
+    }
+    sum / count.max(1) as f64
+}
+
+/// Sequences of demonstrations: tokens that the expert wrote share a weight of 1, all others a weight of `other_tokens`.
 pub(crate) fn demonstration_sequences(
     demonstrations: &[Segment],
     settings: &SftSettings,
 ) -> Result<Vec<Sequence>, TrainerError> {
-    let learnable =
+    let predicted =
         |segment: &Segment, sampled: bool| segment.sampled.iter().skip(1).filter(|found| **found == sampled).count();
-    let count = |sampled: bool| demonstrations.iter().map(|segment| learnable(segment, sampled)).sum::<usize>();
+    let count = |sampled: bool| demonstrations.iter().map(|segment| predicted(segment, sampled)).sum::<usize>();
     let (by_expert, others) = (count(true), count(false));
     if by_expert == 0 {
-        let problem = "none of their tokens is marked as sampled".to_owned();
+        let problem = "no token is marked as sampled\nhint: mark the tokens that the expert wrote".to_owned();
         return Err(TrainerError::Data { what: format!("{} demonstrations", demonstrations.len()), problem });
     }
     let weights = [(settings.other_tokens / others.max(1) as f64) as f32, 1.0 / by_expert as f32];
     let sequences = demonstrations.iter().filter_map(|segment| {
-        let targets = segment.sampled.iter().enumerate().skip(1).map(|(at, sampled)| Target {
-            at,
-            weight: weights[usize::from(*sampled)],
-            advantage: f32::from(u8::from(*sampled)),
-            ..Target::default()
-        });
-        Sequence::new(&segment.tokens, targets.filter(|target| target.weight > 0.0).collect())
+        let (mut targets, mut stats) = (Vec::new(), TokenStats::default());
+        for (at, sampled) in segment.sampled.iter().enumerate().skip(1) {
+            let weight = weights[usize::from(*sampled)];
+            if weight > 0.0 {
+                targets.push(Target { at, turn: 0 });
+                let of_expert = f64::from(u8::from(*sampled));
+                stats.push(&[(Column::LossWeight, f64::from(weight)), (Column::Advantage, of_expert)]);
+            }
+        }
+        Sequence::new(&segment.tokens, targets, stats)
     });
     Ok(sequences.collect())
 }

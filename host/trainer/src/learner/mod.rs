@@ -4,6 +4,8 @@
 mod critic;
 mod forward;
 #[cfg(test)]
+mod from_records;
+#[cfg(test)]
 mod goldens;
 mod layout;
 mod minibatch;
@@ -11,49 +13,51 @@ mod pairs;
 mod replay;
 mod report;
 mod rl;
+mod turns;
 
 use std::path::PathBuf;
 
 use critic::Critic;
 use forward::{Pass, accumulate};
-pub(crate) use layout::{Batch, demonstration_sequences};
+pub(crate) use layout::{Batch, check_segment, demonstration_sequences, mean_entropy};
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
 use crate::TrainerError;
 use crate::adamw::AdamW;
 use crate::advantage::Memory;
-use crate::batch::{Packed, Sequence, Target, parts, positions};
+use crate::batch::{Packed, Sequence, parts, positions};
 use crate::loss::Objective;
 use crate::model::Model;
 use crate::parameters::Parameters;
 use crate::settings::SftSettings;
+use crate::token_stats::{Column, TokenStats};
 
-/// Named figures of one training step, in a fixed order.
+/// Named metrics of one training step, in a fixed order.
 pub type StepMetrics = Vec<(String, f64)>;
 
-/// What a stage needs beside the policy itself.
+/// Models that a stage needs beside the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StageModels {
-    /// The weights with which the stage begins, from which a penalty measures.
+    /// Reference policy: a frozen copy of the weights at the start of the stage.
     pub reference: bool,
     /// A critic.
     pub critic: bool,
-    /// A teacher: the folder of a model with the same tokens.
+    /// Teacher: the folder of a model with the same vocabulary.
     pub teacher: Option<PathBuf>,
 }
 
-/// The optimiser's state and what else a stage carries from step to step.
+/// Optimiser state, further models and the other state of a stage.
 #[derive(Debug)]
 pub(crate) struct Learner {
     pub optimizer: AdamW,
     pub reference: Option<Parameters>,
     pub critic: Option<Critic>,
     teacher: Option<Teacher>,
-    pub carried: Carried,
+    pub state: StageState,
 }
 
-/// A model that is asked, and where it lies.
+/// The teacher model and its folder.
 #[derive(Debug)]
 struct Teacher {
     folder: PathBuf,
@@ -61,13 +65,12 @@ struct Teacher {
 }
 
 impl Teacher {
-    fn open(folder: PathBuf, student: &Model) -> Result<Self, TrainerError> {
-        let model = Model::open(&folder, student.device())?;
+    fn new(folder: PathBuf, model: Model, student: &Model) -> Result<Self, TrainerError> {
         let [own, others] = [&model, student].map(|model| model.config().vocab_size);
         if own != others || model.positions() < student.positions() {
             let problem = format!(
-                "it has {own} tokens and {} positions, the model that learns {others} and {}; a teacher must know the \
-                 same tokens and read as far",
+                "the teacher has {own} tokens and {} positions, the student {others} and {}\nhint: use a teacher with \
+                 the same vocabulary and at least the same context",
                 model.positions(),
                 student.positions()
             );
@@ -77,10 +80,10 @@ impl Teacher {
     }
 }
 
-/// What a stage carries from step to step beside tensors.
+/// State of a stage that is not a tensor.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Carried {
+pub(crate) struct StageState {
     /// Steps of reinforcement learning so far.
     pub steps: u64,
     /// Optimiser steps of the critic.
@@ -90,19 +93,23 @@ pub(crate) struct Carried {
 }
 
 impl Learner {
-    /// Fresh state, as at the start of a stage.
-    pub fn new(model: &Model, keeps: StageModels) -> Result<Self, TrainerError> {
+    /// State at the start of a stage. `teacher` is the model of the folder that `models` names.
+    pub fn new(model: &Model, models: StageModels, teacher: Option<Model>) -> Result<Self, TrainerError> {
         let torch = || TrainerError::torch("prepared a stage");
         Ok(Self {
             optimizer: AdamW::default(),
-            reference: keeps.reference.then(|| model.trained().frozen_copy()).transpose().map_err(torch())?,
-            critic: keeps.critic.then(|| Critic::new(model)).transpose()?,
-            teacher: keeps.teacher.map(|folder| Teacher::open(folder, model)).transpose()?,
-            carried: Carried::default(),
+            reference: models.reference.then(|| model.trained().frozen_copy()).transpose().map_err(torch())?,
+            critic: models.critic.then(|| Critic::new(model)).transpose()?,
+            teacher: models
+                .teacher
+                .zip(teacher)
+                .map(|(folder, teacher)| Teacher::new(folder, teacher, model))
+                .transpose()?,
+            state: StageState::default(),
         })
     }
 
-    /// Makes room for the optimisers' state, to be filled by what [`Learner::named`] gives then.
+    /// Allocates the optimisers' state, to be filled through the tensors of [`Learner::named`].
     pub fn begin(&mut self, model: &Model) -> Result<(), TrainerError> {
         let torch = || TrainerError::torch("prepared a stage");
         self.optimizer.begin(model.trained()).map_err(torch())?;
@@ -112,8 +119,8 @@ impl Learner {
         Ok(())
     }
 
-    /// What it keeps.
-    pub fn keeps(&self) -> StageModels {
+    /// What it models.
+    pub fn stage_models(&self) -> StageModels {
         StageModels {
             reference: self.reference.is_some(),
             critic: self.critic.is_some(),
@@ -141,8 +148,9 @@ impl Learner {
             let packed = Packed::new(part, model.device());
             let inputs = packed.inputs(None);
             let found = accumulate(model, &packed, &inputs, pass, true, &|log_probs_N, _, inputs| {
-                let losses_N = -log_probs_N * &inputs.weights_N;
-                let by_expert = (&losses_N * &inputs.advantages_N).sum(Kind::Float);
+                let of = |column| inputs.get_or_neutral(column, log_probs_N);
+                let losses_N = -log_probs_N * of(Column::LossWeight);
+                let by_expert = (&losses_N * of(Column::Advantage)).sum(Kind::Float);
                 let loss = losses_N.sum(Kind::Float);
                 let sums = Tensor::stack(&[&loss, &by_expert], 0).detach();
                 Objective { loss, sums }
@@ -151,8 +159,9 @@ impl Learner {
         }
         let learning_rate = settings.optimizer.learning_rate_at(self.optimizer.steps());
         let norm = self.optimizer.step(model.trained(), &settings.optimizer)?;
-        let sampled = |target: &&Target| target.advantage > 0.0;
-        let tokens: usize = sequences.iter().map(|sequence| sequence.targets.iter().filter(sampled).count()).sum();
+        let sampled =
+            |stats: &TokenStats| stats.column(Column::Advantage).iter().filter(|by_expert| **by_expert > 0.0).count();
+        let tokens: usize = sequences.iter().map(|sequence| sampled(&sequence.stats)).sum();
         Ok(named([
             ("loss", sums[0]),
             ("loss_sampled", sums[1]),
@@ -182,18 +191,18 @@ impl Learner {
         Ok(named)
     }
 
-    /// What it carries, as it is now.
-    pub fn carried(&self) -> Carried {
+    /// Current state, for a checkpoint.
+    pub fn stage_state(&self) -> StageState {
         let critic_steps = self.critic.as_ref().map_or(0, |critic| critic.optimizer.steps());
-        Carried { critic_steps, ..self.carried.clone() }
+        StageState { critic_steps, ..self.state.clone() }
     }
 
-    /// Goes on from what was carried.
-    pub fn carry(&mut self, carried: Carried) {
+    /// Restores the state of a checkpoint.
+    pub fn restore(&mut self, state: StageState) {
         if let Some(critic) = &mut self.critic {
-            critic.optimizer.set_steps(carried.critic_steps);
+            critic.optimizer.set_steps(state.critic_steps);
         }
-        self.carried = carried;
+        self.state = state;
     }
 }
 

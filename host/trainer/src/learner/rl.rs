@@ -1,11 +1,11 @@
-//! A step of reinforcement learning: what is told of every token, advantages, then minibatches.
+//! One reinforcement learning step: annotate every token, compute advantages, then take minibatch steps.
 #![allow(non_snake_case)]
 
 use gymkhana_record::{Seed, Stream};
 
 use super::forward::{Pass, accumulate, log_probs};
 use super::layout::Batch;
-use super::minibatch::{expected, learnt_by_episode, weigh};
+use super::minibatch::{tokens_in_loss, value_sequences, weigh};
 use super::pairs;
 use super::report::Report;
 use super::{Learner, StepMetrics, Teacher};
@@ -16,10 +16,11 @@ use crate::batch::{Packed, Sequence, parts, positions};
 use crate::loss::objective;
 use crate::model::Model;
 use crate::settings::RlSettings;
+use crate::token_stats::Column;
 
 impl Learner {
-    /// One pass over a batch of episodes, or several: an optimiser step for each minibatch of each epoch in which
-    /// there is anything to learn. `version` is the weights'.
+    /// Trains on a batch of episodes: one optimiser step for each minibatch of each epoch that has tokens in the loss.
+    /// `version` is the current weight version.
     pub fn rl_step(
         &mut self,
         model: &mut Model,
@@ -29,16 +30,16 @@ impl Learner {
         version: u32,
     ) -> Result<StepMetrics, TrainerError> {
         let flags = &settings.algorithm;
-        let step = self.carried.steps;
+        let step = self.state.steps;
         let chance = |name: &str| seed.child(name).child(step).stream();
-        if let Some(Replay::Rescue { capacity, success }) = flags.replay {
-            self.carried.buffer.rescue(&mut batch, capacity, success, version);
+        if let Some(Replay::Backfill { capacity, success }) = flags.replay {
+            self.state.buffer.backfill(&mut batch, capacity, success, version);
         }
-        self.tell(model, &mut batch, settings);
-        let memory = &mut self.carried.memory;
-        advantage::compute(&mut batch.trajectories, flags, memory, version, &mut chance("covariance"));
+        self.annotate(model, &mut batch, settings)?;
+        let memory = &mut self.state.memory;
+        advantage::compute(&mut batch.inputs, flags, memory, version, &mut chance("covariance"));
         let mut report = Report::default();
-        let mut again = self.replay(model, &batch, settings, version, &mut chance("replay"), &mut report);
+        let mut again = self.replay(model, &batch, settings, version, &mut chance("replay"), &mut report)?;
         let mut shuffle = chance("minibatches");
         for _ in 0..flags.epochs {
             for minibatch in minibatches(&batch, settings, &mut shuffle) {
@@ -47,11 +48,12 @@ impl Learner {
                     continue;
                 }
                 let before = report.sums[0];
-                let pair_loss = flags.pairs().then(|| {
-                    let told = log_probs(model, &model.weights(), &batch.whole(), pass(settings));
-                    batch.set(&told, |token, log_prob| token.proximal = log_prob);
-                    pairs::compare(&mut batch, &minibatch, flags.surrogate)
-                });
+                let mut pair_loss = None;
+                if flags.pairs() {
+                    let values = log_probs(model, &model.weights(), &batch.all_sequences(), pass(settings))?;
+                    batch.annotate(Column::Proximal, &values);
+                    pair_loss = Some(pairs::compare(&mut batch, &minibatch, flags.surrogate));
+                }
                 let mut weighed = weigh(&batch, &minibatch, settings, 1.0);
                 weighed.append(&mut again);
                 self.minibatch(model, &weighed, settings, &mut report)?;
@@ -60,41 +62,38 @@ impl Learner {
                 }
             }
         }
-        // What is learnt again waits for a minibatch; where there was none it is one itself.
+        // Replayed sequences join the first minibatch; without one they are a minibatch by themselves.
         self.minibatch(model, &again, settings, &mut report)?;
-        self.carried.steps += 1;
+        self.state.steps += 1;
         let learning_rate = settings.optimizer.learning_rate_at(self.optimizer.steps().saturating_sub(1));
         Ok(report.metrics(&batch, learning_rate))
     }
 
-    /// Writes to every token what models say of it, as far as the flags ask for it.
-    fn tell(&self, model: &Model, batch: &mut Batch, settings: &RlSettings) {
+    /// Sets the columns of every token that the flags need from the proximal, reference, teacher and critic models.
+    fn annotate(&self, model: &Model, batch: &mut Batch, settings: &RlSettings) -> Result<(), TrainerError> {
         let flags = &settings.algorithm;
-        let reference = self.reference.as_ref().filter(|_| flags.keeps().reference);
+        let reference = self.reference.as_ref().filter(|_| flags.stage_models().reference);
         let teacher = self.teacher.as_ref().filter(|_| flags.wants_teacher());
         if flags.off_policy.is_none() && reference.is_none() && teacher.is_none() && self.critic.is_none() {
-            return;
+            return Ok(());
         }
-        let (whole, pass) = (batch.whole(), pass(settings));
+        let (sequences, pass) = (batch.all_sequences(), pass(settings));
         if flags.off_policy.is_some() {
-            let told = log_probs(model, &model.weights(), &whole, pass);
-            batch.set(&told, |token, log_prob| token.proximal = log_prob);
+            batch.annotate(Column::Proximal, &log_probs(model, &model.weights(), &sequences, pass)?);
         }
         if let Some(reference) = reference {
-            let told = log_probs(model, &model.weights_of(reference), &whole, pass);
-            batch.set(&told, |token, log_prob| token.reference = log_prob);
+            batch.annotate(Column::Reference, &log_probs(model, &model.weights_of(reference), &sequences, pass)?);
         }
         if let Some(Teacher { model, .. }) = teacher {
-            let told = log_probs(model, &model.weights(), &whole, pass);
-            batch.set(&told, |token, log_prob| token.teacher = log_prob);
+            batch.annotate(Column::Teacher, &log_probs(model, &model.weights(), &sequences, pass)?);
         }
         if let Some(critic) = &self.critic {
-            let told = critic.expect(&whole, settings.micro_batch_tokens);
-            batch.set(&told, |token, value| token.value = value);
+            batch.annotate(Column::Value, &critic.predict(&sequences, settings.micro_batch_tokens)?);
         }
+        Ok(())
     }
 
-    /// The sequences of episodes of earlier steps that are learnt from once more.
+    /// Sequences of replayed episodes.
     fn replay(
         &mut self,
         model: &Model,
@@ -103,18 +102,18 @@ impl Learner {
         version: u32,
         stream: &mut Stream,
         report: &mut Report,
-    ) -> Vec<Sequence> {
+    ) -> Result<Vec<Sequence>, TrainerError> {
         let flags = &settings.algorithm;
-        let Some(replay @ Replay::SelfImitation { .. }) = flags.replay else { return Vec::new() };
-        let step = self.carried.steps;
-        let (mut again, factor) = self.carried.buffer.imitate(batch, replay, step, version, stream);
+        let Some(replay @ Replay::SelfImitation { .. }) = flags.replay else { return Ok(Vec::new()) };
+        let step = self.state.steps;
+        let (mut again, factor) = self.state.buffer.imitate(batch, replay, step, version, stream);
         report.replayed = Some(again.episodes.len() as f64);
         if let Some(clip) = flags.covariance_clip {
-            advantage::clip_covariance(&mut again.trajectories, clip, stream);
+            advantage::clip_covariance(&mut again.inputs, clip, stream);
         }
-        self.tell(model, &mut again, settings);
+        self.annotate(model, &mut again, settings)?;
         let episodes: Vec<usize> = (0..again.episodes.len()).collect();
-        if factor > 0.0 { weigh(&again, &episodes, settings, factor) } else { Vec::new() }
+        Ok(if factor > 0.0 { weigh(&again, &episodes, settings, factor) } else { Vec::new() })
     }
 
     fn critic_step(
@@ -125,7 +124,7 @@ impl Learner {
         report: &mut Report,
     ) -> Result<(), TrainerError> {
         let (Some(critic), Some(flags)) = (&mut self.critic, settings.algorithm.critic) else { return Ok(()) };
-        let sequences = expected(batch, episodes);
+        let sequences = value_sequences(batch, episodes);
         if !sequences.is_empty() {
             let loss = critic.step(&sequences, flags, &settings.optimizer, settings.micro_batch_tokens)?;
             let (losses, steps) = report.values.unwrap_or_default();
@@ -160,7 +159,7 @@ impl Learner {
         }
         report.gradient_norm += self.optimizer.step(model.trained(), &settings.optimizer)?;
         report.updates += 1.0;
-        report.learnt_tokens += sequences.iter().map(|sequence| sequence.targets.len()).sum::<usize>() as f64;
+        report.tokens += sequences.iter().map(|sequence| sequence.targets.len()).sum::<usize>() as f64;
         report.positions += positions(&parts) as f64;
         Ok(())
     }
@@ -172,25 +171,25 @@ fn pass(settings: &RlSettings) -> Pass {
     Pass { temperature, entropies, micro_batch_tokens, activation_checkpointing }
 }
 
-/// The episodes of each minibatch of an epoch. Where pairs of a group are looked at, groups stay together.
+/// Episodes of each minibatch of an epoch. With a loss over pairs, the episodes of a group stay together.
 fn minibatches(batch: &Batch, settings: &RlSettings, shuffle: &mut Stream) -> Vec<Vec<usize>> {
     let flags = &settings.algorithm;
-    let learnt = learnt_by_episode(batch);
+    let in_loss = tokens_in_loss(batch);
     let mut units: Vec<Vec<usize>> = Vec::new();
     if flags.pairs() {
         units.resize(batch.groups, Vec::new());
-        for trajectory in &batch.trajectories {
-            if !units[trajectory.group].contains(&trajectory.episode) {
-                units[trajectory.group].push(trajectory.episode);
+        for input in &batch.inputs {
+            if !units[input.group].contains(&input.episode) {
+                units[input.group].push(input.episode);
             }
         }
     } else {
-        units.extend((0..batch.episodes.len()).filter(|episode| learnt[*episode] > 0).map(|episode| vec![episode]));
+        units.extend((0..batch.episodes.len()).filter(|episode| in_loss[*episode] > 0).map(|episode| vec![episode]));
     }
     if flags.minibatches > 1 {
         shuffle.shuffle(&mut units);
     }
-    // As many as were asked for, as even as they can be.
+    // The requested number of minibatches, as even as possible.
     let (count, parts) = (units.len(), (flags.minibatches as usize).min(units.len()));
     (0..parts).map(|part| units[part * count / parts..(part + 1) * count / parts].concat()).collect()
 }

@@ -1,93 +1,96 @@
-//! The loss of a micro-batch: surrogate, penalty for leaving the reference, entropy.
+//! Loss of a micro-batch: surrogate, divergence from the reference policy, entropy.
 #![allow(non_snake_case)]
+
+use std::collections::BTreeMap;
 
 use tch::{Kind, Tensor};
 
 use super::{divergence, k3_divergence, lost_gradient, ratios, surrogate};
 use crate::algorithm::{Algorithm, KlPlace, Ratio};
+use crate::token_stats::Column;
 
-/// What is known of the tokens of a micro-batch before their new log-probabilities are. Absent columns count nothing.
+/// Numbers of a micro-batch's tokens that are known before the forward pass. Absent columns are neutral.
 #[derive(Debug)]
 pub struct Inputs {
-    /// Shares of the minibatch's loss.
-    pub weights_N: Tensor,
-    /// Log-probabilities under the weights to which the policy is to stay near.
-    pub proximal_N: Tensor,
-    /// Advantages.
-    pub advantages_N: Tensor,
-    /// Factors of the surrogate.
-    pub correction_N: Option<Tensor>,
-    /// Log-probabilities under the reference.
-    pub reference_N: Option<Tensor>,
-    /// What each token's divergence from it weighs, beside its share.
-    pub kl_weights_N: Option<Tensor>,
-    /// Slope and offset of what leaving the entropy band costs, shares included.
-    pub band_N: Option<[Tensor; 2]>,
-    /// The numbers, from 0, of the turns or sequences whose tokens share a ratio.
-    pub units_N: Option<Tensor>,
+    columns: BTreeMap<Column, Tensor>,
+    /// Indices, from 0, of the turns or sequences whose tokens share a ratio, `[N]`.
+    units_N: Option<Tensor>,
 }
 
 impl Inputs {
-    /// A cut of some tokens. Where tokens share ratios, nothing may be cut off.
+    /// Columns of shape `[N]`, and the units that share a ratio.
+    #[must_use]
+    pub fn new(columns: impl IntoIterator<Item = (Column, Tensor)>, units_N: Option<Tensor>) -> Self {
+        Self { columns: columns.into_iter().collect(), units_N }
+    }
+
+    /// A column, `[N]`; `None` where every token is neutral.
+    #[must_use]
+    pub fn get(&self, column: Column) -> Option<&Tensor> {
+        self.columns.get(&column)
+    }
+
+    /// A column, `[N]`, filled with the neutral value where it is absent.
+    #[must_use]
+    pub fn get_or_neutral(&self, column: Column, like_N: &Tensor) -> Tensor {
+        self.get(column).map_or_else(|| like_N.detach().full_like(column.neutral()), Tensor::shallow_clone)
+    }
+
+    /// A slice of the tokens. Units that share a ratio must not be split.
     #[must_use]
     pub fn narrow(&self, start: i64, length: i64) -> Self {
         let cut = |tensor: &Tensor| tensor.narrow(0, start, length);
-        let maybe = |tensor: &Option<Tensor>| tensor.as_ref().map(cut);
-        Self {
-            weights_N: cut(&self.weights_N),
-            proximal_N: cut(&self.proximal_N),
-            advantages_N: cut(&self.advantages_N),
-            correction_N: maybe(&self.correction_N),
-            reference_N: maybe(&self.reference_N),
-            kl_weights_N: maybe(&self.kl_weights_N),
-            band_N: self.band_N.as_ref().map(|[slope, offset]| [cut(slope), cut(offset)]),
-            units_N: maybe(&self.units_N),
-        }
+        let columns = self.columns.iter().map(|(column, tensor)| (*column, cut(tensor)));
+        Self::new(columns, self.units_N.as_ref().map(cut))
     }
 }
 
-/// A loss and what is told of it.
+/// A loss and the sums that are reported with it.
 #[derive(Debug)]
 pub struct Objective {
-    /// What is minimised.
+    /// The scalar to minimise.
     pub loss: Tensor,
-    /// Sums over tokens: the loss, tokens whose gradient was lost, k3 divergence from the proximal policy, estimated
-    /// divergence from the reference.
+    /// Sums over tokens, `[4]`: the loss, tokens without gradient from the surrogate, k3 divergence from the proximal
+    /// policy, and estimated divergence from the reference policy.
     pub sums: Tensor,
 }
 
-/// The loss of a micro-batch. `entropies` are needed where the flags speak of entropy.
+/// Loss of a micro-batch. `entropies_N` is required where the flags use the entropy.
 pub fn objective(flags: &Algorithm, log_probs_N: &Tensor, entropies_N: Option<&Tensor>, inputs: &Inputs) -> Objective {
     let units_N = inputs.units_N.as_ref().filter(|_| flags.ratio.is_some_and(|ratio| ratio != Ratio::Token));
-    let ratios_N = ratios(log_probs_N, &inputs.proximal_N, units_N);
+    let of = |column| inputs.get_or_neutral(column, log_probs_N);
+    let (proximal_N, advantages_N) = (of(Column::Proximal), of(Column::Advantage));
+    let weights_N = of(Column::LossWeight);
+    let ratios_N = ratios(log_probs_N, &proximal_N, units_N);
     let mut terms = vec![];
-    let surrogate_N = surrogate(flags.surrogate, log_probs_N, &ratios_N, &inputs.advantages_N);
-    terms.push(match &inputs.correction_N {
+    let surrogate_N = surrogate(flags.surrogate, log_probs_N, &ratios_N, &advantages_N);
+    terms.push(match inputs.get(Column::Correction) {
         Some(correction_N) => surrogate_N * correction_N,
         None => surrogate_N,
     });
     let mut from_reference = Tensor::zeros([], (Kind::Float, log_probs_N.device()));
-    if let (Some(kl), Some(reference_N)) = (flags.penalty_in(KlPlace::Loss), &inputs.reference_N) {
+    if let (Some(kl), Some(reference_N)) = (flags.penalty_in(KlPlace::Loss), inputs.get(Column::Reference)) {
         let divergence_N = divergence(log_probs_N, reference_N, kl.estimator);
         from_reference = divergence_N.sum(Kind::Float);
-        terms.push(match &inputs.kl_weights_N {
-            Some(weights_N) => divergence_N * weights_N * kl.beta,
+        terms.push(match inputs.get(Column::KlWeight) {
+            Some(kl_weights_N) => divergence_N * kl_weights_N * kl.beta,
             None => divergence_N * kl.beta,
         });
     }
     if let Some(entropies_N) = entropies_N {
         terms.push(entropies_N * -flags.entropy_bonus);
     }
-    let summed: Tensor = terms.iter().map(|term_N| (term_N * &inputs.weights_N).sum(Kind::Float)).sum();
-    let loss = match (flags.entropy_band, entropies_N, &inputs.band_N) {
-        (Some(band), Some(entropies_N), Some([slope_N, offset_N])) => {
-            let cost = (entropies_N * slope_N + offset_N).sum(Kind::Float);
+    let summed: Tensor = terms.iter().map(|term_N| (term_N * &weights_N).sum(Kind::Float)).sum();
+    let left_band = [Column::BandSlope, Column::BandOffset].iter().any(|column| inputs.get(*column).is_some());
+    let loss = match (flags.entropy_band, entropies_N) {
+        (Some(band), Some(entropies_N)) if left_band => {
+            let cost = (entropies_N * of(Column::BandSlope) + of(Column::BandOffset)).sum(Kind::Float);
             summed + cost * (flags.entropy_bonus * band.weight)
         }
         _ => summed,
     };
-    let lost = lost_gradient(flags.surrogate, &ratios_N, &inputs.advantages_N).sum(Kind::Float);
-    let from_proximal = k3_divergence(log_probs_N, &inputs.proximal_N).sum(Kind::Float);
+    let lost = lost_gradient(flags.surrogate, &ratios_N, &advantages_N).sum(Kind::Float);
+    let from_proximal = k3_divergence(log_probs_N, &proximal_N).sum(Kind::Float);
     let sums = Tensor::stack(&[&loss, &lost, &from_proximal, &from_reference], 0).detach();
     Objective { loss, sums }
 }

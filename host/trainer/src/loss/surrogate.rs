@@ -3,7 +3,7 @@
 
 use tch::{Kind, Tensor};
 
-use crate::algorithm::{Beyond, Surrogate};
+use crate::algorithm::{Surrogate, WhenClipped};
 
 /// The ratio of each token, or with units (whose numbers count up from 0) the geometric mean over the token's unit.
 pub fn ratios(log_probs_N: &Tensor, proximal_N: &Tensor, units_N: Option<&Tensor>) -> Tensor {
@@ -24,14 +24,14 @@ pub fn surrogate(kind: Surrogate, log_probs_N: &Tensor, ratios_N: &Tensor, advan
         Surrogate::Cispo { low, high } => {
             -(ratios_N.detach().clamp(1.0 - low, 1.0 + high) * advantages_N * log_probs_N)
         }
-        Surrogate::Clip { low, high, dual, beyond } => {
+        Surrogate::Clip { low, high, dual, when_clipped } => {
             let clipped_N = ratios_N.clamp(1.0 - low, 1.0 + high);
             let mut gain_N = (ratios_N * advantages_N).minimum(&(clipped_N * advantages_N));
             if let Some(dual) = dual {
                 let bounded_N = gain_N.maximum(&(advantages_N * dual));
                 gain_N = bounded_N.where_self(&advantages_N.lt(0.0), &gain_N);
             }
-            if beyond == Beyond::Keep {
+            if when_clipped == WhenClipped::KeepGradient {
                 // In value the bound, in gradient the ratio's.
                 let kept_N = ratios_N / ratios_N.detach() * (1.0 + high) * advantages_N;
                 let above_N = ratios_N.gt(1.0 + high).logical_and(&advantages_N.gt(0.0));

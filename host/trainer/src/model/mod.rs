@@ -10,14 +10,12 @@ mod product;
 mod rotary;
 mod weights;
 
-use std::path::Path;
-
 use gymkhana_record::Seed;
 use tch::{Device, Kind, Tensor, no_grad_guard};
 
 use crate::lora::{self, Adapters, Lora};
 use crate::parameters::Parameters;
-use crate::{ModelConfig, Settings, TrainerError, checkpoint};
+use crate::{ModelConfig, Settings, TrainerError};
 use rotary::{Rotary, rotate};
 
 pub(crate) use rotary::Angles;
@@ -56,15 +54,6 @@ impl Model {
         let positions = positions.min(config.positions());
         let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
         Ok(Self { config, parameters, adapters: None, rotary, kind: Kind::Float })
-    }
-
-    /// The model of a Hugging Face folder or of a checkpoint of ours, without its training state.
-    ///
-    /// # Errors
-    /// If the folder is not whole, or the model is of another kind.
-    pub fn open(folder: &Path, device: Device) -> Result<Self, TrainerError> {
-        let settings = Settings { learns: false, ..Settings::default() };
-        Ok(checkpoint::open(folder, &settings, device)?.model)
     }
 
     /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend on `seed` alone.
@@ -198,7 +187,7 @@ impl Model {
     }
 
     /// The weights of forward passes without gradients, of which there will be many.
-    pub(crate) fn spoken(&self) -> Weights {
+    pub(crate) fn inference_weights(&self) -> Weights {
         let _guard = no_grad_guard();
         self.source(self.trained(), true).weights()
     }
@@ -309,7 +298,7 @@ impl Model {
     pub fn logits(&self, tokens: &[u32]) -> Result<Tensor, TrainerError> {
         self.check_tokens(tokens).map_err(|problem| TrainerError::Data { what: "a sequence".into(), problem })?;
         let _guard = no_grad_guard();
-        let weights = self.spoken();
+        let weights = self.inference_weights();
         let tokens_1S = token_tensor(tokens).unsqueeze(0).to_device(self.device());
         let hidden_1SC = self.causal_hidden(&weights, &tokens_1S);
         Ok(weights.logits(&hidden_1SC.squeeze_dim(0)))

@@ -8,18 +8,18 @@ use std::sync::LazyLock;
 
 use tch::{Device, Kind, Tensor};
 
-/// Whether MKL does not know this processor well: it was not made by MKL's makers.
-static NOT_INTEL: LazyLock<bool> = LazyLock::new(|| {
-    let told = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    !told.contains("GenuineIntel")
+/// Whether the processor is not from Intel, where oneDNN is faster than MKL. Unknown processors count as non-Intel.
+static IS_NON_INTEL: LazyLock<bool> = LazyLock::new(|| {
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    !processors.contains("GenuineIntel")
 });
 
-/// From so many multiplications on, and so many rows, oneDNN wins although it is handed copies.
+/// Least multiplications and rows for which oneDNN is faster, its copies of the operands included.
 const LEAST_WORK: i64 = 1 << 23;
 const LEAST_ROWS: i64 = 64;
 
-/// Rows are filled up to so many sizes between two powers of two: oneDNN compiles a kernel for each number of rows that
-/// it meets and keeps a thousand of them, some megabytes each.
+/// Number of padded row counts between two powers of two: oneDNN compiles a kernel of some megabytes for each row count
+/// and caches a thousand of them.
 const SIZES: u64 = 16;
 
 /// `x · weightᵀ + bias`, `[…, O]`, from `[…, I]`.
@@ -30,7 +30,7 @@ pub(super) fn product(x: &Tensor, weight_OI: &Tensor, bias_O: Option<&Tensor>) -
     let N = shape.iter().rev().skip(1).product::<i64>();
     let large = N >= LEAST_ROWS && N * I * O >= LEAST_WORK;
     // What is of half the width goes to oneDNN by itself.
-    let to_onednn = x.kind() != Kind::Float || *NOT_INTEL;
+    let to_onednn = x.kind() != Kind::Float || *IS_NON_INTEL;
     if x.device() != Device::Cpu || !large || !to_onednn || !tch::utils::has_mkldnn() {
         return x.linear(weight_OI, bias_O);
     }
@@ -51,7 +51,7 @@ fn by_onednn(x_NI: &Tensor, weight_OI: &Tensor, bias_O: Option<&Tensor>) -> Tens
     y_NO.narrow(0, 0, N)
 }
 
-/// How many rows so many are computed as.
+/// Padded row count.
 fn filled(rows: i64) -> i64 {
     let rows = rows.unsigned_abs();
     rows.next_multiple_of((rows.next_power_of_two() / (2 * SIZES)).max(1)) as i64

@@ -5,21 +5,23 @@
 //! written last, in a folder that gets its name only when everything is on the disk; so a folder is whole or refused.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tch::{Device, Tensor, no_grad_guard};
 
-use crate::files::ModelFiles;
-use crate::learner::{Carried, Learner, StageModels};
+use crate::learner::{Learner, StageModels, StageState};
 use crate::model::Model;
-use crate::{Lora, ModelConfig, Settings, TrainerError, tensor_file, weight_files};
+use crate::storage::files::ModelFiles;
+use crate::storage::fs::{sync_folder, write_synced, write_whole};
+use crate::storage::{tensor_file, weight_files};
+use crate::{Lora, ModelConfig, Settings, TrainerError};
 
-/// The number of `trainer.json`'s shape; grows when an older reader would misread it.
-const SCHEMA: u32 = 2;
+/// Version of the format of `trainer.json`; it grows when an older reader would misread a file. Schema 3 stores per-token
+/// numbers as columns, anchors as SHA-256 hashes, tasks as `split/index`, and names its keys `stage_models` and
+/// `stage_state`.
+const SCHEMA: u32 = 3;
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = weight_files::SINGLE;
 const STATE_TENSORS: &str = "trainer.safetensors";
@@ -34,11 +36,11 @@ struct State {
     schema: u32,
     weight_version: u32,
     optimizer_steps: u64,
-    keeps: StageModels,
-    /// How the adapters are made that learn in the place of the weights.
+    stage_models: StageModels,
+    /// LoRA adapters that are trained instead of the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lora: Option<Lora>,
-    carried: Carried,
+    stage_state: StageState,
     position: serde_json::Value,
     /// sha256 of every other file of the checkpoint.
     files: BTreeMap<String, String>,
@@ -63,16 +65,6 @@ pub(crate) struct Opened {
     pub position: Option<serde_json::Value>,
 }
 
-/// Writes bytes and returns when they are on the disk.
-pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), TrainerError> {
-    let write = || {
-        let mut file = File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(TrainerError::file("write", path))
-}
-
 /// Writes a checkpoint to a folder that does not exist yet.
 pub(crate) fn save(folder: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError> {
     write_whole(folder, |partial| write_all(partial, snapshot))
@@ -84,33 +76,6 @@ pub(crate) fn export(folder: &Path, model: &Model, files: &ModelFiles) -> Result
         write_model(partial, model, files)?;
         sync_folder(partial)
     })
-}
-
-/// Has a folder written under another name, and gives it its own when all of it is there.
-fn write_whole(folder: &Path, write: impl FnOnce(&Path) -> Result<(), TrainerError>) -> Result<(), TrainerError> {
-    if folder.exists() {
-        return Err(TrainerError::Exists { path: folder.to_owned() });
-    }
-    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(parent).map_err(TrainerError::file("create", parent))?;
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let partial = parent.join(format!(".{name}.partial-{}", std::process::id()));
-    let written = begin(&partial).and_then(|()| write(&partial)).and_then(|()| {
-        std::fs::rename(&partial, folder).map_err(TrainerError::file("rename", &partial))?;
-        sync_folder(parent)
-    });
-    if written.is_err() {
-        // The first error is the one to be told; what is left is hidden and never read.
-        let _ = std::fs::remove_dir_all(&partial);
-    }
-    written
-}
-
-fn begin(partial: &Path) -> Result<(), TrainerError> {
-    if partial.exists() {
-        std::fs::remove_dir_all(partial).map_err(TrainerError::file("remove", partial))?;
-    }
-    std::fs::create_dir(partial).map_err(TrainerError::file("create", partial))
 }
 
 fn write_model(partial: &Path, model: &Model, files: &ModelFiles) -> Result<(), TrainerError> {
@@ -152,9 +117,9 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
         schema: SCHEMA,
         weight_version: snapshot.weight_version,
         optimizer_steps: snapshot.learner.optimizer.steps(),
-        keeps: snapshot.learner.keeps(),
+        stage_models: snapshot.learner.stage_models(),
         lora: model.lora().cloned(),
-        carried: snapshot.learner.carried(),
+        stage_state: snapshot.learner.stage_state(),
         position: snapshot.position.clone(),
         files: files.collect::<Result<_, TrainerError>>()?,
     };
@@ -164,10 +129,6 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
     sync_folder(partial)
 }
 
-fn sync_folder(folder: &Path) -> Result<(), TrainerError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(TrainerError::file("write", folder))
-}
-
 fn digest(path: &Path) -> Result<String, TrainerError> {
     let bytes = std::fs::read(path).map_err(TrainerError::file("read", path))?;
     Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
@@ -175,7 +136,7 @@ fn digest(path: &Path) -> Result<String, TrainerError> {
 
 /// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training. What only a model needs that
 /// learns is left unread for another. Adapters of a checkpoint learn on if the settings want such; else they are a part
-/// of its weights, beside which the optimiser begins anew.
+/// of its weights, and the optimiser starts fresh.
 pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result<Opened, TrainerError> {
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     let has_config = folder.join(CONFIG).is_file();
@@ -194,16 +155,32 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
     weight_files::fill(folder, &model)?;
     model.set_up(settings)?;
     let goes_on = settings.learns && state.as_ref().is_some_and(|state| state.lora == settings.lora);
-    let keeps = state.as_ref().filter(|_| goes_on).map_or_else(StageModels::default, |state| state.keeps.clone());
-    let mut learner = Learner::new(&model, keeps)?;
+    let models =
+        state.as_ref().filter(|_| goes_on).map_or_else(StageModels::default, |state| state.stage_models.clone());
+    let teacher = open_teacher(&models, device)?;
+    let mut learner = Learner::new(&model, models, teacher)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
     if goes_on {
         learner.begin(&model)?;
         read_learner(&folder.join(STATE_TENSORS), &model, &learner)?;
         learner.optimizer.set_steps(state.optimizer_steps);
-        learner.carry(state.carried);
+        learner.restore(state.stage_state);
     }
     Ok(Opened { model, learner, files, weight_version: state.weight_version, position: Some(state.position) })
+}
+
+/// Reads the model of a Hugging Face folder or of a checkpoint, without its training state.
+///
+/// # Errors
+/// If the folder is incomplete, or the architecture is not supported.
+pub fn open_model(folder: &Path, device: Device) -> Result<Model, TrainerError> {
+    let settings = Settings { learns: false, ..Settings::default() };
+    Ok(open(folder, &settings, device)?.model)
+}
+
+/// Reads the teacher of a stage, if it has one.
+pub(crate) fn open_teacher(models: &StageModels, device: Device) -> Result<Option<Model>, TrainerError> {
+    models.teacher.as_ref().map(|folder| open_model(folder, device)).transpose()
 }
 
 /// The state of a checkpoint of ours, once every file has been found whole; `None` for other folders.

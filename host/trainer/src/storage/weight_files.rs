@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::TrainerError;
 use crate::model::Model;
-use crate::{TrainerError, tensor_file};
+use crate::storage::tensor_file;
 
 /// The name of a single file.
 pub const SINGLE: &str = "model.safetensors";

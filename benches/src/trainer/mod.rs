@@ -1,4 +1,4 @@
-//! Tokens per second of generation and training, for benchmarks: what `cargo xtask bench generate|train` shows.
+//! Throughput of generation and training in tokens per second, for `cargo xtask bench generate|train`.
 
 pub mod toy;
 
@@ -9,7 +9,7 @@ use futures::future::try_join_all;
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, PolicyError, Sampling};
 use gymkhana_record::{Seed, Segment};
 
-use crate::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
+use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
 
 /// Work like the demo's: a story and a tool's answer are read, a call and an answer are written.
 const GIVEN_TOKENS: [usize; 2] = [90, 30];
@@ -84,7 +84,7 @@ pub async fn training_rate(
     micro_batch_tokens: usize,
     steps: usize,
 ) -> Result<f64, TrainerError> {
-    let settings = Settings { threads, slots: 1, ..Settings::default() };
+    let settings = Settings { threads, max_concurrent_sequences: 1, ..Settings::default() };
     let trainer = Trainer::create(tiny, &settings)?;
     let batch: Vec<Segment> = (0..sequences).map(|index| segment(Seed(18).child(index))).collect();
     let settings = SftSettings { micro_batch_tokens, ..SftSettings::default() };

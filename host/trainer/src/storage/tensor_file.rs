@@ -28,7 +28,7 @@ pub(crate) fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<(), Tra
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
     let bytes = safetensors::serialize(views, Some(metadata))
         .map_err(|source| TrainerError::Safetensors { path: path.to_owned(), source })?;
-    crate::checkpoint::write_synced(path, &bytes)
+    crate::storage::fs::write_synced(path, &bytes)
 }
 
 fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>, TchError> {

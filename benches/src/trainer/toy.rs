@@ -12,7 +12,7 @@ use gymkhana_record::{
     EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Phase, Seed, Segment, TaskRef, Timing,
 };
 
-use crate::{
+use gymkhana_trainer::{
     Aggregation, Algorithm, Baseline, Optimizer, Precision, RlSettings, Scale, Settings, TinyModel, Trainer,
     TrainerError,
 };
@@ -35,7 +35,10 @@ pub fn model() -> TinyModel {
 /// If the model does not fit into memory.
 pub fn trainer(seed: Seed, precision: Precision) -> Result<Trainer, TrainerError> {
     let slots = (GROUPS * GROUP_SIZE) as usize;
-    Trainer::create(&model(), &Settings { slots, context: Some(64), seed, precision, ..Settings::default() })
+    Trainer::create(
+        &model(),
+        &Settings { max_concurrent_sequences: slots, context: Some(64), seed, precision, ..Settings::default() },
+    )
 }
 
 /// What the baselines do: GRPO with AdamW at 1e-3, without decay or penalty.

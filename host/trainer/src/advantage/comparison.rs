@@ -1,27 +1,26 @@
-//! Numbers compared with one another: baselines and scales.
+//! Comparison of numbers within a group: baselines and scales.
 
 use crate::algorithm::{Baseline, Scale};
 
-/// Keeps the division by a standard deviation finite (verl and TRL use such a number, too).
+/// Added to a standard deviation before division (verl and TRL do the same).
 const SCALE_EPSILON: f64 = 1e-6;
 
-/// Keeps whitening finite.
+/// Added to the variance in whitening.
 const WHITE_EPSILON: f64 = 1e-8;
 
-/// How numbers are compared: each less its baseline, over its scale.
+/// Rule of comparison: each number minus its baseline, divided by its scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
-    /// What is taken off. Baselines that are kept elsewhere take off nothing here.
+    /// The baseline. Baselines that are subtracted elsewhere count as 0 here.
     pub baseline: Baseline,
-    /// What divides.
+    /// The divisor.
     pub scale: Scale,
-    /// The divisor of `Scale::BatchStd`.
+    /// Divisor of `Scale::BatchStd`.
     pub batch_deviation: f64,
 }
 
 impl Comparison {
-    /// Each number less its baseline, over its scale. A number alone has nothing to be compared with: without the mean
-    /// of others it is 0.
+    /// Each number minus its baseline, divided by its scale. A single number has the leave-one-out advantage 0.
     #[must_use]
     pub fn of(&self, values: &[f64]) -> Vec<f64> {
         let count = values.len() as f64;
@@ -42,12 +41,12 @@ impl Comparison {
     }
 }
 
-/// The mean; 0 of nothing.
+/// Mean; 0 for an empty slice.
 pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The sample variance, over n - 1; 0 of fewer than two.
+/// Sample variance with divisor n - 1; 0 for fewer than two numbers.
 fn variance(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -56,18 +55,18 @@ fn variance(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() - 1) as f64
 }
 
-/// The sample standard deviation; 0 of fewer than two.
+/// Sample standard deviation; 0 for fewer than two numbers.
 pub(super) fn deviation(values: &[f64]) -> f64 {
     variance(values).sqrt()
 }
 
-/// Brings numbers to mean 0 and deviation 1.
+/// Shifts and scales numbers to mean 0 and standard deviation 1.
 pub(super) fn whitened(values: &[f64]) -> Vec<f64> {
     let (mean, divisor) = (mean(values), (variance(values) + WHITE_EPSILON).sqrt());
     values.iter().map(|value| (value - mean) / divisor).collect()
 }
 
-/// The quantile of numbers, with straight lines between them; 0 of nothing.
+/// Quantile with linear interpolation; 0 for no numbers.
 pub(crate) fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let Some(last) = values.len().checked_sub(1) else { return 0.0 };
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_without_difference_teach_nothing() {
+    fn groups_of_equal_rewards_have_no_advantage() {
         for scale in [Scale::None, Scale::GroupStd] {
             near(&compared(&[1.0; 4], Baseline::GroupMean, scale), &[0.0; 4]);
             near(&compared(&[0.7], Baseline::LeaveOneOut, scale), &[0.0]);

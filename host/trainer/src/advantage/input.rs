@@ -1,0 +1,78 @@
+//! Input and output of the advantage computation: one seat's part of an episode, turn by turn, as plain numbers.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::token_stats::{Column, TokenStats};
+
+/// One seat's part of an episode.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct AdvantageInput {
+    /// Index of its group in the batch.
+    pub group: usize,
+    /// Index of its episode in the batch.
+    pub episode: usize,
+    /// The seat.
+    pub seat: u32,
+    /// Total reward of the seat.
+    pub reward: f64,
+    /// Part of the total reward that belongs to no single turn.
+    pub rest: f64,
+    /// Whether the episode ended by itself and not at a limit of the run.
+    pub finished: bool,
+    /// Turns of the seat, in order.
+    pub turns: Vec<TurnPart>,
+    /// Sampled tokens in the order of their turns. Turns that another input of the batch trains on have no tokens here.
+    pub tokens: TokenStats,
+}
+
+/// One turn of a seat.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TurnPart {
+    /// Reward of the turn, gains measured by probes included.
+    pub reward: f64,
+    /// Hash of the observations before the turn: turns with equal anchors saw the same.
+    pub anchor: u64,
+    /// Whether the turn neither called a tool, where one was offered, nor ended the episode.
+    pub void: bool,
+    /// In a tree of episodes, the input of the batch that trains on this turn for all episodes that share it.
+    pub shared_with: Option<usize>,
+    /// Tokens of the turn in [`AdvantageInput::tokens`].
+    pub tokens: Range<usize>,
+}
+
+impl AdvantageInput {
+    /// Appends a turn with its tokens, one row each.
+    pub fn push_turn(&mut self, turn: TurnPart, tokens: &TokenStats) {
+        let first = self.tokens.len();
+        (0..tokens.len()).for_each(|index| self.tokens.push_row(tokens, index));
+        self.turns.push(TurnPart { tokens: first..self.tokens.len(), ..turn });
+    }
+
+    /// Whether a token enters the loss.
+    #[must_use]
+    pub fn is_in_loss(&self, token: usize) -> bool {
+        self.tokens.is_in_loss(token)
+    }
+
+    /// Sets the advantage of every token of a turn.
+    pub(super) fn set_turn_advantage(&mut self, turn: usize, advantage: f64) {
+        let range = self.turns[turn].tokens.clone();
+        self.tokens.fill(Column::Advantage, range, advantage);
+    }
+
+    /// Masks every token.
+    pub(super) fn mask_all(&mut self) {
+        self.tokens.fill(Column::LossMask, 0..self.tokens.len(), 0.0);
+    }
+
+    /// Reward of each turn; the last turn also gets the rest.
+    pub(super) fn turn_rewards(&self) -> Vec<f64> {
+        let mut rewards: Vec<f64> = self.turns.iter().map(|turn| turn.reward).collect();
+        if let Some(last) = rewards.last_mut() {
+            *last += self.rest;
+        }
+        rewards
+    }
+}

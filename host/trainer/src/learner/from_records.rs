@@ -1,0 +1,233 @@
+//! From hand-made records through the layout to advantages and loss masks: anchors, void turns, unfinished episodes,
+//! segments, comparison of seats, staleness and the entropy band.
+
+use gymkhana_record::{
+    Call, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Function, Opening, Part, Phase, PolicyTurn, Sampled,
+    SeatFunctions, Seed, Segment, TaskRef, Timing, Turn,
+};
+
+use super::layout::Batch;
+use crate::advantage::{self, Memory};
+use crate::algorithm::{Algorithm, BandMode, CapLevel, Credit, EntropyBand, GroupBy, OffPolicy, Preset, Scale};
+use crate::settings::RlSettings;
+use crate::token_stats::Column;
+
+const VERSION: u32 = 3;
+
+fn preset(name: &str) -> Algorithm {
+    Preset::named(name).and_then(|preset| preset.algorithm()).expect("a preset")
+}
+
+fn text(words: &str) -> Vec<Part> {
+    vec![Part::Text(words.to_owned())]
+}
+
+/// An episode of seat 0 that was offered no tools, with an empty transcript.
+fn episode(member: u32, segments: Vec<Segment>, rewards: &[f64]) -> EpisodeRecord {
+    EpisodeRecord {
+        schema: EPISODE_SCHEMA,
+        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member, attempt: 0 },
+        task: TaskRef { split: "train".to_owned(), index: 7 },
+        seed: Seed(0),
+        forks: vec![],
+        turn_limit: 16,
+        guidance: None,
+        training_step: 0,
+        opening: Opening::default(),
+        turns: vec![],
+        policy_turns: vec![],
+        segments,
+        ending: Ending::Terminated,
+        environment_rewards: vec![],
+        extras: vec![],
+        privileged: vec![],
+        views: vec![],
+        hint: None,
+        scores: vec![],
+        rewards: rewards.to_vec(),
+        turn_rewards: vec![],
+        turn_gains: vec![],
+        success: false,
+        selected: true,
+        failures: vec![],
+        exchanges: vec![],
+        costs: vec![],
+        timing: Timing::default(),
+    }
+}
+
+/// A segment of one given token and two sampled tokens for each turn. Sampled tokens have this entropy, and the weight
+/// version is the turn.
+fn segment(seat: u32, turns: std::ops::Range<u32>, entropy: f32) -> Segment {
+    let mut segment = Segment::default();
+    for turn in turns {
+        segment.append_given(&[1], seat, turn);
+        let sampled = Sampled {
+            tokens: vec![2, 3],
+            log_probs: vec![-1.0, -2.0],
+            entropies: vec![entropy; 2],
+            versions: vec![turn; 2],
+        };
+        segment.append_sampled(&sampled, seat, turn).expect("equal columns");
+    }
+    segment
+}
+
+fn policy_turn(turn: u32, transcript: u32) -> PolicyTurn {
+    PolicyTurn { seat: 0, turn, transcript, steps: turn, reading: None, note: None }
+}
+
+fn message() -> Turn {
+    Turn::Message { seat: 0, content: text("go") }
+}
+
+/// Lays out one group and computes advantages; returns each episode's advantages by token, `None` where masked.
+fn advantages(group: Vec<EpisodeRecord>, algorithm: &Algorithm) -> Vec<Vec<Option<f64>>> {
+    let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
+    let mut batch = Batch::new(&[group], &settings);
+    advantage::compute(&mut batch.inputs, algorithm, &mut Memory::default(), VERSION, &mut Seed(1).stream());
+    let of_token = |tokens: &crate::token_stats::TokenStats, token| {
+        tokens.is_in_loss(token).then(|| tokens.get(Column::Advantage, token))
+    };
+    let inputs = batch.inputs.iter().map(|input| &input.tokens);
+    inputs.map(|tokens| (0..tokens.len()).map(|token| of_token(tokens, token)).collect()).collect()
+}
+
+#[track_caller]
+fn near(found: &[Option<f64>], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.is_some_and(|found| (found - expected).abs() < 1e-9), "{found:?} is not {expected}");
+    }
+}
+
+/// Two turns: the seat sees `hall`, then `second`.
+fn walk(member: u32, second: &str, reward: f64) -> EpisodeRecord {
+    let mut record = episode(member, vec![segment(0, 0..2, 1.0)], &[reward]);
+    record.opening.observations = vec![(0, text("hall"))];
+    record.turns = vec![message(), Turn::Observation { seat: 0, content: text(second) }, message()];
+    record.policy_turns = vec![policy_turn(0, 0), policy_turn(1, 2)];
+    record.turn_rewards = vec![vec![0.0, reward]];
+    record
+}
+
+/// Returns are 1, 0, 0. In the group: 2/3, -1/3, -1/3. All saw the hall: 2/3, -1/3, -1/3 again. Two saw the door: 1/2
+/// and -1/2; a wall that one episode saw alone adds 0.
+#[test]
+fn gigpo_compares_turns_with_equal_observations() {
+    let algorithm =
+        Algorithm { credit: Credit::Anchors { discount: 1.0, weight: 1.0 }, scale: Scale::None, ..preset("gigpo") };
+    let group = vec![walk(0, "door", 1.0), walk(1, "door", 0.0), walk(2, "wall", 0.0)];
+    let found = advantages(group, &algorithm);
+    near(&found[0], &[4.0 / 3.0, 4.0 / 3.0, 7.0 / 6.0, 7.0 / 6.0]);
+    near(&found[1], &[-2.0 / 3.0, -2.0 / 3.0, -5.0 / 6.0, -5.0 / 6.0]);
+    near(&found[2], &[-2.0 / 3.0, -2.0 / 3.0, -1.0 / 3.0, -1.0 / 3.0]);
+}
+
+#[test]
+fn simpletir_masks_episodes_with_a_void_turn() {
+    let offered = |mut record: EpisodeRecord, calls: bool| {
+        let function =
+            Function { name: "add".to_owned(), description: String::new(), parameters: "{}".to_owned(), cost: 0.0 };
+        record.opening.functions = vec![SeatFunctions { seat: 0, functions: vec![function] }];
+        let call = Call { id: "1".to_owned(), name: "add".to_owned(), arguments: "{}".to_owned() };
+        let answer = Turn::Answer { seat: 0, id: "1".to_owned(), content: text("2"), failed: false };
+        record.turns = match calls {
+            true => vec![message(), Turn::Call { seat: 0, call, cost: 0.0 }, answer, message()],
+            false => vec![message(), Turn::Observation { seat: 0, content: text("?") }, message()],
+        };
+        record.policy_turns = vec![policy_turn(0, 0), policy_turn(1, record.turns.len() as u32 - 1)];
+        record
+    };
+    let two_turns = |member, reward| episode(member, vec![segment(0, 0..2, 1.0)], &[reward]);
+    let group = vec![offered(two_turns(0, 1.0), true), offered(two_turns(1, 0.0), false)];
+    let found = advantages(group.clone(), &preset("simpletir"));
+    assert!(found[0].iter().all(|advantage| advantage.is_some_and(|advantage| advantage > 0.0)), "{found:?}");
+    assert_eq!(found[1], [None; 4]);
+    let unmasked = Algorithm { masks: vec![], ..preset("simpletir") };
+    assert!(advantages(group, &unmasked)[1].iter().all(Option::is_some), "the mask alone leaves it out");
+}
+
+#[test]
+fn mini_o3_masks_unfinished_episodes_and_compares_with_them() {
+    let one_turn = |member, reward| episode(member, vec![segment(0, 0..1, 1.0)], &[reward]);
+    let unfinished = EpisodeRecord { ending: Ending::TurnLimit, ..one_turn(2, 0.0) };
+    let algorithm = Algorithm { scale: Scale::None, ..preset("mini-o3") };
+    let found = advantages(vec![one_turn(0, 1.0), one_turn(1, 0.5), unfinished], &algorithm);
+    // The mean of 1, 1/2 and the unfinished 0 is 1/2.
+    near(&found[0], &[0.5, 0.5]);
+    near(&found[1], &[0.0, 0.0]);
+    assert_eq!(found[2], [None, None]);
+}
+
+#[test]
+fn supo_gives_every_segment_the_advantage_of_the_episode() {
+    let algorithm = Algorithm { scale: Scale::None, ..preset("supo") };
+    let summarised = |member, reward| {
+        let mut record = episode(member, vec![segment(0, 0..2, 1.0), segment(0, 2..3, 1.0)], &[reward]);
+        record.policy_turns = vec![policy_turn(0, 0), policy_turn(1, 1), policy_turn(2, 1)];
+        record.policy_turns[1].note = Some("a summary".to_owned());
+        record
+    };
+    let group = vec![summarised(0, 1.0), EpisodeRecord { ending: Ending::ContextLimit, ..summarised(1, 0.0) }];
+    let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
+    let batch = Batch::new(std::slice::from_ref(&group), &settings);
+    assert_eq!(batch.all_sequences().len(), 4, "one sequence per segment");
+    let found = advantages(group, &algorithm);
+    near(&found[0], &[0.5; 6]);
+    assert_eq!(found[1], [None; 6]);
+}
+
+/// Seat 0 always earns 1 and seat 1 always 0: seats among themselves are equal, all together differ by the mean 1/2.
+#[test]
+fn group_by_all_compares_seats_with_each_other() {
+    let game = |member| episode(member, vec![segment(0, 0..1, 1.0), segment(1, 0..1, 1.0)], &[1.0, 0.0]);
+    let by = |group_by| Algorithm { group_by, scale: Scale::None, ..preset("mars") };
+    let all = Algorithm { credit: Credit::Episode, ..by(GroupBy::All) };
+    let seat = Algorithm { credit: Credit::Episode, ..by(GroupBy::Seat) };
+    for (algorithm, expected) in [(all, [0.5, -0.5]), (seat, [0.0, 0.0])] {
+        let found = advantages(vec![game(0), game(1)], &algorithm);
+        near(&found[0], &[expected[0]; 2]);
+        near(&found[1], &[expected[1]; 2]);
+    }
+}
+
+/// Tokens of turn `n` have weight version `n`; the step begins with version 3.
+#[test]
+fn stale_tokens_are_masked() {
+    let group = |_| (0..2).map(|member| episode(member, vec![segment(0, 0..4, 1.0)], &[f64::from(member)])).collect();
+    let off_policy = |stale_steps| OffPolicy { cap: 2.0, level: CapLevel::Token, veto: None, stale_steps };
+    let masked = |stale_steps| {
+        let algorithm = Algorithm { off_policy: Some(off_policy(stale_steps)), ..Algorithm::default() };
+        advantages(group(()), &algorithm)[0].iter().filter(|advantage| advantage.is_none()).count()
+    };
+    assert_eq!((masked(None), masked(Some(3)), masked(Some(1))), (0, 0, 4));
+}
+
+/// Entropies fall from 1 to 1/4 in both turns, which leaves the band; turns before `from_turn` cost nothing.
+#[test]
+fn the_entropy_band_starts_at_from_turn() {
+    let costs = |from_turn| {
+        let band = EntropyBand { low: 0.8, high: 1.2, weight: 0.1, mode: BandMode::Hinge, from_turn };
+        let algorithm = Algorithm { entropy_band: Some(band), entropy_bonus: 0.1, ..Algorithm::default() };
+        let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
+        let (mut memory, mut slopes) = (Memory::default(), Vec::new());
+        for entropy in [1.0, 0.25] {
+            let group: Vec<EpisodeRecord> =
+                (0..2).map(|member| episode(member, vec![segment(0, 0..2, entropy)], &[f64::from(member)])).collect();
+            let mut batch = Batch::new(&[group], &settings);
+            advantage::compute(&mut batch.inputs, &algorithm, &mut memory, 0, &mut Seed(1).stream());
+            slopes = batch.inputs[0].tokens.column(Column::BandSlope).into_owned();
+        }
+        slopes
+    };
+    assert_eq!(costs(0), [-1.0; 4]);
+    assert_eq!(costs(1), [0.0, 0.0, -1.0, -1.0]);
+    assert_eq!(costs(2), [0.0; 4]);
+}
+
+#[test]
+fn tasks_are_named_as_the_store_names_them() {
+    let batch = Batch::new(&[vec![episode(0, vec![segment(0, 0..1, 1.0)], &[1.0])]], &RlSettings::default());
+    assert_eq!(batch.episodes[0].task, "train/7");
+}

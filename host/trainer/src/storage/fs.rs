@@ -1,0 +1,52 @@
+//! Durable file writes: bytes and folders are on the disk when a function returns.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use crate::TrainerError;
+
+/// Writes a file and returns once its bytes are on the disk.
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), TrainerError> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(TrainerError::file("write", path))
+}
+
+/// Flushes a folder's entries to the disk.
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), TrainerError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(TrainerError::file("write", folder))
+}
+
+/// Creates a folder atomically: `write` fills a temporary folder, which gets its name once it is complete.
+pub(crate) fn write_whole(
+    folder: &Path,
+    write: impl FnOnce(&Path) -> Result<(), TrainerError>,
+) -> Result<(), TrainerError> {
+    if folder.exists() {
+        return Err(TrainerError::Exists { path: folder.to_owned() });
+    }
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent).map_err(TrainerError::file("create", parent))?;
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let partial = parent.join(format!(".{name}.partial-{}", std::process::id()));
+    let written = begin(&partial).and_then(|()| write(&partial)).and_then(|()| {
+        std::fs::rename(&partial, folder).map_err(TrainerError::file("rename", &partial))?;
+        sync_folder(parent)
+    });
+    if written.is_err() {
+        // The first error is reported; the hidden temporary folder is never read.
+        let _ = std::fs::remove_dir_all(&partial);
+    }
+    written
+}
+
+fn begin(partial: &Path) -> Result<(), TrainerError> {
+    if partial.exists() {
+        std::fs::remove_dir_all(partial).map_err(TrainerError::file("remove", partial))?;
+    }
+    std::fs::create_dir(partial).map_err(TrainerError::file("create", partial))
+}
