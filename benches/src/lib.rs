@@ -2,5 +2,6 @@
 
 pub mod effort;
 pub mod figures;
+pub mod trainer;
 
 pub use effort::Effort;

@@ -27,7 +27,7 @@ pub fn trainer(seed: Seed) -> Result<Trainer> {
 pub fn trainer_of(groups: u32, seed: Seed) -> Result<Trainer> {
     let tiny = TinyModel { layers: 2, width: 32, heads: 4, kv_heads: 2, mlp: 48, context: 128 };
     let slots = (groups * MEMBERS * SEATS) as usize;
-    Ok(Trainer::create(&tiny, &Settings { slots, seed, ..Settings::default() })?)
+    Ok(Trainer::create(&tiny, &Settings { max_concurrent_sequences: slots, seed, ..Settings::default() })?)
 }
 
 /// A preset's flags.

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use gymkhana_benches::Effort;
-use gymkhana_trainer::measure::{generation_rate, training_rate};
+use gymkhana_benches::trainer::{generation_rate, training_rate};
 use gymkhana_trainer::{SftSettings, TinyModel};
 
 const CONVERSATIONS: usize = 64;

@@ -97,7 +97,7 @@ fn a_step_is_played_by_the_weights_of_all_steps_before_it_and_then_trained_on() 
         let rollout = rollout(&desk).await;
         let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
         let seed = SEED.child("trainer");
-        let trainer = Settings { slots: SLOTS, deterministic: true, seed, ..Settings::default() };
+        let trainer = Settings { max_concurrent_sequences: SLOTS, deterministic: true, seed, ..Settings::default() };
         let trainer = Trainer::create(&tiny, &trainer).expect("a model");
         trainer.begin_stage(StageModels::default()).await.expect("begun");
         let mut moved = 0.0;

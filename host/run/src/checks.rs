@@ -6,7 +6,8 @@
 use gymkhana_config::{RlStage, RunFile, Stage};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Seed, TaskRef};
-use gymkhana_rollout::{ProbeError, Rollout, SeatPlayer};
+use gymkhana_rollout::{ContextStrategy, ProbeError, Rollout, SeatPlayer, TurnProbe};
+use gymkhana_trainer::Requirement;
 
 use crate::error::{Classify, RunError, RunResult};
 use crate::resume::{lost_state, same_run_file};
@@ -18,7 +19,8 @@ use crate::start::{Assembled, Opened, Resolved};
 pub(crate) const RESOLVED: [fn(&Resolved) -> RunResult<()>; 2] = [learns_from_server, teachers_exist];
 
 /// Checks of the run file against the plugins.
-pub(crate) const ASSEMBLED: [fn(&Assembled) -> RunResult<()>; 3] = [seats_exist, groups_fit, deterministic_places];
+pub(crate) const ASSEMBLED: [fn(&Assembled) -> RunResult<()>; 4] =
+    [seats_exist, groups_fit, deterministic_places, companions_present];
 
 /// Checks of the run file against the models and, when resuming, against the run's folder.
 pub(crate) const OPENED: [fn(&Opened) -> RunResult<()>; 3] = [run_file_holds, same_run, policies_can_score];

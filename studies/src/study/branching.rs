@@ -35,7 +35,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     };
     let rollout = word_problems().await?;
     let tiny = TinyModel { layers: 3, width: 128, heads: 4, kv_heads: 4, mlp: 384, context: 256 };
-    let trainer = Trainer::create(&tiny, &Settings { slots: 64, seed, ..Settings::default() })?;
+    let trainer = Trainer::create(&tiny, &Settings { max_concurrent_sequences: 64, seed, ..Settings::default() })?;
     imitate(&rollout, &trainer, seed, effort.pick(DEMONSTRATIONS, 1)).await?;
     let (mut rows, mut steps, mut mixed, mut played) = (vec![], 0, 0, 0);
     while steps < effort.pick(ENVIRONMENT_STEPS, 1) {

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
 use gymkhana_record::Seed;
-use gymkhana_trainer::measure::toy;
+use gymkhana_benches::trainer::toy;
 use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Precision, Replay, RlSettings, Scale, Schedule, Surrogate};
 
 use super::{Row, Study};

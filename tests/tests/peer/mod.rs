@@ -63,7 +63,7 @@ pub struct Peer {
 
 /// Settings under which the same request gives the same tokens.
 pub fn settings() -> Settings {
-    Settings { slots: 4, deterministic: true, context: Some(512), ..Settings::default() }
+    Settings { max_concurrent_sequences: 4, deterministic: true, context: Some(512), ..Settings::default() }
 }
 
 /// Writes the tiny model that a seed draws.

@@ -39,7 +39,7 @@ pub fn generate(args: &GenerateArgs, printer: &Printer) -> CliResult<()> {
         }
         let context = (tokens.len() + args.max_tokens).max(2);
         let settings = Settings {
-            slots: 1,
+            max_concurrent_sequences: 1,
             context: Some(context),
             threads: args.threads,
             learns: false,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gymkhana_policy::Sampling;
 use gymkhana_rollout::SamplingPlan;
-use gymkhana_trainer::{Algorithm, KlPlace, Optimizer, RlSettings, SftSettings};
+use gymkhana_trainer::{Algorithm, KlPlace, Optimizer, Preset, RlSettings, SftSettings};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
@@ -246,17 +246,24 @@ impl RlStage {
         }
     }
 
+    /// The preset of the stage's algorithm.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub fn preset(&self) -> Result<Preset, RunFileError> {
+        Preset::named(&self.algorithm).map_err(|error| {
+            let near = gymkhana_nearest::did_you_mean(&self.algorithm, Preset::names());
+            RunFileError::Contradiction(format!("stage `{}`: {error}{near}", self.name))
+        })
+    }
+
     /// Trainer settings: the preset, overlaid with this stage's flags.
     ///
     /// # Errors
     /// If the preset does not exist, or a flag is unknown or out of range.
     pub fn settings(&self) -> Result<RlSettings, RunFileError> {
         let contradiction = |message: String| RunFileError::Contradiction(format!("stage `{}`: {message}", self.name));
-        let preset = Algorithm::preset_text(&self.algorithm).map_err(|error| {
-            let near = gymkhana_nearest::did_you_mean(&self.algorithm, Algorithm::preset_names());
-            contradiction(format!("{error}{near}"))
-        })?;
-        let mut flags: toml::Table = toml::from_str(preset).map_err(|error| contradiction(error.to_string()))?;
+        let mut flags = self.preset()?.flags().clone();
         lay_over(&mut flags, &self.settings);
         let algorithm: Algorithm =
             flags.try_into().map_err(|error: toml::de::Error| contradiction(crate::hint::explain(error.message())))?;

@@ -175,7 +175,7 @@ fn bindings<'a>(sections: &BTreeMap<String, SeatSection>, seats: &'a [String]) -
 pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
     Settings {
         threads: file.threads,
-        slots,
+        max_concurrent_sequences: slots,
         // Episodes cannot exceed the context limit.
         context: file.limits.context_tokens,
         deterministic: file.deterministic,
@@ -201,8 +201,8 @@ pub(crate) fn start(
     let shared = bindings.iter().filter(|binding| binding.section.policy == SeatBinding::Shared);
     let seats = shared.map(|binding| binding.seat).collect();
     // With an inference server, the model only trains and scores.
-    let slots = if file.policy.server.is_some() { 1 } else { settings.slots };
-    let own = Settings { slots, ..settings.clone() };
+    let slots = if file.policy.server.is_some() { 1 } else { settings.max_concurrent_sequences };
+    let own = Settings { max_concurrent_sequences: slots, ..settings.clone() };
     let trainer = match left_off {
         Some((folder, checkpoint)) => reopen(&folder.join(checkpoint), &own)?,
         None => first_weights(file, given, &own)?,
