@@ -36,7 +36,7 @@ fn sets(more: &[&'static str]) -> Vec<&'static str> {
 
 /// What was played and trained, without times.
 fn tokens(desk: &Desk) -> Vec<Vec<Vec<u32>>> {
-    let of = |record: &EpisodeRecord| record.segments.iter().map(|segment| segment.tokens.clone()).collect();
+    let of = |record: &EpisodeRecord| record.segments.iter().map(|segment| segment.tokens().to_vec()).collect();
     desk.episodes().iter().map(of).collect()
 }
 

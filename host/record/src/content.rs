@@ -109,6 +109,20 @@ pub struct Call {
     pub arguments: String,
 }
 
+impl Call {
+    /// A call that could not be parsed: it names no function, and its arguments hold the text that the policy wrote.
+    #[must_use]
+    pub fn malformed(id: String, text: String) -> Self {
+        Self { id, name: String::new(), arguments: text }
+    }
+
+    /// Whether the call could not be parsed. Functions have names of at least one character.
+    #[must_use]
+    pub fn is_malformed(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
 /// Which task an episode is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskRef {

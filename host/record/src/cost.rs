@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Boundary;
+use crate::{Boundary, CallSite};
 
 /// What one call used, its instance's start included if it was the first.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -35,12 +35,12 @@ impl std::ops::Add for Cost {
 /// What one call of an episode used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallCost {
-    /// Whose call it was.
+    /// The plugin that was called.
     #[serde(flatten)]
     pub at: Boundary,
-    /// Which call, such as `step 3` or the id of a tool call.
-    pub during: String,
-    /// What it used.
+    /// The call.
+    pub call_site: CallSite,
+    /// Time, fuel and memory of the call.
     #[serde(flatten)]
     pub cost: Cost,
 }

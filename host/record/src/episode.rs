@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The number of this record's shape. It grows with every change that an older reader would misread.
-pub const EPISODE_SCHEMA: u32 = 5;
+pub const EPISODE_SCHEMA: u32 = 6;
 
 /// The functions that one seat may call, of the environment and of the tools.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -137,8 +137,9 @@ impl EpisodeRecord {
         self.segments.iter().map(Segment::sampled_len).sum()
     }
 
-    /// Takes back what rewards said, so that it can be scored anew.
-    pub fn forget_scores(&mut self) {
+    /// Removes everything that reward plugins produced: scores, rewards, success, failures, exchanges, costs and time.
+    /// The episode is then as it was when it ended, before its group was scored.
+    pub fn clear_scores(&mut self) {
         self.scores.clear();
         self.rewards.clear();
         self.turn_rewards.clear();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Boundary, Call, Content};
+use crate::{Boundary, Call, CallSite, Content};
 
 /// Who says a message to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,8 +132,8 @@ pub struct Exchange {
     /// Whose question it was.
     #[serde(flatten)]
     pub at: Boundary,
-    /// The call during which it was asked, such as `step 3` or the id of a tool call.
-    pub during: String,
+    /// The call during which the plugin asked.
+    pub call_site: CallSite,
     /// What was asked.
     pub question: Question,
     /// What was answered.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::CallSite;
+
 /// The border that a failure crossed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "boundary", content = "plugin")]
@@ -80,14 +82,14 @@ pub struct Failure {
     pub at: Boundary,
     /// What it was.
     pub kind: FailureKind,
-    /// The call during which it happened, such as `step 3` or the id of a tool call.
-    pub during: String,
+    /// The call that failed.
+    pub call_site: CallSite,
     /// What the sandbox said, for people.
     pub message: String,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} failed during {}: {}", self.at, self.during, self.message)
+        write!(f, "{} failed during {}: {}", self.at, self.call_site, self.message)
     }
 }

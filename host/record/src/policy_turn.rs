@@ -23,9 +23,9 @@ pub struct PolicyTurn {
     pub transcript: u32,
     /// How many steps the environment had made before it.
     pub steps: u32,
-    /// What the run's probe found in this turn.
+    /// The score of the run's turn probe for this turn.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reading: Option<ProbeScore>,
+    pub probe_score: Option<ProbeScore>,
     /// What the policy wrote for itself when its context was to begin anew. Such a reply is no action: it stands in no
     /// transcript, and rewards do not see it.
     #[serde(skip_serializing_if = "Option::is_none")]

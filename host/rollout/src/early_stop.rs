@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gymkhana_record::{Ending, Failure, Turn};
+use gymkhana_record::{CallSite, Ending, Failure, Turn};
 use gymkhana_sandbox::OptionalInterface;
 use serde::{Deserialize, Serialize};
 
@@ -39,13 +39,13 @@ impl EpisodeState<'_> {
         else {
             return Ok(false);
         };
-        let during = format!("state key {}", self.taken());
-        if let Some(failure) = self.injected.failure(&self.rollout.environment_boundary(), &during) {
+        let site = CallSite::StateKey(self.taken());
+        if let Some(failure) = self.injected.failure(&self.rollout.environment_boundary(), &site) {
             return Err(failure);
         }
         let key = self.environment.state_key().await;
-        self.hear_environment(&during);
-        let key = key.map_err(|error| self.rollout.environment_failure(&during, error))?;
+        self.hear_environment(&site);
+        let key = key.map_err(|error| self.rollout.environment_failure(site, error))?;
         let times = self.seen.states.entry(key).or_default();
         *times += 1;
         Ok(*times > limit)

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gymkhana_record::{EPISODE_SCHEMA, Ending, EpisodeRecord, Exchange, Failure, Opening, Timing};
+use gymkhana_record::{CallSite, EPISODE_SCHEMA, Ending, EpisodeRecord, Exchange, Failure, Opening, Timing};
 use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
 
 use crate::RolloutError;
@@ -17,13 +17,14 @@ impl EpisodeState<'_> {
         if ending.is_limit()
             && let Err(error) = self.environment.check_totals()
         {
-            self.failures.push(self.rollout.environment_failure("the end by a limit", error));
+            self.failures.push(self.rollout.environment_failure(CallSite::LimitCheck, error));
             ending = Ending::EnvironmentFailed;
         }
         let (mut privileged, mut hint) = (None, None);
         if ending != Ending::EnvironmentFailed {
-            privileged = self.look(OptionalInterface::Privileged, "privileged", EnvironmentEpisode::privileged).await;
-            hint = self.look(OptionalInterface::Guidance, "guidance", EnvironmentEpisode::guidance).await;
+            privileged =
+                self.look(OptionalInterface::Privileged, CallSite::Privileged, EnvironmentEpisode::privileged).await;
+            hint = self.look(OptionalInterface::Guidance, CallSite::Guidance, EnvironmentEpisode::guidance).await;
         }
         let FinalViews { views, failures, costs, exchanges } = self.toolbox.final_views().await;
         self.failures.extend(failures);
@@ -54,20 +55,20 @@ impl EpisodeState<'_> {
     async fn look<T>(
         &mut self,
         offered: OptionalInterface,
-        during: &str,
+        site: CallSite,
         look: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
     ) -> Option<T> {
         if !self.rollout.plugins.environment.plugin.offers(offered) {
             return None;
         }
-        let seen = match self.injected.failure(&self.rollout.environment_boundary(), during) {
+        let seen = match self.injected.failure(&self.rollout.environment_boundary(), &site) {
             Some(failure) => Err(failure),
             None => {
                 let timer = self.rollout.metrics.time(WaitKind::Environment);
                 let seen = look(&mut self.environment).await;
                 drop(timer);
-                self.pay(during.to_owned());
-                seen.map_err(|error| self.rollout.environment_failure(during, error))
+                self.pay(site.clone());
+                seen.map_err(|error| self.rollout.environment_failure(site, error))
             }
         };
         seen.map_err(|failure| self.failures.push(failure)).ok()

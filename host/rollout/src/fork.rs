@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use gymkhana_record::{EpisodeId, EpisodeRecord, Failure, Fork};
+use gymkhana_record::{CallSite, EpisodeId, EpisodeRecord, Failure, Fork};
 use gymkhana_sandbox::{EnvironmentEpisode, OptionalInterface};
 use tracing::{Instrument, info_span};
 
@@ -80,7 +80,8 @@ impl<'a> EpisodeState<'a> {
             Err(error) => Err(error),
         };
         mute(false);
-        let environment = copied.map_err(|error| ForkError::Failed(self.rollout.environment_failure("fork", error)))?;
+        let environment =
+            copied.map_err(|error| ForkError::Failed(self.rollout.environment_failure(CallSite::Fork, error)))?;
         let toolbox = self.toolbox.copy(plan.seed).await.map_err(ForkError::Failed)?;
         let mut fork = Box::new(EpisodeState {
             rollout: self.rollout,
@@ -294,7 +295,7 @@ impl Rollout {
 /// The record before its group was scored.
 fn unscored(record: &EpisodeRecord) -> EpisodeRecord {
     let mut record = EpisodeRecord { training_step: 0, selected: true, ..record.clone() };
-    record.forget_scores();
+    record.clear_scores();
     // A copied instance began in the midst of things.
     record.costs.clear();
     record

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use futures::future::try_join;
-use gymkhana_record::{Boundary, Ending, Failure, FailureKind, ProbeScore, Sampled};
+use gymkhana_record::{Boundary, CallSite, Ending, Failure, FailureKind, ProbeScore, Sampled};
 use gymkhana_sandbox::{Advice, CallError};
 use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
 use crate::metrics::WaitKind;
-use crate::overrides::ADVISE;
 use crate::probe::{self, TurnProbe};
 use crate::state::{Actor, EpisodeState, SeatPlayer, shared};
 use gymkhana_chat::ReplyPiece;
@@ -32,7 +31,7 @@ pub(crate) struct SampledReply {
     /// The last one is a stop token.
     pub(crate) stopped: bool,
     /// What the run's probe found.
-    pub(crate) reading: Option<ProbeScore>,
+    pub(crate) probe_score: Option<ProbeScore>,
 }
 
 /// Lets the seat speak.
@@ -53,7 +52,7 @@ pub(crate) async fn utterance(
     let Some(segment) = context.prompt(&rollout.chat, context_limit, mask)? else {
         return Ok(Generation::Ended(Ending::ContextLimit));
     };
-    let tokens = shared(&segment.tokens);
+    let tokens = shared(segment.tokens());
     if let Some(failure) = play.injected.advice_failure(&rollout.environment_boundary(), taken) {
         play.failures.push(failure);
         return Ok(Generation::Ended(Ending::EnvironmentFailed));
@@ -62,7 +61,7 @@ pub(crate) async fn utterance(
         SeatPlayer::Policy(policy) => policy,
         SeatPlayer::Oracle if context.asks_for_note() => {
             let error = CallError { kind: FailureKind::Refused, message: "an oracle writes no summaries".to_owned() };
-            play.failures.push(rollout.environment_failure(ADVISE, error));
+            play.failures.push(rollout.environment_failure(CallSite::Advise, error));
             return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }
         SeatPlayer::Oracle => return advise(play, seat).await,
@@ -83,9 +82,9 @@ pub(crate) async fn utterance(
         Ok(said) => Generation::SampledReply(said),
         Err(PolicyError::ContextFull { .. }) => Generation::Ended(Ending::ContextLimit),
         Err(error) => {
-            let during = format!("turn {}", play.contexts[seat as usize].turns);
+            let call_site = CallSite::Generate(play.contexts[seat as usize].turns);
             let message = error.to_string();
-            play.failures.push(Failure { at: Boundary::Model, kind: FailureKind::Fault, during, message });
+            play.failures.push(Failure { at: Boundary::Model, kind: FailureKind::Fault, call_site, message });
             Generation::Ended(Ending::Dropped)
         }
     })
@@ -109,14 +108,14 @@ async fn generate(
             _ => Ok(None),
         }
     };
-    let (generated, mut reading) = try_join(policy.generate(request), answer).await?;
+    let (generated, mut probe_score) = try_join(policy.generate(request), answer).await?;
     if let Some(masked) = context.masked().filter(|_| asks) {
-        reading = probe::read_feedback(policy, &tokens, masked, &generated.sampled).await?;
+        probe_score = probe::read_feedback(policy, &tokens, masked, &generated.sampled).await?;
     }
     if injected.is_replay() {
-        reading = injected.reading(play.seat, context.turns);
+        probe_score = injected.probe_score(play.seat, context.turns);
     }
-    Ok(SampledReply { sampled: generated.sampled, stopped: generated.stop == Stop::Token, reading })
+    Ok(SampledReply { sampled: generated.sampled, stopped: generated.stop == Stop::Token, probe_score })
 }
 
 /// Asks the environment's oracle and writes its advice as the policy would.
@@ -125,11 +124,11 @@ async fn advise(play: &mut EpisodeState<'_>, seat: u32) -> Result<Generation, Ro
     let timer = play.rollout.metrics.time(WaitKind::Environment);
     let advice = play.environment.advise(&names, &play.results[seat as usize]).await;
     drop(timer);
-    play.pay(ADVISE.to_owned());
+    play.pay(CallSite::Advise);
     let advice = match advice {
         Ok(advice) => advice,
         Err(error) => {
-            play.failures.push(play.rollout.environment_failure(ADVISE, error));
+            play.failures.push(play.rollout.environment_failure(CallSite::Advise, error));
             return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }
     };
@@ -157,5 +156,5 @@ async fn advise(play: &mut EpisodeState<'_>, seat: u32) -> Result<Generation, Ro
         }
     }
     let tokens = play.rollout.chat.encode_reply(&pieces)?;
-    Ok(Generation::SampledReply(SampledReply { sampled: certain(tokens), stopped: true, reading: None }))
+    Ok(Generation::SampledReply(SampledReply { sampled: certain(tokens), stopped: true, probe_score: None }))
 }

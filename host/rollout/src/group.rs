@@ -2,14 +2,14 @@
 
 use futures::future::join_all;
 
-use gymkhana_record::{Ending, EpisodeRecord, Failure, PluginScore, Score};
+use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, PluginScore, Score};
 use gymkhana_sandbox::CallError;
 use tracing::{Instrument, info_span};
 
 use crate::metrics::WaitKind;
 use crate::overrides::ReplayOverrides;
 use crate::plugins::Reward;
-use crate::reward_call::{HostFault, RewardCall, boundary};
+use crate::reward_call::{RewardCall, ScoreOutcome, boundary};
 use crate::state::{Actor, EpisodePlan, Started, milliseconds, play};
 use crate::{Rollout, RolloutError};
 use gymkhana_policy::ReplayedPolicy;
@@ -81,35 +81,32 @@ impl Rollout {
         };
         let present: Vec<usize> = (0..records.len()).filter(|&index| playable(&records[index])).collect();
         let mut failed: Vec<bool> = records.iter().map(|record| !playable(record)).collect();
+        let overrides: Vec<ReplayOverrides> = recorded.iter().map(ReplayOverrides::of).collect();
         for reward in &self.plugins.rewards {
             let since = std::time::Instant::now();
-            let mut panel = RewardCall::new(self, reward, recorded);
-            let asked = self.ask(&mut panel, records, &present, recorded).await;
+            let mut call = RewardCall::new(self, reward, recorded, &overrides);
+            let outcomes = ask(&mut call, records, &present, &overrides).await;
             if let Some(&first) = present.first() {
-                let (exchanges, costs) = panel.into_account();
+                let (exchanges, costs) = call.into_account();
                 records[first].exchanges.extend(exchanges);
                 records[first].costs.extend(costs);
             }
-            let scores = match asked {
-                Ok(scores) => scores,
-                Err(HostFault(error)) => {
-                    for &index in &present {
-                        records[index].ending = Ending::Dropped;
-                        records[index].failures.push(reward_failure(reward, error.clone()));
-                    }
-                    break;
+            if let Some(error) = outcomes.iter().find_map(ScoreOutcome::host_failure) {
+                for &index in &present {
+                    drop_unscored(&mut records[index], reward_failure(reward, error.clone()));
                 }
-            };
+                break;
+            }
             let spent = milliseconds(since);
-            for (&index, answer) in present.iter().zip(scores) {
+            for (&index, outcome) in present.iter().zip(outcomes) {
                 let record = &mut records[index];
                 record.timing.reward_ms += spent;
-                match answer {
-                    Ok(scores) => {
+                match outcome {
+                    ScoreOutcome::Scored(scores) => {
                         let plugin = reward.bound.plugin.name().to_owned();
                         record.scores.push(PluginScore { plugin, scores });
                     }
-                    Err(error) => {
+                    ScoreOutcome::Failed(error) | ScoreOutcome::HostFailed(error) => {
                         failed[index] = true;
                         record.failures.push(reward_failure(reward, error));
                     }
@@ -125,64 +122,67 @@ impl Rollout {
             }
         }
     }
+}
 
-    /// One reward's scores for the members that are present. When it fails on the group, the members on which it
-    /// fails alone pay, and the others are scored without them.
-    async fn ask(
-        &self,
-        panel: &mut RewardCall<'_>,
-        records: &[EpisodeRecord],
-        present: &[usize],
-        recorded: &[EpisodeRecord],
-    ) -> Result<Vec<Result<Vec<Score>, CallError>>, HostFault> {
-        let mut sound: Vec<usize> = Vec::new();
-        let mut answers: Vec<Option<Result<Vec<Score>, CallError>>> = present.iter().map(|_| None).collect();
-        for (place, &index) in present.iter().enumerate() {
-            match recorded.get(index).and_then(|record| injected_failure(panel.reward, record)) {
-                Some(error) => answers[place] = Some(Err(error)),
-                None => sound.push(place),
-            }
+/// One reward's outcome for each member that is present. If the reward fails on the group, each member on which it
+/// fails alone has failed, and the others are scored without those.
+async fn ask(
+    call: &mut RewardCall<'_>,
+    records: &[EpisodeRecord],
+    present: &[usize],
+    overrides: &[ReplayOverrides],
+) -> Vec<ScoreOutcome<Vec<Score>>> {
+    let at = boundary(call.reward);
+    let recorded_failure = |&index: &usize| {
+        let failure = overrides.get(index)?.failure(&at, &CallSite::Score)?;
+        Some(ScoreOutcome::Failed(CallError { kind: failure.kind, message: failure.message }))
+    };
+    let mut outcomes: Vec<Option<ScoreOutcome<Vec<Score>>>> = present.iter().map(recorded_failure).collect();
+    let sound: Vec<usize> = (0..outcomes.len()).filter(|&place| outcomes[place].is_none()).collect();
+    let of = |places: &[usize]| places.iter().map(|&place| present[place]).collect::<Vec<_>>();
+    let host_failed = |error: &CallError| present.iter().map(|_| ScoreOutcome::HostFailed(error.clone())).collect();
+    let mut error = match call.score(records, &of(&sound)).await {
+        ScoreOutcome::Scored(scores) => return fill(outcomes, &sound, scores),
+        ScoreOutcome::Failed(error) => error,
+        ScoreOutcome::HostFailed(error) => return host_failed(&error),
+    };
+    let mut rest = Vec::new();
+    for &place in &sound {
+        match call.score(records, &of(&[place])).await {
+            ScoreOutcome::Scored(_) => rest.push(place),
+            ScoreOutcome::Failed(alone) => outcomes[place] = Some(ScoreOutcome::Failed(alone)),
+            ScoreOutcome::HostFailed(error) => return host_failed(&error),
         }
-        let of = |places: &[usize]| places.iter().map(|&place| present[place]).collect::<Vec<_>>();
-        let mut error = match panel.score(records, &of(&sound)).await? {
-            Ok(scores) => return Ok(fill(answers, &sound, scores)),
-            Err(error) => error,
-        };
-        let mut rest = Vec::new();
-        for &place in &sound {
-            match panel.score(records, &of(&[place])).await? {
-                Ok(_) => rest.push(place),
-                Err(alone) => answers[place] = Some(Err(alone)),
-            }
-        }
-        if rest.len() < sound.len() {
-            match panel.score(records, &of(&rest)).await? {
-                Ok(scores) => return Ok(fill(answers, &rest, scores)),
-                Err(again) => error = again,
-            }
-        }
-        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(error.clone()))).collect())
     }
+    if rest.len() < sound.len() {
+        match call.score(records, &of(&rest)).await {
+            ScoreOutcome::Scored(scores) => return fill(outcomes, &rest, scores),
+            ScoreOutcome::Failed(again) => error = again,
+            ScoreOutcome::HostFailed(error) => return host_failed(&error),
+        }
+    }
+    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| ScoreOutcome::Failed(error.clone()))).collect()
 }
 
 /// Puts scores into their places; every other place holds its failure already.
 fn fill(
-    mut answers: Vec<Option<Result<Vec<Score>, CallError>>>,
+    mut outcomes: Vec<Option<ScoreOutcome<Vec<Score>>>>,
     places: &[usize],
     scores: Vec<Vec<Score>>,
-) -> Vec<Result<Vec<Score>, CallError>> {
+) -> Vec<ScoreOutcome<Vec<Score>>> {
     for (&place, scores) in places.iter().zip(scores) {
-        answers[place] = Some(Ok(scores));
+        outcomes[place] = Some(ScoreOutcome::Scored(scores));
     }
-    answers.into_iter().flatten().collect()
+    outcomes.into_iter().flatten().collect()
+}
+
+/// Drops an episode whose group the host could not score: it keeps no scores and no rewards.
+fn drop_unscored(record: &mut EpisodeRecord, failure: Failure) {
+    record.clear_scores();
+    record.ending = Ending::Dropped;
+    record.failures.push(failure);
 }
 
 fn reward_failure(reward: &Reward, error: CallError) -> Failure {
-    Failure { at: boundary(reward), kind: error.kind, during: "score".to_owned(), message: error.message }
-}
-
-/// What the clock decided about this reward when the episode was recorded.
-fn injected_failure(reward: &Reward, recorded: &EpisodeRecord) -> Option<CallError> {
-    let failure = ReplayOverrides::of(recorded).failure(&boundary(reward), "score")?;
-    Some(CallError { kind: failure.kind, message: failure.message })
+    Failure { at: boundary(reward), kind: error.kind, call_site: CallSite::Score, message: error.message }
 }

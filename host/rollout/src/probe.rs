@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::future::try_join;
 use gymkhana_record::{
-    EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, ProbeScore, Sampled, Seed, TaskRef, Value,
+    CallSite, EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, ProbeScore, Sampled, Seed, TaskRef, Value,
 };
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
 use serde::{Deserialize, Serialize};
@@ -20,9 +20,6 @@ use crate::tools::witnessed;
 use crate::{Rollout, RolloutError};
 use gymkhana_chat::ChatError;
 use gymkhana_policy::{Policy, PolicyError, ScoreRequest};
-
-/// During which call the privileged view is looked at.
-const LOOK: &str = "probe";
 
 /// What is scored in each turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -173,12 +170,12 @@ impl EpisodeState<'_> {
     /// Reads the right answer, where the run's probe scores it; none where the view has no such field.
     pub(crate) async fn find_answer(&mut self) -> Result<Result<(), Failure>, RolloutError> {
         let Some(TurnProbe::Answer(probe)) = &self.rollout.probe else { return Ok(Ok(())) };
-        let viewed = match self.injected.failure(&self.rollout.environment_boundary(), LOOK) {
+        let viewed = match self.injected.failure(&self.rollout.environment_boundary(), &CallSite::Probe) {
             Some(failure) => Err(failure),
             None => {
                 let viewed = EnvironmentEpisode::privileged(&mut self.environment).await;
-                self.pay(LOOK.to_owned());
-                viewed.map_err(|error| self.rollout.environment_failure(LOOK, error))
+                self.pay(CallSite::Probe);
+                viewed.map_err(|error| self.rollout.environment_failure(CallSite::Probe, error))
             }
         };
         let fields = match viewed {
@@ -189,7 +186,7 @@ impl EpisodeState<'_> {
         if self.answer.is_none() {
             let message = self.rollout.no_field(probe, &fields).to_string();
             let error = CallError { kind: FailureKind::Malformed, message };
-            return Ok(Err(self.rollout.environment_failure(LOOK, error)));
+            return Ok(Err(self.rollout.environment_failure(CallSite::Probe, error)));
         }
         Ok(Ok(()))
     }
@@ -279,12 +276,12 @@ fn gains<'a>(turns: impl Iterator<Item = &'a PolicyTurn>) -> Vec<(u32, f64)> {
     let mut gains = Vec::new();
     let mut before: Option<&PolicyTurn> = None;
     for turn in turns.filter(|turn| turn.note.is_none()) {
-        let Some(now) = turn.reading else {
+        let Some(now) = turn.probe_score else {
             // The first turn is behind no feedback, yet the second one's is its gain.
             before = Some(turn);
             continue;
         };
-        let gain = match (before.map(|before| (before.turn, before.reading)), now.without) {
+        let gain = match (before.map(|before| (before.turn, before.probe_score)), now.without) {
             (Some((turn, _)), Some(without)) => Some((turn, now.log_prob - without)),
             (Some((turn, Some(earlier))), None) => Some((turn, now.log_prob.exp() - earlier.log_prob.exp())),
             _ => None,
@@ -300,9 +297,9 @@ mod tests {
     use super::*;
 
     fn turn(number: u32, reading: Option<(f64, Option<f64>)>, note: bool) -> PolicyTurn {
-        let reading = reading.map(|(log_prob, without)| ProbeScore { log_prob, without });
+        let probe_score = reading.map(|(log_prob, without)| ProbeScore { log_prob, without });
         let note = note.then(|| "a note".to_owned());
-        PolicyTurn { seat: 0, turn: number, transcript: 0, steps: 0, reading, note }
+        PolicyTurn { seat: 0, turn: number, transcript: 0, steps: 0, probe_score, note }
     }
 
     fn near(turns: &[PolicyTurn], expected: &[(u32, f64)]) {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gymkhana_record::{Boundary, Exchange, Function, Part, Question, Refused, Reply};
+use gymkhana_record::{Boundary, CallSite, Exchange, Function, Part, Question, Refused, Reply};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Outbound, OutboundError, OutboundFuture, Plugin, Quota};
 
@@ -92,9 +92,9 @@ impl ExchangeRecorder {
     }
 
     /// Takes what was asked and answered since this was last called: in this call of the plugin.
-    pub(crate) fn take(&self, at: &Boundary, during: &str) -> Vec<Exchange> {
+    pub(crate) fn take(&self, at: &Boundary, site: &CallSite) -> Vec<Exchange> {
         let heard = std::mem::take(&mut self.known().heard);
-        let exchange = |(question, reply)| Exchange { at: at.clone(), during: during.to_owned(), question, reply };
+        let exchange = |(question, reply)| Exchange { at: at.clone(), call_site: site.clone(), question, reply };
         heard.into_iter().map(exchange).collect()
     }
 
@@ -112,7 +112,9 @@ impl ExchangeRecorder {
         let recorded = self.known().recorded.as_mut().map(VecDeque::pop_front);
         match recorded {
             Some(Some((exchange, _))) => Ok(exchange.reply),
-            Some(None) => Err(OutboundError("the plugin asks more than it asked when this was recorded".to_owned())),
+            Some(None) => {
+                Err(OutboundError("replay diverged: the plugin made more outbound calls than recorded".to_owned()))
+            }
             None => match (question, &self.tools, &self.world) {
                 (Question::Tool(call), Some(tools), _) => tools.call(call).await,
                 (Question::Model(_) | Question::Http(_), _, Some(world)) => world.ask(question, earlier).await,

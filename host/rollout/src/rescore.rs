@@ -1,27 +1,16 @@
 //! Recorded episodes scored again, as if they had just ended.
 
-use gymkhana_record::{Boundary, EpisodeRecord};
+use gymkhana_record::EpisodeRecord;
 
 use crate::Rollout;
 
 impl Rollout {
-    /// Scores a recorded group with this set's rewards in the place of those that scored it. Its episodes are neither
-    /// played again nor changed in any other way; what rewards ask of models and tools is asked anew.
+    /// Scores a recorded group with this set's rewards, which replace the recorded scores. The episodes are not played
+    /// again and do not change otherwise; models and tools answer the rewards' questions again.
     pub async fn rescore(&self, recorded: &[EpisodeRecord]) -> Vec<EpisodeRecord> {
-        let mut records: Vec<EpisodeRecord> = recorded.iter().map(unscored).collect();
+        let mut records = recorded.to_vec();
+        records.iter_mut().for_each(EpisodeRecord::clear_scores);
         self.score_group(&mut records, &[]).await;
         records
     }
-}
-
-/// The episode as it was before any reward looked at it.
-fn unscored(record: &EpisodeRecord) -> EpisodeRecord {
-    let rewards = |at: &Boundary| matches!(at, Boundary::Reward(_));
-    let mut record = record.clone();
-    record.scores.clear();
-    record.failures.retain(|failure| !rewards(&failure.at));
-    record.exchanges.retain(|exchange| !rewards(&exchange.at));
-    record.costs.retain(|cost| !rewards(&cost.at));
-    record.timing.reward_ms = 0.0;
-    record
 }

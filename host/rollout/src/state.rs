@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gymkhana_record::{
-    Boundary, CallCost, Content, Ending, EpisodeId, EpisodeRecord, Exchange, Failure, FailureKind, Fork, Function,
-    NamedValue, Opening, PolicyTurn, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
+    Boundary, CallCost, CallSite, Content, Ending, EpisodeId, EpisodeRecord, Exchange, Failure, FailureKind, Fork,
+    Function, NamedValue, Opening, PolicyTurn, SeatFunctions, SeatRewards, Seed, TaskRef, Timing, Turn, text_of,
 };
 use gymkhana_sandbox::{CallError, EnvironmentEpisode};
 
@@ -150,19 +150,19 @@ impl<'a> EpisodeState<'a> {
         let at = rollout.environment_boundary();
         let witness = ExchangeRecorder::of(&bound.plugin, injected.exchanges(&at));
         let plugin = witnessed(&bound.plugin, witness.as_ref());
-        let started = match injected.failure(&at, "start") {
+        let started = match injected.failure(&at, &CallSite::Reset) {
             Some(failure) => Err(failure),
             None => {
                 let _timer = rollout.metrics.time(WaitKind::Environment);
                 EnvironmentEpisode::start(&plugin, &plan.task, &bound.options, plan.seed.child("environment"))
                     .await
-                    .map_err(|error| rollout.environment_failure("start", error))
+                    .map_err(|error| rollout.environment_failure(CallSite::Reset, error))
             }
         };
         let (environment, started) = match started {
             Ok(started) => started,
             Err(failure) => {
-                let heard = witness.map(|witness| witness.take(&at, "start")).unwrap_or_default();
+                let heard = witness.map(|witness| witness.take(&at, &CallSite::Reset)).unwrap_or_default();
                 return Ok(Started::Over(Box::new(never_started(&plan, failure, heard, begun))));
             }
         };
@@ -194,7 +194,7 @@ impl<'a> EpisodeState<'a> {
             seen: StateCounts::default(),
             answer: None,
         };
-        play.pay("start".to_owned());
+        play.pay(CallSite::Reset);
         let opened = match play.open() {
             Ok(()) => play.find_answer().await?,
             Err(failure) => Err(failure),
@@ -218,7 +218,7 @@ impl<'a> EpisodeState<'a> {
             if let Some((twice, by)) = own.iter().find_map(|own| Some((own, self.rollout.offered_by(&own.name)?))) {
                 let message = format!("it offers a function `{}`, which {by} offers as well", twice.name);
                 let error = CallError { kind: FailureKind::Malformed, message };
-                return Err(self.rollout.environment_failure("start", error));
+                return Err(self.rollout.environment_failure(CallSite::Reset, error));
             }
             let hosts = self.rollout.context.functions();
             let functions: Vec<Function> = own.into_iter().chain(tools.iter().cloned()).chain(hosts).collect();
@@ -247,16 +247,16 @@ impl<'a> EpisodeState<'a> {
     }
 
     /// Writes down what the environment's last call used and what it asked the world.
-    pub(crate) fn pay(&mut self, during: String) {
+    pub(crate) fn pay(&mut self, call_site: CallSite) {
         let at = self.rollout.environment_boundary();
-        self.hear_environment(&during);
-        self.costs.push(CallCost { at, during, cost: self.environment.cost() });
+        self.hear_environment(&call_site);
+        self.costs.push(CallCost { at, call_site, cost: self.environment.cost() });
     }
 
     /// Writes down what the environment asked the world in its last call.
-    pub(crate) fn hear_environment(&mut self, during: &str) {
+    pub(crate) fn hear_environment(&mut self, site: &CallSite) {
         if let Some(witness) = &self.witness {
-            self.exchanges.extend(witness.take(&self.rollout.environment_boundary(), during));
+            self.exchanges.extend(witness.take(&self.rollout.environment_boundary(), site));
         }
     }
 
@@ -386,7 +386,7 @@ impl Rollout {
         self.context.offers(function).then_some("the host")
     }
 
-    pub(crate) fn environment_failure(&self, during: &str, error: CallError) -> Failure {
-        Failure { at: self.environment_boundary(), kind: error.kind, during: during.to_owned(), message: error.message }
+    pub(crate) fn environment_failure(&self, call_site: CallSite, error: CallError) -> Failure {
+        Failure { at: self.environment_boundary(), kind: error.kind, call_site, message: error.message }
     }
 }

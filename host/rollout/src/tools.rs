@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use gymkhana_record::{
-    Boundary, Call, CallCost, Content, Cost, Exchange, Failure, FailureKind, Function, NamedValue, Part, Seed,
+    Boundary, Call, CallCost, CallSite, Content, Cost, Exchange, Failure, FailureKind, Function, NamedValue, Part, Seed,
 };
 use gymkhana_sandbox::{CallError, OptionalInterface, Outbound, Plugin, Spent, ToolSession};
 use tracing::{Instrument, info_span};
@@ -20,8 +20,35 @@ use crate::overrides::ReplayOverrides;
 use crate::plugins::Tool;
 use crate::recorder::ExchangeRecorder;
 
-/// During which call a final view failed.
-const FINAL_VIEW: &str = "final view";
+/// A call that a policy wrote, with its id.
+pub(crate) enum NumberedCall {
+    /// A call that names a function.
+    Sound(Call),
+    /// A call that could not be parsed.
+    Malformed {
+        /// The text of the call, as [`Call::malformed`] records it.
+        call: Call,
+        /// The parser's error, which answers the call.
+        reason: String,
+    },
+}
+
+impl NumberedCall {
+    /// The call as the transcript records it.
+    pub(crate) fn recorded(&self) -> &Call {
+        match self {
+            Self::Sound(call) | Self::Malformed { call, .. } => call,
+        }
+    }
+
+    /// The call, if it could be parsed.
+    pub(crate) fn sound(&self) -> Option<&Call> {
+        match self {
+            Self::Sound(call) => Some(call),
+            Self::Malformed { .. } => None,
+        }
+    }
+}
 
 /// What a call is answered.
 pub(crate) struct ToolAnswer {
@@ -129,14 +156,14 @@ impl<'a> Toolbox<'a> {
 
     /// Answers a turn's calls, in their order; none where no tool offers the function. Tools run side by side, the
     /// calls of one tool one after the other, since they share its state.
-    pub(crate) async fn answer(&mut self, calls: &[(Call, Option<String>)]) -> Vec<Option<ToolAnswer>> {
+    pub(crate) async fn answer(&mut self, calls: &[NumberedCall]) -> Vec<Option<ToolAnswer>> {
         let (directory, watch) = (&self.rollout.plugins.directory, &self.rollout.metrics);
         let works = self.sessions.iter_mut().enumerate().map(|(tool, session)| {
             let mine: Vec<(usize, &Call)> = calls
                 .iter()
                 .enumerate()
-                .filter(|(_, (call, malformed))| malformed.is_none() && directory.get(&call.name) == Some(&tool))
-                .map(|(place, (call, _))| (place, call))
+                .filter_map(|(place, call)| Some((place, call.sound()?)))
+                .filter(|(_, call)| directory.get(&call.name) == Some(&tool))
                 .collect();
             async move {
                 let mut answers = Vec::with_capacity(mine.len());
@@ -161,7 +188,7 @@ impl<'a> Toolbox<'a> {
         let mut seen = FinalViews::default();
         for session in &mut self.sessions {
             let plugin = &session.tool.bound.plugin;
-            let injected = session.injected.failure(&session.boundary(), FINAL_VIEW);
+            let injected = session.injected.failure(&session.boundary(), &CallSite::FinalView);
             let Some(live) = session.live.as_mut().filter(|_| plugin.offers(OptionalInterface::FinalView)) else {
                 continue;
             };
@@ -170,9 +197,9 @@ impl<'a> Toolbox<'a> {
                 None => {
                     let viewed = live.final_view().await;
                     let cost = live.cost();
-                    seen.costs.push(session.cost(FINAL_VIEW, cost));
-                    seen.exchanges.extend(session.heard(FINAL_VIEW));
-                    viewed.map_err(|error| session.failure(FINAL_VIEW, error))
+                    seen.costs.push(session.cost(CallSite::FinalView, cost));
+                    seen.exchanges.extend(session.heard(&CallSite::FinalView));
+                    viewed.map_err(|error| session.failure(CallSite::FinalView, error))
                 }
             };
             match viewed {
@@ -240,7 +267,7 @@ impl Session {
             },
         };
         mute(false);
-        let live = copied.map_err(|error| self.failure("fork", error))?;
+        let live = copied.map_err(|error| self.failure(CallSite::Fork, error))?;
         let (injected, setup) = (Arc::clone(&self.injected), self.setup.clone());
         let (restarts, spent) = (self.restarts, self.spent);
         Ok(Self { tool: Arc::clone(&self.tool), witness, injected, setup, seed, live, restarts, spent })
@@ -248,10 +275,11 @@ impl Session {
 
     /// Answers one call; what goes wrong at it is in the answer.
     pub(crate) async fn answer(&mut self, call: &Call) -> ToolAnswer {
-        let injected = self.injected.cost(&self.boundary(), &call.id);
-        let (answer, cost) = self.try_call(call).await;
-        let cost = cost.map(|cost| self.cost(&call.id, cost));
-        let exchanges = self.heard(&call.id);
+        let site = CallSite::tool(&call.id);
+        let injected = self.injected.cost(&self.boundary(), &site);
+        let (answer, cost) = self.try_call(call, &site).await;
+        let cost = cost.map(|cost| self.cost(site.clone(), cost));
+        let exchanges = self.heard(&site);
         let error = match answer {
             Ok(answer) => return ToolAnswer { cost, exchanges, ..answer },
             Err(error) => error,
@@ -280,12 +308,12 @@ impl Session {
         };
         let loss = if lost { "; its state is lost" } else { "" };
         let failed = ToolAnswer::failed(format!("the tool failed: {reason}{loss}"));
-        ToolAnswer { failure: Some(self.failure(&call.id, error)), cost, exchanges, ..failed }
+        ToolAnswer { failure: Some(self.failure(site, error)), cost, exchanges, ..failed }
     }
 
     /// Calls, in a session that is opened if need be; with what that used, if anything was called.
-    async fn try_call(&mut self, call: &Call) -> (Result<ToolAnswer, CallError>, Option<Cost>) {
-        if let Some(failure) = self.injected.failure(&self.boundary(), &call.id) {
+    async fn try_call(&mut self, call: &Call, site: &CallSite) -> (Result<ToolAnswer, CallError>, Option<Cost>) {
+        if let Some(failure) = self.injected.failure(&self.boundary(), site) {
             return (Err(CallError { kind: failure.kind, message: failure.message }), None);
         }
         let (session, opening) = match &mut self.live {
@@ -316,20 +344,20 @@ impl Session {
         (answer, Some(cost))
     }
 
-    fn cost(&self, during: &str, cost: Cost) -> CallCost {
-        CallCost { at: self.boundary(), during: during.to_owned(), cost }
+    fn cost(&self, call_site: CallSite, cost: Cost) -> CallCost {
+        CallCost { at: self.boundary(), call_site, cost }
     }
 
     /// What the tool asked the world in a call that is over.
-    fn heard(&self, during: &str) -> Vec<Exchange> {
-        self.witness.as_ref().map(|witness| witness.take(&self.boundary(), during)).unwrap_or_default()
+    fn heard(&self, site: &CallSite) -> Vec<Exchange> {
+        self.witness.as_ref().map(|witness| witness.take(&self.boundary(), site)).unwrap_or_default()
     }
 
     fn boundary(&self) -> Boundary {
         boundary(&self.tool.bound.plugin)
     }
 
-    fn failure(&self, during: &str, error: CallError) -> Failure {
-        Failure { at: self.boundary(), kind: error.kind, during: during.to_owned(), message: error.message }
+    fn failure(&self, call_site: CallSite, error: CallError) -> Failure {
+        Failure { at: self.boundary(), kind: error.kind, call_site, message: error.message }
     }
 }

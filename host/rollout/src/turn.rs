@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gymkhana_record::{Call, Ending, Part, PolicyTurn, Turn, text_of};
+use gymkhana_record::{Call, CallSite, Ending, Part, PolicyTurn, Turn, text_of};
 use gymkhana_sandbox::{Action, StepResult};
 use tracing::{Instrument, info_span};
 
@@ -11,14 +11,14 @@ use crate::generate::SampledReply;
 use crate::metrics::WaitKind;
 use crate::reward::sum;
 use crate::state::{EpisodeState, milliseconds};
-use crate::tools::ToolAnswer;
+use crate::tools::{NumberedCall, ToolAnswer};
 use gymkhana_chat::Role;
 use gymkhana_chat::{WrittenCall, parse_reply};
 
 impl EpisodeState<'_> {
     /// Does what the seat to move said; gives the ending if the episode ends with it.
     pub(crate) async fn take_turn(&mut self, said: &SampledReply) -> Result<Option<Ending>, RolloutError> {
-        let SampledReply { sampled, stopped, reading } = said;
+        let SampledReply { sampled, stopped, probe_score } = said;
         let seat = self.seat;
         let text = self.rollout.chat.decode_reply(&sampled.tokens)?;
         let context = &mut self.contexts[seat as usize];
@@ -26,7 +26,7 @@ impl EpisodeState<'_> {
         context.speak(&text, sampled, *stopped)?;
         let note = is_note.then(|| text.clone());
         let (transcript, steps) = (self.turns.len() as u32, self.steps);
-        self.policy_turns.push(PolicyTurn { seat, turn, transcript, steps, reading: *reading, note });
+        self.policy_turns.push(PolicyTurn { seat, turn, transcript, steps, probe_score: *probe_score, note });
         if is_note {
             return Ok(None);
         }
@@ -48,8 +48,8 @@ impl EpisodeState<'_> {
         if self.calls as usize + written.len() > self.rollout.limits.calls as usize {
             return Ok(Some(Ending::CallLimit));
         }
-        let calls: Vec<(Call, Option<String>)> = written.into_iter().map(|written| self.number(written)).collect();
-        for (call, _) in &calls {
+        let calls: Vec<NumberedCall> = written.into_iter().map(|written| self.number(written)).collect();
+        for call in calls.iter().map(NumberedCall::recorded) {
             let cost = self.contexts[seat as usize].functions.iter().find(|function| function.name == call.name);
             let cost = cost.map_or(0.0, |function| function.cost);
             self.turns.push(Turn::Call { seat, call: call.clone(), cost });
@@ -58,17 +58,18 @@ impl EpisodeState<'_> {
         let answers = self.toolbox.answer(&calls).await;
         self.timing.tool_ms += milliseconds(since);
         let mut ending = None;
-        for ((call, malformed), answer) in calls.iter().zip(answers) {
-            let answer = match (malformed, answer) {
-                (Some(reason), _) => ToolAnswer::failed(reason.clone()),
-                (None, Some(answer)) => answer,
-                (None, None) if self.contexts[seat as usize].answers(&call.name) => {
+        for (numbered, answer) in calls.iter().zip(answers) {
+            let call = numbered.recorded();
+            let answer = match (numbered, answer) {
+                (NumberedCall::Malformed { reason, .. }, _) => ToolAnswer::failed(reason.clone()),
+                (NumberedCall::Sound(_), Some(answer)) => answer,
+                (NumberedCall::Sound(_), None) if self.contexts[seat as usize].answers(&call.name) => {
                     match self.contexts[seat as usize].edit(&call.arguments) {
                         Ok(done) => ToolAnswer::said(done),
                         Err(reason) => ToolAnswer::failed(reason),
                     }
                 }
-                (None, None) if self.is_own_function(seat, &call.name) => {
+                (NumberedCall::Sound(_), None) if self.is_own_function(seat, &call.name) => {
                     if ending.is_some() {
                         ToolAnswer::failed("the episode is over".to_owned())
                     } else if self.seat != seat {
@@ -79,7 +80,7 @@ impl EpisodeState<'_> {
                         continue;
                     }
                 }
-                (None, None) => ToolAnswer::failed(self.unknown_function(seat, &call.name)),
+                (NumberedCall::Sound(_), None) => ToolAnswer::failed(self.unknown_function(seat, &call.name)),
             };
             self.failures.extend(answer.failure);
             self.costs.extend(answer.cost);
@@ -92,14 +93,14 @@ impl EpisodeState<'_> {
         Ok(ending)
     }
 
-    /// Gives a written call its id; a malformed one keeps its text and its fault.
-    fn number(&mut self, written: WrittenCall) -> (Call, Option<String>) {
+    /// Gives a written call its id; a malformed one keeps its text and the parser's error.
+    fn number(&mut self, written: WrittenCall) -> NumberedCall {
         let id = format!("call-{}", self.calls);
         self.calls += 1;
         match written {
-            WrittenCall::Sound { name, arguments } => (Call { id, name, arguments }, None),
+            WrittenCall::Sound { name, arguments } => NumberedCall::Sound(Call { id, name, arguments }),
             WrittenCall::Malformed { text, reason } => {
-                (Call { id, name: String::new(), arguments: text }, Some(reason))
+                NumberedCall::Malformed { call: Call::malformed(id, text), reason }
             }
         }
     }
@@ -120,18 +121,18 @@ impl EpisodeState<'_> {
 
     /// Acts for a seat and hands round what the environment says.
     async fn step(&mut self, seat: u32, deed: Action<'_>) -> Result<(), Ending> {
-        let during = format!("step {}", self.steps);
+        let site = CallSite::Step(self.steps);
         self.steps += 1;
         let since = Instant::now();
-        let stepped = match self.injected.failure(&self.rollout.environment_boundary(), &during) {
+        let stepped = match self.injected.failure(&self.rollout.environment_boundary(), &site) {
             Some(failure) => Err(failure),
             None => {
                 let timer = self.rollout.metrics.time(WaitKind::Environment);
                 let span = info_span!("step", number = self.steps - 1, seat);
                 let stepped = self.environment.step(seat, deed).instrument(span).await;
                 drop(timer);
-                let stepped = stepped.map_err(|error| self.rollout.environment_failure(&during, error));
-                self.pay(during);
+                let stepped = stepped.map_err(|error| self.rollout.environment_failure(site.clone(), error));
+                self.pay(site);
                 stepped
             }
         };

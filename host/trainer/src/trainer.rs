@@ -293,12 +293,9 @@ impl Trainer {
 
     fn check_segment(&self, segment: &Segment, what: impl FnOnce() -> String) -> Result<(), TrainerError> {
         let (length, vocabulary) = (segment.len(), self.config.vocab_size);
-        let columns = [segment.sampled.len(), segment.log_probs.len(), segment.seats.len()];
-        let problem = if columns.iter().any(|column| *column != length) {
-            "its columns are not of one length".to_owned()
-        } else if length > self.context {
+        let problem = if length > self.context {
             format!("its {length} tokens do not fit the context of {}; raise `context`", self.context)
-        } else if let Some(token) = segment.tokens.iter().find(|token| i64::from(**token) >= vocabulary) {
+        } else if let Some(token) = segment.tokens().iter().find(|token| i64::from(**token) >= vocabulary) {
             format!("token {token} is outside the vocabulary of {vocabulary}: it is of another tokenizer")
         } else {
             return Ok(());
@@ -447,7 +444,7 @@ fn mean_entropy(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> f64 {
     let (mut sum, mut count) = (0.0, 0_usize);
     for segment in segments.filter(|segment| settings.learns_from(segment)) {
         // Tokens that were not sampled have 0.
-        sum += segment.entropies.iter().map(|entropy| f64::from(*entropy)).sum::<f64>();
+        sum += segment.entropies().iter().map(|entropy| f64::from(*entropy)).sum::<f64>();
         count += segment.sampled_len();
     }
     sum / count.max(1) as f64

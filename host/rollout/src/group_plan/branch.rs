@@ -101,10 +101,10 @@ impl Branch {
 /// The entropies of each turn's tokens, and whether the turn followed answers.
 fn turn_entropies(record: &EpisodeRecord) -> impl Iterator<Item = (bool, Vec<f32>)> {
     let turns = record.segments.iter().flat_map(|segment| {
-        let last = segment.turns.last().map_or(0, |last| last + 1);
+        let last = segment.turns().last().map_or(0, |last| last + 1);
         (0..last).map(|turn| {
-            let own = (0..segment.len()).filter(|&at| segment.sampled[at] && segment.turns[at] == turn);
-            (turn > 0, own.map(|at| segment.entropies[at]).collect::<Vec<f32>>())
+            let own = (0..segment.len()).filter(|&at| segment.sampled()[at] && segment.turns()[at] == turn);
+            (turn > 0, own.map(|at| segment.entropies()[at]).collect::<Vec<f32>>())
         })
     });
     turns.filter(|(_, entropies)| !entropies.is_empty())

@@ -45,12 +45,12 @@ impl Rollout {
                 self.score_group(std::slice::from_mut(last), &[]).await;
                 let solved = last.success || last.ending == Ending::Dropped;
                 let Some(hint) = last.hint.clone().filter(|_| !solved) else { break };
-                last.forget_scores();
+                last.clear_scores();
                 let plan = EpisodePlan { guidance: Some(hint), ..group.member(member + retry * group.size) };
                 attempts.push(self.run_member(plan, speaker).await?);
             }
             for attempt in &mut attempts {
-                attempt.forget_scores();
+                attempt.clear_scores();
             }
             Ok::<_, RolloutError>(attempts)
         });

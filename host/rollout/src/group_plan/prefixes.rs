@@ -113,7 +113,7 @@ impl Rollout {
                     self.run_members(group, members, speaker).await?
                 }
             });
-            records.iter_mut().for_each(EpisodeRecord::forget_scores);
+            records.iter_mut().for_each(EpisodeRecord::clear_scores);
         }
         Ok(records)
     }

@@ -86,7 +86,7 @@ impl Session {
     fn learnt_tokens(&self, groups: &[Vec<EpisodeRecord>]) -> usize {
         let seats = self.trained_seats();
         let segments = groups.iter().flatten().flat_map(|record| &record.segments);
-        let learnt = segments.filter(|segment| segment.seat().is_some_and(|seat| seats.contains(&seat)));
+        let learnt = segments.filter(|segment| seats.contains(&segment.seat()));
         learnt.map(Segment::sampled_len).sum()
     }
 

@@ -76,7 +76,7 @@ impl Batch {
             let index = self.trajectories.len();
             let mut trajectory = trajectory(record, seat, *reward);
             (trajectory.group, trajectory.episode) = (group, episode);
-            for segment in record.segments.iter().filter(|segment| segment.seat() == Some(seat)) {
+            for segment in record.segments.iter().filter(|segment| segment.seat() == seat) {
                 contexts.extend(lay(segment, index, record.shared_turns(seat), &mut trajectory));
             }
             found.insert((record.id, seat), index);
@@ -138,24 +138,24 @@ impl Batch {
 /// parted, and not the first, before which there is nothing.
 fn lay(segment: &Segment, index: usize, shared: u32, trajectory: &mut Trajectory) -> Option<Laid> {
     let mut places = Vec::new();
-    for at in (1..segment.len()).filter(|at| segment.sampled[*at] && segment.turns[*at] >= shared) {
-        let turn = segment.turns[at] as usize;
+    for at in (1..segment.len()).filter(|at| segment.sampled()[*at] && segment.turns()[*at] >= shared) {
+        let turn = segment.turns()[at] as usize;
         if trajectory.turns.len() <= turn {
             trajectory.turns.resize_with(turn + 1, TurnPart::default);
         }
         let tokens = &mut trajectory.turns[turn].tokens;
         places.push(Place { at, trajectory: index, turn, token: tokens.len() });
-        let log_prob = f64::from(segment.log_probs[at]);
+        let log_prob = f64::from(segment.log_probs()[at]);
         tokens.push(Token {
             behaviour: log_prob,
             proximal: log_prob,
-            entropy: f64::from(segment.entropies[at]),
-            version: segment.versions[at],
+            entropy: f64::from(segment.entropies()[at]),
+            version: segment.versions()[at],
             ..Token::default()
         });
     }
     let last = places.last()?.at;
-    Some(Laid { tokens: segment.tokens[..=last].to_vec(), places })
+    Some(Laid { tokens: segment.tokens()[..=last].to_vec(), places })
 }
 
 /// A seat's part of a record, without its tokens.
@@ -218,7 +218,7 @@ pub(crate) fn demonstration_sequences(
     settings: &SftSettings,
 ) -> Result<Vec<Sequence>, TrainerError> {
     let learnable =
-        |segment: &Segment, sampled: bool| segment.sampled.iter().skip(1).filter(|found| **found == sampled).count();
+        |segment: &Segment, sampled: bool| segment.sampled().iter().skip(1).filter(|found| **found == sampled).count();
     let count = |sampled: bool| demonstrations.iter().map(|segment| learnable(segment, sampled)).sum::<usize>();
     let (by_expert, others) = (count(true), count(false));
     if by_expert == 0 {
@@ -227,13 +227,13 @@ pub(crate) fn demonstration_sequences(
     }
     let weights = [(settings.other_tokens / others.max(1) as f64) as f32, 1.0 / by_expert as f32];
     let sequences = demonstrations.iter().filter_map(|segment| {
-        let targets = segment.sampled.iter().enumerate().skip(1).map(|(at, sampled)| Target {
+        let targets = segment.sampled().iter().enumerate().skip(1).map(|(at, sampled)| Target {
             at,
             weight: weights[usize::from(*sampled)],
             advantage: f32::from(u8::from(*sampled)),
             ..Target::default()
         });
-        Sequence::new(&segment.tokens, targets.filter(|target| target.weight > 0.0).collect())
+        Sequence::new(segment.tokens(), targets.filter(|target| target.weight > 0.0).collect())
     });
     Ok(sequences.collect())
 }

@@ -117,7 +117,7 @@ fn others(run: &RunReader, file: &mut RunFile, name: &str) -> CliResult<Vec<Plug
 }
 
 fn of_episode(record: &EpisodeRecord, name: &str) -> Vec<(EpisodeId, u32, Said, String)> {
-    let failure = record.failures.iter().rev().find(|failure| failure.during == "score");
+    let failure = record.failures.iter().rev().find(|failure| failure.call_site == gymkhana_record::CallSite::Score);
     let failure = failure.map(|failure| failure.message.clone());
     let scores = record.scores.iter().find(|scores| scores.plugin == name).map(|scores| &scores.scores[..]);
     match scores {
