@@ -29,7 +29,7 @@ pub(crate) struct StateCounts {
 
 impl EpisodeState<'_> {
     /// Whether the rule gives the episode up.
-    pub(crate) async fn is_hopeless(&mut self) -> Result<bool, Failure> {
+    pub(crate) async fn should_stop_early(&mut self) -> Result<bool, Failure> {
         let rule = self.rollout.limits.early_stop;
         if rule.failed_calls.is_some_and(|limit| self.failed_in_a_row() >= limit) {
             return Ok(true);
@@ -40,20 +40,20 @@ impl EpisodeState<'_> {
             return Ok(false);
         };
         let site = CallSite::StateKey(self.taken());
-        if let Some(failure) = self.injected.failure(&self.rollout.environment_boundary(), &site) {
+        if let Some(failure) = self.data.overrides.failure(&self.rollout.environment_boundary(), &site) {
             return Err(failure);
         }
         let key = self.environment.state_key().await;
         self.hear_environment(&site);
         let key = key.map_err(|error| self.rollout.environment_failure(site, error))?;
-        let times = self.seen.states.entry(key).or_default();
+        let times = self.data.seen.states.entry(key).or_default();
         *times += 1;
         Ok(*times > limit)
     }
 
     /// How many of the last calls failed, one behind the other.
     fn failed_in_a_row(&self) -> u32 {
-        let answers = self.turns.iter().rev().filter_map(|turn| match turn {
+        let answers = self.data.turns.iter().rev().filter_map(|turn| match turn {
             Turn::Answer { failed, .. } => Some(*failed),
             _ => None,
         });
@@ -61,11 +61,11 @@ impl EpisodeState<'_> {
     }
 
     /// The ending that the rule brings about, if it does.
-    pub(crate) async fn given_up(&mut self) -> Option<Ending> {
-        match self.is_hopeless().await {
+    pub(crate) async fn early_stop(&mut self) -> Option<Ending> {
+        match self.should_stop_early().await {
             Ok(early_stop) => early_stop.then_some(Ending::EarlyStopped),
             Err(failure) => {
-                self.failures.push(failure);
+                self.data.failures.push(failure);
                 Some(Ending::EnvironmentFailed)
             }
         }

@@ -17,7 +17,7 @@ impl EpisodeState<'_> {
         if ending.is_limit()
             && let Err(error) = self.environment.check_totals()
         {
-            self.failures.push(self.rollout.environment_failure(CallSite::LimitCheck, error));
+            self.data.failures.push(self.rollout.environment_failure(CallSite::LimitCheck, error));
             ending = Ending::EnvironmentFailed;
         }
         let (mut privileged, mut hint) = (None, None);
@@ -27,27 +27,27 @@ impl EpisodeState<'_> {
             hint = self.look(OptionalInterface::Guidance, CallSite::Guidance, EnvironmentEpisode::guidance).await;
         }
         let FinalViews { views, failures, costs, exchanges } = self.toolbox.final_views().await;
-        self.failures.extend(failures);
-        self.costs.extend(costs);
-        self.exchanges.extend(exchanges);
-        self.timing.total_ms = milliseconds(self.begun);
+        self.data.failures.extend(failures);
+        self.data.costs.extend(costs);
+        self.data.exchanges.extend(exchanges);
+        self.data.timing.total_ms = milliseconds(self.data.begun);
         let turn_limit = self.turn_limit();
         Ok(EpisodeRecord {
-            opening: self.opening,
-            turns: self.turns,
-            policy_turns: self.policy_turns,
-            segments: self.contexts.into_iter().flat_map(Context::into_segments).collect(),
-            environment_rewards: self.rewards,
-            extras: self.extras,
+            opening: self.data.opening,
+            turns: self.data.turns,
+            policy_turns: self.data.policy_turns,
+            segments: self.data.contexts.into_iter().flat_map(Context::into_segments).collect(),
+            environment_rewards: self.data.rewards,
+            extras: self.data.extras,
             privileged: privileged.unwrap_or_default(),
             views,
-            costs: self.costs,
-            exchanges: self.exchanges,
-            timing: self.timing,
-            forks: self.forks,
+            costs: self.data.costs,
+            exchanges: self.data.exchanges,
+            timing: self.data.timing,
+            forks: self.data.forks,
             hint,
             turn_limit,
-            ..ended(&self.plan, ending, self.failures)
+            ..ended(&self.data.plan, ending, self.data.failures)
         })
     }
 
@@ -61,7 +61,7 @@ impl EpisodeState<'_> {
         if !self.rollout.plugins.environment.plugin.offers(offered) {
             return None;
         }
-        let seen = match self.injected.failure(&self.rollout.environment_boundary(), &site) {
+        let seen = match self.data.overrides.failure(&self.rollout.environment_boundary(), &site) {
             Some(failure) => Err(failure),
             None => {
                 let timer = self.rollout.metrics.time(WaitKind::Environment);
@@ -71,16 +71,16 @@ impl EpisodeState<'_> {
                 seen.map_err(|error| self.rollout.environment_failure(site, error))
             }
         };
-        seen.map_err(|failure| self.failures.push(failure)).ok()
+        seen.map_err(|failure| self.data.failures.push(failure)).ok()
     }
 }
 
 /// The record of an episode that goes on: what it takes to play it again up to here.
 pub(crate) fn so_far(play: &EpisodeState<'_>) -> EpisodeRecord {
-    let segments = play.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
-    let forks = play.forks.clone();
-    let (policy_turns, exchanges) = (play.policy_turns.clone(), play.exchanges.clone());
-    let record = ended(&play.plan, Ending::Dropped, play.failures.clone());
+    let segments = play.data.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
+    let forks = play.data.forks.clone();
+    let (policy_turns, exchanges) = (play.data.policy_turns.clone(), play.data.exchanges.clone());
+    let record = ended(&play.data.plan, Ending::Dropped, play.data.failures.clone());
     EpisodeRecord { segments, forks, policy_turns, exchanges, ..record }
 }
 

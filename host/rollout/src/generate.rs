@@ -35,33 +35,33 @@ pub(crate) struct SampledReply {
 }
 
 /// Lets the seat speak.
-pub(crate) async fn utterance(
+pub(crate) async fn generation(
     play: &mut EpisodeState<'_>,
     seat: u32,
-    speaker: Actor<'_>,
+    actor: Actor<'_>,
 ) -> Result<Generation, RolloutError> {
     let rollout = play.rollout;
-    let voice = speaker.voice(seat);
-    let context_limit = match voice {
+    let player = actor.player(seat);
+    let context_limit = match player {
         SeatPlayer::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
         SeatPlayer::Oracle => rollout.limits.context_tokens,
     };
     let taken = play.taken();
-    let context = &mut play.contexts[seat as usize];
+    let context = &mut play.data.contexts[seat as usize];
     let mask = rollout.probe.as_ref().and_then(TurnProbe::mask);
     let Some(segment) = context.prompt(&rollout.chat, context_limit, mask)? else {
         return Ok(Generation::Ended(Ending::ContextLimit));
     };
     let tokens = shared(segment.tokens());
-    if let Some(failure) = play.injected.advice_failure(&rollout.environment_boundary(), taken) {
-        play.failures.push(failure);
+    if let Some(failure) = play.data.overrides.advice_failure(&rollout.environment_boundary(), taken) {
+        play.data.failures.push(failure);
         return Ok(Generation::Ended(Ending::EnvironmentFailed));
     }
-    let policy = match voice {
+    let policy = match player {
         SeatPlayer::Policy(policy) => policy,
         SeatPlayer::Oracle if context.asks_for_note() => {
             let error = CallError { kind: FailureKind::Refused, message: "an oracle writes no summaries".to_owned() };
-            play.failures.push(rollout.environment_failure(CallSite::Advise, error));
+            play.data.failures.push(rollout.environment_failure(CallSite::Advise, error));
             return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }
         SeatPlayer::Oracle => return advise(play, seat).await,
@@ -73,8 +73,8 @@ pub(crate) async fn utterance(
         max_tokens: rollout.limits.reply_tokens.min(room),
         stop: rollout.stop.clone(),
         stop_texts: rollout.stop_texts.clone(),
-        sampling: play.plan.sampling,
-        seed: play.plan.seed.child("policy").child(seat).child(context.turns),
+        sampling: play.data.plan.sampling,
+        seed: play.data.plan.seed.child("policy").child(seat).child(context.turns),
         token_sink: None,
     };
     let span = info_span!("generate", seat, turn = context.turns, context_tokens = request.tokens.len());
@@ -82,9 +82,9 @@ pub(crate) async fn utterance(
         Ok(said) => Generation::SampledReply(said),
         Err(PolicyError::ContextFull { .. }) => Generation::Ended(Ending::ContextLimit),
         Err(error) => {
-            let call_site = CallSite::Generate(play.contexts[seat as usize].turns);
+            let call_site = CallSite::Generate(play.data.contexts[seat as usize].turns);
             let message = error.to_string();
-            play.failures.push(Failure { at: Boundary::Model, kind: FailureKind::Fault, call_site, message });
+            play.data.failures.push(Failure { at: Boundary::Model, kind: FailureKind::Fault, call_site, message });
             Generation::Ended(Ending::Dropped)
         }
     })
@@ -99,9 +99,10 @@ async fn generate(
 ) -> Result<SampledReply, PolicyError> {
     // Parts of the play: the whole, with its live plugins, could not be looked at from two threads.
     let _timer = play.rollout.metrics.time(WaitKind::Generate);
-    let (context, answer, injected) = (&play.contexts[play.seat as usize], &play.answer, &play.injected);
+    let (context, answer, overrides) =
+        (&play.data.contexts[play.data.seat as usize], &play.data.answer, &play.data.overrides);
     let tokens = Arc::clone(&request.tokens);
-    let asks = play.rollout.probe.is_some() && !injected.is_replay() && !context.asks_for_note();
+    let asks = play.rollout.probe.is_some() && !overrides.is_replay() && !context.asks_for_note();
     let answer = async {
         match answer {
             Some(answer) if asks => probe::read_answer(policy, &tokens, answer).await,
@@ -112,8 +113,8 @@ async fn generate(
     if let Some(masked) = context.masked().filter(|_| asks) {
         probe_score = probe::read_feedback(policy, &tokens, masked, &generated.sampled).await?;
     }
-    if injected.is_replay() {
-        probe_score = injected.probe_score(play.seat, context.turns);
+    if overrides.is_replay() {
+        probe_score = overrides.probe_score(play.data.seat, context.turns);
     }
     Ok(SampledReply { sampled: generated.sampled, stopped: generated.stop == Stop::Token, probe_score })
 }
@@ -122,13 +123,13 @@ async fn generate(
 async fn advise(play: &mut EpisodeState<'_>, seat: u32) -> Result<Generation, RolloutError> {
     let names = play.rollout.plugins.function_names();
     let timer = play.rollout.metrics.time(WaitKind::Environment);
-    let advice = play.environment.advise(&names, &play.results[seat as usize]).await;
+    let advice = play.environment.advise(&names, &play.data.results[seat as usize]).await;
     drop(timer);
     play.pay(CallSite::Advise);
     let advice = match advice {
         Ok(advice) => advice,
         Err(error) => {
-            play.failures.push(play.rollout.environment_failure(CallSite::Advise, error));
+            play.data.failures.push(play.rollout.environment_failure(CallSite::Advise, error));
             return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }
     };

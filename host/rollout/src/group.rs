@@ -24,9 +24,9 @@ impl Rollout {
     pub async fn run_group(
         &self,
         plans: Vec<EpisodePlan>,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, RolloutError> {
-        let members = plans.into_iter().map(|plan| self.run_member(plan, speaker));
+        let members = plans.into_iter().map(|plan| self.run_member(plan, actor));
         let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         self.score_group(&mut records, &[]).await;
         Ok(records)
@@ -35,7 +35,7 @@ impl Rollout {
     pub(crate) async fn run_member(
         &self,
         mut plan: EpisodePlan,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<EpisodeRecord, RolloutError> {
         let _lane = match self.deterministic_places.len() {
             0 => None,
@@ -46,7 +46,7 @@ impl Rollout {
         };
         loop {
             let span = info_span!("episode", id = %plan.id);
-            let record = play(self, plan.clone(), speaker).instrument(span).await?;
+            let record = play(self, plan.clone(), actor).instrument(span).await?;
             if record.ending != Ending::Dropped || plan.id.attempt >= self.retries {
                 return Ok(record);
             }

@@ -26,6 +26,7 @@ mod tools;
 mod turn;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use gymkhana_chat::{ChatError, ChatFormat, StopTexts};
 use gymkhana_policy::StopCondition;
@@ -72,6 +73,8 @@ pub struct Rollout {
     pub(crate) deterministic_places: Vec<Mutex<()>>,
     pub(crate) failed_forks: std::sync::Mutex<FailedForks>,
     pub(crate) metrics: Arc<RolloutMetrics>,
+    /// The id of the next conversation: no two conversations of a rollout share a cache.
+    pub(crate) conversations: AtomicU64,
 }
 
 impl Rollout {
@@ -101,6 +104,7 @@ impl Rollout {
             deterministic_places: vec![],
             failed_forks: std::sync::Mutex::default(),
             metrics: Arc::default(),
+            conversations: AtomicU64::new(0),
         }
     }
 

@@ -23,11 +23,11 @@ pub struct ReplayOverrides {
 }
 
 impl ReplayOverrides {
-    /// What is injected into the replay of a recorded episode.
+    /// What is overrides into the replay of a recorded episode.
     #[must_use]
     pub fn of(record: &EpisodeRecord) -> Self {
-        let injected = |failure: &&Failure| failure.kind.depends_on_time() || failure.call_site == CallSite::Advise;
-        let failures: Vec<Failure> = record.failures.iter().filter(injected).cloned().collect();
+        let overrides = |failure: &&Failure| failure.kind.depends_on_time() || failure.call_site == CallSite::Advise;
+        let failures: Vec<Failure> = record.failures.iter().filter(overrides).cloned().collect();
         let failed =
             |at: &Boundary, site: &CallSite| failures.iter().any(|one| one.at == *at && one.call_site == *site);
         let skipped =
@@ -51,12 +51,12 @@ impl ReplayOverrides {
         Arc::default()
     }
 
-    /// The failure that was recorded here, if it is to be injected.
+    /// The failure that was recorded here, if it is to be overrides.
     pub(crate) fn failure(&self, at: &Boundary, site: &CallSite) -> Option<Failure> {
         self.failures.iter().find(|failure| failure.at == *at && failure.call_site == *site).cloned()
     }
 
-    /// What the call had used whose recorded failure is injected here.
+    /// What the call had used whose recorded failure is overrides here.
     pub(crate) fn cost(&self, at: &Boundary, site: &CallSite) -> Option<Cost> {
         self.costs.iter().find(|call| call.at == *at && call.call_site == *site).map(|call| call.cost)
     }

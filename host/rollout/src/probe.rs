@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::plugins::listed;
 use crate::recorder::ExchangeRecorder;
 use crate::state::EpisodeState;
-use crate::tools::witnessed;
+use crate::tools::with_recorder;
 use crate::{Rollout, RolloutError};
 use gymkhana_chat::ChatError;
 use gymkhana_policy::{Policy, PolicyError, ScoreRequest};
@@ -170,7 +170,7 @@ impl EpisodeState<'_> {
     /// Reads the right answer, where the run's probe scores it; none where the view has no such field.
     pub(crate) async fn find_answer(&mut self) -> Result<Result<(), Failure>, RolloutError> {
         let Some(TurnProbe::Answer(probe)) = &self.rollout.probe else { return Ok(Ok(())) };
-        let viewed = match self.injected.failure(&self.rollout.environment_boundary(), &CallSite::Probe) {
+        let viewed = match self.data.overrides.failure(&self.rollout.environment_boundary(), &CallSite::Probe) {
             Some(failure) => Err(failure),
             None => {
                 let viewed = EnvironmentEpisode::privileged(&mut self.environment).await;
@@ -182,8 +182,8 @@ impl EpisodeState<'_> {
             Ok(fields) => fields,
             Err(failure) => return Ok(Err(failure)),
         };
-        self.answer = self.rollout.answer(probe, &fields)?;
-        if self.answer.is_none() {
+        self.data.answer = self.rollout.answer(probe, &fields)?;
+        if self.data.answer.is_none() {
             let message = self.rollout.no_field(probe, &fields).to_string();
             let error = CallError { kind: FailureKind::Malformed, message };
             return Ok(Err(self.rollout.environment_failure(CallSite::Probe, error)));
@@ -225,8 +225,8 @@ impl Rollout {
     pub async fn check_answer(&self, task: &TaskRef, seed: Seed) -> Result<(), ProbeError> {
         let Some(TurnProbe::Answer(probe)) = &self.probe else { return Ok(()) };
         let bound = &self.plugins.environment;
-        let witness = ExchangeRecorder::of(&bound.plugin, None);
-        let plugin = witnessed(&bound.plugin, witness.as_ref());
+        let recorder = ExchangeRecorder::of(&bound.plugin, None);
+        let plugin = with_recorder(&bound.plugin, recorder.as_ref());
         let started = EnvironmentEpisode::start(&plugin, task, &bound.options, seed).await;
         let Ok((mut environment, _)) = started else { return Ok(()) };
         let Ok(fields) = environment.privileged().await else { return Ok(()) };

@@ -46,12 +46,12 @@ fn asks(plugin: &Plugin) -> bool {
 }
 
 impl ExchangeRecorder {
-    /// A witness for a plugin that may ask something; `recorded` is what a replay answers from.
+    /// A recorder for a plugin that may ask something; `recorded` is what a replay answers from.
     pub(crate) fn of(plugin: &Plugin, recorded: Option<Recorded>) -> Option<Arc<Self>> {
         asks(plugin).then(|| Arc::new(Self::new(plugin, recorded, None, 1)))
     }
 
-    /// A witness for a reward that scores so many members and may call these tools.
+    /// A recorder for a reward that scores so many members and may call these tools.
     pub(crate) fn of_reward(
         plugin: &Plugin,
         recorded: Option<Recorded>,

@@ -12,7 +12,7 @@ use crate::overrides::ReplayOverrides;
 use crate::plugins::Reward;
 use crate::recorder::{ExchangeRecorder, Recorded};
 use crate::reward_tools::RewardTools;
-use crate::tools::witnessed;
+use crate::tools::with_recorder;
 
 /// The outcome of one scoring.
 #[derive(Debug)]
@@ -87,8 +87,8 @@ impl<'a> RewardCall<'a> {
         let mut attempt = 0;
         loop {
             let tools = || RewardTools::new(self.rollout, seed, &first.opening.setup);
-            let witness = ExchangeRecorder::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
-            let plugin = witnessed(&bound.plugin, witness.as_ref());
+            let recorder = ExchangeRecorder::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
+            let plugin = with_recorder(&bound.plugin, recorder.as_ref());
             let timer = self.rollout.metrics.time(WaitKind::Reward);
             let span = info_span!("reward", plugin = plugin.name(), first = %first.id, episodes = members.len());
             let scoring = async {
@@ -102,13 +102,13 @@ impl<'a> RewardCall<'a> {
             };
             drop(timer);
             let faulty = scored.as_ref().err().filter(|error| error.kind.is_hosts());
-            if let Some(witness) = &witness {
-                self.recorded = witness.left();
+            if let Some(recorder) = &recorder {
+                self.recorded = recorder.left();
             }
             match faulty {
                 None => {
                     let (at, call_site) = (boundary(self.reward), CallSite::Scoring(self.scorings));
-                    self.heard.extend(witness.into_iter().flat_map(|witness| witness.take(&at, &call_site)));
+                    self.heard.extend(recorder.into_iter().flat_map(|recorder| recorder.take(&at, &call_site)));
                     self.costs.extend(cost.map(|cost| CallCost { at, call_site, cost }));
                     self.scorings += 1;
                     return match scored {

@@ -93,8 +93,8 @@ pub(crate) struct Toolbox<'a> {
 pub(crate) struct Session {
     tool: Arc<Tool>,
     /// Between the tool and the world, if it may ask anything.
-    witness: Option<Arc<ExchangeRecorder>>,
-    injected: Arc<ReplayOverrides>,
+    recorder: Option<Arc<ExchangeRecorder>>,
+    overrides: Arc<ReplayOverrides>,
     setup: Option<Vec<u8>>,
     seed: Seed,
     live: Option<ToolSession>,
@@ -107,11 +107,11 @@ pub(crate) struct Session {
 impl<'a> Toolbox<'a> {
     pub(crate) fn new(
         rollout: &'a Rollout,
-        injected: &Arc<ReplayOverrides>,
+        overrides: &Arc<ReplayOverrides>,
         seed: Seed,
         setup: &[(String, Vec<u8>)],
     ) -> Self {
-        let sessions = rollout.plugins.tools.iter().map(|tool| Session::new(tool, injected, seed, setup));
+        let sessions = rollout.plugins.tools.iter().map(|tool| Session::new(tool, overrides, seed, setup));
         Self { rollout, sessions: sessions.collect() }
     }
 
@@ -125,12 +125,12 @@ impl<'a> Toolbox<'a> {
         }
     }
 
-    /// From here on this is injected, and the world is asked.
-    pub(crate) fn inject(&mut self, injected: &Arc<ReplayOverrides>) {
+    /// From here on this is overrides, and the world is asked.
+    pub(crate) fn inject(&mut self, overrides: &Arc<ReplayOverrides>) {
         for session in &mut self.sessions {
-            session.injected = Arc::clone(injected);
-            if let Some(witness) = &session.witness {
-                witness.ask_the_world();
+            session.overrides = Arc::clone(overrides);
+            if let Some(recorder) = &session.recorder {
+                recorder.ask_the_world();
             }
         }
     }
@@ -188,11 +188,11 @@ impl<'a> Toolbox<'a> {
         let mut seen = FinalViews::default();
         for session in &mut self.sessions {
             let plugin = &session.tool.bound.plugin;
-            let injected = session.injected.failure(&session.boundary(), &CallSite::FinalView);
+            let overrides = session.overrides.failure(&session.boundary(), &CallSite::FinalView);
             let Some(live) = session.live.as_mut().filter(|_| plugin.offers(OptionalInterface::FinalView)) else {
                 continue;
             };
-            let viewed = match injected {
+            let viewed = match overrides {
                 Some(failure) => Err(failure),
                 None => {
                     let viewed = live.final_view().await;
@@ -220,10 +220,10 @@ fn boundary(plugin: &Plugin) -> Boundary {
     Boundary::Tool(plugin.name().to_owned())
 }
 
-/// The plugin as it asks the world through its witness, if it has one.
-pub(crate) fn witnessed(plugin: &Plugin, witness: Option<&Arc<ExchangeRecorder>>) -> Plugin {
-    match witness {
-        Some(witness) => plugin.asking(Arc::clone(witness) as Arc<dyn Outbound>),
+/// The plugin as it asks the world through its recorder, if it has one.
+pub(crate) fn with_recorder(plugin: &Plugin, recorder: Option<&Arc<ExchangeRecorder>>) -> Plugin {
+    match recorder {
+        Some(recorder) => plugin.asking(Arc::clone(recorder) as Arc<dyn Outbound>),
         None => plugin.clone(),
     }
 }
@@ -235,16 +235,16 @@ fn tool_seed(seed: Seed, tool: &str) -> Seed {
 impl Session {
     pub(crate) fn new(
         tool: &Arc<Tool>,
-        injected: &Arc<ReplayOverrides>,
+        overrides: &Arc<ReplayOverrides>,
         seed: Seed,
         setup: &[(String, Vec<u8>)],
     ) -> Self {
         let plugin = &tool.bound.plugin;
         let setup = setup.iter().find(|(tool, _)| tool == plugin.name()).map(|(_, bytes)| bytes.clone());
         Self {
-            witness: ExchangeRecorder::of(plugin, injected.exchanges(&boundary(plugin))),
+            recorder: ExchangeRecorder::of(plugin, overrides.exchanges(&boundary(plugin))),
             seed: tool_seed(seed, plugin.name()),
-            injected: Arc::clone(injected),
+            overrides: Arc::clone(overrides),
             setup,
             live: None,
             restarts: 0,
@@ -254,10 +254,10 @@ impl Session {
     }
 
     async fn copy(&mut self, seed: Seed) -> Result<Self, Failure> {
-        let witness = self.witness.as_deref().map(ExchangeRecorder::copy);
-        let plugin = &witnessed(&self.tool.bound.plugin, witness.as_ref());
+        let recorder = self.recorder.as_deref().map(ExchangeRecorder::copy);
+        let plugin = &with_recorder(&self.tool.bound.plugin, recorder.as_ref());
         let seed = tool_seed(seed, plugin.name());
-        let mute = |muted| [&self.witness, &witness].into_iter().flatten().for_each(|witness| witness.mute(muted));
+        let mute = |muted| [&self.recorder, &recorder].into_iter().flatten().for_each(|recorder| recorder.mute(muted));
         mute(true);
         let copied = match &mut self.live {
             None => Ok(None),
@@ -268,15 +268,15 @@ impl Session {
         };
         mute(false);
         let live = copied.map_err(|error| self.failure(CallSite::Fork, error))?;
-        let (injected, setup) = (Arc::clone(&self.injected), self.setup.clone());
+        let (overrides, setup) = (Arc::clone(&self.overrides), self.setup.clone());
         let (restarts, spent) = (self.restarts, self.spent);
-        Ok(Self { tool: Arc::clone(&self.tool), witness, injected, setup, seed, live, restarts, spent })
+        Ok(Self { tool: Arc::clone(&self.tool), recorder, overrides, setup, seed, live, restarts, spent })
     }
 
     /// Answers one call; what goes wrong at it is in the answer.
     pub(crate) async fn answer(&mut self, call: &Call) -> ToolAnswer {
         let site = CallSite::tool(&call.id);
-        let injected = self.injected.cost(&self.boundary(), &site);
+        let overrides = self.overrides.cost(&self.boundary(), &site);
         let (answer, cost) = self.try_call(call, &site).await;
         let cost = cost.map(|cost| self.cost(site.clone(), cost));
         let exchanges = self.heard(&site);
@@ -289,7 +289,7 @@ impl Session {
             if let Some(failed) = self.live.take() {
                 self.spent = failed.spent();
             }
-            if let Some(recorded) = injected {
+            if let Some(recorded) = overrides {
                 // It is not made again, but later calls have as little fuel left as they had.
                 self.spent.fuel += recorded.fuel.unwrap_or(0);
             }
@@ -313,7 +313,7 @@ impl Session {
 
     /// Calls, in a session that is opened if need be; with what that used, if anything was called.
     async fn try_call(&mut self, call: &Call, site: &CallSite) -> (Result<ToolAnswer, CallError>, Option<Cost>) {
-        if let Some(failure) = self.injected.failure(&self.boundary(), site) {
+        if let Some(failure) = self.overrides.failure(&self.boundary(), site) {
             return (Err(CallError { kind: failure.kind, message: failure.message }), None);
         }
         let (session, opening) = match &mut self.live {
@@ -321,7 +321,7 @@ impl Session {
             None => {
                 let bound = &self.tool.bound;
                 let seed = self.seed.child(self.restarts);
-                let plugin = witnessed(&bound.plugin, self.witness.as_ref());
+                let plugin = with_recorder(&bound.plugin, self.recorder.as_ref());
                 match ToolSession::open(&plugin, self.setup.as_deref(), &bound.options, seed).await {
                     Ok(mut opened) => {
                         opened.charge(self.spent);
@@ -350,7 +350,7 @@ impl Session {
 
     /// What the tool asked the world in a call that is over.
     fn heard(&self, site: &CallSite) -> Vec<Exchange> {
-        self.witness.as_ref().map(|witness| witness.take(&self.boundary(), site)).unwrap_or_default()
+        self.recorder.as_ref().map(|recorder| recorder.take(&self.boundary(), site)).unwrap_or_default()
     }
 
     fn boundary(&self) -> Boundary {

@@ -35,10 +35,10 @@ impl Rollout {
         &self,
         group: &GroupPlan,
         guided: Guided,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, RolloutError> {
         let chains = (0..group.size).map(|member| async move {
-            let mut attempts = vec![self.run_member(group.member(member), speaker).await?];
+            let mut attempts = vec![self.run_member(group.member(member), actor).await?];
             for retry in 1..=guided.retries {
                 let last = &mut attempts[retry as usize - 1];
                 // Whether it failed is the success rule's word; rewards that compare have the last one, later.
@@ -47,7 +47,7 @@ impl Rollout {
                 let Some(hint) = last.hint.clone().filter(|_| !solved) else { break };
                 last.clear_scores();
                 let plan = EpisodePlan { guidance: Some(hint), ..group.member(member + retry * group.size) };
-                attempts.push(self.run_member(plan, speaker).await?);
+                attempts.push(self.run_member(plan, actor).await?);
             }
             for attempt in &mut attempts {
                 attempt.clear_scores();

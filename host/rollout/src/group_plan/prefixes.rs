@@ -92,9 +92,9 @@ impl Rollout {
         &self,
         group: &GroupPlan,
         rule: Prefixes,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
-        let mut records = self.run_members(group, 0..rule.roots, speaker).await?;
+        let mut records = self.run_members(group, 0..rule.roots, actor).await?;
         let mut next = rule.roots;
         while next < group.size {
             // Whether an episode succeeded is the success rule's word, which may need the rewards.
@@ -103,14 +103,14 @@ impl Rollout {
             next = members.end;
             let plans = members.clone().map(|member| group.member(member)).collect();
             let forks = match rule.choose(&records) {
-                Some((place, turn)) => self.fork_unscored(&records[place], turn, plans, speaker).await,
-                None => Ok(self.run_members(group, members.clone(), speaker).await?),
+                Some((place, turn)) => self.fork_unscored(&records[place], turn, plans, actor).await,
+                None => Ok(self.run_members(group, members.clone(), actor).await?),
             };
             records.extend(match forks {
-                Ok(forks) => self.try_again(group, forks, speaker).await?,
+                Ok(forks) => self.try_again(group, forks, actor).await?,
                 Err(error) => {
                     self.could_not_fork(error)?;
-                    self.run_members(group, members, speaker).await?
+                    self.run_members(group, members, actor).await?
                 }
             });
             records.iter_mut().for_each(EpisodeRecord::clear_scores);
