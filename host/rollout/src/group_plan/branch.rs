@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tracing::{Instrument, info_span};
 
 use super::{GroupPlan, PlanError, require};
-use crate::generate::Generation;
-use crate::state::{Actor, EpisodeState, Started};
+use crate::episode::generate::Generation;
+use crate::episode::state::{Actor, EpisodeState, Started};
 use crate::{ForkError, ReplayOverrides, Rollout};
 
 /// When paths part, and how the group's budget is shared between episodes from the start and branches.
@@ -176,8 +176,8 @@ impl Rollout {
         actor: Actor<'_>,
     ) -> Result<(Vec<EpisodeRecord>, Vec<u32>), ForkError> {
         let play = match EpisodeState::begin(self, group.member(root), ReplayOverrides::default()).await? {
-            Started::Playing(play) => play,
-            Started::Over(record) => return Ok((vec![*record], budget)),
+            Started::Running(play) => play,
+            Started::Finished(record) => return Ok((vec![*record], budget)),
         };
         let (mut records, mut unused) = (Vec::new(), Vec::new());
         let follow = |path: Path<'a>| {

@@ -5,7 +5,7 @@ use gymkhana_record::{Ending, EpisodeRecord};
 use serde::{Deserialize, Serialize};
 
 use super::{GroupPlan, PlanError, require};
-use crate::state::{Actor, EpisodePlan};
+use crate::episode::state::{Actor, EpisodePlan};
 use crate::{Rollout, RolloutError};
 
 /// Each attempt that fails is followed by another one, which is shown the environment's hint about the failed one.

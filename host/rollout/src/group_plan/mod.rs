@@ -21,7 +21,7 @@ pub use guided::Guided;
 pub use prefixes::Prefixes;
 pub use select::{Oversample, Selection};
 
-use crate::state::{Actor, EpisodePlan};
+use crate::episode::state::{Actor, EpisodePlan};
 use crate::{ForkError, Rollout, RolloutError};
 use gymkhana_policy::Sampling;
 

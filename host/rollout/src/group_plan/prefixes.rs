@@ -4,8 +4,8 @@ use gymkhana_record::{Ending, EpisodeRecord};
 use serde::{Deserialize, Serialize};
 
 use super::{GroupPlan, PlanError, require};
-use crate::overrides::turns_taken;
-use crate::state::Actor;
+use crate::episode::state::Actor;
+use crate::replay::overrides::turns_taken;
 use crate::{ForkError, Rollout};
 
 /// Some episodes begin at the start; then the rest of the group's size is spent round by round on the prefixes of which

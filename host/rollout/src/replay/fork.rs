@@ -1,4 +1,4 @@
-//! Forks: an episode's path parts, and what comes after is played several times.
+//! Forks: several episodes continue one episode from the same turn.
 //!
 //! The state is copied by snapshot where every plugin with a state offers that, and else built again: a new episode is
 //! played with the recorded replies up to the same turn. The host's side goes along either way: clocks, positions of
@@ -11,11 +11,11 @@ use gymkhana_sandbox::{EnvironmentEpisode, OptionalInterface};
 use tracing::{Instrument, info_span};
 
 use crate::context::Context;
-use crate::finish::so_far;
-use crate::overrides::{ReplayOverrides, turns_taken};
-use crate::recorder::ExchangeRecorder;
-use crate::state::{Actor, EpisodeData, EpisodePlan, EpisodeState, Started};
-use crate::tools::with_recorder;
+use crate::episode::finish::so_far;
+use crate::episode::state::{Actor, EpisodeData, EpisodePlan, EpisodeState, Started};
+use crate::replay::overrides::{ReplayOverrides, turns_taken};
+use crate::replay::recorder::ExchangeRecorder;
+use crate::tools::session::with_recorder;
 use crate::{Difference, Rollout, RolloutError};
 use gymkhana_policy::{ReplayedPolicy, Sampling};
 
@@ -137,8 +137,8 @@ impl Rollout {
         taken: u32,
     ) -> Result<Box<EpisodeState<'_>>, ForkError> {
         let mut play = match self.begin_replay(record).await? {
-            Started::Playing(play) => play,
-            Started::Over(over) => return Err(ForkError::Diverged(format!("it ended at once: {:?}", over.ending))),
+            Started::Running(play) => play,
+            Started::Finished(over) => return Err(ForkError::Diverged(format!("it ended at once: {:?}", over.ending))),
         };
         while play.taken() < taken {
             if let Some(ending) = play.advance(Actor::Policy(policy)).await? {
@@ -163,11 +163,11 @@ impl Rollout {
         };
         let mut begun = EpisodeState::begin(self, plan, ReplayOverrides::of(record)).await?;
         match &mut begun {
-            Started::Playing(play) => {
+            Started::Running(play) => {
                 play.data.reseeds = reseeds.into();
                 play.data.forks.clone_from(&record.forks);
             }
-            Started::Over(over) => {
+            Started::Finished(over) => {
                 over.seed = record.seed;
                 over.forks.clone_from(&record.forks);
             }
@@ -247,7 +247,7 @@ impl Rollout {
     pub async fn check_forks(&self, record: &EpisodeRecord) -> Result<Option<(u32, Difference)>, ForkError> {
         let expected = unscored(record);
         let policy = ReplayedPolicy::of(record);
-        let Started::Playing(mut base) = self.begin_replay(record).await? else { return Ok(None) };
+        let Started::Running(mut base) = self.begin_replay(record).await? else { return Ok(None) };
         for turn in 0..turns_taken(record) {
             if base.can_be_copied() {
                 let turns: Vec<u32> = base.data.contexts.iter().map(|context: &Context| context.turns).collect();

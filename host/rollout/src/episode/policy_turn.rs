@@ -1,4 +1,4 @@
-//! One turn: what the seat says is parsed, tools or the environment answer, and everyone hears what concerns them.
+//! One turn of a policy: its reply is parsed, tools or the environment answer, and the seats' contexts grow.
 
 use std::time::Instant;
 
@@ -7,11 +7,11 @@ use gymkhana_sandbox::{Action, StepResult};
 use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
-use crate::generate::SampledReply;
+use crate::episode::generate::SampledReply;
+use crate::episode::state::{EpisodeState, milliseconds};
 use crate::metrics::WaitKind;
 use crate::reward::sum;
-use crate::state::{EpisodeState, milliseconds};
-use crate::tools::{NumberedCall, ToolAnswer};
+use crate::tools::session::{NumberedCall, ToolAnswer};
 use gymkhana_chat::Role;
 use gymkhana_chat::{WrittenCall, parse_reply};
 

@@ -1,7 +1,7 @@
-//! One episode in flight: generate, parse, call tools or step the environment, append, and again.
+//! The state of one episode and its loop: generate, parse, call tools or step the environment, append.
 //!
-//! The order of everything that is recorded follows the policy's own order, never that in which answers arrived,
-//! so that a record does not depend on the host's scheduling.
+//! Records follow the policy's order and not the order in which answers arrive, so that a record does not depend on
+//! scheduling.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use gymkhana_record::{
 use gymkhana_sandbox::{CallError, EnvironmentEpisode};
 
 use crate::context::Context;
-use crate::early_stop::StateCounts;
-use crate::finish::never_started;
-use crate::generate::{self, Generation};
-use crate::limits::{Limits, Usage};
+use crate::episode::early_stop::StateCounts;
+use crate::episode::finish::never_started;
+use crate::episode::generate::{self, Generation};
+use crate::episode::limits::{Limits, Usage};
+use crate::episode::probe::Answer;
 use crate::metrics::WaitKind;
-use crate::overrides::ReplayOverrides;
-use crate::probe::Answer;
-use crate::recorder::ExchangeRecorder;
-use crate::tools::{Toolbox, with_recorder};
+use crate::replay::overrides::ReplayOverrides;
+use crate::replay::recorder::ExchangeRecorder;
+use crate::tools::session::{Toolbox, with_recorder};
 use crate::{Rollout, RolloutError};
 use gymkhana_chat::Role;
 use gymkhana_policy::Sampling;
 use gymkhana_policy::{Conversation, Policy};
 
-/// What one episode is to be.
+/// The plan of one episode.
 #[derive(Debug, Clone)]
 pub struct EpisodePlan {
     /// Names it.
@@ -159,12 +159,12 @@ impl EpisodeData {
     }
 }
 
-/// How an episode began.
+/// The outcome of an episode's start.
 pub(crate) enum Started<'a> {
     /// It is in flight.
-    Playing(Box<EpisodeState<'a>>),
+    Running(Box<EpisodeState<'a>>),
     /// It was over before the first turn.
-    Over(Box<EpisodeRecord>),
+    Finished(Box<EpisodeRecord>),
 }
 
 /// Plays one episode to its end. Whatever goes wrong is in the record, except for the host's own faults.
@@ -174,8 +174,8 @@ pub(crate) async fn play(
     actor: Actor<'_>,
 ) -> Result<EpisodeRecord, RolloutError> {
     match EpisodeState::begin(rollout, plan, ReplayOverrides::default()).await? {
-        Started::Playing(play) => play.to_end(actor).await,
-        Started::Over(record) => Ok(*record),
+        Started::Running(play) => play.to_end(actor).await,
+        Started::Finished(record) => Ok(*record),
     }
 }
 
@@ -204,7 +204,7 @@ impl<'a> EpisodeState<'a> {
             Ok(started) => started,
             Err(failure) => {
                 let heard = recorder.map(|recorder| recorder.take(&at, &CallSite::Reset)).unwrap_or_default();
-                return Ok(Started::Over(Box::new(never_started(&plan, failure, heard, begun))));
+                return Ok(Started::Finished(Box::new(never_started(&plan, failure, heard, begun))));
             }
         };
         let overrides = Arc::new(overrides);
@@ -217,10 +217,10 @@ impl<'a> EpisodeState<'a> {
             Err(failure) => Err(failure),
         };
         match opened {
-            Ok(()) => Ok(Started::Playing(Box::new(play))),
+            Ok(()) => Ok(Started::Running(Box::new(play))),
             Err(failure) => {
                 play.data.failures.push(failure);
-                Ok(Started::Over(Box::new(play.finish(Ending::EnvironmentFailed).await?)))
+                Ok(Started::Finished(Box::new(play.finish(Ending::EnvironmentFailed).await?)))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A seat's turn as tokens: sampled by the policy, or written by the oracle in the policy's own format.
+//! A seat's reply as tokens: sampled by the policy, or the oracle's advice in the policy's format.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use gymkhana_sandbox::{Advice, CallError};
 use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
+use crate::episode::probe::{self, TurnProbe};
+use crate::episode::state::{Actor, EpisodeState, SeatPlayer, shared};
 use crate::metrics::WaitKind;
-use crate::probe::{self, TurnProbe};
-use crate::state::{Actor, EpisodeState, SeatPlayer, shared};
 use gymkhana_chat::ReplyPiece;
 use gymkhana_chat::tool_call::{CLOSE, OPEN};
 use gymkhana_policy::certain;

@@ -1,4 +1,4 @@
-//! Groups: attempts at one task that are played side by side and scored together.
+//! Groups: attempts at one task that are played concurrently and scored together.
 
 use futures::future::join_all;
 
@@ -6,11 +6,11 @@ use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, PluginScore, Sco
 use gymkhana_sandbox::CallError;
 use tracing::{Instrument, info_span};
 
+use crate::episode::state::{Actor, EpisodePlan, Started, milliseconds, play};
 use crate::metrics::WaitKind;
-use crate::overrides::ReplayOverrides;
 use crate::plugins::Reward;
-use crate::reward_call::{RewardCall, ScoreOutcome, boundary};
-use crate::state::{Actor, EpisodePlan, Started, milliseconds, play};
+use crate::replay::overrides::ReplayOverrides;
+use crate::scoring::reward_call::{RewardCall, ScoreOutcome, boundary};
 use crate::{Rollout, RolloutError};
 use gymkhana_policy::ReplayedPolicy;
 
@@ -61,8 +61,8 @@ impl Rollout {
     pub async fn replay_group(&self, recorded: &[EpisodeRecord]) -> Result<Vec<EpisodeRecord>, RolloutError> {
         let members = recorded.iter().map(|record| async move {
             match self.begin_replay(record).await? {
-                Started::Playing(play) => play.to_end(Actor::Policy(&ReplayedPolicy::of(record))).await,
-                Started::Over(over) => Ok(*over),
+                Started::Running(play) => play.to_end(Actor::Policy(&ReplayedPolicy::of(record))).await,
+                Started::Finished(over) => Ok(*over),
             }
         });
         let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -185,4 +185,43 @@ fn drop_unscored(record: &mut EpisodeRecord, failure: Failure) {
 
 fn reward_failure(reward: &Reward, error: CallError) -> Failure {
     Failure { at: boundary(reward), kind: error.kind, call_site: CallSite::Score, message: error.message }
+}
+
+#[cfg(test)]
+mod tests {
+    use gymkhana_policy::Sampling;
+    use gymkhana_record::{Boundary, EpisodeId, FailureKind, Phase, Seed, TaskRef};
+
+    use super::*;
+    use crate::episode::finish::ended;
+
+    #[test]
+    fn a_dropped_episode_keeps_no_rewards() {
+        let plan = EpisodePlan {
+            id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
+            task: TaskRef { split: "train".to_owned(), index: 0 },
+            seed: Seed(0),
+            sampling: Sampling::GREEDY,
+            place: 0,
+            turns: None,
+            guidance: None,
+        };
+        let mut record = ended(&plan, Ending::Terminated, vec![]);
+        record.rewards = vec![1.0];
+        record.turn_rewards = vec![vec![0.5, 0.5]];
+        record.turn_gains = vec![vec![0.25, 0.0]];
+        record.success = true;
+        record.scores = vec![PluginScore { plugin: "judge".to_owned(), scores: vec![] }];
+        let failure = Failure {
+            at: Boundary::Reward("judge".to_owned()),
+            kind: FailureKind::Capacity,
+            call_site: CallSite::Score,
+            message: "no instance became free".to_owned(),
+        };
+        drop_unscored(&mut record, failure.clone());
+        assert_eq!(record.ending, Ending::Dropped);
+        assert!(record.rewards.is_empty() && record.turn_rewards.is_empty() && record.turn_gains.is_empty());
+        assert!(record.scores.is_empty() && !record.success);
+        assert_eq!(record.failures, [failure]);
+    }
 }

@@ -1,4 +1,4 @@
-//! Stops an episode early of which nothing is to be hoped (ActiveVLN's early stop).
+//! Early stopping of episodes that repeat states or fail calls (ActiveVLN).
 
 use std::collections::HashMap;
 
@@ -6,29 +6,29 @@ use gymkhana_record::{CallSite, Ending, Failure, Turn};
 use gymkhana_sandbox::OptionalInterface;
 use serde::{Deserialize, Serialize};
 
-use crate::state::EpisodeState;
+use crate::episode::state::EpisodeState;
 
-/// When an episode is given up. It then ends as at any other limit, and is scored.
+/// The early-stop rule. A stopped episode ends as at any other limit and is scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EarlyStop {
-    /// The environment has been in one state, by its state key, more than so many times.
+    /// Stops when the environment has been in one state, by its state key, more than this number of times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u32>,
-    /// So many calls in a row have failed.
+    /// Stops when this number of consecutive calls have failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_calls: Option<u32>,
 }
 
-/// What the rule has seen of an episode.
+/// The number of visits of each state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StateCounts {
-    /// How often each state was there.
+    /// Visits by state key.
     states: HashMap<Vec<u8>, u32>,
 }
 
 impl EpisodeState<'_> {
-    /// Whether the rule gives the episode up.
+    /// Whether the rule ends the episode.
     pub(crate) async fn should_stop_early(&mut self) -> Result<bool, Failure> {
         let rule = self.rollout.limits.early_stop;
         if rule.failed_calls.is_some_and(|limit| self.failed_in_a_row() >= limit) {
@@ -51,7 +51,7 @@ impl EpisodeState<'_> {
         Ok(*times > limit)
     }
 
-    /// How many of the last calls failed, one behind the other.
+    /// Number of consecutive failed calls at the end.
     fn failed_in_a_row(&self) -> u32 {
         let answers = self.data.turns.iter().rev().filter_map(|turn| match turn {
             Turn::Answer { failed, .. } => Some(*failed),
@@ -60,7 +60,7 @@ impl EpisodeState<'_> {
         answers.take_while(|failed| *failed).count() as u32
     }
 
-    /// The ending that the rule brings about, if it does.
+    /// The ending by the early-stop rule, if it applies.
     pub(crate) async fn early_stop(&mut self) -> Option<Ending> {
         match self.should_stop_early().await {
             Ok(early_stop) => early_stop.then_some(Ending::EarlyStopped),

@@ -1,5 +1,4 @@
-//! Stands between a plugin and the world: meters what it asks, writes down what it is answered, and answers a replay
-//! from what was written down.
+//! A plugin's outbound calls: quotas are enforced, answers are recorded, and a replay gets the recorded answers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,9 +7,9 @@ use gymkhana_record::{Boundary, CallSite, Exchange, Function, Part, Question, Re
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Outbound, OutboundError, OutboundFuture, Plugin, Quota};
 
-use crate::reward_tools::RewardTools;
+use crate::tools::for_rewards::RewardTools;
 
-/// Whoever stands between one plugin of one episode, or one scoring, and the world.
+/// Records the outbound calls of one plugin in one episode or one scoring.
 pub(crate) struct ExchangeRecorder {
     /// Who answers; none on a replay, and where the run grants only tools.
     world: Option<Arc<dyn Outbound>>,

@@ -8,8 +8,8 @@ use gymkhana_record::{Call, Function, Refused, Reply, Seed, ToolReply};
 use gymkhana_sandbox::OutboundError;
 
 use crate::Rollout;
-use crate::overrides::ReplayOverrides;
-use crate::tools::Session;
+use crate::replay::overrides::ReplayOverrides;
+use crate::tools::session::Session;
 
 /// Sessions that open when they are first called.
 pub(crate) struct RewardTools {

@@ -1,5 +1,5 @@
-//! What a replay injects: what the world answered, failures and endings that the machine's clock decided when the
-//! episode was recorded, and failures of an oracle, which nobody asks again.
+//! Recorded results that a replay uses instead of making a call: answers to outbound calls, failures and endings that
+//! depended on the clock, and failures of an oracle, which a replay does not ask.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a turn is worth by the policy's own word: given text is scored in mid-episode, turn by turn.
+//! Turn probes: the policy scores a given text in every turn.
 //!
 //! Two methods ask that of a policy. IGPO asks how probable the right answer is before each turn: what a turn adds to it
 //! is the turn's gain. InfoPO asks how much likelier the next reply is for what the last turn brought. The numbers stand
@@ -13,10 +13,10 @@ use gymkhana_record::{
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
 use serde::{Deserialize, Serialize};
 
-use crate::plugins::listed;
-use crate::recorder::ExchangeRecorder;
-use crate::state::EpisodeState;
-use crate::tools::with_recorder;
+use crate::episode::state::EpisodeState;
+use crate::listing::listed;
+use crate::replay::recorder::ExchangeRecorder;
+use crate::tools::session::with_recorder;
 use crate::{Rollout, RolloutError};
 use gymkhana_chat::ChatError;
 use gymkhana_policy::{Policy, PolicyError, ScoreRequest};

@@ -1,9 +1,9 @@
-//! Compares a replayed episode with its record, byte by byte of what plugins produced.
+//! Compares a replayed episode with its record, byte by byte.
 
 use gymkhana_record::{Boundary, CallCost, CallSite, EpisodeRecord, Exchange, Failure, Timing};
 use serde::Serialize;
 
-/// Where a replay says something else than the record.
+/// The first difference between a record and its replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The part of the record, such as `turns[3]`.

@@ -1,4 +1,4 @@
-//! The end of an episode: a last look at everything, and the record.
+//! The end of an episode: final views and the record.
 
 use std::time::Instant;
 
@@ -7,9 +7,9 @@ use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
 
 use crate::RolloutError;
 use crate::context::Context;
+use crate::episode::state::{EpisodePlan, EpisodeState, milliseconds};
 use crate::metrics::WaitKind;
-use crate::state::{EpisodePlan, EpisodeState, milliseconds};
-use crate::tools::FinalViews;
+use crate::tools::session::FinalViews;
 
 impl EpisodeState<'_> {
     /// Looks once more at everything and writes the record.
@@ -97,7 +97,7 @@ pub(crate) fn never_started(
 
 /// The record of an episode that ended so, with nothing in it yet; one that met a fault of the host is dropped,
 /// however it ended.
-fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeRecord {
+pub(crate) fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeRecord {
     let fault = failures.iter().any(|failure| failure.kind.is_hosts());
     let ending = if fault { Ending::Dropped } else { ending };
     EpisodeRecord {

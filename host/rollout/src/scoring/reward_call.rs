@@ -1,4 +1,4 @@
-//! One reward's scorings of one group, with what it asks the world meanwhile.
+//! One reward's scorings of one group, with its outbound calls.
 
 use std::collections::VecDeque;
 
@@ -8,11 +8,11 @@ use tracing::{Instrument, info_span};
 
 use crate::Rollout;
 use crate::metrics::WaitKind;
-use crate::overrides::ReplayOverrides;
 use crate::plugins::Reward;
-use crate::recorder::{ExchangeRecorder, Recorded};
-use crate::reward_tools::RewardTools;
-use crate::tools::with_recorder;
+use crate::replay::overrides::ReplayOverrides;
+use crate::replay::recorder::{ExchangeRecorder, Recorded};
+use crate::tools::for_rewards::RewardTools;
+use crate::tools::session::with_recorder;
 
 /// The outcome of one scoring.
 #[derive(Debug)]

@@ -1,8 +1,7 @@
-//! An episode's tools: sessions that open at their first call, calls side by side, and who pays for a failure.
+//! An episode's tool sessions: they open at the first call, and calls of different tools run concurrently.
 //!
-//! A tool that traps or meets a limit on the agent's input is an observation: its session starts again, its state
-//! is lost, and the episode goes on. An agent must not learn to crash a tool to escape a bad reward. A fault of the
-//! host during a call is no tool's: it drops the episode.
+//! A tool that traps or exceeds a limit answers with an error: its session restarts without its state, and the episode
+//! continues, so that an agent cannot escape a bad reward by crashing a tool. A fault of the host drops the episode.
 
 use std::sync::Arc;
 
@@ -16,9 +15,9 @@ use tracing::{Instrument, info_span};
 
 use crate::Rollout;
 use crate::metrics::WaitKind;
-use crate::overrides::ReplayOverrides;
 use crate::plugins::Tool;
-use crate::recorder::ExchangeRecorder;
+use crate::replay::overrides::ReplayOverrides;
+use crate::replay::recorder::ExchangeRecorder;
 
 /// A call that a policy wrote, with its id.
 pub(crate) enum NumberedCall {
