@@ -198,6 +198,8 @@ impl From<Segment> for SegmentColumns {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -243,5 +245,58 @@ mod tests {
         let json =
             "{\"seat\":0,\"tokens\":[1],\"sampled\":[],\"log_probs\":[],\"entropies\":[],\"versions\":[],\"turns\":[]}";
         assert!(serde_json::from_str::<Segment>(json).is_err());
+    }
+
+    /// One change of a segment: given tokens, or a reply whose entropies may be cut short.
+    #[derive(Debug, Clone)]
+    enum Change {
+        Given(Vec<u32>),
+        Reply { tokens: Vec<u32>, ragged: bool },
+    }
+
+    fn changes() -> impl Strategy<Value = Vec<Change>> {
+        let tokens = || prop::collection::vec(any::<u32>(), 0..6);
+        let reply = (tokens(), any::<bool>()).prop_map(|(tokens, ragged)| Change::Reply { tokens, ragged });
+        prop::collection::vec(prop_oneof![tokens().prop_map(Change::Given), reply], 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn any_changes_keep_the_invariant(changes in changes(), seat in 0_u32..4) {
+            let mut segment = Segment::new(seat);
+            let mut expected: Vec<(u32, bool, u32)> = vec![];
+            for (turn, change) in (0..).zip(changes) {
+                match change {
+                    Change::Given(tokens) => {
+                        segment.append_given(&tokens, turn);
+                        expected.extend(tokens.iter().map(|token| (*token, false, turn)));
+                    }
+                    Change::Reply { tokens, ragged } => {
+                        let numbers = vec![-1.0; tokens.len()];
+                        let entropies = vec![0.5; tokens.len().saturating_sub(usize::from(ragged))];
+                        let versions = vec![1; tokens.len()];
+                        let reply = Sampled { tokens, log_probs: numbers, entropies, versions };
+                        let before = segment.clone();
+                        let is_ragged = reply.entropies.len() != reply.tokens.len();
+                        prop_assert_eq!(segment.append_sampled(&reply, turn).is_err(), is_ragged);
+                        if is_ragged {
+                            prop_assert_eq!(&segment, &before);
+                        } else {
+                            expected.extend(reply.tokens.iter().map(|token| (*token, true, turn)));
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(segment.len(), expected.len());
+            prop_assert_eq!(segment.seat(), seat);
+            prop_assert_eq!(segment.sampled_len(), expected.iter().filter(|(_, sampled, _)| *sampled).count());
+            for (at, (token, sampled, turn)) in expected.into_iter().enumerate() {
+                prop_assert_eq!((segment.tokens()[at], segment.sampled()[at], segment.turns()[at]), (token, sampled, turn));
+                prop_assert_eq!(segment.log_probs()[at] != 0.0, sampled);
+                prop_assert_eq!(segment.versions()[at] != 0, sampled);
+            }
+            let columns = segment.clone().into_columns();
+            prop_assert_eq!(Segment::from_columns(columns), Ok(segment));
+        }
     }
 }
