@@ -63,8 +63,8 @@ pub fn reward(groups: &[Vec<EpisodeRecord>]) -> f64 {
 pub fn entropy(groups: &[Vec<EpisodeRecord>]) -> f64 {
     mean(groups, |episode| {
         let segment = &episode.segments[0];
-        let sampled = (0..segment.len()).filter(|at| segment.sampled[*at]);
-        let entropies: Vec<f64> = sampled.map(|at| f64::from(segment.entropies[at])).collect();
+        let sampled = (0..segment.len()).filter(|at| segment.sampled()[*at]);
+        let entropies: Vec<f64> = sampled.map(|at| f64::from(segment.entropies()[at])).collect();
         entropies.iter().sum::<f64>() / entropies.len() as f64
     })
 }
@@ -136,13 +136,13 @@ impl<'a> Table<'a> {
     /// Starts a new, empty context for a seat.
     pub fn forget(&mut self, seat: u32) {
         self.current[seat as usize] = self.record.segments.len();
-        self.record.segments.push(Segment::default());
+        self.record.segments.push(Segment::new(seat));
     }
 
     /// Shows tokens to a seat, such as what it said in a context before.
     pub fn see(&mut self, seat: u32, tokens: &[u32]) {
         let turn = self.turn(seat);
-        self.segment(seat).append_given(tokens, seat, turn);
+        self.segment(seat).append_given(tokens, turn);
     }
 
     /// Says that the first seat could call something.
@@ -179,7 +179,7 @@ impl<'a> Table<'a> {
         let (turn, conversation) = (self.turn(seat), self.conversation(seat));
         let request = GenerateRequest {
             conversation,
-            tokens: Arc::from(&self.segment(seat).tokens[..]),
+            tokens: Arc::from(&self.segment(seat).tokens()[..]),
             max_tokens: count,
             stop: Arc::from([]),
             stop_texts: None,
@@ -194,7 +194,7 @@ impl<'a> Table<'a> {
 
     /// Makes a seat say these tokens as if it had sampled them, with the probabilities that the policy gives them.
     pub async fn force(&mut self, seat: u32, tokens: &[u32]) -> Result<()> {
-        let prefix = Arc::from(&self.segment(seat).tokens[..]);
+        let prefix = Arc::from(&self.segment(seat).tokens()[..]);
         let scored = self.trainer.score(ScoreRequest { prefix, continuation: Arc::from(tokens) }).await?;
         self.take(seat, &scored)
     }
@@ -206,15 +206,22 @@ impl<'a> Table<'a> {
         }
         self.record.success = rewards.iter().any(|reward| *reward > 0.0);
         (self.record.ending, self.record.rewards) = (ending, rewards);
-        self.record.segments.retain(|segment| segment.sampled.contains(&true));
+        self.record.segments.retain(|segment| segment.sampled().contains(&true));
         self.record
     }
 
     fn take(&mut self, seat: u32, sampled: &Sampled) -> Result<()> {
         let turn = self.turn(seat);
         let transcript = self.record.turns.len() as u32;
-        self.segment(seat).append_sampled(sampled, seat, turn)?;
-        self.record.policy_turns.push(PolicyTurn { seat, turn, transcript, steps: turn, reading: None, note: None });
+        self.segment(seat).append_sampled(sampled, turn)?;
+        self.record.policy_turns.push(PolicyTurn {
+            seat,
+            turn,
+            transcript,
+            steps: turn,
+            probe_score: None,
+            note: None,
+        });
         Ok(())
     }
 
@@ -245,7 +252,7 @@ fn record(step: u64, group: u32, member: u32) -> EpisodeRecord {
         opening: Opening::default(),
         turns: vec![],
         policy_turns: vec![],
-        segments: vec![Segment::default(); SEATS as usize],
+        segments: (0..SEATS).map(Segment::new).collect(),
         ending: Ending::Terminated,
         environment_rewards: vec![],
         extras: vec![],

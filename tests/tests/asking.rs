@@ -84,7 +84,7 @@ async fn a_tools_questions_to_real_servers_are_recorded_and_answered_again() {
         ([&"200: page 0".into(), &"200: page 1".into()], [&"answer 0 (3+2)".into(), &"answer 1 (3+2)".into()])
     );
     assert!(told[4].contains("the run does not allow `http://10.0.0.1`"), "{}", told[4]);
-    let during: Vec<&str> = record.exchanges.iter().map(|exchange| exchange.during.as_str()).collect();
+    let during: Vec<String> = record.exchanges.iter().map(|exchange| exchange.call_site.to_string()).collect();
     assert_eq!(during, ["call-0", "call-1", "call-3", "call-4", "call-5"]);
 
     let again = replayed_offline(table(), &["guest-asking-tool"], QUOTA, &record).await;
@@ -99,7 +99,10 @@ async fn a_tools_questions_to_real_servers_are_recorded_and_answered_again() {
     shortened.exchanges.truncate(2);
     let again = replayed_offline(table(), &["guest-asking-tool"], QUOTA, &shortened).await;
     let failure = again.failures.first().expect("the record has no answer");
-    assert!(failure.kind == FailureKind::Fault && failure.message.contains("more than it asked"), "{failure}");
+    assert!(
+        failure.kind == FailureKind::Fault && failure.message.contains("more outbound calls than recorded"),
+        "{failure}"
+    );
 }
 
 #[tokio::test]
@@ -116,7 +119,7 @@ async fn a_simulated_user_is_answered_by_a_model_and_replayed_without_it() {
     // The instruction; then two more messages with each turn.
     assert_eq!(record.exchanges.iter().map(said).collect::<Vec<_>>(), [1, 3, 5]);
     assert_eq!(
-        record.exchanges.iter().map(|each| each.during.as_str()).collect::<Vec<_>>(),
+        record.exchanges.iter().map(|each| each.call_site.to_string()).collect::<Vec<_>>(),
         ["start", "step 0", "step 1"]
     );
     let again = replayed_offline(table(), &["guest-asking-environment"], QUOTA, &record).await;

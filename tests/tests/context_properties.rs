@@ -122,8 +122,8 @@ fn assert_given_plainly(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampl
         said.entry(seat).or_default().push(&sampled.tokens[..sampled.tokens.len() - stop]);
     }
     for segment in &record.segments {
-        let replies = &said[&segment.seats[0]];
-        let given = |at: usize| at < segment.len() && !segment.sampled[at];
+        let replies = &said[&segment.seat()];
+        let given = |at: usize| at < segment.len() && !segment.sampled()[at];
         // Behind the last reply that was shown again, which may end with anything.
         let mut behind = 0;
         let mut at = 0;
@@ -132,18 +132,18 @@ fn assert_given_plainly(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampl
                 at += 1;
                 continue;
             }
-            let token = segment.tokens[at];
+            let token = segment.tokens()[at];
             let beside = [at.checked_sub(1).filter(|before| *before >= behind), Some(at + 1)];
-            let tilde = beside.into_iter().flatten().any(|at| given(at) && segment.tokens[at] == u32::from(b'~'));
+            let tilde = beside.into_iter().flatten().any(|at| given(at) && segment.tokens()[at] == u32::from(b'~'));
             assert!(token < 256 || !tilde, "text from outside became control token {token}");
             assert!(token < 256 || [MESSAGE_BEGINS, MESSAGE_ENDS].contains(&token), "token {token} is no template's");
             at += 1;
-            if token == MESSAGE_BEGINS && given(at) && segment.tokens[at] == u32::from(b'a') {
+            if token == MESSAGE_BEGINS && given(at) && segment.tokens()[at] == u32::from(b'a') {
                 at += 1;
                 if given(at) {
                     let ends = |reply: &&&[u32]| {
                         let end = at + reply.len();
-                        segment.tokens[at..].starts_with(reply) && segment.tokens.get(end) == Some(&MESSAGE_ENDS)
+                        segment.tokens()[at..].starts_with(reply) && segment.tokens().get(end) == Some(&MESSAGE_ENDS)
                     };
                     let shown = replies.iter().filter(ends).max_by_key(|reply| reply.len());
                     at += shown.expect("what is shown as the policy's word is none of its replies").len();

@@ -52,7 +52,7 @@ async fn play(rollout: &Rollout, reply: impl Fn(&str, usize) -> String + Send + 
     let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
     assert_eq!(Difference::between(&record, &replayed[0]), None);
     assert_eq!(rollout.check_forks(&record).await.unwrap(), None);
-    let shown = record.segments.iter().map(|segment| rollout.chat().decode(&segment.tokens).unwrap()).collect();
+    let shown = record.segments.iter().map(|segment| rollout.chat().decode(segment.tokens()).unwrap()).collect();
     (record, shown)
 }
 
@@ -88,7 +88,7 @@ async fn the_window_leaves_older_results_out_and_keeps_every_reply() {
     // What is sampled in the second segment is what was said after the window moved.
     let sampled_from = |segment: usize| {
         let segment = &record.segments[segment];
-        (0..segment.len()).find(|&at| segment.sampled[at]).map(|at| segment.turns[at])
+        (0..segment.len()).find(|&at| segment.sampled()[at]).map(|at| segment.turns()[at])
     };
     assert_eq!((sampled_from(0), sampled_from(1)), (Some(0), Some(4)));
     // Rewards and people see the whole transcript.
@@ -122,7 +122,7 @@ async fn a_summary_is_written_trained_and_gone_on_from() {
         assert!(shown[index].ends_with(&format!("uNow sum up.<|im_end|><|im_start|>a{note}<|im_end|>")));
         let begins = format!("{task}<|im_end|><|im_start|>uYour summary of what came before:\n{note}<|im_end|>");
         assert!(shown[index + 1].starts_with(&begins), "{}", shown[index + 1]);
-        let sampled = &record.segments[index].sampled;
+        let sampled = record.segments[index].sampled();
         assert!(sampled[sampled.len() - note.len() - 1..].iter().all(|sampled| *sampled));
     }
     // A note is no message: the transcript has the calls, their answers and the last word.
@@ -275,7 +275,7 @@ async fn forks_of_several_segments_are_stored_and_replayed() {
     let forks = rollout.fork_recorded(&first, 4, plans, Actor::Policy(&policy)).await.unwrap();
     for fork in &forks {
         let tokens = |record: &EpisodeRecord| -> Vec<Vec<u32>> {
-            record.segments.iter().map(|segment| segment.tokens.clone()).collect()
+            record.segments.iter().map(|segment| segment.tokens().to_vec()).collect()
         };
         assert_eq!(tokens(fork), tokens(&first), "the same is said in the same contexts");
         assert_eq!(fork.segments[..3], first.segments[..3], "turns 0 to 3");

@@ -7,7 +7,7 @@ mod common;
 use std::num::NonZeroU32;
 
 use common::{Table, answers, call, limits, play, rollout_in};
-use gymkhana_record::{Boundary, EpisodeRecord, FailureKind, Seed};
+use gymkhana_record::{Boundary, CallSite, EpisodeRecord, FailureKind, Seed};
 use gymkhana_rollout::{Difference, Rollout};
 use gymkhana_sandbox::{Grants, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
 use gymkhana_tests::component;
@@ -35,13 +35,13 @@ async fn a_call_without_fuel_fails_again_by_itself_when_it_is_replayed() {
     assert_eq!(kinds, [FailureKind::Fuel]);
     assert_eq!(answers(&recorded)[1].0, "the tool failed: it ran out of time; its state is lost");
     let tool = Boundary::Tool("guest-hostile-tool".to_owned());
-    let costs: Vec<(&str, u64)> = recorded
+    let costs: Vec<(String, u64)> = recorded
         .costs
         .iter()
         .filter(|call| call.at == tool)
-        .map(|call| (call.during.as_str(), call.cost.fuel.unwrap()))
+        .map(|call| (call.call_site.to_string(), call.cost.fuel.unwrap()))
         .collect();
-    let of = |during| costs.iter().find(|(call, _)| *call == during).unwrap().1;
+    let of = |during: &str| costs.iter().find(|(call, _)| *call == during).unwrap().1;
     assert_eq!(of("call-1"), 5_000_000, "the endless one used all of it");
     assert!(of("call-0") > 0 && of("call-2") > 0, "{costs:?}");
     // Another sandbox, as on another day. Nothing is injected: the failure comes by itself.
@@ -77,11 +77,11 @@ async fn rewards_and_oracles_are_paid_for_as_well() {
     let record = common::play_by(&rollout, gymkhana_rollout::Actor::Oracle).await;
     let during = |at: &Boundary| {
         let calls = record.costs.iter().filter(|call| call.at == *at && call.cost.running_us > 0.0);
-        calls.map(|call| call.during.as_str()).collect::<Vec<_>>()
+        calls.map(|call| call.call_site.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(during(&Boundary::Reward("answer-match".to_owned())), ["scoring 0"]);
     let environment = during(&Boundary::Environment("word-problems".to_owned()));
-    assert!(environment.contains(&"advise") && environment.contains(&"start"), "{environment:?}");
+    assert!(environment.contains(&"advise".to_owned()) && environment.contains(&"start".to_owned()), "{environment:?}");
     let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap().remove(0);
     assert_eq!(Difference::between(&record, &replayed), None);
 }
@@ -92,7 +92,9 @@ async fn a_call_that_the_clock_ended_is_not_compared() {
     let rollout = rollout(budget).await;
     let recorded = record(&rollout).await;
     assert_eq!(recorded.failures[0].kind, FailureKind::Budget);
-    assert!(recorded.costs.iter().any(|call| call.during == "call-1" && call.cost.running_us >= 1e5));
+    assert!(
+        recorded.costs.iter().any(|call| call.call_site == CallSite::tool("call-1") && call.cost.running_us >= 1e5)
+    );
     let replayed = rollout.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
     assert_eq!(Difference::between(&recorded, &replayed), None);
 }
@@ -109,13 +111,13 @@ async fn a_call_that_the_clock_ended_has_used_its_fuel_on_a_replay_too() {
     let replies = [call("loop", "{}"), call("work", r#"{"size": 100000}"#), "7".to_owned()];
     let replies: Vec<&str> = replies.iter().map(String::as_str).collect();
     let used = |record: &EpisodeRecord, during: &str| {
-        record.costs.iter().find(|call| call.during == during).and_then(|call| call.cost.fuel).unwrap()
+        record.costs.iter().find(|call| call.call_site.to_string() == during).and_then(|call| call.cost.fuel).unwrap()
     };
     let plenty = rollout(limits(u64::MAX)).await;
     let needed = used(&play(&plenty, &replies).await, "call-1");
     let mut recorded = play(&plenty, &replies).await;
     // How far the endless call comes is the machine's affair; here it leaves half of what the next one needs.
-    let endless = recorded.costs.iter_mut().find(|call| call.during == "call-0").unwrap();
+    let endless = recorded.costs.iter_mut().find(|call| call.call_site == CallSite::tool("call-0")).unwrap();
     endless.cost.fuel = Some(1_000_000_000);
     let tight = rollout(limits(1_000_000_000 + needed / 2)).await;
     let replayed = tight.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);

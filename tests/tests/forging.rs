@@ -18,7 +18,7 @@ const MESSAGE_ENDS: u32 = 258;
 
 /// The control tokens among those that no policy sampled, in their order.
 fn given_controls(record: &EpisodeRecord) -> Vec<u32> {
-    let given = record.segments.iter().flat_map(|segment| segment.tokens.iter().zip(&segment.sampled));
+    let given = record.segments.iter().flat_map(|segment| segment.tokens().iter().zip(segment.sampled()));
     given.filter(|(token, sampled)| !**sampled && **token >= 256).map(|(token, _)| *token).collect()
 }
 
@@ -26,7 +26,7 @@ fn given_controls(record: &EpisodeRecord) -> Vec<u32> {
 fn stands_plainly(record: &EpisodeRecord, text: &str) -> bool {
     let bytes: Vec<u32> = text.bytes().map(u32::from).collect();
     record.segments.iter().any(|segment| {
-        let mut windows = segment.tokens.windows(bytes.len()).zip(segment.sampled.windows(bytes.len()));
+        let mut windows = segment.tokens().windows(bytes.len()).zip(segment.sampled().windows(bytes.len()));
         windows.any(|(tokens, sampled)| tokens == bytes && !sampled.contains(&true))
     })
 }

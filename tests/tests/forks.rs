@@ -127,7 +127,7 @@ async fn every_first_party_plugin_forks_as_it_plays() {
     for table in [words, lake, booking] {
         let rollout = rollout(&table, limits()).await;
         let record = common::play_by(&rollout, Actor::Oracle).await;
-        assert!(record.segments[0].turns.last().unwrap() > &0, "an episode of several turns");
+        assert!(record.segments[0].turns().last().unwrap() > &0, "an episode of several turns");
         assert_eq!(rollout.check_forks(&record).await.unwrap(), None);
     }
 }

@@ -72,8 +72,8 @@ fn fact_text(facts: &[NamedValue], name: &str) -> String {
 
 /// All that a seat's policy saw and said.
 fn seen_by(rollout: &Rollout, record: &EpisodeRecord, seat: u32) -> String {
-    let own = record.segments.iter().filter(|segment| segment.seat() == Some(seat));
-    own.map(|segment| rollout.chat().decode(&segment.tokens).unwrap()).collect()
+    let own = record.segments.iter().filter(|segment| segment.seat() == seat);
+    own.map(|segment| rollout.chat().decode(segment.tokens()).unwrap()).collect()
 }
 
 /// Everything that the environment said to a seat before it last spoke.
@@ -94,7 +94,7 @@ async fn oracles_play_every_game_to_its_end_and_so_does_every_fork() {
             let record = play(&rollout, index, 100 + index, Actor::Oracle).await;
             assert_eq!((record.ending, record.success), (Ending::Terminated, true), "{game}");
             assert_eq!(record.rewards.len(), 2);
-            let seats: Vec<u32> = record.segments.iter().filter_map(Segment::seat).collect();
+            let seats: Vec<u32> = record.segments.iter().map(Segment::seat).collect();
             assert_eq!(seats, [0, 1], "{game}: a context for each seat");
             assert_replayed(&rollout, &record).await;
             assert_eq!(rollout.check_forks(&record).await.unwrap(), None, "{game}");
@@ -209,13 +209,13 @@ async fn a_seat_of_a_negotiation_never_sees_the_others_values() {
         let record = play(&rollout, index, index, Actor::Policy(&policy)).await;
         let values = ["first-values", "second-values"].map(|name| fact_text(&record.privileged, name));
         for segment in &record.segments {
-            let seat = segment.seat().unwrap();
+            let seat = segment.seat();
             // The items stand outside the brackets, and what they are worth inside.
             let introduced = told(&record, seat)[0].lines().next().unwrap_or_default().to_owned();
             let items: String = introduced.split(['(', ')']).step_by(2).collect();
             let (own, other) = (values[seat as usize].clone(), values[1 - seat as usize].clone());
-            let (others, tokens) = seen.entry((seat, items, own)).or_insert((other.clone(), segment.tokens.clone()));
-            assert_eq!(*tokens, segment.tokens, "seat {seat} of task {index}");
+            let (others, tokens) = seen.entry((seat, items, own)).or_insert((other.clone(), segment.tokens().to_vec()));
+            assert_eq!(*tokens, segment.tokens(), "seat {seat} of task {index}");
             compared += usize::from(*others != other);
         }
     }

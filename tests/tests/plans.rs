@@ -308,7 +308,7 @@ async fn an_episode_without_hope_ends_early() {
         let records = play_plan(&rollout, &SamplingPlan::Groups {}, 1, |_, _| ("left".to_owned(), 1.0)).await;
         let ending = if repeats.is_some() { Ending::EarlyStopped } else { Ending::TurnLimit };
         assert_eq!((records[0].ending, common::answers(&records[0]).len()), (ending, 0));
-        assert_eq!(records[0].segments[0].turns.last(), Some(&(turns - 1)));
+        assert_eq!(records[0].segments[0].turns().last(), Some(&(turns - 1)));
     }
     let early_stop = EarlyStop { repeats: None, failed_calls: Some(2) };
     let rollout = rollout(&guessing_table(), Limits { early_stop, ..limits() }).await;

@@ -92,7 +92,7 @@ fn answer(lead: &str) -> TurnProbe {
 
 /// The readings of an episode, turn by turn.
 fn readings(record: &EpisodeRecord) -> Vec<Option<ProbeScore>> {
-    record.policy_turns.iter().map(|turn| turn.reading).collect()
+    record.policy_turns.iter().map(|turn| turn.probe_score).collect()
 }
 
 async fn assert_replayed(rollout: &Rollout, record: &EpisodeRecord) {
@@ -162,7 +162,7 @@ async fn a_reply_is_scored_with_and_without_what_was_heard() {
     assert_replayed(&rollout, &record).await;
     // Other weights would say something else; a replay does not ask.
     let mut other = record.clone();
-    other.policy_turns[1].reading = Some(ProbeScore { log_prob: -1.0, without: Some(-3.0) });
+    other.policy_turns[1].probe_score = Some(ProbeScore { log_prob: -1.0, without: Some(-3.0) });
     let replayed = rollout.replay_group(std::slice::from_ref(&other)).await.unwrap();
     near(&replayed[0].turn_gains[0], &[2.0, gains[1], 0.0]);
 }
@@ -189,7 +189,7 @@ async fn notes_are_not_scored_and_what_does_not_fit_has_no_number() {
     let record = rollout.run_group(vec![plan], Actor::Policy(&policy)).await.unwrap().remove(0);
     assert!(record.policy_turns.iter().any(|turn| turn.note.is_some()));
     for turn in &record.policy_turns {
-        assert_eq!(turn.reading.is_some(), turn.note.is_none(), "turn {}", turn.turn);
+        assert_eq!(turn.probe_score.is_some(), turn.note.is_none(), "turn {}", turn.turn);
     }
     assert_replayed(&rollout, &record).await;
     // The answer has a digit at least, and finds no room behind the first prompt.

@@ -43,14 +43,14 @@ async fn the_record_holds_exactly_what_was_sampled() {
     let [segment] = &record.segments[..] else { panic!("one context, one segment") };
     for (turn, reply) in replies.iter().enumerate() {
         let sampled: Vec<u32> = (0..segment.len())
-            .filter(|&index| segment.sampled[index] && segment.turns[index] == turn as u32)
-            .map(|index| segment.tokens[index])
+            .filter(|&index| segment.sampled()[index] && segment.turns()[index] == turn as u32)
+            .map(|index| segment.tokens()[index])
             .collect();
         assert_eq!(rollout.chat().decode_reply(&sampled).unwrap(), *reply);
         assert!(rollout.chat().stop().contains(sampled.last().unwrap()), "the stop token was sampled");
     }
     // The whole segment reads as the conversation, each message once.
-    let text = rollout.chat().decode(&segment.tokens).unwrap();
+    let text = rollout.chat().decode(segment.tokens()).unwrap();
     assert_eq!(text.matches("2+2").count(), 1, "{text}");
     assert!(text.ends_with("4<|im_end|>"), "{text}");
 }
@@ -82,7 +82,7 @@ async fn tools_side_by_side_are_answered_in_the_order_of_the_calls() {
             .collect();
         assert_eq!(order, ["call-0", "call-1", "call-2"]);
         // The context says the same in the same order.
-        let text = rollout.chat().decode(&record.segments[0].tokens).unwrap();
+        let text = rollout.chat().decode(record.segments[0].tokens()).unwrap();
         let places: Vec<usize> =
             expected.iter().map(|(answer, _)| text.rfind(&format!("t{answer}<")).unwrap()).collect();
         assert!(places.is_sorted(), "{text}");
@@ -166,14 +166,14 @@ async fn limits_end_an_episode() {
         let rollout = rollout(&table, limits).await;
         let record = play(&rollout, &replies).await;
         assert_eq!(record.ending, ending);
-        let taken = record.segments[0].turns.iter().max().unwrap() + 1;
+        let taken = record.segments[0].turns().iter().max().unwrap() + 1;
         assert_eq!(taken, turns, "{ending:?}");
     }
     let rollout = rollout(&table, Limits { context_tokens: 300, ..limits() }).await;
     let record = play(&rollout, &replies).await;
     assert_eq!(record.ending, Ending::ContextLimit);
     assert!(record.segments[0].len() <= 300 + 64, "no more than the last answer stands beyond the limit");
-    assert!(record.segments[0].sampled.iter().rposition(|sampled| *sampled).unwrap() < 300);
+    assert!(record.segments[0].sampled().iter().rposition(|sampled| *sampled).unwrap() < 300);
 }
 
 #[tokio::test]
@@ -222,8 +222,8 @@ async fn a_replay_knows_the_failures_that_it_cannot_meet() {
             [] => play_by(&recording, Actor::Oracle).await,
             replies => play(&recording, replies).await,
         };
-        let failures: Vec<&str> = record.failures.iter().map(|failure| failure.during.as_str()).collect();
-        assert_eq!((&failures[..], record.ending), (&[during][..], ending), "{behaviour}");
+        let failures: Vec<String> = record.failures.iter().map(|failure| failure.call_site.to_string()).collect();
+        assert_eq!((&failures[..], record.ending), (&[during.to_owned()][..], ending), "{behaviour}");
         assert!(!record.turns.is_empty() && record.sampled_tokens() > 0, "it failed later than at once");
         let replaying = rollout_in(&patient, &table, limits(), 0).await;
         let replayed = replaying.replay_group(std::slice::from_ref(&record)).await.unwrap();
@@ -274,8 +274,8 @@ async fn an_environment_that_pays_too_much_fails_when_the_host_ends_the_episode(
             Table::new().environment("guest-hostile-environment", &[("behaviour", Value::Text(behaviour.to_owned()))]);
         let rollout = rollout(&table, Limits { turns: 2, ..limits() }).await;
         let record = play(&rollout, &["no", "no"]).await;
-        let failures: Vec<_> = record.failures.iter().map(|each| (each.kind, each.during.as_str())).collect();
-        let expected: Vec<_> = during.into_iter().map(|during| (FailureKind::Malformed, during)).collect();
+        let failures: Vec<_> = record.failures.iter().map(|each| (each.kind, each.call_site.to_string())).collect();
+        let expected: Vec<_> = during.into_iter().map(|during| (FailureKind::Malformed, during.to_owned())).collect();
         assert_eq!(failures, expected, "{behaviour}");
         let (ending, reward) = match during {
             Some(_) => (Ending::EnvironmentFailed, common::FAILURE_REWARD),

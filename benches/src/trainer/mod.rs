@@ -101,11 +101,9 @@ fn segment(seed: Seed) -> Segment {
     let mut segment = Segment::default();
     for (turn, (given, reply)) in GIVEN_TOKENS.into_iter().zip(SAMPLED_TOKENS).enumerate() {
         let given: Vec<u32> = random_tokens(seed.child("given").child(turn), given).collect();
-        let from = segment.len() + given.len();
-        segment.append_given(&given, 0, turn as u32);
+        segment.append_given(&given, turn as u32);
         let reply: Vec<u32> = random_tokens(seed.child("reply").child(turn), reply).collect();
-        segment.append_given(&reply, 0, turn as u32);
-        segment.sampled[from..].fill(true);
+        segment.append_sampled(&gymkhana_policy::certain(reply), turn as u32).expect("columns of one length");
     }
     segment
 }

@@ -79,11 +79,11 @@ async fn play_one(
     let task = (step * GROUPS + group) % 100;
     let secret = b'0' + (task % 10) as u8;
     let mut segment = Segment::default();
-    segment.append_given(&bytes(&format!("task {task:02}: ask ? \n")), 0, 0);
+    segment.append_given(&bytes(&format!("task {task:02}: ask ? \n")), 0);
     let first = say(trainer, &mut segment, 0, (step, group, member), seed).await?;
     let asked = (u32::from(b'0')..=u32::from(b'9')).contains(&first);
     let answer = if asked { char::from(secret) } else { '?' };
-    segment.append_given(&bytes(&format!("r={answer};    ")), 0, 1);
+    segment.append_given(&bytes(&format!("r={answer};    ")), 1);
     let second = say(trainer, &mut segment, 1, (step, group, member), seed).await?;
     trainer.release(conversation(group, member));
     let rewards = [0.5 * f64::from(u8::from(asked)), f64::from(u8::from(second == u32::from(secret)))];
@@ -115,7 +115,7 @@ async fn say(
     let gone = |error: &dyn std::fmt::Display| TrainerError::Gone(error.to_string());
     let request = GenerateRequest {
         conversation: conversation(group, member),
-        tokens: Arc::from(&segment.tokens[..]),
+        tokens: Arc::from(&segment.tokens()[..]),
         max_tokens: SAMPLED,
         stop: Arc::from([]),
         stop_texts: None,
@@ -124,7 +124,7 @@ async fn say(
         seed: seed.child(step).child(group).child(member).child(turn),
     };
     let reply = trainer.generate(request).await.map_err(|error| gone(&error))?.sampled;
-    segment.append_sampled(&reply, 0, turn).map_err(|error| gone(&error))?;
+    segment.append_sampled(&reply, turn).map_err(|error| gone(&error))?;
     Ok(reply.tokens[0])
 }
 

@@ -37,7 +37,7 @@ fn sets(more: &[&'static str]) -> Vec<&'static str> {
 
 /// Episodes and metrics without times.
 fn tokens(desk: &Desk) -> Vec<Vec<Vec<u32>>> {
-    let of = |record: &EpisodeRecord| record.segments.iter().map(|segment| segment.tokens.clone()).collect();
+    let of = |record: &EpisodeRecord| record.segments.iter().map(|segment| segment.tokens().to_vec()).collect();
     desk.episodes().iter().map(of).collect()
 }
 

@@ -71,8 +71,8 @@ fn a_tool_that_always_traps_is_an_observation_and_the_run_goes_on() {
     for record in &failed {
         let [failure] = &record.failures[..] else { panic!("{:?}", record.failures) };
         assert_eq!(failure.at, Boundary::Tool("guest-hostile-tool".to_owned()));
-        assert_eq!((failure.kind, failure.during.as_str()), (FailureKind::Trap, "call-0"));
-        // A crash costs the agent as much as any other wasted turn.
+        assert_eq!((failure.kind, failure.call_site.to_string().as_str()), (FailureKind::Trap, "call-0"));
+        // The agent is not paid for a crash, nor does it pay more than for any other wasted turn.
         assert_eq!((record.ending, &record.rewards[..]), (Ending::TurnLimit, &[0.0][..]));
     }
     assert!(sound.iter().any(|record| record.success && record.rewards == [1.0]), "nobody said yes");

@@ -317,7 +317,7 @@ fn output_folders() {
     messages.check("output-folders");
     let not_an_id = desk.host(&["show", "out", "--episode", "the-first"]);
     assert_eq!(not_an_id.code, Some(2));
-    assert!(not_an_id.talk.contains("`the-first` is no episode id; one looks like"), "{}", not_an_id.talk);
+    assert!(not_an_id.talk.contains("`the-first` is not an episode id; an example is"), "{}", not_an_id.talk);
 }
 
 fn assert_tells_of_a_full_disk(full: &Outcome) {

@@ -21,7 +21,7 @@ fn the_models_word_on_the_answer_is_recorded_and_replayed() {
     let (desk, records) = played(probe);
     let readings = |records: &[EpisodeRecord]| -> Vec<Vec<Option<f64>>> {
         let of = |record: &EpisodeRecord| {
-            record.policy_turns.iter().map(|turn| turn.reading.map(|reading| reading.log_prob)).collect()
+            record.policy_turns.iter().map(|turn| turn.probe_score.map(|score| score.log_prob)).collect()
         };
         records.iter().map(of).collect()
     };
@@ -47,7 +47,7 @@ fn the_models_word_on_the_answer_is_recorded_and_replayed() {
 #[test]
 fn a_run_may_weigh_feedback() {
     let (desk, records) = played("probe={ kind = \"feedback\" }");
-    assert!(records.iter().all(|record| record.policy_turns.first().is_none_or(|turn| turn.reading.is_none())));
+    assert!(records.iter().all(|record| record.policy_turns.first().is_none_or(|turn| turn.probe_score.is_none())));
     let replayed = desk.host(&["replay", "out"]).succeeded();
     assert!(replayed.contains(&format!("every byte equal: {}", records.len())), "{replayed}");
 }

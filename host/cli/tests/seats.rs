@@ -34,7 +34,7 @@ fn checkpoints(desk: &Desk) -> BTreeSet<String> {
 /// Segments of a seat in the training episodes of a step.
 fn segments(records: &[EpisodeRecord], phase: Phase, step: u64, seat: u32) -> Vec<Segment> {
     let of_step = records.iter().filter(|record| (record.id.phase, record.id.step) == (phase, step));
-    of_step.flat_map(|record| record.segments.clone()).filter(|segment| segment.seat() == Some(seat)).collect()
+    of_step.flat_map(|record| record.segments.clone()).filter(|segment| segment.seat() == seat).collect()
 }
 
 fn sampled(segments: &[Segment]) -> usize {
@@ -48,7 +48,7 @@ fn versions(records: &[EpisodeRecord], step: u64, seat: u32) -> BTreeSet<u32> {
 
 /// Weight versions that sampled these tokens.
 fn versions_of(segments: &[Segment]) -> BTreeSet<u32> {
-    let tokens = segments.iter().flat_map(|segment| segment.versions.iter().zip(&segment.sampled));
+    let tokens = segments.iter().flat_map(|segment| segment.versions().iter().zip(segment.sampled()));
     tokens.filter(|(_, sampled)| **sampled).map(|(version, _)| *version).collect()
 }
 
@@ -182,7 +182,7 @@ fn the_oracle_takes_a_seat_and_nobody_learns_its_tokens() {
         assert_eq!(values["tokens"], sampled(&segments(&records, Phase::Demonstration, step, 0)) as f64);
     }
     let expert = segments(&records, Phase::Train, 0, 1);
-    let certain = |segment: &Segment| segment.log_probs.iter().all(|log_prob| *log_prob == 0.0);
+    let certain = |segment: &Segment| segment.log_probs().iter().all(|log_prob| *log_prob == 0.0);
     assert!(!expert.is_empty() && expert.iter().all(certain));
 }
 

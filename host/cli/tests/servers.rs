@@ -75,10 +75,11 @@ fn of_step(records: &[EpisodeRecord], step: u64) -> Vec<&EpisodeRecord> {
 fn largest_difference(trainer: &Trainer, segment: &Segment) -> f32 {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let scored = runtime.block_on(
-        trainer.score(ScoreRequest { prefix: segment.tokens[..1].into(), continuation: segment.tokens[1..].into() }),
+        trainer
+            .score(ScoreRequest { prefix: segment.tokens()[..1].into(), continuation: segment.tokens()[1..].into() }),
     );
     let scored = scored.expect("scored").log_probs;
-    let places = segment.log_probs[1..].iter().zip(&scored).zip(&segment.sampled[1..]);
+    let places = segment.log_probs()[1..].iter().zip(&scored).zip(&segment.sampled()[1..]);
     let differences = places.filter(|(_, sampled)| **sampled).map(|((recorded, scored), _)| (recorded - scored).abs());
     differences.fold(0.0, f32::max)
 }
@@ -86,7 +87,7 @@ fn largest_difference(trainer: &Trainer, segment: &Segment) -> f32 {
 /// Weight version that sampled all tokens of a step.
 fn version_of(records: &[&EpisodeRecord]) -> u32 {
     let segments = records.iter().flat_map(|record| &record.segments);
-    let tokens = segments.flat_map(|segment| segment.versions.iter().zip(&segment.sampled));
+    let tokens = segments.flat_map(|segment| segment.versions().iter().zip(segment.sampled()));
     let versions: Vec<u32> = tokens.filter(|(_, sampled)| **sampled).map(|(version, _)| *version).collect();
     assert!(versions.iter().all(|version| *version == versions[0]), "{versions:?}");
     versions[0]
@@ -162,7 +163,7 @@ fn the_staleness_bound_holds_with_a_server() {
     for step in 0..3 {
         let now = 12 + step as u32;
         for segment in of_step(&found, step).iter().flat_map(|record| &record.segments) {
-            for (version, _) in segment.versions.iter().zip(&segment.sampled).filter(|(_, sampled)| **sampled) {
+            for (version, _) in segment.versions().iter().zip(segment.sampled()).filter(|(_, sampled)| **sampled) {
                 assert!((now - 1..=now).contains(version), "step {step} has a token of version {version}");
                 older += u32::from(*version < now);
             }
@@ -214,7 +215,11 @@ fn passing_faults_cost_nothing() {
     rough.run(WORD_PROBLEMS, &[]).succeeded();
     let tokens = |desk: &Desk| -> Vec<Vec<u32>> {
         let records = desk.episodes();
-        of_step(&records, 0).iter().flat_map(|record| &record.segments).map(|segment| segment.tokens.clone()).collect()
+        of_step(&records, 0)
+            .iter()
+            .flat_map(|record| &record.segments)
+            .map(|segment| segment.tokens().to_vec())
+            .collect()
     };
     assert_eq!(tokens(&calm), tokens(&rough));
 }

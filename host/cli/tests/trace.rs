@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use common::{Desk, SMALL_RUN, WORD_PROBLEMS};
-use gymkhana_record::{Boundary, EpisodeRecord, Phase};
+use gymkhana_record::{CallSite, EpisodeRecord, Phase};
 use serde_json::Value;
 
 /// Lines of a trace with spans of this name.
@@ -14,10 +14,10 @@ fn spans<'a>(lines: &'a [Value], name: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["span"]["name"] == name).collect()
 }
 
-/// Number of recorded calls that `counts` accepts by boundary and call site.
-fn calls(records: &[EpisodeRecord], counts: impl Fn(&Boundary, &str) -> bool) -> usize {
+/// Number of calls in the records of one kind of call site.
+fn calls(records: &[EpisodeRecord], counts: impl Fn(&CallSite) -> bool) -> usize {
     let costs = records.iter().flat_map(|record| &record.costs);
-    costs.filter(|cost| counts(&cost.at, &cost.during)).count()
+    costs.filter(|cost| counts(&cost.call_site)).count()
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn every_span_of_a_run_is_a_line() {
 
     let played = records.iter().filter(|record| record.id.phase != Phase::Demonstration);
     assert_eq!(spans(&lines, "generate").len(), played.map(|record| record.policy_turns.len()).sum::<usize>());
-    let step = |at: &Boundary, during: &str| matches!(at, Boundary::Environment(_)) && during.starts_with("step ");
+    let step = |site: &CallSite| matches!(site, CallSite::Step(_));
     assert_eq!(spans(&lines, "step").len(), calls(&records, step));
-    let tool = |at: &Boundary, during: &str| matches!(at, Boundary::Tool(_)) && during.starts_with("call-");
+    let tool = |site: &CallSite| matches!(site, CallSite::Tool { .. });
     let tool_calls = spans(&lines, "tool_call");
     assert_eq!(tool_calls.len(), calls(&records, tool));
     assert!(!tool_calls.is_empty(), "the expert calls the calculator");

@@ -39,12 +39,12 @@ pub(crate) fn stop(seen: impl Display, change: &str) -> Stop {
 }
 
 /// Says during what a call failed.
-pub(crate) trait During<T> {
+pub(crate) trait CheckPhase<T> {
     /// The failure is a finding: the plugin should have answered.
     fn during(self, what: impl Display) -> Result<T, Stop>;
 }
 
-impl<T> During<T> for Result<T, CallError> {
+impl<T> CheckPhase<T> for Result<T, CallError> {
     fn during(self, what: impl Display) -> Result<T, Stop> {
         self.map_err(|error| {
             if error.kind.is_hosts() {
@@ -85,7 +85,7 @@ pub(crate) fn short(text: &str) -> String {
 }
 
 /// Where two texts part, as a person finds the place in both.
-pub(crate) fn parting(one: &str, other: &str) -> String {
+pub(crate) fn divergence(one: &str, other: &str) -> String {
     let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
     let around = |text: &str| {
         let from = text.floor_char_boundary(same.saturating_sub(40));

@@ -1,27 +1,26 @@
-//! Whether a plugin keeps the contract: a suite of checks that plays with it, and a report.
+//! The conformance suite: checks of the plugin contract, and the report of their outcomes.
 //!
-//! The suite knows the sandbox and nothing above it: it starts episodes, sessions and scorings itself, so that what it
-//! finds needs no model and no run. Everything that it does follows from its settings' seed, and what it holds against a
-//! limit is counted in instructions and bytes and never in seconds: the publisher's report comes out the same anywhere.
-//! It does not sign, store or send reports.
+//! The suite depends on the sandbox alone and starts episodes, sessions and scorings itself, so that a check needs no
+//! model and no run. All random choices derive from the seed in the settings, and limits are counted in instructions
+//! and bytes instead of seconds, so that a report is the same on every machine.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod acts;
-mod bench;
+mod action;
 mod checks;
+mod driver;
 mod examples;
 mod finding;
+mod finished_episode;
+mod fixture;
 mod measure;
 mod path;
 mod play;
 mod settings;
-mod stage;
 mod suite;
-mod tale;
 mod world;
 
+pub use finished_episode::FinishedEpisode;
 pub use measure::{Measured, measure};
 pub use settings::{Settings, limits};
 pub use suite::{CheckInfo, SuiteError, all_checks, check_plugin};
-pub use tale::FinishedEpisode;

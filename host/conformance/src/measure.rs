@@ -6,12 +6,12 @@ use gymkhana_record::Cost;
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{Plugin, Scorer};
 
-use crate::acts::Picker;
-use crate::bench::Bench;
-use crate::finding::{During, Stop};
-use crate::stage::{Beginning, Stage};
+use crate::action::Chooser;
+use crate::driver::{Driver, Start};
+use crate::finding::{CheckPhase, Stop};
+use crate::finished_episode::equal_episodes;
+use crate::fixture::Fixture;
 use crate::suite::SuiteError;
-use crate::tale::equal_episodes;
 use crate::{FinishedEpisode, Settings};
 
 /// How long one kind of call took, each time.
@@ -51,20 +51,20 @@ impl Measured {
 /// If the plugin fails at a call, or no session can be opened.
 pub async fn measure(plugin: &Plugin, settings: Settings, times: u32) -> Result<Vec<Measured>, SuiteError> {
     let measured = async {
-        let bench = Bench::new(plugin.clone(), settings).await?;
-        let beginnings = bench.beginnings();
+        let fixture = Fixture::new(plugin.clone(), settings).await?;
+        let starts = fixture.starts();
         let mut all = Vec::new();
-        let is_episode = |beginning: &&Beginning| matches!(beginning, Beginning::Episode(_));
-        if let Some(first) = beginnings.iter().find(is_episode) {
-            all.extend(stages(&bench, first, "environment", ["start", "step"], times).await?);
+        let is_episode = |start: &&Start| matches!(start, Start::Episode(_));
+        if let Some(first) = starts.iter().find(is_episode) {
+            all.extend(measure_calls(&fixture, first, "environment", ["start", "step"], times).await?);
         }
-        if bench.is(Kind::Tool) {
-            let first = beginnings.iter().find(|beginning| !is_episode(beginning));
-            let first = first.ok_or_else(|| Stop::Plugin(bench.nothing_to_play()))?;
-            all.extend(stages(&bench, first, "tool", ["open", "call"], times).await?);
+        if fixture.is(Kind::Tool) {
+            let first = starts.iter().find(|start| !is_episode(start));
+            let first = first.ok_or_else(|| Stop::Plugin(fixture.nothing_to_play()))?;
+            all.extend(measure_calls(&fixture, first, "tool", ["open", "call"], times).await?);
         }
-        if bench.is(Kind::Reward) {
-            all.push(scorings(&bench, times).await?);
+        if fixture.is(Kind::Reward) {
+            all.push(scorings(&fixture, times).await?);
         }
         Ok(all)
     };
@@ -74,28 +74,28 @@ pub async fn measure(plugin: &Plugin, settings: Settings, times: u32) -> Result<
     })
 }
 
-async fn stages(
-    bench: &Bench,
-    beginning: &Beginning,
+async fn measure_calls(
+    fixture: &Fixture,
+    start: &Start,
     kind: &str,
-    [start, act]: [&str; 2],
+    [start_call, act_call]: [&str; 2],
     times: u32,
 ) -> Result<Vec<Measured>, Stop> {
-    let saves = Stage::can_be_saved(&bench.plugin, beginning);
-    let [mut starts, mut acts, mut snapshots, mut restores] =
-        [start, act, "snapshot", "restore"].map(|call| Measured::of(format!("{kind} {call}")));
-    let mut picker = Picker::new(bench.seed("measure"));
-    let mut stage: Option<Stage> = None;
+    let saves = Driver::can_be_saved(&fixture.plugin, start);
+    let [mut starts, mut actions, mut snapshots, mut restores] =
+        [start_call, act_call, "snapshot", "restore"].map(|call| Measured::of(format!("{kind} {call}")));
+    let mut chooser = Chooser::new(fixture.seed("measure"));
+    let mut driver: Option<Driver> = None;
     for number in 0..times {
-        let seed = bench.seed("measure").child(number);
+        let seed = fixture.seed("measure").child(number);
         let since = Instant::now();
-        let (fresh, _) = Stage::begin(&bench.plugin, beginning, &bench.options, seed).await.during(start)?;
+        let (fresh, _) = Driver::begin(&fixture.plugin, start, &fixture.options, seed).await.during(start_call)?;
         starts.note(since, fresh.cost);
-        let mut on = stage.take().filter(|stage| !stage.over).unwrap_or(fresh);
-        let picked = picker.next(&bench.plugin, &mut on).await.during("the oracle's advice")?;
+        let mut on = driver.take().filter(|driver| !driver.over).unwrap_or(fresh);
+        let picked = chooser.next(&fixture.plugin, &mut on).await.during("the oracle's advice")?;
         let since = Instant::now();
         on.act(&picked).await.during(format!("{picked}"))?;
-        acts.note(since, on.cost);
+        actions.note(since, on.cost);
         if saves && !on.over {
             let since = Instant::now();
             let saved = on.save().await.during("snapshot")?;
@@ -103,26 +103,26 @@ async fn stages(
             snapshots.snapshot_bytes = snapshots.snapshot_bytes.max(Some(saved.snapshot.bytes.len()));
             restores.snapshot_bytes = snapshots.snapshot_bytes;
             let since = Instant::now();
-            let copy = Stage::restore(&bench.plugin, &saved, beginning, seed).await.during("restore")?;
+            let copy = Driver::restore(&fixture.plugin, &saved, start, seed).await.during("restore")?;
             restores.note(since, copy.cost);
         }
-        stage = Some(on);
+        driver = Some(on);
     }
-    let mut all = vec![starts, acts, snapshots, restores];
+    let mut all = vec![starts, actions, snapshots, restores];
     all.retain(|measured| !measured.times_us.is_empty());
     all.iter_mut().for_each(|measured| measured.times_us.sort_by(f64::total_cmp));
     Ok(all)
 }
 
 /// A group of eight equal episodes, each time in a fresh instance.
-async fn scorings(bench: &Bench, times: u32) -> Result<Measured, Stop> {
+async fn scorings(fixture: &Fixture, times: u32) -> Result<Measured, Stop> {
     let made = equal_episodes();
     let group: Vec<_> = made.iter().map(FinishedEpisode::trajectory).collect();
     let mut scorings = Measured::of("reward score");
     for number in 0..times {
         let since = Instant::now();
-        let mut scorer = Scorer::open(&bench.plugin, bench.seed(number)).await.during("the start of a scoring")?;
-        let scores = scorer.score(&group, &bench.options, 0).await;
+        let mut scorer = Scorer::open(&fixture.plugin, fixture.seed(number)).await.during("the start of a scoring")?;
+        let scores = scorer.score(&group, &fixture.options, 0).await;
         scores.during("a group of eight made-up episodes")?;
         scorings.note(since, scorer.cost());
     }

@@ -1,4 +1,4 @@
-//! Plays an episode to its end with tools beside it, by the oracle or by a fool, and keeps what a reward sees of it.
+//! Plays an episode to its end with tools, by the oracle or by arbitrary actions, and records what a reward sees.
 
 use gymkhana_record::{
     Call, Ending, FailureKind, Function, NamedValue, Part, SeatRewards, Seed, Stream, TaskRef, Turn, text_of,
@@ -7,7 +7,7 @@ use gymkhana_sandbox::{Action, Advice, EnvironmentEpisode, OptionalInterface, Pl
 
 use crate::FinishedEpisode;
 use crate::examples::Examples;
-use crate::finding::{During, Stop, stop};
+use crate::finding::{CheckPhase, Stop, stop};
 
 /// Turns after which an episode is left.
 const MOST_TURNS: u32 = 300;
@@ -35,7 +35,7 @@ struct Tool {
     final_view: bool,
 }
 
-struct Game<'a> {
+struct EpisodeDriver<'a> {
     episode: EnvironmentEpisode,
     tools: Vec<Tool>,
     /// What each seat may call of the environment.
@@ -45,7 +45,7 @@ struct Game<'a> {
     seat: u32,
     calls: u64,
     place: &'a str,
-    tale: FinishedEpisode,
+    finished: FinishedEpisode,
     over: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn play(
     mut player: Player,
 ) -> Result<FinishedEpisode, Stop> {
     let place = format!("task {task} with seed {}", seed.0);
-    let mut game = Game::begin(environment, tools, task, seed, &place).await?;
+    let mut game = EpisodeDriver::begin(environment, tools, task, seed, &place).await?;
     for _ in 0..MOST_TURNS {
         if game.over {
             break;
@@ -72,7 +72,7 @@ pub(crate) async fn play(
     game.end(environment.0).await
 }
 
-impl<'a> Game<'a> {
+impl<'a> EpisodeDriver<'a> {
     async fn begin(
         (plugin, options): Chosen<'_>,
         tools: &[Chosen<'_>],
@@ -94,7 +94,7 @@ impl<'a> Game<'a> {
             open.push(Tool { name: tool.name().to_owned(), functions, session, final_view });
         }
         let shown = opening.observations.into_iter().map(|(seat, content)| Turn::Observation { seat, content });
-        let tale = FinishedEpisode {
+        let finished = FinishedEpisode {
             task: task.clone(),
             turns: shown.collect(),
             ending: Ending::TurnLimit,
@@ -105,7 +105,7 @@ impl<'a> Game<'a> {
         };
         let own = opening.functions.into_iter().map(|offer| (offer.seat, offer.functions)).collect();
         let results = vec![vec![]; seats as usize];
-        Ok(Self { episode, tools: open, own, results, seat: started.seat, calls: 0, place, tale, over: false })
+        Ok(Self { episode, tools: open, own, results, seat: started.seat, calls: 0, place, finished, over: false })
     }
 
     async fn ask(&mut self) -> Result<Advice, Stop> {
@@ -113,7 +113,7 @@ impl<'a> Game<'a> {
             self.tools.iter().flat_map(|tool| &tool.functions).map(|function| function.name.clone()).collect();
         let results = std::mem::take(&mut self.results[self.seat as usize]);
         let advice = self.episode.advise(&names, &results).await;
-        let place = format!("after {} turns of {}", self.tale.turns.len(), self.place);
+        let place = format!("after {} turns of {}", self.finished.turns.len(), self.place);
         let advice = match advice {
             Err(error) if error.kind == FailureKind::Refused => {
                 return Err(stop(format!("the oracle gave up {place}: {}", error.message), ORACLES_TOOL));
@@ -155,7 +155,7 @@ impl<'a> Game<'a> {
         match advice {
             Advice::Message(text) => {
                 let content = vec![Part::Text(text)];
-                self.tale.turns.push(Turn::Message { seat, content: content.clone() });
+                self.finished.turns.push(Turn::Message { seat, content: content.clone() });
                 self.step(Action::Message(&content)).await.map(drop)
             }
             Advice::Calls(calls) => {
@@ -176,7 +176,7 @@ impl<'a> Game<'a> {
         let own = self.own.iter().filter(|(of, _)| *of == seat).find_map(|(_, functions)| of(functions));
         let tool = self.tools.iter_mut().find(|tool| of(&tool.functions).is_some());
         let cost = tool.as_ref().and_then(|tool| of(&tool.functions)).or(own).unwrap_or(0.0);
-        self.tale.turns.push(Turn::Call { seat, call: call.clone(), cost });
+        self.finished.turns.push(Turn::Call { seat, call: call.clone(), cost });
         let (content, failed) = if let Some(tool) = tool {
             let answer = tool.session.call(&call).await;
             let answer = answer.during(format!("the call {}({}) in {}", call.name, call.arguments, self.place))?;
@@ -189,31 +189,31 @@ impl<'a> Game<'a> {
             (vec![Part::Text("there is no such function now".to_owned())], true)
         };
         self.results[seat as usize].push(text_of(&content));
-        self.tale.turns.push(Turn::Answer { seat, id: call.id, content, failed });
+        self.finished.turns.push(Turn::Answer { seat, id: call.id, content, failed });
         Ok(())
     }
 
-    async fn step(&mut self, deed: Action<'_>) -> Result<StepResult, Stop> {
-        let is_call = matches!(deed, Action::Call(_));
+    async fn step(&mut self, action: Action<'_>) -> Result<StepResult, Stop> {
+        let is_call = matches!(action, Action::Call(_));
         let mover = self.seat;
-        let turn = self.tale.turns.len();
-        let stepped = self.episode.step(mover, deed).await.during(format!("turn {turn} of {}", self.place))?;
+        let turn = self.finished.turns.len();
+        let stepped = self.episode.step(mover, action).await.during(format!("turn {turn} of {}", self.place))?;
         let mut answered = is_call;
         for (seat, content) in stepped.observations.clone() {
             // What the mover is shown first answers its call.
             if std::mem::take(&mut answered) && seat == mover {
                 continue;
             }
-            self.tale.turns.push(Turn::Observation { seat, content });
+            self.finished.turns.push(Turn::Observation { seat, content });
         }
-        for rewards in &mut self.tale.environment_rewards {
+        for rewards in &mut self.finished.environment_rewards {
             let earned = stepped.rewards.iter().filter(|(seat, _)| *seat == rewards.seat).map(|(_, reward)| reward);
             rewards.rewards.push(earned.sum());
         }
-        self.tale.extras.clone_from(&stepped.extras);
+        self.finished.extras.clone_from(&stepped.extras);
         self.over = stepped.terminated || stepped.truncated;
         if self.over {
-            self.tale.ending = if stepped.terminated { Ending::Terminated } else { Ending::Truncated };
+            self.finished.ending = if stepped.terminated { Ending::Terminated } else { Ending::Truncated };
         } else {
             self.seat = stepped.seat;
         }
@@ -223,13 +223,13 @@ impl<'a> Game<'a> {
     async fn end(mut self, environment: &Plugin) -> Result<FinishedEpisode, Stop> {
         if environment.offers(OptionalInterface::Privileged) {
             let privileged = self.episode.privileged().await;
-            self.tale.privileged = privileged.during(format!("the privileged view of {}", self.place))?;
+            self.finished.privileged = privileged.during(format!("the privileged view of {}", self.place))?;
         }
         for tool in self.tools.iter_mut().filter(|tool| tool.final_view) {
             let view = tool.session.final_view().await.during(format!("the final view of `{}`", tool.name))?;
             let named = |field: NamedValue| NamedValue { name: format!("{}.{}", tool.name, field.name), ..field };
-            self.tale.views.extend(view.into_iter().map(named));
+            self.finished.views.extend(view.into_iter().map(named));
         }
-        Ok(self.tale)
+        Ok(self.finished)
     }
 }

@@ -8,9 +8,9 @@ use gymkhana_registry::{
 use gymkhana_sandbox::{CallError, Grants, LoadError, Plugin, Sandbox};
 
 use crate::Settings;
-use crate::bench::Bench;
 use crate::checks;
 use crate::finding::{Finding, Stop};
+use crate::fixture::Fixture;
 
 /// A plugin cannot be checked at all.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub struct CheckInfo {
     pub what: &'static str,
 }
 
-type Run = for<'a> fn(&'a Bench) -> BoxFuture<'a, Finding>;
+type Run = for<'a> fn(&'a Fixture) -> BoxFuture<'a, Finding>;
 
 /// Before anything is run.
 const LOADS: CheckInfo =
@@ -56,47 +56,49 @@ const CAPABILITIES: CheckInfo =
 fn playing() -> Vec<(CheckInfo, Run)> {
     let check = |name, what, run: Run| (CheckInfo { name, what }, run);
     vec![
-        check("describes-itself", "its summary, options, seats and components are told in words", |bench| {
-            Box::pin(checks::describe::check(bench))
+        check("describes-itself", "its summary, options, seats and components are told in words", |fixture| {
+            Box::pin(checks::describe::check(fixture))
         }),
-        check("options", "options that it does not know, or of another type, are refused", |bench| {
-            Box::pin(checks::options::check(bench))
+        check("options", "options that it does not know, or of another type, are refused", |fixture| {
+            Box::pin(checks::options::check(fixture))
         }),
-        check("splits-and-tasks", "splits have the tasks that they promise, and no others", |bench| {
-            Box::pin(checks::splits::check(bench))
+        check("splits-and-tasks", "splits have the tasks that they promise, and no others", |fixture| {
+            Box::pin(checks::splits::check(fixture))
         }),
-        check("parameters", "functions take JSON Schemas, and arguments made from them are answered", |bench| {
-            Box::pin(checks::parameters::check(bench))
+        check("parameters", "functions take JSON Schemas, and arguments made from them are answered", |fixture| {
+            Box::pin(checks::parameters::check(fixture))
         }),
-        check("same-seed-same-bytes", "the same beginning, seed and actions give the same bytes", |bench| {
-            Box::pin(checks::determinism::check(bench))
+        check("same-seed-same-bytes", "the same start, seed and actions give the same bytes", |fixture| {
+            Box::pin(checks::determinism::check(fixture))
         }),
-        check("snapshots", "what is restored goes on as what was saved, and as what was replayed", |bench| {
-            Box::pin(checks::snapshots::check(bench))
+        check("snapshots", "what is restored goes on as what was saved, and as what was replayed", |fixture| {
+            Box::pin(checks::snapshots::check(fixture))
         }),
-        check("bad-snapshots", "bytes that are no snapshot are refused", |bench| {
-            Box::pin(checks::snapshots::check_bad(bench))
+        check("bad-snapshots", "bytes that are no snapshot are refused", |fixture| {
+            Box::pin(checks::snapshots::check_bad(fixture))
         }),
-        check("state-keys", "equal states have equal keys, and other states others", |bench| {
-            Box::pin(checks::state_keys::check(bench))
+        check("state-keys", "equal states have equal keys, and other states others", |fixture| {
+            Box::pin(checks::state_keys::check(fixture))
         }),
-        check("looking", "looking at a state does not change it", |bench| Box::pin(checks::looking::check(bench))),
-        check("oracle", "the oracle ends its episodes, and well", |bench| Box::pin(checks::oracle::check(bench))),
-        check("invalid-actions", "what the rules forbid is answered", |bench| Box::pin(checks::invalid::check(bench))),
-        check("apart", "two episodes or sessions in one instance do not disturb each other", |bench| {
-            Box::pin(checks::apart::check(bench))
+        check("read-only", "reading a state does not change it", |fixture| Box::pin(checks::read_only::check(fixture))),
+        check("oracle", "the oracle ends its episodes, and well", |fixture| Box::pin(checks::oracle::check(fixture))),
+        check("invalid-actions", "what the rules forbid is answered", |fixture| {
+            Box::pin(checks::invalid::check(fixture))
         }),
-        check("fuzz", "random actions are answered, and rewards stay in their range", |bench| {
-            Box::pin(checks::fuzz::check(bench))
+        check("isolation", "two episodes or sessions in one instance do not disturb each other", |fixture| {
+            Box::pin(checks::isolation::check(fixture))
         }),
-        check("scores", "finished episodes of all shapes get a score for each seat, in range and finite", |bench| {
-            Box::pin(checks::scores::check(bench))
+        check("fuzz", "random actions are answered, and rewards stay in their range", |fixture| {
+            Box::pin(checks::fuzz::check(fixture))
         }),
-        check("same-episodes-same-scores", "the same episodes get the same scores", |bench| {
-            Box::pin(checks::scores::check_again(bench))
+        check("scores", "finished episodes of all shapes get a score for each seat, in range and finite", |fixture| {
+            Box::pin(checks::scores::check(fixture))
         }),
-        check("cost", "no call needs more instructions or memory than a run allows", |bench| {
-            Box::pin(checks::cost::check(bench))
+        check("same-episodes-same-scores", "the same episodes get the same scores", |fixture| {
+            Box::pin(checks::scores::check_again(fixture))
+        }),
+        check("cost", "no call needs more instructions or memory than a run allows", |fixture| {
+            Box::pin(checks::cost::check(fixture))
         }),
     ]
 }
@@ -136,13 +138,13 @@ pub async fn check_plugin(
     };
     note(CAPABILITIES, checks::capabilities::check(&manifest, &imports), &mut report)?;
     let grants = Grants(manifest.capabilities.clone());
-    let bench = match Plugin::from_bytes(sandbox, origin, bytes, &grants) {
-        Ok(plugin) => Bench::new(plugin, settings).await,
+    let fixture = match Plugin::from_bytes(sandbox, origin, bytes, &grants) {
+        Ok(plugin) => Fixture::new(plugin, settings).await,
         Err(error @ (LoadError::Cache(_) | LoadError::TooBig { .. })) => return Err(error.into()),
         Err(error) => Err(Stop::Plugin(told_whole(&error))),
     };
-    let bench = match bench {
-        Ok(bench) => bench,
+    let fixture = match fixture {
+        Ok(fixture) => fixture,
         Err(stop) => {
             note(LOADS, Err(stop), &mut report)?;
             for (info, _) in playing() {
@@ -153,10 +155,10 @@ pub async fn check_plugin(
     };
     note(LOADS, crate::finding::passed(format!("{} bytes", bytes.len())), &mut report)?;
     for (info, run) in playing() {
-        let finding = run(&bench).await;
+        let finding = run(&fixture).await;
         note(info, finding, &mut report)?;
     }
-    report.steps = bench.used().len() as u64;
+    report.steps = fixture.used().len() as u64;
     Ok(report)
 }
 

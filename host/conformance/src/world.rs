@@ -1,16 +1,16 @@
-//! A world that is made up: it answers every question in its own words, the same to the same question.
+//! Synthetic answers to outbound calls: equal questions get equal answers.
 
 use gymkhana_record::{HttpResponse, ModelReply, Question, Refused, Reply, Seed};
 use gymkhana_sandbox::{Outbound, OutboundFuture, Quota};
 
 /// Answers of models and servers that there are not. A plugin must cope with whatever a model may say.
-pub(crate) struct MadeUp;
+pub(crate) struct Synthetic;
 
 /// What a model might say, to a judge's question or to a simulated user's.
 const SAYINGS: [&str; 8] =
     ["yes", "no", "7/10", "Score: 3", "{\"score\": 0.5}", "I cannot tell.", "", "Well… <b>perhaps</b>?\n\n1. one"];
 
-impl Outbound for MadeUp {
+impl Outbound for Synthetic {
     fn quota(&self) -> Quota {
         let (model_calls, http_requests, tool_calls) = (u32::MAX, u32::MAX, u32::MAX);
         Quota { model_calls, model_tokens: u64::MAX, http_requests, tool_calls }

@@ -81,8 +81,7 @@ impl ReplayedPolicy {
     pub fn of(record: &EpisodeRecord) -> Self {
         let mut replies: HashMap<u32, VecDeque<Recorded>> = HashMap::new();
         for segment in &record.segments {
-            let seat = segment.seats.first().copied().unwrap_or(0);
-            replies.entry(seat).or_default().extend(replies_of(segment));
+            replies.entry(segment.seat()).or_default().extend(replies_of(segment));
         }
         Self { replies: Mutex::new(replies) }
     }
@@ -103,20 +102,20 @@ impl ReplayedPolicy {
 
 /// The replies of a segment, which are runs of sampled tokens of one turn.
 fn replies_of(segment: &Segment) -> Vec<Recorded> {
+    let (tokens, sampled, turns) = (segment.tokens(), segment.sampled(), segment.turns());
     let mut replies = Vec::new();
     let mut start = 0;
     while start < segment.len() {
-        let turn = segment.turns[start];
-        let same = |&index: &usize| segment.sampled[index] == segment.sampled[start] && segment.turns[index] == turn;
+        let same = |&index: &usize| sampled[index] == sampled[start] && turns[index] == turns[start];
         let end = (start..segment.len()).take_while(same).last().map_or(start + 1, |last| last + 1);
-        if segment.sampled[start] {
+        if sampled[start] {
             replies.push(Recorded {
-                before: segment.tokens[..start].to_vec(),
+                before: tokens[..start].to_vec(),
                 sampled: Sampled {
-                    tokens: segment.tokens[start..end].to_vec(),
-                    log_probs: segment.log_probs[start..end].to_vec(),
-                    entropies: segment.entropies[start..end].to_vec(),
-                    versions: segment.versions[start..end].to_vec(),
+                    tokens: tokens[start..end].to_vec(),
+                    log_probs: segment.log_probs()[start..end].to_vec(),
+                    entropies: segment.entropies()[start..end].to_vec(),
+                    versions: segment.versions()[start..end].to_vec(),
                 },
             });
         }
@@ -170,12 +169,12 @@ mod tests {
     #[test]
     fn a_segments_replies_are_its_sampled_runs_with_what_stood_before() {
         let mut segment = Segment::default();
-        segment.append_given(&[1, 2], 0, 0);
-        segment.append_sampled(&certain(vec![3]), 0, 0).expect("equal columns");
-        segment.append_given(&[4], 0, 1);
-        segment.append_sampled(&certain(vec![5, 6]), 0, 1).expect("equal columns");
+        segment.append_given(&[1, 2], 0);
+        segment.append_sampled(&certain(vec![3]), 0).expect("equal columns");
+        segment.append_given(&[4], 1);
+        segment.append_sampled(&certain(vec![5, 6]), 1).expect("equal columns");
         // Two turns can touch when nothing stands between them.
-        segment.append_sampled(&certain(vec![7]), 0, 2).expect("equal columns");
+        segment.append_sampled(&certain(vec![7]), 2).expect("equal columns");
         let replies = replies_of(&segment);
         let tokens: Vec<_> = replies.iter().map(|reply| reply.sampled.tokens.clone()).collect();
         assert_eq!(tokens, [vec![3], vec![5, 6], vec![7]]);

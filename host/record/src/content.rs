@@ -1,4 +1,4 @@
-//! What messages, calls and options are made of: the contract's vocabulary as the host keeps it.
+//! Messages, calls and options: the host's form of the types in the WIT contract.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,16 +21,16 @@ pub enum Part {
     Image(Media),
     /// A sound.
     Audio(Media),
-    /// A film.
+    /// A video.
     Video(Media),
     /// Any other kind of media, named by its mime type.
     Other(Media),
 }
 
-/// What a message says: parts in reading order.
+/// The parts of a message in reading order.
 pub type Content = Vec<Part>;
 
-/// The text of a content; media stand as `[mime, n bytes]`, as a person and a text-only policy see them.
+/// The text of a message for people and text-only policies. Media are written as `[mime, n bytes]`.
 #[must_use]
 pub fn text_of(content: &[Part]) -> String {
     let mut text = String::new();
@@ -59,12 +59,12 @@ pub enum Value {
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),
-    /// Anything else, as JSON text.
+    /// Any other value, as JSON text.
     Other(String),
 }
 
 impl Value {
-    /// The value as a number: flags count 0 and 1; text, bytes and others have none.
+    /// The value as a number: 0 or 1 for flags; none for text, bytes and other values.
     #[must_use]
     pub fn as_number(&self) -> Option<f64> {
         match self {
@@ -88,20 +88,20 @@ pub struct NamedValue {
 /// A function that a policy may call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Function {
-    /// Its name, unique among what one seat may call.
+    /// The name, unique among the functions of one seat.
     pub name: String,
     /// One or two sentences for the policy.
     pub description: String,
     /// JSON Schema of the arguments object, as JSON text.
     pub parameters: String,
-    /// What one call costs, in the author's unit.
+    /// The cost of one call, in the author's unit.
     pub cost: f64,
 }
 
 /// A call of a function, as the policy wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// Unique within the episode; the host chooses it.
+    /// The id that the host gives the call, unique in the episode.
     pub id: String,
     /// The function's name.
     pub name: String,
@@ -109,7 +109,21 @@ pub struct Call {
     pub arguments: String,
 }
 
-/// Which task an episode is about.
+impl Call {
+    /// A call that could not be parsed: it names no function, and its arguments hold the text that the policy wrote.
+    #[must_use]
+    pub fn malformed(id: String, text: String) -> Self {
+        Self { id, name: String::new(), arguments: text }
+    }
+
+    /// Whether the call could not be parsed. Functions have names of at least one character.
+    #[must_use]
+    pub fn is_malformed(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
+/// The task of an episode.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskRef {
     /// The split's name, such as `train` or `test`.

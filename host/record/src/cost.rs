@@ -1,20 +1,19 @@
-//! What calls of plugins cost.
+//! The cost of plugin calls: time, fuel and memory.
 
 use serde::{Deserialize, Serialize};
 
-use crate::Boundary;
+use crate::{Boundary, CallSite};
 
-/// What one call used, its instance's start included if it was the first.
+/// The cost of one call. The first call of an instance includes the instance's start.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Cost {
-    /// How long the guest itself ran, in microseconds of the processor. It depends on the machine: a replay does not
-    /// compare it.
+    /// Processor time of the guest (microseconds). It depends on the machine, so that a replay does not compare it.
     pub running_us: f64,
-    /// The fuel that it used, about one for each instruction; none if the run does not count it.
+    /// Fuel, about one unit per instruction; none if the run does not count fuel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fuel: Option<u64>,
-    /// The linear memory that its instance had taken by the end of the call, in bytes: its peak so far, since such
-    /// memory never shrinks. None in an instance that others share.
+    /// Linear memory of the instance at the end of the call (bytes). Linear memory never shrinks, so this is the peak so
+    /// far. None for a shared instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
 }
@@ -22,7 +21,7 @@ pub struct Cost {
 impl std::ops::Add for Cost {
     type Output = Self;
 
-    /// What one call and a later one used together.
+    /// The cost of a call and a later one together.
     fn add(self, later: Self) -> Self {
         Self {
             running_us: self.running_us + later.running_us,
@@ -32,15 +31,15 @@ impl std::ops::Add for Cost {
     }
 }
 
-/// What one call of an episode used.
+/// The cost of one call of an episode.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallCost {
-    /// Whose call it was.
+    /// The plugin that was called.
     #[serde(flatten)]
     pub at: Boundary,
-    /// Which call, such as `step 3` or the id of a tool call.
-    pub during: String,
-    /// What it used.
+    /// The call.
+    pub call_site: CallSite,
+    /// Time, fuel and memory of the call.
     #[serde(flatten)]
     pub cost: Cost,
 }

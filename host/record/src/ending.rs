@@ -2,32 +2,33 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why an episode ended. Limits are checked in the order in which they stand here, after every turn.
+/// The reason why an episode ended. Turn, context, call and time limits are checked in this order after every turn. A
+/// turn whose calls would exceed the call limit ends the episode before any of them is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// The environment said that it is over.
+    /// The environment reported a terminal state.
     Terminated,
-    /// The environment cut it off.
+    /// The environment truncated the episode.
     Truncated,
-    /// The policy took as many turns as the run allows.
+    /// A seat reached the run's turn limit.
     TurnLimit,
-    /// The context was full, so that no further token could be sampled.
+    /// The context was full: no token could be sampled.
     ContextLimit,
-    /// The policy made as many calls as the run allows.
+    /// The seats reached the run's call limit.
     CallLimit,
-    /// The episode took longer than the run allows.
+    /// The episode exceeded the run's wall-clock limit.
     TimeLimit,
-    /// The run's rule saw no hope left.
+    /// The run's early-stop rule ended the episode.
     EarlyStopped,
     /// The environment failed; the episode gets the run's failure reward.
     EnvironmentFailed,
-    /// The host, the model or the registry failed more often than the run retries; the episode is not trained on.
+    /// The host, the model or the registry failed in every attempt; the episode is excluded from training.
     Dropped,
 }
 
 impl Ending {
-    /// Whether a limit of the run, and neither the environment nor a failure, ended the episode.
+    /// Whether a limit of the run ended the episode, and neither the environment nor a failure.
     #[must_use]
     pub fn is_limit(self) -> bool {
         matches!(self, Self::TurnLimit | Self::ContextLimit | Self::CallLimit | Self::TimeLimit | Self::EarlyStopped)

@@ -1,4 +1,4 @@
-//! The whole record of one episode: what is stored, trained on, shown and replayed.
+//! The record of one episode, for storage, training, display and replay.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,24 +7,24 @@ use crate::{
     Seed, Segment, TaskRef, Turn,
 };
 
-/// The number of this record's shape. It grows with every change that an older reader would misread.
-pub const EPISODE_SCHEMA: u32 = 5;
+/// The schema number of the record. It increases with every change that an older reader would misread.
+pub const EPISODE_SCHEMA: u32 = 6;
 
-/// The functions that one seat may call, of the environment and of the tools.
+/// The functions that one seat may call: the environment's, the tools' and the host's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SeatFunctions {
     /// The seat.
     pub seat: u32,
-    /// What it may call.
+    /// Its functions.
     pub functions: Vec<Function>,
 }
 
-/// How an episode began, as the plugins told it.
+/// The start of an episode, as the plugins reported it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Opening {
-    /// What each seat may call, in the order of seats.
+    /// The functions of each seat, in the order of seats.
     pub functions: Vec<SeatFunctions>,
-    /// What the environment prepared for tools: tool name and bytes. Policies never see it.
+    /// The environment's setup for tools: tool name and bytes. Policies never see it.
     pub setup: Vec<(String, Vec<u8>)>,
     /// The first observations: seat and content.
     pub observations: Vec<(u32, Content)>,
@@ -35,7 +35,7 @@ pub struct Opening {
 pub struct SeatRewards {
     /// The seat.
     pub seat: u32,
-    /// A number for each step, 0 where the environment said nothing.
+    /// One reward per step; 0 where the environment gave none.
     pub rewards: Vec<f64>,
 }
 
@@ -48,7 +48,7 @@ pub struct PluginScore {
     pub scores: Vec<Score>,
 }
 
-/// Where the time went, in milliseconds of the wall clock. Never compared by a replay.
+/// Wall-clock time (milliseconds). A replay does not compare it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Timing {
     /// From the start of the episode to its score.
@@ -66,32 +66,32 @@ pub struct Timing {
 /// The record of one episode.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EpisodeRecord {
-    /// [`EPISODE_SCHEMA`] when it was written.
+    /// [`EPISODE_SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// Which attempt of the run this is.
+    /// The attempt that this record describes.
     pub id: EpisodeId,
-    /// What the episode is about.
+    /// The task.
     pub task: TaskRef,
-    /// The episode's place in the tree of seeds.
+    /// The episode's seed in the tree of seeds.
     pub seed: Seed,
-    /// Where it left other episodes' paths, the first parting first; empty if its whole path is its own.
+    /// The forks that led to this episode, the first one first; empty if it shares no turns with another.
     pub forks: Vec<Fork>,
-    /// The most turns that a seat was allowed.
+    /// The turn limit of each seat.
     pub turn_limit: u32,
-    /// The hint that it was shown from an attempt that failed.
+    /// The hint from a failed attempt that the episode was shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guidance: Option<Content>,
-    /// The training step that rewards were told.
+    /// The training step that reward plugins were given.
     pub training_step: u64,
-    /// How it began.
+    /// The start of the episode.
     pub opening: Opening,
-    /// What was said, called, answered and shown.
+    /// Messages, calls, answers and observations.
     pub turns: Vec<Turn>,
-    /// The turns of the policies, in the order in which they were taken.
+    /// The turns of the policies, in order.
     pub policy_turns: Vec<PolicyTurn>,
-    /// What the policies saw and sampled.
+    /// The tokens of prompts and replies.
     pub segments: Vec<Segment>,
-    /// Why it ended.
+    /// The reason why the episode ended.
     pub ending: Ending,
     /// The environment's rewards.
     pub environment_rewards: Vec<SeatRewards>,
@@ -104,41 +104,39 @@ pub struct EpisodeRecord {
     /// The environment's hint for another attempt, if it gives any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Content>,
-    /// What each reward plugin said.
+    /// The scores of each reward plugin.
     pub scores: Vec<PluginScore>,
-    /// Each seat's reward as the run assembled it: what is trained on.
+    /// The total reward of each seat, which training uses.
     pub rewards: Vec<f64>,
-    /// For each seat a reward of each of its turns: what of the rewards belongs to single turns, weighted and gated as
-    /// the whole is. It is a part of the whole, told once more with its place.
+    /// The turn-level part of `rewards`: one number per seat and turn, with the same weights and gates.
     pub turn_rewards: Vec<Vec<f64>>,
-    /// For each seat what each of its turns gained, as the run's probe found: no part of the rewards. Empty without a
-    /// probe.
+    /// The gain of each seat's turns by the run's turn probe, which `rewards` does not include. Empty without a probe.
     pub turn_gains: Vec<Vec<f64>>,
     /// Whether the run's success rule holds.
     pub success: bool,
-    /// Whether the group's sampling plan chose it to be trained on.
+    /// Whether the group's sampling plan selected the episode for training.
     pub selected: bool,
-    /// All that failed, in order.
+    /// All failures, in order.
     pub failures: Vec<Failure>,
-    /// What plugins asked the world outside, in their order. What a reward asked for its whole group stands with the
-    /// first episode that it scored.
+    /// The outbound calls of plugins, in order. The first scored episode of a group holds those that a reward made for
+    /// the whole group.
     pub exchanges: Vec<Exchange>,
-    /// What the calls of plugins used, in their order; what a reward used for its whole group stands here as its
-    /// questions do.
+    /// The costs of plugin calls, in order. The first scored episode of a group holds those of its rewards.
     pub costs: Vec<CallCost>,
-    /// Where the time went.
+    /// Wall-clock times.
     pub timing: Timing,
 }
 
 impl EpisodeRecord {
-    /// How many tokens the policies sampled.
+    /// Number of tokens that the policies sampled.
     #[must_use]
     pub fn sampled_tokens(&self) -> usize {
         self.segments.iter().map(Segment::sampled_len).sum()
     }
 
-    /// Takes back what rewards said, so that it can be scored anew.
-    pub fn forget_scores(&mut self) {
+    /// Removes everything that reward plugins produced: scores, rewards, success, failures, exchanges, costs and time.
+    /// The episode is then as it was when it ended, before its group was scored.
+    pub fn clear_scores(&mut self) {
         self.scores.clear();
         self.rewards.clear();
         self.turn_rewards.clear();
@@ -150,7 +148,7 @@ impl EpisodeRecord {
         self.timing.reward_ms = 0.0;
     }
 
-    /// How many calls the seats made.
+    /// Number of calls that the seats made.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.turns.iter().filter(|turn| matches!(turn, Turn::Call { .. })).count()

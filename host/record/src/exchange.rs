@@ -1,16 +1,16 @@
-//! What plugins asked the world outside and what they were answered: with this, a replay needs no network.
+//! Outbound calls of plugins and their answers, which let a replay work without a network.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Boundary, Call, Content};
+use crate::{Boundary, Call, CallSite, Content};
 
-/// Who says a message to a model.
+/// The role of a message to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Speaks {
     /// The instruction before the conversation.
     System,
-    /// Whoever the model answers.
+    /// The party that the model answers.
     User,
     /// The model itself, earlier.
     Assistant,
@@ -19,9 +19,9 @@ pub enum Speaks {
 /// One message to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelMessage {
-    /// Who says it.
+    /// The role.
     pub role: Speaks,
-    /// What it says.
+    /// The content.
     pub content: Content,
 }
 
@@ -38,7 +38,7 @@ pub struct ModelRequest {
     pub stop: Vec<String>,
 }
 
-/// What a model said.
+/// A model's completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReply {
     /// The reply.
@@ -66,7 +66,7 @@ pub struct HttpRequest {
     pub timeout_ms: u32,
 }
 
-/// What came back.
+/// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpResponse {
     /// The status code.
@@ -77,7 +77,7 @@ pub struct HttpResponse {
     pub body: Vec<u8>,
 }
 
-/// What a tool answers to a reward.
+/// A tool's answer to a reward.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolReply {
     /// The answer.
@@ -86,7 +86,7 @@ pub struct ToolReply {
     pub failed: bool,
 }
 
-/// What a plugin asks.
+/// An outbound request of a plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Question {
@@ -98,7 +98,7 @@ pub enum Question {
     Tool(Call),
 }
 
-/// What it is answered.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -108,11 +108,11 @@ pub enum Reply {
     Http(HttpResponse),
     /// By a tool.
     Tool(ToolReply),
-    /// By nobody.
+    /// A refusal.
     Refused(Refused),
 }
 
-/// Why a question was not answered, in words for the plugin's author.
+/// The reason why a request was refused, for the plugin's author.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refused {
@@ -126,16 +126,16 @@ pub enum Refused {
     Failed(String),
 }
 
-/// One question of a plugin and its answer.
+/// One outbound request of a plugin and its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// Whose question it was.
+    /// The plugin that asked.
     #[serde(flatten)]
     pub at: Boundary,
-    /// The call during which it was asked, such as `step 3` or the id of a tool call.
-    pub during: String,
-    /// What was asked.
+    /// The call during which the plugin asked.
+    pub call_site: CallSite,
+    /// The request.
     pub question: Question,
-    /// What was answered.
+    /// The answer.
     pub reply: Reply,
 }

@@ -1,8 +1,10 @@
-//! Failures, typed and attributed to the boundary at which they were seen.
+//! Failures with their kind and the boundary at which they were seen.
 
 use serde::{Deserialize, Serialize};
 
-/// The border that a failure crossed.
+use crate::CallSite;
+
+/// The component at whose boundary a failure was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "boundary", content = "plugin")]
 pub enum Boundary {
@@ -30,7 +32,7 @@ impl std::fmt::Display for Boundary {
     }
 }
 
-/// What went wrong.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
@@ -59,13 +61,14 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Whether the host is at fault: no plugin and no agent pays for it. The episode is tried again, then dropped.
+    /// Whether the host is at fault. The episode is then tried again and finally dropped; no reward is lowered.
     #[must_use]
     pub fn is_hosts(self) -> bool {
         matches!(self, Self::Neighbour | Self::Capacity | Self::Fault)
     }
 
-    /// Whether the clock or the scheduler of the machine decided: such a failure is injected on replay, as it may not come again.
+    /// Whether the failure depends on the machine's clock or scheduler. A replay injects such a failure, because it may
+    /// not occur again.
     #[must_use]
     pub fn depends_on_time(self) -> bool {
         matches!(self, Self::Budget | Self::Deadline | Self::Neighbour | Self::Capacity | Self::Fault)
@@ -75,19 +78,19 @@ impl FailureKind {
 /// One failure, kept with the episode in which it happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Where it was seen.
+    /// The boundary.
     #[serde(flatten)]
     pub at: Boundary,
-    /// What it was.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// The call during which it happened, such as `step 3` or the id of a tool call.
-    pub during: String,
-    /// What the sandbox said, for people.
+    /// The call that failed.
+    pub call_site: CallSite,
+    /// The sandbox's message, for people.
     pub message: String,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} failed during {}: {}", self.at, self.during, self.message)
+        write!(f, "{} failed during {}: {}", self.at, self.call_site, self.message)
     }
 }

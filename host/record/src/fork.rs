@@ -1,22 +1,22 @@
-//! Where an episode left another one's path: episodes that share a beginning form a tree.
+//! Forks: episodes that share their first turns form a tree.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{EpisodeId, EpisodeRecord, Seed};
 
-/// One parting of paths.
+/// One fork.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fork {
-    /// The episode whose beginning this one shares.
+    /// The episode with the shared turns.
     pub parent: EpisodeId,
-    /// For each seat, how many of its turns were taken before the paths part.
+    /// For each seat, the number of shared turns.
     pub turns: Vec<u32>,
-    /// The seed that held until then.
+    /// The seed of the shared turns.
     pub seed: Seed,
 }
 
 impl Fork {
-    /// How many turns all seats took before the paths part.
+    /// Number of shared turns of all seats.
     #[must_use]
     pub fn taken(&self) -> u32 {
         self.turns.iter().sum()
@@ -24,7 +24,7 @@ impl Fork {
 }
 
 impl EpisodeRecord {
-    /// The seed with which the episode began, and those that followed: after how many turns of all seats, and which.
+    /// The first seed, and each later seed with the number of turns of all seats after which it begins.
     #[must_use]
     pub fn seeds(&self) -> (Seed, Vec<(u32, Seed)>) {
         let starts = std::iter::once(0).chain(self.forks.iter().map(Fork::taken));
@@ -34,7 +34,7 @@ impl EpisodeRecord {
         (first, held.collect())
     }
 
-    /// How many of a seat's turns belong to another episode, with which this one shares its beginning.
+    /// Number of a seat's turns that belong to the episode from which this one was forked.
     #[must_use]
     pub fn shared_turns(&self, seat: u32) -> u32 {
         self.forks.last().and_then(|fork| fork.turns.get(seat as usize)).copied().unwrap_or(0)

@@ -1,8 +1,8 @@
-//! What names an episode, so that none is counted twice.
+//! Episode ids, unique in a run.
 
 use serde::{Deserialize, Serialize};
 
-/// What an episode is for, in the order in which a stage comes to it.
+/// The purpose of an episode, in the order in which a stage plays them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -10,9 +10,9 @@ pub enum Phase {
     Before,
     /// Held-out tasks before the stage, sampled.
     BeforeSampled,
-    /// Played by the oracle, to be imitated.
+    /// Played by the oracle, for imitation learning.
     Demonstration,
-    /// Trained on.
+    /// Sampled for training.
     Train,
     /// Held-out tasks after the stage, decoded greedily.
     After,
@@ -29,12 +29,12 @@ const PHASES: [(Phase, &str); 6] = [
     (Phase::AfterSampled, "after~"),
 ];
 
-/// Names one attempt at one task, uniquely in a run. Written as `1.train.12.3.5.0`.
+/// The name of one attempt at one task, unique in a run. Written as `1.train.12.3.5.0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EpisodeId {
     /// The stage's place in the run file, from 0.
     pub stage: u32,
-    /// What the episode is for.
+    /// The purpose of the episode.
     pub phase: Phase,
     /// The training step, from 0; 0 in evaluations.
     pub step: u64,
@@ -42,7 +42,7 @@ pub struct EpisodeId {
     pub group: u32,
     /// The member of the group.
     pub member: u32,
-    /// 0, or how often the host has tried this member before.
+    /// Number of earlier attempts of this member.
     pub attempt: u32,
 }
 
@@ -54,9 +54,9 @@ impl std::fmt::Display for EpisodeId {
     }
 }
 
-/// A text is no episode id.
+/// A text that is not an episode id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no episode id; one looks like `1.train.12.3.5.0`: stage, phase, step, group, member, attempt")]
+#[error("`{0}` is not an episode id; an example is `1.train.12.3.5.0`: stage, phase, step, group, member, attempt")]
 pub struct ParseEpisodeIdError(String);
 
 impl std::str::FromStr for EpisodeId {

@@ -4,6 +4,7 @@
 //! things. What a plugin says, what a policy sampled, how an episode ended and whose fault a failure was are
 //! types here; the crates above move them about.
 
+mod call_site;
 mod content;
 mod cost;
 mod ending;
@@ -18,6 +19,7 @@ mod seed;
 mod segment;
 mod transcript;
 
+pub use call_site::CallSite;
 pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, text_of};
 pub use cost::{CallCost, Cost};
 pub use ending::Ending;
@@ -32,5 +34,5 @@ pub use id::{EpisodeId, ParseEpisodeIdError, Phase};
 pub use policy_turn::{PolicyTurn, ProbeScore};
 pub use score::{Component, Evidence, Score};
 pub use seed::{Seed, Stream};
-pub use segment::{Sampled, Segment, SegmentError};
+pub use segment::{Sampled, Segment, SegmentColumns, SegmentError};
 pub use transcript::Turn;

@@ -1,13 +1,13 @@
-//! The turns of the policies: where each stands in the transcript and among the environment's steps.
+//! The turns of the policies, with their positions in the transcript and among the environment's steps.
 
 use serde::{Deserialize, Serialize};
 
-/// How probable a policy found given text: natural logarithms of probabilities, means over the text's tokens.
+/// The turn probe's score of one turn: mean log-probabilities of a text under the policy (nats per token).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ProbeScore {
-    /// The right answer's before the turn, or the turn's own reply's.
+    /// Of the right answer before the turn, or of the turn's reply.
     pub log_prob: f64,
-    /// The reply's where what was heard since the reply before it is hidden; none of an answer.
+    /// Of the reply with the feedback since the previous reply hidden; none when the probe scores an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without: Option<f64>,
 }
@@ -15,19 +15,19 @@ pub struct ProbeScore {
 /// One reply of a seat's policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicyTurn {
-    /// Whose it is.
+    /// The seat.
     pub seat: u32,
-    /// Its number among the seat's replies, from 0: the `turns` of a segment's tokens.
+    /// The number among the seat's replies, from 0, as in `turns` of a segment.
     pub turn: u32,
-    /// How many turns of the transcript came before what it said.
+    /// Number of transcript turns before the reply.
     pub transcript: u32,
-    /// How many steps the environment had made before it.
+    /// Number of environment steps before the reply.
     pub steps: u32,
-    /// What the run's probe found in this turn.
+    /// The score of the run's turn probe for this turn.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reading: Option<ProbeScore>,
-    /// What the policy wrote for itself when its context was to begin anew. Such a reply is no action: it stands in no
-    /// transcript, and rewards do not see it.
+    pub probe_score: Option<ProbeScore>,
+    /// The summary that the policy wrote before its context was replaced. Such a reply is not an action: the transcript
+    /// does not contain it, and rewards do not see it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a reward says of a trajectory.
+//! Scores of reward plugins.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub struct Component {
     pub value: f64,
 }
 
-/// Where in the trajectory a reason for the score stands.
+/// A passage of the trajectory that a score is based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Index into the trajectory's turns.
@@ -20,7 +20,7 @@ pub struct Evidence {
     pub start: u32,
     /// One past the last byte.
     pub end: u32,
-    /// What is to be seen there.
+    /// A note about the passage.
     pub note: String,
 }
 
@@ -29,12 +29,12 @@ pub struct Evidence {
 pub struct Score {
     /// The seat.
     pub seat: u32,
-    /// The sum that counts.
+    /// The total.
     pub total: f64,
     /// The named parts.
     pub components: Vec<Component>,
     /// One reward for each message of the seat, or empty when only the total counts.
     pub turns: Vec<f64>,
-    /// Why.
+    /// The passages that the score is based on.
     pub evidence: Vec<Evidence>,
 }

@@ -1,45 +1,45 @@
-//! The turns of an episode as text and calls: what rewards read and people see.
+//! The transcript of an episode: messages, calls, answers and observations, for rewards and people.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Call, Content};
 
-/// One turn. The order is that in which the episode's contexts grew.
+/// One entry of the transcript, in the order in which the contexts grew.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "turn")]
 pub enum Turn {
-    /// What a seat said: its text without the calls in it.
+    /// A seat's message: its text without calls.
     Message {
-        /// Who said it.
+        /// The speaker.
         seat: u32,
-        /// What was said.
+        /// The text.
         content: Content,
     },
     /// A call that a seat made.
     Call {
-        /// Who called.
+        /// The caller.
         seat: u32,
         /// The call.
         call: Call,
-        /// What it cost, as the tool declares it.
+        /// The cost that the tool declares.
         cost: f64,
     },
-    /// What a tool or the environment answered to a call.
+    /// The answer of a tool or the environment to a call.
     Answer {
-        /// Who is answered.
+        /// The caller.
         seat: u32,
         /// The id of the call.
         id: String,
         /// The answer.
         content: Content,
-        /// The call did not work; the content says why.
+        /// Whether the call failed; the content gives the reason.
         failed: bool,
     },
-    /// What the environment showed to a seat.
+    /// An observation of a seat.
     Observation {
-        /// Who sees it.
+        /// The seat that sees it.
         seat: u32,
-        /// What is seen.
+        /// The content.
         content: Content,
     },
 }

@@ -1,31 +1,21 @@
-//! Episodes in flight: chat format, tool calls, limits, groups and rewards.
+//! Rollouts: episodes with their contexts, tools, limits, groups, scoring, replays and forks.
 //!
-//! An episode is a small state machine that advances at its own pace; there is no barrier inside a batch. The
-//! policy is a trait, so that this crate knows nothing of libtorch.
+//! An episode is a state machine that advances independently of the others in a batch. The policy is a trait, so that
+//! this crate does not depend on libtorch.
 
 mod context;
-mod early_stop;
-mod finish;
-mod fork;
-mod generate;
-mod group;
+mod episode;
 mod group_plan;
-mod limits;
+mod listing;
 mod metrics;
-mod overrides;
 mod plugins;
-mod probe;
-mod recorder;
 mod replay;
-mod rescore;
 mod reward;
-mod reward_call;
-mod reward_tools;
-mod state;
+mod scoring;
 mod tools;
-mod turn;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use gymkhana_chat::{ChatError, ChatFormat, StopTexts};
 use gymkhana_policy::StopCondition;
@@ -33,19 +23,19 @@ use gymkhana_record::EpisodeRecord;
 use tokio::sync::Mutex;
 
 pub use context::{ContextError, ContextStrategy, Summary, Window};
-pub use early_stop::EarlyStop;
-pub use fork::{FailedForks, ForkError};
+pub use episode::early_stop::EarlyStop;
+pub use episode::limits::Limits;
+pub use episode::probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
+pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
-pub use limits::Limits;
 pub use metrics::{Buckets, RolloutMetrics, Timer, WaitKind};
-pub use overrides::ReplayOverrides;
 pub use plugins::{Bound, BoundReward, PluginSet, PluginSetError};
-pub use probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
-pub use replay::Difference;
+pub use replay::compare::Difference;
+pub use replay::fork::{FailedForks, ForkError};
+pub use replay::overrides::ReplayOverrides;
 pub use reward::{Gate, RewardSum, RewardTerm, RuleError, Schedule, ScheduleError, Shape, SuccessRule, Weight};
-pub use state::{Actor, EpisodePlan, SeatPlayer};
 
-/// A fault of the host that no episode can carry in its record.
+/// A fault of the host that ends the run.
 #[derive(Debug, thiserror::Error)]
 pub enum RolloutError {
     /// A conversation could not be put into tokens, or tokens into text.
@@ -56,7 +46,7 @@ pub enum RolloutError {
     Segment(#[from] gymkhana_record::SegmentError),
 }
 
-/// What all episodes of a run share.
+/// The plugins, limits and rewards that all episodes of a run share.
 pub struct Rollout {
     pub(crate) plugins: PluginSet,
     pub(crate) chat: ChatFormat,
@@ -68,15 +58,17 @@ pub struct Rollout {
     pub(crate) stop: Arc<[u32]>,
     pub(crate) stop_texts: Option<Arc<dyn StopCondition>>,
     pub(crate) retries: u32,
-    /// Held by the episode that plays; none where the policy needs no such order.
+    /// One lock per deterministic place; empty where the policy needs no fixed order.
     pub(crate) deterministic_places: Vec<Mutex<()>>,
     pub(crate) failed_forks: std::sync::Mutex<FailedForks>,
     pub(crate) metrics: Arc<RolloutMetrics>,
+    /// The id of the next conversation: no two conversations of a rollout share a cache.
+    pub(crate) conversations: AtomicU64,
 }
 
 impl Rollout {
-    /// Puts a run's parts together. `system` is the instruction that stands before every conversation; `retries`
-    /// is how often an episode is tried again after a fault that is no plugin's.
+    /// A rollout of these plugins. `system` is the first message of every conversation; `retries` is the number of
+    /// further attempts after a fault of the host or the model.
     #[must_use]
     pub fn new(
         plugins: PluginSet,
@@ -101,10 +93,11 @@ impl Rollout {
             deterministic_places: vec![],
             failed_forks: std::sync::Mutex::default(),
             metrics: Arc::default(),
+            conversations: AtomicU64::new(0),
         }
     }
 
-    /// Plays with this context strategy instead of contexts that only grow.
+    /// Sets the context strategy; by default contexts only grow.
     ///
     /// # Errors
     /// If a tool offers a function of the name that the strategy offers.
@@ -120,23 +113,22 @@ impl Rollout {
         Ok(self)
     }
 
-    /// Has replies end with these texts too, wherever the policy says one. The text is part of the reply.
+    /// Adds texts that end a reply. The text is part of the reply.
     #[must_use]
     pub fn with_stop_texts(mut self, texts: &[String]) -> Self {
         self.stop_texts = StopTexts::new(texts, &self.chat).map(|texts| Arc::new(texts) as Arc<dyn StopCondition>);
         self
     }
 
-    /// Plays the episodes whose places are equal modulo `deterministic_places` one after the other. That is for a policy that gives
-    /// each conversation the slot of its place: two episodes of several seats that share slots could wait for each
-    /// other for ever, each holding one.
+    /// Plays episodes whose places are equal modulo `deterministic_places` one after the other. A policy that assigns
+    /// slots by place needs this: two episodes of several seats that share slots could otherwise deadlock.
     #[must_use]
     pub fn with_deterministic_places(mut self, deterministic_places: usize) -> Self {
         self.deterministic_places = std::iter::repeat_with(Mutex::default).take(deterministic_places).collect();
         self
     }
 
-    /// Where all that is played here reports how long it takes.
+    /// The metrics of all episodes of this rollout.
     #[must_use]
     pub fn metrics(&self) -> &Arc<RolloutMetrics> {
         &self.metrics
@@ -148,21 +140,21 @@ impl Rollout {
         &self.plugins
     }
 
-    /// Checks that what success and gates name can be there, and that each gate can open.
+    /// Checks that the metrics named by the success rule and gates can exist, and that each gate can open.
     ///
     /// # Errors
-    /// If a reward or a component does not exist, or gates wait for each other. An environment's facts are known only
-    /// when it acts.
+    /// If a reward or a component does not exist, or gates depend on each other. The facts of an environment are known
+    /// only after a step.
     pub fn check_rules(&self) -> Result<(), RuleError> {
-        self.assembly.check(&self.plugins)
+        self.plugins.check_rules(&self.assembly)
     }
 
-    /// Checks that an episode which the environment ended has the facts that success and gates name.
+    /// Checks that an episode that the environment ended has the facts that the success rule and gates name.
     ///
     /// # Errors
-    /// If it has not: then the rule could never hold.
+    /// If a fact is missing, so that the rule could never hold.
     pub fn check_facts(&self, record: &EpisodeRecord) -> Result<(), RuleError> {
-        self.assembly.check_record(&self.plugins, record)
+        self.assembly.check_record(&self.plugins.shares(), record)
     }
 
     /// The chat format.

@@ -7,7 +7,8 @@ use gymkhana_record::{FailureKind, Function, NamedValue, Seed};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
 
-use crate::reward::RewardTerm;
+use crate::listing::listed;
+use crate::reward::{Catalog, RewardSum, RewardTerm, RuleError};
 
 /// A plugin and the options that the run gives it.
 #[derive(Clone)]
@@ -181,9 +182,20 @@ impl PluginSet {
         &self.environment
     }
 
-    /// The names of the rewards.
-    pub(crate) fn reward_names(&self) -> Vec<&str> {
-        self.rewards.iter().map(|reward| reward.bound.plugin.name()).collect()
+    /// Checks that the metrics named by the success rule and gates can exist, and that each gate can open.
+    ///
+    /// # Errors
+    /// If a reward or a component does not exist, or gates depend on each other.
+    pub fn check_rules(&self, rewards: &RewardSum) -> Result<(), RuleError> {
+        rewards.check(&self.catalog(), &self.shares())
+    }
+
+    /// The names of the rewards and of their components.
+    pub(crate) fn catalog(&self) -> Catalog<'_> {
+        fn names(reward: &Reward) -> Vec<&str> {
+            reward.info.components.iter().map(|component| component.name.as_str()).collect()
+        }
+        Catalog(self.rewards.iter().map(|reward| (reward.bound.plugin.name(), names(reward))).collect())
     }
 
     /// What each reward counts, by its name, in the order in which they score.
@@ -191,23 +203,10 @@ impl PluginSet {
         self.rewards.iter().map(|reward| (reward.bound.plugin.name(), &reward.share)).collect()
     }
 
-    /// The names of the components that a reward of this name has; none if there is no such reward.
-    #[must_use]
-    pub fn components(&self, reward: &str) -> Option<Vec<&str>> {
-        let reward = self.rewards.iter().find(|each| each.bound.plugin.name() == reward)?;
-        Some(reward.info.components.iter().map(|component| component.name.as_str()).collect())
-    }
-
     /// The names of the functions that the tools offer.
     pub(crate) fn function_names(&self) -> Vec<String> {
         self.tools.iter().flat_map(|tool| tool.functions.iter().map(|function| function.name.clone())).collect()
     }
-}
-
-/// Names as a message lists them.
-pub(crate) fn listed(names: &[impl AsRef<str>]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{}`", name.as_ref())).collect();
-    if quoted.is_empty() { "none".to_owned() } else { quoted.join(", ") }
 }
 
 /// What a plugin's failure to answer means for the set.

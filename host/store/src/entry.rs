@@ -5,11 +5,13 @@
 
 use std::io::{self, Write};
 
-use gymkhana_record::{EPISODE_SCHEMA, EpisodeRecord, Segment, Turn};
-use serde::{Deserialize, Serialize};
+use gymkhana_record::{EPISODE_SCHEMA, EpisodeRecord, Segment, SegmentColumns, Turn};
+use serde::Serialize;
 use serde_json::ser::Formatter;
 
 use crate::StoreError;
+use crate::columns::only_seat;
+use crate::old_record::{self, BadRecord};
 
 /// A record with its texts.
 #[derive(Debug, Clone)]
@@ -40,10 +42,8 @@ impl Entry {
     /// If it would not be read back as it is.
     pub fn new(record: &EpisodeRecord) -> Result<Self, StoreError> {
         let refused = |why| StoreError::Unstorable(record.id, why);
-        if !record.segments.iter().all(is_even) {
-            return Err(refused("the columns of a segment are not of one length"));
-        }
-        let mut numbers = record.segments.iter().flat_map(|segment| segment.log_probs.iter().chain(&segment.entropies));
+        let mut numbers =
+            record.segments.iter().flat_map(|segment| segment.log_probs().iter().chain(segment.entropies()));
         if !numbers.all(|number| number.is_finite()) {
             return Err(refused(NOT_FINITE));
         }
@@ -57,7 +57,7 @@ impl Entry {
     /// How many bytes it takes in the journal.
     pub fn len(&self) -> usize {
         let tokens: usize = self.record.segments.iter().map(Segment::len).sum();
-        8 + self.rest.len() + self.transcript.len() + 4 * self.record.segments.len() + TOKEN * tokens
+        8 + self.rest.len() + self.transcript.len() + SEGMENT * self.record.segments.len() + TOKEN * tokens
     }
 
     /// Adds its bytes to a frame of the journal.
@@ -70,56 +70,57 @@ impl Entry {
             frame.extend(text.as_bytes());
         }
         for segment in &self.record.segments {
-            let Segment { tokens, sampled, log_probs, entropies, versions, seats, turns } = segment;
-            frame.extend((tokens.len() as u32).to_le_bytes());
-            for column in [tokens, versions, seats, turns] {
+            frame.extend((segment.len() as u32).to_le_bytes());
+            frame.extend(segment.seat().to_le_bytes());
+            for column in [segment.tokens(), segment.versions(), segment.turns()] {
                 frame.extend(column.iter().flat_map(|number| number.to_le_bytes()));
             }
-            for column in [log_probs, entropies] {
+            for column in [segment.log_probs(), segment.entropies()] {
                 frame.extend(column.iter().flat_map(|number| number.to_le_bytes()));
             }
-            frame.extend(sampled.iter().map(|sampled| u8::from(*sampled)));
+            frame.extend(segment.sampled().iter().map(|sampled| u8::from(*sampled)));
         }
     }
 
     /// Reads what `encode` wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, BadEntry> {
-        #[derive(Deserialize)]
-        struct Schema {
-            schema: u32,
-        }
         let mut reader = Reader(bytes);
         let (rest, transcript) = (reader.count()?, reader.count()?);
         let (rest, transcript) = (reader.take(rest)?, reader.take(transcript)?);
-        let Schema { schema } = serde_json::from_slice(rest)?;
-        if schema != EPISODE_SCHEMA {
-            return Err(BadEntry::Schema(schema));
-        }
-        let mut record: EpisodeRecord = serde_json::from_slice(rest)?;
+        let (mut record, schema) = old_record::parse(rest)?;
         record.turns = serde_json::from_slice::<Vec<Turn>>(transcript)?;
         while !reader.0.is_empty() {
-            record.segments.push(reader.segment()?);
+            record.segments.push(reader.segment(schema)?);
         }
         // JSON that was parsed is UTF-8, so nothing is replaced.
-        let [rest, transcript] = [rest, transcript].map(|text| String::from_utf8_lossy(text).into_owned());
+        let transcript = String::from_utf8_lossy(transcript).into_owned();
+        let rest = if schema == EPISODE_SCHEMA {
+            String::from_utf8_lossy(rest).into_owned()
+        } else {
+            serde_json::to_string(&EpisodeRecord { turns: vec![], segments: vec![], ..record.clone() })?
+        };
         Ok(Self { record, transcript, rest })
     }
 }
 
-/// Whether all columns of a segment are of one length.
-pub(crate) fn is_even(segment: &Segment) -> bool {
-    let Segment { tokens, sampled, log_probs, entropies, versions, seats, turns } = segment;
-    let lengths = [sampled.len(), log_probs.len(), entropies.len(), versions.len(), seats.len(), turns.len()];
-    lengths.iter().all(|length| *length == tokens.len())
-}
-
-/// The bytes of one token in the columns.
-const TOKEN: usize = 6 * 4 + 1;
+/// Bytes of one segment beside its columns: its length and its seat.
+const SEGMENT: usize = 2 * 4;
+/// Bytes of one token in the columns.
+const TOKEN: usize = 5 * 4 + 1;
 const NOT_FINITE: &str = "it holds a number that is not finite";
 
 impl From<serde_json::Error> for BadEntry {
     fn from(source: serde_json::Error) -> Self {
         Self::Json(source)
+    }
+}
+
+impl From<BadRecord> for BadEntry {
+    fn from(error: BadRecord) -> Self {
+        match error {
+            BadRecord::Json(source) => Self::Json(source),
+            BadRecord::Schema(found) => Self::Schema(found),
+        }
     }
 }
 
@@ -142,17 +143,25 @@ impl<'a> Reader<'a> {
         Ok(self.column(1, u32::from_le_bytes)?[0] as usize)
     }
 
-    fn segment(&mut self) -> Result<Segment, BadEntry> {
+    /// Reads one segment. Records of the old form hold the seat once for each token, behind the versions.
+    fn segment(&mut self, schema: u32) -> Result<Segment, BadEntry> {
         let length = self.count()?;
-        Ok(Segment {
-            tokens: self.column(length, u32::from_le_bytes)?,
-            versions: self.column(length, u32::from_le_bytes)?,
-            seats: self.column(length, u32::from_le_bytes)?,
+        let current = schema == EPISODE_SCHEMA;
+        let seat = if current { self.column(1, u32::from_le_bytes)?[0] } else { 0 };
+        let tokens = self.column(length, u32::from_le_bytes)?;
+        let versions = self.column(length, u32::from_le_bytes)?;
+        let seats = if current { vec![] } else { self.column(length, u32::from_le_bytes)? };
+        let seat = if current { seat } else { only_seat(&seats).ok_or(BadEntry::Length)? };
+        let columns = SegmentColumns {
+            seat,
+            tokens,
+            versions,
             turns: self.column(length, u32::from_le_bytes)?,
             log_probs: self.column(length, f32::from_le_bytes)?,
             entropies: self.column(length, f32::from_le_bytes)?,
             sampled: self.take(length)?.iter().map(|sampled| *sampled != 0).collect(),
-        })
+        };
+        Segment::from_columns(columns).map_err(|_| BadEntry::Length)
     }
 }
 

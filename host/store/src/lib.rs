@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod checksum;
+mod columns;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -17,6 +18,7 @@ mod error;
 mod folder;
 mod journal;
 mod metrics;
+mod old_record;
 mod part;
 mod reader;
 mod sharing;

@@ -3,7 +3,6 @@
 //! What people group and plot by stands in plain columns; the segments' columns are joined, with `segment_ends` saying
 //! where each ends; the turns stand as JSON in `transcript` and the rest of the record as JSON in `record`.
 
-use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +23,10 @@ use parquet::file::properties::WriterProperties;
 
 use crate::StoreError;
 use crate::checksum::{self, CHECKSUM_KEY};
-use crate::entry::{Entry, is_even};
+use crate::columns::JoinedColumns;
+use crate::entry::Entry;
 use crate::folder::write;
+use crate::old_record::{self, BadRecord};
 use crate::sharing::{self, Shared};
 
 /// The number of the parts' shape.
@@ -191,8 +192,8 @@ fn share_columns(shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
 }
 
 /// The segments' columns: one list an episode, its segments joined, less what it shares with its parent.
-fn segment_columns<'r>(records: &[&'r EpisodeRecord], shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
-    fn numbers<'a>(owns: &'a [Cow<'_, Segment>], of: impl Fn(&'a Segment) -> &'a [u32]) -> ArrayRef {
+fn segment_columns(records: &[&EpisodeRecord], shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
+    fn numbers(owns: &[JoinedColumns], of: impl Fn(&JoinedColumns) -> &[u32]) -> ArrayRef {
         let mut list = ListBuilder::new(UInt32Builder::new());
         for own in owns {
             list.values().append_slice(of(own));
@@ -200,7 +201,7 @@ fn segment_columns<'r>(records: &[&'r EpisodeRecord], shares: &[Option<Shared>])
         }
         Arc::new(list.finish())
     }
-    fn floats<'a>(owns: &'a [Cow<'_, Segment>], of: impl Fn(&'a Segment) -> &'a [f32]) -> ArrayRef {
+    fn floats(owns: &[JoinedColumns], of: impl Fn(&JoinedColumns) -> &[f32]) -> ArrayRef {
         let mut list = ListBuilder::new(Float32Builder::new());
         for own in owns {
             list.values().append_slice(of(own));
@@ -208,12 +209,10 @@ fn segment_columns<'r>(records: &[&'r EpisodeRecord], shares: &[Option<Shared>])
         }
         Arc::new(list.finish())
     }
-    let own = |(record, share): (&&'r EpisodeRecord, &Option<Shared>)| match (&record.segments[..], share) {
-        ([only], None) => Cow::Borrowed(only),
-        (several, None) => Cow::Owned(Segment::joined(several)),
-        (several, Some(share)) => Cow::Owned(Segment::joined(several).without_front(share.tokens)),
+    let own = |(record, share): (&&EpisodeRecord, &Option<Shared>)| {
+        JoinedColumns::after(&record.segments, share.as_ref().map_or(0, |share| share.tokens))
     };
-    let owns: Vec<Cow<'r, Segment>> = records.iter().zip(shares).map(own).collect();
+    let owns: Vec<JoinedColumns> = records.iter().zip(shares).map(own).collect();
     let mut sampled = ListBuilder::new(BooleanBuilder::new());
     let mut ends = ListBuilder::new(UInt32Builder::new());
     for (record, own) in records.iter().zip(&owns) {
@@ -253,12 +252,12 @@ fn text_columns(entries: &[Entry], shares: &[Option<Shared>]) -> Result<Vec<(&'s
 
 /// Rebuilds a row's record; `above` holds those of the rows before it.
 fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Result<EpisodeRecord, Cause> {
-    let mut record: EpisodeRecord = serde_json::from_str(text(batch, "record", row)?)?;
-    if record.schema != EPISODE_SCHEMA {
-        return Err(
-            format!("row {row} has record schema {} and this host reads {EPISODE_SCHEMA}", record.schema).into()
-        );
-    }
+    let (mut record, _) = old_record::parse(text(batch, "record", row)?.as_bytes()).map_err(|error| match error {
+        BadRecord::Json(source) => Cause::from(source),
+        BadRecord::Schema(found) => {
+            format!("row {row} has record schema {found} and this host reads up to {EPISODE_SCHEMA}").into()
+        }
+    })?;
     let shared = Shared::read(batch, row)?;
     let parent = match &shared {
         Some(shared) => Some(above.iter().rfind(|record| record.id == shared.parent).ok_or_else(|| {
@@ -266,12 +265,15 @@ fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Resul
         })?),
         None => None,
     };
-    let (mut turns, mut front) = (vec![], Segment::default());
+    let (mut turns, mut front) = (vec![], JoinedColumns::default());
     if let (Some(parent), Some(shared)) = (parent, &shared) {
         let beginning = parent.turns.get(..shared.turns);
         turns = beginning.ok_or_else(|| format!("row {row} shares more turns than there are"))?.to_vec();
-        let beginning = Segment::joined(&parent.segments).front(shared.tokens);
-        front = beginning.ok_or_else(|| format!("row {row} shares more tokens than there are"))?;
+        front = JoinedColumns::of(&parent.segments);
+        if shared.tokens > front.len() {
+            return Err(format!("row {row} shares more tokens than there are").into());
+        }
+        front.truncate(shared.tokens);
     }
     turns.extend(serde_json::from_str::<Vec<Turn>>(text(batch, "transcript", row)?)?);
     record.turns = turns;
@@ -279,11 +281,11 @@ fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Resul
     Ok(record)
 }
 
-/// Rebuilds a row's segments, of which the first tokens are given.
-fn decode_segments(batch: &RecordBatch, row: usize, front: Segment) -> Result<Vec<Segment>, Cause> {
+/// Rebuilds a row's segments; `front` holds the tokens that the row shares with its parent.
+fn decode_segments(batch: &RecordBatch, row: usize, front: JoinedColumns) -> Result<Vec<Segment>, Cause> {
     let sampled = list(batch, "sampled", row)?;
     let sampled = sampled.as_boolean_opt().ok_or("column `sampled` holds no flags")?;
-    let own = Segment {
+    let own = JoinedColumns {
         tokens: values::<UInt32Type>(batch, "tokens", row)?,
         sampled: (0..sampled.len()).map(|place| sampled.value(place)).collect(),
         log_probs: values::<Float32Type>(batch, "log_probs", row)?,
@@ -292,22 +294,25 @@ fn decode_segments(batch: &RecordBatch, row: usize, front: Segment) -> Result<Ve
         seats: values::<UInt32Type>(batch, "seats", row)?,
         turns: values::<UInt32Type>(batch, "turns", row)?,
     };
-    if !is_even(&own) {
-        return Err(format!("the segments' columns of row {row} are not of one length").into());
+    if !own.is_even() {
+        return Err(format!("row {row} has columns of segments of different length").into());
     }
-    let mut whole = Segment::joined(&[front, own]);
+    let mut whole = front;
+    whole.append(own);
     let ends = values::<UInt32Type>(batch, "segment_ends", row)?;
     let mut start = 0;
     let mut segments = Vec::with_capacity(ends.len());
     for end in ends {
-        let length = (end as usize).checked_sub(start).filter(|length| *length <= whole.len());
-        let length = length.ok_or("column `segment_ends` goes back or too far")?;
-        segments.extend(whole.front(length));
-        whole = whole.without_front(length);
-        start = end as usize;
+        let end = end as usize;
+        if end < start || end > whole.len() {
+            return Err("column `segment_ends` decreases or exceeds the number of tokens".into());
+        }
+        let segment = whole.segment(start, end);
+        segments.push(segment.ok_or_else(|| format!("row {row} has a segment of several seats"))??);
+        start = end;
     }
-    if !whole.is_empty() {
-        return Err(format!("tokens of row {row} belong to no segment").into());
+    if start < whole.len() {
+        return Err(format!("row {row} has tokens after its last segment").into());
     }
     Ok(segments)
 }

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{Array, RecordBatch};
-use gymkhana_record::{EpisodeId, EpisodeRecord, Segment};
+use gymkhana_record::{EpisodeId, EpisodeRecord};
 
+use crate::columns::JoinedColumns;
 use crate::part::{Cause, text};
 
 /// What a row leaves out because it stands in another row of the part, above it.
@@ -46,25 +47,10 @@ pub(crate) fn shares(records: &[&EpisodeRecord]) -> Vec<Option<Shared>> {
         let parent = record.forks.last().and_then(|fork| above.get(&fork.parent));
         shares.push(parent.map(|parent| Shared {
             parent: parent.id,
-            tokens: common_tokens(&Segment::joined(&parent.segments), &Segment::joined(&record.segments)),
+            tokens: JoinedColumns::of(&parent.segments).common_tokens(&JoinedColumns::of(&record.segments)),
             turns: parent.turns.iter().zip(&record.turns).take_while(|(one, other)| one == other).count(),
         }));
         above.insert(record.id, record);
     }
     shares
-}
-
-/// How many tokens two sequences begin with that are equal in every column, bit by bit.
-fn common_tokens(one: &Segment, other: &Segment) -> usize {
-    let equal = |at: &usize| {
-        let at = *at;
-        one.tokens[at] == other.tokens[at]
-            && one.sampled[at] == other.sampled[at]
-            && one.log_probs[at].to_bits() == other.log_probs[at].to_bits()
-            && one.entropies[at].to_bits() == other.entropies[at].to_bits()
-            && one.versions[at] == other.versions[at]
-            && one.seats[at] == other.seats[at]
-            && one.turns[at] == other.turns[at]
-    };
-    (0..one.len().min(other.len())).take_while(equal).count()
 }

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{id, record};
-use gymkhana_record::{EPISODE_SCHEMA, EpisodeId, Fork, Phase, Seed, Segment};
+use gymkhana_record::{
+    Boundary, CallSite, EPISODE_SCHEMA, Ending, EpisodeId, Fork, Phase, Seed, Segment, SegmentColumns,
+};
 use gymkhana_store::{EpisodeStore, RunFolder, StoreError};
 use tempfile::TempDir;
 
@@ -217,9 +219,6 @@ fn what_could_not_be_read_again_is_not_stored() {
     let mut not_finite = record(0);
     not_finite.rewards = vec![f64::NAN];
     assert!(matches!(store.append(&not_finite), Err(StoreError::Unstorable(..))));
-    let mut ragged = record(0);
-    ragged.segments = vec![Segment { tokens: vec![1], ..Segment::default() }];
-    assert!(matches!(store.append(&ragged), Err(StoreError::Unstorable(..))));
     fill(&mut store, 0..1);
     assert_holds(&run, 1);
 }
@@ -265,15 +264,16 @@ fn a_shared_beginning_is_stored_once_and_comes_back() {
     let segment = |length: usize, turn: u32| {
         let mut stream = Seed(u64::from(turn)).child("noise").stream();
         let tokens: Vec<u32> = (0..length).map(|_| stream.bits() as u32).collect();
-        Segment {
+        let columns = SegmentColumns {
+            seat: 0,
             log_probs: tokens.iter().map(|token| -(*token as f32)).collect(),
             entropies: vec![-0.0; length],
             versions: column(length),
-            seats: vec![0; length],
             turns: vec![turn; length],
             sampled: vec![true; length],
             tokens,
-        }
+        };
+        Segment::from_columns(columns).expect("columns of one length")
     };
     parent.segments = vec![segment(30_000, 0), segment(500, 1)];
     let fork = |parent: &gymkhana_record::EpisodeRecord, number: u64| {
@@ -305,4 +305,53 @@ fn a_shared_beginning_is_stored_once_and_comes_back() {
         assert_eq!(format!("{read:?}"), format!("{record:?}"));
     }
     assert!(sizes[0] < sizes[1] * 3 / 2, "three episodes take {} bytes and one {}", sizes[0], sizes[1]);
+}
+
+/// The folder `golden/schema5` holds two episodes, the second a fork of the first, written by the host that wrote
+/// records of schema 5: once as a journal and once as a part.
+#[test]
+fn episodes_of_schema_5_are_read_in_the_current_form() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/schema5");
+    for name in ["journal-000001.log", "part-000001.parquet"] {
+        let (_folder, run) = run();
+        drop(store(&run));
+        fs::create_dir_all(file(&run, "")).expect("a folder");
+        fs::copy(golden.join(name), file(&run, name)).expect("copied");
+        let assert_translated = |run: &RunFolder| {
+            let records: Vec<_> =
+                run.reader().episodes().expect("opens").read_all().map(|read| read.expect(name)).collect();
+            assert_eq!(records.len(), 2);
+            for record in &records {
+                assert_eq!((record.schema, record.ending), (EPISODE_SCHEMA, Ending::EarlyStopped));
+                assert_eq!(record.segments.iter().map(Segment::seat).collect::<Vec<_>>(), [0, 1]);
+                assert_eq!(record.segments[0].tokens(), [1, 2, 3, 4, 5]);
+                assert_eq!(record.segments[0].log_probs(), [0.0, 0.0, 0.0, -0.5, -0.25]);
+                assert_eq!(record.segments[1].versions(), [0, 4]);
+                assert_eq!(record.rewards, [0.300_000_000_000_000_04]);
+                let failed: Vec<&CallSite> = record.failures.iter().map(|failure| &failure.call_site).collect();
+                let call = CallSite::tool("call-0");
+                let expected =
+                    [&CallSite::Step(2), &call, &CallSite::Score, &CallSite::Generate(1), &CallSite::StateKey(1)];
+                assert_eq!(failed, expected);
+                assert_eq!(record.failures[2].at, Boundary::Reward("judge".to_owned()));
+                let asked: Vec<&CallSite> = record.exchanges.iter().map(|exchange| &exchange.call_site).collect();
+                assert_eq!(asked, [&CallSite::Advise, &call, &CallSite::Scoring(1)]);
+                let paid: Vec<&CallSite> = record.costs.iter().map(|cost| &cost.call_site).collect();
+                let views = [&CallSite::Reset, &CallSite::Probe, &CallSite::Privileged, &CallSite::Guidance];
+                assert_eq!(paid, [&views[..], &[&CallSite::FinalView, &CallSite::Scoring(0)]].concat());
+                let scores: Vec<_> = record.policy_turns.iter().map(|turn| turn.probe_score).collect();
+                assert_eq!(scores[0].and_then(|score| score.without), Some(-2.0));
+                assert_eq!((scores[1], record.policy_turns[1].note.as_deref()), (None, Some("n")));
+            }
+            records
+        };
+        let read = assert_translated(&run);
+        // A resumed run appends to the old journal and turns it into a part of the current schema.
+        let mut writer = store(&run);
+        fill(&mut writer, 40..41);
+        writer.commit().expect("committed");
+        let again: Vec<_> = run.reader().episodes().expect("opens").read_all().map(|read| read.expect(name)).collect();
+        assert_eq!(again[..2], read);
+        assert_eq!(again[2], record(40));
+    }
 }

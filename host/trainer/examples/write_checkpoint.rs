@@ -24,9 +24,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     // Steps, so that biases, norms and adapters are not what every model begins with.
     let mut segment = Segment::default();
-    segment.append_given(&[257, 117, 50, 43, 50, 258, 257, 97], 0, 0);
-    segment.append_given(&[52, 258], 0, 0);
-    segment.sampled[8..].fill(true);
+    segment.append_given(&[257, 117, 50, 43, 50, 258, 257, 97], 0);
+    segment.append_sampled(&gymkhana_policy::certain(vec![52, 258]), 0)?;
     let optimizer = Optimizer { learning_rate: 1e-2, ..Optimizer::default() };
     let settings = SftSettings { optimizer, ..SftSettings::default() };
     for _ in 0..2 {

@@ -158,9 +158,9 @@ mod tests {
         let path = folder.path().join("1");
         let tiny = TinyModel { layers: 1, width: 8, heads: 1, kv_heads: 1, mlp: 8, context: 8 };
         let mut demonstration = Segment::default();
-        demonstration.append_given(&[1], 0, 0);
+        demonstration.append_given(&[1], 0);
         let said = Sampled { tokens: vec![2], log_probs: vec![0.0], entropies: vec![0.0], versions: vec![0] };
-        demonstration.append_sampled(&said, 0, 0).expect("columns of one length");
+        demonstration.append_sampled(&said, 0).expect("columns of one length");
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let trainer = Trainer::create(&tiny, &Settings::default()).expect("a model");

@@ -278,7 +278,7 @@ impl Default for RlSettings {
 impl RlSettings {
     /// Whether this segment's sampled tokens are trained on.
     pub(crate) fn learns_from(&self, segment: &Segment) -> bool {
-        segment.seat().is_some_and(|seat| self.learns(seat))
+        self.learns(segment.seat())
     }
 
     /// Whether this seat's tokens are trained on.

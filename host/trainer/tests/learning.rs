@@ -292,7 +292,9 @@ async fn data_and_settings_that_cannot_be_used_are_refused_by_name() {
     let error = trainer.rl_step(&groups, &pulled).await.expect_err("no reference");
     assert!(matches!(error, TrainerError::Setting { key: "algorithm", .. }), "{error}");
     let mut broken = groups;
-    broken[1][2].segments[0].log_probs[4] = f32::NEG_INFINITY;
+    let mut columns = std::mem::take(&mut broken[1][2].segments[0]).into_columns();
+    columns.log_probs[4] = f32::NEG_INFINITY;
+    broken[1][2].segments[0] = Segment::from_columns(columns).expect("columns of one length");
     let error = trainer.rl_step(&broken, &RlSettings::default()).await.expect_err("an infinite ratio");
     assert!(matches!(error, TrainerError::NotFinite { .. }), "{error}");
     assert_eq!(trainer.weight_version(), 0, "no failed step moves the weights");

@@ -8,9 +8,9 @@ use gymkhana_trainer::{RlSettings, Settings, StepMetrics, Trainer};
 
 /// What the second seat saw and said.
 fn second(reply: &[u32]) -> Segment {
-    let mut segment = Segment::default();
-    segment.append_given(&[257, 90], 1, 0);
-    segment.append_sampled(&written(reply), 1, 0).expect("equal columns");
+    let mut segment = Segment::new(1);
+    segment.append_given(&[257, 90], 0);
+    segment.append_sampled(&written(reply), 0).expect("equal columns");
     segment
 }
 
@@ -47,7 +47,7 @@ async fn a_model_learns_from_its_own_seats_alone() {
     let whole = group(&REWARDS);
     let only = |seat: u32| {
         let mut group = whole.clone();
-        group.iter_mut().for_each(|record| record.segments.retain(|segment| segment.seat() == Some(seat)));
+        group.iter_mut().for_each(|record| record.segments.retain(|segment| segment.seat() == seat));
         group
     };
     let mut losses = vec![];

@@ -9,8 +9,8 @@ use gymkhana_trainer::{RlSettings, Settings, Trainer};
 /// Two turns of two tokens each; the second one is `last`.
 fn two_turns(last: u32) -> Segment {
     let mut two = segment(&[257, 65], &written(&[66, 67]));
-    two.append_given(&[257], 0, 1);
-    two.append_sampled(&written(&[last, 258]), 0, 1).expect("equal columns");
+    two.append_given(&[257], 1);
+    two.append_sampled(&written(&[last, 258]), 1).expect("equal columns");
     two
 }
 

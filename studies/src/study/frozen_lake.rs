@@ -75,10 +75,8 @@ fn guided(map: &Map, seed: Seed) -> Result<Option<Segment>> {
         };
         let toward = (0..4).find(nearer).context("from each place of firm ice a way leads to the goal")?;
         let index = if stream.below(2) == 0 { toward } else { stream.below(4) };
-        segment.append_given(&[u32::from(shown(place)), u32::from(b'@') + index as u32], 0, turn);
-        if let Some(said) = segment.sampled.last_mut() {
-            *said = true;
-        }
+        segment.append_given(&[u32::from(shown(place))], turn);
+        segment.append_sampled(&gymkhana_policy::certain(vec![u32::from(b'@') + index as u32]), turn)?;
         place = map.neighbour(place, Direction::ALL[index as usize]);
         if map.is_goal(place) {
             return Ok(Some(segment));

@@ -82,10 +82,7 @@ fn demonstration(seed: Seed) -> Segment {
     let letter = shown(seed.child("letter").stream().below(LETTERS));
     let bytes = |text: &str| text.bytes().map(u32::from).collect::<Vec<_>>();
     let mut segment = Segment::default();
-    segment.append_given(&bytes(&format!("{letter}{}which?", noise(seed.child("text")))), 0, 0);
-    segment.append_given(&bytes(&letter), 0, 0);
-    if let Some(last) = segment.sampled.last_mut() {
-        *last = true;
-    }
+    segment.append_given(&bytes(&format!("{letter}{}which?", noise(seed.child("text")))), 0);
+    segment.append_sampled(&gymkhana_policy::certain(bytes(&letter)), 0).expect("columns of one length");
     segment
 }

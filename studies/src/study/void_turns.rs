@@ -69,10 +69,8 @@ fn demonstration(digit: u64) -> Segment {
         [("task? ".to_owned(), "call".to_owned()), (format!("={digit};"), format!("{digit}."))].into_iter().enumerate()
     {
         let bytes = |text: String| text.bytes().map(u32::from).collect::<Vec<_>>();
-        segment.append_given(&bytes(given), 0, turn as u32);
-        let from = segment.len();
-        segment.append_given(&bytes(said), 0, turn as u32);
-        segment.sampled[from..].fill(true);
+        segment.append_given(&bytes(given), turn as u32);
+        segment.append_sampled(&gymkhana_policy::certain(bytes(said)), turn as u32).expect("columns of one length");
     }
     segment
 }

@@ -73,18 +73,17 @@ pub fn assert_saw(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampled)]) 
     }
     let mut turns: BTreeMap<u32, u32> = BTreeMap::new();
     for segment in &record.segments {
-        let seat = segment.seats[0];
-        assert!(segment.seats.iter().all(|other| *other == seat), "a segment is of one seat");
+        let seat = segment.seat();
         for run in runs(segment) {
             let turn = turns.entry(seat).or_default();
             let expected = by_seat.get_mut(&seat).and_then(VecDeque::pop_front);
             let (request, sampled) = expected.expect("nobody said what stands here");
-            assert_eq!(&segment.tokens[..run.start], &request.tokens[..], "turn {turn} of seat {seat} saw otherwise");
-            assert_eq!(segment.tokens[run.clone()], sampled.tokens);
-            assert_eq!(segment.log_probs[run.clone()], sampled.log_probs);
-            assert_eq!(segment.entropies[run.clone()], sampled.entropies);
-            assert_eq!(segment.versions[run.clone()], sampled.versions);
-            assert!(segment.turns[run].iter().all(|number| number == turn));
+            assert_eq!(&segment.tokens()[..run.start], &request.tokens[..], "turn {turn} of seat {seat} saw otherwise");
+            assert_eq!(segment.tokens()[run.clone()], sampled.tokens);
+            assert_eq!(segment.log_probs()[run.clone()], sampled.log_probs);
+            assert_eq!(segment.entropies()[run.clone()], sampled.entropies);
+            assert_eq!(segment.versions()[run.clone()], sampled.versions);
+            assert!(segment.turns()[run].iter().all(|number| number == turn));
             *turn += 1;
         }
     }
@@ -96,9 +95,9 @@ pub fn assert_saw(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampled)]) 
 /// Runs of sampled tokens of one turn.
 pub fn runs(segment: &Segment) -> Vec<std::ops::Range<usize>> {
     let mut runs: Vec<std::ops::Range<usize>> = vec![];
-    for at in (0..segment.len()).filter(|&at| segment.sampled[at]) {
+    for at in (0..segment.len()).filter(|&at| segment.sampled()[at]) {
         match runs.last_mut() {
-            Some(run) if run.end == at && segment.turns[run.start] == segment.turns[at] => run.end = at + 1,
+            Some(run) if run.end == at && segment.turns()[run.start] == segment.turns()[at] => run.end = at + 1,
             _ => runs.push(at..at + 1),
         }
     }

@@ -110,14 +110,14 @@ fn show_notes(record: &EpisodeRecord, place: usize, printer: &Printer) {
 /// The newest weight version that sampled; per seat if there are several.
 fn versions(record: &EpisodeRecord) -> String {
     let newest = |segments: &mut dyn Iterator<Item = &Segment>| {
-        segments.flat_map(|segment| segment.versions.iter().copied()).max().unwrap_or(0)
+        segments.flat_map(|segment| segment.versions().iter().copied()).max().unwrap_or(0)
     };
-    let seats: BTreeSet<u32> = record.segments.iter().filter_map(Segment::seat).collect();
+    let seats: BTreeSet<u32> = record.segments.iter().map(Segment::seat).collect();
     if seats.len() < 2 {
         return newest(&mut record.segments.iter()).to_string();
     }
     let of_seat = |seat: u32| {
-        let version = newest(&mut record.segments.iter().filter(|segment| segment.seat() == Some(seat)));
+        let version = newest(&mut record.segments.iter().filter(|segment| segment.seat() == seat));
         format!("{version} (seat {seat})")
     };
     seats.into_iter().map(of_seat).collect::<Vec<_>>().join(", ")

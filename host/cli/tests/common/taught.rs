@@ -24,9 +24,9 @@ pub async fn teach(replies: &[&str], folder: &Path) {
             let zeros = vec![0.0; tokens.len()];
             let versions = vec![0; tokens.len()];
             let mut segment = Segment::default();
-            segment.append_given(&prompt, 0, 0);
+            segment.append_given(&prompt, 0);
             let reply = Sampled { tokens, log_probs: zeros.clone(), entropies: zeros, versions };
-            segment.append_sampled(&reply, 0, 0).expect("columns of one length");
+            segment.append_sampled(&reply, 0).expect("columns of one length");
             segment
         })
         .collect();

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::bench::{Bench, Used};
 use crate::finding::{Finding, passed, skipped, stop};
+use crate::fixture::{Fixture, Used};
 
-pub(crate) async fn check(bench: &Bench) -> Finding {
-    let used = bench.used();
+pub(crate) async fn check(fixture: &Fixture) -> Finding {
+    let used = fixture.used();
     if used.is_empty() {
         return skipped("nothing was called");
     }
@@ -16,12 +16,12 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
     for (call, used) in calls {
         let most = |number: fn(&Used) -> Option<u64>| used.iter().filter_map(|one| number(one)).max().unwrap_or(0);
         let (fuel, memory) = (most(|one| one.cost.fuel), most(|one| one.cost.memory_bytes));
-        let limit = bench.settings.most_fuel;
+        let limit = fixture.settings.most_fuel;
         if fuel > limit {
             let seen = format!("one {call} took {fuel} instructions, and at most {limit} pass");
             return Err(stop(seen, "do less in one call, or do it once and keep the result"));
         }
-        let limit = bench.settings.most_memory;
+        let limit = fixture.settings.most_memory;
         if memory > limit {
             let seen = format!("during a {call} the instance held {memory} bytes, and at most {limit} pass");
             return Err(stop(seen, "hold less at once"));

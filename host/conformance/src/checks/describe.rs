@@ -3,13 +3,13 @@
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::OptionInfo;
 
-use crate::bench::Bench;
-use crate::finding::{During, Finding, Stop, passed, stop};
+use crate::finding::{CheckPhase, Finding, Stop, passed, stop};
+use crate::fixture::Fixture;
 
-pub(crate) async fn check(bench: &Bench) -> Finding {
+pub(crate) async fn check(fixture: &Fixture) -> Finding {
     let mut told = Vec::new();
-    if bench.is(Kind::Environment) {
-        let info = bench.plugin.environment_info().await.during("`describe` of the environment failed")?;
+    if fixture.is(Kind::Environment) {
+        let info = fixture.plugin.environment_info().await.during("`describe` of the environment failed")?;
         words("the environment", &info.summary)?;
         options(&info.options)?;
         if let Some(seat) = info.seats.iter().position(|seat| seat.trim().is_empty()) {
@@ -18,14 +18,14 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
         told.push(format!("seats {}, rewards {}", info.seats.join(", "), info.rewards));
         told.push(format!("{} options", info.options.len()));
     }
-    if bench.is(Kind::Tool) {
-        let info = bench.plugin.tool_info().await.during("`describe` of the tool failed")?;
+    if fixture.is(Kind::Tool) {
+        let info = fixture.plugin.tool_info().await.during("`describe` of the tool failed")?;
         words("the tool", &info.summary)?;
         options(&info.options)?;
         told.push(format!("{} options", info.options.len()));
     }
-    if bench.is(Kind::Reward) {
-        let info = bench.plugin.reward_info().await.during("`describe` of the reward failed")?;
+    if fixture.is(Kind::Reward) {
+        let info = fixture.plugin.reward_info().await.during("`describe` of the reward failed")?;
         words("the reward", &info.summary)?;
         options(&info.options)?;
         for component in &info.components {

@@ -4,24 +4,24 @@ use gymkhana_record::{FailureKind, NamedValue, TaskRef, Value};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionInfo, ToolSession, score};
 
-use crate::bench::Bench;
 use crate::finding::{Finding, Stop, passed, stop};
+use crate::fixture::Fixture;
 use crate::settings::with;
 
 /// No plugin has such an option.
 const UNKNOWN: &str = "no-such-option";
 
-pub(crate) async fn check(bench: &Bench) -> Finding {
+pub(crate) async fn check(fixture: &Fixture) -> Finding {
     let mut wrong = vec![NamedValue { name: UNKNOWN.to_owned(), value: Value::Integer(1) }];
-    wrong.extend(declared(bench).await?.iter().map(mistyped));
+    wrong.extend(declared(fixture).await?.iter().map(mistyped));
     for option in &wrong {
-        let options = with(&bench.options, std::slice::from_ref(option));
+        let options = with(&fixture.options, std::slice::from_ref(option));
         let shown = if option.name == UNKNOWN {
             format!("the unknown option `{UNKNOWN}`")
         } else {
             format!("the option `{}` as {:?}", option.name, option.value)
         };
-        for (call, answer) in calls(bench, &options).await {
+        for (call, answer) in calls(fixture, &options).await {
             match answer {
                 Ok(()) => {
                     let seen = format!("`{call}` took {shown}");
@@ -43,17 +43,17 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
 }
 
 /// All options of all kinds.
-async fn declared(bench: &Bench) -> Result<Vec<OptionInfo>, Stop> {
-    use crate::finding::During;
+async fn declared(fixture: &Fixture) -> Result<Vec<OptionInfo>, Stop> {
+    use crate::finding::CheckPhase;
     let mut options = Vec::new();
-    if bench.is(Kind::Environment) {
-        options.extend(bench.plugin.environment_info().await.during("`describe` failed")?.options.clone());
+    if fixture.is(Kind::Environment) {
+        options.extend(fixture.plugin.environment_info().await.during("`describe` failed")?.options.clone());
     }
-    if bench.is(Kind::Tool) {
-        options.extend(bench.plugin.tool_info().await.during("`describe` failed")?.options.clone());
+    if fixture.is(Kind::Tool) {
+        options.extend(fixture.plugin.tool_info().await.during("`describe` failed")?.options.clone());
     }
-    if bench.is(Kind::Reward) {
-        options.extend(bench.plugin.reward_info().await.during("`describe` failed")?.options.clone());
+    if fixture.is(Kind::Reward) {
+        options.extend(fixture.plugin.reward_info().await.during("`describe` failed")?.options.clone());
     }
     Ok(options)
 }
@@ -69,23 +69,23 @@ fn mistyped(option: &OptionInfo) -> NamedValue {
 }
 
 /// Every call that takes options.
-async fn calls(bench: &Bench, options: &[NamedValue]) -> Vec<(&'static str, Result<(), CallError>)> {
-    let (plugin, seed) = (&bench.plugin, bench.seed("options"));
+async fn calls(fixture: &Fixture, options: &[NamedValue]) -> Vec<(&'static str, Result<(), CallError>)> {
+    let (plugin, seed) = (&fixture.plugin, fixture.seed("options"));
     let mut calls = Vec::new();
-    if bench.is(Kind::Environment) {
+    if fixture.is(Kind::Environment) {
         calls.push(("splits", plugin.splits(options).await.map(drop)));
-        let split = bench.splits.first().map_or_else(|| "train".to_owned(), |split| split.name.clone());
+        let split = fixture.splits.first().map_or_else(|| "train".to_owned(), |split| split.name.clone());
         let task = TaskRef { split, index: 0 };
         calls.push(("start", EnvironmentEpisode::start(plugin, &task, options, seed).await.map(drop)));
     }
-    if bench.is(Kind::Tool) {
+    if fixture.is(Kind::Tool) {
         calls.push(("functions", plugin.functions(options).await.map(drop)));
-        if bench.closed.is_none() {
-            let setup = bench.setups.first().and_then(Option::as_deref);
+        if fixture.closed.is_none() {
+            let setup = fixture.setups.first().and_then(Option::as_deref);
             calls.push(("open", ToolSession::open(plugin, setup, options, seed).await.map(drop)));
         }
     }
-    if bench.is(Kind::Reward) {
+    if fixture.is(Kind::Reward) {
         calls.push(("score", score(plugin, &[], options, 0, seed).await.map(drop)));
     }
     calls

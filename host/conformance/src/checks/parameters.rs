@@ -5,32 +5,32 @@ use std::collections::BTreeSet;
 use gymkhana_record::Function;
 use serde_json::Value;
 
-use crate::acts::call;
-use crate::bench::Bench;
+use crate::action::call;
+use crate::driver::{Driver, Start};
 use crate::examples::Examples;
 use crate::finding::{Finding, Stop, passed, short, skipped, stop};
+use crate::fixture::Fixture;
 use crate::path::Path;
-use crate::stage::{Beginning, Stage};
 
 /// Examples of each function.
 const EXAMPLES: usize = 12;
 
-pub(crate) async fn check(bench: &Bench) -> Finding {
-    let beginnings = bench.beginnings();
-    if beginnings.is_empty() {
-        return skipped(bench.nothing_to_play());
+pub(crate) async fn check(fixture: &Fixture) -> Finding {
+    let starts = fixture.starts();
+    if starts.is_empty() {
+        return skipped(fixture.nothing_to_play());
     }
     let (mut names, mut calls, mut failures) = (BTreeSet::new(), 0, 0);
-    for beginning in &beginnings {
-        let (_, stage) = begin(bench, beginning, 0).await?;
-        let functions: Vec<Function> = stage.functions().cloned().collect();
-        if stage.is_session() && functions.is_empty() {
+    for start in &starts {
+        let (_, driver) = begin(fixture, start, 0).await?;
+        let functions: Vec<Function> = driver.functions().cloned().collect();
+        if driver.is_session() && functions.is_empty() {
             return Err(stop("the tool offers no function", "offer at least one in `functions`"));
         }
         for function in functions {
             let examples = schema(&function)?;
             if names.insert(function.name.clone()) {
-                let (made, failed) = try_examples(bench, beginning, &function, &examples).await?;
+                let (made, failed) = try_examples(fixture, start, &function, &examples).await?;
                 (calls, failures) = (calls + made, failures + failed);
             }
         }
@@ -43,8 +43,8 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
     passed(format!("{names}: {calls} calls made from the JSON Schemas were answered, {failures} of them as failed"))
 }
 
-async fn begin(bench: &Bench, beginning: &Beginning, number: usize) -> Result<(Path, Stage), Stop> {
-    Path::begin(bench, &bench.plugin, beginning, &bench.options, bench.seed("parameters").child(number)).await
+async fn begin(fixture: &Fixture, start: &Start, number: usize) -> Result<(Path, Driver), Stop> {
+    Path::begin(fixture, &fixture.plugin, start, &fixture.options, fixture.seed("parameters").child(number)).await
 }
 
 /// The function's schema, which must be one of an object whose parts are told in words.
@@ -72,20 +72,20 @@ fn schema(function: &Function) -> Result<Examples, Stop> {
 /// Calls with what the schema allows, and gives how many calls there were and how many failed. An answer may say that the
 /// call failed, since a schema does not say everything that a text must be.
 async fn try_examples(
-    bench: &Bench,
-    beginning: &Beginning,
+    fixture: &Fixture,
+    start: &Start,
     function: &Function,
     examples: &Examples,
 ) -> Result<(usize, usize), Stop> {
-    let mut stream = bench.seed("examples").child(&function.name).stream();
+    let mut stream = fixture.seed("examples").child(&function.name).stream();
     let (mut made, mut failures) = (0, 0);
     for number in 0..EXAMPLES {
         let Some(arguments) = examples.make(&mut stream) else { continue };
         made += 1;
-        let (mut path, mut stage) = begin(bench, beginning, number).await?;
-        path.act(bench, &mut stage, call(&function.name, arguments.to_string())).await?;
-        failures += usize::from(stage.failed);
-        if stage.is_session() && stage.shown.trim().is_empty() {
+        let (mut path, mut driver) = begin(fixture, start, number).await?;
+        path.act(fixture, &mut driver, call(&function.name, arguments.to_string())).await?;
+        failures += usize::from(driver.failed);
+        if driver.is_session() && driver.shown.trim().is_empty() {
             let seen = format!("`{}` answers {} with nothing", function.name, short(&arguments.to_string()));
             return Err(stop(seen, "answer in words, even if only that it is done: agents read nothing else"));
         }

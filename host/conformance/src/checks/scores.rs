@@ -6,22 +6,22 @@ use gymkhana_registry::Kind;
 use gymkhana_sandbox::{CallError, Scorer, Trajectory};
 
 use crate::FinishedEpisode;
-use crate::bench::{Bench, Used, splits_of};
-use crate::finding::{During, Finding, Stop, parting, passed, skipped, stop};
+use crate::finding::{CheckPhase, Finding, Stop, divergence, passed, skipped, stop};
+use crate::finished_episode::made_up;
+use crate::fixture::{Fixture, Used, splits_of};
 use crate::play::{Chosen, Player, play};
-use crate::tale::made_up;
 
 /// Groups of recorded episodes that are scored.
 const MOST_GROUPS: usize = 200;
 
-pub(crate) async fn check(bench: &Bench) -> Finding {
-    if !bench.is(Kind::Reward) {
+pub(crate) async fn check(fixture: &Fixture) -> Finding {
+    if !fixture.is(Kind::Reward) {
         return skipped("it is no reward");
     }
     let (mut scored, mut refused, mut totals, mut why) = (0, 0, Vec::new(), String::new());
-    for (name, group) in groups(bench).await? {
+    for (name, group) in groups(fixture).await? {
         for training_step in [0, 1000] {
-            match score(bench, &group, training_step).await {
+            match score(fixture, &group, training_step).await {
                 Ok(scores) => {
                     scored += 1;
                     totals.extend(scores.iter().flatten().map(|score| score.total));
@@ -49,26 +49,26 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
 }
 
 /// Scores each group twice in fresh instances and once where another group was scored before.
-pub(crate) async fn check_again(bench: &Bench) -> Finding {
-    if !bench.is(Kind::Reward) {
+pub(crate) async fn check_again(fixture: &Fixture) -> Finding {
+    if !fixture.is(Kind::Reward) {
         return skipped("it is no reward");
     }
-    if !bench.plugin.manifest().deterministic {
+    if !fixture.plugin.manifest().deterministic {
         return skipped("its manifest says that it is not deterministic");
     }
-    let groups = groups(bench).await?;
+    let groups = groups(fixture).await?;
     let mut alike = 0;
     for (number, (name, group)) in groups.iter().enumerate() {
-        let Ok(first) = score(bench, group, 7).await else { continue };
-        let second = score(bench, group, 7).await.during(format!("{name}, scored again"))?;
+        let Ok(first) = score(fixture, group, 7).await else { continue };
+        let second = score(fixture, group, 7).await.during(format!("{name}, scored again"))?;
         same(name, &first, &second, "draw every random choice from the seed")?;
         let (_, other) = &groups[(number + 1) % groups.len()];
-        let mut scorer = open(bench).await.during("the start of a scoring")?;
+        let mut scorer = open(fixture).await.during("the start of a scoring")?;
         // Whether the other group is refused is of no interest here.
-        if scorer.score(&trajectories(other), &bench.options, 7).await.is_err_and(|error| !error.is_invalid()) {
+        if scorer.score(&trajectories(other), &fixture.options, 7).await.is_err_and(|error| !error.is_invalid()) {
             continue;
         }
-        let third = scorer.score(&trajectories(group), &bench.options, 7).await;
+        let third = scorer.score(&trajectories(group), &fixture.options, 7).await;
         let third = third.during(format!("{name}, scored after another group"))?;
         same(
             name,
@@ -90,35 +90,35 @@ fn same(name: &str, first: &[Vec<Score>], second: &[Vec<Score>], change: &str) -
     if first == second {
         return Ok(());
     }
-    Err(stop(format!("{name} got two scores: {}", parting(&first, &second)), change))
+    Err(stop(format!("{name} got two scores: {}", divergence(&first, &second)), change))
 }
 
 fn trajectories(group: &[FinishedEpisode]) -> Vec<Trajectory<'_>> {
     group.iter().map(FinishedEpisode::trajectory).collect()
 }
 
-async fn open(bench: &Bench) -> Result<Scorer, CallError> {
-    Scorer::open(&bench.plugin, bench.seed("scores")).await
+async fn open(fixture: &Fixture) -> Result<Scorer, CallError> {
+    Scorer::open(&fixture.plugin, fixture.seed("scores")).await
 }
 
-async fn score(bench: &Bench, group: &[FinishedEpisode], training_step: u64) -> Result<Vec<Vec<Score>>, CallError> {
-    let mut scorer = open(bench).await?;
-    let scores = scorer.score(&trajectories(group), &bench.options, training_step).await;
-    bench.use_up(Used { call: "scoring", cost: scorer.cost() });
+async fn score(fixture: &Fixture, group: &[FinishedEpisode], training_step: u64) -> Result<Vec<Vec<Score>>, CallError> {
+    let mut scorer = open(fixture).await?;
+    let scores = scorer.score(&trajectories(group), &fixture.options, training_step).await;
+    fixture.use_up(Used { call: "scoring", cost: scorer.cost() });
     scores
 }
 
 /// What is scored: made-up episodes, recorded ones, and ones of environments beside the reward.
-async fn groups(bench: &Bench) -> Result<Vec<(String, Vec<FinishedEpisode>)>, Stop> {
-    let mut groups = made_up(bench.seed("made-up"));
-    let recorded = bench.settings.recorded.iter().take(MOST_GROUPS).enumerate();
+async fn groups(fixture: &Fixture) -> Result<Vec<(String, Vec<FinishedEpisode>)>, Stop> {
+    let mut groups = made_up(fixture.seed("made-up"));
+    let recorded = fixture.settings.recorded.iter().take(MOST_GROUPS).enumerate();
     groups.extend(recorded.map(|(number, group)| (format!("the recorded group {number}"), group.clone())));
-    let tools: Vec<Chosen<'_>> = bench.beside(Kind::Tool).collect();
-    for (environment, options) in bench.beside(Kind::Environment) {
-        for task in bench.some_tasks(&splits_of(environment, options).await?) {
+    let tools: Vec<Chosen<'_>> = fixture.beside(Kind::Tool).collect();
+    for (environment, options) in fixture.beside(Kind::Environment) {
+        for task in fixture.some_tasks(&splits_of(environment, options).await?) {
             let mut group = Vec::new();
             for member in 0..3 {
-                let seed = bench.seed("episodes").child(member);
+                let seed = fixture.seed("episodes").child(member);
                 let oracle = member == 0 && environment.offers(gymkhana_sandbox::OptionalInterface::Oracle);
                 let player = if oracle { Player::Oracle } else { Player::Fool(Box::new(seed.child(&task).stream())) };
                 group.push(play((environment, options), &tools, &task, seed, player).await?);

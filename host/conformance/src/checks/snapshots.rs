@@ -2,10 +2,10 @@
 
 use gymkhana_record::FailureKind;
 
-use crate::bench::Bench;
-use crate::finding::{During, Finding, Stop, passed, skipped, stop};
+use crate::driver::{Driver, Saved, Start};
+use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
+use crate::fixture::Fixture;
 use crate::path::Path;
-use crate::stage::{Beginning, Saved, Stage};
 
 /// Acts of a path.
 const LENGTH: usize = 8;
@@ -13,36 +13,37 @@ const LENGTH: usize = 8;
 const CHANGE: &str = "put everything into the snapshot that a later turn depends on: counters, the state of the random \
                       generator, who is to move, what was said";
 
-fn saveable(bench: &Bench) -> Vec<Beginning> {
-    let offered = |beginning: &Beginning| Stage::can_be_saved(&bench.plugin, beginning);
-    bench.beginnings().into_iter().filter(offered).collect()
+fn saveable(fixture: &Fixture) -> Vec<Start> {
+    let offered = |start: &Start| Driver::can_be_saved(&fixture.plugin, start);
+    fixture.starts().into_iter().filter(offered).collect()
 }
 
 /// Saves a path in front of each act. Each copy must go on as the path did, and saving must not have changed the path.
-pub(crate) async fn check(bench: &Bench) -> Finding {
-    let beginnings = saveable(bench);
-    if beginnings.is_empty() {
+pub(crate) async fn check(fixture: &Fixture) -> Finding {
+    let starts = saveable(fixture);
+    if starts.is_empty() {
         return skipped("it offers no snapshots");
     }
     let (mut copies, mut largest) = (0, 0);
-    for (number, beginning) in beginnings.iter().enumerate() {
-        let seed = bench.seed("snapshots").child(number);
-        let (path, _) = Path::walk(bench, beginning, seed, LENGTH).await?;
-        let (_, mut original) = Path::begin(bench, &bench.plugin, beginning, &bench.options, seed).await?;
-        for turn in 0..path.acts.len() {
+    for (number, start) in starts.iter().enumerate() {
+        let seed = fixture.seed("snapshots").child(number);
+        let (path, _) = Path::walk(fixture, start, seed, LENGTH).await?;
+        let (_, mut original) = Path::begin(fixture, &fixture.plugin, start, &fixture.options, seed).await?;
+        for turn in 0..path.actions.len() {
             let saved =
                 original.save().await.during(format!("the snapshot in front of step {turn} of {}", path.place()))?;
             largest = largest.max(saved.snapshot.bytes.len());
-            let mut copy = restore(bench, &saved, &path, turn).await?;
-            if let Some(parting) = path.retrace(bench, &mut copy, turn).await? {
-                let seen = format!("{}, restored in front of step {turn}, went on otherwise: {parting}", path.place());
+            let mut copy = restore(fixture, &saved, &path, turn).await?;
+            if let Some(divergence) = path.retrace(fixture, &mut copy, turn).await? {
+                let seen =
+                    format!("{}, restored in front of step {turn}, went on otherwise: {divergence}", path.place());
                 return Err(stop(seen, CHANGE));
             }
             copies += 1;
-            let one = Path { acts: path.acts[..=turn].to_vec(), ..path.clone() };
-            if let Some(parting) = one.retrace(bench, &mut original, turn).await? {
+            let one = Path { actions: path.actions[..=turn].to_vec(), ..path.clone() };
+            if let Some(divergence) = one.retrace(fixture, &mut original, turn).await? {
                 let seen =
-                    format!("{}, saved in front of step {turn}, went on otherwise itself: {parting}", path.place());
+                    format!("{}, saved in front of step {turn}, went on otherwise itself: {divergence}", path.place());
                 return Err(stop(seen, "have `snapshot` read the state and change nothing of it"));
             }
         }
@@ -50,17 +51,17 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
     passed(format!("{copies} copies came to the same end; the largest snapshot has {largest} bytes"))
 }
 
-async fn restore(bench: &Bench, saved: &Saved, path: &Path, turn: usize) -> Result<Stage, Stop> {
-    let copy = Stage::restore(&bench.plugin, saved, &path.beginning, path.seed).await;
+async fn restore(fixture: &Fixture, saved: &Saved, path: &Path, turn: usize) -> Result<Driver, Stop> {
+    let copy = Driver::restore(&fixture.plugin, saved, &path.start, path.seed).await;
     copy.during(format!("its own snapshot in front of step {turn} of {} could not be restored", path.place()))
 }
 
-/// Gives bytes that are no snapshot, and beginnings and spoilt copies of one that is.
-pub(crate) async fn check_bad(bench: &Bench) -> Finding {
-    let Some(beginning) = saveable(bench).into_iter().next() else { return skipped("it offers no snapshots") };
-    let seed = bench.seed("bad-snapshots");
-    let (_, mut stage) = Path::begin(bench, &bench.plugin, &beginning, &bench.options, seed).await?;
-    let saved = stage.save().await.during(format!("the snapshot of {beginning}"))?;
+/// Gives bytes that are no snapshot, and starts and spoilt copies of one that is.
+pub(crate) async fn check_bad(fixture: &Fixture) -> Finding {
+    let Some(start) = saveable(fixture).into_iter().next() else { return skipped("it offers no snapshots") };
+    let seed = fixture.seed("bad-snapshots");
+    let (_, mut driver) = Path::begin(fixture, &fixture.plugin, &start, &fixture.options, seed).await?;
+    let saved = driver.save().await.during(format!("the snapshot of {start}"))?;
     let good = &saved.snapshot.bytes;
     let mut noise = vec![0; 97];
     seed.stream().fill(&mut noise);
@@ -76,7 +77,7 @@ pub(crate) async fn check_bad(bench: &Bench) -> Finding {
     for bytes in &bad {
         let mut saved = saved.clone();
         saved.snapshot.bytes.clone_from(bytes);
-        match Stage::restore(&bench.plugin, &saved, &beginning, seed).await {
+        match Driver::restore(&fixture.plugin, &saved, &start, seed).await {
             Ok(_) => {}
             Err(error) if error.kind == FailureKind::Refused => refused += 1,
             Err(error) if error.kind.is_hosts() => return Err(Stop::Host(error)),

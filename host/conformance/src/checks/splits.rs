@@ -6,53 +6,53 @@ use gymkhana_record::{FailureKind, TaskRef};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{EnvironmentEpisode, SplitInfo};
 
-use crate::bench::Bench;
-use crate::finding::{During, Finding, Stop, failed, passed, short, skipped, stop};
+use crate::finding::{CheckPhase, Finding, Stop, failed, passed, short, skipped, stop};
+use crate::fixture::Fixture;
 
 /// Tasks of two splits that are compared.
 const COMPARED: u64 = 12;
 
-pub(crate) async fn check(bench: &Bench) -> Finding {
-    if !bench.is(Kind::Environment) {
+pub(crate) async fn check(fixture: &Fixture) -> Finding {
+    if !fixture.is(Kind::Environment) {
         return skipped("it is no environment");
     }
-    if bench.splits.is_empty() {
+    if fixture.splits.is_empty() {
         return failed("it has no split", "give at least one in `splits`, such as `train`");
     }
-    if let Some(empty) = bench.splits.iter().find(|split| split.tasks == Some(0)) {
+    if let Some(empty) = fixture.splits.iter().find(|split| split.tasks == Some(0)) {
         return failed(
             format!("split `{}` has no task", empty.name),
             "leave the split out of `splits` under these options",
         );
     }
-    let tasks = bench.some_tasks(&bench.splits);
+    let tasks = fixture.some_tasks(&fixture.splits);
     for task in &tasks {
-        opening(bench, task).await?;
+        opening(fixture, task).await?;
     }
-    refused(bench, TaskRef { split: "no-such-split".to_owned(), index: 0 }).await?;
-    for split in &bench.splits {
+    refused(fixture, TaskRef { split: "no-such-split".to_owned(), index: 0 }).await?;
+    for split in &fixture.splits {
         if let Some(count) = split.tasks {
-            refused(bench, TaskRef { split: split.name.clone(), index: count }).await?;
+            refused(fixture, TaskRef { split: split.name.clone(), index: count }).await?;
         }
     }
-    for (one, other) in bench.splits.iter().zip(bench.splits.iter().skip(1)) {
-        differ(bench, one, other).await?;
+    for (one, other) in fixture.splits.iter().zip(fixture.splits.iter().skip(1)) {
+        differ(fixture, one, other).await?;
     }
-    let shown = bench.splits.iter().map(|split| match split.tasks {
+    let shown = fixture.splits.iter().map(|split| match split.tasks {
         Some(count) => format!("{} with {count}", split.name),
         None => format!("{} without end", split.name),
     });
     passed(format!("{}; {} tasks were started", shown.collect::<Vec<_>>().join(", "), tasks.len()))
 }
 
-async fn opening(bench: &Bench, task: &TaskRef) -> Result<String, Stop> {
-    let start = EnvironmentEpisode::start(&bench.plugin, task, &bench.options, bench.seed("opening")).await;
+async fn opening(fixture: &Fixture, task: &TaskRef) -> Result<String, Stop> {
+    let start = EnvironmentEpisode::start(&fixture.plugin, task, &fixture.options, fixture.seed("opening")).await;
     let (_, started) = start.during(format!("task {task}, which `splits` promises, could not be started"))?;
     Ok(format!("{:?}", started.opening))
 }
 
-async fn refused(bench: &Bench, task: TaskRef) -> Result<(), Stop> {
-    match EnvironmentEpisode::start(&bench.plugin, &task, &bench.options, bench.seed("opening")).await {
+async fn refused(fixture: &Fixture, task: TaskRef) -> Result<(), Stop> {
+    match EnvironmentEpisode::start(&fixture.plugin, &task, &fixture.options, fixture.seed("opening")).await {
         Err(error) if error.kind == FailureKind::Refused => Ok(()),
         Err(error) if error.kind.is_hosts() => Err(Stop::Host(error)),
         Err(error) => {
@@ -66,12 +66,12 @@ async fn refused(bench: &Bench, task: TaskRef) -> Result<(), Stop> {
 }
 
 /// Splits never share a task. A few openings may be alike; when all are, the split is not looked at.
-async fn differ(bench: &Bench, one: &SplitInfo, other: &SplitInfo) -> Result<(), Stop> {
+async fn differ(fixture: &Fixture, one: &SplitInfo, other: &SplitInfo) -> Result<(), Stop> {
     let count = COMPARED.min(one.tasks.unwrap_or(COMPARED)).min(other.tasks.unwrap_or(COMPARED));
     let (mut alike, mut openings) = (0, BTreeSet::new());
     for index in 0..count {
-        let first = opening(bench, &TaskRef { split: one.name.clone(), index }).await?;
-        let second = opening(bench, &TaskRef { split: other.name.clone(), index }).await?;
+        let first = opening(fixture, &TaskRef { split: one.name.clone(), index }).await?;
+        let second = opening(fixture, &TaskRef { split: other.name.clone(), index }).await?;
         alike += u64::from(first == second);
         openings.insert(first);
     }

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gymkhana_sandbox::OptionalInterface;
 
-use crate::bench::Bench;
-use crate::finding::{During, Finding, Stop, passed, skipped, stop};
+use crate::driver::{Driver, Start};
+use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
+use crate::fixture::Fixture;
 use crate::path::Path;
-use crate::stage::{Beginning, Stage};
 
 /// Acts of a path.
 const LENGTH: usize = 8;
-/// Paths from one beginning.
+/// Paths from one start.
 const PATHS: usize = 3;
 
 const UNEQUAL: &str =
@@ -25,19 +25,19 @@ struct Seen {
     moments: u64,
 }
 
-pub(crate) async fn check(bench: &Bench) -> Finding {
-    if !bench.plugin.offers(OptionalInterface::StateKey) {
+pub(crate) async fn check(fixture: &Fixture) -> Finding {
+    if !fixture.plugin.offers(OptionalInterface::StateKey) {
         return skipped("it offers no state keys");
     }
     let mut seen = Seen::default();
-    let episodes = bench.beginnings().into_iter().filter(|beginning| matches!(beginning, Beginning::Episode(_)));
-    for (number, beginning) in episodes.enumerate() {
+    let episodes = fixture.starts().into_iter().filter(|start| matches!(start, Start::Episode(_)));
+    for (number, start) in episodes.enumerate() {
         // What was saved on one seed's paths, with the key of each state.
         let mut known: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for walk in 0..PATHS {
-            let seed = bench.seed("state-keys").child(number);
-            let (path, _) = Path::walk(bench, &beginning, seed.child(walk), LENGTH).await?;
-            follow(bench, &Path { seed, ..path }, &mut seen, &mut known).await?;
+            let seed = fixture.seed("state-keys").child(number);
+            let (path, _) = Path::walk(fixture, &start, seed.child(walk), LENGTH).await?;
+            follow(fixture, &Path { seed, ..path }, &mut seen, &mut known).await?;
         }
     }
     let Seen { keys, shown, moments } = seen;
@@ -52,39 +52,39 @@ pub(crate) async fn check(bench: &Bench) -> Finding {
 
 /// Does what was done on a path with its own seed, and looks at the key of every state on the way.
 async fn follow(
-    bench: &Bench,
+    fixture: &Fixture,
     path: &Path,
     seen: &mut Seen,
     known: &mut BTreeMap<Vec<u8>, Vec<u8>>,
 ) -> Result<(), Stop> {
-    let (_, mut stage) = Path::begin(bench, &bench.plugin, &path.beginning, &bench.options, path.seed).await?;
-    for turn in 0..=path.acts.len() {
-        let key = key(&mut stage, path, turn).await?;
-        if bench.plugin.offers(OptionalInterface::Snapshot) {
-            survives(bench, &mut stage, path, turn, &key, known).await?;
+    let (_, mut driver) = Path::begin(fixture, &fixture.plugin, &path.start, &fixture.options, path.seed).await?;
+    for turn in 0..=path.actions.len() {
+        let key = key(&mut driver, path, turn).await?;
+        if fixture.plugin.offers(OptionalInterface::Snapshot) {
+            survives(fixture, &mut driver, path, turn, &key, known).await?;
         }
         seen.moments += 1;
-        seen.shown.insert(stage.shown.clone());
+        seen.shown.insert(driver.shown.clone());
         seen.keys.insert(key);
-        let Some(act) = path.acts.get(turn).filter(|_| !stage.over) else { break };
-        stage.act(act).await.during(format!("{act} in {}, step {turn}", path.place()))?;
-        bench.count(&stage, "step");
+        let Some(act) = path.actions.get(turn).filter(|_| !driver.over) else { break };
+        driver.act(act).await.during(format!("{act} in {}, step {turn}", path.place()))?;
+        fixture.count(&driver, "step");
     }
     Ok(())
 }
 
 /// The key is the same once the state is restored, and that of every state which was saved alike.
 async fn survives(
-    bench: &Bench,
-    stage: &mut Stage,
+    fixture: &Fixture,
+    driver: &mut Driver,
     path: &Path,
     turn: usize,
     key: &[u8],
     known: &mut BTreeMap<Vec<u8>, Vec<u8>>,
 ) -> Result<(), Stop> {
     let place = format!("in front of step {turn} of {}", path.place());
-    let saved = stage.save().await.during(format!("the snapshot {place}"))?;
-    let copy = Stage::restore(&bench.plugin, &saved, &path.beginning, path.seed).await;
+    let saved = driver.save().await.during(format!("the snapshot {place}"))?;
+    let copy = Driver::restore(&fixture.plugin, &saved, &path.start, path.seed).await;
     let mut copy = copy.during(format!("its own snapshot {place} could not be restored"))?;
     if self::key(&mut copy, path, turn).await? != key {
         return Err(stop(format!("the key {place} is another once the state is restored"), UNEQUAL));
@@ -96,10 +96,10 @@ async fn survives(
 }
 
 /// The key, asked for twice.
-async fn key(stage: &mut Stage, path: &Path, turn: usize) -> Result<Vec<u8>, Stop> {
+async fn key(driver: &mut Driver, path: &Path, turn: usize) -> Result<Vec<u8>, Stop> {
     let place = || format!("the state key in front of step {turn} of {}", path.place());
-    let first = stage.state_key().await.during(place())?.unwrap_or_default();
-    let second = stage.state_key().await.during(place())?.unwrap_or_default();
+    let first = driver.state_key().await.during(place())?.unwrap_or_default();
+    let second = driver.state_key().await.during(place())?.unwrap_or_default();
     if first != second {
         return Err(stop(format!("{} is another when it is asked for twice", place()), UNEQUAL));
     }

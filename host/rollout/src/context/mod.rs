@@ -142,11 +142,11 @@ impl Context {
         }
         self.rendered = growth.rendered;
         if growth.fresh {
-            self.segments.push(Segment::default());
+            self.segments.push(Segment::new(self.seat));
         }
         self.prompted = true;
         let last = self.segments.len() - 1;
-        self.segments[last].append_given(&growth.tokens, self.seat, self.turns);
+        self.segments[last].append_given(&growth.tokens, self.turns);
         Ok(Some(&self.segments[last]))
     }
 
@@ -159,7 +159,7 @@ impl Context {
         let mut entries = self.entries.clone();
         entries[heard..].iter_mut().for_each(|entry| mask.clone_into(&mut entry.message.text));
         let growth = self.growth(chat, &entries)?;
-        let standing = self.segments.last().filter(|_| !growth.fresh).map(|segment| segment.tokens.clone());
+        let standing = self.segments.last().filter(|_| !growth.fresh).map(|segment| segment.tokens().to_vec());
         Ok(Some([standing.unwrap_or_default(), growth.tokens].concat()))
     }
 
@@ -195,7 +195,7 @@ impl Context {
     /// the task.
     pub(crate) fn speak(&mut self, text: &str, sampled: &Sampled, stopped: bool) -> Result<(), SegmentError> {
         if let Some(segment) = self.segments.last_mut() {
-            segment.append_sampled(sampled, self.seat, self.turns)?;
+            segment.append_sampled(sampled, self.turns)?;
         }
         let turn = Some(self.turns);
         self.turns += 1;

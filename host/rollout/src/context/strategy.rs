@@ -180,7 +180,7 @@ fn newest(entries: &[Entry]) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chat::Message;
+    use gymkhana_chat::Message;
 
     fn entry(role: Role, text: &str, turn: Option<u32>) -> Entry {
         Entry { message: Message::of_text(role, text), turn, left_out: false }

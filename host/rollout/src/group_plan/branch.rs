@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tracing::{Instrument, info_span};
 
 use super::{GroupPlan, PlanError, require};
-use crate::generate::Generation;
-use crate::state::{Actor, EpisodeState, Started};
+use crate::episode::generate::Generation;
+use crate::episode::state::{Actor, EpisodeState, Started};
 use crate::{ForkError, ReplayOverrides, Rollout};
 
 /// When paths part, and how the group's budget is shared between episodes from the start and branches.
@@ -101,10 +101,10 @@ impl Branch {
 /// The entropies of each turn's tokens, and whether the turn followed answers.
 fn turn_entropies(record: &EpisodeRecord) -> impl Iterator<Item = (bool, Vec<f32>)> {
     let turns = record.segments.iter().flat_map(|segment| {
-        let last = segment.turns.last().map_or(0, |last| last + 1);
+        let last = segment.turns().last().map_or(0, |last| last + 1);
         (0..last).map(|turn| {
-            let own = (0..segment.len()).filter(|&at| segment.sampled[at] && segment.turns[at] == turn);
-            (turn > 0, own.map(|at| segment.entropies[at]).collect::<Vec<f32>>())
+            let own = (0..segment.len()).filter(|&at| segment.sampled()[at] && segment.turns()[at] == turn);
+            (turn > 0, own.map(|at| segment.entropies()[at]).collect::<Vec<f32>>())
         })
     });
     turns.filter(|(_, entropies)| !entropies.is_empty())
@@ -140,11 +140,11 @@ impl Rollout {
         &self,
         group: &GroupPlan,
         rule: &Branch,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
         let mut records = Vec::new();
         if rule.probe.is_some() {
-            records.push(self.run_member(group.member(0), speaker).await?);
+            records.push(self.run_member(group.member(0), actor).await?);
         }
         let first = records.len() as u32;
         let roots = records.first().map_or(rule.roots, |probe| rule.roots(group.size, probe));
@@ -155,12 +155,12 @@ impl Rollout {
                 paths => budgets[(member - roots) as usize % paths].push(member),
             }
         }
-        let trees = (first..roots).zip(budgets).map(|(root, budget)| self.run_tree(group, rule, root, budget, speaker));
+        let trees = (first..roots).zip(budgets).map(|(root, budget)| self.run_tree(group, rule, root, budget, actor));
         for (tree, left) in try_join_all(trees).await? {
-            records.extend(self.try_again(group, tree, speaker).await?);
+            records.extend(self.try_again(group, tree, actor).await?);
             unused.extend(left);
         }
-        let rest = unused.into_iter().map(|member| self.run_member(group.member(member), speaker));
+        let rest = unused.into_iter().map(|member| self.run_member(group.member(member), actor));
         records.extend(try_join_all(rest).await?);
         records.sort_by_key(|record| record.id);
         Ok(records)
@@ -173,16 +173,16 @@ impl Rollout {
         rule: &Branch,
         root: u32,
         budget: Vec<u32>,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<(Vec<EpisodeRecord>, Vec<u32>), ForkError> {
         let play = match EpisodeState::begin(self, group.member(root), ReplayOverrides::default()).await? {
-            Started::Playing(play) => play,
-            Started::Over(record) => return Ok((vec![*record], budget)),
+            Started::Running(play) => play,
+            Started::Finished(record) => return Ok((vec![*record], budget)),
         };
         let (mut records, mut unused) = (Vec::new(), Vec::new());
         let follow = |path: Path<'a>| {
-            let span = info_span!("episode", id = %path.play.plan.id);
-            self.follow(group, rule, path, speaker).instrument(span)
+            let span = info_span!("episode", id = %path.play.data.plan.id);
+            self.follow(group, rule, path, actor).instrument(span)
         };
         let mut following = FuturesUnordered::new();
         following.push(follow(Path { play, budget, first: None, parted: 0, fresh: false }));
@@ -201,19 +201,19 @@ impl Rollout {
         group: &GroupPlan,
         rule: &Branch,
         mut path: Path<'a>,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Followed<'a>, ForkError> {
         loop {
-            let utterance = path.play.utter(speaker).await?;
-            let branch = match &utterance {
+            let generation = path.play.generate_reply(actor).await?;
+            let branch = match &generation {
                 Generation::SampledReply(said) => self.branch(group, rule, &mut path, &said.sampled).await?,
                 Generation::Ended(_) => None,
             };
-            let ending = path.play.act(utterance).await?;
+            let ending = path.play.act(generation).await?;
             let mut open: Vec<Path<'a>> = branch.into_iter().collect();
             if let Some(ending) = ending {
                 let Path { play, budget, .. } = path;
-                play.release(speaker);
+                play.release(actor);
                 let ended = Some(play.finish(ending).await?);
                 // What an ended path has left is its branch's.
                 let unused = match open.first_mut() {
@@ -242,7 +242,7 @@ impl Rollout {
     ) -> Result<Option<Path<'a>>, ForkError> {
         let entropy = rule.entropy(&sampled.entropies);
         let first = *path.first.get_or_insert(entropy);
-        let answered = matches!(path.play.turns.last(), Some(Turn::Answer { .. }));
+        let answered = matches!(path.play.data.turns.last(), Some(Turn::Answer { .. }));
         if std::mem::take(&mut path.fresh) || !answered || path.budget.is_empty() {
             return Ok(None);
         }
@@ -251,7 +251,7 @@ impl Rollout {
             None => willingness > rule.threshold,
             Some(penalty) => {
                 let chance = willingness * (1.0 - penalty).powi(path.parted.min(1000) as i32);
-                path.play.plan.seed.child("branch").child(path.play.taken()).stream().unit() < chance
+                path.play.data.plan.seed.child("branch").child(path.play.taken()).stream().unit() < chance
             }
         };
         if !parts {

@@ -5,7 +5,7 @@ use gymkhana_record::{Ending, EpisodeRecord};
 use serde::{Deserialize, Serialize};
 
 use super::{GroupPlan, PlanError, require};
-use crate::state::{Actor, EpisodePlan};
+use crate::episode::state::{Actor, EpisodePlan};
 use crate::{Rollout, RolloutError};
 
 /// Each attempt that fails is followed by another one, which is shown the environment's hint about the failed one.
@@ -35,22 +35,22 @@ impl Rollout {
         &self,
         group: &GroupPlan,
         guided: Guided,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, RolloutError> {
         let chains = (0..group.size).map(|member| async move {
-            let mut attempts = vec![self.run_member(group.member(member), speaker).await?];
+            let mut attempts = vec![self.run_member(group.member(member), actor).await?];
             for retry in 1..=guided.retries {
                 let last = &mut attempts[retry as usize - 1];
                 // Whether it failed is the success rule's word; rewards that compare have the last one, later.
                 self.score_group(std::slice::from_mut(last), &[]).await;
                 let solved = last.success || last.ending == Ending::Dropped;
                 let Some(hint) = last.hint.clone().filter(|_| !solved) else { break };
-                last.forget_scores();
+                last.clear_scores();
                 let plan = EpisodePlan { guidance: Some(hint), ..group.member(member + retry * group.size) };
-                attempts.push(self.run_member(plan, speaker).await?);
+                attempts.push(self.run_member(plan, actor).await?);
             }
             for attempt in &mut attempts {
-                attempt.forget_scores();
+                attempt.clear_scores();
             }
             Ok::<_, RolloutError>(attempts)
         });

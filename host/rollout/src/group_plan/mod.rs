@@ -21,7 +21,7 @@ pub use guided::Guided;
 pub use prefixes::Prefixes;
 pub use select::{Oversample, Selection};
 
-use crate::state::{Actor, EpisodePlan};
+use crate::episode::state::{Actor, EpisodePlan};
 use crate::{ForkError, Rollout, RolloutError};
 use gymkhana_policy::Sampling;
 
@@ -149,14 +149,14 @@ impl Rollout {
         &self,
         group: &GroupPlan,
         plan: &SamplingPlan,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
         let mut records = match plan {
-            SamplingPlan::Groups {} => self.run_members(group, 0..group.size, speaker).await?,
-            SamplingPlan::Oversample(_) => self.run_members(group, 0..plan.members(group.size), speaker).await?,
-            SamplingPlan::Branch(branch) => self.run_branching(group, branch, speaker).await?,
-            SamplingPlan::Prefixes(prefixes) => self.run_prefixes(group, *prefixes, speaker).await?,
-            SamplingPlan::Guided(guided) => self.run_guided(group, *guided, speaker).await?,
+            SamplingPlan::Groups {} => self.run_members(group, 0..group.size, actor).await?,
+            SamplingPlan::Oversample(_) => self.run_members(group, 0..plan.members(group.size), actor).await?,
+            SamplingPlan::Branch(branch) => self.run_branching(group, branch, actor).await?,
+            SamplingPlan::Prefixes(prefixes) => self.run_prefixes(group, *prefixes, actor).await?,
+            SamplingPlan::Guided(guided) => self.run_guided(group, *guided, actor).await?,
         };
         self.score_group(&mut records, &[]).await;
         if let SamplingPlan::Oversample(oversample) = plan {
@@ -170,9 +170,9 @@ impl Rollout {
         &self,
         group: &GroupPlan,
         members: std::ops::Range<u32>,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, RolloutError> {
-        try_join_all(members.map(|member| self.run_member(group.member(member), speaker))).await
+        try_join_all(members.map(|member| self.run_member(group.member(member), actor))).await
     }
 
     /// Tries again, from the start, what a fault of the model or the host ended on its way through a tree. An episode
@@ -181,13 +181,13 @@ impl Rollout {
         &self,
         group: &GroupPlan,
         mut records: Vec<EpisodeRecord>,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, RolloutError> {
         let failed = |record: &EpisodeRecord| record.ending == Ending::Dropped && record.id.attempt < self.retries;
         let again = records.iter().filter(|record| failed(record)).map(|record| {
             let mut plan = group.member(record.id.member);
             plan.id.attempt = record.id.attempt + 1;
-            self.run_member(plan, speaker)
+            self.run_member(plan, actor)
         });
         let again = try_join_all(again).await?;
         let parents: BTreeSet<EpisodeId> =

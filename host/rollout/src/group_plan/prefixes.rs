@@ -4,8 +4,8 @@ use gymkhana_record::{Ending, EpisodeRecord};
 use serde::{Deserialize, Serialize};
 
 use super::{GroupPlan, PlanError, require};
-use crate::overrides::turns_taken;
-use crate::state::Actor;
+use crate::episode::state::Actor;
+use crate::replay::overrides::turns_taken;
 use crate::{ForkError, Rollout};
 
 /// Some episodes begin at the start; then the rest of the group's size is spent round by round on the prefixes of which
@@ -92,9 +92,9 @@ impl Rollout {
         &self,
         group: &GroupPlan,
         rule: Prefixes,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
-        let mut records = self.run_members(group, 0..rule.roots, speaker).await?;
+        let mut records = self.run_members(group, 0..rule.roots, actor).await?;
         let mut next = rule.roots;
         while next < group.size {
             // Whether an episode succeeded is the success rule's word, which may need the rewards.
@@ -103,17 +103,17 @@ impl Rollout {
             next = members.end;
             let plans = members.clone().map(|member| group.member(member)).collect();
             let forks = match rule.choose(&records) {
-                Some((place, turn)) => self.fork_unscored(&records[place], turn, plans, speaker).await,
-                None => Ok(self.run_members(group, members.clone(), speaker).await?),
+                Some((place, turn)) => self.fork_unscored(&records[place], turn, plans, actor).await,
+                None => Ok(self.run_members(group, members.clone(), actor).await?),
             };
             records.extend(match forks {
-                Ok(forks) => self.try_again(group, forks, speaker).await?,
+                Ok(forks) => self.try_again(group, forks, actor).await?,
                 Err(error) => {
                     self.could_not_fork(error)?;
-                    self.run_members(group, members, speaker).await?
+                    self.run_members(group, members, actor).await?
                 }
             });
-            records.iter_mut().for_each(EpisodeRecord::forget_scores);
+            records.iter_mut().for_each(EpisodeRecord::clear_scores);
         }
         Ok(records)
     }

@@ -94,7 +94,7 @@ fn trouble(record: &EpisodeRecord) -> f64 {
     let turns = record
         .segments
         .iter()
-        .flat_map(|segment| segment.turns.last())
+        .flat_map(|segment| segment.turns().last())
         .max()
         .map_or(1.0, |last| f64::from(*last) + 1.0);
     errors + ((messages - 1.0).max(0.0) / turns).min(1.0)

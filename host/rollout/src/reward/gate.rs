@@ -6,8 +6,8 @@
 use gymkhana_record::EpisodeRecord;
 
 use super::RuleError;
+use super::catalog::Catalog;
 use super::metric_ref::{ENVIRONMENT, MetricRef};
-use crate::plugins::PluginSet;
 
 /// How a number is compared with the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,9 +76,9 @@ impl<'a> Gates<'a> {
     }
 
     /// Checks that what the gates name can be there, and that each can open.
-    pub(super) fn check(&self, plugins: &PluginSet) -> Result<(), RuleError> {
+    pub(super) fn check(&self, catalog: &Catalog<'_>) -> Result<(), RuleError> {
         for (of, gate) in &self.0 {
-            gate.quantity.check(&key(of), plugins)?;
+            gate.quantity.check(&key(of), catalog)?;
             let mut passed = vec![*of];
             let mut next = gate.quantity.source.as_str();
             while let Some(gate) = self.of(next) {

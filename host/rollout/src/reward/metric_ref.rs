@@ -2,7 +2,8 @@
 
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Value};
 
-use crate::plugins::{PluginSet, listed};
+use super::catalog::Catalog;
+use crate::listing::listed;
 
 /// The source that is no reward.
 pub(super) const ENVIRONMENT: &str = "environment";
@@ -101,14 +102,14 @@ impl MetricRef {
     ///
     /// # Errors
     /// If there is no such reward or component. An environment's facts are known only when it acts.
-    pub(super) fn check(&self, rule: &str, plugins: &PluginSet) -> Result<(), RuleError> {
+    pub(super) fn check(&self, rule: &str, catalog: &Catalog<'_>) -> Result<(), RuleError> {
         if self.source == ENVIRONMENT {
             return Ok(());
         }
         let (rule, reward) = (rule.to_owned(), self.source.clone());
-        let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
-        match plugins.components(&self.source) {
-            None => Err(RuleError::NoReward { rule, reward, known: owned(plugins.reward_names()) }),
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        match catalog.components(&self.source) {
+            None => Err(RuleError::NoReward { rule, reward, known: owned(&catalog.rewards()) }),
             Some(known) if known.contains(&self.name.as_str()) || self.name == TOTAL => Ok(()),
             Some(known) => {
                 Err(RuleError::NoComponent { rule, reward, component: self.name.clone(), known: owned(known) })

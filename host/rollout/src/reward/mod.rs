@@ -4,6 +4,7 @@
 //! training step, and a gate, which may be shut. What a seat gets is the sum of the shares; what of it belongs to
 //! single turns stands beside it, turn by turn.
 
+mod catalog;
 mod gate;
 mod metric_ref;
 mod success;
@@ -12,8 +13,7 @@ mod weight;
 
 use gymkhana_record::EpisodeRecord;
 
-use crate::plugins::PluginSet;
-
+pub(crate) use catalog::Catalog;
 pub use gate::Gate;
 use gate::Gates;
 use metric_ref::ENVIRONMENT;
@@ -54,18 +54,18 @@ impl RewardSum {
     /// # Errors
     /// If a reward or a component does not exist, or gates wait for each other. An environment's facts are known only
     /// when it acts.
-    pub fn check(&self, plugins: &PluginSet) -> Result<(), RuleError> {
-        self.success.check(plugins)?;
-        self.gates(&plugins.shares()).check(plugins)
+    pub(crate) fn check(&self, catalog: &Catalog<'_>, shares: &[(&str, &RewardTerm)]) -> Result<(), RuleError> {
+        self.success.check(catalog)?;
+        self.gates(shares).check(catalog)
     }
 
     /// Checks that an episode which the environment ended has the facts that success and gates name.
     ///
     /// # Errors
     /// If it has not: then the rule could never hold.
-    pub(crate) fn check_record(&self, plugins: &PluginSet, record: &EpisodeRecord) -> Result<(), RuleError> {
+    pub(crate) fn check_record(&self, shares: &[(&str, &RewardTerm)], record: &EpisodeRecord) -> Result<(), RuleError> {
         self.success.check_record(record)?;
-        self.gates(&plugins.shares()).check_record(record)
+        self.gates(shares).check_record(record)
     }
 
     fn gates<'a>(&'a self, shares: &[(&'a str, &'a RewardTerm)]) -> Gates<'a> {

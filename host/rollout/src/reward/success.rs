@@ -5,8 +5,8 @@ use std::str::FromStr;
 use gymkhana_record::EpisodeRecord;
 
 use super::RuleError;
+use super::catalog::Catalog;
 use super::metric_ref::MetricRef;
-use crate::plugins::PluginSet;
 
 const RULE: &str = "success";
 
@@ -28,8 +28,8 @@ impl SuccessRule {
     ///
     /// # Errors
     /// If it names a reward or a component that does not exist. An environment's facts are known only when it acts.
-    pub fn check(&self, plugins: &PluginSet) -> Result<(), RuleError> {
-        self.0.check(RULE, plugins)
+    pub(super) fn check(&self, catalog: &Catalog<'_>) -> Result<(), RuleError> {
+        self.0.check(RULE, catalog)
     }
 
     /// Checks that an episode which the environment ended has the fact that the rule names.

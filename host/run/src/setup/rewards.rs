@@ -20,7 +20,7 @@ pub fn reward_sum(file: &RunFile, set: &PluginSet) -> RunResult<RewardSum> {
         failure_reward: file.failures.reward,
         success: file.success.parse().user_error()?,
     };
-    sum.check(set).map_err(|error| with_nearest_name(&error))?;
+    set.check_rules(&sum).map_err(|error| with_nearest_name(&error))?;
     Ok(sum)
 }
 

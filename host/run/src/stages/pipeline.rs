@@ -208,7 +208,7 @@ impl Staleness {
         for model in seats.trained() {
             let now = model.trainer.weight_version();
             let segments = groups.iter().flatten().flat_map(|record| &record.segments);
-            for segment in segments.filter(|segment| segment.seat().is_some_and(|seat| model.seats.contains(&seat))) {
+            for segment in segments.filter(|segment| model.seats.contains(&segment.seat())) {
                 for version in sampled_versions(segment) {
                     *tokens.entry(now.saturating_sub(version)).or_default() += 1;
                 }
@@ -237,5 +237,5 @@ impl Staleness {
 }
 
 fn sampled_versions(segment: &Segment) -> impl Iterator<Item = u32> {
-    segment.versions.iter().zip(&segment.sampled).filter(|(_, sampled)| **sampled).map(|(version, _)| *version)
+    segment.versions().iter().zip(segment.sampled()).filter(|(_, sampled)| **sampled).map(|(version, _)| *version)
 }

@@ -85,7 +85,7 @@ impl Session {
     fn trained_tokens(&self, groups: &[Vec<EpisodeRecord>]) -> usize {
         let seats = self.trained_seats();
         let segments = groups.iter().flatten().flat_map(|record| &record.segments);
-        let trained = segments.filter(|segment| segment.seat().is_some_and(|seat| seats.contains(&seat)));
+        let trained = segments.filter(|segment| seats.contains(&segment.seat()));
         trained.map(Segment::sampled_len).sum()
     }
 

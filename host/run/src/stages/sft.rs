@@ -68,7 +68,7 @@ impl FailedDemonstrations {
 fn demonstrations(groups: &[Vec<EpisodeRecord>], seats: &[u32]) -> Vec<Segment> {
     let solved = groups.iter().flatten().filter(|record| record.success);
     let segments = solved.flat_map(|record| &record.segments);
-    segments.filter(|segment| segment.seat().is_some_and(|seat| seats.contains(&seat))).cloned().collect()
+    segments.filter(|segment| seats.contains(&segment.seat())).cloned().collect()
 }
 
 impl Session {

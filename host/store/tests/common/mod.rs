@@ -2,10 +2,10 @@
 #![allow(dead_code, reason = "each test file uses some of these")]
 
 use gymkhana_record::{
-    Boundary, Call, CallCost, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Evidence,
-    Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, Media, ModelMessage, ModelReply, ModelRequest,
-    NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, ProbeScore, Question, Refused, Reply, Score,
-    SeatFunctions, SeatRewards, Seed, Segment, Speaks, Stream, TaskRef, Timing, Turn, Value,
+    Boundary, Call, CallCost, CallSite, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord,
+    Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, Media, ModelMessage, ModelReply,
+    ModelRequest, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, ProbeScore, Question, Refused, Reply,
+    Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns, Speaks, Stream, TaskRef, Timing, Turn, Value,
 };
 
 /// The `number`-th episode of a run: eight members a group, four groups a step.
@@ -67,7 +67,7 @@ fn cost(random: &mut Stream) -> CallCost {
     let at = failure(random).at;
     let fuel = (random.below(2) == 0).then(|| random.bits());
     let memory_bytes = (random.below(2) == 0).then(|| random.bits());
-    CallCost { at, during: words(random), cost: Cost { running_us: double(random), fuel, memory_bytes } }
+    CallCost { at, call_site: call_site(random), cost: Cost { running_us: double(random), fuel, memory_bytes } }
 }
 
 fn exchange(random: &mut Stream) -> Exchange {
@@ -101,7 +101,7 @@ fn exchange(random: &mut Stream) -> Exchange {
             Reply::Refused(Refused::Failed(words(random))),
         ),
     };
-    Exchange { at: failure(random).at, during: words(random), question, reply }
+    Exchange { at: failure(random).at, call_site: call_site(random), question, reply }
 }
 
 fn several<T>(random: &mut Stream, of: impl Fn(&mut Stream) -> T) -> Vec<T> {
@@ -163,22 +163,34 @@ fn turn(random: &mut Stream) -> Turn {
 fn policy_turn(random: &mut Stream) -> PolicyTurn {
     let note = (random.below(2) == 0).then(|| words(random));
     let without = (random.below(2) == 0).then(|| double(random));
-    let reading = (random.below(2) == 0).then(|| ProbeScore { log_prob: double(random), without });
+    let probe_score = (random.below(2) == 0).then(|| ProbeScore { log_prob: double(random), without });
     let mut number = || random.bits() as u32;
-    PolicyTurn { seat: number(), turn: number(), transcript: number(), steps: number(), reading, note }
+    PolicyTurn { seat: number(), turn: number(), transcript: number(), steps: number(), probe_score, note }
 }
 
 fn segment(random: &mut Stream) -> Segment {
     let length = random.below(40) as usize;
     let numbers = |random: &mut Stream| (0..length).map(|_| random.bits() as u32).collect::<Vec<u32>>();
-    Segment {
+    let columns = SegmentColumns {
+        // An empty segment of another seat does not survive a part, whose column of seats has one entry per token.
+        seat: if length > 0 { random.bits() as u32 } else { 0 },
         tokens: numbers(random),
         sampled: (0..length).map(|_| random.below(2) == 0).collect(),
         log_probs: (0..length).map(|_| single(random)).collect(),
         entropies: (0..length).map(|_| single(random)).collect(),
         versions: numbers(random),
-        seats: numbers(random),
         turns: numbers(random),
+    };
+    Segment::from_columns(columns).expect("columns of one length")
+}
+
+fn call_site(random: &mut Stream) -> CallSite {
+    let number = random.bits() as u32;
+    match random.below(4) {
+        0 => CallSite::Step(number),
+        1 => CallSite::Reset,
+        2 => CallSite::Scoring(number),
+        _ => CallSite::Tool { id: words(random) },
     }
 }
 
@@ -213,5 +225,5 @@ fn failure(random: &mut Stream) -> Failure {
         _ => Boundary::Host,
     };
     let kind = [FailureKind::Trap, FailureKind::ResultSize, FailureKind::Fault][random.below(3) as usize];
-    Failure { at, kind, during: words(random), message: words(random) }
+    Failure { at, kind, call_site: call_site(random), message: words(random) }
 }

@@ -141,7 +141,7 @@ fn lay_out_seat(record: &EpisodeRecord, seat: u32, reward: f64, index: usize) ->
     let mut turns = turn_parts(record, seat).into_iter();
     let mut contexts = Vec::new();
     let mut by_turn: Vec<TokenStats> = Vec::new();
-    for segment in record.segments.iter().filter(|segment| segment.seat() == Some(seat)) {
+    for segment in record.segments.iter().filter(|segment| segment.seat() == seat) {
         contexts.extend(lay_out(segment, index, record.shared_turns(seat), &mut by_turn));
     }
     let rewards = record.turn_rewards.get(seat as usize).map_or(0.0, |rewards| rewards.iter().sum::<f64>());
@@ -193,12 +193,12 @@ pub(crate) fn check_segment(
     what: impl FnOnce() -> String,
 ) -> Result<(), TrainerError> {
     let length = segment.len();
-    let columns = [segment.sampled.len(), segment.log_probs.len(), segment.seats.len()];
+    let columns = [segment.sampled().len(), segment.log_probs().len(), segment.seats.len()];
     let problem = if columns.iter().any(|column| *column != length) {
         "its columns have different lengths".to_owned()
     } else if length > context {
         format!("its {length} tokens exceed the context of {context}\nhint: raise `context`")
-    } else if let Some(token) = segment.tokens.iter().find(|token| i64::from(**token) >= vocabulary) {
+    } else if let Some(token) = segment.tokens().iter().find(|token| i64::from(**token) >= vocabulary) {
         format!("token {token} is outside the vocabulary of {vocabulary}\nhint: use the tokenizer of this model")
     } else {
         return Ok(());
@@ -212,7 +212,7 @@ pub(crate) fn mean_entropy(groups: &[Vec<EpisodeRecord>], settings: &RlSettings)
     let (mut sum, mut count) = (0.0, 0_usize);
     for segment in segments.filter(|segment| settings.learns_from(segment)) {
         // Tokens that were not sampled have entropy 0.
-        sum += segment.entropies.iter().map(|entropy| f64::from(*entropy)).sum::<f64>();
+        sum += segment.entropies().iter().map(|entropy| f64::from(*entropy)).sum::<f64>();
         count += segment.sampled_len();
     }
     sum / count.max(1) as f64
@@ -224,7 +224,7 @@ pub(crate) fn demonstration_sequences(
     settings: &SftSettings,
 ) -> Result<Vec<Sequence>, TrainerError> {
     let predicted =
-        |segment: &Segment, sampled: bool| segment.sampled.iter().skip(1).filter(|found| **found == sampled).count();
+        |segment: &Segment, sampled: bool| segment.sampled().iter().skip(1).filter(|found| **found == sampled).count();
     let count = |sampled: bool| demonstrations.iter().map(|segment| predicted(segment, sampled)).sum::<usize>();
     let (by_expert, others) = (count(true), count(false));
     if by_expert == 0 {
@@ -234,7 +234,7 @@ pub(crate) fn demonstration_sequences(
     let weights = [(settings.other_tokens / others.max(1) as f64) as f32, 1.0 / by_expert as f32];
     let sequences = demonstrations.iter().filter_map(|segment| {
         let (mut targets, mut stats) = (Vec::new(), TokenStats::default());
-        for (at, sampled) in segment.sampled.iter().enumerate().skip(1) {
+        for (at, sampled) in segment.sampled().iter().enumerate().skip(1) {
             let weight = weights[usize::from(*sampled)];
             if weight > 0.0 {
                 targets.push(Target { at, turn: 0 });
@@ -242,7 +242,7 @@ pub(crate) fn demonstration_sequences(
                 stats.push(&[(Column::LossWeight, f64::from(weight)), (Column::Advantage, of_expert)]);
             }
         }
-        Sequence::new(&segment.tokens, targets, stats)
+        Sequence::new(&segment.tokens(), targets, stats)
     });
     Ok(sequences.collect())
 }

@@ -107,8 +107,8 @@ pub fn episode(group: u32, member: u32, segment: Segment, reward: f64) -> Episod
 /// A segment: what was given, then a reply.
 pub fn segment(given: &[u32], reply: &Sampled) -> Segment {
     let mut segment = Segment::default();
-    segment.append_given(given, 0, 0);
-    segment.append_sampled(reply, 0, 0).expect("equal columns");
+    segment.append_given(given, 0);
+    segment.append_sampled(reply, 0).expect("equal columns");
     segment
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gymkhana_record::{EpisodeId, EpisodeRecord, FailureKind, Score, Turn, text_of};
+use gymkhana_record::{CallSite, EpisodeId, EpisodeRecord, FailureKind, Score, Turn, text_of};
 use gymkhana_registry::{Kind, Lock};
 use gymkhana_store::RunReader;
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ fn others(run: &RunReader, file: &mut RunFile, name: &str) -> CliResult<Vec<Plug
 }
 
 fn of_episode(record: &EpisodeRecord, name: &str) -> Vec<(EpisodeId, u32, Outcome, String)> {
-    let failure = record.failures.iter().rev().find(|failure| failure.during == "score");
+    let failure = record.failures.iter().rev().find(|failure| failure.call_site == CallSite::Score);
     let failure = failure.map(|failure| failure.message.clone());
     let scores = record.scores.iter().find(|scores| scores.plugin == name).map(|scores| &scores.scores[..]);
     match scores {

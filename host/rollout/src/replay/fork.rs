@@ -1,4 +1,4 @@
-//! Forks: an episode's path parts, and what comes after is played several times.
+//! Forks: several episodes continue one episode from the same turn.
 //!
 //! The state is copied by snapshot where every plugin with a state offers that, and else built again: a new episode is
 //! played with the recorded replies up to the same turn. The host's side goes along either way: clocks, positions of
@@ -6,16 +6,16 @@
 
 use std::sync::{Arc, PoisonError};
 
-use gymkhana_record::{EpisodeId, EpisodeRecord, Failure, Fork};
+use gymkhana_record::{CallSite, EpisodeId, EpisodeRecord, Failure, Fork};
 use gymkhana_sandbox::{EnvironmentEpisode, OptionalInterface};
 use tracing::{Instrument, info_span};
 
 use crate::context::Context;
-use crate::finish::so_far;
-use crate::overrides::{ReplayOverrides, turns_taken};
-use crate::recorder::ExchangeRecorder;
-use crate::state::{Actor, EpisodePlan, EpisodeState, Started};
-use crate::tools::witnessed;
+use crate::episode::finish::so_far;
+use crate::episode::state::{Actor, EpisodeData, EpisodePlan, EpisodeState, Started};
+use crate::replay::overrides::{ReplayOverrides, turns_taken};
+use crate::replay::recorder::ExchangeRecorder;
+use crate::tools::session::with_recorder;
 use crate::{Difference, Rollout, RolloutError};
 use gymkhana_policy::{ReplayedPolicy, Sampling};
 
@@ -63,52 +63,28 @@ impl<'a> EpisodeState<'a> {
 
     /// The part of the tree that a fork of this moment hangs on.
     fn lineage(&self) -> Vec<Fork> {
-        let turns = self.contexts.iter().map(|context| context.turns).collect();
-        let here = Fork { parent: self.plan.id, turns, seed: self.plan.seed };
-        self.forks.iter().cloned().chain([here]).collect()
+        let turns = self.data.contexts.iter().map(|context| context.turns).collect();
+        let here = Fork { parent: self.data.plan.id, turns, seed: self.data.plan.seed };
+        self.data.forks.iter().cloned().chain([here]).collect()
     }
 
     /// Forks by snapshots.
     pub(crate) async fn fork_by_copy(&mut self, plan: EpisodePlan) -> Result<Box<EpisodeState<'a>>, ForkError> {
         let seed = plan.seed.child("environment");
-        let witness = self.witness.as_deref().map(ExchangeRecorder::copy);
-        let plugin = &witnessed(&self.rollout.plugins.environment.plugin, witness.as_ref());
-        let mute = |muted| [&self.witness, &witness].into_iter().flatten().for_each(|witness| witness.mute(muted));
+        let recorder = self.recorder.as_deref().map(ExchangeRecorder::copy);
+        let plugin = &with_recorder(&self.rollout.plugins.environment.plugin, recorder.as_ref());
+        let mute = |muted| [&self.recorder, &recorder].into_iter().flatten().for_each(|recorder| recorder.mute(muted));
         mute(true);
         let copied = match self.environment.snapshot().await {
             Ok(snapshot) => EnvironmentEpisode::restore(plugin, &snapshot, seed).await,
             Err(error) => Err(error),
         };
         mute(false);
-        let environment = copied.map_err(|error| ForkError::Failed(self.rollout.environment_failure("fork", error)))?;
+        let environment =
+            copied.map_err(|error| ForkError::Failed(self.rollout.environment_failure(CallSite::Fork, error)))?;
         let toolbox = self.toolbox.copy(plan.seed).await.map_err(ForkError::Failed)?;
-        let mut fork = Box::new(EpisodeState {
-            rollout: self.rollout,
-            forks: self.lineage(),
-            plan,
-            injected: Arc::clone(&self.injected),
-            environment,
-            witness,
-            opening: self.opening.clone(),
-            toolbox,
-            contexts: self.contexts.clone(),
-            turns: self.turns.clone(),
-            policy_turns: self.policy_turns.clone(),
-            rewards: self.rewards.clone(),
-            extras: self.extras.clone(),
-            failures: self.failures.clone(),
-            costs: self.costs.clone(),
-            exchanges: self.exchanges.clone(),
-            timing: self.timing,
-            begun: self.begun,
-            seat: self.seat,
-            steps: self.steps,
-            calls: self.calls,
-            results: self.results.clone(),
-            reseeds: self.reseeds.clone(),
-            seen: self.seen.clone(),
-            answer: self.answer.clone(),
-        });
+        let data = EpisodeData { forks: self.lineage(), plan, ..self.data.clone() };
+        let mut fork = Box::new(EpisodeState { rollout: self.rollout, environment, recorder: recorder, toolbox, data });
         fork.name_conversations();
         Ok(fork)
     }
@@ -119,35 +95,35 @@ impl<'a> EpisodeState<'a> {
         let policy = ReplayedPolicy::of(&record);
         let mut fork = self.rollout.replay_until(&record, &policy, self.taken()).await?;
         let differs = |what: &str| Err(ForkError::Diverged(format!("{what} differ from those of the first time")));
-        if fork.turns != self.turns {
+        if fork.data.turns != self.data.turns {
             return differs("its turns");
         }
-        if fork.rewards != self.rewards || fork.seat != self.seat {
+        if fork.data.rewards != self.data.rewards || fork.data.seat != self.data.seat {
             return differs("its rewards or the seat to move");
         }
-        fork.forks = self.lineage();
-        fork.begun = self.begun;
-        fork.reseeds = self.reseeds.clone();
-        fork.inject(Arc::clone(&self.injected));
+        fork.data.forks = self.lineage();
+        fork.data.begun = self.data.begun;
+        fork.data.reseeds = self.data.reseeds.clone();
+        fork.inject(Arc::clone(&self.data.overrides));
         fork.reseed(plan.seed);
-        fork.plan = plan;
+        fork.data.plan = plan;
         fork.name_conversations();
         Ok(fork)
     }
 
     /// Gives every seat's conversation a name of its own.
     fn name_conversations(&mut self) {
-        for seat in 0..self.contexts.len() {
-            self.contexts[seat].conversation = self.conversation(seat as u32);
+        for seat in 0..self.data.contexts.len() {
+            self.data.contexts[seat].conversation = self.conversation(seat as u32);
         }
     }
 
-    /// From here on this is injected, and the world is asked.
-    fn inject(&mut self, injected: Arc<ReplayOverrides>) {
-        self.toolbox.inject(&injected);
-        self.injected = injected;
-        if let Some(witness) = &self.witness {
-            witness.ask_the_world();
+    /// From here on this is overrides, and the world is asked.
+    fn inject(&mut self, overrides: Arc<ReplayOverrides>) {
+        self.toolbox.inject(&overrides);
+        self.data.overrides = overrides;
+        if let Some(recorder) = &self.recorder {
+            recorder.ask_the_world();
         }
     }
 }
@@ -161,12 +137,12 @@ impl Rollout {
         taken: u32,
     ) -> Result<Box<EpisodeState<'_>>, ForkError> {
         let mut play = match self.begin_replay(record).await? {
-            Started::Playing(play) => play,
-            Started::Over(over) => return Err(ForkError::Diverged(format!("it ended at once: {:?}", over.ending))),
+            Started::Running(play) => play,
+            Started::Finished(over) => return Err(ForkError::Diverged(format!("it ended at once: {:?}", over.ending))),
         };
         while play.taken() < taken {
             if let Some(ending) = play.advance(Actor::Policy(policy)).await? {
-                let why = play.failures.last().map_or_else(|| format!("{ending:?}"), ToString::to_string);
+                let why = play.data.failures.last().map_or_else(|| format!("{ending:?}"), ToString::to_string);
                 return Err(ForkError::Diverged(format!("it ended after {} turns: {why}", play.taken())));
             }
         }
@@ -187,11 +163,11 @@ impl Rollout {
         };
         let mut begun = EpisodeState::begin(self, plan, ReplayOverrides::of(record)).await?;
         match &mut begun {
-            Started::Playing(play) => {
-                play.reseeds = reseeds.into();
-                play.forks.clone_from(&record.forks);
+            Started::Running(play) => {
+                play.data.reseeds = reseeds.into();
+                play.data.forks.clone_from(&record.forks);
             }
-            Started::Over(over) => {
+            Started::Finished(over) => {
                 over.seed = record.seed;
                 over.forks.clone_from(&record.forks);
             }
@@ -209,9 +185,9 @@ impl Rollout {
         record: &EpisodeRecord,
         turn: u32,
         plans: Vec<EpisodePlan>,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
-        let mut records = self.fork_unscored(record, turn, plans, speaker).await?;
+        let mut records = self.fork_unscored(record, turn, plans, actor).await?;
         self.score_group(&mut records, &[]).await;
         Ok(records)
     }
@@ -222,7 +198,7 @@ impl Rollout {
         record: &EpisodeRecord,
         turn: u32,
         plans: Vec<EpisodePlan>,
-        speaker: Actor<'_>,
+        actor: Actor<'_>,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
         let turns = turns_taken(record);
         if turn >= turns {
@@ -231,16 +207,16 @@ impl Rollout {
         let mut base = self.replay_until(record, &ReplayedPolicy::of(record), turn).await?;
         base.inject(ReplayOverrides::nothing());
         // What comes later in the recorded tree is none of the new forks'.
-        base.reseeds.clear();
-        base.forks.retain(|fork| fork.taken() <= turn);
+        base.data.reseeds.clear();
+        base.data.forks.retain(|fork| fork.taken() <= turn);
         let mut forks = Vec::with_capacity(plans.len());
         for plan in plans {
             forks.push(base.fork(plan).await?);
         }
         drop(base);
         let ends = forks.into_iter().map(|fork| {
-            let span = info_span!("episode", id = %fork.plan.id);
-            fork.to_end(speaker).instrument(span)
+            let span = info_span!("episode", id = %fork.data.plan.id);
+            fork.to_end(actor).instrument(span)
         });
         Ok(futures::future::try_join_all(ends).await?)
     }
@@ -271,12 +247,12 @@ impl Rollout {
     pub async fn check_forks(&self, record: &EpisodeRecord) -> Result<Option<(u32, Difference)>, ForkError> {
         let expected = unscored(record);
         let policy = ReplayedPolicy::of(record);
-        let Started::Playing(mut base) = self.begin_replay(record).await? else { return Ok(None) };
+        let Started::Running(mut base) = self.begin_replay(record).await? else { return Ok(None) };
         for turn in 0..turns_taken(record) {
             if base.can_be_copied() {
-                let turns: Vec<u32> = base.contexts.iter().map(|context: &Context| context.turns).collect();
-                let mut fork = base.fork_by_copy(base.plan.clone()).await?;
-                fork.forks.clone_from(&record.forks);
+                let turns: Vec<u32> = base.data.contexts.iter().map(|context: &Context| context.turns).collect();
+                let mut fork = base.fork_by_copy(base.data.plan.clone()).await?;
+                fork.data.forks.clone_from(&record.forks);
                 let rest = ReplayedPolicy::after(record, &turns);
                 let forked = fork.to_end(Actor::Policy(&rest)).await?;
                 if let Some(difference) = Difference::between(&expected, &unscored(&forked)) {
@@ -294,7 +270,7 @@ impl Rollout {
 /// The record before its group was scored.
 fn unscored(record: &EpisodeRecord) -> EpisodeRecord {
     let mut record = EpisodeRecord { training_step: 0, selected: true, ..record.clone() };
-    record.forget_scores();
+    record.clear_scores();
     // A copied instance began in the midst of things.
     record.costs.clear();
     record

@@ -1,35 +1,35 @@
-//! Stops an episode early of which nothing is to be hoped (ActiveVLN's early stop).
+//! Early stopping of episodes that repeat states or fail calls (ActiveVLN).
 
 use std::collections::HashMap;
 
-use gymkhana_record::{Ending, Failure, Turn};
+use gymkhana_record::{CallSite, Ending, Failure, Turn};
 use gymkhana_sandbox::OptionalInterface;
 use serde::{Deserialize, Serialize};
 
-use crate::state::EpisodeState;
+use crate::episode::state::EpisodeState;
 
-/// When an episode is given up. It then ends as at any other limit, and is scored.
+/// The early-stop rule. A stopped episode ends as at any other limit and is scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EarlyStop {
-    /// The environment has been in one state, by its state key, more than so many times.
+    /// Stops when the environment has been in one state, by its state key, more than this number of times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u32>,
-    /// So many calls in a row have failed.
+    /// Stops when this number of consecutive calls have failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_calls: Option<u32>,
 }
 
-/// What the rule has seen of an episode.
+/// The number of visits of each state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StateCounts {
-    /// How often each state was there.
+    /// Visits by state key.
     states: HashMap<Vec<u8>, u32>,
 }
 
 impl EpisodeState<'_> {
-    /// Whether the rule gives the episode up.
-    pub(crate) async fn is_hopeless(&mut self) -> Result<bool, Failure> {
+    /// Whether the rule ends the episode.
+    pub(crate) async fn should_stop_early(&mut self) -> Result<bool, Failure> {
         let rule = self.rollout.limits.early_stop;
         if rule.failed_calls.is_some_and(|limit| self.failed_in_a_row() >= limit) {
             return Ok(true);
@@ -39,33 +39,33 @@ impl EpisodeState<'_> {
         else {
             return Ok(false);
         };
-        let during = format!("state key {}", self.taken());
-        if let Some(failure) = self.injected.failure(&self.rollout.environment_boundary(), &during) {
+        let site = CallSite::StateKey(self.taken());
+        if let Some(failure) = self.data.overrides.failure(&self.rollout.environment_boundary(), &site) {
             return Err(failure);
         }
         let key = self.environment.state_key().await;
-        self.hear_environment(&during);
-        let key = key.map_err(|error| self.rollout.environment_failure(&during, error))?;
-        let times = self.seen.states.entry(key).or_default();
+        self.hear_environment(&site);
+        let key = key.map_err(|error| self.rollout.environment_failure(site, error))?;
+        let times = self.data.seen.states.entry(key).or_default();
         *times += 1;
         Ok(*times > limit)
     }
 
-    /// How many of the last calls failed, one behind the other.
+    /// Number of consecutive failed calls at the end.
     fn failed_in_a_row(&self) -> u32 {
-        let answers = self.turns.iter().rev().filter_map(|turn| match turn {
+        let answers = self.data.turns.iter().rev().filter_map(|turn| match turn {
             Turn::Answer { failed, .. } => Some(*failed),
             _ => None,
         });
         answers.take_while(|failed| *failed).count() as u32
     }
 
-    /// The ending that the rule brings about, if it does.
-    pub(crate) async fn given_up(&mut self) -> Option<Ending> {
-        match self.is_hopeless().await {
+    /// The ending by the early-stop rule, if it applies.
+    pub(crate) async fn early_stop(&mut self) -> Option<Ending> {
+        match self.should_stop_early().await {
             Ok(early_stop) => early_stop.then_some(Ending::EarlyStopped),
             Err(failure) => {
-                self.failures.push(failure);
+                self.data.failures.push(failure);
                 Some(Ending::EnvironmentFailed)
             }
         }

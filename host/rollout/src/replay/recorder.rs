@@ -1,16 +1,15 @@
-//! Stands between a plugin and the world: meters what it asks, writes down what it is answered, and answers a replay
-//! from what was written down.
+//! A plugin's outbound calls: quotas are enforced, answers are recorded, and a replay gets the recorded answers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gymkhana_record::{Boundary, Exchange, Function, Part, Question, Refused, Reply};
+use gymkhana_record::{Boundary, CallSite, Exchange, Function, Part, Question, Refused, Reply};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Outbound, OutboundError, OutboundFuture, Plugin, Quota};
 
-use crate::reward_tools::RewardTools;
+use crate::tools::for_rewards::RewardTools;
 
-/// Whoever stands between one plugin of one episode, or one scoring, and the world.
+/// Records the outbound calls of one plugin in one episode or one scoring.
 pub(crate) struct ExchangeRecorder {
     /// Who answers; none on a replay, and where the run grants only tools.
     world: Option<Arc<dyn Outbound>>,
@@ -46,12 +45,12 @@ fn asks(plugin: &Plugin) -> bool {
 }
 
 impl ExchangeRecorder {
-    /// A witness for a plugin that may ask something; `recorded` is what a replay answers from.
+    /// A recorder for a plugin that may ask something; `recorded` is what a replay answers from.
     pub(crate) fn of(plugin: &Plugin, recorded: Option<Recorded>) -> Option<Arc<Self>> {
         asks(plugin).then(|| Arc::new(Self::new(plugin, recorded, None, 1)))
     }
 
-    /// A witness for a reward that scores so many members and may call these tools.
+    /// A recorder for a reward that scores so many members and may call these tools.
     pub(crate) fn of_reward(
         plugin: &Plugin,
         recorded: Option<Recorded>,
@@ -92,9 +91,9 @@ impl ExchangeRecorder {
     }
 
     /// Takes what was asked and answered since this was last called: in this call of the plugin.
-    pub(crate) fn take(&self, at: &Boundary, during: &str) -> Vec<Exchange> {
+    pub(crate) fn take(&self, at: &Boundary, site: &CallSite) -> Vec<Exchange> {
         let heard = std::mem::take(&mut self.known().heard);
-        let exchange = |(question, reply)| Exchange { at: at.clone(), during: during.to_owned(), question, reply };
+        let exchange = |(question, reply)| Exchange { at: at.clone(), call_site: site.clone(), question, reply };
         heard.into_iter().map(exchange).collect()
     }
 
@@ -112,7 +111,9 @@ impl ExchangeRecorder {
         let recorded = self.known().recorded.as_mut().map(VecDeque::pop_front);
         match recorded {
             Some(Some((exchange, _))) => Ok(exchange.reply),
-            Some(None) => Err(OutboundError("the plugin asks more than it asked when this was recorded".to_owned())),
+            Some(None) => {
+                Err(OutboundError("replay diverged: the plugin made more outbound calls than recorded".to_owned()))
+            }
             None => match (question, &self.tools, &self.world) {
                 (Question::Tool(call), Some(tools), _) => tools.call(call).await,
                 (Question::Model(_) | Question::Http(_), _, Some(world)) => world.ask(question, earlier).await,

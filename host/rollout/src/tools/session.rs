@@ -1,27 +1,53 @@
-//! An episode's tools: sessions that open at their first call, calls side by side, and who pays for a failure.
+//! An episode's tool sessions: they open at the first call, and calls of different tools run concurrently.
 //!
-//! A tool that traps or meets a limit on the agent's input is an observation: its session starts again, its state
-//! is lost, and the episode goes on. An agent must not learn to crash a tool to escape a bad reward. A fault of the
-//! host during a call is no tool's: it drops the episode.
+//! A tool that traps or exceeds a limit answers with an error: its session restarts without its state, and the episode
+//! continues, so that an agent cannot escape a bad reward by crashing a tool. A fault of the host drops the episode.
 
 use std::sync::Arc;
 
 use futures::future::join_all;
 
 use gymkhana_record::{
-    Boundary, Call, CallCost, Content, Cost, Exchange, Failure, FailureKind, Function, NamedValue, Part, Seed,
+    Boundary, Call, CallCost, CallSite, Content, Cost, Exchange, Failure, FailureKind, Function, NamedValue, Part, Seed,
 };
 use gymkhana_sandbox::{CallError, OptionalInterface, Outbound, Plugin, Spent, ToolSession};
 use tracing::{Instrument, info_span};
 
 use crate::Rollout;
 use crate::metrics::WaitKind;
-use crate::overrides::ReplayOverrides;
 use crate::plugins::Tool;
-use crate::recorder::ExchangeRecorder;
+use crate::replay::overrides::ReplayOverrides;
+use crate::replay::recorder::ExchangeRecorder;
 
-/// During which call a final view failed.
-const FINAL_VIEW: &str = "final view";
+/// A call that a policy wrote, with its id.
+pub(crate) enum NumberedCall {
+    /// A call that names a function.
+    Sound(Call),
+    /// A call that could not be parsed.
+    Malformed {
+        /// The text of the call, as [`Call::malformed`] records it.
+        call: Call,
+        /// The parser's error, which answers the call.
+        reason: String,
+    },
+}
+
+impl NumberedCall {
+    /// The call as the transcript records it.
+    pub(crate) fn recorded(&self) -> &Call {
+        match self {
+            Self::Sound(call) | Self::Malformed { call, .. } => call,
+        }
+    }
+
+    /// The call, if it could be parsed.
+    pub(crate) fn sound(&self) -> Option<&Call> {
+        match self {
+            Self::Sound(call) => Some(call),
+            Self::Malformed { .. } => None,
+        }
+    }
+}
 
 /// What a call is answered.
 pub(crate) struct ToolAnswer {
@@ -66,8 +92,8 @@ pub(crate) struct Toolbox<'a> {
 pub(crate) struct Session {
     tool: Arc<Tool>,
     /// Between the tool and the world, if it may ask anything.
-    witness: Option<Arc<ExchangeRecorder>>,
-    injected: Arc<ReplayOverrides>,
+    recorder: Option<Arc<ExchangeRecorder>>,
+    overrides: Arc<ReplayOverrides>,
     setup: Option<Vec<u8>>,
     seed: Seed,
     live: Option<ToolSession>,
@@ -80,11 +106,11 @@ pub(crate) struct Session {
 impl<'a> Toolbox<'a> {
     pub(crate) fn new(
         rollout: &'a Rollout,
-        injected: &Arc<ReplayOverrides>,
+        overrides: &Arc<ReplayOverrides>,
         seed: Seed,
         setup: &[(String, Vec<u8>)],
     ) -> Self {
-        let sessions = rollout.plugins.tools.iter().map(|tool| Session::new(tool, injected, seed, setup));
+        let sessions = rollout.plugins.tools.iter().map(|tool| Session::new(tool, overrides, seed, setup));
         Self { rollout, sessions: sessions.collect() }
     }
 
@@ -98,12 +124,12 @@ impl<'a> Toolbox<'a> {
         }
     }
 
-    /// From here on this is injected, and the world is asked.
-    pub(crate) fn inject(&mut self, injected: &Arc<ReplayOverrides>) {
+    /// From here on this is overrides, and the world is asked.
+    pub(crate) fn inject(&mut self, overrides: &Arc<ReplayOverrides>) {
         for session in &mut self.sessions {
-            session.injected = Arc::clone(injected);
-            if let Some(witness) = &session.witness {
-                witness.ask_the_world();
+            session.overrides = Arc::clone(overrides);
+            if let Some(recorder) = &session.recorder {
+                recorder.ask_the_world();
             }
         }
     }
@@ -129,14 +155,14 @@ impl<'a> Toolbox<'a> {
 
     /// Answers a turn's calls, in their order; none where no tool offers the function. Tools run side by side, the
     /// calls of one tool one after the other, since they share its state.
-    pub(crate) async fn answer(&mut self, calls: &[(Call, Option<String>)]) -> Vec<Option<ToolAnswer>> {
+    pub(crate) async fn answer(&mut self, calls: &[NumberedCall]) -> Vec<Option<ToolAnswer>> {
         let (directory, watch) = (&self.rollout.plugins.directory, &self.rollout.metrics);
         let works = self.sessions.iter_mut().enumerate().map(|(tool, session)| {
             let mine: Vec<(usize, &Call)> = calls
                 .iter()
                 .enumerate()
-                .filter(|(_, (call, malformed))| malformed.is_none() && directory.get(&call.name) == Some(&tool))
-                .map(|(place, (call, _))| (place, call))
+                .filter_map(|(place, call)| Some((place, call.sound()?)))
+                .filter(|(_, call)| directory.get(&call.name) == Some(&tool))
                 .collect();
             async move {
                 let mut answers = Vec::with_capacity(mine.len());
@@ -161,18 +187,18 @@ impl<'a> Toolbox<'a> {
         let mut seen = FinalViews::default();
         for session in &mut self.sessions {
             let plugin = &session.tool.bound.plugin;
-            let injected = session.injected.failure(&session.boundary(), FINAL_VIEW);
+            let overrides = session.overrides.failure(&session.boundary(), &CallSite::FinalView);
             let Some(live) = session.live.as_mut().filter(|_| plugin.offers(OptionalInterface::FinalView)) else {
                 continue;
             };
-            let viewed = match injected {
+            let viewed = match overrides {
                 Some(failure) => Err(failure),
                 None => {
                     let viewed = live.final_view().await;
                     let cost = live.cost();
-                    seen.costs.push(session.cost(FINAL_VIEW, cost));
-                    seen.exchanges.extend(session.heard(FINAL_VIEW));
-                    viewed.map_err(|error| session.failure(FINAL_VIEW, error))
+                    seen.costs.push(session.cost(CallSite::FinalView, cost));
+                    seen.exchanges.extend(session.heard(&CallSite::FinalView));
+                    viewed.map_err(|error| session.failure(CallSite::FinalView, error))
                 }
             };
             match viewed {
@@ -193,10 +219,10 @@ fn boundary(plugin: &Plugin) -> Boundary {
     Boundary::Tool(plugin.name().to_owned())
 }
 
-/// The plugin as it asks the world through its witness, if it has one.
-pub(crate) fn witnessed(plugin: &Plugin, witness: Option<&Arc<ExchangeRecorder>>) -> Plugin {
-    match witness {
-        Some(witness) => plugin.asking(Arc::clone(witness) as Arc<dyn Outbound>),
+/// The plugin as it asks the world through its recorder, if it has one.
+pub(crate) fn with_recorder(plugin: &Plugin, recorder: Option<&Arc<ExchangeRecorder>>) -> Plugin {
+    match recorder {
+        Some(recorder) => plugin.asking(Arc::clone(recorder) as Arc<dyn Outbound>),
         None => plugin.clone(),
     }
 }
@@ -208,16 +234,16 @@ fn tool_seed(seed: Seed, tool: &str) -> Seed {
 impl Session {
     pub(crate) fn new(
         tool: &Arc<Tool>,
-        injected: &Arc<ReplayOverrides>,
+        overrides: &Arc<ReplayOverrides>,
         seed: Seed,
         setup: &[(String, Vec<u8>)],
     ) -> Self {
         let plugin = &tool.bound.plugin;
         let setup = setup.iter().find(|(tool, _)| tool == plugin.name()).map(|(_, bytes)| bytes.clone());
         Self {
-            witness: ExchangeRecorder::of(plugin, injected.exchanges(&boundary(plugin))),
+            recorder: ExchangeRecorder::of(plugin, overrides.exchanges(&boundary(plugin))),
             seed: tool_seed(seed, plugin.name()),
-            injected: Arc::clone(injected),
+            overrides: Arc::clone(overrides),
             setup,
             live: None,
             restarts: 0,
@@ -227,10 +253,10 @@ impl Session {
     }
 
     async fn copy(&mut self, seed: Seed) -> Result<Self, Failure> {
-        let witness = self.witness.as_deref().map(ExchangeRecorder::copy);
-        let plugin = &witnessed(&self.tool.bound.plugin, witness.as_ref());
+        let recorder = self.recorder.as_deref().map(ExchangeRecorder::copy);
+        let plugin = &with_recorder(&self.tool.bound.plugin, recorder.as_ref());
         let seed = tool_seed(seed, plugin.name());
-        let mute = |muted| [&self.witness, &witness].into_iter().flatten().for_each(|witness| witness.mute(muted));
+        let mute = |muted| [&self.recorder, &recorder].into_iter().flatten().for_each(|recorder| recorder.mute(muted));
         mute(true);
         let copied = match &mut self.live {
             None => Ok(None),
@@ -240,18 +266,19 @@ impl Session {
             },
         };
         mute(false);
-        let live = copied.map_err(|error| self.failure("fork", error))?;
-        let (injected, setup) = (Arc::clone(&self.injected), self.setup.clone());
+        let live = copied.map_err(|error| self.failure(CallSite::Fork, error))?;
+        let (overrides, setup) = (Arc::clone(&self.overrides), self.setup.clone());
         let (restarts, spent) = (self.restarts, self.spent);
-        Ok(Self { tool: Arc::clone(&self.tool), witness, injected, setup, seed, live, restarts, spent })
+        Ok(Self { tool: Arc::clone(&self.tool), recorder, overrides, setup, seed, live, restarts, spent })
     }
 
     /// Answers one call; what goes wrong at it is in the answer.
     pub(crate) async fn answer(&mut self, call: &Call) -> ToolAnswer {
-        let injected = self.injected.cost(&self.boundary(), &call.id);
-        let (answer, cost) = self.try_call(call).await;
-        let cost = cost.map(|cost| self.cost(&call.id, cost));
-        let exchanges = self.heard(&call.id);
+        let site = CallSite::tool(&call.id);
+        let overrides = self.overrides.cost(&self.boundary(), &site);
+        let (answer, cost) = self.try_call(call, &site).await;
+        let cost = cost.map(|cost| self.cost(site.clone(), cost));
+        let exchanges = self.heard(&site);
         let error = match answer {
             Ok(answer) => return ToolAnswer { cost, exchanges, ..answer },
             Err(error) => error,
@@ -261,7 +288,7 @@ impl Session {
             if let Some(failed) = self.live.take() {
                 self.spent = failed.spent();
             }
-            if let Some(recorded) = injected {
+            if let Some(recorded) = overrides {
                 // It is not made again, but later calls have as little fuel left as they had.
                 self.spent.fuel += recorded.fuel.unwrap_or(0);
             }
@@ -280,12 +307,12 @@ impl Session {
         };
         let loss = if lost { "; its state is lost" } else { "" };
         let failed = ToolAnswer::failed(format!("the tool failed: {reason}{loss}"));
-        ToolAnswer { failure: Some(self.failure(&call.id, error)), cost, exchanges, ..failed }
+        ToolAnswer { failure: Some(self.failure(site, error)), cost, exchanges, ..failed }
     }
 
     /// Calls, in a session that is opened if need be; with what that used, if anything was called.
-    async fn try_call(&mut self, call: &Call) -> (Result<ToolAnswer, CallError>, Option<Cost>) {
-        if let Some(failure) = self.injected.failure(&self.boundary(), &call.id) {
+    async fn try_call(&mut self, call: &Call, site: &CallSite) -> (Result<ToolAnswer, CallError>, Option<Cost>) {
+        if let Some(failure) = self.overrides.failure(&self.boundary(), site) {
             return (Err(CallError::new(failure.kind, failure.message)), None);
         }
         let (session, opening) = match &mut self.live {
@@ -293,7 +320,7 @@ impl Session {
             None => {
                 let bound = &self.tool.bound;
                 let seed = self.seed.child(self.restarts);
-                let plugin = witnessed(&bound.plugin, self.witness.as_ref());
+                let plugin = with_recorder(&bound.plugin, self.recorder.as_ref());
                 match ToolSession::open(&plugin, self.setup.as_deref(), &bound.options, seed).await {
                     Ok(mut opened) => {
                         opened.charge(self.spent);
@@ -316,20 +343,20 @@ impl Session {
         (answer, Some(cost))
     }
 
-    fn cost(&self, during: &str, cost: Cost) -> CallCost {
-        CallCost { at: self.boundary(), during: during.to_owned(), cost }
+    fn cost(&self, call_site: CallSite, cost: Cost) -> CallCost {
+        CallCost { at: self.boundary(), call_site, cost }
     }
 
     /// What the tool asked the world in a call that is over.
-    fn heard(&self, during: &str) -> Vec<Exchange> {
-        self.witness.as_ref().map(|witness| witness.take(&self.boundary(), during)).unwrap_or_default()
+    fn heard(&self, site: &CallSite) -> Vec<Exchange> {
+        self.recorder.as_ref().map(|recorder| recorder.take(&self.boundary(), site)).unwrap_or_default()
     }
 
     fn boundary(&self) -> Boundary {
         boundary(&self.tool.bound.plugin)
     }
 
-    fn failure(&self, during: &str, error: CallError) -> Failure {
-        Failure { at: self.boundary(), kind: error.kind, during: during.to_owned(), message: error.message }
+    fn failure(&self, call_site: CallSite, error: CallError) -> Failure {
+        Failure { at: self.boundary(), kind: error.kind, call_site, message: error.message }
     }
 }

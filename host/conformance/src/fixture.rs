@@ -1,4 +1,4 @@
-//! The plugin on the bench: what the checks know of it, and what they used.
+//! The plugin under test: its options, splits and setups, and the cost of its calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,9 +7,9 @@ use gymkhana_registry::Kind;
 use gymkhana_sandbox::{EnvironmentEpisode, Plugin, SplitInfo, ToolSession};
 
 use crate::Settings;
-use crate::finding::{During, Stop};
-use crate::stage::{Beginning, Stage};
-use crate::world::MadeUp;
+use crate::driver::{Driver, Start};
+use crate::finding::{CheckPhase, Stop};
+use crate::world::Synthetic;
 
 /// What one call used.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub(crate) struct Used {
 }
 
 /// What the checks share.
-pub(crate) struct Bench {
+pub(crate) struct Fixture {
     pub(crate) plugin: Plugin,
     pub(crate) settings: Settings,
     pub(crate) options: Vec<NamedValue>,
@@ -32,27 +32,27 @@ pub(crate) struct Bench {
     used: Mutex<Vec<Used>>,
 }
 
-impl Bench {
+impl Fixture {
     /// Asks the plugin what it has.
     pub(crate) async fn new(plugin: Plugin, settings: Settings) -> Result<Self, Stop> {
-        let plugin = plugin.with_assets(settings.assets.clone()).asking(Arc::new(MadeUp));
-        let asking = |(plugin, options): (Plugin, _)| (plugin.asking(Arc::new(MadeUp)), options);
+        let plugin = plugin.with_assets(settings.assets.clone()).asking(Arc::new(Synthetic));
+        let asking = |(plugin, options): (Plugin, _)| (plugin.asking(Arc::new(Synthetic)), options);
         let settings = Settings { beside: settings.beside.into_iter().map(asking).collect(), ..settings };
         let options = settings.options.clone();
-        let mut bench =
+        let mut fixture =
             Self { plugin, settings, options, splits: vec![], setups: vec![], closed: None, used: Mutex::default() };
-        if bench.is(Kind::Environment) {
-            bench.splits = bench.plugin.splits(&bench.options).await.during("`splits` failed")?;
+        if fixture.is(Kind::Environment) {
+            fixture.splits = fixture.plugin.splits(&fixture.options).await.during("`splits` failed")?;
         }
-        if bench.is(Kind::Tool) {
-            bench.setups = bench.known_setups().await?;
-            let first = bench.setups.first().and_then(Option::as_deref);
-            match ToolSession::open(&bench.plugin, first, &bench.options, bench.seed("setup")).await {
-                Err(error) if error.kind == FailureKind::Refused => bench.closed = Some(error.message),
+        if fixture.is(Kind::Tool) {
+            fixture.setups = fixture.known_setups().await?;
+            let first = fixture.setups.first().and_then(Option::as_deref);
+            match ToolSession::open(&fixture.plugin, first, &fixture.options, fixture.seed("setup")).await {
+                Err(error) if error.kind == FailureKind::Refused => fixture.closed = Some(error.message),
                 other => drop(other.during("a session could not be opened")?),
             }
         }
-        Ok(bench)
+        Ok(fixture)
     }
 
     /// What sessions may be given: what the settings say, else what environments beside the tool prepare for it.
@@ -106,13 +106,13 @@ impl Bench {
     }
 
     /// How episodes and sessions can begin, those of sessions first.
-    pub(crate) fn beginnings(&self) -> Vec<Beginning> {
-        let sessions = self.setups.iter().filter(|_| self.closed.is_none()).cloned().map(Beginning::Session);
-        let episodes = self.some_tasks(&self.splits).into_iter().map(Beginning::Episode);
+    pub(crate) fn starts(&self) -> Vec<Start> {
+        let sessions = self.setups.iter().filter(|_| self.closed.is_none()).cloned().map(Start::Session);
+        let episodes = self.some_tasks(&self.splits).into_iter().map(Start::Episode);
         sessions.chain(episodes).collect()
     }
 
-    /// Why there is no beginning.
+    /// Why there is no start.
     pub(crate) fn nothing_to_play(&self) -> String {
         match &self.closed {
             Some(why) => format!(
@@ -123,9 +123,9 @@ impl Bench {
         }
     }
 
-    /// Notes what the last call of a stage used.
-    pub(crate) fn count(&self, stage: &Stage, call: &'static str) {
-        self.use_up(Used { call, cost: stage.cost });
+    /// Notes what the last call of a driver used.
+    pub(crate) fn count(&self, driver: &Driver, call: &'static str) {
+        self.use_up(Used { call, cost: driver.cost });
     }
 
     /// Notes what a call used.

@@ -8,8 +8,8 @@ use gymkhana_record::{Call, Function, Refused, Reply, Seed, ToolReply};
 use gymkhana_sandbox::OutboundError;
 
 use crate::Rollout;
-use crate::overrides::ReplayOverrides;
-use crate::tools::Session;
+use crate::replay::overrides::ReplayOverrides;
+use crate::tools::session::Session;
 
 /// Sessions that open when they are first called.
 pub(crate) struct RewardTools {
@@ -23,9 +23,9 @@ impl RewardTools {
     /// Tools for scoring attempts at a task for which the environment prepared `setup`.
     pub(crate) fn new(rollout: &Rollout, seed: Seed, setup: &[(String, Vec<u8>)]) -> Self {
         let tools = &rollout.plugins.tools;
-        let injected = ReplayOverrides::nothing();
+        let overrides = ReplayOverrides::nothing();
         Self {
-            sessions: Mutex::new(tools.iter().map(|tool| Session::new(tool, &injected, seed, setup)).collect()),
+            sessions: Mutex::new(tools.iter().map(|tool| Session::new(tool, &overrides, seed, setup)).collect()),
             functions: tools.iter().flat_map(|tool| tool.functions.clone()).collect(),
             directory: rollout.plugins.directory.clone(),
             most_calls: rollout.limits.calls,

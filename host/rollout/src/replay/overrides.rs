@@ -1,13 +1,10 @@
-//! What a replay injects: what the world answered, failures and endings that the machine's clock decided when the
-//! episode was recorded, and failures of an oracle, which nobody asks again.
+//! Recorded results that a replay uses instead of making a call: answers to outbound calls, failures and endings that
+//! depended on the clock, and failures of an oracle, which a replay does not ask.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use gymkhana_record::{Boundary, CallCost, Cost, Ending, EpisodeRecord, Exchange, Failure, ProbeScore};
-
-/// During which call an oracle failed.
-pub(crate) const ADVISE: &str = "advise";
+use gymkhana_record::{Boundary, CallCost, CallSite, Cost, Ending, EpisodeRecord, Exchange, Failure, ProbeScore};
 
 /// Nothing for an episode that is played, and what is not to be found out again for one that is replayed.
 #[derive(Debug, Clone, Default)]
@@ -22,27 +19,30 @@ pub struct ReplayOverrides {
     /// The recorded episode ran out of time.
     out_of_time: bool,
     /// What the probe found in it, by seat and turn.
-    readings: HashMap<(u32, u32), ProbeScore>,
+    probe_scores: HashMap<(u32, u32), ProbeScore>,
 }
 
 impl ReplayOverrides {
-    /// What is injected into the replay of a recorded episode.
+    /// What is overrides into the replay of a recorded episode.
     #[must_use]
     pub fn of(record: &EpisodeRecord) -> Self {
-        let injected = |failure: &&Failure| failure.kind.depends_on_time() || failure.during == ADVISE;
-        let failures: Vec<Failure> = record.failures.iter().filter(injected).cloned().collect();
-        let failed = |at: &Boundary, during: &str| failures.iter().any(|one| one.at == *at && one.during == during);
-        let skipped = |exchange: &Exchange| exchange.during == ADVISE || failed(&exchange.at, &exchange.during);
-        let costs = record.costs.iter().filter(|call| failed(&call.at, &call.during)).cloned().collect();
+        let overrides = |failure: &&Failure| failure.kind.depends_on_time() || failure.call_site == CallSite::Advise;
+        let failures: Vec<Failure> = record.failures.iter().filter(overrides).cloned().collect();
+        let failed =
+            |at: &Boundary, site: &CallSite| failures.iter().any(|one| one.at == *at && one.call_site == *site);
+        let skipped =
+            |exchange: &Exchange| exchange.call_site == CallSite::Advise || failed(&exchange.at, &exchange.call_site);
+        let costs = record.costs.iter().filter(|call| failed(&call.at, &call.call_site)).cloned().collect();
         let exchanges = record.exchanges.iter().map(|exchange| (exchange.clone(), skipped(exchange))).collect();
-        let readings = record.policy_turns.iter().filter_map(|turn| Some(((turn.seat, turn.turn), turn.reading?)));
+        let probe_scores =
+            record.policy_turns.iter().filter_map(|turn| Some(((turn.seat, turn.turn), turn.probe_score?)));
         Self {
             failures,
             costs,
             exchanges,
             turns: Some(turns_taken(record)),
             out_of_time: record.ending == Ending::TimeLimit,
-            readings: readings.collect(),
+            probe_scores: probe_scores.collect(),
         }
     }
 
@@ -51,14 +51,14 @@ impl ReplayOverrides {
         Arc::default()
     }
 
-    /// The failure that was recorded here, if it is to be injected.
-    pub(crate) fn failure(&self, at: &Boundary, during: &str) -> Option<Failure> {
-        self.failures.iter().find(|failure| failure.at == *at && failure.during == during).cloned()
+    /// The failure that was recorded here, if it is to be overrides.
+    pub(crate) fn failure(&self, at: &Boundary, site: &CallSite) -> Option<Failure> {
+        self.failures.iter().find(|failure| failure.at == *at && failure.call_site == *site).cloned()
     }
 
-    /// What the call had used whose recorded failure is injected here.
-    pub(crate) fn cost(&self, at: &Boundary, during: &str) -> Option<Cost> {
-        self.costs.iter().find(|call| call.at == *at && call.during == during).map(|call| call.cost)
+    /// What the call had used whose recorded failure is overrides here.
+    pub(crate) fn cost(&self, at: &Boundary, site: &CallSite) -> Option<Cost> {
+        self.costs.iter().find(|call| call.at == *at && call.call_site == *site).map(|call| call.cost)
     }
 
     /// What this plugin is answered, in order; none where the world itself is asked. What stands beside an exchange says
@@ -69,7 +69,7 @@ impl ReplayOverrides {
 
     /// The failure with which the oracle ended the recorded episode after so many turns.
     pub(crate) fn advice_failure(&self, at: &Boundary, taken: u32) -> Option<Failure> {
-        self.failure(at, ADVISE).filter(|_| self.turns == Some(taken))
+        self.failure(at, &CallSite::Advise).filter(|_| self.turns == Some(taken))
     }
 
     /// Whether a recorded episode is played again.
@@ -78,8 +78,8 @@ impl ReplayOverrides {
     }
 
     /// What the probe found in this turn of the recorded episode.
-    pub(crate) fn reading(&self, seat: u32, turn: u32) -> Option<ProbeScore> {
-        self.readings.get(&(seat, turn)).copied()
+    pub(crate) fn probe_score(&self, seat: u32, turn: u32) -> Option<ProbeScore> {
+        self.probe_scores.get(&(seat, turn)).copied()
     }
 
     /// After how many turns the recorded episode ran out of time, if ever; none when the clock decides.
@@ -92,9 +92,10 @@ impl ReplayOverrides {
 pub(crate) fn turns_taken(record: &EpisodeRecord) -> u32 {
     let mut by_seat: BTreeMap<u32, u32> = BTreeMap::new();
     for segment in &record.segments {
-        for index in (0..segment.len()).filter(|&index| segment.sampled[index]) {
-            let taken = by_seat.entry(segment.seats[index]).or_default();
-            *taken = (*taken).max(segment.turns[index] + 1);
+        let sampled = segment.turns().iter().zip(segment.sampled()).filter(|(_, sampled)| **sampled);
+        if let Some(last) = sampled.map(|(turn, _)| *turn).max() {
+            let taken = by_seat.entry(segment.seat()).or_default();
+            *taken = (*taken).max(last + 1);
         }
     }
     by_seat.values().sum()

@@ -1,4 +1,4 @@
-//! Finished episodes for rewards to score: recorded, played or made up.
+//! Finished episodes for rewards to score: recorded, played or synthetic.
 
 use gymkhana_record::{
     Call, Content, Ending, EpisodeRecord, Media, NamedValue, Part, SeatRewards, Seed, Stream, TaskRef, Turn, Value,
@@ -72,8 +72,8 @@ const RANDOM_GROUPS: u64 = 16;
 /// Groups of episodes that nobody played, of many shapes, each with a name.
 pub(crate) fn made_up(seed: Seed) -> Vec<(String, Vec<FinishedEpisode>)> {
     let mut groups: Vec<(String, Vec<FinishedEpisode>)> = vec![("an empty group".to_owned(), vec![])];
-    for (name, tale) in shapes() {
-        groups.push((format!("an episode with {name}"), vec![tale]));
+    for (name, finished) in shapes() {
+        groups.push((format!("an episode with {name}"), vec![finished]));
     }
     for ending in [
         Ending::Truncated,
@@ -84,11 +84,11 @@ pub(crate) fn made_up(seed: Seed) -> Vec<(String, Vec<FinishedEpisode>)> {
         Ending::EarlyStopped,
         Ending::EnvironmentFailed,
     ] {
-        let tale =
+        let finished =
             FinishedEpisode { ending, ..FinishedEpisode::made(vec![shows(0, "What is 6 times 7?"), says(0, "42")]) };
-        groups.push((format!("an episode that ended as {ending:?}"), vec![tale]));
+        groups.push((format!("an episode that ended as {ending:?}"), vec![finished]));
     }
-    groups.push(("a group of all shapes".to_owned(), shapes().into_iter().map(|(_, tale)| tale).collect()));
+    groups.push(("a group of all shapes".to_owned(), shapes().into_iter().map(|(_, finished)| finished).collect()));
     groups.push(("a group of eight equal episodes".to_owned(), equal_episodes()));
     for number in 0..RANDOM_GROUPS {
         let mut stream = seed.child(number).stream();
@@ -133,7 +133,7 @@ fn shapes() -> Vec<(&'static str, FinishedEpisode)> {
     vec![
         ("a question and its answer", bare.clone()),
         ("no turns", plain(vec![])),
-        ("an observation and nobody who acts", plain(vec![question()])),
+        ("an observation and no actor", plain(vec![question()])),
         ("an empty message", plain(vec![question(), says(0, "")])),
         ("a message without parts", plain(vec![question(), Turn::Message { seat: 0, content: vec![] }])),
         ("a wrong answer", plain(vec![question(), says(0, "I think that it is 41.")])),

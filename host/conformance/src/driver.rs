@@ -1,4 +1,4 @@
-//! An episode or a session, driven alike: what can be acted on, copied and looked at.
+//! An environment episode or a tool session behind one interface: act, copy, restore and read.
 
 use gymkhana_record::{Call, Cost, Function, NamedValue, Part, Seed, TaskRef, text_of};
 use gymkhana_sandbox::{
@@ -6,18 +6,18 @@ use gymkhana_sandbox::{
     ToolSession,
 };
 
-use crate::acts::Act;
+use crate::action::ScriptedAction;
 
-/// With what a stage begins.
+/// With what a driver begins.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Beginning {
+pub(crate) enum Start {
     /// An episode of this task.
     Episode(TaskRef),
     /// A session, with what an environment prepared for it.
     Session(Option<Vec<u8>>),
 }
 
-impl std::fmt::Display for Beginning {
+impl std::fmt::Display for Start {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Episode(task) => write!(f, "task {task}"),
@@ -33,7 +33,7 @@ enum Live {
 }
 
 /// What is acted on.
-pub(crate) struct Stage {
+pub(crate) struct Driver {
     live: Live,
     /// What each seat may call; a session has one.
     functions: Vec<(u32, Vec<Function>)>,
@@ -49,7 +49,7 @@ pub(crate) struct Stage {
     pub(crate) cost: Cost,
 }
 
-/// A stage to go back to.
+/// A driver to go back to.
 #[derive(Debug, Clone)]
 pub(crate) struct Saved {
     pub(crate) snapshot: Snapshot,
@@ -59,16 +59,16 @@ pub(crate) struct Saved {
     shown: String,
 }
 
-impl Stage {
+impl Driver {
     /// Begins, and tells everything that the plugin said at that.
     pub(crate) async fn begin(
         plugin: &Plugin,
-        beginning: &Beginning,
+        start: &Start,
         options: &[NamedValue],
         seed: Seed,
     ) -> Result<(Self, String), CallError> {
-        let (live, functions, seat, shown, said) = match beginning {
-            Beginning::Episode(task) => {
+        let (live, functions, seat, shown, said) = match start {
+            Start::Episode(task) => {
                 let (episode, started) = EnvironmentEpisode::start(plugin, task, options, seed).await?;
                 let said = format!("{started:?}");
                 let Started { opening, seat } = started;
@@ -76,16 +76,16 @@ impl Stage {
                 let functions = opening.functions.into_iter().map(|offer| (offer.seat, offer.functions)).collect();
                 (Live::Episode(Box::new(episode)), functions, seat, shown.join("\n"), said)
             }
-            Beginning::Session(setup) => {
+            Start::Session(setup) => {
                 let functions = plugin.functions(options).await?;
                 let session = ToolSession::open(plugin, setup.as_deref(), options, seed).await?;
                 let said = format!("{functions:?}");
                 (Live::Session(Box::new(session)), vec![(0, functions)], 0, String::new(), said)
             }
         };
-        let mut stage = Self { live, functions, seat, over: false, shown, failed: false, cost: Cost::default() };
-        stage.count();
-        Ok((stage, said))
+        let mut driver = Self { live, functions, seat, over: false, shown, failed: false, cost: Cost::default() };
+        driver.count();
+        Ok((driver, said))
     }
 
     /// What the seat to move may call.
@@ -99,26 +99,26 @@ impl Stage {
     }
 
     /// Acts for the seat to move, and tells everything that the plugin said.
-    pub(crate) async fn act(&mut self, act: &Act) -> Result<String, CallError> {
+    pub(crate) async fn act(&mut self, act: &ScriptedAction) -> Result<String, CallError> {
         let said = match (&mut self.live, act) {
             (Live::Episode(episode), act) => {
-                let deed = match act {
-                    Act::Say(content) => Action::Message(content),
-                    Act::Call(call) => Action::Call(call),
-                    Act::Other(content) => Action::Other(content),
+                let action = match act {
+                    ScriptedAction::Say(content) => Action::Message(content),
+                    ScriptedAction::Call(call) => Action::Call(call),
+                    ScriptedAction::Other(content) => Action::Other(content),
                 };
-                let stepped = episode.step(self.seat, deed).await;
+                let stepped = episode.step(self.seat, action).await;
                 if stepped.is_ok() {
                     episode.check_totals()?;
                 }
                 self.take_in(stepped?)
             }
-            (Live::Session(session), Act::Call(call)) => {
+            (Live::Session(session), ScriptedAction::Call(call)) => {
                 let answer = session.call(call).await?;
                 (self.shown, self.failed) = (text_of(&answer.content), answer.failed);
                 format!("{answer:?}")
             }
-            (Live::Session(_), Act::Say(_) | Act::Other(_)) => String::new(),
+            (Live::Session(_), ScriptedAction::Say(_) | ScriptedAction::Other(_)) => String::new(),
         };
         self.count();
         Ok(said)
@@ -146,22 +146,22 @@ impl Stage {
     }
 
     /// The expert's advice as an act, if there is an expert and the environment can do what it says by itself.
-    pub(crate) async fn advice(&mut self) -> Result<Option<Act>, CallError> {
+    pub(crate) async fn advice(&mut self) -> Result<Option<ScriptedAction>, CallError> {
         let Live::Episode(episode) = &mut self.live else { return Ok(None) };
         Ok(match episode.advise(&[], &[]).await? {
-            Advice::Message(text) => Some(Act::Say(vec![Part::Text(text)])),
+            Advice::Message(text) => Some(ScriptedAction::Say(vec![Part::Text(text)])),
             Advice::Calls(calls) => {
                 let offered = |call: &Call| self.functions().any(|function| function.name == call.name);
-                calls.into_iter().find(|call| offered(call)).map(Act::Call)
+                calls.into_iter().find(|call| offered(call)).map(ScriptedAction::Call)
             }
         })
     }
 
     /// Whether the plugin can copy it.
-    pub(crate) fn can_be_saved(plugin: &Plugin, beginning: &Beginning) -> bool {
-        plugin.offers(match beginning {
-            Beginning::Episode(_) => OptionalInterface::Snapshot,
-            Beginning::Session(_) => OptionalInterface::ToolSnapshot,
+    pub(crate) fn can_be_saved(plugin: &Plugin, start: &Start) -> bool {
+        plugin.offers(match start {
+            Start::Episode(_) => OptionalInterface::Snapshot,
+            Start::Session(_) => OptionalInterface::ToolSnapshot,
         })
     }
 
@@ -175,20 +175,18 @@ impl Stage {
         Ok(Saved { snapshot, functions: functions.clone(), seat: *seat, over: *over, shown: shown.clone() })
     }
 
-    /// A new stage in the saved state.
-    pub(crate) async fn restore(plugin: &Plugin, saved: &Saved, of: &Beginning, seed: Seed) -> Result<Self, CallError> {
+    /// A new driver in the saved state.
+    pub(crate) async fn restore(plugin: &Plugin, saved: &Saved, of: &Start, seed: Seed) -> Result<Self, CallError> {
         let live = match of {
-            Beginning::Episode(_) => {
+            Start::Episode(_) => {
                 Live::Episode(Box::new(EnvironmentEpisode::restore(plugin, &saved.snapshot, seed).await?))
             }
-            Beginning::Session(_) => {
-                Live::Session(Box::new(ToolSession::restore(plugin, &saved.snapshot, seed).await?))
-            }
+            Start::Session(_) => Live::Session(Box::new(ToolSession::restore(plugin, &saved.snapshot, seed).await?)),
         };
         let Saved { functions, seat, over, shown, .. } = saved.clone();
-        let mut stage = Self { live, functions, seat, over, shown, failed: false, cost: Cost::default() };
-        stage.count();
-        Ok(stage)
+        let mut driver = Self { live, functions, seat, over, shown, failed: false, cost: Cost::default() };
+        driver.count();
+        Ok(driver)
     }
 
     /// The canonical form of its state; none for a session.

@@ -1,11 +1,9 @@
-//! Compares a replayed episode with its record, byte by byte of what plugins produced.
+//! Compares a replayed episode with its record, byte by byte.
 
-use gymkhana_record::{Boundary, CallCost, EpisodeRecord, Exchange, Failure, Timing};
+use gymkhana_record::{Boundary, CallCost, CallSite, EpisodeRecord, Exchange, Failure, Timing};
 use serde::Serialize;
 
-use crate::overrides::ADVISE;
-
-/// Where a replay says something else than the record.
+/// The first difference between a record and its replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The part of the record, such as `turns[3]`.
@@ -31,15 +29,16 @@ impl Difference {
 
 fn timeless(record: &EpisodeRecord) -> EpisodeRecord {
     let again = |cost: &&CallCost| {
-        let failed = |failure: &Failure| failure.at == cost.at && failure.during == cost.during;
-        let once = cost.during == ADVISE || matches!(cost.at, Boundary::Reward(_));
+        let failed = |failure: &Failure| failure.at == cost.at && failure.call_site == cost.call_site;
+        let once = cost.call_site == CallSite::Advise || matches!(cost.at, Boundary::Reward(_));
         !once && !record.failures.iter().any(|failure| failed(failure) && failure.kind.depends_on_time())
     };
-    let clock = |at: &Boundary, during: &str| {
-        let there = |failure: &Failure| failure.during == during || matches!(at, Boundary::Reward(_));
+    let clock = |at: &Boundary, site: &CallSite| {
+        let there = |failure: &Failure| failure.call_site == *site || matches!(at, Boundary::Reward(_));
         record.failures.iter().any(|failure| failure.kind.depends_on_time() && failure.at == *at && there(failure))
     };
-    let asked_again = |exchange: &&Exchange| exchange.during != ADVISE && !clock(&exchange.at, &exchange.during);
+    let asked_again =
+        |exchange: &&Exchange| exchange.call_site != CallSite::Advise && !clock(&exchange.at, &exchange.call_site);
     let exchanges = record.exchanges.iter().filter(asked_again).cloned().collect();
     let whole = record.forks.is_empty();
     let mut costs: Vec<CallCost> = record.costs.iter().filter(again).filter(|_| whole).cloned().collect();

@@ -1,15 +1,15 @@
-//! The end of an episode: a last look at everything, and the record.
+//! The end of an episode: final views and the record.
 
 use std::time::Instant;
 
-use gymkhana_record::{EPISODE_SCHEMA, Ending, EpisodeRecord, Exchange, Failure, Opening, Timing};
+use gymkhana_record::{CallSite, EPISODE_SCHEMA, Ending, EpisodeRecord, Exchange, Failure, Opening, Timing};
 use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
 
 use crate::RolloutError;
 use crate::context::Context;
+use crate::episode::state::{EpisodePlan, EpisodeState, milliseconds};
 use crate::metrics::WaitKind;
-use crate::state::{EpisodePlan, EpisodeState, milliseconds};
-use crate::tools::FinalViews;
+use crate::tools::session::FinalViews;
 
 impl EpisodeState<'_> {
     /// Looks once more at everything and writes the record.
@@ -17,36 +17,37 @@ impl EpisodeState<'_> {
         if ending.is_limit()
             && let Err(error) = self.environment.check_totals()
         {
-            self.failures.push(self.rollout.environment_failure("the end by a limit", error));
+            self.data.failures.push(self.rollout.environment_failure(CallSite::LimitCheck, error));
             ending = Ending::EnvironmentFailed;
         }
         let (mut privileged, mut hint) = (None, None);
         if ending != Ending::EnvironmentFailed {
-            privileged = self.look(OptionalInterface::Privileged, "privileged", EnvironmentEpisode::privileged).await;
-            hint = self.look(OptionalInterface::Guidance, "guidance", EnvironmentEpisode::guidance).await;
+            privileged =
+                self.look(OptionalInterface::Privileged, CallSite::Privileged, EnvironmentEpisode::privileged).await;
+            hint = self.look(OptionalInterface::Guidance, CallSite::Guidance, EnvironmentEpisode::guidance).await;
         }
         let FinalViews { views, failures, costs, exchanges } = self.toolbox.final_views().await;
-        self.failures.extend(failures);
-        self.costs.extend(costs);
-        self.exchanges.extend(exchanges);
-        self.timing.total_ms = milliseconds(self.begun);
+        self.data.failures.extend(failures);
+        self.data.costs.extend(costs);
+        self.data.exchanges.extend(exchanges);
+        self.data.timing.total_ms = milliseconds(self.data.begun);
         let turn_limit = self.turn_limit();
         Ok(EpisodeRecord {
-            opening: self.opening,
-            turns: self.turns,
-            policy_turns: self.policy_turns,
-            segments: self.contexts.into_iter().flat_map(Context::into_segments).collect(),
-            environment_rewards: self.rewards,
-            extras: self.extras,
+            opening: self.data.opening,
+            turns: self.data.turns,
+            policy_turns: self.data.policy_turns,
+            segments: self.data.contexts.into_iter().flat_map(Context::into_segments).collect(),
+            environment_rewards: self.data.rewards,
+            extras: self.data.extras,
             privileged: privileged.unwrap_or_default(),
             views,
-            costs: self.costs,
-            exchanges: self.exchanges,
-            timing: self.timing,
-            forks: self.forks,
+            costs: self.data.costs,
+            exchanges: self.data.exchanges,
+            timing: self.data.timing,
+            forks: self.data.forks,
             hint,
             turn_limit,
-            ..ended(&self.plan, ending, self.failures)
+            ..ended(&self.data.plan, ending, self.data.failures)
         })
     }
 
@@ -54,32 +55,32 @@ impl EpisodeState<'_> {
     async fn look<T>(
         &mut self,
         offered: OptionalInterface,
-        during: &str,
+        site: CallSite,
         look: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
     ) -> Option<T> {
         if !self.rollout.plugins.environment.plugin.offers(offered) {
             return None;
         }
-        let seen = match self.injected.failure(&self.rollout.environment_boundary(), during) {
+        let seen = match self.data.overrides.failure(&self.rollout.environment_boundary(), &site) {
             Some(failure) => Err(failure),
             None => {
                 let timer = self.rollout.metrics.time(WaitKind::Environment);
                 let seen = look(&mut self.environment).await;
                 drop(timer);
-                self.pay(during.to_owned());
-                seen.map_err(|error| self.rollout.environment_failure(during, error))
+                self.pay(site.clone());
+                seen.map_err(|error| self.rollout.environment_failure(site, error))
             }
         };
-        seen.map_err(|failure| self.failures.push(failure)).ok()
+        seen.map_err(|failure| self.data.failures.push(failure)).ok()
     }
 }
 
 /// The record of an episode that goes on: what it takes to play it again up to here.
 pub(crate) fn so_far(play: &EpisodeState<'_>) -> EpisodeRecord {
-    let segments = play.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
-    let forks = play.forks.clone();
-    let (policy_turns, exchanges) = (play.policy_turns.clone(), play.exchanges.clone());
-    let record = ended(&play.plan, Ending::Dropped, play.failures.clone());
+    let segments = play.data.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
+    let forks = play.data.forks.clone();
+    let (policy_turns, exchanges) = (play.data.policy_turns.clone(), play.data.exchanges.clone());
+    let record = ended(&play.data.plan, Ending::Dropped, play.data.failures.clone());
     EpisodeRecord { segments, forks, policy_turns, exchanges, ..record }
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn never_started(
 
 /// The record of an episode that ended so, with nothing in it yet; one that met a fault of the host is dropped,
 /// however it ended.
-fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeRecord {
+pub(crate) fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeRecord {
     let fault = failures.iter().any(|failure| failure.kind.is_hosts());
     let ending = if fault { Ending::Dropped } else { ending };
     EpisodeRecord {

@@ -1,17 +1,16 @@
-//! A seat's turn as tokens: sampled by the policy, or written by the oracle in the policy's own format.
+//! A seat's reply as tokens: sampled by the policy, or the oracle's advice in the policy's format.
 
 use std::sync::Arc;
 
 use futures::future::try_join;
-use gymkhana_record::{Boundary, Ending, Failure, FailureKind, ProbeScore, Sampled};
+use gymkhana_record::{Boundary, CallSite, Ending, Failure, FailureKind, ProbeScore, Sampled};
 use gymkhana_sandbox::{Advice, CallError};
 use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
+use crate::episode::probe::{self, TurnProbe};
+use crate::episode::state::{Actor, EpisodeState, SeatPlayer, shared};
 use crate::metrics::WaitKind;
-use crate::overrides::ADVISE;
-use crate::probe::{self, TurnProbe};
-use crate::state::{Actor, EpisodeState, SeatPlayer, shared};
 use gymkhana_chat::ReplyPiece;
 use gymkhana_chat::tool_call::{CLOSE, OPEN};
 use gymkhana_policy::certain;
@@ -32,37 +31,37 @@ pub(crate) struct SampledReply {
     /// The last one is a stop token.
     pub(crate) stopped: bool,
     /// What the run's probe found.
-    pub(crate) reading: Option<ProbeScore>,
+    pub(crate) probe_score: Option<ProbeScore>,
 }
 
 /// Lets the seat speak.
-pub(crate) async fn utterance(
+pub(crate) async fn generation(
     play: &mut EpisodeState<'_>,
     seat: u32,
-    speaker: Actor<'_>,
+    actor: Actor<'_>,
 ) -> Result<Generation, RolloutError> {
     let rollout = play.rollout;
-    let voice = speaker.voice(seat);
-    let context_limit = match voice {
+    let player = actor.player(seat);
+    let context_limit = match player {
         SeatPlayer::Policy(policy) => rollout.limits.context_tokens.min(policy.context()),
         SeatPlayer::Oracle => rollout.limits.context_tokens,
     };
     let taken = play.taken();
-    let context = &mut play.contexts[seat as usize];
+    let context = &mut play.data.contexts[seat as usize];
     let mask = rollout.probe.as_ref().and_then(TurnProbe::mask);
     let Some(segment) = context.prompt(&rollout.chat, context_limit, mask)? else {
         return Ok(Generation::Ended(Ending::ContextLimit));
     };
-    let tokens = shared(&segment.tokens);
-    if let Some(failure) = play.injected.advice_failure(&rollout.environment_boundary(), taken) {
-        play.failures.push(failure);
+    let tokens = shared(segment.tokens());
+    if let Some(failure) = play.data.overrides.advice_failure(&rollout.environment_boundary(), taken) {
+        play.data.failures.push(failure);
         return Ok(Generation::Ended(Ending::EnvironmentFailed));
     }
-    let policy = match voice {
+    let policy = match player {
         SeatPlayer::Policy(policy) => policy,
         SeatPlayer::Oracle if context.asks_for_note() => {
             let error = CallError::new(FailureKind::Refused, "an oracle writes no summaries".to_owned());
-            play.failures.push(rollout.environment_failure(ADVISE, error));
+            play.data.failures.push(rollout.environment_failure(CallSite::Advise, error));
             return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }
         SeatPlayer::Oracle => return advise(play, seat).await,
@@ -74,8 +73,8 @@ pub(crate) async fn utterance(
         max_tokens: rollout.limits.reply_tokens.min(room),
         stop: rollout.stop.clone(),
         stop_texts: rollout.stop_texts.clone(),
-        sampling: play.plan.sampling,
-        seed: play.plan.seed.child("policy").child(seat).child(context.turns),
+        sampling: play.data.plan.sampling,
+        seed: play.data.plan.seed.child("policy").child(seat).child(context.turns),
         token_sink: None,
     };
     let span = info_span!("generate", seat, turn = context.turns, context_tokens = request.tokens.len());
@@ -83,9 +82,9 @@ pub(crate) async fn utterance(
         Ok(said) => Generation::SampledReply(said),
         Err(PolicyError::ContextFull { .. }) => Generation::Ended(Ending::ContextLimit),
         Err(error) => {
-            let during = format!("turn {}", play.contexts[seat as usize].turns);
+            let call_site = CallSite::Generate(play.data.contexts[seat as usize].turns);
             let message = error.to_string();
-            play.failures.push(Failure { at: Boundary::Model, kind: FailureKind::Fault, during, message });
+            play.data.failures.push(Failure { at: Boundary::Model, kind: FailureKind::Fault, call_site, message });
             Generation::Ended(Ending::Dropped)
         }
     })
@@ -100,36 +99,37 @@ async fn generate(
 ) -> Result<SampledReply, PolicyError> {
     // Parts of the play: the whole, with its live plugins, could not be looked at from two threads.
     let _timer = play.rollout.metrics.time(WaitKind::Generate);
-    let (context, answer, injected) = (&play.contexts[play.seat as usize], &play.answer, &play.injected);
+    let (context, answer, overrides) =
+        (&play.data.contexts[play.data.seat as usize], &play.data.answer, &play.data.overrides);
     let tokens = Arc::clone(&request.tokens);
-    let asks = play.rollout.probe.is_some() && !injected.is_replay() && !context.asks_for_note();
+    let asks = play.rollout.probe.is_some() && !overrides.is_replay() && !context.asks_for_note();
     let answer = async {
         match answer {
             Some(answer) if asks => probe::read_answer(policy, &tokens, answer).await,
             _ => Ok(None),
         }
     };
-    let (generated, mut reading) = try_join(policy.generate(request), answer).await?;
+    let (generated, mut probe_score) = try_join(policy.generate(request), answer).await?;
     if let Some(masked) = context.masked().filter(|_| asks) {
-        reading = probe::read_feedback(policy, &tokens, masked, &generated.sampled).await?;
+        probe_score = probe::read_feedback(policy, &tokens, masked, &generated.sampled).await?;
     }
-    if injected.is_replay() {
-        reading = injected.reading(play.seat, context.turns);
+    if overrides.is_replay() {
+        probe_score = overrides.probe_score(play.data.seat, context.turns);
     }
-    Ok(SampledReply { sampled: generated.sampled, stopped: generated.stop == Stop::Token, reading })
+    Ok(SampledReply { sampled: generated.sampled, stopped: generated.stop == Stop::Token, probe_score })
 }
 
 /// Asks the environment's oracle and writes its advice as the policy would.
 async fn advise(play: &mut EpisodeState<'_>, seat: u32) -> Result<Generation, RolloutError> {
     let names = play.rollout.plugins.function_names();
     let timer = play.rollout.metrics.time(WaitKind::Environment);
-    let advice = play.environment.advise(&names, &play.results[seat as usize]).await;
+    let advice = play.environment.advise(&names, &play.data.results[seat as usize]).await;
     drop(timer);
-    play.pay(ADVISE.to_owned());
+    play.pay(CallSite::Advise);
     let advice = match advice {
         Ok(advice) => advice,
         Err(error) => {
-            play.failures.push(play.rollout.environment_failure(ADVISE, error));
+            play.data.failures.push(play.rollout.environment_failure(CallSite::Advise, error));
             return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }
     };
@@ -157,5 +157,5 @@ async fn advise(play: &mut EpisodeState<'_>, seat: u32) -> Result<Generation, Ro
         }
     }
     let tokens = play.rollout.chat.encode_reply(&pieces)?;
-    Ok(Generation::SampledReply(SampledReply { sampled: certain(tokens), stopped: true, reading: None }))
+    Ok(Generation::SampledReply(SampledReply { sampled: certain(tokens), stopped: true, probe_score: None }))
 }

@@ -1,4 +1,4 @@
-//! What a turn is worth by the policy's own word: given text is scored in mid-episode, turn by turn.
+//! Turn probes: the policy scores a given text in every turn.
 //!
 //! Two methods ask that of a policy. IGPO asks how probable the right answer is before each turn: what a turn adds to it
 //! is the turn's gain. InfoPO asks how much likelier the next reply is for what the last turn brought. The numbers stand
@@ -8,21 +8,18 @@ use std::sync::Arc;
 
 use futures::future::try_join;
 use gymkhana_record::{
-    EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, ProbeScore, Sampled, Seed, TaskRef, Value,
+    CallSite, EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, ProbeScore, Sampled, Seed, TaskRef, Value,
 };
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
 use serde::{Deserialize, Serialize};
 
-use crate::plugins::listed;
-use crate::recorder::ExchangeRecorder;
-use crate::state::EpisodeState;
-use crate::tools::witnessed;
+use crate::episode::state::EpisodeState;
+use crate::listing::listed;
+use crate::replay::recorder::ExchangeRecorder;
+use crate::tools::session::with_recorder;
 use crate::{Rollout, RolloutError};
 use gymkhana_chat::ChatError;
 use gymkhana_policy::{Policy, PolicyError, ScoreRequest};
-
-/// During which call the privileged view is looked at.
-const LOOK: &str = "probe";
 
 /// What is scored in each turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -173,23 +170,23 @@ impl EpisodeState<'_> {
     /// Reads the right answer, where the run's probe scores it; none where the view has no such field.
     pub(crate) async fn find_answer(&mut self) -> Result<Result<(), Failure>, RolloutError> {
         let Some(TurnProbe::Answer(probe)) = &self.rollout.probe else { return Ok(Ok(())) };
-        let viewed = match self.injected.failure(&self.rollout.environment_boundary(), LOOK) {
+        let viewed = match self.data.overrides.failure(&self.rollout.environment_boundary(), &CallSite::Probe) {
             Some(failure) => Err(failure),
             None => {
                 let viewed = EnvironmentEpisode::privileged(&mut self.environment).await;
-                self.pay(LOOK.to_owned());
-                viewed.map_err(|error| self.rollout.environment_failure(LOOK, error))
+                self.pay(CallSite::Probe);
+                viewed.map_err(|error| self.rollout.environment_failure(CallSite::Probe, error))
             }
         };
         let fields = match viewed {
             Ok(fields) => fields,
             Err(failure) => return Ok(Err(failure)),
         };
-        self.answer = self.rollout.answer(probe, &fields)?;
-        if self.answer.is_none() {
+        self.data.answer = self.rollout.answer(probe, &fields)?;
+        if self.data.answer.is_none() {
             let message = self.rollout.no_field(probe, &fields).to_string();
             let error = CallError::new(FailureKind::Malformed, message);
-            return Ok(Err(self.rollout.environment_failure(LOOK, error)));
+            return Ok(Err(self.rollout.environment_failure(CallSite::Probe, error)));
         }
         Ok(Ok(()))
     }
@@ -228,8 +225,8 @@ impl Rollout {
     pub async fn check_answer(&self, task: &TaskRef, seed: Seed) -> Result<(), ProbeError> {
         let Some(TurnProbe::Answer(probe)) = &self.probe else { return Ok(()) };
         let bound = &self.plugins.environment;
-        let witness = ExchangeRecorder::of(&bound.plugin, None);
-        let plugin = witnessed(&bound.plugin, witness.as_ref());
+        let recorder = ExchangeRecorder::of(&bound.plugin, None);
+        let plugin = with_recorder(&bound.plugin, recorder.as_ref());
         let started = EnvironmentEpisode::start(&plugin, task, &bound.options, seed).await;
         let Ok((mut environment, _)) = started else { return Ok(()) };
         let Ok(fields) = environment.privileged().await else { return Ok(()) };
@@ -279,12 +276,12 @@ fn gains<'a>(turns: impl Iterator<Item = &'a PolicyTurn>) -> Vec<(u32, f64)> {
     let mut gains = Vec::new();
     let mut before: Option<&PolicyTurn> = None;
     for turn in turns.filter(|turn| turn.note.is_none()) {
-        let Some(now) = turn.reading else {
+        let Some(now) = turn.probe_score else {
             // The first turn is behind no feedback, yet the second one's is its gain.
             before = Some(turn);
             continue;
         };
-        let gain = match (before.map(|before| (before.turn, before.reading)), now.without) {
+        let gain = match (before.map(|before| (before.turn, before.probe_score)), now.without) {
             (Some((turn, _)), Some(without)) => Some((turn, now.log_prob - without)),
             (Some((turn, Some(earlier))), None) => Some((turn, now.log_prob.exp() - earlier.log_prob.exp())),
             _ => None,
@@ -300,9 +297,9 @@ mod tests {
     use super::*;
 
     fn turn(number: u32, reading: Option<(f64, Option<f64>)>, note: bool) -> PolicyTurn {
-        let reading = reading.map(|(log_prob, without)| ProbeScore { log_prob, without });
+        let probe_score = reading.map(|(log_prob, without)| ProbeScore { log_prob, without });
         let note = note.then(|| "a note".to_owned());
-        PolicyTurn { seat: 0, turn: number, transcript: 0, steps: 0, reading, note }
+        PolicyTurn { seat: 0, turn: number, transcript: 0, steps: 0, probe_score, note }
     }
 
     fn near(turns: &[PolicyTurn], expected: &[(u32, f64)]) {

@@ -1,23 +1,41 @@
-//! One reward's scorings of one group, with what it asks the world meanwhile.
+//! One reward's scorings of one group, with its outbound calls.
 
 use std::collections::VecDeque;
 
-use gymkhana_record::{Boundary, CallCost, EpisodeRecord, Exchange, Score};
+use gymkhana_record::{Boundary, CallCost, CallSite, EpisodeRecord, Exchange, Score};
 use gymkhana_sandbox::{CallError, Scorer, Trajectory};
 use tracing::{Instrument, info_span};
 
 use crate::Rollout;
 use crate::metrics::WaitKind;
-use crate::overrides::ReplayOverrides;
 use crate::plugins::Reward;
-use crate::recorder::{ExchangeRecorder, Recorded};
-use crate::reward_tools::RewardTools;
-use crate::tools::witnessed;
+use crate::replay::overrides::ReplayOverrides;
+use crate::replay::recorder::{ExchangeRecorder, Recorded};
+use crate::tools::for_rewards::RewardTools;
+use crate::tools::session::with_recorder;
 
-/// The host could not run a reward, however often it tried: nothing is known of whom it was to score.
-pub(crate) struct HostFault(pub(crate) CallError);
+/// The outcome of one scoring.
+#[derive(Debug)]
+pub(crate) enum ScoreOutcome<T> {
+    /// The reward's scores.
+    Scored(T),
+    /// The reward failed.
+    Failed(CallError),
+    /// The host could not run the reward in any of its attempts.
+    HostFailed(CallError),
+}
 
-/// A reward that is asked for one group, perhaps several times.
+impl<T> ScoreOutcome<T> {
+    /// The host's failure, if the host failed.
+    pub(crate) fn host_failure(&self) -> Option<CallError> {
+        match self {
+            Self::HostFailed(error) => Some(error.clone()),
+            Self::Scored(_) | Self::Failed(_) => None,
+        }
+    }
+}
+
+/// A reward's scorings of one group.
 pub(crate) struct RewardCall<'a> {
     rollout: &'a Rollout,
     pub(crate) reward: &'a Reward,
@@ -29,15 +47,20 @@ pub(crate) struct RewardCall<'a> {
 }
 
 impl<'a> RewardCall<'a> {
-    /// `recorded` holds the group's episodes if they are replayed. Where the clock decided that the reward failed on
-    /// some, only its last scoring, without them, is made again.
-    pub(crate) fn new(rollout: &'a Rollout, reward: &'a Reward, recorded: &[EpisodeRecord]) -> Self {
+    /// `recorded` holds the group's episodes if they are replayed, and `overrides` those of each. Where the clock
+    /// decided that the reward failed on some members, only its last scoring, without them, is made again.
+    pub(crate) fn new(
+        rollout: &'a Rollout,
+        reward: &'a Reward,
+        recorded: &[EpisodeRecord],
+        overrides: &[ReplayOverrides],
+    ) -> Self {
         let at = boundary(reward);
         let exchanges = recorded.iter().flat_map(|record| &record.exchanges).filter(|exchange| exchange.at == at);
         let mut exchanges: VecDeque<Exchange> = exchanges.cloned().collect();
-        if recorded.iter().any(|record| ReplayOverrides::of(record).failure(&at, "score").is_some()) {
-            let last = exchanges.back().map(|exchange| exchange.during.clone());
-            exchanges.retain(|exchange| Some(&exchange.during) == last.as_ref());
+        if overrides.iter().any(|overrides| overrides.failure(&at, &CallSite::Score).is_some()) {
+            let last = exchanges.back().map(|exchange| exchange.call_site.clone());
+            exchanges.retain(|exchange| Some(&exchange.call_site) == last.as_ref());
         }
         let exchanges = exchanges.into_iter().map(|exchange| (exchange, false)).collect();
         let recorded = (!recorded.is_empty()).then_some(exchanges);
@@ -54,16 +77,18 @@ impl<'a> RewardCall<'a> {
         &mut self,
         records: &[EpisodeRecord],
         members: &[usize],
-    ) -> Result<Result<Vec<Vec<Score>>, CallError>, HostFault> {
-        let Some(first) = members.first().map(|&index| &records[index]) else { return Ok(Ok(vec![])) };
+    ) -> ScoreOutcome<Vec<Vec<Score>>> {
+        let Some(first) = members.first().map(|&index| &records[index]) else {
+            return ScoreOutcome::Scored(vec![]);
+        };
         let group: Vec<Trajectory<'_>> = members.iter().map(|&index| Trajectory::of(&records[index])).collect();
         let bound = &self.reward.bound;
         let seed = first.seed.child("reward").child(bound.plugin.name());
         let mut attempt = 0;
         loop {
             let tools = || RewardTools::new(self.rollout, seed, &first.opening.setup);
-            let witness = ExchangeRecorder::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
-            let plugin = witnessed(&bound.plugin, witness.as_ref());
+            let recorder = ExchangeRecorder::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
+            let plugin = with_recorder(&bound.plugin, recorder.as_ref());
             let timer = self.rollout.metrics.time(WaitKind::Reward);
             let span = info_span!("reward", plugin = plugin.name(), first = %first.id, episodes = members.len());
             let scoring = async {
@@ -77,18 +102,21 @@ impl<'a> RewardCall<'a> {
             };
             drop(timer);
             let faulty = scored.as_ref().err().filter(|error| error.kind.is_hosts());
-            if let Some(witness) = &witness {
-                self.recorded = witness.left();
+            if let Some(recorder) = &recorder {
+                self.recorded = recorder.left();
             }
             match faulty {
                 None => {
-                    let (at, during) = (boundary(self.reward), format!("scoring {}", self.scorings));
-                    self.heard.extend(witness.into_iter().flat_map(|witness| witness.take(&at, &during)));
-                    self.costs.extend(cost.map(|cost| CallCost { at, during, cost }));
+                    let (at, call_site) = (boundary(self.reward), CallSite::Scoring(self.scorings));
+                    self.heard.extend(recorder.into_iter().flat_map(|recorder| recorder.take(&at, &call_site)));
+                    self.costs.extend(cost.map(|cost| CallCost { at, call_site, cost }));
                     self.scorings += 1;
-                    return Ok(scored);
+                    return match scored {
+                        Ok(scores) => ScoreOutcome::Scored(scores),
+                        Err(error) => ScoreOutcome::Failed(error),
+                    };
                 }
-                Some(error) if attempt >= self.rollout.retries => return Err(HostFault(error.clone())),
+                Some(error) if attempt >= self.rollout.retries => return ScoreOutcome::HostFailed(error.clone()),
                 Some(_) => attempt += 1,
             }
         }

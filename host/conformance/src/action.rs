@@ -1,15 +1,15 @@
-//! Made-up actions: some that an expert or a schema suggests, some picked from what was shown, some sheer nonsense.
+//! Generated actions: suggested by an expert or a schema, chosen from the observation, or arbitrary.
 
 use gymkhana_record::{Call, Function, Media, Part, Seed, Stream};
 use gymkhana_sandbox::{CallError, OptionalInterface, Plugin};
 use serde_json::Value;
 
+use crate::driver::Driver;
 use crate::examples::Examples;
-use crate::stage::Stage;
 
 /// What the seat to move does.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Act {
+pub(crate) enum ScriptedAction {
     /// It says this.
     Say(Vec<Part>),
     /// It calls a function.
@@ -18,7 +18,7 @@ pub(crate) enum Act {
     Other(Vec<Part>),
 }
 
-impl std::fmt::Display for Act {
+impl std::fmt::Display for ScriptedAction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = |parts: &[Part]| crate::finding::short(&gymkhana_record::text_of(parts));
         match self {
@@ -26,23 +26,23 @@ impl std::fmt::Display for Act {
             Self::Call(call) => {
                 write!(f, "the call {}({})", call.name.escape_debug(), crate::finding::short(&call.arguments))
             }
-            Self::Other(parts) => write!(f, "the deed of another kind {:?}", text(parts)),
+            Self::Other(parts) => write!(f, "the action of another kind {:?}", text(parts)),
         }
     }
 }
 
 /// Says a text.
-pub(crate) fn say(text: impl Into<String>) -> Act {
-    Act::Say(vec![Part::Text(text.into())])
+pub(crate) fn say(text: impl Into<String>) -> ScriptedAction {
+    ScriptedAction::Say(vec![Part::Text(text.into())])
 }
 
 /// Calls a function.
-pub(crate) fn call(name: impl Into<String>, arguments: impl Into<String>) -> Act {
-    Act::Call(Call { id: "call-0".to_owned(), name: name.into(), arguments: arguments.into() })
+pub(crate) fn call(name: impl Into<String>, arguments: impl Into<String>) -> ScriptedAction {
+    ScriptedAction::Call(Call { id: "call-0".to_owned(), name: name.into(), arguments: arguments.into() })
 }
 
 /// Messages that no rule expects.
-pub(crate) fn strange_messages() -> Vec<Act> {
+pub(crate) fn strange_messages() -> Vec<ScriptedAction> {
     let image = Part::Image(Media { mime: "image/png".to_owned(), bytes: vec![0x89, b'P', b'N', b'G', 0, 255] });
     let texts = [
         String::new(),
@@ -57,17 +57,17 @@ pub(crate) fn strange_messages() -> Vec<Act> {
         "<move></move><move>".repeat(50),
         "a ".repeat(20_000),
     ];
-    let mut acts: Vec<Act> = texts.into_iter().map(say).collect();
-    acts.push(Act::Say(vec![]));
-    acts.push(Act::Say(vec![image.clone(), Part::Text("what is this?".to_owned())]));
-    acts.push(Act::Other(vec![]));
-    acts.push(Act::Other(vec![image]));
-    acts
+    let mut actions: Vec<ScriptedAction> = texts.into_iter().map(say).collect();
+    actions.push(ScriptedAction::Say(vec![]));
+    actions.push(ScriptedAction::Say(vec![image.clone(), Part::Text("what is this?".to_owned())]));
+    actions.push(ScriptedAction::Other(vec![]));
+    actions.push(ScriptedAction::Other(vec![image]));
+    actions
 }
 
 /// Arguments that do not fit a function, with what is wrong with them. `wrong` says whether the function must answer
 /// that the call failed.
-pub(crate) fn strange_arguments(function: &Function, examples: &Examples) -> Vec<(Act, bool)> {
+pub(crate) fn strange_arguments(function: &Function, examples: &Examples) -> Vec<(ScriptedAction, bool)> {
     let needs = examples.required();
     let must_fail = !needs.is_empty();
     let mut texts: Vec<(String, bool)> = ["", "{", "nonsense", "[]", "null", "7", "{}"]
@@ -96,20 +96,20 @@ pub(crate) fn strange_arguments(function: &Function, examples: &Examples) -> Vec
 }
 
 /// Picks actions, the same ones for the same seed and the same answers.
-pub(crate) struct Picker {
+pub(crate) struct Chooser {
     stream: Stream,
 }
 
-impl Picker {
+impl Chooser {
     pub(crate) fn new(seed: Seed) -> Self {
         Self { stream: seed.child("acts").stream() }
     }
 
     /// What is done next.
-    pub(crate) async fn next(&mut self, plugin: &Plugin, stage: &mut Stage) -> Result<Act, CallError> {
+    pub(crate) async fn next(&mut self, plugin: &Plugin, driver: &mut Driver) -> Result<ScriptedAction, CallError> {
         let chance = self.stream.below(100);
-        if !stage.is_session() && chance < 40 && plugin.offers(OptionalInterface::Oracle) {
-            match stage.advice().await {
+        if !driver.is_session() && chance < 40 && plugin.offers(OptionalInterface::Oracle) {
+            match driver.advice().await {
                 Ok(Some(act)) => return Ok(act),
                 // An expert may be at a loss, or want a tool that is not here.
                 Ok(None) => {}
@@ -117,17 +117,17 @@ impl Picker {
                 Err(error) => return Err(error),
             }
         }
-        let functions: Vec<Function> = stage.functions().cloned().collect();
-        if stage.is_session() || (chance < 80 && !functions.is_empty()) {
+        let functions: Vec<Function> = driver.functions().cloned().collect();
+        if driver.is_session() || (chance < 80 && !functions.is_empty()) {
             return Ok(self.call(&functions));
         }
         Ok(match self.stream.below(10) {
             0 => self.one_of(&strange_messages()),
-            _ => say(self.words(&stage.shown)),
+            _ => say(self.words(&driver.shown)),
         })
     }
 
-    fn call(&mut self, functions: &[Function]) -> Act {
+    fn call(&mut self, functions: &[Function]) -> ScriptedAction {
         if functions.is_empty() {
             return call("no-such-function", "{}");
         }

@@ -1,4 +1,4 @@
-//! What bounds an episode.
+//! Limits of an episode.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct Limits {
     pub early_stop: EarlyStop,
 }
 
-/// What an episode has used up.
+/// The amounts that an episode has used.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) turns: u32,

@@ -1,0 +1,50 @@
+//! Isolation: one of two episodes or sessions in one instance does not affect the other.
+
+use std::num::NonZeroU32;
+
+use crate::driver::Driver;
+use crate::finding::{Finding, passed, skipped, stop};
+use crate::fixture::Fixture;
+use crate::path::Path;
+
+/// Acts of a path.
+const LENGTH: usize = 8;
+
+pub(crate) async fn check(fixture: &Fixture) -> Finding {
+    let starts = fixture.starts();
+    if starts.is_empty() {
+        return skipped(fixture.nothing_to_play());
+    }
+    let mut pairs = 0;
+    for (number, start) in starts.iter().enumerate() {
+        let other = &starts[(number + 1) % starts.len()];
+        let seeds = [fixture.seed("apart").child(number), fixture.seed("apart").child(number).child("other")];
+        let paths = [
+            Path::walk(fixture, start, seeds[0], LENGTH).await?.0,
+            Path::walk(fixture, other, seeds[1], LENGTH).await?.0,
+        ];
+        let shared = fixture.plugin.shared_by(NonZeroU32::MIN.saturating_add(7));
+        let mut drivers: Vec<Driver> = Vec::new();
+        for path in &paths {
+            let (begun, driver) = Path::begin(fixture, &shared, &path.start, &fixture.options, path.seed).await?;
+            if begun.said != path.said[..1] {
+                let seen = crate::finding::divergence(&path.said[0], &begun.said[0]);
+                return Err(stop(format!("{} began otherwise beside another: {seen}", path.place()), CHANGE));
+            }
+            drivers.push(driver);
+        }
+        for turn in 0..LENGTH {
+            for (path, driver) in paths.iter().zip(&mut drivers) {
+                let one = Path { actions: path.actions[..path.actions.len().min(turn + 1)].to_vec(), ..path.clone() };
+                if let Some(divergence) = one.retrace(fixture, driver, turn).await? {
+                    let seen = format!("{} went otherwise beside another: {divergence}", path.place());
+                    return Err(stop(seen, CHANGE));
+                }
+            }
+        }
+        pairs += 1;
+    }
+    passed(format!("{pairs} pairs in one instance each went as they went alone"))
+}
+
+const CHANGE: &str = "keep all state in the episode or session itself: none in statics, globals or module variables";

@@ -1,0 +1,61 @@
+//! Reads do not change a state: snapshots, keys, views, hints, images and advice.
+
+use gymkhana_record::FailureKind;
+use gymkhana_sandbox::OptionalInterface;
+
+use crate::driver::Driver;
+use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
+use crate::fixture::Fixture;
+use crate::path::Path;
+
+/// Acts of a path.
+const LENGTH: usize = 8;
+
+pub(crate) async fn check(fixture: &Fixture) -> Finding {
+    let starts = fixture.starts();
+    let (mut looks, mut ways) = (0, 0);
+    for (number, start) in starts.iter().enumerate() {
+        let seed = fixture.seed("looking").child(number);
+        let (path, _) = Path::walk(fixture, start, seed, LENGTH).await?;
+        let (_, mut driver) = Path::begin(fixture, &fixture.plugin, start, &fixture.options, seed).await?;
+        for (turn, act) in path.actions.iter().enumerate() {
+            ways = ways.max(look_twice(fixture, &mut driver, &path, turn).await?);
+            looks += 2;
+            let one = Path { actions: path.actions[..=turn].to_vec(), ..path.clone() };
+            if let Some(divergence) = one.retrace(fixture, &mut driver, turn).await? {
+                let seen =
+                    format!("{} went on otherwise after it was looked at, with {act}: {divergence}", path.place());
+                return Err(stop(seen, "have every look read the state and change nothing of it"));
+            }
+        }
+        look_twice(fixture, &mut driver, &path, path.actions.len()).await?;
+    }
+    if ways == 0 {
+        return skipped("it offers nothing to look at");
+    }
+    passed(format!("{looks} looks in {ways} ways changed nothing"))
+}
+
+/// Looks in every way, twice; gives the number of ways.
+async fn look_twice(fixture: &Fixture, driver: &mut Driver, path: &Path, turn: usize) -> Result<usize, Stop> {
+    let place = format!("in front of step {turn} of {}", path.place());
+    let during = || format!("a look {place}");
+    let first = driver.look(&fixture.plugin).await.during(during())?;
+    if fixture.plugin.offers(OptionalInterface::Oracle) && !driver.is_session() && !driver.over {
+        match driver.advice().await {
+            // An expert may be at a loss.
+            Err(error) if error.kind != FailureKind::Refused => {
+                return Err(error).during(format!("the advice {place}"));
+            }
+            _ => {}
+        }
+    }
+    let second = driver.look(&fixture.plugin).await.during(during())?;
+    if let Some((one, _)) = first.iter().zip(&second).find(|(one, other)| one != other).map(|(one, _)| one) {
+        return Err(stop(
+            format!("`{one}` {place} is another when it is asked for twice"),
+            "have every look change nothing",
+        ));
+    }
+    Ok(first.len())
+}

@@ -1,0 +1,9 @@
+//! One episode from its start to its record: state, turns, limits, early stop and the turn probe.
+
+pub(crate) mod early_stop;
+pub(crate) mod finish;
+pub(crate) mod generate;
+pub(crate) mod limits;
+pub(crate) mod policy_turn;
+pub(crate) mod probe;
+pub(crate) mod state;

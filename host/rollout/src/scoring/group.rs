@@ -1,0 +1,227 @@
+//! Groups: attempts at one task that are played concurrently and scored together.
+
+use futures::future::join_all;
+
+use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, PluginScore, Score};
+use gymkhana_sandbox::CallError;
+use tracing::{Instrument, info_span};
+
+use crate::episode::state::{Actor, EpisodePlan, Started, milliseconds, play};
+use crate::metrics::WaitKind;
+use crate::plugins::Reward;
+use crate::replay::overrides::ReplayOverrides;
+use crate::scoring::reward_call::{RewardCall, ScoreOutcome, boundary};
+use crate::{Rollout, RolloutError};
+use gymkhana_policy::ReplayedPolicy;
+
+impl Rollout {
+    /// Plays a group's episodes, each at its own pace, and scores them together. A member that meets a fault of
+    /// the model or the host is tried again; one that keeps failing is `Dropped` and takes no part in the scoring.
+    /// When the host keeps failing to run a reward, all members that were to be scored are `Dropped`.
+    ///
+    /// # Errors
+    /// If the host itself is at fault.
+    pub async fn run_group(
+        &self,
+        plans: Vec<EpisodePlan>,
+        actor: Actor<'_>,
+    ) -> Result<Vec<EpisodeRecord>, RolloutError> {
+        let members = plans.into_iter().map(|plan| self.run_member(plan, actor));
+        let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.score_group(&mut records, &[]).await;
+        Ok(records)
+    }
+
+    pub(crate) async fn run_member(
+        &self,
+        mut plan: EpisodePlan,
+        actor: Actor<'_>,
+    ) -> Result<EpisodeRecord, RolloutError> {
+        let _lane = match self.deterministic_places.len() {
+            0 => None,
+            deterministic_places => {
+                let _timer = self.metrics.time(WaitKind::Queue);
+                Some(self.deterministic_places[plan.place as usize % deterministic_places].lock().await)
+            }
+        };
+        loop {
+            let span = info_span!("episode", id = %plan.id);
+            let record = play(self, plan.clone(), actor).instrument(span).await?;
+            if record.ending != Ending::Dropped || plan.id.attempt >= self.retries {
+                return Ok(record);
+            }
+            plan.id.attempt += 1;
+        }
+    }
+
+    /// Plays recorded episodes of one group again, from their tokens, and scores them together.
+    ///
+    /// # Errors
+    /// If the host itself is at fault.
+    pub async fn replay_group(&self, recorded: &[EpisodeRecord]) -> Result<Vec<EpisodeRecord>, RolloutError> {
+        let members = recorded.iter().map(|record| async move {
+            match self.begin_replay(record).await? {
+                Started::Running(play) => play.to_end(Actor::Policy(&ReplayedPolicy::of(record))).await,
+                Started::Finished(over) => Ok(*over),
+            }
+        });
+        let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        for (record, recorded) in records.iter_mut().zip(recorded) {
+            record.training_step = recorded.training_step;
+            record.selected = recorded.selected;
+        }
+        self.score_group(&mut records, recorded).await;
+        Ok(records)
+    }
+
+    /// Asks every reward and assembles. `recorded` holds the episodes that are replayed, if they are.
+    pub(crate) async fn score_group(&self, records: &mut [EpisodeRecord], recorded: &[EpisodeRecord]) {
+        let playable = |record: &EpisodeRecord| {
+            !matches!(record.ending, Ending::Dropped | Ending::EnvironmentFailed) && !record.segments.is_empty()
+        };
+        let present: Vec<usize> = (0..records.len()).filter(|&index| playable(&records[index])).collect();
+        let mut failed: Vec<bool> = records.iter().map(|record| !playable(record)).collect();
+        let overrides: Vec<ReplayOverrides> = recorded.iter().map(ReplayOverrides::of).collect();
+        for reward in &self.plugins.rewards {
+            let since = std::time::Instant::now();
+            let mut call = RewardCall::new(self, reward, recorded, &overrides);
+            let outcomes = ask(&mut call, records, &present, &overrides).await;
+            if let Some(&first) = present.first() {
+                let (exchanges, costs) = call.into_account();
+                records[first].exchanges.extend(exchanges);
+                records[first].costs.extend(costs);
+            }
+            if let Some(error) = outcomes.iter().find_map(ScoreOutcome::host_failure) {
+                for &index in &present {
+                    drop_unscored(&mut records[index], reward_failure(reward, error.clone()));
+                }
+                break;
+            }
+            let spent = milliseconds(since);
+            for (&index, outcome) in present.iter().zip(outcomes) {
+                let record = &mut records[index];
+                record.timing.reward_ms += spent;
+                match outcome {
+                    ScoreOutcome::Scored(scores) => {
+                        let plugin = reward.bound.plugin.name().to_owned();
+                        record.scores.push(PluginScore { plugin, scores });
+                    }
+                    ScoreOutcome::Failed(error) | ScoreOutcome::HostFailed(error) => {
+                        failed[index] = true;
+                        record.failures.push(reward_failure(reward, error));
+                    }
+                }
+            }
+        }
+        let shares = self.plugins.shares();
+        let kept = records.iter_mut().zip(failed).filter(|(record, _)| record.ending != Ending::Dropped);
+        for (record, failed) in kept {
+            self.assembly.assemble(record, &shares, self.plugins.seats(), failed);
+            if !failed {
+                self.add_gains(record);
+            }
+        }
+    }
+}
+
+/// One reward's outcome for each member that is present. If the reward fails on the group, each member on which it
+/// fails alone has failed, and the others are scored without those.
+async fn ask(
+    call: &mut RewardCall<'_>,
+    records: &[EpisodeRecord],
+    present: &[usize],
+    overrides: &[ReplayOverrides],
+) -> Vec<ScoreOutcome<Vec<Score>>> {
+    let at = boundary(call.reward);
+    let recorded_failure = |&index: &usize| {
+        let failure = overrides.get(index)?.failure(&at, &CallSite::Score)?;
+        Some(ScoreOutcome::Failed(CallError::new(failure.kind, failure.message)))
+    };
+    let mut outcomes: Vec<Option<ScoreOutcome<Vec<Score>>>> = present.iter().map(recorded_failure).collect();
+    let sound: Vec<usize> = (0..outcomes.len()).filter(|&place| outcomes[place].is_none()).collect();
+    let of = |places: &[usize]| places.iter().map(|&place| present[place]).collect::<Vec<_>>();
+    let host_failed = |error: &CallError| present.iter().map(|_| ScoreOutcome::HostFailed(error.clone())).collect();
+    let mut error = match call.score(records, &of(&sound)).await {
+        ScoreOutcome::Scored(scores) => return fill(outcomes, &sound, scores),
+        ScoreOutcome::Failed(error) => error,
+        ScoreOutcome::HostFailed(error) => return host_failed(&error),
+    };
+    let mut rest = Vec::new();
+    for &place in &sound {
+        match call.score(records, &of(&[place])).await {
+            ScoreOutcome::Scored(_) => rest.push(place),
+            ScoreOutcome::Failed(alone) => outcomes[place] = Some(ScoreOutcome::Failed(alone)),
+            ScoreOutcome::HostFailed(error) => return host_failed(&error),
+        }
+    }
+    if rest.len() < sound.len() {
+        match call.score(records, &of(&rest)).await {
+            ScoreOutcome::Scored(scores) => return fill(outcomes, &rest, scores),
+            ScoreOutcome::Failed(again) => error = again,
+            ScoreOutcome::HostFailed(error) => return host_failed(&error),
+        }
+    }
+    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| ScoreOutcome::Failed(error.clone()))).collect()
+}
+
+/// Puts scores into their places; every other place holds its failure already.
+fn fill(
+    mut outcomes: Vec<Option<ScoreOutcome<Vec<Score>>>>,
+    places: &[usize],
+    scores: Vec<Vec<Score>>,
+) -> Vec<ScoreOutcome<Vec<Score>>> {
+    for (&place, scores) in places.iter().zip(scores) {
+        outcomes[place] = Some(ScoreOutcome::Scored(scores));
+    }
+    outcomes.into_iter().flatten().collect()
+}
+
+/// Drops an episode whose group the host could not score: it keeps no scores and no rewards.
+fn drop_unscored(record: &mut EpisodeRecord, failure: Failure) {
+    record.clear_scores();
+    record.ending = Ending::Dropped;
+    record.failures.push(failure);
+}
+
+fn reward_failure(reward: &Reward, error: CallError) -> Failure {
+    Failure { at: boundary(reward), kind: error.kind, call_site: CallSite::Score, message: error.message }
+}
+
+#[cfg(test)]
+mod tests {
+    use gymkhana_policy::Sampling;
+    use gymkhana_record::{Boundary, EpisodeId, FailureKind, Phase, Seed, TaskRef};
+
+    use super::*;
+    use crate::episode::finish::ended;
+
+    #[test]
+    fn a_dropped_episode_keeps_no_rewards() {
+        let plan = EpisodePlan {
+            id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
+            task: TaskRef { split: "train".to_owned(), index: 0 },
+            seed: Seed(0),
+            sampling: Sampling::GREEDY,
+            place: 0,
+            turns: None,
+            guidance: None,
+        };
+        let mut record = ended(&plan, Ending::Terminated, vec![]);
+        record.rewards = vec![1.0];
+        record.turn_rewards = vec![vec![0.5, 0.5]];
+        record.turn_gains = vec![vec![0.25, 0.0]];
+        record.success = true;
+        record.scores = vec![PluginScore { plugin: "judge".to_owned(), scores: vec![] }];
+        let failure = Failure {
+            at: Boundary::Reward("judge".to_owned()),
+            kind: FailureKind::Capacity,
+            call_site: CallSite::Score,
+            message: "no instance became free".to_owned(),
+        };
+        drop_unscored(&mut record, failure.clone());
+        assert_eq!(record.ending, Ending::Dropped);
+        assert!(record.rewards.is_empty() && record.turn_rewards.is_empty() && record.turn_gains.is_empty());
+        assert!(record.scores.is_empty() && !record.success);
+        assert_eq!(record.failures, [failure]);
+    }
+}

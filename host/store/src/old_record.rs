@@ -1,0 +1,125 @@
+//! The JSON of a record, of the current schema or of schema 5, which is translated into the current form.
+//!
+//! Schema 5 named a call by a text, `during`: the texts are parsed here and nowhere else. It also called an early stop
+//! `hopeless` and a turn's probe score `reading`.
+
+use gymkhana_record::{CallSite, EPISODE_SCHEMA, EpisodeRecord};
+use serde::Deserialize;
+use serde::de::Error as _;
+use serde_json::Value;
+
+/// The newest schema before the current one that is read.
+const OLD_SCHEMA: u32 = 5;
+
+/// The reason why JSON is not a record.
+#[derive(Debug)]
+pub(crate) enum BadRecord {
+    /// It has another form.
+    Json(serde_json::Error),
+    /// It has a schema that this host does not read.
+    Schema(u32),
+}
+
+impl From<serde_json::Error> for BadRecord {
+    fn from(source: serde_json::Error) -> Self {
+        Self::Json(source)
+    }
+}
+
+/// Parses a record and gives the schema in which it was written. The record itself has the current schema.
+pub(crate) fn parse(json: &[u8]) -> Result<(EpisodeRecord, u32), BadRecord> {
+    #[derive(Deserialize)]
+    struct Schema {
+        schema: u32,
+    }
+    let Schema { schema } = serde_json::from_slice(json)?;
+    match schema {
+        EPISODE_SCHEMA => Ok((serde_json::from_slice(json)?, schema)),
+        OLD_SCHEMA => {
+            let mut record: Value = serde_json::from_slice(json)?;
+            translate(&mut record)?;
+            Ok((serde_json::from_value(record)?, schema))
+        }
+        other => Err(BadRecord::Schema(other)),
+    }
+}
+
+/// Turns a record of schema 5 into one of the current schema.
+fn translate(record: &mut Value) -> Result<(), serde_json::Error> {
+    record["schema"] = EPISODE_SCHEMA.into();
+    if record["ending"] == "hopeless" {
+        record["ending"] = "early-stopped".into();
+    }
+    for list in ["failures", "exchanges", "costs"] {
+        for entry in record[list].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+            let during = entry.remove("during").unwrap_or_default();
+            let text = during.as_str().ok_or_else(|| serde_json::Error::missing_field("during"))?;
+            let boundary = entry.get("boundary").and_then(Value::as_str).unwrap_or_default();
+            let site = call_site(boundary, text).ok_or_else(|| {
+                serde_json::Error::custom(format!("`{text}` is not the name of a call of boundary `{boundary}`"))
+            })?;
+            entry.insert("call_site".to_owned(), serde_json::to_value(site)?);
+        }
+    }
+    for turn in record["policy_turns"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        if let Some(score) = turn.remove("reading") {
+            turn.insert("probe_score".to_owned(), score);
+        }
+    }
+    Ok(())
+}
+
+/// The call that schema 5 named by this text.
+fn call_site(boundary: &str, text: &str) -> Option<CallSite> {
+    let numbered = |prefix: &str| text.strip_prefix(prefix)?.parse::<u32>().ok();
+    Some(match (boundary, text) {
+        ("environment", "start") => CallSite::Reset,
+        ("environment", "advise") => CallSite::Advise,
+        ("environment", "probe") => CallSite::Probe,
+        ("environment", "the end by a limit") => CallSite::LimitCheck,
+        ("environment", "privileged") => CallSite::Privileged,
+        ("environment", "guidance") => CallSite::Guidance,
+        ("environment", _) => match numbered("step ") {
+            Some(number) => CallSite::Step(number),
+            None => CallSite::StateKey(numbered("state key ")?),
+        },
+        ("tool", "final view") => CallSite::FinalView,
+        ("tool", id) => CallSite::tool(id),
+        ("reward", "score") => CallSite::Score,
+        ("reward", _) => CallSite::Scoring(numbered("scoring ")?),
+        ("model", _) => CallSite::Generate(numbered("turn ")?),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_of_schema_5_names_a_call() {
+        for (boundary, text) in [
+            ("environment", "start"),
+            ("environment", "advise"),
+            ("environment", "probe"),
+            ("environment", "the end by a limit"),
+            ("environment", "privileged"),
+            ("environment", "guidance"),
+            ("environment", "step 12"),
+            ("environment", "state key 3"),
+            ("tool", "final view"),
+            ("tool", "call-7"),
+            ("reward", "score"),
+            ("reward", "scoring 2"),
+            ("model", "turn 4"),
+        ] {
+            // `Display` writes the same words.
+            assert_eq!(call_site(boundary, text).map(|site| site.to_string()).as_deref(), Some(text));
+        }
+        for (boundary, text) in
+            [("environment", "step"), ("environment", "call-0"), ("reward", "scoring x"), ("host", "start")]
+        {
+            assert_eq!(call_site(boundary, text), None, "{boundary} {text}");
+        }
+    }
+}
