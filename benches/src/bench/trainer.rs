@@ -8,8 +8,8 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::median;
-use gymkhana_record::Seed;
 use gymkhana_benches::trainer::toy;
+use gymkhana_record::Seed;
 use gymkhana_trainer::{Precision, RlSettings, StepMetrics};
 use serde_json::{Value, json};
 

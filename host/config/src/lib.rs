@@ -18,5 +18,5 @@ pub use run_file::RunFile;
 pub use sections::{
     Checkpoint, DynamicSampling, EnvironmentSection, EvaluationSection, FailuresSection, HttpSection, HubModel,
     LimitsSection, ModelSection, Options, PluginSection, PolicySection, RewardSection, RlStage, SandboxSection,
-    SeatBinding, SeatSection, ServerSection, SftStage, Stage, ToolSection,
+    SeatBinding, SeatSection, ServerSection, SftStage, Stage, ToolFormatChoice, ToolSection,
 };

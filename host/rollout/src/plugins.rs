@@ -182,6 +182,11 @@ impl PluginSet {
         &self.environment
     }
 
+    /// Names of the reward plugins, in the order in which they score.
+    pub fn reward_names(&self) -> impl Iterator<Item = &str> {
+        self.rewards.iter().map(|reward| reward.bound.plugin.name())
+    }
+
     /// Checks that the metrics named by the success rule and gates can exist, and that each gate can open.
     ///
     /// # Errors

@@ -79,6 +79,38 @@ fn policies_can_score(run: &Opened) -> RunResult<()> {
     Ok(())
 }
 
+/// A preset that needs a companion (a probe, a plan, a gate …) would train something else without it.
+fn companions_present(run: &Assembled) -> RunResult<()> {
+    for stage in &run.file.stages {
+        let Stage::Rl(stage) = stage else { continue };
+        let preset = stage.preset().user_error()?;
+        if let Some(missing) = preset.requires().iter().find(|needed| !is_met(**needed, stage, run)) {
+            let (stage, algorithm) = (&stage.name, &stage.algorithm);
+            return Err(RunError::user(format!(
+                "stage `{stage}`: algorithm `{algorithm}` needs {}",
+                missing.description()
+            ))
+            .with_hint(format!("add lines such as\n{}", missing.example())));
+        }
+    }
+    Ok(())
+}
+
+fn is_met(needed: Requirement, stage: &RlStage, run: &Assembled) -> bool {
+    let file = &run.file;
+    match needed {
+        Requirement::AnswerProbe => matches!(file.probe, Some(TurnProbe::Answer(_))),
+        Requirement::BranchPlan => stage.plan.kind() == "branch",
+        Requirement::OversamplePlan => stage.plan.kind() == "oversample",
+        Requirement::TurnSchedule => stage.turns.is_some(),
+        Requirement::RewardGate => {
+            file.environment.gate.is_some() || file.rewards.values().any(|reward| reward.gate.is_some())
+        }
+        Requirement::CallEfficiencyReward => run.set.reward_names().any(|name| name == "tool-efficiency"),
+        Requirement::SummaryContext => matches!(file.context, ContextStrategy::Summary(_)),
+    }
+}
+
 /// Last check, which starts an episode: the first training task must have the field that the probe scores.
 pub(crate) async fn first_task_has_answer(file: &RunFile, rollout: &Rollout) -> RunResult<()> {
     let task = TaskRef { split: file.environment.train.clone(), index: 0 };

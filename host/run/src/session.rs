@@ -114,9 +114,10 @@ impl Session {
             };
             let keeps = match stage {
                 Stage::Sft(_) => StageModels::default(),
-                Stage::Rl(stage) => {
-                    StageModels { teacher: stage.teacher.clone(), ..stage.settings().user_error()?.algorithm.keeps() }
-                }
+                Stage::Rl(stage) => StageModels {
+                    teacher: stage.teacher.clone(),
+                    ..stage.settings().user_error()?.algorithm.stage_models()
+                },
             };
             for model in self.seats.trained() {
                 model.trainer.begin_stage(keeps.clone()).await.internal()?;

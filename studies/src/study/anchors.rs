@@ -35,7 +35,7 @@ where
         "episodes-alone" => flags.credit = Credit::Episode,
         other => bail!("there is no arm `{other}`"),
     }
-    trainer.begin_stage(flags.keeps()).await?;
+    trainer.begin_stage(flags.stage_models()).await?;
     let settings = settings(flags, 3e-3);
     let mut rows = vec![];
     for step in 0..steps {

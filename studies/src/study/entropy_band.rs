@@ -29,7 +29,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
         other => bail!("there is no arm `{other}`"),
     }
     let trainer = trainer(seed)?;
-    trainer.begin_stage(flags.keeps()).await?;
+    trainer.begin_stage(flags.stage_models()).await?;
     let settings = settings(flags, 3e-3);
     let (mut rows, mut sum) = (vec![], 0.0);
     for step in 0..effort.pick(STEPS, 2) {

@@ -33,7 +33,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     flags.kl = None;
     flags.entropy_bonus = ENTROPY_BONUS;
     let trainer = trainer(seed)?;
-    trainer.begin_stage(flags.keeps()).await?;
+    trainer.begin_stage(flags.stage_models()).await?;
     let settings = settings(flags, 3e-3);
     let (mut rows, warm) = (vec![], effort.pick(WARM, 1));
     for step in 0..effort.pick(STEPS, 2) {

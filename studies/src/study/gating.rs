@@ -30,7 +30,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let rewards = RewardRule::new(gated)?;
     let flags = preset("g-ra")?;
     let trainer = trainer(seed)?;
-    trainer.begin_stage(flags.keeps()).await?;
+    trainer.begin_stage(flags.stage_models()).await?;
     let settings = settings(flags, 3e-3);
     let mut rows = vec![];
     for step in 0..effort.pick(STEPS, 2) {

@@ -33,7 +33,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
         other => bail!("there is no arm `{other}`"),
     }
     let trainer = trainer_of(GROUPS, seed)?;
-    trainer.begin_stage(flags.keeps()).await?;
+    trainer.begin_stage(flags.stage_models()).await?;
     let mut settings = settings(flags, 3e-3);
     (settings.optimizer.schedule, settings.optimizer.total_steps) = (Schedule::Cosine, Some(effort.pick(STEPS, 2)));
     let (mut rows, mut all, mut latest) = (vec![], Tally::default(), Tally::default());

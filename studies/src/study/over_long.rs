@@ -45,7 +45,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
         flags.masks.clear();
     }
     let trainer = trainer(seed)?;
-    trainer.begin_stage(flags.keeps()).await?;
+    trainer.begin_stage(flags.stage_models()).await?;
     let settings = settings(flags, 3e-3);
     let mut rows = vec![];
     for step in 0..=effort.pick(STEPS, 1) {

@@ -35,7 +35,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
         let batch: Vec<Segment> = (0..32).map(|index| demonstration(seed.child(index))).collect();
         trainer.sft_step(&batch, &demonstrated).await?;
     }
-    trainer.begin_stage(flags.keeps()).await?;
+    trainer.begin_stage(flags.stage_models()).await?;
     let settings = settings(flags, 3e-3);
     let mut rows = vec![];
     for step in 0..effort.pick(STEPS, 2) {

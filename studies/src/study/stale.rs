@@ -34,7 +34,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
         other => bail!("there is no arm `{other}`"),
     };
     let trainer = trainer(seed)?;
-    trainer.begin_stage(flags.keeps()).await?;
+    trainer.begin_stage(flags.stage_models()).await?;
     let settings = settings(flags, 1e-2);
     let (mut rows, mut waiting) = (vec![], VecDeque::new());
     for step in 0..effort.pick(STEPS, STALENESS as u64 + 2) {

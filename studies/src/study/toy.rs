@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
-use gymkhana_record::Seed;
 use gymkhana_benches::trainer::toy;
+use gymkhana_record::Seed;
 use gymkhana_trainer::{Aggregation, Algorithm, Baseline, Precision, Replay, RlSettings, Scale, Schedule, Surrogate};
 
 use super::{Row, Study};
@@ -21,7 +21,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
         other => bail!("there is no arm `{other}`"),
     };
     let trainer = toy::trainer(seed, Precision::Bfloat16)?;
-    trainer.begin_stage(settings.algorithm.keeps()).await?;
+    trainer.begin_stage(settings.algorithm.stage_models()).await?;
     let mut rows = vec![];
     for step in 0..steps {
         let (groups, _) = toy::play(&trainer, step, seed).await?;

@@ -28,7 +28,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
         let batch: Vec<Segment> = (0..32).map(|index| demonstration((step * 32 + index) % 10)).collect();
         trainer.sft_step(&batch, &SftSettings { optimizer: optimizer.clone(), ..SftSettings::default() }).await?;
     }
-    trainer.begin_stage(flags.keeps()).await?;
+    trainer.begin_stage(flags.stage_models()).await?;
     let settings = settings(flags, 3e-4);
     let mut rows = vec![];
     // A smoke run covers one step with void turns.

@@ -20,7 +20,7 @@ pub use evaluation::EvaluationSection;
 pub use failures::FailuresSection;
 pub use grants::{HttpSection, ModelSection, PluginSection};
 pub use limits::LimitsSection;
-pub use policy::PolicySection;
+pub use policy::{PolicySection, ToolFormatChoice};
 pub use rewards::RewardSection;
 pub use sandbox::SandboxSection;
 pub use seats::{SeatBinding, SeatSection};

@@ -1,11 +1,52 @@
 //! `[policy]`: weights, size, device and engine of the run's policy.
 
+use gymkhana_chat::ToolFormat;
 use gymkhana_trainer::{Accelerator, Lora, Precision, SftSettings, TinyModel};
 use serde::{Deserialize, Serialize};
 
 use super::{Checkpoint, ServerSection};
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
+
+/// The format of tool calls, or its choice by the chat template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToolFormatChoice {
+    /// The format that the chat template shows, else Hermes.
+    #[default]
+    Auto,
+    /// `<tool_call>` around JSON.
+    Hermes,
+    /// JSON with `name` and `parameters`, after `<|python_tag|>` or alone.
+    #[serde(rename = "llama3-json")]
+    Llama3Json,
+    /// `[TOOL_CALLS]` before JSON.
+    Mistral,
+    /// `<function=…>` and `<parameter=…>` inside `<tool_call>`.
+    #[serde(rename = "qwen3-coder-xml")]
+    Qwen3CoderXml,
+    /// DeepSeek's control tokens around a name and fenced JSON.
+    #[serde(rename = "deepseek")]
+    DeepSeek,
+    /// JSON in a fenced code block.
+    FencedJson,
+}
+
+impl ToolFormatChoice {
+    /// The chosen format; none where the chat template decides.
+    #[must_use]
+    pub fn format(self) -> Option<ToolFormat> {
+        match self {
+            Self::Auto => None,
+            Self::Hermes => Some(ToolFormat::Hermes),
+            Self::Llama3Json => Some(ToolFormat::Llama3Json),
+            Self::Mistral => Some(ToolFormat::Mistral),
+            Self::Qwen3CoderXml => Some(ToolFormat::Qwen3CoderXml),
+            Self::DeepSeek => Some(ToolFormat::DeepSeek),
+            Self::FencedJson => Some(ToolFormat::FencedJson),
+        }
+    }
+}
 
 /// The run's policy. Without `checkpoint` and `tiny` it is a tiny model of the default size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +64,9 @@ pub struct PolicySection {
     /// System prompt of every conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
+    /// Format of tool calls in replies; `auto` takes it from the chat template.
+    #[serde(skip_serializing_if = "is_default")]
+    pub tool_format: ToolFormatChoice,
     /// Sequences that the engine generates concurrently, 1 to 4096.
     pub max_concurrent_sequences: usize,
     /// Device of the models.
@@ -49,6 +93,7 @@ impl Default for PolicySection {
             tiny: None,
             server: None,
             system: None,
+            tool_format: ToolFormatChoice::default(),
             max_concurrent_sequences: 64,
             device: Accelerator::default(),
             precision: Precision::default(),

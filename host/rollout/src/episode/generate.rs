@@ -11,8 +11,7 @@ use crate::RolloutError;
 use crate::episode::probe::{self, TurnProbe};
 use crate::episode::state::{Actor, EpisodeState, SeatPlayer, shared};
 use crate::metrics::WaitKind;
-use gymkhana_chat::ReplyPiece;
-use gymkhana_chat::tool_call::{CLOSE, OPEN};
+use gymkhana_chat::{NewCall, ReplyPiece};
 use gymkhana_policy::certain;
 use gymkhana_policy::{GenerateRequest, Policy, PolicyError, Stop};
 
@@ -133,29 +132,14 @@ async fn advise(play: &mut EpisodeState<'_>, seat: u32) -> Result<Generation, Ro
             return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }
     };
-    let texts: Vec<String> = match &advice {
-        Advice::Message(text) => vec![text.clone()],
-        Advice::Calls(calls) => calls
-            .iter()
-            .map(|call| {
-                let name = serde_json::Value::from(call.name.as_str());
-                format!("{{\"name\": {name}, \"arguments\": {}}}", call.arguments)
-            })
-            .collect(),
+    let chat = &play.rollout.chat;
+    let tokens = match &advice {
+        Advice::Message(text) => chat.encode_reply(&[ReplyPiece::Plain(text)])?,
+        Advice::Calls(calls) => {
+            let calls: Vec<NewCall<'_>> =
+                calls.iter().map(|call| NewCall { name: &call.name, arguments: &call.arguments }).collect();
+            chat.encode_calls(&calls)?
+        }
     };
-    let (open, close) = (format!("{OPEN}\n"), format!("\n{CLOSE}"));
-    let is_call = matches!(advice, Advice::Calls(_));
-    let mut pieces = Vec::new();
-    for (index, text) in texts.iter().enumerate() {
-        if index > 0 {
-            pieces.push(ReplyPiece::Frame("\n"));
-        }
-        if is_call {
-            pieces.extend([ReplyPiece::Frame(&open), ReplyPiece::Plain(text), ReplyPiece::Frame(&close)]);
-        } else {
-            pieces.push(ReplyPiece::Plain(text));
-        }
-    }
-    let tokens = play.rollout.chat.encode_reply(&pieces)?;
     Ok(Generation::SampledReply(SampledReply { sampled: certain(tokens), stopped: true, probe_score: None }))
 }

@@ -13,7 +13,7 @@ use crate::metrics::WaitKind;
 use crate::reward::sum;
 use crate::tools::session::{NumberedCall, ToolAnswer};
 use gymkhana_chat::Role;
-use gymkhana_chat::{WrittenCall, parse_reply};
+use gymkhana_chat::WrittenCall;
 
 impl EpisodeState<'_> {
     /// Does what the seat to move said; gives the ending if the episode ends with it.
@@ -31,7 +31,8 @@ impl EpisodeState<'_> {
             return Ok(None);
         }
         self.data.results[seat as usize].clear();
-        let reply = parse_reply(&text);
+        let functions = &self.data.contexts[seat as usize].functions;
+        let reply = self.rollout.chat.parse_reply(&text, functions);
         let says = |text: String| Turn::Message { seat, content: vec![Part::Text(text)] };
         if reply.calls.is_empty() {
             self.data.turns.push(says(reply.message.clone()));

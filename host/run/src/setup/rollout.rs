@@ -26,6 +26,10 @@ pub fn rollout(
     rewards: RewardSum,
     places: Option<usize>,
 ) -> RunResult<Rollout> {
+    let chat = match file.policy.tool_format.format() {
+        Some(format) => chat.with_tool_format(format),
+        None => chat,
+    };
     let limits = (&file.limits).into();
     let rollout = Rollout::new(set, chat, limits, rewards, file.policy.system.clone(), file.failures.retries);
     let rollout = rollout.with_stop_texts(&file.limits.stop);

@@ -34,6 +34,20 @@ impl Requirement {
         Self::SummaryContext,
     ];
 
+    /// The companion in words, with its article.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::AnswerProbe => "a probe of the right answer",
+            Self::BranchPlan => "a plan that branches episodes",
+            Self::OversamplePlan => "a plan that oversamples episodes",
+            Self::TurnSchedule => "a turn limit that grows with the steps",
+            Self::RewardGate => "a gate on a reward or on the environment's reward",
+            Self::CallEfficiencyReward => "the reward plugin `tool-efficiency` among the plugins",
+            Self::SummaryContext => "the context strategy `summary`",
+        }
+    }
+
     /// Lines of a run file that meet the requirement, as an example for an error's hint.
     #[must_use]
     pub fn example(self) -> &'static str {

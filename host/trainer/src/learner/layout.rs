@@ -165,7 +165,8 @@ fn lay_out_seat(record: &EpisodeRecord, seat: u32, reward: f64, index: usize) ->
 /// The context of a segment. Its trained tokens are appended to their turns in `by_turn`, and positions index into the
 /// turn. Tokens of turns that belong to the parent episode and the first token, which has no prefix, are left out.
 fn lay_out(segment: &Segment, input: usize, shared: u32, by_turn: &mut Vec<TokenStats>) -> Option<ContextLayout> {
-    let Segment { tokens, sampled, turns, log_probs, entropies, versions, .. } = segment;
+    let (tokens, sampled, turns) = (segment.tokens(), segment.sampled(), segment.turns());
+    let (log_probs, entropies, versions) = (segment.log_probs(), segment.entropies(), segment.versions());
     let mut positions = Vec::new();
     for at in (1..segment.len()).filter(|at| sampled[*at] && turns[*at] >= shared) {
         let turn = turns[at] as usize;
@@ -193,10 +194,7 @@ pub(crate) fn check_segment(
     what: impl FnOnce() -> String,
 ) -> Result<(), TrainerError> {
     let length = segment.len();
-    let columns = [segment.sampled().len(), segment.log_probs().len(), segment.seats.len()];
-    let problem = if columns.iter().any(|column| *column != length) {
-        "its columns have different lengths".to_owned()
-    } else if length > context {
+    let problem = if length > context {
         format!("its {length} tokens exceed the context of {context}\nhint: raise `context`")
     } else if let Some(token) = segment.tokens().iter().find(|token| i64::from(**token) >= vocabulary) {
         format!("token {token} is outside the vocabulary of {vocabulary}\nhint: use the tokenizer of this model")
