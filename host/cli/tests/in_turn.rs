@@ -16,7 +16,7 @@ use gymkhana_rollout::{
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
-use gymkhana_trainer::{Algorithm, RlSettings, Settings, StageModels, TinyModel, Trainer};
+use gymkhana_trainer::{Preset, RlSettings, Settings, StageModels, TinyModel, Trainer};
 
 const STEPS: u64 = 4;
 const GROUPS: u32 = 3;
@@ -81,8 +81,7 @@ async fn rollout(desk: &Desk) -> Rollout {
 }
 
 fn settings() -> RlSettings {
-    let preset = Algorithm::preset_text("loop").expect("the preset");
-    let algorithm = toml::from_str(preset).expect("a preset is sound");
+    let algorithm = Preset::named("loop").and_then(|preset| preset.algorithm()).expect("the preset");
     RlSettings { algorithm, temperature: 1.0, seats: Some(vec![0]), ..RlSettings::default() }
 }
 

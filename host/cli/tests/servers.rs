@@ -141,10 +141,10 @@ fn same_episode(found: &EpisodeRecord, expected: &EpisodeRecord) {
     assert_eq!(found.rewards, expected.rewards, "{}", found.id);
     assert_eq!(found.segments.len(), expected.segments.len());
     for (found, expected) in found.segments.iter().zip(&expected.segments) {
-        assert_eq!((&found.tokens, &found.sampled), (&expected.tokens, &expected.sampled));
-        assert_eq!(found.versions, expected.versions);
+        assert_eq!((found.tokens(), found.sampled()), (expected.tokens(), expected.sampled()));
+        assert_eq!(found.versions(), expected.versions());
         let near = |(found, expected): (&f32, &f32)| (found - expected).abs() < 1e-4;
-        assert!(found.log_probs.iter().zip(&expected.log_probs).all(near), "the same probabilities");
+        assert!(found.log_probs().iter().zip(expected.log_probs()).all(near), "the same probabilities");
     }
 }
 

@@ -33,8 +33,9 @@ async fn a_shared_turn_has_the_mean_of_the_advantages_behind_it() {
 
 /// Turns of two tokens in two segments: the second begins anew and shows the first reply again.
 fn two_segments(last: u32) -> Vec<Segment> {
-    let mut second = segment(&[257, 66, 67, 257], &written(&[last, 258]));
-    second.turns.fill(1);
+    let mut columns = segment(&[257, 66, 67, 257], &written(&[last, 258])).into_columns();
+    columns.turns.fill(1);
+    let second = Segment::from_columns(columns).expect("equal columns");
     vec![segment(&[257, 65], &written(&[66, 67])), second]
 }
 

@@ -59,22 +59,22 @@ fn episode(member: u32, segments: Vec<Segment>, rewards: &[f64]) -> EpisodeRecor
 /// A segment of one given token and two sampled tokens for each turn. Sampled tokens have this entropy, and the weight
 /// version is the turn.
 fn segment(seat: u32, turns: std::ops::Range<u32>, entropy: f32) -> Segment {
-    let mut segment = Segment::default();
+    let mut segment = Segment::new(seat);
     for turn in turns {
-        segment.append_given(&[1], seat, turn);
+        segment.append_given(&[1], turn);
         let sampled = Sampled {
             tokens: vec![2, 3],
             log_probs: vec![-1.0, -2.0],
             entropies: vec![entropy; 2],
             versions: vec![turn; 2],
         };
-        segment.append_sampled(&sampled, seat, turn).expect("equal columns");
+        segment.append_sampled(&sampled, turn).expect("equal columns");
     }
     segment
 }
 
 fn policy_turn(turn: u32, transcript: u32) -> PolicyTurn {
-    PolicyTurn { seat: 0, turn, transcript, steps: turn, reading: None, note: None }
+    PolicyTurn { seat: 0, turn, transcript, steps: turn, probe_score: None, note: None }
 }
 
 fn message() -> Turn {
