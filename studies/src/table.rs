@@ -9,7 +9,7 @@ use gymkhana_record::{
     Call, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Part, Phase, PolicyTurn, Sampled, SeatFunctions,
     Seed, Segment, TaskRef, Timing, Turn,
 };
-use gymkhana_trainer::{Algorithm, Optimizer, RlSettings, Settings, StepMetrics, TinyModel, Trainer};
+use gymkhana_trainer::{Algorithm, Optimizer, Preset, RlSettings, Settings, StepMetrics, TinyModel, Trainer};
 
 /// Groups in a step, and episodes in a group.
 pub const GROUPS: u32 = 8;
@@ -32,8 +32,7 @@ pub fn trainer_of(groups: u32, seed: Seed) -> Result<Trainer> {
 
 /// A preset's flags.
 pub fn preset(name: &str) -> Result<Algorithm> {
-    let text = Algorithm::preset_text(name).with_context(|| format!("there is no preset `{name}`"))?;
-    Ok(toml::from_str(text)?)
+    Ok(Preset::named(name)?.algorithm()?)
 }
 
 /// Settings of training with these flags.

@@ -19,10 +19,13 @@ use anyhow::ensure;
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{median, print_in};
 use gymkhana_registry::{
-    Authority, Checkpoint, Digest, Item, Keys, PluginName, RegistryFolder, Row, Wanted, write_index,
+    Authority, ContentFile, Digest, IndexRow, NamespaceKeys, PluginName, RegistryCheckpoint, RegistryFolder,
+    Requirement, write_index,
 };
-use gymkhana_registry_client::{Client, Config, Patience, Places, Settings, Unlocked};
-use gymkhana_registry_server::{Limits, Server};
+use gymkhana_registry_client::{
+    ClientFolders, ClientSettings, RegistryClient, RegistryConfig, TransferLimits, Unpinned,
+};
+use gymkhana_registry_server::{RegistryServer, ServerLimits};
 use registry::{DAY, Made, acme, add_file, pinned, root};
 
 const PACKAGES: usize = 10_000;
@@ -53,30 +56,32 @@ fn now() -> Outcome<u64> {
 fn large(folder: &Path, packages: usize) -> Outcome<RegistryFolder> {
     let release = Made::version("1.0.0").release();
     let file = release.sign(Some(&acme()))?;
-    let row = Row::new(&release, &file, Some(acme().public()));
+    let row = IndexRow::new(&release, &file, Some(acme().public()));
     let mut index = BTreeMap::new();
     for package in 0..packages {
         let name = plugin(package)?;
-        let version = |minor| Row { name: name.clone(), version: semver::Version::new(1, minor, 0), ..row.clone() };
+        let version =
+            |minor| IndexRow { name: name.clone(), version: semver::Version::new(1, minor, 0), ..row.clone() };
         let text = write_index(&(0..VERSIONS).map(version).collect::<Vec<_>>())?;
-        let item = Item::Index(name.clone(), Digest::of(text.as_bytes()));
+        let item = ContentFile::Index(name.clone(), Digest::of(text.as_bytes()));
         let path = folder.join(item.path());
         fs::create_dir_all(path.parent().unwrap_or(folder))?;
         fs::write(path, text)?;
         index.insert(name, item.digest());
     }
     let registry = RegistryFolder::at(folder);
-    registry.contents().write(&Item::Catalogue(Digest::of(b"")), b"")?;
-    let namespaces = [("acme".parse()?, Keys { current: [acme().public()].into(), ..Keys::default() })];
-    let state = Checkpoint {
+    registry.content_store().write(&ContentFile::Catalogue(Digest::of(b"")), b"")?;
+    let namespaces =
+        [("acme".parse()?, NamespaceKeys { current: [acme().public()].into(), ..NamespaceKeys::default() })];
+    let state = RegistryCheckpoint {
         sequence: 1,
         issued: now()?,
         expires: now()? + DAY,
         namespaces: namespaces.into(),
         index,
-        ..Checkpoint::empty(Digest::of(b""))
+        ..RegistryCheckpoint::empty(Digest::of(b""))
     };
-    registry.show(&state.sign(Some(&root()))?)?;
+    registry.write_checkpoint(&state.sign(Some(&root()))?)?;
     Ok(registry)
 }
 
@@ -87,19 +92,21 @@ fn plugin(package: usize) -> Outcome<PluginName> {
 async fn serve(folder: &Path) -> Outcome<SocketAddr> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     // All downloads come from this address.
-    let limits = Limits { connections_per_address: 2 * DOWNLOADS, ..Limits::default() };
-    let server = Server::start(folder, root(), DAY, any, limits, Box::new(|_| ())).await?;
+    let limits = ServerLimits { max_connections_per_network: 2 * DOWNLOADS, ..ServerLimits::default() };
+    let server = RegistryServer::start(folder, root(), DAY, any, limits, Box::new(|_| ())).await?;
     let address = server.address();
     tokio::spawn(server.serve());
     Ok(address)
 }
 
-fn client(config: &str, user: &Path, offline: bool) -> Outcome<Client> {
-    let config = Config::parse(config, Path::new("gymkhana-registries.toml"))?;
-    let places = Places { cache: user.join("cache"), memory: user.join("memory") };
-    let settings =
-        Settings { patience: Patience { retries: 0, ..Patience::default() }, ..Settings::new(places, offline) };
-    Ok(Client::new(config, settings)?)
+fn client(config: &str, user: &Path, offline: bool) -> Outcome<RegistryClient> {
+    let config = RegistryConfig::parse(config, Path::new("gymkhana-registries.toml"))?;
+    let places = ClientFolders { cache: user.join("cache"), seen: user.join("seen") };
+    let settings = ClientSettings {
+        limits: TransferLimits { retries: 0, ..TransferLimits::default() },
+        ..ClientSettings::new(places, offline)
+    };
+    Ok(RegistryClient::new(config, settings)?)
 }
 
 async fn resolving(folder: &Path, effort: Effort) -> Outcome<()> {
@@ -110,10 +117,10 @@ async fn resolving(folder: &Path, effort: Effort) -> Outcome<()> {
         format!("[registries.shop]\nurl = 'http://{address}/'\nroot = '{}'\n[namespaces]\nacme = 'shop'\n", pinned());
     let every = packages / WANTED;
     let wanted = (0..WANTED).map(|number| Ok(format!("{}@^1.3", plugin(number * every)?).parse()?));
-    let wanted: Vec<Wanted> = wanted.collect::<Outcome<_>>()?;
+    let wanted: Vec<Requirement> = wanted.collect::<Outcome<_>>()?;
     let resolve = async |offline| -> Outcome<f64> {
         let begun = Instant::now();
-        let pinned = client(&config, &user, offline)?.resolve(&wanted, None, Unlocked::Resolve).await?;
+        let pinned = client(&config, &user, offline)?.resolve(&wanted, None, Unpinned::Resolve).await?;
         let took = begun.elapsed().as_secs_f64() * 1e3;
         let newest = pinned.iter().all(|entry| entry.version.minor == VERSIONS - 1);
         ensure!(newest && pinned.len() == WANTED, "other versions were resolved");
@@ -138,7 +145,7 @@ async fn downloading(folder: &Path, downloads: usize) -> Outcome<()> {
     let made = Made { padding: COMPONENT, ..Made::version("1.0.0") };
     let component = made.component();
     let row = add_file(&registry, &made.signed(), &component, authority)?;
-    let url = format!("http://{}/{}", serve(registry.path()).await?, Item::Component(row.digest).path());
+    let url = format!("http://{}/{}", serve(registry.path()).await?, ContentFile::Component(row.digest).path());
     // Nothing is kept open: every download has a connection of its own.
     let client =
         reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).timeout(Duration::from_secs(120)).build()?;

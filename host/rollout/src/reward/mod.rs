@@ -73,15 +73,9 @@ impl RewardSum {
         Gates::new(std::iter::once((ENVIRONMENT, self.environment.gate.as_ref())).chain(rewards))
     }
 
-    /// Sets an episode's rewards and success from its scores; `shares` are the rewards' by their names. `failed` says
-    /// that a plugin's failure decides the reward.
-    pub(crate) fn assemble(
-        &self,
-        record: &mut EpisodeRecord,
-        shares: &[(&str, &RewardTerm)],
-        seats: usize,
-        failed: bool,
-    ) {
+    /// Sets an episode's rewards and success from its scores. `shares` holds the terms of the reward plugins by name;
+    /// with `failed`, a plugin's failure decides the reward.
+    pub fn assemble(&self, record: &mut EpisodeRecord, shares: &[(&str, &RewardTerm)], seats: usize, failed: bool) {
         record.success = !failed && self.success.holds(record);
         let seats = 0..seats as u32;
         if failed {
