@@ -1,5 +1,5 @@
 //! Conversations in tokens, against what transformers makes of them with the same tokenizer and template
-//! (`tests/peers/make_chat_goldens.py`), and texts that try to be control tokens.
+//! (`tests/reference/make_chat_goldens.py`), and texts that try to be control tokens.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 

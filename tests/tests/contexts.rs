@@ -221,7 +221,7 @@ async fn edits_are_offered_by_their_strategy_alone() {
     };
     let (record, _) = play(&rollout, reply).await;
     let (answer, failed) = &answers(&record)[0];
-    assert!(*failed && answer.starts_with("there is no function `edit_context`"), "{answer}");
+    assert!(*failed && answer.starts_with("unknown function `edit_context`"), "{answer}");
 }
 
 #[tokio::test]

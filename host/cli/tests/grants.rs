@@ -105,11 +105,11 @@ fn wrong_grants() {
         ("nothing granted", String::new()),
         ("assets not granted", changed("assets =", "# assets =")),
         ("http not granted", changed("http =", "# http =")),
-        ("granted to whom it is no use", format!("{GRANTED}\n[plugins.calculator]\ntools = true\n")),
+        ("a grant that the plugin does not request", format!("{GRANTED}\n[plugins.calculator]\ntools = true\n")),
         ("a misspelt grant", changed("model =", "modle =")),
         ("a missing file", changed("data/words.txt", "data/wards.txt")),
         ("no such model", changed("\"judge\"", "\"jugde\"")),
-        ("a model that nobody asks", format!("{GRANTED}\n[models.other]\nscript = [\"x\"]\n")),
+        ("a model that is not used", format!("{GRANTED}\n[models.other]\nscript = [\"x\"]\n")),
         ("a model that is nothing", changed("script = [\"yes\"]", "")),
         (
             "a model that is two things",

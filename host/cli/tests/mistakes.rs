@@ -108,7 +108,7 @@ fn sets_of_plugins() {
     let desk = Desk::with_run_file(&SMALL_RUN.replace("answer-match", "guest-hostile-reward"));
     let calculator = fs::read(desk.path("plugins/calculator.wasm")).expect("a component");
     desk.write("another-calculator.wasm", replaced(&calculator, "Apache-2.0", "Apache-2.1"));
-    desk.write("namesake.wasm", replaced(&calculator, "\"namespace\":\"gymkhana\"", "\"namespace\":\"somebody\""));
+    desk.write("namesake.wasm", replaced(&calculator, "\"namespace\":\"gymkhana\"", "\"namespace\":\"neighbor\""));
     let mut messages = Messages::default();
     for (title, plugins) in [
         ("one file twice", "plugins/word-problems.wasm,plugins/word-problems.wasm"),
@@ -186,7 +186,7 @@ fn run_files_against_plugins() {
         ("an option of the reward out of range", "rewards.answer-match.options={ mode = \"numbr\" }"),
         ("more live plugins than the machine holds", "sandbox.instances=1000000"),
         ("groups that cannot live at once", "sandbox.instances=11"),
-        ("an option that is no number", "rewards.answer-match.options={ per-call-cost = nan }"),
+        ("an option that is not a number", "rewards.answer-match.options={ per-call-cost = nan }"),
         ("an unknown split to train on", "environment.train=trian"),
         ("an unknown split to measure on", "environment.eval=dev"),
         ("success by nothing", "success=correct"),

@@ -4,7 +4,9 @@ use gymkhana_nearest::nearest;
 
 /// A TOML error message, with a hint where a key or a value is misspelt.
 pub(crate) fn explain(message: &str) -> String {
-    let message = message.trim_end();
+    // serde says this of a section whose variant has no keys of its own.
+    let message = message.trim_end().replace("there are no fields", "it has 0 keys");
+    let message = message.as_str();
     match nearest_of(message) {
         Some(nearest) => format!("{message}\nhint: did you mean `{nearest}`?"),
         None => message.to_owned(),

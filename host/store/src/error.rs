@@ -101,7 +101,7 @@ pub enum StoreError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// There is no such episode.
-    #[error("there is no episode `{0}` here; `host show` counts those that there are and names the first of each kind")]
+    #[error("episode `{0}` is not in this run\nhint: `host show` counts its episodes and names the first of each kind")]
     NoEpisode(EpisodeId),
     /// A record that would not be read back as it was written.
     #[error("episode `{0}` cannot be stored: {1}")]

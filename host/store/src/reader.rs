@@ -68,7 +68,7 @@ impl EpisodeReader {
         self.ids.len()
     }
 
-    /// Whether there is no episode.
+    /// Whether the run has zero episodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()

@@ -118,7 +118,7 @@ fn put_varint(out: &mut Vec<u8>, mut number: u64) {
 mod tests {
     use super::*;
 
-    /// Written by TensorBoard's own record writer and messages: see `tests/peers_make_events.py`.
+    /// Written by TensorBoard's own record writer and messages: see `tests/reference_make_events.py`.
     const GOLDEN: &[u8] = include_bytes!("../tests/golden/events.bin");
 
     #[test]

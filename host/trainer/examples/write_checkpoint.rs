@@ -1,5 +1,5 @@
 //! Writes a checkpoint and what our model computes with it: `write_checkpoint FOLDER LOGITS.safetensors [FROM [adapted]]`.
-//! It begins as the model in the folder FROM, or as a tiny one; `adapted`, adapters learn beside it. `tests/peers/check_checkpoint.py` compares them with
+//! It begins as the model in the folder FROM, or as a tiny one; `adapted`, adapters learn beside it. `tests/reference/check_checkpoint.py` compares them with
 //! transformers.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Against transformers, PyTorch and NumPy: `tests/peers` made the numbers, `tests/golden` keeps them.
+//! Against transformers, PyTorch and NumPy: `tests/reference` made the numbers, `tests/golden` keeps them.
 #![allow(non_snake_case)]
 
 use std::path::{Path, PathBuf};

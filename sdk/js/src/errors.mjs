@@ -17,7 +17,7 @@ export class NotFound extends PluginError {
 
   /** Error for an unknown split; `known` lists the existing ones. */
   static split(task, known) {
-    return new NotFound(`there is no split \`${task.split}\`; there are: ${known.join(", ")}`);
+    return new NotFound(`unknown split \`${task.split}\`; known: ${known.join(", ")}`);
   }
 }
 

@@ -93,7 +93,7 @@ export class Session {
   /** Calls a function; returns content and whether the call failed. */
   call(call) {
     if (!this.names.includes(call.name)) {
-      return failed(`there is no function \`${call.name}\`; there are: ${this.names.join(", ")}`);
+      return failed(`unknown function \`${call.name}\`; known: ${this.names.join(", ")}`);
     }
     try {
       const answer = this.tool.call(call);

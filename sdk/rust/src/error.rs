@@ -18,7 +18,7 @@ impl Error {
     /// Error for an unknown split; `known` lists the existing ones.
     #[must_use]
     pub fn no_split(task: &Task, known: &[&str]) -> Self {
-        Self::NotFound(format!("there is no split `{}`; there are: {}", task.split, known.join(", ")))
+        Self::NotFound(format!("unknown split `{}`; known: {}", task.split, known.join(", ")))
     }
 
     /// Bytes that are not a snapshot of this plugin.

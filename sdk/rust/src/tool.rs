@@ -99,7 +99,7 @@ impl Answer {
     /// Failed answer for an unknown function.
     #[must_use]
     pub fn no_function(call: &Call) -> Self {
-        Self::failed(format!("there is no function `{}`", call.name))
+        Self::failed(format!("unknown function `{}`", call.name))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 28] = [
+const ALLOWED: [Allowed; 29] = [
     ("nearest", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
@@ -26,9 +26,8 @@ const ALLOWED: [Allowed; 28] = [
     ("sandbox", &["record", "registry", "nearest"]),
     ("egress", &["record", "sandbox", "net"]),
     ("hub", &["net"]),
-    ("driver", &["record", "sandbox"]),
-    ("conformance", &["record", "registry", "sandbox", "driver"]),
-    ("rollout", &["record", "registry", "sandbox", "driver", "policy", "chat", "nearest"]),
+    ("conformance", &["record", "registry", "sandbox"]),
+    ("rollout", &["record", "registry", "sandbox", "policy", "chat", "nearest"]),
     ("trainer", &["record", "policy"]),
     ("policy-server", &["record", "policy", "chat", "net"]),
     ("store", &["record", "registry"]),
@@ -60,7 +59,6 @@ const ALLOWED: [Allowed; 28] = [
             "hub",
             "egress",
             "sandbox",
-            "driver",
             "rollout",
             "trainer",
             "policy-server",
@@ -80,7 +78,6 @@ const ALLOWED: [Allowed; 28] = [
             "hub",
             "egress",
             "sandbox",
-            "driver",
             "conformance",
             "rollout",
             "trainer",
@@ -107,7 +104,6 @@ const ALLOWED: [Allowed; 28] = [
             "net",
             "egress",
             "sandbox",
-            "driver",
             "rollout",
             "trainer",
             "store",
@@ -118,6 +114,8 @@ const ALLOWED: [Allowed; 28] = [
         ],
     ),
     ("studies", &["benches", "record", "policy", "chat", "sandbox", "rollout", "trainer"]),
+    ("fuzz", &["chat", "config", "registry", "store"]),
+    ("loopback", &[]),
     ("tests", &[]),
     ("xtask", &[]),
 ];

@@ -120,9 +120,9 @@ impl EpisodeState<'_> {
         let functions = &self.data.contexts[seat as usize].functions;
         let known: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
         if known.is_empty() {
-            return format!("there is no function `{name}`, nor any other");
+            return format!("unknown function `{name}`; this seat has 0 functions");
         }
-        format!("there is no function `{name}`; there is {}", known.join(", "))
+        format!("unknown function `{name}`; known: {}", known.join(", "))
     }
 
     /// Acts for a seat and hands round what the environment says.

@@ -131,10 +131,10 @@ mod tests {
     fn what_is_no_condition_is_refused_by_its_key() {
         for (of, text, message) in [
             ("style", "correct >= 0.5", "rewards.style.gate `correct` is neither `environment.FACT` nor `REWARD.COMP"),
-            ("style", "a.b", "rewards.style.gate `a.b` is no condition; write one such as"),
-            ("style", "a.b == 1", "rewards.style.gate `a.b == 1` is no condition"),
-            ("environment", "a.b >= high", "environment.gate `a.b >= high` is no condition"),
-            ("environment", "a.b >= nan", "environment.gate `a.b >= nan` is no condition"),
+            ("style", "a.b", "rewards.style.gate `a.b` is not a condition\nhint: write one such as"),
+            ("style", "a.b == 1", "rewards.style.gate `a.b == 1` is not a condition"),
+            ("environment", "a.b >= high", "environment.gate `a.b >= high` is not a condition"),
+            ("environment", "a.b >= nan", "environment.gate `a.b >= nan` is not a condition"),
         ] {
             let error = Gate::parse(of, text).expect_err(text).to_string();
             assert!(error.starts_with(message), "{error}");

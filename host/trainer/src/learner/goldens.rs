@@ -1,4 +1,4 @@
-//! Every preset against numbers of an independent program, `tests/peers/make_algorithm_goldens.py`: advantages, losses
+//! Every preset against numbers of an independent program, `tests/reference/make_algorithm_goldens.py`: advantages, losses
 //! and their gradients.
 
 use gymkhana_record::Seed;

@@ -25,7 +25,7 @@ class NotFound(Error):
     @classmethod
     def split(cls, task: Task, known: list[str]) -> NotFound:
         """Error for an unknown split; `known` lists the existing ones."""
-        return cls(f"there is no split `{task.split}`; there are: {', '.join(known)}")
+        return cls(f"unknown split `{task.split}`; known: {', '.join(known)}")
 
 
 class BadSnapshot(Error):

@@ -143,7 +143,7 @@ class Session(Generic[T]):
     def call(self, call: Call) -> Answer:
         """Calls a function. An unknown function gives a failed answer."""
         if self._names is not None and call.name not in self._names:
-            return Answer(f"there is no function `{call.name}`; there are: {', '.join(sorted(self._names))}", True)
+            return Answer(f"unknown function `{call.name}`; known: {', '.join(sorted(self._names))}", True)
         try:
             answer = self.tool.call(call)
         except Mistake as mistake:

@@ -21,7 +21,7 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
     let kinds = &given.manifest.kinds;
     if !kinds.contains(&Kind::Environment) && !kinds.contains(&Kind::Tool) {
         return Err(CliError::user(format!(
-            "plugin `{}` is a reward, which nobody plays; see what it gives with `host plugin test`",
+            "plugin `{}` is a reward and cannot be played\nhint: run `host plugin test` to see its scores",
             given.manifest.name
         )));
     }
@@ -108,7 +108,7 @@ impl Lines<'_> {
             self.show(format!("{}: {}\n  {}", function.name, function.description, function.parameters));
         }
         if !any {
-            self.show("there are no functions to call");
+            self.show("the plugin offers 0 functions");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What others read of a run: `cargo xtask test --peers` runs this with a Python that has pandas.
+//! What others read of a run: `cargo xtask test --reference` runs this with a Python that has pandas.
 
 mod common;
 
@@ -9,9 +9,9 @@ use common::record;
 use gymkhana_store::RunFolder;
 
 #[test]
-#[ignore = "needs pandas: `cargo xtask test --peers` runs it"]
+#[ignore = "needs pandas: `cargo xtask test --reference` runs it"]
 fn pandas_reads_the_parts() {
-    let python = std::env::var_os("GYMKHANA_PEERS_PYTHON").expect("GYMKHANA_PEERS_PYTHON names a Python with pandas");
+    let python = std::env::var_os("GYMKHANA_REFERENCE_PYTHON").expect("GYMKHANA_REFERENCE_PYTHON names a Python with pandas");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run");
     let run = RunFolder::create(&path, "").expect("made");
@@ -29,7 +29,7 @@ fn pandas_reads_the_parts() {
         }
     }
     store.commit().expect("committed");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers_read.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference_read.py");
     let output = Command::new(python).arg(script).arg(&path).output().expect("Python starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let read: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");

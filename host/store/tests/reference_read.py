@@ -1,6 +1,6 @@
 """Reads a run's Parquet parts with pandas and prints what it finds, as JSON.
 
-    python peers_read.py RUN_FOLDER
+    python reference_read.py RUN_FOLDER
 
 Fails when a column is missing, an id stands twice, or the segments' columns are not of one length.
 """

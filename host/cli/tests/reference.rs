@@ -1,4 +1,4 @@
-//! Compatibility with other programs: `cargo xtask test --peers` runs this with Python's `prometheus_client`.
+//! Compatibility with other programs: `cargo xtask test --reference` runs this with Python's `prometheus_client`.
 
 mod common;
 
@@ -10,11 +10,11 @@ use common::served::serve;
 use common::{Desk, SMALL_RUN};
 
 #[test]
-#[ignore = "needs prometheus_client: `cargo xtask test --peers` runs it"]
+#[ignore = "needs prometheus_client: `cargo xtask test --reference` runs it"]
 fn prometheus_reads_the_figures() {
-    let python = std::env::var_os("GYMKHANA_PEERS_PYTHON").expect("GYMKHANA_PEERS_PYTHON names a Python");
+    let python = std::env::var_os("GYMKHANA_REFERENCE_PYTHON").expect("GYMKHANA_REFERENCE_PYTHON names a Python");
     let pages = serve(&Desk::with_run_file(SMALL_RUN)).pages();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers_read.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference_read.py");
     let mut reader = Command::new(python);
     let mut reader = reader.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
     let page = pages.last().expect("at least one page");
