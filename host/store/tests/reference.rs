@@ -11,7 +11,8 @@ use gymkhana_store::RunFolder;
 #[test]
 #[ignore = "needs pandas: `cargo xtask test --reference` runs it"]
 fn pandas_reads_the_parts() {
-    let python = std::env::var_os("GYMKHANA_REFERENCE_PYTHON").expect("GYMKHANA_REFERENCE_PYTHON names a Python with pandas");
+    let python =
+        std::env::var_os("GYMKHANA_REFERENCE_PYTHON").expect("GYMKHANA_REFERENCE_PYTHON names a Python with pandas");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run");
     let run = RunFolder::create(&path, "").expect("made");

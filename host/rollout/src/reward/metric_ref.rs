@@ -31,7 +31,9 @@ pub enum RuleError {
         text: String,
     },
     /// It compares nothing.
-    #[error("{rule} `{text}` is not a condition\nhint: write one such as `answer-match.correct >= 0.5`, with >=, >, <= or <")]
+    #[error(
+        "{rule} `{text}` is not a condition\nhint: write one such as `answer-match.correct >= 0.5`, with >=, >, <= or <"
+    )]
     Condition {
         /// The rule.
         rule: String,
