@@ -89,8 +89,9 @@ fn argument_row(argument: &Arg) -> String {
     } else {
         format!(" One of {}.", choices.join(", "))
     };
+    let defaults = if argument.get_action().takes_values() { argument.get_default_values() } else { &[] };
     let defaults: Vec<String> =
-        argument.get_default_values().iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
+        defaults.iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
     let cell = |text: &str| text.replace('|', "\\|").split_whitespace().collect::<Vec<_>>().join(" ");
     format!("| `{name}` | {}{} | {} |\n", cell(&help), cell(&choices), defaults.join(", "))
 }
