@@ -261,7 +261,7 @@ fn spoilt(protocol: Protocol) -> Vec<Spoilt> {
             (|it| it["choices"][0]["logprobs"]["token_logprobs"][0] = json!(0.5), "0.5 as a log-probability"),
             (|it| it["choices"][0]["logprobs"]["token_logprobs"][0] = json!("NaN"), "NaN"),
             (|it| it["choices"][0]["finish_reason"] = json!("abort"), "abort"),
-            (|it| it["choices"][0]["prompt_token_ids"][0] = json!(1), "another prompt"),
+            (|it| it["choices"][0]["prompt_token_ids"][0] = json!(1), "a prompt other than"),
         ],
         _ => [
             (|it| it["meta_info"]["output_token_logprobs"][0][1] = json!(1_000_000), "serves another model"),
@@ -269,7 +269,7 @@ fn spoilt(protocol: Protocol) -> Vec<Spoilt> {
             (|it| it["meta_info"]["output_token_logprobs"][0][0] = json!(0.5), "0.5 as a log-probability"),
             (|it| it["meta_info"]["output_token_logprobs"][0][0] = Value::Null, "null as a log-probability"),
             (|it| it["meta_info"]["finish_reason"] = json!({"type": "abort", "message": "gone"}), "abort"),
-            (|it| it["meta_info"]["finish_reason"] = Value::Null, "how the reply ended"),
+            (|it| it["meta_info"]["finish_reason"] = Value::Null, "no finish reason"),
         ],
     };
     all.extend(edits.map(|(edit, words)| (Mischief::Edits(edit), words)));
