@@ -1,5 +1,5 @@
-//! Trains a tiny model on FrozenLake through the library, after `cargo xtask setup`:
-//! `cargo run --release -p gymkhana-run --example train -- OUT`.
+//! Trains a tiny model on FrozenLake: `cargo run --release -p gymkhana-run --example train -- OUT` after the set-up.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the program prints its progress")]
 
 use std::error::Error;
 use std::sync::Arc;
@@ -27,7 +27,6 @@ groups = 4
 group_size = 4
 "#;
 
-/// Prints every step on a line of its own.
 struct Lines;
 
 impl Reporter for Lines {

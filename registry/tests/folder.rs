@@ -32,8 +32,8 @@ fn published_release_is_found() {
     assert_eq!(versions(&registry), ["1.0.0", "1.1.0"]);
     assert_eq!(rows(&registry)[0], added);
     assert_eq!(added.signer, Some(acme().public()));
-    assert!(added.describes(&old.release(), &old.signed()));
-    assert!(!added.describes(&new.release(), &new.signed()));
+    assert!(added.describes(&old.release(), old.signed()));
+    assert!(!added.describes(&new.release(), new.signed()));
     let component = registry.content_store().read(&ContentFile::Component(added.digest)).expect("read").expect("there");
     assert_eq!(component, old.component());
     let release = registry.content_store().read(&ContentFile::Release(added.release)).expect("read").expect("there");
@@ -319,7 +319,7 @@ fn unsigned_folder_is_rejected_under_a_root_key() {
 #[test]
 fn rows_with_newer_schemas_are_skipped() {
     let made = Made::version("1.0.0");
-    let row = IndexRow::new(&made.release(), &made.signed(), Some(acme().public()));
+    let row = IndexRow::new(&made.release(), made.signed(), Some(acme().public()));
     let text = write_index(std::slice::from_ref(&row)).expect("JSON");
     let newer = "{\"schema\":2,\"version\":\"five\"}\n";
     let adder = name("acme/adder");

@@ -201,7 +201,7 @@ fn report_settings_are_bounded() {
 
 fn row(version: &'static str) -> IndexRow {
     let made = Made::version(version);
-    IndexRow::new(&made.release(), &made.signed(), None)
+    IndexRow::new(&made.release(), made.signed(), None)
 }
 
 fn chosen(rows: &[IndexRow], wanted: &str, locked: Option<&LockEntry>) -> Result<String, ResolveError> {

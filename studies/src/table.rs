@@ -178,7 +178,7 @@ impl<'a> Table<'a> {
         let (turn, conversation) = (self.turn(seat), self.conversation(seat));
         let request = GenerateRequest {
             conversation,
-            tokens: Arc::from(&self.segment(seat).tokens()[..]),
+            tokens: Arc::from(self.segment(seat).tokens()),
             max_tokens: count,
             stop: Arc::from([]),
             stop_texts: None,
@@ -193,7 +193,7 @@ impl<'a> Table<'a> {
 
     /// Makes a seat say these tokens as if it had sampled them, with the probabilities that the policy gives them.
     pub async fn force(&mut self, seat: u32, tokens: &[u32]) -> Result<()> {
-        let prefix = Arc::from(&self.segment(seat).tokens()[..]);
+        let prefix = Arc::from(self.segment(seat).tokens());
         let scored = self.trainer.score(ScoreRequest { prefix, continuation: Arc::from(tokens) }).await?;
         self.take(seat, &scored)
     }

@@ -7,6 +7,7 @@
 #[path = "../../../registry/tests/common/plugins.rs"]
 mod plugins;
 #[path = "../../../registry/tests/common/registry.rs"]
+#[allow(clippy::module_inception, reason = "the fixture is a file of the registry's tests")]
 mod registry;
 
 use std::collections::BTreeMap;

@@ -115,7 +115,7 @@ async fn say(
     let gone = |error: &dyn std::fmt::Display| TrainerError::Gone(error.to_string());
     let request = GenerateRequest {
         conversation: conversation(group, member),
-        tokens: Arc::from(&segment.tokens()[..]),
+        tokens: Arc::from(segment.tokens()),
         max_tokens: SAMPLED,
         stop: Arc::from([]),
         stop_texts: None,

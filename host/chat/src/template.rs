@@ -173,6 +173,7 @@ fn strftime_now(format: &str) -> Result<String, minijinja::Error> {
 
 /// The filter `tojson` as transformers defines it, with the arguments that published templates use: `indent`, and
 /// `ensure_ascii`, which is false there already.
+#[allow(clippy::needless_pass_by_value, reason = "minijinja calls filters with owned arguments")]
 fn to_json(value: Value, options: Kwargs) -> Result<Value, minijinja::Error> {
     let indent: Option<usize> = options.get("indent")?;
     let ensure_ascii: Option<bool> = options.get("ensure_ascii")?;

@@ -232,7 +232,10 @@ fn what_a_revoked_key_signed_is_not_used_any_more() {
     market.host(&["registry", "revoke", "shop", "gymkhana", &key, "--root", "root.key"]).succeeded();
     for refused in [run("third"), market.host(&["verify", "out"])] {
         let told = refused.mistake("revoked");
-        assert!(told.contains("which namespace `gymkhana` has revoked: releases signed by a revoked key are ignored"), "{told}");
+        assert!(
+            told.contains("which namespace `gymkhana` has revoked: releases signed by a revoked key are ignored"),
+            "{told}"
+        );
     }
     let told = market.host(&["search", "arithmetic"]).succeeded();
     assert!(told.contains("gymkhana/calculator"), "{told}");

@@ -210,7 +210,7 @@ impl<'a> EpisodeState<'a> {
         let overrides = Arc::new(overrides);
         let toolbox = Toolbox::new(rollout, &overrides, plan.seed, &started.opening.setup);
         let data = EpisodeData::new(plan, overrides, started.opening, started.seat, begun);
-        let mut play = Self { rollout, environment, recorder: recorder, toolbox, data };
+        let mut play = Self { rollout, environment, recorder, toolbox, data };
         play.pay(CallSite::Reset);
         let opened = match play.open() {
             Ok(()) => play.find_answer().await?,

@@ -84,7 +84,7 @@ impl<'a> EpisodeState<'a> {
             copied.map_err(|error| ForkError::Failed(self.rollout.environment_failure(CallSite::Fork, error)))?;
         let toolbox = self.toolbox.copy(plan.seed).await.map_err(ForkError::Failed)?;
         let data = EpisodeData { forks: self.lineage(), plan, ..self.data.clone() };
-        let mut fork = Box::new(EpisodeState { rollout: self.rollout, environment, recorder: recorder, toolbox, data });
+        let mut fork = Box::new(EpisodeState { rollout: self.rollout, environment, recorder, toolbox, data });
         fork.name_conversations();
         Ok(fork)
     }

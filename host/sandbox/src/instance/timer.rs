@@ -217,9 +217,9 @@ mod tests {
             timer.allow(1_000_000_000);
             let call = async {
                 if answered {
-                    timer.wait_outbound(tokio::time::sleep(wait)).await
+                    timer.wait_outbound(tokio::time::sleep(wait)).await;
                 } else {
-                    tokio::time::sleep(wait).await
+                    tokio::time::sleep(wait).await;
                 }
             };
             assert_eq!(timer.run(Duration::from_millis(20), pin!(call)).await.is_ok(), in_time);

@@ -44,10 +44,11 @@ pub struct TurnPart {
 
 impl AdvantageInput {
     /// Appends a turn with its tokens, one row each.
-    pub fn push_turn(&mut self, turn: TurnPart, tokens: &TokenStats) {
+    pub fn push_turn(&mut self, mut turn: TurnPart, tokens: &TokenStats) {
         let first = self.tokens.len();
         (0..tokens.len()).for_each(|index| self.tokens.push_row(tokens, index));
-        self.turns.push(TurnPart { tokens: first..self.tokens.len(), ..turn });
+        turn.tokens = first..self.tokens.len();
+        self.turns.push(turn);
     }
 
     /// Whether a token enters the loss.

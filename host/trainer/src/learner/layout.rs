@@ -240,7 +240,7 @@ pub(crate) fn demonstration_sequences(
                 stats.push(&[(Column::LossWeight, f64::from(weight)), (Column::Advantage, of_expert)]);
             }
         }
-        Sequence::new(&segment.tokens(), targets, stats)
+        Sequence::new(segment.tokens(), targets, stats)
     });
     Ok(sequences.collect())
 }

@@ -31,7 +31,6 @@ impl Inputs {
     }
 
     /// A column, `[N]`, filled with the neutral value where it is absent.
-    #[must_use]
     pub fn get_or_neutral(&self, column: Column, like_N: &Tensor) -> Tensor {
         self.get(column).map_or_else(|| like_N.detach().full_like(column.neutral()), Tensor::shallow_clone)
     }

@@ -138,7 +138,7 @@ impl<'a> Table<'a> {
                 }
             }
             Typed::Render if !plugin.offers(OptionalInterface::Render) => {
-                self.lines.show("the environment draws no pictures")
+                self.lines.show("the environment draws no pictures");
             }
             Typed::Render => match self.episode.render().await {
                 Ok(Image::Text(text) | Image::Svg(text) | Image::Other(text)) => self.lines.show(text),
