@@ -249,7 +249,7 @@ async fn what_a_run_grants_is_asked_and_what_it_does_not_is_denied() {
             ("read", r#"[[["words",4]],"bc"]"#),
             ("complete", r#"["be kind|hello",true,50]"#),
             ("send", r#"[201,[["x-y","z"]],"POST http://a.b/c body"]"#),
-            ("unknown", "NotFound: no asset is mounted as `nothing`; there is `words`"),
+            ("unknown", "NotFound: no asset is mounted as `nothing`; mounted: `words`"),
         ] {
             assert_eq!(told(&plugin, name).await, answer, "{language}");
         }

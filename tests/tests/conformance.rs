@@ -270,7 +270,7 @@ async fn a_report_is_the_same_for_the_same_seed_but_for_times() {
 
 #[test]
 fn the_documentation_explains_every_check() {
-    let page = fs::read_to_string(root().join("docs/plugins.md")).expect("the page for authors");
+    let page = fs::read_to_string(root().join("docs/reference/conformance.md")).expect("the page for authors");
     let sections: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("### ")).collect();
     let checks: Vec<&str> = all_checks().iter().map(|check| check.name).collect();
     assert_eq!(sections, checks);

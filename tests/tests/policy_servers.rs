@@ -144,7 +144,7 @@ async fn a_server_of_sglang_that_lost_its_weights_is_noticed() {
     served.generate(request(1, Sampling::at(1.0))).await.expect("its weights are there");
     peer.restart();
     let error = served.generate(request(1, Sampling::at(1.0))).await.expect_err("its weights are others");
-    assert!(error.to_string().contains("was it started anew"), "{error}");
+    assert!(error.to_string().contains("it may have been restarted"), "{error}");
     served.push(&path, 1).await.expect("taken");
     served.generate(request(1, Sampling::at(1.0))).await.expect("its weights are there again");
 }
@@ -246,7 +246,7 @@ fn spoilt(protocol: Protocol) -> Vec<Spoilt> {
     let mut all: Vec<Spoilt> = vec![
         (Mischief::Closes, "failed"),
         (Mischief::BreaksOff, "broke off"),
-        (Mischief::Garbage, "no JSON"),
+        (Mischief::Garbage, "is not JSON"),
         (Mischief::Status(503, "0"), "503"),
         (Mischief::Status(429, "0"), "429"),
         (Mischief::Status(500, ""), "500"),
@@ -261,7 +261,7 @@ fn spoilt(protocol: Protocol) -> Vec<Spoilt> {
             (|it| it["choices"][0]["logprobs"]["token_logprobs"][0] = json!(0.5), "0.5 as a log-probability"),
             (|it| it["choices"][0]["logprobs"]["token_logprobs"][0] = json!("NaN"), "NaN"),
             (|it| it["choices"][0]["finish_reason"] = json!("abort"), "abort"),
-            (|it| it["choices"][0]["prompt_token_ids"][0] = json!(1), "another prompt"),
+            (|it| it["choices"][0]["prompt_token_ids"][0] = json!(1), "a prompt other than"),
         ],
         _ => [
             (|it| it["meta_info"]["output_token_logprobs"][0][1] = json!(1_000_000), "serves another model"),
@@ -269,7 +269,7 @@ fn spoilt(protocol: Protocol) -> Vec<Spoilt> {
             (|it| it["meta_info"]["output_token_logprobs"][0][0] = json!(0.5), "0.5 as a log-probability"),
             (|it| it["meta_info"]["output_token_logprobs"][0][0] = Value::Null, "null as a log-probability"),
             (|it| it["meta_info"]["finish_reason"] = json!({"type": "abort", "message": "gone"}), "abort"),
-            (|it| it["meta_info"]["finish_reason"] = Value::Null, "how the reply ended"),
+            (|it| it["meta_info"]["finish_reason"] = Value::Null, "no finish reason"),
         ],
     };
     all.extend(edits.map(|(edit, words)| (Mischief::Edits(edit), words)));
@@ -350,7 +350,7 @@ async fn what_cannot_serve_is_refused_with_the_fix() {
             }
         })));
         let error = refused(&peer, settings.clone()).await;
-        assert!(error.to_string().contains("answers with text"), "{error}");
+        assert!(error.to_string().contains("text without token ids"), "{error}");
         peer.always(None);
         ServerPolicy::connect(settings, chat(&local), Box::new(|_| {})).await.expect("the same server serves");
     }

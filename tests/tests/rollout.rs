@@ -149,7 +149,7 @@ async fn what_is_no_call_or_names_no_function_is_answered() {
     let record = play(&rollout, &["<tool_call>1+1</tool_call>", &call("calculat", "{}"), "2"]).await;
     let answers = answers(&record);
     assert!(answers[0].0.contains("not of the form") && answers[0].1, "{answers:?}");
-    assert!(answers[1].0.contains("no function `calculat`; there is calculate"), "{answers:?}");
+    assert!(answers[1].0.contains("unknown function `calculat`; known: calculate"), "{answers:?}");
     assert_eq!(record.calls(), 2);
 }
 

@@ -84,8 +84,8 @@ async fn mounted_databases_are_asked_by_name() {
         }
     };
     refused(&[("a.sql", towns), ("a.sqlite", file)], "two databases have the name `a`").await;
-    refused(&[("a.sqlite", &file[..5000.min(file.len() / 2)])], "asset `a.sqlite` gives no database").await;
-    refused(&[("a.sql", b"CREATE")], "asset `a.sql` gives no database: incomplete input").await;
+    refused(&[("a.sqlite", &file[..5000.min(file.len() / 2)])], "asset `a.sqlite` is not a database").await;
+    refused(&[("a.sql", b"CREATE")], "asset `a.sql` is not a database: incomplete input").await;
     let ungranted = Plugin::load(sandbox(), &component("sql"), &Grants::default()).expect("it can do without");
     assert!(works(&mut open(&ungranted, None, &[], 1).await, "SELECT 6 * 7").await.contains("42"));
 }

@@ -34,7 +34,7 @@ fn a_new_plugin_of_each_kind_builds_and_passes() {
     for kind in ["environment", "tool", "reward"] {
         let name = format!("my-{kind}");
         let said = desk.host(&["plugin", "new", &name, "--kind", kind, "--namespace", "me"]).succeeded();
-        assert_eq!(said, format!("me/{name} lies in {name}\n"));
+        assert_eq!(said, format!("created me/{name} in {name}\n"));
         lock(&desk, &name);
         let report = format!("{name}.json");
         let outcome = author(&desk, &["plugin", "test", &name, "--steps", "200", "--json", &report]);

@@ -80,8 +80,8 @@ fn a_state_that_does_not_fit_is_refused() {
         "begun": 0.0
     });
     for (place, value, words) in [
-        ("/progress/seconds", serde_json::json!(-5), "-5 is no time in seconds"),
-        ("/progress/seconds", serde_json::json!(1e300), "is no time in seconds"),
+        ("/progress/seconds", serde_json::json!(-5), "-5 is not a time in seconds"),
+        ("/progress/seconds", serde_json::json!(1e300), "is not a time in seconds"),
         ("/progress/stage", serde_json::json!(9), "it is at stage 9, and the run has 2"),
         ("/progress/stage", serde_json::json!(1), "the stages that it has finished are others"),
         ("/progress/finished/0/name", serde_json::json!("warm"), "the stages that it has finished are others"),
@@ -149,10 +149,10 @@ fn a_damaged_lock_is_restored() {
     let sound = fs::read(desk.path("out/gymkhana.lock")).expect("a lock");
     desk.write("out/gymkhana.lock", "schema = 1\nplugin = 3\n");
     for refused in [desk.host(&["show", "out"]), resume(&desk)] {
-        assert_refused(&refused, "gymkhana.lock", "restore it from a copy");
+        assert_refused(&refused, "gymkhana.lock", "restore it from version control");
     }
     fs::remove_file(desk.path("out/gymkhana.lock")).expect("a file can be removed");
-    assert_refused(&resume(&desk), "gymkhana.lock", "restore it from a copy");
+    assert_refused(&resume(&desk), "gymkhana.lock", "restore it from version control");
     desk.write("out/gymkhana.lock", sound);
     resume(&desk).succeeded();
 }

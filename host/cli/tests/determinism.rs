@@ -115,7 +115,7 @@ fn episodes_of_several_seats_share_slots_without_waiting_for_each_other() {
     );
     let narrow = desk.run(plugins, &["--set", "policy.max_concurrent_sequences=1"]);
     assert_eq!(narrow.code, Some(2), "{narrow:?}");
-    assert!(narrow.talk.contains("`guest-two-seats` has 2 seats"), "{}", narrow.talk);
+    assert!(narrow.talk.contains("each of the 2 seats of environment `guest-two-seats`"), "{}", narrow.talk);
     assert!(narrow.talk.contains("raise policy.max_concurrent_sequences to 2 or more"), "{}", narrow.talk);
     assert!(!desk.path("out").exists());
     desk.run(plugins, &[]).succeeded();

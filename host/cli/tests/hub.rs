@@ -46,8 +46,8 @@ fn a_model_that_cannot_be_had_is_refused_by_name() {
     for (checkpoint, words) in [
         ("{ hub = \"owner/model\", revision = \"none\" }", "model `owner/model` has no revision `none`"),
         ("{ hub = \"owner/model\" }", "model_type = \"mamba\""),
-        ("{ hub = \"../model\" }", "policy.checkpoint: `../model` is no model's name"),
-        ("{ hub = \"owner/model\", revision = \"../main\" }", "policy.checkpoint: `../main` is no revision"),
+        ("{ hub = \"../model\" }", "policy.checkpoint: `../model` is not a valid name of a model"),
+        ("{ hub = \"owner/model\", revision = \"../main\" }", "policy.checkpoint: `../main` is not a"),
         ("{ hub = \"owner/model\", commit = \"abc\" }", "policy.checkpoint: commit `abc` is not a hash of 40 digits"),
         ("{ hub = \"owner/model\", branch = \"main\" }", "unknown field `branch`"),
         ("3", "3 is not a model\nhint: write the path of a folder"),

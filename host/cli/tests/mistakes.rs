@@ -29,11 +29,11 @@ impl Messages {
     fn check(&self, name: &str) {
         insta::with_settings!({
             filters => vec![
-                (r"digests [0-9a-f]{12} and [0-9a-f]{12}", "digests [DIGEST] and [DIGEST]"),
-                (r"begins [0-9a-f]{12}, this host's [0-9a-f]{12}", "begins [DIGEST], this host's [DIGEST]"),
+                (r"digests [0-9a-f]{12}… and [0-9a-f]{12}…", "digests [DIGEST] and [DIGEST]"),
+                (r"digest [0-9a-f]{12}…, this host has [0-9a-f]{12}…", "digest [DIGEST], this host has [DIGEST]"),
                 (r"at byte \d+ of \d+", "at byte [PLACE] of [LENGTH]"),
                 (r"this machine holds \d+ ", "this machine holds [PLACES] "),
-                (r"ask for 1 to \d+,", "ask for 1 to [PLACES],"),
+                (r"set 1 to \d+,", "set 1 to [PLACES],"),
                 (r"ended episode \S+ ", "ended episode [ID] "),
                 (r"(?m)^(greedy|sampled|sft) .*\n", ""),
             ],

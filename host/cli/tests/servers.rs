@@ -210,7 +210,7 @@ fn passing_faults_cost_nothing() {
     peer_of_rough.misbehave(&[Mischief::Status(503, "0"), Mischief::Garbage]);
     // The first failure hits the check at the start, the second its only retry.
     let refused = rough.run(WORD_PROBLEMS, &[]).mistake("two faults and one retry");
-    assert!(refused.contains("no JSON"), "{refused}");
+    assert!(refused.contains("not JSON"), "{refused}");
     peer_of_rough.misbehave(&[Mischief::Status(429, "0")]);
     rough.run(WORD_PROBLEMS, &[]).succeeded();
     let tokens = |desk: &Desk| -> Vec<Vec<u32>> {

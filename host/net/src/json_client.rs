@@ -45,7 +45,7 @@ pub enum JsonClientError {
         said: String,
     },
     /// Every attempt failed.
-    #[error("`{path}` failed {tried} times; last error: {why}")]
+    #[error("`{path}` failed {tried} times; last attempt: {why}")]
     Failed {
         /// Path of the request.
         path: String,

@@ -98,12 +98,13 @@ mod tests {
     const RETRY: Retry =
         Retry { retries: 3, first_delay: Duration::from_millis(100), max_delay: Duration::from_millis(300) };
 
-    /// Start times of the attempts in milliseconds, if every attempt fails with `fail`.
+    /// Start times of the attempts in milliseconds, rounded to 10, if every attempt fails with `fail`. Tokio's timers
+    /// round each delay up to the next millisecond.
     async fn starts(fail: impl Fn() -> Failed<&'static str>) -> (Vec<u128>, GaveUp<&'static str>, usize) {
         let begun = Instant::now();
         let (starts, retried) = (RefCell::new(vec![]), RefCell::new(0));
         let attempt = || {
-            starts.borrow_mut().push(begun.elapsed().as_millis());
+            starts.borrow_mut().push((begun.elapsed().as_millis() + 5) / 10 * 10);
             let failed = fail();
             async move { Err::<(), _>(failed) }
         };

@@ -229,13 +229,13 @@ mod tests {
             Arc::new(Recorder(sender)),
         );
         let next = || texts.recv_timeout(Duration::from_secs(60)).expect("a text within a minute");
-        assert!(next().starts_with("status: 1 start of a plugin waits for one of 20 places\nhint: raise"));
-        assert!(next().ends_with("1 start of a plugin waits for one of 20 places"));
+        assert!(next().starts_with("status: 1 plugin start waits for one of 20 instances\nhint: raise"));
+        assert!(next().ends_with("1 plugin start waits for one of 20 instances"));
         assert!(next().starts_with("waits: "), "the warning is not repeated");
         waiting.store(0, Ordering::Relaxed);
         // The sample under way may have read the old value.
         next();
-        assert!(!next().contains("1 start"));
+        assert!(!next().contains("1 plugin start"));
         drop(meter.expect("a thread"));
     }
 }

@@ -72,7 +72,7 @@ fn a_manifest_that_lies_about_its_kinds_is_refused() {
     let tool = fs::read(component("guest-hostile-tool")).expect("built");
     // Two bytes more, taken from the description so that the section keeps its length.
     let lying = replaced(&tool, b"\"kinds\":[\"tool\"]", b"\"kinds\":[\"reward\"]");
-    let lying = replaced(&lying, b"\"description\":\"Does ", b"\"description\":\"Do ");
+    let lying = replaced(&lying, b"\"description\":\"Hostile to", b"\"description\":\"Hostile ");
     let explained = refusal(&sandbox, &lying);
     assert!(explained.contains("disagree on whether this plugin is of kind `tool`"), "{explained}");
     assert_eq!(sandbox.counters().compiled, 0);
@@ -180,8 +180,10 @@ fn more_instances_than_the_machine_holds_are_refused() {
 }
 
 #[test]
-fn a_file_error_is_one_line() {
+fn a_file_error_is_a_message_and_a_hint() {
     let error = Plugin::load(&sandbox(), Path::new("/no/such.wasm"), &Grants::default()).expect_err("missing");
     assert!(matches!(error, LoadError::File(_)));
-    assert_eq!(error.to_string().lines().count(), 1);
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() == 2 && lines[0].contains("/no/such.wasm") && lines[1].starts_with("hint: "), "{text}");
 }

@@ -149,5 +149,5 @@ fn settings_that_cannot_be_are_refused_by_name() {
     let none = Lora { rank: 1, alpha: 1.0, modules: vec![] };
     assert!(refusal(Settings { lora: Some(none), ..plain() }).contains("lora.modules"));
     let device = gymkhana_trainer::Accelerator::Cuda;
-    assert!(refusal(Settings { deterministic: true, device, ..plain() }).contains("`device` is cuda"));
+    assert!(refusal(Settings { deterministic: true, device, ..plain() }).contains("`device`: it is cuda"));
 }

@@ -100,7 +100,7 @@ mod tests {
                         (i32.const 0)))
                 (core instance $i (instantiate $m))
                 (func (export "text") (result string)
-                    (canon lift (core func $i "text") (memory $i "memory"))))"#
+                    (canon lift (core func $i "text") (memory (core memory $i "memory")))))"#
         );
         wat::parse_str(text).unwrap()
     }

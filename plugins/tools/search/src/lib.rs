@@ -187,7 +187,7 @@ mod tests {
         failed(&mut session, "fetch", r#"{"id": "d2", "page": 2}"#, "pages 1 to 1");
         failed(&mut session, "fetch", r#"{"id": "d2", "page": -1}"#, "pages 1 to 1");
         failed(&mut session, "search", "{}", "`query` is missing");
-        failed(&mut session, "find", "{}", "no function `find`");
+        failed(&mut session, "find", "{}", "unknown function `find`");
         let (nothing, failed) = call(&mut session, "search", r#"{"query": "zebra"}"#);
         assert!(!failed && nothing.contains("nothing found among 2 documents"), "{nothing}");
     }
