@@ -82,9 +82,9 @@ fn a_state_that_does_not_fit_is_refused() {
     for (place, value, words) in [
         ("/progress/seconds", serde_json::json!(-5), "-5 is not a time in seconds"),
         ("/progress/seconds", serde_json::json!(1e300), "is not a time in seconds"),
-        ("/progress/stage", serde_json::json!(9), "it is at stage 9, and the run has 2"),
-        ("/progress/stage", serde_json::json!(1), "the stages that it has finished are others"),
-        ("/progress/finished/0/name", serde_json::json!("warm"), "the stages that it has finished are others"),
+        ("/progress/stage", serde_json::json!(9), "it is at stage 9 of 2"),
+        ("/progress/stage", serde_json::json!(1), "its finished stages differ"),
+        ("/progress/finished/0/name", serde_json::json!("warm"), "its finished stages differ"),
         ("/progress/current", begun, "is not called `warm`"),
         ("/progress/stage", serde_json::json!("two"), "cannot read"),
         ("/schema", serde_json::json!(2), "use a newer host"),

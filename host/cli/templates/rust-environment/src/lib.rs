@@ -4,7 +4,7 @@
 //! episode, randomness comes only from the task or the seed, and errors of the agent are answered by observations.
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, StepResult,
+    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Task, hash, named, plugin};
@@ -44,21 +44,21 @@ impl Environment for Hunt {
         Ok((hunt, Started::observe(format!("I hide a number from 1 to {most}. Which one?"))))
     }
 
-    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
+    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
         self.left = self.left.saturating_sub(1);
         let stepped = match action.text().trim().parse::<u64>() {
             Ok(guess) if guess == self.hidden => {
-                return Ok(StepResult::observe("Found.").reward(1.0).extra("success", true).end());
+                return Ok(Stepped::observe("Found.").reward(1.0).extra("success", true).end());
             }
             Ok(guess) if guess < self.hidden => {
                 self.low = self.low.max(guess + 1);
-                StepResult::observe("Higher.")
+                Stepped::observe("Higher.")
             }
             Ok(guess) => {
                 self.high = self.high.min(guess - 1);
-                StepResult::observe("Lower.")
+                Stepped::observe("Lower.")
             }
-            Err(_) => StepResult::observe("Say a number alone, such as 7."),
+            Err(_) => Stepped::observe("Say a number alone, such as 7."),
         };
         let stepped = stepped.extra("success", false);
         Ok(if self.left == 0 { stepped.cut_off() } else { stepped })
