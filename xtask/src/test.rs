@@ -8,10 +8,7 @@ use crate::publish::package;
 use crate::setup::run_cargo;
 use crate::step::{print_summary, step};
 use crate::workspace::Workspace;
-use crate::{docs, foreign, fuzz, reference, setup};
-
-/// Time for all fuzz targets together, in seconds.
-const FUZZ_SECONDS: u64 = 60;
+use crate::{docs, foreign, reference, setup};
 
 /// Sets up and runs all checks; with `reference`, also those against reference implementations. Prints a summary,
 /// also after a failure.
@@ -39,7 +36,6 @@ fn run_all(workspace: &Workspace, reference: bool) -> anyhow::Result<()> {
     step("tests", || run_cargo(workspace, &["test", "--release", "--workspace"]))?;
     bench::run_built(workspace, &[], true)?;
     study::run_smoke(workspace, None)?;
-    fuzz::run_built(workspace, FUZZ_SECONDS)?;
     package::run(workspace)?;
     if reference {
         reference::run(workspace)?;

@@ -90,46 +90,51 @@ impl Retry {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-
-    use tokio::time::Instant;
+    use std::time::Instant;
 
     use super::*;
 
     const RETRY: Retry =
-        Retry { retries: 3, first_delay: Duration::from_millis(100), max_delay: Duration::from_millis(300) };
+        Retry { retries: 3, first_delay: Duration::from_millis(10), max_delay: Duration::from_millis(30) };
 
-    /// Start times of the attempts in milliseconds, rounded to 10, if every attempt fails with `fail`. Tokio's timers
-    /// round each delay up to the next millisecond.
-    async fn starts(fail: impl Fn() -> Failed<&'static str>) -> (Vec<u128>, GaveUp<&'static str>, usize) {
-        let begun = Instant::now();
+    /// Delays before the attempts after the first one, if every attempt fails with `fail`, and what was given up.
+    async fn delays(fail: impl Fn() -> Failed<&'static str>) -> (Vec<Duration>, GaveUp<&'static str>, usize) {
         let (starts, retried) = (RefCell::new(vec![]), RefCell::new(0));
         let attempt = || {
-            starts.borrow_mut().push((begun.elapsed().as_millis() + 5) / 10 * 10);
+            starts.borrow_mut().push(Instant::now());
             let failed = fail();
             async move { Err::<(), _>(failed) }
         };
         let gave_up = RETRY.run(attempt, |_| *retried.borrow_mut() += 1).await.unwrap_err();
-        (starts.into_inner(), gave_up, retried.into_inner())
+        let delays = starts.borrow().windows(2).map(|pair| pair[1] - pair[0]).collect();
+        (delays, gave_up, retried.into_inner())
     }
 
-    #[tokio::test(start_paused = true)]
+    fn at_least(delays: &[Duration], milliseconds: [u64; 3]) -> bool {
+        delays.len() == 3
+            && delays.iter().zip(milliseconds).all(|(delay, least)| *delay >= Duration::from_millis(least))
+    }
+
+    #[tokio::test]
     async fn delays_double_up_to_the_bound() {
-        let (starts, gave_up, retried) = starts(|| Failed::transient("down")).await;
-        assert_eq!(starts, [0, 100, 300, 600]);
+        let (delays, gave_up, retried) = delays(|| Failed::transient("down")).await;
+        assert!(at_least(&delays, [10, 20, 30]), "{delays:?}");
         assert_eq!((gave_up.attempts, retried), (4, 3));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_server_names_a_delay_within_the_bound() {
         let asked = |ms| Failed::Transient { error: "busy", retry_after: Some(Duration::from_millis(ms)) };
-        assert_eq!(starts(|| asked(10)).await.0, [0, 10, 20, 30]);
-        assert_eq!(starts(|| asked(60_000)).await.0, [0, 300, 600, 900]);
+        let (long, _, _) = delays(|| asked(60_000)).await;
+        assert!(at_least(&long, [30, 30, 30]) && long.iter().all(|delay| *delay < Duration::from_secs(30)), "{long:?}");
+        let (short, _, _) = delays(|| asked(25)).await;
+        assert!(at_least(&short, [25, 25, 25]), "{short:?}");
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn permanent_failures_end_at_once() {
-        let (starts, gave_up, retried) = starts(|| Failed::Permanent("refused")).await;
-        assert_eq!((starts.len(), gave_up.attempts, retried), (1, 1, 0));
+        let (delays, gave_up, retried) = delays(|| Failed::Permanent("refused")).await;
+        assert_eq!((delays.len(), gave_up.attempts, retried), (0, 1, 0));
         assert!(matches!(gave_up.failed, Failed::Permanent("refused")));
     }
 }

@@ -74,7 +74,7 @@ fn a_manifest_that_lies_about_its_kinds_is_refused() {
     let lying = replaced(&tool, b"\"kinds\":[\"tool\"]", b"\"kinds\":[\"reward\"]");
     let lying = replaced(&lying, b"\"description\":\"Hostile to", b"\"description\":\"Hostile ");
     let explained = refusal(&sandbox, &lying);
-    assert!(explained.contains("disagree on whether this plugin is of kind `tool`"), "{explained}");
+    assert!(explained.contains("disagree about kind `tool`"), "{explained}");
     assert_eq!(sandbox.counters().compiled, 0);
     assert!(Plugin::from_bytes(&sandbox, "honest", &tool, &Grants::default()).is_ok());
 }
