@@ -88,7 +88,7 @@ const CROOKS: [(&str, &str, &str, &str); 41] = [
     ("guest-crooked-environment", "crook", "counting-key", "state-keys"),
     ("guest-crooked-environment", "crook", "restless", "read-only"),
     ("guest-crooked-environment", "crook", "lost-oracle", "oracle"),
-    ("guest-crooked-environment", "crook", "early_stop-oracle", "oracle"),
+    ("guest-crooked-environment", "crook", "hopeless-oracle", "oracle"),
     ("guest-crooked-environment", "crook", "fragile", "invalid-actions"),
     ("guest-crooked-environment", "crook", "late-trap", "fuzz"),
     ("guest-crooked-environment", "crook", "greedy", "fuzz"),

@@ -40,11 +40,6 @@ exec "$rustc" "$@" --cfg fuzzing -Cdebug-assertions=on -Coverflow-checks=on -Cpa
 /// Sets up and runs all targets for `seconds` together.
 pub fn run(workspace: &Workspace, seconds: u64) -> anyhow::Result<()> {
     setup::run(workspace)?;
-    run_built(workspace, seconds)
-}
-
-/// Runs all targets after the set-up.
-pub fn run_built(workspace: &Workspace, seconds: u64) -> anyhow::Result<()> {
     let names = targets(&workspace.root)?;
     step("fuzz: build", || build(workspace, &names))?;
     let each = (seconds / names.len() as u64).max(1);
