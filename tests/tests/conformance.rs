@@ -153,13 +153,13 @@ async fn each_broken_promise_is_noticed_and_each_kept_one_passes() {
 /// What no option can break, since it stands in the component itself.
 fn forgeries() -> [(&'static str, Vec<u8>); 5] {
     let (environment, tool, asking) = ("guest-crooked-environment", "guest-crooked-tool", "guest-asking-tool");
-    let idle = (r#"promise at a time","capabilities":[]"#, r#"promise at ","capabilities":["http"]"#);
+    let idle = (r#"selectable defect","capabilities":[]"#, r#"selectable ","capabilities":["http"]"#);
     let hidden = (
-        r#"run may grant","capabilities":["assets","model","http"]"#,
-        r#"run may grant, too..","capabilities":["assets","model"]"#,
+        r#"run can grant","capabilities":["assets","model","http"]"#,
+        r#"run can grant, too..","capabilities":["assets","model"]"#,
     );
     [
-        ("describes-itself", forged(environment, "Nothing", "       ")),
+        ("describes-itself", forged(environment, "Unused", "      ")),
         // It knows an option that nobody has.
         ("options", forged(environment, "spare-option-x", "no-such-option")),
         ("capabilities", forged(tool, idle.0, idle.1)),
