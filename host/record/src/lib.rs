@@ -20,7 +20,7 @@ mod segment;
 mod transcript;
 
 pub use call_site::CallSite;
-pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, text_of};
+pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, WrittenCall, text_of};
 pub use cost::{CallCost, Cost};
 pub use ending::Ending;
 pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
