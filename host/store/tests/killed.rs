@@ -106,7 +106,10 @@ fn a_killed_writer_loses_and_duplicates_nothing() {
         }
         child.wait().expect("gone");
         let count = checked_count(&path);
-        assert!(count == reported || count == reported + 1, "round {round}: {reported} were reported as stored, {count} are");
+        assert!(
+            count == reported || count == reported + 1,
+            "round {round}: {reported} were reported as stored, {count} are"
+        );
         // The next child reports the number after the last stored one, so an unreported stored episode counts now.
         reported = count;
     }
