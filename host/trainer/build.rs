@@ -1,4 +1,4 @@
-//! Lets this crate's tests and examples find libtorch.
+//! Sets the run path to libtorch for this crate's tests and examples.
 
 include!("build_libtorch.rs");
 

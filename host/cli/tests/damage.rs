@@ -110,9 +110,9 @@ fn what_can_be_moved_away_can_be_moved_away() {
     let whole = desk.episodes().len();
     let cases: [(&str, &str, Command); 4] = [
         (journal, "move it away to have `--resume` play its episodes again", resume),
-        ("metrics.jsonl", "move it away to go on without the numbers in it", resume),
+        ("metrics.jsonl", "move it away to continue without the numbers in it", resume),
         ("summary.json", "move it away, and `host run … --resume` writes it again", show),
-        ("episodes/part-000001.parquet", "move it away to go on without its episodes", resume),
+        ("episodes/part-000001.parquet", "move it away to continue without its episodes", resume),
     ];
     for (file, words, command) in cases {
         desk.write(&format!("out/{file}"), "{ damaged\n");

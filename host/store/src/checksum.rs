@@ -1,21 +1,21 @@
-//! A part's checksum, inside the part itself: no second file can be lost or be of another moment.
+//! Checksum of a Parquet part, stored inside the part, so that it cannot be lost or be older than the file.
 //!
-//! It stands as text in the file's metadata: the crc32 of the whole file with zeros where the checksum stands.
+//! The file's metadata holds it as text: the crc32 of the whole file, computed with zeros at the checksum's position.
 
 use std::ops::Range;
 
-/// The metadata's key.
+/// Key of the checksum in the Parquet metadata.
 pub(crate) const CHECKSUM_KEY: &str = "gymkhana:checksum";
 
 const MARK: &str = "crc32 of this file with zeros here: ";
 const ZEROS: &[u8; 8] = b"00000000";
 
-/// The metadata's value while the checksum is not known.
+/// Metadata value before the checksum is computed.
 pub(crate) fn unsealed() -> String {
     format!("{MARK}{}", String::from_utf8_lossy(ZEROS))
 }
 
-/// Puts the checksum into a file that has zeros in its place; false if there is no such place.
+/// Writes the checksum over the zeros of an unsealed file. Returns false if the file has no position for it.
 pub(crate) fn seal(bytes: &mut [u8]) -> bool {
     let Some(place) = place(bytes) else { return false };
     let sum = sum(bytes, &place);
@@ -23,13 +23,13 @@ pub(crate) fn seal(bytes: &mut [u8]) -> bool {
     true
 }
 
-/// Whether every byte is as it was when the file was sealed.
+/// Whether the checksum matches the bytes.
 pub(crate) fn is_whole(bytes: &[u8]) -> bool {
     place(bytes).is_some_and(|place| sum(bytes, &place).as_bytes() == &bytes[place])
 }
 
-/// Where the checksum stands: behind the last mark, since texts of episodes, which come before the metadata, may hold
-/// another.
+/// Byte range of the checksum: after the last mark, because texts of episodes, which precede the metadata, may contain
+/// another mark.
 fn place(bytes: &[u8]) -> Option<Range<usize>> {
     let mark = bytes.windows(MARK.len()).rposition(|window| window == MARK.as_bytes())?;
     let start = mark + MARK.len();
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_changed_bit_is_seen() {
+    fn every_changed_bit_is_detected() {
         let text = format!("columns with {} in them, and metadata: {} behind", unsealed(), unsealed());
         let mut bytes = text.into_bytes();
         assert!(!is_whole(&bytes), "it is not sealed yet");

@@ -1,8 +1,8 @@
-//! The segments of one episode joined into one set of columns, as a Parquet row holds them.
+//! Columns of all segments of one episode, joined in order, as in a Parquet row.
 
 use gymkhana_record::{Segment, SegmentColumns, SegmentError};
 
-/// The columns of an episode's segments, one segment after the other. All columns have one length.
+/// Joined columns of an episode's segments, in order. All columns have the same length.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct JoinedColumns {
     pub tokens: Vec<u32>,
@@ -15,12 +15,12 @@ pub(crate) struct JoinedColumns {
 }
 
 impl JoinedColumns {
-    /// The columns of these segments.
+    /// Joins the columns of all segments.
     pub fn of(segments: &[Segment]) -> Self {
         Self::after(segments, 0)
     }
 
-    /// The columns of these segments without the first `skipped` tokens.
+    /// Joins the columns of all segments without their first `skipped` tokens.
     pub fn after(segments: &[Segment], skipped: usize) -> Self {
         let total: usize = segments.iter().map(Segment::len).sum();
         let mut joined = Self::with_capacity(total.saturating_sub(skipped));
@@ -85,7 +85,7 @@ impl JoinedColumns {
         self.turns.append(&mut other.turns);
     }
 
-    /// The segment of the tokens from `start` to `end`; none if the tokens end earlier or belong to several seats.
+    /// Segment of the tokens `start..end`. `None` if the range exceeds the tokens or spans several seats.
     pub fn segment(&self, start: usize, end: usize) -> Option<Result<Segment, SegmentError>> {
         let range = start..end;
         Some(Segment::from_columns(SegmentColumns {
@@ -99,7 +99,7 @@ impl JoinedColumns {
         }))
     }
 
-    /// Number of tokens at the start that are equal to another's in every column, bit by bit.
+    /// Number of leading tokens that are equal to those of `other` in every column, bit by bit.
     pub fn common_tokens(&self, other: &Self) -> usize {
         let equal = |at: &usize| {
             let at = *at;
@@ -115,7 +115,7 @@ impl JoinedColumns {
     }
 }
 
-/// The seat that all tokens of a segment name, 0 for an empty segment; none if they name several.
+/// Seat of all tokens of a segment, 0 for an empty segment. `None` if the tokens name several seats.
 pub(crate) fn only_seat(seats: &[u32]) -> Option<u32> {
     let seat = seats.first().copied().unwrap_or(0);
     seats.iter().all(|other| *other == seat).then_some(seat)

@@ -1,7 +1,7 @@
-//! An episode as it is stored: the record, and the texts of it that journal and parts hold, written once for both.
+//! A stored episode: the record and the JSON texts of it that both journal and parts hold, serialised once.
 //!
-//! In the journal stand the lengths of the two texts, four little-endian bytes each, the texts, and the segments'
-//! columns as they are in memory, so that of the many numbers about tokens none is ever printed or parsed.
+//! Layout in the journal: the lengths of the two texts (u32, little-endian), the two texts, then the segments' columns
+//! in binary, so that numbers per token are never printed or parsed.
 
 use std::io::{self, Write};
 
@@ -13,33 +13,33 @@ use crate::StoreError;
 use crate::columns::only_seat;
 use crate::old_record::{self, BadRecord};
 
-/// A record with its texts.
+/// A record with its JSON texts.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    /// The whole record.
+    /// Complete record.
     pub record: EpisodeRecord,
-    /// Its turns, as JSON.
+    /// Turns of the record, as JSON.
     pub transcript: String,
-    /// The rest of it without the segments, as JSON.
+    /// Record without turns and segments, as JSON.
     pub rest: String,
 }
 
-/// Why bytes are no entry.
+/// Reason why bytes are not an entry.
 #[derive(Debug)]
 pub(crate) enum BadEntry {
-    /// They are JSON of another shape, or none.
+    /// A text is not JSON, or has another structure.
     Json(serde_json::Error),
-    /// The record has another schema number.
+    /// The record has an unsupported schema number.
     Schema(u32),
-    /// They end too early or too late.
+    /// The bytes are too short, too long, or hold an invalid segment.
     Length,
 }
 
 impl Entry {
-    /// Writes a record's texts.
+    /// Serialises a record's texts.
     ///
     /// # Errors
-    /// If it would not be read back as it is.
+    /// If the record holds a number that is not finite, which JSON cannot represent.
     pub fn new(record: &EpisodeRecord) -> Result<Self, StoreError> {
         let refused = |why| StoreError::Unstorable(record.id, why);
         let mut numbers =
@@ -54,13 +54,13 @@ impl Entry {
         Ok(Self { record: EpisodeRecord { turns, segments, ..rest }, transcript, rest: text })
     }
 
-    /// How many bytes it takes in the journal.
+    /// Size in the journal, in bytes.
     pub fn len(&self) -> usize {
         let tokens: usize = self.record.segments.iter().map(Segment::len).sum();
         8 + self.rest.len() + self.transcript.len() + SEGMENT * self.record.segments.len() + TOKEN * tokens
     }
 
-    /// Adds its bytes to a frame of the journal.
+    /// Appends the entry's bytes to a frame of the journal.
     pub fn encode(&self, frame: &mut Vec<u8>) {
         frame.reserve(self.len());
         for text in [&self.rest, &self.transcript] {
@@ -82,7 +82,7 @@ impl Entry {
         }
     }
 
-    /// Reads what `encode` wrote.
+    /// Parses bytes that `encode` wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, BadEntry> {
         let mut reader = Reader(bytes);
         let (rest, transcript) = (reader.count()?, reader.count()?);
@@ -92,7 +92,7 @@ impl Entry {
         while !reader.0.is_empty() {
             record.segments.push(reader.segment(schema)?);
         }
-        // JSON that was parsed is UTF-8, so nothing is replaced.
+        // The parsed JSON is valid UTF-8, so the lossy conversion replaces nothing.
         let transcript = String::from_utf8_lossy(transcript).into_owned();
         let rest = if schema == EPISODE_SCHEMA {
             String::from_utf8_lossy(rest).into_owned()
@@ -103,9 +103,9 @@ impl Entry {
     }
 }
 
-/// Bytes of one segment beside its columns: its length and its seat.
+/// Bytes of a segment's header: its length and its seat.
 const SEGMENT: usize = 2 * 4;
-/// Bytes of one token in the columns.
+/// Bytes per token: five columns of four bytes, and one flag.
 const TOKEN: usize = 5 * 4 + 1;
 const NOT_FINITE: &str = "it holds a number that is not finite";
 
@@ -124,7 +124,7 @@ impl From<BadRecord> for BadEntry {
     }
 }
 
-/// Takes bytes off the front.
+/// Takes bytes from the front of a slice.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         Ok(self.column(1, u32::from_le_bytes)?[0] as usize)
     }
 
-    /// Reads one segment. Records of the old form hold the seat once for each token, behind the versions.
+    /// Reads one segment. Records of schema 5 hold the seat once per token, after the versions.
     fn segment(&mut self, schema: u32) -> Result<Segment, BadEntry> {
         let length = self.count()?;
         let current = schema == EPISODE_SCHEMA;
@@ -165,24 +165,25 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A value as JSON, or none if it would not be read back as it is: NaN and infinities become `null`.
+/// Serialises a value to JSON. `None` if parsing would not return the same value, because NaN and infinities become
+/// `null`.
 ///
-/// What may be absent is left out of records and not written as `null`, so that the look at what was written, which
-/// costs more than the writing, is rarely needed.
+/// Records omit absent values and rarely write `null`, so the check by parsing, which costs more than serialising, is
+/// rarely needed.
 fn json_of<T: Serialize + PartialEq + serde::de::DeserializeOwned>(value: &T) -> Option<String> {
     let (mut bytes, mut nulls) = (Vec::with_capacity(4096), false);
-    let mut writer = serde_json::Serializer::with_formatter(&mut bytes, Watching { nulls: &mut nulls });
+    let mut writer = serde_json::Serializer::with_formatter(&mut bytes, NullDetector { nulls: &mut nulls });
     value.serialize(&mut writer).ok()?;
     let sound = !nulls || serde_json::from_slice::<T>(&bytes).is_ok_and(|again| again == *value);
     String::from_utf8(bytes).ok().filter(|_| sound)
 }
 
-/// Compact JSON, with a mark where a `null` was written.
-struct Watching<'a> {
+/// Compact JSON formatter that records whether a `null` was written.
+struct NullDetector<'a> {
     nulls: &'a mut bool,
 }
 
-impl Formatter for Watching<'_> {
+impl Formatter for NullDetector<'_> {
     fn write_null<W: Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
         *self.nulls = true;
         writer.write_all(b"null")
@@ -195,7 +196,7 @@ mod tests {
     use crate::common::record;
 
     #[test]
-    fn what_is_absent_is_not_written_and_what_is_null_is_looked_at() {
+    fn absent_values_are_omitted_and_nulls_are_checked() {
         let absent = EpisodeRecord { guidance: None, hint: None, ..record(0) };
         assert!(!Entry::new(&absent).unwrap().rest.contains("null"));
         assert_eq!(json_of(&[Some(1.0), None]).as_deref(), Some("[1.0,null]"));
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_read_as_it_was_written_and_no_piece_of_it_is() {
+    fn an_entry_survives_a_round_trip_and_a_truncated_one_is_refused() {
         for number in 0..20 {
             let entry = Entry::new(&record(number)).unwrap();
             let mut bytes = vec![];

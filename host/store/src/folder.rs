@@ -1,8 +1,8 @@
-//! The run's folder: who may use it, and where its files are.
+//! The run's folder: its lock, its files and their paths.
 //!
-//! `run.toml` (the resolved run file; its presence makes the folder a run), `gymkhana.lock` and
-//! `plugins/<digest>.wasm`, `assets/<digest>`, `episodes/`, `metrics.jsonl` and `tensorboard/`, `checkpoints/`, `state.json` (where the
-//! run is) and `summary.json`.
+//! Files: `run.toml` (the resolved run file; its presence marks the folder as a run), `gymkhana.lock`,
+//! `plugins/<digest>.wasm`, `assets/<digest>`, `episodes/`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`,
+//! `state.json` (the run's progress) and `summary.json`.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EpisodeReader, EpisodeStore, Metrics, MetricsLine, StoreError, Summary};
 
-/// The number of `state.json`'s shape.
+/// Schema number of `state.json`.
 pub const STATE_SCHEMA: u32 = 1;
 
 const RUN_FILE: &str = "run.toml";
@@ -22,7 +22,7 @@ const PROCESS_LOCK: &str = ".lock";
 pub(crate) const STATE_FILE: &str = "state.json";
 pub(crate) const SUMMARY_FILE: &str = "summary.json";
 
-/// A run's folder as readers see it. It may belong to a run that is going on.
+/// Read access to a run's folder. The run may still be active.
 #[derive(Debug, Clone)]
 pub struct RunReader {
     path: PathBuf,
@@ -32,7 +32,7 @@ impl RunReader {
     /// Opens a folder that holds a run.
     ///
     /// # Errors
-    /// If it holds none.
+    /// If the folder does not hold a run.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if path.join(RUN_FILE).is_file() {
             Ok(Self { path: path.to_owned() })
@@ -41,13 +41,13 @@ impl RunReader {
         }
     }
 
-    /// Where the folder is.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where checkpoints are.
+    /// Path of the folder of checkpoints.
     #[must_use]
     pub fn checkpoints_path(&self) -> PathBuf {
         self.path.join("checkpoints")
@@ -62,7 +62,7 @@ impl RunReader {
         fs::read_to_string(&path).map_err(|source| StoreError::io(&path, source))
     }
 
-    /// Which plugins the run uses.
+    /// Lock file with the run's plugins.
     ///
     /// # Errors
     /// If the lock file cannot be read.
@@ -70,10 +70,10 @@ impl RunReader {
         Ok(Lock::read(&self.path.join(LOCK_FILE))?)
     }
 
-    /// The bytes of a plugin of the run, which are those that its digest names.
+    /// Bytes of a plugin of the run, verified against the digest.
     ///
     /// # Errors
-    /// If the plugin cannot be read or has other bytes.
+    /// If the plugin cannot be read or does not match the digest.
     pub fn plugin(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let path = self.plugin_path(digest);
         let bytes = read_plugin_file(&path).map_err(|error| match error {
@@ -84,10 +84,10 @@ impl RunReader {
         if found == *digest { Ok(bytes) } else { Err(StoreError::WrongDigest { path, found }) }
     }
 
-    /// The bytes of an asset of the run, which are those that its digest names.
+    /// Bytes of an asset of the run, verified against the digest.
     ///
     /// # Errors
-    /// If the asset cannot be read or has other bytes.
+    /// If the asset cannot be read or does not match the digest.
     pub fn asset(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let path = self.asset_path(digest);
         let bytes = fs::read(&path).map_err(|source| match source.kind() {
@@ -106,7 +106,7 @@ impl RunReader {
         self.path.join("plugins").join(format!("{digest}.wasm"))
     }
 
-    /// Where the run is, or none before it was first said.
+    /// Progress of the run. `None` before it is first written.
     ///
     /// # Errors
     /// If the file cannot be read as a `T` or is newer than this host.
@@ -123,7 +123,7 @@ impl RunReader {
         }
     }
 
-    /// What came of the run, or none before it ended.
+    /// Summary of the run. `None` before the run has ended.
     ///
     /// # Errors
     /// If the file cannot be read or is newer than this host.
@@ -132,15 +132,15 @@ impl RunReader {
         summary.map(|summary| summary.checked(&self.path.join(SUMMARY_FILE))).transpose()
     }
 
-    /// The episodes that are stored now.
+    /// Episodes stored so far.
     ///
     /// # Errors
-    /// If a file of theirs is damaged or newer than this host.
+    /// If a file of episodes is damaged or newer than this host.
     pub fn episodes(&self) -> Result<EpisodeReader, StoreError> {
         EpisodeReader::open(&self.episodes_path())
     }
 
-    /// The lines of `metrics.jsonl` that are whole.
+    /// Complete lines of `metrics.jsonl`.
     ///
     /// # Errors
     /// If the file is damaged or newer than this host.
@@ -162,19 +162,19 @@ impl RunReader {
     }
 }
 
-/// A run's folder, held by the one process that writes there. Dropping it lets go.
+/// Write access to a run's folder. At most one process holds it; dropping it releases the lock.
 #[derive(Debug)]
 pub struct RunFolder {
     reader: RunReader,
-    /// The lock is the system's: it ends with the process, however that ends.
+    /// Lock of the operating system, which releases it when the process ends.
     _lock: File,
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run, from the text of its resolved run file.
+    /// Creates the folder of a new run with the text of its resolved run file.
     ///
     /// # Errors
-    /// If the path holds a run, anything else or a file, or if another process is just making it.
+    /// If the path is a file, or the folder holds a run or other files, or another process is creating a run there.
     pub fn create(path: &Path, run_text: &str) -> Result<Self, StoreError> {
         if path.exists() && !path.is_dir() {
             return Err(StoreError::NotAFolder(path.to_owned()));
@@ -182,16 +182,16 @@ impl RunFolder {
         fs::create_dir_all(path).map_err(|source| StoreError::io(path, source))?;
         refuse_what_is_there(path)?;
         let lock = lock(path)?;
-        // Again under the lock: another process may have made its run in between.
+        // Repeated under the lock, because another process may have created a run in between.
         refuse_what_is_there(path)?;
         write(&path.join(RUN_FILE), run_text.as_bytes())?;
         Self::held(path, lock)
     }
 
-    /// Takes a run's folder up again.
+    /// Opens the folder of an existing run for writing.
     ///
     /// # Errors
-    /// If it holds no run, or if another process runs in it.
+    /// If the folder does not hold a run, or another process holds its lock.
     pub fn open_for_resume(path: &Path) -> Result<Self, StoreError> {
         RunReader::open(path)?;
         let lock = lock(path)?;
@@ -208,13 +208,13 @@ impl RunFolder {
         Ok(Self { reader, _lock: lock })
     }
 
-    /// The folder as readers see it.
+    /// Read access to the folder.
     #[must_use]
     pub fn reader(&self) -> &RunReader {
         &self.reader
     }
 
-    /// Keeps a plugin's bytes, under their digest.
+    /// Stores a plugin's bytes under their digest.
     ///
     /// # Errors
     /// If they cannot be written.
@@ -227,7 +227,7 @@ impl RunFolder {
         Ok(digest)
     }
 
-    /// Keeps an asset's bytes, under their digest.
+    /// Stores an asset's bytes under their digest.
     ///
     /// # Errors
     /// If they cannot be written.
@@ -248,10 +248,11 @@ impl RunFolder {
         Ok(lock.write(&self.reader.path.join(LOCK_FILE))?)
     }
 
-    /// Says where the run is. Whoever resumes reads this, so it is written last, after what it speaks of.
+    /// Writes the progress of the run. Callers write it last, after the files that it refers to, because a resumed run
+    /// relies on it.
     ///
     /// # Errors
-    /// If it cannot be written, or `T` is not written as an object.
+    /// If the file cannot be written, or `T` does not serialise to a JSON object.
     pub fn write_state<T: Serialize>(&self, state: &T) -> Result<(), StoreError> {
         #[derive(Serialize)]
         struct Numbered<'a, T> {
@@ -262,7 +263,7 @@ impl RunFolder {
         self.write_json(STATE_FILE, &Numbered { schema: STATE_SCHEMA, state })
     }
 
-    /// Says what came of the run.
+    /// Writes the summary of the run.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -273,7 +274,7 @@ impl RunFolder {
     /// Opens the run's episodes for writing.
     ///
     /// # Errors
-    /// If a file of theirs is damaged or newer than this host.
+    /// If a file of episodes is damaged or newer than this host.
     pub fn episodes(&self) -> Result<EpisodeStore, StoreError> {
         EpisodeStore::open(&self.reader.episodes_path())
     }
@@ -294,12 +295,12 @@ impl RunFolder {
     }
 }
 
-/// Writes a whole file or none.
+/// Writes a file atomically: either whole or not at all.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     write_atomically(path, bytes).map_err(|source| StoreError::io(path, source))
 }
 
-/// The names in a folder.
+/// Names of the entries of a folder.
 pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>, StoreError> {
     let failed = |source| StoreError::io(folder, source);
     let entries = fs::read_dir(folder).map_err(failed)?;
@@ -310,14 +311,14 @@ fn refuse_what_is_there(path: &Path) -> Result<(), StoreError> {
     if path.join(RUN_FILE).exists() {
         return Err(StoreError::HoldsRun(path.to_owned()));
     }
-    // What a process leaves that was killed while it made the folder does not count.
+    // Leftovers of a process that was killed while it created the folder are ignored.
     if names_in(path)?.iter().any(|name| name != PROCESS_LOCK && !is_temporary(name)) {
         return Err(StoreError::Foreign(path.to_owned()));
     }
     Ok(())
 }
 
-/// Whether a name is that of a file which was never renamed into place.
+/// Whether a name is that of a temporary file that was never renamed to its final name.
 fn is_temporary(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(".tmp")
 }
@@ -325,7 +326,7 @@ fn is_temporary(name: &str) -> bool {
 fn remove_temporary_files(folder: &Path) -> Result<(), StoreError> {
     for name in names_in(folder)?.iter().filter(|name| is_temporary(name)) {
         let path = folder.join(name);
-        // Checkpoints are folders, and whoever writes them cleans up after itself.
+        // Temporary folders belong to checkpoints, and the writer of checkpoints removes them.
         if path.is_file() {
             fs::remove_file(&path).map_err(|source| StoreError::io(&path, source))?;
         }

@@ -1,8 +1,8 @@
-//! The journal: finished episodes, one frame each, until they become a Parquet part.
+//! The journal: finished episodes, one frame each, until a commit moves them into a Parquet part.
 //!
-//! The file begins with `GYMJ` and a schema number; a frame is the payload's length and crc32, each four little-endian
-//! bytes, and the payload, an episode's [`Entry`]. A frame that is not whole at the end of the file is the mark
-//! of a crash and is cut off; one with whole frames after it is damage, which nobody repairs by guessing.
+//! The file begins with `GYMJ` and a schema number (u32). A frame is the payload's length and crc32 (u32 each,
+//! little-endian), followed by the payload, an episode's [`Entry`]. An incomplete frame at the end of the file is left
+//! by a crash and is cut off. A broken frame with complete frames after it is damage and is reported as an error.
 
 use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
@@ -19,21 +19,21 @@ const MAGIC: &[u8; 4] = b"GYMJ";
 const JOURNAL_SCHEMA: u32 = 2;
 const HEADER: usize = 8;
 const FRAME_HEADER: usize = 8;
-/// The largest payload, in bytes: no text column of a part can hold twice as much.
+/// Largest payload, in bytes. A text column of a part cannot hold twice as much.
 const LARGEST: u32 = 1 << 30;
 
-/// What is in a journal file.
+/// Content of a journal file.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
-    /// The entries of the whole frames.
+    /// Entries of the complete frames.
     pub entries: Vec<Entry>,
-    /// Where the whole frames end, in bytes from the start of the file.
+    /// End of the complete frames, in bytes from the start of the file.
     pub end: u64,
-    /// How many bytes come after that.
+    /// Number of bytes after `end`.
     pub torn: u64,
 }
 
-/// Reads a journal, up to its last whole frame.
+/// Reads a journal up to its last complete frame.
 pub(crate) fn recover(path: &Path) -> Result<Recovered, StoreError> {
     let bytes = fs::read(path).map_err(|source| StoreError::io(path, source))?;
     check_header(path, &bytes)?;
@@ -46,7 +46,7 @@ pub(crate) fn recover(path: &Path) -> Result<Recovered, StoreError> {
             BadEntry::Length => StoreError::Damaged {
                 path: path.to_owned(),
                 offset: place as u64,
-                what: "this frame does not hold what its lengths say",
+                what: "the lengths in this frame do not match its content",
             },
         })?;
         entries.push(entry);
@@ -56,7 +56,7 @@ pub(crate) fn recover(path: &Path) -> Result<Recovered, StoreError> {
         return Err(StoreError::Damaged {
             path: path.to_owned(),
             offset: place as u64,
-            what: "this frame is broken and whole ones follow it",
+            what: "this frame is broken, but complete frames follow it",
         });
     }
     Ok(Recovered { entries, end: place as u64, torn: (bytes.len() - place) as u64 })
@@ -64,7 +64,7 @@ pub(crate) fn recover(path: &Path) -> Result<Recovered, StoreError> {
 
 fn check_header(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let Some((header, _)) = bytes.split_first_chunk::<HEADER>().filter(|(header, _)| header.starts_with(MAGIC)) else {
-        return Err(StoreError::Damaged { path: path.to_owned(), offset: 0, what: "this is no episode journal" });
+        return Err(StoreError::Damaged { path: path.to_owned(), offset: 0, what: "this is not an episode journal" });
     };
     let found = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
     if found == JOURNAL_SCHEMA {
@@ -74,8 +74,8 @@ fn check_header(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     }
 }
 
-/// Where the payload of the frame at `place` is, if the frame is whole. An empty payload is none: a file that was
-/// extended and not written is full of zeros, and so would be its checksum.
+/// Byte range of the payload of the frame at `place`, if the frame is complete. An empty payload is not a frame: a file
+/// that was extended but not written contains zeros, which equal the length and checksum of an empty payload.
 fn whole_frame(bytes: &[u8], place: usize) -> Option<Range<usize>> {
     let (header, rest) = bytes.get(place..)?.split_first_chunk::<FRAME_HEADER>()?;
     let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
@@ -85,17 +85,17 @@ fn whole_frame(bytes: &[u8], place: usize) -> Option<Range<usize>> {
     (crc32fast::hash(payload) == checksum).then_some(start..start + length)
 }
 
-/// A journal that is being written.
+/// A journal that is open for writing.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
-    /// Where the next frame begins.
+    /// Byte offset of the next frame.
     end: u64,
 }
 
 impl Journal {
-    /// Makes a new journal, or opens one whose whole frames end at `end` and cuts off what comes after.
+    /// Creates a journal, or opens one whose complete frames end at `end` and cuts off the bytes after it.
     pub fn open(path: &Path, end: Option<u64>) -> Result<Self, StoreError> {
         if end.is_none() {
             write(path, &[&MAGIC[..], &JOURNAL_SCHEMA.to_le_bytes()].concat())?;
@@ -107,12 +107,12 @@ impl Journal {
         Ok(Self { path: path.to_owned(), file, end })
     }
 
-    /// Where the journal is.
+    /// Path of the journal.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes an entry, so that it outlives this process.
+    /// Appends an entry. It survives the end of the process.
     pub fn append(&mut self, entry: &Entry) -> Result<(), StoreError> {
         let failed = |source| StoreError::io(&self.path, source);
         let Some(length) = u32::try_from(entry.len()).ok().filter(|length| *length <= LARGEST) else {
@@ -125,7 +125,7 @@ impl Journal {
         frame[..4].copy_from_slice(&length.to_le_bytes());
         frame[4..FRAME_HEADER].copy_from_slice(&checksum.to_le_bytes());
         if let Err(source) = self.file.write_all_at(&frame, self.end) {
-            // The next frame begins where this one did, whether or not its first bytes can be taken back.
+            // The next frame begins at the same offset, even if the partial frame cannot be cut off.
             let _ = self.file.set_len(self.end);
             return Err(failed(source));
         }
@@ -133,7 +133,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes what was appended outlive a crash of the machine.
+    /// Flushes the file to disk, so that its entries survive a crash of the machine.
     pub fn sync(&self) -> Result<(), StoreError> {
         self.file.sync_data().map_err(|source| StoreError::io(&self.path, source))
     }

@@ -1,9 +1,9 @@
-//! What a run leaves on disk.
+//! Files of a run on disk.
 //!
-//! One rule shapes every file here: a process that is killed, or a machine that stops, at any moment leaves nothing
-//! that is half and looks whole, and no episode twice. Whole files are renamed into place; what grows (the journal,
-//! the metrics) is framed so that a torn end is seen and cut off. A run folder has one writer, which holds its lock,
-//! and any number of readers, which change nothing.
+//! A process that is killed or a machine that stops at any moment never leaves a partial file that looks complete, or
+//! an episode twice. Complete files are renamed to their final name. Files that grow (journal, metrics) are framed, so
+//! that an incomplete end is detected and cut off. A run folder has one writer, which holds its lock, and any number of
+//! readers, which change nothing.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,4 +1,4 @@
-//! Numbers that a run measures at each step: lines of `metrics.jsonl`, and the same for TensorBoard.
+//! Metrics of a run per step: lines of `metrics.jsonl`, and the same numbers as TensorBoard events.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,38 +12,38 @@ use crate::StoreError;
 use crate::folder::{names_in, write};
 use crate::tensorboard::EventFile;
 
-/// The number of the lines' shape.
+/// Schema number of the lines.
 pub const METRICS_SCHEMA: u32 = 1;
 
 pub(crate) const METRICS_FILE: &str = "metrics.jsonl";
 const TENSORBOARD: &str = "tensorboard";
 
-/// One line: what was measured at one step.
+/// One line: metrics of one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricsLine {
-    /// [`METRICS_SCHEMA`] when it was written.
+    /// [`METRICS_SCHEMA`] at the time of writing.
     pub schema: u32,
-    /// The stage's place in the run file, from 0.
+    /// Index of the stage in the run file, from 0.
     pub stage: u32,
-    /// The step in its stage.
+    /// Step within the stage.
     pub step: u64,
-    /// When it was written, in seconds since 1970.
+    /// Time of writing, in seconds since 1970.
     pub time: f64,
-    /// The numbers by name; `null` stands for one that is not finite.
+    /// Values by name; `null` for a number that is not finite.
     pub values: Map<String, Value>,
 }
 
-/// The metrics of a run, for writing.
+/// Writer of a run's metrics.
 #[derive(Debug)]
 pub struct Metrics {
     run: PathBuf,
     lines: File,
-    /// The stage that is being written for TensorBoard, and its file.
+    /// Event file for TensorBoard and the stage that it belongs to.
     events: Option<(u32, EventFile)>,
 }
 
 impl Metrics {
-    /// Opens the metrics of the run in this folder and cuts a torn last line off.
+    /// Opens the metrics of the run in this folder and cuts off an incomplete last line.
     pub(crate) fn open(run: &Path) -> Result<Self, StoreError> {
         let path = run.join(METRICS_FILE);
         let whole = whole_lines(&path)?.len() as u64;
@@ -53,10 +53,10 @@ impl Metrics {
         Ok(Self { run: run.to_owned(), lines, events: None })
     }
 
-    /// Writes what was measured at one step, and makes it outlive a crash.
+    /// Writes the metrics of one step and flushes them to disk.
     ///
     /// # Errors
-    /// If a file cannot be written. What was half written is cut off when the metrics are opened again.
+    /// If a file cannot be written. An incomplete line is cut off when the metrics are opened again.
     pub fn append(&mut self, stage: u32, step: u64, values: &[(&str, f64)]) -> Result<(), StoreError> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = since.as_secs_f64();
@@ -78,7 +78,7 @@ impl Metrics {
             Some((of, file)) if *of == stage => file,
             other => {
                 fs::create_dir_all(&folder).map_err(failed)?;
-                // TensorBoard reads the files of a folder in the order of their names.
+                // TensorBoard reads a folder's files in the order of their names.
                 let name = format!("events.out.tfevents.{:010}.{:09}.gymkhana", since.as_secs(), since.subsec_nanos());
                 let file = EventFile::create(&folder.join(name), time, step).map_err(failed)?;
                 &mut other.insert((stage, file)).1
@@ -87,7 +87,7 @@ impl Metrics {
         file.scalars(time, step, values).map_err(failed)
     }
 
-    /// Forgets what was measured at this step and after it, as a run does that takes the step again.
+    /// Removes the metrics of this step, of later steps and of later stages. A resumed run repeats them.
     ///
     /// # Errors
     /// If the files cannot be read or rewritten.
@@ -100,7 +100,8 @@ impl Metrics {
             }
         }
         write(&path, &kept)?;
-        // Within the stage the next event file tells TensorBoard what to forget; later stages begin anew.
+        // The next event file of this stage tells TensorBoard which points to drop. Later stages start with new
+        // folders.
         let board = self.run.join(TENSORBOARD);
         if board.is_dir() {
             for name in names_in(&board)? {
@@ -120,12 +121,12 @@ fn stage_folder(run: &Path, stage: u32) -> PathBuf {
     run.join(TENSORBOARD).join(format!("stage-{stage}"))
 }
 
-/// Reads the lines that are whole.
+/// Reads the complete lines.
 pub(crate) fn read_lines(path: &Path) -> Result<Vec<MetricsLine>, StoreError> {
     Ok(parsed_lines(path, &whole_lines(path)?)?.into_iter().map(|(_, line)| line).collect())
 }
 
-/// The bytes of the file up to its last line end; nothing when there is no file.
+/// Bytes of the file up to its last line end. Empty if the file does not exist.
 fn whole_lines(path: &Path) -> Result<Vec<u8>, StoreError> {
     let mut bytes = match fs::read(path) {
         Ok(bytes) => bytes,

@@ -1,22 +1,22 @@
-//! The JSON of a record, of the current schema or of schema 5, which is translated into the current form.
+//! Parses the JSON of a record of the current schema or of schema 5, which it translates to the current one.
 //!
-//! Schema 5 named a call by a text, `during`: the texts are parsed here and nowhere else. It also called an early stop
-//! `hopeless` and a turn's probe score `reading`, and it recorded a malformed call as a call without a name.
+//! Schema 5 identified a call by a text, `during`. It also named an early stop `hopeless` and a turn's probe score
+//! `reading`, and recorded a malformed call as a call without a name. Only this module knows these forms.
 
 use gymkhana_record::{CallSite, EPISODE_SCHEMA, EpisodeRecord};
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::{Value, json};
 
-/// The newest schema before the current one that is read.
+/// Oldest supported schema.
 const OLD_SCHEMA: u32 = 5;
 
-/// The reason why JSON is not a record.
+/// Reason why JSON is not a record.
 #[derive(Debug)]
 pub(crate) enum BadRecord {
-    /// It has another form.
+    /// The JSON has an unexpected structure.
     Json(serde_json::Error),
-    /// It has a schema that this host does not read.
+    /// The schema is not supported.
     Schema(u32),
 }
 
@@ -26,7 +26,7 @@ impl From<serde_json::Error> for BadRecord {
     }
 }
 
-/// Parses a record and gives the schema in which it was written. The record itself has the current schema.
+/// Parses a record. Returns it in the current schema, with the schema number of the JSON.
 pub(crate) fn parse(json: &[u8]) -> Result<(EpisodeRecord, u32), BadRecord> {
     #[derive(Deserialize)]
     struct Schema {
@@ -44,7 +44,7 @@ pub(crate) fn parse(json: &[u8]) -> Result<(EpisodeRecord, u32), BadRecord> {
     }
 }
 
-/// Turns a record of schema 5 into one of the current schema.
+/// Translates a record of schema 5 to the current schema.
 fn translate(record: &mut Value) -> Result<(), serde_json::Error> {
     record["schema"] = EPISODE_SCHEMA.into();
     if record["ending"] == "hopeless" {
@@ -75,7 +75,7 @@ fn translate(record: &mut Value) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// The call that schema 5 named by this text.
+/// Call that schema 5 identified by this text.
 fn call_site(boundary: &str, text: &str) -> Option<CallSite> {
     let numbered = |prefix: &str| text.strip_prefix(prefix)?.parse::<u32>().ok();
     Some(match (boundary, text) {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_of_schema_5_names_a_call() {
+    fn every_text_of_schema_5_identifies_a_call() {
         for (boundary, text) in [
             ("environment", "start"),
             ("environment", "advise"),
@@ -132,7 +132,7 @@ mod tests {
             ("reward", "scoring 2"),
             ("model", "turn 4"),
         ] {
-            // `Display` writes the same words.
+            // `Display` writes the same text.
             assert_eq!(call_site(boundary, text).map(|site| site.to_string()).as_deref(), Some(text));
         }
         for (boundary, text) in

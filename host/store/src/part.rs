@@ -1,7 +1,8 @@
-//! A Parquet part: the episodes of one step as columns, for pandas to read and the host to rebuild exactly.
+//! A Parquet part: a batch of episodes as columns, readable by pandas and convertible back to the exact records.
 //!
-//! What people group and plot by stands in plain columns; the segments' columns are joined, with `segment_ends` saying
-//! where each ends; the turns stand as JSON in `transcript` and the rest of the record as JSON in `record`.
+//! Values to group and plot by have columns of their own. The columns of an episode's segments are joined, with
+//! `segment_ends` for the end of each segment. The turns are JSON in `transcript`, and the rest of the record is JSON
+//! in `record`.
 
 use std::fs;
 use std::path::Path;
@@ -29,20 +30,20 @@ use crate::folder::write;
 use crate::old_record::{self, BadRecord};
 use crate::sharing::{self, Shared};
 
-/// The number of the parts' shape.
+/// Schema number of the parts.
 pub const PART_SCHEMA: u32 = 3;
 
 const SCHEMA_KEY: &str = "gymkhana:schema";
 
 pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Writes a part, whole or not at all.
+/// Writes a part atomically.
 pub(crate) fn write_part(path: &Path, entries: &[Entry]) -> Result<(), StoreError> {
     let bytes = encode(entries).map_err(|source| StoreError::Parquet { path: path.to_owned(), source })?;
     write(path, &bytes)
 }
 
-/// Reads the episodes of a part, in the order in which they were written.
+/// Reads the episodes of a part, in the order of writing.
 pub(crate) fn read_part(path: &Path) -> Result<Vec<EpisodeRecord>, StoreError> {
     let mut records: Vec<EpisodeRecord> = Vec::new();
     for batch in open(path, None)? {
@@ -55,7 +56,7 @@ pub(crate) fn read_part(path: &Path) -> Result<Vec<EpisodeRecord>, StoreError> {
     Ok(records)
 }
 
-/// Reads which episodes a part holds, in the order in which they were written.
+/// Reads the ids of a part's episodes, in the order of writing.
 pub(crate) fn read_ids(path: &Path) -> Result<Vec<EpisodeId>, StoreError> {
     let mut ids = Vec::new();
     for batch in open(path, Some("id"))? {
@@ -68,23 +69,23 @@ pub(crate) fn read_ids(path: &Path) -> Result<Vec<EpisodeId>, StoreError> {
     Ok(ids)
 }
 
-/// Opens a part, with all its columns or one, once its bytes are known to be those that were written and its schema
-/// to be ours. Nothing of a damaged part is parsed: some damage makes the parser panic, and other is not noticed.
+/// Opens a part, with all columns or one, after verifying its checksum and its schema. A damaged file must not reach
+/// the Parquet parser, which panics on some damage and does not detect other.
 fn open(path: &Path, column: Option<&str>) -> Result<ParquetRecordBatchReader, StoreError> {
     let failed = |source: Cause| StoreError::Parquet { path: path.to_owned(), source };
     let bytes = fs::read(path).map_err(|source| StoreError::io(path, source))?;
     if !checksum::is_whole(&bytes) {
-        return Err(failed("its checksum is missing or wrong: it was changed after it was written".into()));
+        return Err(failed("the checksum is missing or wrong: the file was changed after it was written".into()));
     }
     let bytes = Bytes::from(bytes);
-    // Our own columns need no schema of Arrow's beside that of Parquet.
+    // The columns need only Parquet's schema, not Arrow's.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
     let builder = builder.map_err(|source| failed(source.into()))?;
     let pairs = builder.metadata().file_metadata().key_value_metadata();
     let schema = pairs.into_iter().flatten().find(|pair| pair.key == SCHEMA_KEY).and_then(|pair| pair.value.as_deref());
     let found: u32 = schema
-        .ok_or_else(|| failed(format!("the file's metadata has no `{SCHEMA_KEY}`: it is no part of a run").into()))?
+        .ok_or_else(|| failed(format!("the file's metadata has no `{SCHEMA_KEY}`: it is not a part of a run").into()))?
         .parse()
         .map_err(|source: std::num::ParseIntError| failed(source.into()))?;
     if found != PART_SCHEMA {
@@ -100,7 +101,7 @@ fn open(path: &Path, column: Option<&str>) -> Result<ParquetRecordBatchReader, S
     builder.build().map_err(|source| failed(source.into()))
 }
 
-/// How many rows are put into columns at once, so that a step's tokens are not all held a second time.
+/// Number of rows per record batch. Bounds the memory for the copies of a part's tokens.
 const ROWS: usize = 128;
 
 fn encode(entries: &[Entry]) -> Result<Vec<u8>, Cause> {
@@ -126,7 +127,7 @@ fn encode(entries: &[Entry]) -> Result<Vec<u8>, Cause> {
     if checksum::seal(&mut bytes) { Ok(bytes) } else { Err("the metadata has no place for a checksum".into()) }
 }
 
-/// All columns of some rows.
+/// All columns of a batch of rows.
 fn columns(entries: &[Entry], records: &[&EpisodeRecord], shares: &[Option<Shared>]) -> Result<RecordBatch, Cause> {
     let mut columns = plain_columns(records)?;
     columns.extend(share_columns(shares));
@@ -136,7 +137,7 @@ fn columns(entries: &[Entry], records: &[&EpisodeRecord], shares: &[Option<Share
     Ok(RecordBatch::try_from_iter_with_nullable(columns)?)
 }
 
-/// What people group, filter and plot by: one value an episode.
+/// Columns to group, filter and plot by: one value per episode.
 fn plain_columns(records: &[&EpisodeRecord]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
     fn whole(records: &[&EpisodeRecord], of: impl Fn(&EpisodeRecord) -> u32) -> ArrayRef {
         Arc::new(UInt32Array::from_iter_values(records.iter().map(|record| of(record))))
@@ -169,7 +170,7 @@ fn plain_columns(records: &[&EpisodeRecord]) -> Result<Vec<(&'static str, ArrayR
     ])
 }
 
-/// Enum values as the words that their JSON has.
+/// Enum values as the words of their JSON form.
 fn words<'a, T: serde::Serialize + 'a>(values: impl Iterator<Item = &'a T>) -> Result<ArrayRef, Cause> {
     let words = values
         .map(|value| Ok(serde_json::to_string(value)?.trim_matches('"').to_owned()))
@@ -177,7 +178,7 @@ fn words<'a, T: serde::Serialize + 'a>(values: impl Iterator<Item = &'a T>) -> R
     Ok(Arc::new(StringArray::from(words)))
 }
 
-/// The tree of episodes: whose beginning a fork shares, and how much of its lists and its transcript stands there.
+/// Columns of shared beginnings: the parent of a fork, and the number of tokens and turns stored in the parent's row.
 fn share_columns(shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
     let count = |of: fn(&Shared) -> usize| -> ArrayRef {
         Arc::new(UInt32Array::from_iter_values(shares.iter().map(|share| share.as_ref().map_or(0, of) as u32)))
@@ -191,7 +192,7 @@ fn share_columns(shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
     ]
 }
 
-/// The segments' columns: one list an episode, its segments joined, less what it shares with its parent.
+/// Columns of the segments: one list per episode, its segments joined, without the tokens shared with the parent.
 fn segment_columns(records: &[&EpisodeRecord], shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
     fn numbers(owns: &[JoinedColumns], of: impl Fn(&JoinedColumns) -> &[u32]) -> ArrayRef {
         let mut list = ListBuilder::new(UInt32Builder::new());
@@ -237,7 +238,7 @@ fn segment_columns(records: &[&EpisodeRecord], shares: &[Option<Shared>]) -> Vec
     ]
 }
 
-/// The turns, and what no other column holds, as JSON.
+/// The turns, and the rest of the record, as JSON.
 fn text_columns(entries: &[Entry], shares: &[Option<Shared>]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
     let mut transcripts = StringBuilder::new();
     for (entry, share) in entries.iter().zip(shares) {
@@ -250,12 +251,12 @@ fn text_columns(entries: &[Entry], shares: &[Option<Shared>]) -> Result<Vec<(&'s
     Ok(vec![("transcript", Arc::new(transcripts.finish())), ("record", Arc::new(rests))])
 }
 
-/// Rebuilds a row's record; `above` holds those of the rows before it.
+/// Rebuilds a row's record; `above` holds the records of the rows before it.
 fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Result<EpisodeRecord, Cause> {
     let (mut record, _) = old_record::parse(text(batch, "record", row)?.as_bytes()).map_err(|error| match error {
         BadRecord::Json(source) => Cause::from(source),
         BadRecord::Schema(found) => {
-            format!("row {row} has record schema {found} and this host reads up to {EPISODE_SCHEMA}").into()
+            format!("row {row} has record schema {found} but this host reads schemas up to {EPISODE_SCHEMA}").into()
         }
     })?;
     let shared = Shared::read(batch, row)?;
@@ -281,10 +282,10 @@ fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Resul
     Ok(record)
 }
 
-/// Rebuilds a row's segments; `front` holds the tokens that the row shares with its parent.
+/// Rebuilds a row's segments; `front` holds the tokens shared with the parent.
 fn decode_segments(batch: &RecordBatch, row: usize, front: JoinedColumns) -> Result<Vec<Segment>, Cause> {
     let sampled = list(batch, "sampled", row)?;
-    let sampled = sampled.as_boolean_opt().ok_or("column `sampled` holds no flags")?;
+    let sampled = sampled.as_boolean_opt().ok_or("column `sampled` does not hold booleans")?;
     let own = JoinedColumns {
         tokens: values::<UInt32Type>(batch, "tokens", row)?,
         sampled: (0..sampled.len()).map(|place| sampled.value(place)).collect(),
@@ -319,16 +320,16 @@ fn decode_segments(batch: &RecordBatch, row: usize, front: JoinedColumns) -> Res
 
 pub(crate) fn text<'a>(batch: &'a RecordBatch, column: &str, row: usize) -> Result<&'a str, Cause> {
     let texts = batch.column_by_name(column).and_then(|array| array.as_string_opt::<i32>());
-    Ok(texts.ok_or_else(|| format!("there is no text column `{column}`"))?.value(row))
+    Ok(texts.ok_or_else(|| format!("text column `{column}` is missing"))?.value(row))
 }
 
 fn list(batch: &RecordBatch, column: &str, row: usize) -> Result<ArrayRef, Cause> {
     let lists: Option<&ListArray> = batch.column_by_name(column).and_then(|array| array.as_list_opt());
-    Ok(lists.ok_or_else(|| format!("there is no list column `{column}`"))?.value(row))
+    Ok(lists.ok_or_else(|| format!("list column `{column}` is missing"))?.value(row))
 }
 
 fn values<T: ArrowPrimitiveType>(batch: &RecordBatch, column: &str, row: usize) -> Result<Vec<T::Native>, Cause> {
     let array = list(batch, column, row)?;
-    let values = array.as_primitive_opt::<T>().ok_or_else(|| format!("column `{column}` holds other numbers"))?;
+    let values = array.as_primitive_opt::<T>().ok_or_else(|| format!("column `{column}` has another number type"))?;
     Ok(values.values().to_vec())
 }

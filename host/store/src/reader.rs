@@ -1,4 +1,4 @@
-//! Which episodes are stored, and where: parts first, then what only a journal holds.
+//! Index of the stored episodes: those in parts, then those that only a journal holds.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -11,39 +11,39 @@ use crate::folder::names_in;
 use crate::journal::{self, Recovered};
 use crate::part::{read_ids, read_part};
 
-/// How the names of journals begin.
+/// Prefix of the names of journals.
 const JOURNAL: &str = "journal-";
 
-/// The episodes of a run, each once, for reading.
+/// Reader of a run's episodes. Each episode occurs once.
 #[derive(Debug, Clone)]
 pub struct EpisodeReader {
     folder: PathBuf,
-    /// Number and episodes of each part, by number.
+    /// Number and episode ids of each part, sorted by number.
     pub(crate) parts: Vec<(u32, Vec<EpisodeId>)>,
-    /// The episodes that no part holds yet, in the order in which they ended.
+    /// Episodes that are not in a part yet, in the order in which they ended.
     pub(crate) journalled: Vec<Entry>,
     pub(crate) ids: HashSet<EpisodeId>,
 }
 
-/// A journal file as it was found.
+/// A journal file and its state.
 pub(crate) struct FoundJournal {
     pub number: u32,
     pub end: u64,
     pub torn: u64,
-    /// Every episode in it stands in a part.
+    /// Whether all its episodes are in parts.
     pub spent: bool,
 }
 
 impl EpisodeReader {
-    /// Looks through the folder of episodes, and changes nothing in it.
+    /// Indexes the folder of episodes without changing it.
     pub(crate) fn open(folder: &Path) -> Result<Self, StoreError> {
         Ok(Self::scan(folder)?.0)
     }
 
-    /// As `open`, and says which journals there are.
+    /// Like `open`, and also returns the journals found.
     ///
-    /// A journal whose part was renamed into place before the process could remove it holds nothing new: the part
-    /// wins. So an episode counts once, wherever a crash fell between writing the one and removing the other.
+    /// If a crash fell between writing a part and removing its journal, both hold the same episodes. The part takes
+    /// precedence, so that each episode counts once.
     pub(crate) fn scan(folder: &Path) -> Result<(Self, Vec<FoundJournal>), StoreError> {
         let mut reader =
             Self { folder: folder.to_owned(), parts: Vec::new(), journalled: Vec::new(), ids: HashSet::new() };
@@ -62,7 +62,7 @@ impl EpisodeReader {
         Ok((reader, journals))
     }
 
-    /// How many episodes there are.
+    /// Number of episodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ids.len()
@@ -114,12 +114,12 @@ impl EpisodeReader {
     }
 }
 
-/// Where the part of this number is.
+/// Path of the part of this number.
 pub(crate) fn part_path(folder: &Path, number: u32) -> PathBuf {
     folder.join(format!("part-{number:06}.parquet"))
 }
 
-/// Where the journal of this number is, which becomes the part of the same number.
+/// Path of the journal of this number, which becomes the part of the same number.
 pub(crate) fn journal_path(folder: &Path, number: u32) -> PathBuf {
     folder.join(format!("{JOURNAL}{number:06}.log"))
 }
@@ -129,7 +129,7 @@ pub(crate) fn is_journal(name: &str) -> bool {
     name.starts_with(JOURNAL)
 }
 
-/// The numbers of the files of this form, sorted. Other files are not ours to read.
+/// Sorted numbers of the files named `{before}NUMBER{after}`. Other files are ignored.
 fn numbers(folder: &Path, before: &str, after: &str) -> Result<Vec<u32>, StoreError> {
     let names = names_in(folder)?;
     let middles = names.iter().filter_map(|name| name.strip_prefix(before)?.strip_suffix(after));

@@ -1,6 +1,6 @@
-//! Beginnings that episodes share are stored once: a fork's row leaves out what stands in its parent's.
+//! Stores shared beginnings of episodes once: a fork's row omits the tokens and turns that its parent's row holds.
 //!
-//! What is left out is what is equal, looked up and not assumed, so that joining gives the record back exactly.
+//! The shared length is found by comparing both records, so that joining restores the exact record.
 
 use std::collections::HashMap;
 
@@ -12,25 +12,25 @@ use gymkhana_record::{EpisodeId, EpisodeRecord};
 use crate::columns::JoinedColumns;
 use crate::part::{Cause, text};
 
-/// What a row leaves out because it stands in another row of the part, above it.
+/// Beginning of a row that is stored in an earlier row of the part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shared {
-    /// The other row's episode.
+    /// Episode of the earlier row.
     pub parent: EpisodeId,
-    /// Tokens of the joined segments.
+    /// Number of shared tokens of the joined segments.
     pub tokens: usize,
-    /// Turns of the transcript.
+    /// Number of shared turns of the transcript.
     pub turns: usize,
 }
 
 impl Shared {
-    /// What a row of a part leaves out.
+    /// Reads which beginning a row of a part omits.
     pub fn read(batch: &RecordBatch, row: usize) -> Result<Option<Self>, Cause> {
         let count = |column: &str| -> Result<usize, Cause> {
             let counts = batch.column_by_name(column).and_then(|array| array.as_primitive_opt::<UInt32Type>());
-            Ok(counts.ok_or_else(|| format!("there is no column `{column}` of counts"))?.value(row) as usize)
+            Ok(counts.ok_or_else(|| format!("column `{column}` of counts is missing"))?.value(row) as usize)
         };
-        let parents = batch.column_by_name("parent").ok_or("there is no column `parent`")?;
+        let parents = batch.column_by_name("parent").ok_or("column `parent` is missing")?;
         if parents.is_null(row) {
             return Ok(None);
         }
@@ -39,7 +39,7 @@ impl Shared {
     }
 }
 
-/// For each record what its row leaves out, if anything.
+/// Shared beginning of each record, if its parent is an earlier record.
 pub(crate) fn shares(records: &[&EpisodeRecord]) -> Vec<Option<Shared>> {
     let mut above: HashMap<EpisodeId, &EpisodeRecord> = HashMap::new();
     let mut shares = Vec::with_capacity(records.len());

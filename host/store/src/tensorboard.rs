@@ -1,18 +1,18 @@
-//! TensorBoard event files: records framed as TensorFlow does, each an `Event` message, both encoded by hand.
+//! TensorBoard event files: `Event` messages in TensorFlow's record framing, both encoded here.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// An event file that is being written.
+/// An event file that is open for writing.
 #[derive(Debug)]
 pub(crate) struct EventFile(File);
 
 impl EventFile {
-    /// Makes a new event file.
+    /// Creates an event file.
     ///
-    /// Its second event says that a session starts at `step`: TensorBoard then forgets the points from there on that
-    /// older files of the folder hold, as they belong to a part of the run that is done again.
+    /// Its second event marks a session start at `step`, which makes TensorBoard drop later points of older files in
+    /// the folder: the run repeats those steps.
     pub fn create(path: &Path, wall_time: f64, step: u64) -> io::Result<Self> {
         let mut file = Self(File::create_new(path)?);
         file.write(&version_event(wall_time))?;
@@ -20,7 +20,7 @@ impl EventFile {
         Ok(file)
     }
 
-    /// Writes these scalars for one step. `wall_time` is in seconds since 1970.
+    /// Writes the scalars of one step. `wall_time` is in seconds since 1970.
     pub fn scalars(&mut self, wall_time: f64, step: u64, values: &[(&str, f64)]) -> io::Result<()> {
         self.write(&scalars_event(wall_time, step, values))
     }
@@ -30,13 +30,13 @@ impl EventFile {
     }
 }
 
-/// Frames one record: its length, the length's checksum, the bytes, their checksum.
+/// Frames one record: length, masked crc32c of the length, bytes, masked crc32c of the bytes.
 fn record(bytes: &[u8]) -> Vec<u8> {
     let length = (bytes.len() as u64).to_le_bytes();
     [&length[..], &masked_checksum(&length), bytes, &masked_checksum(bytes)].concat()
 }
 
-/// TensorFlow masks its checksums, so that a checksum over data with checksums in it stays strong.
+/// crc32c, masked as TensorFlow does: the checksum of data that contains checksums stays reliable.
 fn masked_checksum(bytes: &[u8]) -> [u8; 4] {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
 }
@@ -70,7 +70,7 @@ fn scalars_event(wall_time: f64, step: u64, values: &[(&str, f64)]) -> Vec<u8> {
     event
 }
 
-/// The beginning of an event: its time and its step.
+/// First fields of an event: time and step.
 fn event(wall_time: f64, step: u64) -> Vec<u8> {
     let mut event = Vec::new();
     put_key(&mut event, 1, Wire::EightBytes);
@@ -79,7 +79,7 @@ fn event(wall_time: f64, step: u64) -> Vec<u8> {
     event
 }
 
-/// How a protobuf field is laid out.
+/// Wire types of protobuf.
 #[derive(Clone, Copy)]
 enum Wire {
     Varint = 0,
@@ -92,7 +92,7 @@ fn put_key(out: &mut Vec<u8>, field: u64, wire: Wire) {
     put_varint(out, field << 3 | wire as u64);
 }
 
-/// A number, which protobuf leaves out when it is 0.
+/// Integer field; protobuf omits it if it is 0.
 fn put_number(out: &mut Vec<u8>, field: u64, number: u64) {
     if number != 0 {
         put_key(out, field, Wire::Varint);
@@ -118,11 +118,11 @@ fn put_varint(out: &mut Vec<u8>, mut number: u64) {
 mod tests {
     use super::*;
 
-    /// Written by TensorBoard's own record writer and messages: see `tests/reference_make_events.py`.
+    /// Written by TensorBoard's own record writer: see `tests/reference_make_events.py`.
     const GOLDEN: &[u8] = include_bytes!("../tests/golden/events.bin");
 
     #[test]
-    fn events_are_those_that_tensorboard_writes() {
+    fn events_equal_those_of_tensorboard() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("events");
         let mut file = EventFile::create(&path, 1_700_000_000.25, 3).expect("created");

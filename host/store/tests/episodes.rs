@@ -1,4 +1,4 @@
-//! Episodes come back as they were, each once, wherever a crash fell.
+//! Episodes are stored exactly once and unchanged, at whatever point a crash happens.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn fill(store: &mut EpisodeStore, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Whether readers find exactly the first `count` episodes, each once and as it was.
+/// Asserts that readers find exactly the first `count` episodes, each once and unchanged.
 fn assert_holds(run: &RunFolder, count: u64) {
     let reader = run.reader().episodes().expect("the reader opens");
     let ids: Vec<EpisodeId> = (0..count).map(id).collect();
@@ -63,7 +63,7 @@ fn records_survive_journal_and_part() {
     assert!(parts[0].ends_with("part-000001.parquet"));
     assert_holds(&run, 200);
     for number in [0, 77, 199] {
-        // Debug texts tell -0.0 from 0.0, which `==` does not.
+        // Debug texts distinguish -0.0 from 0.0, which `==` does not.
         let read = store.stored().read(id(number)).expect("read");
         assert_eq!(format!("{read:?}"), format!("{:?}", record(number)));
     }
@@ -100,7 +100,7 @@ fn a_crash_before_the_part_is_renamed_loses_nothing() {
 }
 
 #[test]
-fn a_crash_before_the_journal_is_removed_counts_nothing_twice() {
+fn a_crash_before_the_journal_is_removed_duplicates_nothing() {
     let (_folder, run) = run();
     let mut writer = store(&run);
     fill(&mut writer, 0..5);
@@ -156,9 +156,9 @@ fn damage_before_whole_frames_is_not_repaired_by_guessing() {
     }
 }
 
-/// Some damage to a Parquet file makes its parser panic, and other goes unseen.
+/// Some damage to a Parquet file makes its parser panic, and other damage stays undetected.
 #[test]
-fn a_part_of_which_any_byte_was_changed_is_refused() {
+fn a_part_with_any_byte_changed_is_refused() {
     const SEED: u64 = 15;
     let (_folder, run) = run();
     let mut store = store(&run);
@@ -178,7 +178,7 @@ fn a_part_of_which_any_byte_was_changed_is_refused() {
         }
         fs::write(&part, &damaged).expect("damaged");
         match run.reader().episodes() {
-            Ok(_) => assert!(damaged == whole, "seed {SEED}, trial {trial}, bytes {places:?}: taken for whole"),
+            Ok(_) => assert!(damaged == whole, "seed {SEED}, trial {trial}, bytes {places:?}: accepted"),
             Err(error) => {
                 assert!(damaged != whole, "seed {SEED}, trial {trial}: {error}");
                 assert!(error.to_string().contains("part-000001.parquet"), "seed {SEED}, trial {trial}: {error}");
@@ -190,7 +190,7 @@ fn a_part_of_which_any_byte_was_changed_is_refused() {
 }
 
 #[test]
-fn newer_shapes_and_foreign_files_are_refused_by_name() {
+fn newer_schemas_and_foreign_files_are_refused_by_name() {
     let (_folder, run) = run();
     fill(&mut store(&run), 0..1);
     let journal = file(&run, "journal-000001.log");
@@ -213,7 +213,7 @@ fn newer_shapes_and_foreign_files_are_refused_by_name() {
 }
 
 #[test]
-fn what_could_not_be_read_again_is_not_stored() {
+fn a_record_that_cannot_be_read_back_is_not_stored() {
     let (_folder, run) = run();
     let mut store = store(&run);
     let mut not_finite = record(0);
@@ -224,10 +224,10 @@ fn what_could_not_be_read_again_is_not_stored() {
 }
 
 #[test]
-fn a_resumed_run_forgets_what_came_after_its_checkpoint() {
+fn a_resumed_run_removes_episodes_after_its_checkpoint() {
     let (_folder, run) = run();
     let mut writer = store(&run);
-    // 32 episodes a step: parts of one step, of one and a half, and a journal.
+    // 32 episodes per step: parts of one step, of one and a half, and a journal.
     for numbers in [0..32, 32..80, 80..128] {
         fill(&mut writer, numbers);
         writer.commit().expect("committed");
@@ -248,7 +248,7 @@ fn a_resumed_run_forgets_what_came_after_its_checkpoint() {
 }
 
 #[test]
-fn an_episode_that_is_not_there_is_named() {
+fn a_missing_episode_is_named_in_the_error() {
     let (_folder, run) = run();
     let error = store(&run).stored().read(id(7)).expect_err("not there");
     assert!(error.to_string().contains("`1.train.0.0.7.0`"), "{error}");
@@ -256,7 +256,7 @@ fn an_episode_that_is_not_there_is_named() {
 
 /// Forks of one episode, and a fork of a fork.
 #[test]
-fn a_shared_beginning_is_stored_once_and_comes_back() {
+fn a_shared_beginning_is_stored_once_and_restored() {
     let (_folder, run) = run();
     let mut store = store(&run);
     let mut parent = record(0);
@@ -287,10 +287,10 @@ fn a_shared_beginning_is_stored_once_and_comes_back() {
     let child = fork(&parent, 1);
     let mut grandchild = fork(&child, 2);
     grandchild.segments.pop();
-    // Its parent is in no part that is written with it: nothing is shared, nothing is lost.
-    let mut stranger = fork(&parent, 3);
-    stranger.forks[0].parent = id(99);
-    let records = [parent, child, grandchild, stranger];
+    // The parent's id is unknown: nothing is shared or lost.
+    let mut orphan = fork(&parent, 3);
+    orphan.forks[0].parent = id(99);
+    let records = [parent, child, grandchild, orphan];
     let mut sizes = Vec::new();
     for wanted in [&records[..3], &records[3..]] {
         for record in wanted {

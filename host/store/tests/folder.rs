@@ -1,4 +1,4 @@
-//! Who may use a run's folder, and what it says to the others.
+//! Ownership of a run's folder, and what readers find in it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,12 +18,12 @@ fn a_run_gets_its_own_folder() {
     drop(run);
     let error = RunFolder::create(&path, RUN).expect_err("taken");
     assert!(matches!(error, StoreError::HoldsRun(_)));
-    assert!(error.to_string().ends_with("holds another run; choose another --out or pass --resume"), "{error}");
+    assert!(error.to_string().ends_with("holds another run\nhint: choose another --out, or pass --resume"), "{error}");
     assert_eq!(RunFolder::open_for_resume(&path).expect("resumed").reader().run_text().expect("read"), RUN);
 }
 
 #[test]
-fn other_things_are_left_alone() {
+fn folders_with_other_files_are_refused_and_unchanged() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("thesis.tex");
     fs::write(&file, "years of work").expect("written");
@@ -35,7 +35,7 @@ fn other_things_are_left_alone() {
 }
 
 #[test]
-fn a_folder_that_a_crash_left_without_a_run_is_free() {
+fn a_folder_left_without_a_run_by_a_crash_can_be_used() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join(".lock"), "").expect("written");
     fs::write(folder.path().join(".run.toml.1-0.tmp"), "see").expect("written");
@@ -44,7 +44,7 @@ fn a_folder_that_a_crash_left_without_a_run_is_free() {
 }
 
 #[test]
-fn plugins_are_those_that_their_digests_name() {
+fn plugins_are_verified_against_their_digests() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = RunFolder::create(&folder.path().join("run"), RUN).expect("made");
     let digest = run.add_plugin(b"plugin").expect("added");
@@ -61,7 +61,7 @@ fn plugins_are_those_that_their_digests_name() {
 }
 
 #[test]
-fn state_and_summary_come_back() {
+fn state_and_summary_survive_a_round_trip() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = RunFolder::create(&folder.path().join("run"), RUN).expect("made");
     let state = BTreeMap::from([("stage".to_owned(), 3)]);

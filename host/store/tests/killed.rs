@@ -1,4 +1,4 @@
-//! A writer that is killed at any moment, or meets a full disk, leaves every episode that it called stored.
+//! A writer that is killed at any moment, or meets a full disk, keeps every episode that it reported as stored.
 
 mod common;
 
@@ -15,7 +15,7 @@ use gymkhana_store::{RunFolder, RunReader, StoreError};
 const RUN_PATH: &str = "GYMKHANA_TEST_RUN";
 const ROUNDS: u64 = 60;
 
-/// The writer: goes on where the folder ends, says what is stored, and commits now and then.
+/// The writer: continues at the end of the folder, reports what is stored, and commits at intervals.
 #[test]
 #[ignore = "run, and killed, by the tests below"]
 fn child_writes() {
@@ -43,7 +43,7 @@ fn child_writes() {
     }
 }
 
-/// This test program, to be run as the child on this folder.
+/// Arguments that run this test program as the child on this folder.
 fn child_arguments() -> [String; 5] {
     let program = std::env::current_exe().expect("this program").to_string_lossy().into_owned();
     [&program, "child_writes", "--exact", "--ignored", "--nocapture"].map(str::to_owned)
@@ -53,8 +53,8 @@ fn stored_number(line: &str) -> Option<u64> {
     line.strip_prefix("stored ")?.parse().ok()
 }
 
-/// Held while a folder is made and while a child starts: until it runs its program, a child holds whatever its parent
-/// has open, the lock of another test's folder too.
+/// Held while a folder is created and while a child starts. Until a child runs its program, it has inherited the open
+/// files of its parent, including the lock of another test's folder.
 static STARTING: Mutex<()> = Mutex::new(());
 
 fn make_run(path: &Path) {
@@ -67,7 +67,7 @@ fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).spawn().expect("the child starts")
 }
 
-/// How many episodes the folder holds: the first ones, each once, each as it was.
+/// Number of episodes in the folder, after checking that they are the first ones, each once and unchanged.
 fn checked_count(path: &Path) -> u64 {
     let reader = RunReader::open(path).expect("a run").episodes().expect("the reader opens");
     let ids = reader.ids();
@@ -80,37 +80,40 @@ fn checked_count(path: &Path) -> u64 {
 }
 
 #[test]
-fn a_killed_writer_loses_nothing_and_doubles_nothing() {
+fn a_killed_writer_loses_and_duplicates_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run");
     make_run(&path);
     let mut random = Seed(5).stream();
-    let mut said = 0;
+    let mut reported = 0;
     for round in 0..ROUNDS {
         let [program, arguments @ ..] = child_arguments();
         let mut child = start(Command::new(program).args(arguments).env(RUN_PATH, &path));
         let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
         let mut left = random.below(20);
-        let lines_said = |line: &String| stored_number(line).map(|number| number + 1);
+        let reported_by = |line: &String| stored_number(line).map(|number| number + 1);
         while left > 0 {
             let line = lines.next().expect("the child goes on").expect("text");
-            if let Some(count) = lines_said(&line) {
-                said = count;
+            if let Some(count) = reported_by(&line) {
+                reported = count;
                 left -= 1;
             }
         }
         std::thread::sleep(Duration::from_micros(random.below(3_000)));
         child.kill().expect("killed");
         for line in lines.map_while(Result::ok) {
-            said = lines_said(&line).unwrap_or(said);
+            reported = reported_by(&line).unwrap_or(reported);
         }
         child.wait().expect("gone");
         let count = checked_count(&path);
-        assert!(count == said || count == said + 1, "round {round}: {said} were said to be stored, {count} are");
-        // A restart begins by saying the next number, so that one which was in flight and stored counts as said.
-        said = count;
+        assert!(
+            count == reported || count == reported + 1,
+            "round {round}: {reported} were reported as stored, {count} are"
+        );
+        // The next child reports the number after the last stored one, so an unreported stored episode counts now.
+        reported = count;
     }
-    assert!(said > ROUNDS, "the writer got on");
+    assert!(reported > ROUNDS, "the writer made progress");
 }
 
 #[test]
@@ -118,20 +121,20 @@ fn a_full_disk_is_named_and_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run");
     make_run(&path);
-    // A limit on the size of files stands for the disk's end: the write beyond it fails in the same place. The shell
-    // counts in blocks of 512 or 1024 bytes.
+    // A limit on the size of files replaces a full disk: the write beyond it fails at the same point. The shell counts
+    // in blocks of 512 or 1024 bytes.
     let script = "trap '' XFSZ; ulimit -f 20; exec \"$0\" \"$@\"";
     let mut shell = Command::new("sh");
     let shell = shell.args(["-c", script]).args(child_arguments()).env(RUN_PATH, &path).stderr(Stdio::piped());
     let output = start(shell).wait_with_output().expect("a shell");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.lines().any(|line| line == "full"), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    let said = text.lines().filter_map(stored_number).count() as u64;
-    assert!(said > 0);
-    assert_eq!(checked_count(&path), said);
+    let reported = text.lines().filter_map(stored_number).count() as u64;
+    assert!(reported > 0);
+    assert_eq!(checked_count(&path), reported);
     let run = RunFolder::open_for_resume(&path).expect("resumed");
     let mut store = run.episodes().expect("opened");
-    assert!(store.append(&record(said)).expect("space again"));
+    assert!(store.append(&record(reported)).expect("space again"));
     store.commit().expect("space again");
-    assert_eq!(checked_count(&path), said + 1);
+    assert_eq!(checked_count(&path), reported + 1);
 }

@@ -1,4 +1,4 @@
-//! Metrics are appended by whole lines, and a resumed run goes on where its checkpoint was.
+//! Metrics are appended as complete lines, and a resumed run continues at its checkpoint.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn event_files(run: &Path, stage: u32) -> usize {
 }
 
 #[test]
-fn lines_come_back_and_a_torn_one_is_cut_off() {
+fn complete_lines_are_read_and_an_incomplete_one_is_cut_off() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = RunFolder::create(&folder.path().join("run"), "").expect("made");
     let mut metrics = run.metrics().expect("opened");
@@ -37,7 +37,7 @@ fn lines_come_back_and_a_torn_one_is_cut_off() {
 }
 
 #[test]
-fn a_rewind_forgets_later_steps_and_stages() {
+fn a_rewind_removes_later_steps_and_stages() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = RunFolder::create(&folder.path().join("run"), "").expect("made");
     let path = run.reader().path();
@@ -49,7 +49,7 @@ fn a_rewind_forgets_later_steps_and_stages() {
     metrics.rewind_before(0, 2).expect("rewound");
     assert_eq!(places(&run), [(0, 0), (0, 1)]);
     assert_eq!((event_files(path, 0), event_files(path, 1)), (1, 0));
-    // The second file of the stage begins with the note that steps from 2 on are done again.
+    // The second file of the stage begins with a session start at step 2.
     metrics.append(0, 2, &[("loss", 0.5)]).expect("written");
     assert_eq!(places(&run), [(0, 0), (0, 1), (0, 2)]);
     assert_eq!(event_files(path, 0), 2);

@@ -1,4 +1,4 @@
-//! What others read of a run: `cargo xtask test --reference` runs this with a Python that has pandas.
+//! Other programs read a run's files: `cargo xtask test --reference` runs this with a Python that has pandas.
 
 mod common;
 

@@ -2,7 +2,7 @@
 
     python reference_read.py RUN_FOLDER
 
-Fails when a column is missing, an id stands twice, or the segments' columns are not of one length.
+Fails when a column is missing, an id occurs twice, or the segments' columns differ in length.
 """
 
 import json
@@ -25,7 +25,7 @@ def main(folder):
     frame = pandas.concat([pandas.read_parquet(part) for part in parts], ignore_index=True)
     missing = set(PLAIN + LISTS + ["segment_ends"]) - set(frame.columns)
     assert not missing, f"columns are missing: {sorted(missing)}"
-    assert frame["id"].is_unique, "an episode stands twice"
+    assert frame["id"].is_unique, "an episode occurs twice"
     for _, row in frame.iterrows():
         lengths = {len(row[name]) for name in LISTS}
         last = row["segment_ends"][-1] if len(row["segment_ends"]) else 0

@@ -1,6 +1,8 @@
-//! Writes a checkpoint and what our model computes with it: `write_checkpoint FOLDER LOGITS.safetensors [FROM [adapted]]`.
-//! It begins as the model in the folder FROM, or as a tiny one; `adapted`, adapters learn beside it. `tests/reference/check_checkpoint.py` compares them with
-//! transformers.
+//! Writes a checkpoint and the logits that this trainer computes with it.
+//!
+//! Usage: `write_checkpoint FOLDER LOGITS.safetensors [FROM [adapted]]`. The model is that of the folder FROM, or a
+//! tiny one; with `adapted`, LoRA adapters are trained. `tests/reference/check_checkpoint.py` compares the logits with
+//! those of transformers.
 
 use std::path::PathBuf;
 
@@ -22,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         _ => return Err("write_checkpoint FOLDER LOGITS.safetensors [FROM [adapted]]".into()),
     };
-    // Steps, so that biases, norms and adapters are not what every model begins with.
+    // Training steps, so that biases, norms and adapters differ from their initial values.
     let mut segment = Segment::default();
     segment.append_given(&[257, 117, 50, 43, 50, 258, 257, 97], 0);
     segment.append_sampled(&gymkhana_policy::certain(vec![52, 258]), 0)?;

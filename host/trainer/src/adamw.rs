@@ -1,4 +1,4 @@
-//! AdamW over the flat buffer of parameters, with state that is saved: the binding's own optimiser cannot save its.
+//! AdamW over the flat parameter buffer, with state that can be saved (the binding's optimiser cannot save its state).
 
 use tch::{TchError, Tensor, no_grad_guard};
 
@@ -6,24 +6,24 @@ use crate::TrainerError;
 use crate::parameters::Parameters;
 use crate::settings::Optimizer;
 
-/// The optimiser's state.
+/// Optimiser state.
 #[derive(Debug, Default)]
 pub struct AdamW {
-    /// None before the first step: a model that only speaks takes no memory for what it would learn with.
+    /// Moments; `None` before the first step, so that a model that only generates needs no memory for them.
     moments: Option<Moments>,
-    /// Steps taken.
+    /// Number of steps taken.
     step: u64,
 }
 
-/// Numbers of one piece: all that an update reads and writes of it stays in a core's cache, so that memory is gone
-/// through once and not once for each operation.
+/// Elements per piece. One piece's tensors fit into a core's cache, so an update passes over memory once instead of
+/// once per operation.
 const PIECE: i64 = 1 << 15;
 
 #[derive(Debug)]
 struct Moments {
-    /// Decaying mean of gradients, `[N]` in the layout of the parameters.
+    /// Decaying mean of gradients, `[N]`, in the layout of the parameters.
     mean: Tensor,
-    /// Decaying mean of squared gradients.
+    /// Decaying mean of squared gradients, `[N]`.
     square: Tensor,
 }
 
@@ -33,7 +33,7 @@ impl Moments {
         Ok(Self { mean: parameters.flat().f_zeros_like()?, square: parameters.flat().f_zeros_like()? })
     }
 
-    /// Views under the parameters' names: `mean.NAME` and `square.NAME`.
+    /// Views by the parameters' names, as `mean.NAME` and `square.NAME`.
     fn named(&self, parameters: &Parameters) -> Result<Vec<(String, Tensor)>, TchError> {
         let mut named = Vec::new();
         for (moment, flat) in [("mean", &self.mean), ("square", &self.square)] {
@@ -44,7 +44,7 @@ impl Moments {
     }
 }
 
-/// The norm of all gradients together.
+/// Global norm of all gradients.
 fn norm(gradients: &[(i64, Tensor)]) -> Result<f64, TchError> {
     if gradients.is_empty() {
         return Ok(0.0);
@@ -53,8 +53,8 @@ fn norm(gradients: &[(i64, Tensor)]) -> Result<f64, TchError> {
     Tensor::f_stack(&norms, 0)?.f_norm()?.f_double_value(&[])
 }
 
-/// Gradients cut into pieces: where the parameter begins in the flat buffer, where the piece begins in it, how long it
-/// is, and the gradient.
+/// Splits gradients into pieces: offset of the parameter in the flat buffer, start of the piece in the parameter,
+/// length of the piece, and the gradient.
 fn pieces(gradients: &[(i64, Tensor)]) -> impl Iterator<Item = (i64, i64, i64, &Tensor)> {
     gradients.iter().flat_map(|(offset, gradient)| {
         let count = gradient.size()[0];
@@ -64,17 +64,16 @@ fn pieces(gradients: &[(i64, Tensor)]) -> impl Iterator<Item = (i64, i64, i64, &
 }
 
 impl AdamW {
-    /// Steps taken.
+    /// Number of steps taken.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.step
     }
 
-    /// Moves the parameters along their gradients, which stay as they are. Returns the gradient's norm before it was
-    /// shortened.
+    /// Updates the parameters by their gradients, which are left unchanged. Returns the gradient norm before clipping.
     ///
     /// # Errors
-    /// If the norm is not finite: nothing is changed then.
+    /// If the norm is not finite; parameters and state are unchanged then.
     pub fn step(&mut self, parameters: &Parameters, settings: &Optimizer) -> Result<f64, TrainerError> {
         let torch = || TrainerError::torch("took an optimiser step");
         let gradients = parameters.gradients().map_err(torch())?;
@@ -101,7 +100,7 @@ impl AdamW {
         };
         self.step += 1;
         let steps = self.step as f64;
-        // The small number stands in PyTorch's clip_grad_norm_, too.
+        // PyTorch's clip_grad_norm_ adds the same constant.
         let shorten = (settings.gradient_clip / (norm + 1e-6)).min(1.0);
         let mean_bias = 1.0 - settings.beta1.powf(steps);
         let square_bias = (1.0 - settings.beta2.powf(steps)).sqrt();
@@ -114,7 +113,7 @@ impl AdamW {
             let _ = square.f_lerp_(&shortened.f_square()?, 1.0 - settings.beta2)?;
             let mut divisor = square.f_sqrt()?;
             let _ = divisor.f_div_scalar_(square_bias)?.f_add_scalar_(settings.epsilon)?;
-            // `addcdiv` takes no factor in this binding: the step's size stands below.
+            // The binding's `addcdiv` takes no factor, so the divisor contains the step size.
             let _ = divisor.f_mul_scalar_(-mean_bias / rate)?;
             if settings.weight_decay > 0.0 {
                 let _ = flat.f_mul_scalar_(1.0 - rate * settings.weight_decay)?;
@@ -124,7 +123,7 @@ impl AdamW {
         Ok(())
     }
 
-    /// The state under the parameters' names: `mean.NAME` and `square.NAME`.
+    /// State by the parameters' names, as `mean.NAME` and `square.NAME`.
     pub(crate) fn named(&self, parameters: &Parameters) -> Result<Vec<(String, Tensor)>, TchError> {
         match &self.moments {
             Some(moments) => moments.named(parameters),
@@ -132,7 +131,7 @@ impl AdamW {
         }
     }
 
-    /// Makes room for the state, to be filled by what [`AdamW::named`] gives then.
+    /// Allocates the state, to be filled through the tensors of [`AdamW::named`].
     pub(crate) fn begin(&mut self, parameters: &Parameters) -> Result<(), TchError> {
         self.moments = Some(Moments::zeros(parameters)?);
         Ok(())
@@ -153,7 +152,7 @@ mod tests {
     use crate::{Settings, SftSettings, TinyModel, Trainer};
 
     #[test]
-    fn a_model_that_only_speaks_takes_no_memory_for_learning() {
+    fn a_model_that_only_generates_allocates_no_moments() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("1");
         let tiny = TinyModel { layers: 1, width: 8, heads: 1, kv_heads: 1, mlp: 8, context: 8 };

@@ -1,4 +1,4 @@
-//! A model's `config.json`: read strictly, kept whole, written so that old and new transformers load it.
+//! A model's `config.json`: parsed strictly, kept completely, and written for old and new versions of transformers.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 use crate::TrainerError;
 use crate::rope::Rope;
 
-/// The kinds of models that this trainer runs.
+/// Supported model families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// Qwen2 and Qwen2.5: biases where queries, keys and values are made.
+    /// Qwen2 and Qwen2.5: biases on the query, key and value projections.
     Qwen2,
-    /// Qwen3: each head's query and key is normed.
+    /// Qwen3: RMSNorm on each head of queries and keys.
     Qwen3,
-    /// Llama and what is built like it.
+    /// Llama and models of the same architecture.
     Llama,
 }
 
@@ -32,7 +32,7 @@ impl Family {
         }
     }
 
-    /// The one of `architectures` that is a language model.
+    /// Name in `architectures` of the causal language model.
     #[must_use]
     pub fn architecture(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Family {
         }
     }
 
-    /// Positions of a model whose file does not say.
+    /// Default of `max_position_embeddings`.
     fn default_positions(self) -> i64 {
         match self {
             Self::Qwen2 | Self::Qwen3 => 32_768,
@@ -51,57 +51,57 @@ impl Family {
     }
 }
 
-/// Which matrices have a bias.
+/// Biases of the linear layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Biases {
-    /// Those of queries, keys and values.
+    /// Bias of the query, key and value projections.
     pub query_key_value: bool,
-    /// The one behind attention.
+    /// Bias of the attention output projection.
     pub output: bool,
-    /// Those of the feed-forward layers.
+    /// Bias of the feed-forward projections.
     pub mlp: bool,
 }
 
-/// The shape of a model, in the words of its `config.json`.
+/// Shape of a model. Fields have the names of `config.json`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
-    /// What kind of model it is.
+    /// Model family.
     pub family: Family,
     /// Width of the residual stream.
     pub hidden_size: i64,
     /// Width of the feed-forward layers.
     pub intermediate_size: i64,
-    /// How many layers.
+    /// Number of layers.
     pub num_hidden_layers: i64,
-    /// Heads of queries.
+    /// Number of query heads.
     pub num_attention_heads: i64,
-    /// Heads of keys and values.
+    /// Number of key and value heads.
     pub num_key_value_heads: i64,
     /// Width of a head.
     pub head_dim: i64,
-    /// Which matrices have a bias.
+    /// Biases of the linear layers.
     pub biases: Biases,
-    /// Whether each head's query and key is normed.
+    /// Whether each head of queries and keys is normalised.
     pub query_key_norm: bool,
-    /// Added to the mean square before its root is taken.
+    /// Epsilon of RMSNorm, added to the mean square.
     pub rms_norm_eps: f64,
-    /// How positions turn.
+    /// Rotary positions.
     pub rope: Rope,
-    /// Whether the output layer is the embedding.
+    /// Whether the output layer shares the embedding's weights.
     pub tie_word_embeddings: bool,
-    /// One more than the largest token.
+    /// Number of token ids.
     pub vocab_size: i64,
-    /// The most tokens of a sequence.
+    /// Maximum length of a sequence in tokens, before scaling of positions.
     pub max_position_embeddings: i64,
-    /// Tokens that end a text.
+    /// Tokens that end a generation.
     pub eos_token_ids: Vec<u32>,
-    /// The token that fills.
+    /// Padding token.
     pub pad_token_id: Option<u32>,
-    /// The whole file, so that nothing in it is lost when it is written again.
+    /// Complete file, so that other keys survive when it is written again.
     source: Map<String, Value>,
 }
 
-/// The keys that are read, with the defaults of transformers' configurations.
+/// Keys that are read, with the defaults of transformers.
 #[derive(Deserialize)]
 struct Fields {
     hidden_size: i64,
@@ -158,8 +158,8 @@ impl ModelConfig {
     /// Reads a `config.json`.
     ///
     /// # Errors
-    /// If the file cannot be read, is no JSON of a model, or describes another architecture than Qwen2's, Qwen3's or
-    /// Llama's or one of their variants that this trainer does not compute (sliding windows, quantised weights).
+    /// If the file cannot be read or is not JSON of a model, or if its architecture is not supported: other families
+    /// than Qwen2, Qwen3 and Llama, sliding windows, and quantised weights are refused.
     pub fn read(path: &Path) -> Result<Self, TrainerError> {
         let text = std::fs::read_to_string(path).map_err(TrainerError::file("read", path))?;
         let json = |source| TrainerError::Json { path: path.to_owned(), source };
@@ -167,7 +167,7 @@ impl ModelConfig {
         Self::from_source(source, path)
     }
 
-    /// Makes sense of the keys; `path` is for messages.
+    /// Interprets the keys; `path` is used in errors.
     pub(crate) fn from_source(source: Map<String, Value>, path: &Path) -> Result<Self, TrainerError> {
         let unsupported = |what: String| TrainerError::UnsupportedModel { path: path.to_owned(), what };
         let family = family(&source).map_err(unsupported)?;
@@ -186,13 +186,13 @@ impl ModelConfig {
         }
         if heads % kv_heads != 0 || head_dim < 2 || head_dim % 2 != 0 {
             return Err(unsupported(format!(
-                "num_attention_heads {heads}, num_key_value_heads {kv_heads} and heads of width {head_dim}; the second \
-                 divides the first, and the width is even"
+                "num_attention_heads {heads}, num_key_value_heads {kv_heads} and heads of width {head_dim}: the second \
+                 must divide the first, and the width must be even"
             )));
         }
         if fields.head_dim.is_none() && fields.hidden_size % heads != 0 && family != Family::Qwen3 {
             return Err(unsupported(format!(
-                "hidden_size {}, which num_attention_heads {heads} does not divide, and no head_dim",
+                "hidden_size {} is not a multiple of num_attention_heads {heads}, and head_dim is missing",
                 fields.hidden_size
             )));
         }
@@ -221,20 +221,20 @@ impl ModelConfig {
         })
     }
 
-    /// Width of one head.
+    /// Width of a head.
     #[must_use]
     pub fn head_size(&self) -> i64 {
         self.head_dim
     }
 
-    /// The most tokens of a sequence, where positions are stretched for longer ones too.
+    /// Maximum length of a sequence in tokens, after scaling of positions.
     #[must_use]
     pub fn positions(&self) -> i64 {
         self.rope.positions(self.max_position_embeddings)
     }
 
-    /// The file's text. Older transformers read `rope_theta`, `rope_scaling` and `torch_dtype`, newer ones
-    /// `rope_parameters` and `dtype`; all stand there.
+    /// Text of the file. It holds both the keys of older transformers (`rope_theta`, `rope_scaling`, `torch_dtype`) and
+    /// those of newer ones (`rope_parameters`, `dtype`).
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut source = self.source.clone();
@@ -246,9 +246,9 @@ impl ModelConfig {
     }
 }
 
-/// The family of a file, or the key that says another one.
+/// Family of a model, or the unsupported key and value.
 fn family(source: &Map<String, Value>) -> Result<Family, String> {
-    let Some(kind) = source.get("model_type") else { return Err("no model_type".to_owned()) };
+    let Some(kind) = source.get("model_type") else { return Err("model_type is missing".to_owned()) };
     let known = Family::ALL.into_iter().find(|family| kind == family.model_type());
     let family = known.ok_or_else(|| format!("model_type = {kind}"))?;
     match source.get("architectures").filter(|names| !names.is_null()) {
@@ -257,7 +257,7 @@ fn family(source: &Map<String, Value>) -> Result<Family, String> {
     }
 }
 
-/// The first key whose value would change the computation in a way that `model` does not follow.
+/// First key whose value requires a computation that `model` does not implement.
 fn unsupported_feature(source: &Map<String, Value>) -> Option<String> {
     let named = |key: &str, value: &Value| Some(format!("{key} = {value}"));
     let said = |key: &str| source.get(key).filter(|value| !value.is_null());
@@ -292,18 +292,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_the_same_and_loses_no_key() {
+    fn a_written_config_keeps_every_key() {
         let config = read(qwen2()).expect("a plain model");
         assert_eq!((config.head_size(), config.rope.theta, &config.eos_token_ids[..]), (8, 5000.0, &[258][..]));
         let text = config.to_json();
         let again: Map<String, Value> = serde_json::from_str(&text).expect("JSON");
         assert_eq!(again["of_tomorrow"], json!([1, 2]));
         assert_eq!(again["rope_parameters"]["rope_theta"], 5000.0);
-        assert_eq!(read(again).expect("our own file").rope.theta, 5000.0);
+        assert_eq!(read(again).expect("a written config").rope.theta, 5000.0);
     }
 
     #[test]
-    fn newer_files_keep_the_base_in_rope_parameters() {
+    fn newer_files_have_the_base_in_rope_parameters() {
         let mut source = qwen2();
         source.remove("rope_theta");
         source.insert("rope_parameters".into(), json!({ "rope_type": "default", "rope_theta": 1e6 }));
@@ -311,12 +311,12 @@ mod tests {
     }
 
     #[test]
-    fn stretched_positions_are_written_for_old_programs_and_for_new_ones() {
+    fn scaled_positions_are_written_for_old_and_new_programs() {
         let yarn = json!({ "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16 });
         let mut source = qwen2();
         source.insert("rope_scaling".into(), yarn);
         source.insert("max_position_embeddings".into(), json!(16));
-        let config = read(source).expect("a stretched model");
+        let config = read(source).expect("a model with scaled positions");
         assert_eq!(config.positions(), 64);
         let again: Map<String, Value> = serde_json::from_str(&config.to_json()).expect("JSON");
         let [old, new] = ["rope_scaling", "rope_parameters"].map(|section| again[section].clone());
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_computation_is_refused_by_name() {
+    fn unsupported_computations_are_refused_by_name() {
         for (key, value) in [
             ("model_type", json!("mistral")),
             ("architectures", json!(["Qwen2ForSequenceClassification"])),

@@ -1,5 +1,5 @@
-//! Where a model lives. This program is linked with libtorch's part for CPUs alone; the part for CUDA is loaded when a
-//! run asks for it, so that one binary serves machines with and without.
+//! Device of a model. The program is linked with the CPU part of libtorch only. The CUDA part is loaded at run time, so
+//! that one binary runs on machines with and without it.
 
 use std::ffi::CString;
 use std::fmt;
@@ -11,14 +11,14 @@ use tch::{Cuda, Device};
 
 use crate::TrainerError;
 
-/// Where a model lives.
+/// Device of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accelerator {
-    /// This machine's cores.
+    /// CPU.
     #[default]
     Cpu,
-    /// Its first GPU.
+    /// First CUDA GPU.
     Cuda,
 }
 
@@ -38,7 +38,7 @@ impl FromStr for Accelerator {
         match text {
             "cpu" => Ok(Self::Cpu),
             "cuda" => Ok(Self::Cuda),
-            other => Err(format!("`{other}` is no device; write cpu or cuda")),
+            other => Err(format!("unknown device `{other}`: expected cpu or cuda")),
         }
     }
 }
@@ -47,18 +47,18 @@ const CPU_LIBRARY: &str = "libtorch_cpu.so";
 const CUDA_LIBRARY: &str = "libtorch_cuda.so";
 
 impl Accelerator {
-    /// The device, ready to be used.
+    /// Device of libtorch, ready for use.
     ///
     /// # Errors
-    /// If it is a GPU and this libtorch has no part for CUDA, or there is no GPU that it can use.
+    /// If the device is a GPU, and this libtorch has no CUDA part or finds no usable GPU.
     pub(crate) fn open(self) -> Result<Device, TrainerError> {
         match self {
             Self::Cpu => Ok(Device::Cpu),
             Self::Cuda => {
                 let library = beside_loaded(CPU_LIBRARY).map(|cpu| cpu.with_file_name(CUDA_LIBRARY));
-                let library = library.ok_or_else(|| unusable(format!("{CPU_LIBRARY} is not among what is loaded")))?;
+                let library = library.ok_or_else(|| unusable(format!("{CPU_LIBRARY} is not loaded")))?;
                 load(&library)?;
-                // Asked only now: an answer of no is remembered by libtorch for good.
+                // Queried only after the load, because libtorch caches a negative answer.
                 if Cuda::is_available() {
                     Ok(Device::Cuda(0))
                 } else {
@@ -73,27 +73,27 @@ fn unusable(problem: String) -> TrainerError {
     TrainerError::Device { problem }
 }
 
-/// The file of a library that this process has loaded.
+/// Path of a library that this process has loaded.
 fn beside_loaded(name: &str) -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let paths = maps.lines().filter_map(|line| line.find('/').map(|start| &line[start..]));
     paths.map(Path::new).find(|path| path.file_name().is_some_and(|file| file == name)).map(Path::to_path_buf)
 }
 
-/// Loads libtorch's part for CUDA for the rest of the process; it registers itself with what is loaded.
+/// Loads the CUDA part of libtorch for the rest of the process. It registers itself with the loaded CPU part.
 fn load(library: &Path) -> Result<(), TrainerError> {
     if !library.is_file() {
         return Err(unusable(format!("`{}` is missing", library.display())));
     }
     let path = CString::new(library.as_os_str().as_encoded_bytes()).map_err(|error| unusable(error.to_string()))?;
-    // SAFETY: the path is a string that ends in 0, and the library is the counterpart of the one that is loaded: its
-    // constructors do what they do in every program that is linked with it.
+    // SAFETY: the path is NUL-terminated, and the library is the counterpart of the loaded CPU part; its constructors
+    // do the same as in a program that is linked with it.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     if handle.is_null() {
-        // SAFETY: the text is libc's and lives until this thread's next call of its kind.
-        let words = unsafe { libc::dlerror().as_ref().map(|words| std::ffi::CStr::from_ptr(words)) };
-        let words = words.map(|words| words.to_string_lossy().into_owned());
-        return Err(unusable(words.unwrap_or_else(|| format!("`{}` cannot be loaded", library.display()))));
+        // SAFETY: the text belongs to libc and is valid until this thread's next call of a `dl` function.
+        let message = unsafe { libc::dlerror().as_ref().map(|message| std::ffi::CStr::from_ptr(message)) };
+        let message = message.map(|message| message.to_string_lossy().into_owned());
+        return Err(unusable(message.unwrap_or_else(|| format!("`{}` cannot be loaded", library.display()))));
     }
     Ok(())
 }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_libtorch_without_cuda_is_named_with_what_to_do() {
+    fn a_libtorch_without_cuda_is_refused_with_a_hint() {
         let Err(error) = Accelerator::Cuda.open() else { return };
         assert!(error.to_string().contains("LIBTORCH"), "{error}");
         assert!(error.to_string().contains("cuda") || error.to_string().contains("GPU"), "{error}");

@@ -42,7 +42,7 @@ pub enum TrainerError {
          (`python3 -c 'import torch; print(torch.__path__[0])'`) on a machine with a GPU, or write `device = \"cpu\"`"
     )]
     Device {
-        /// What is missing.
+        /// Reason why the device is unavailable.
         problem: String,
     },
     /// Unknown preset.
@@ -63,7 +63,7 @@ pub enum TrainerError {
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
     /// A file is not the expected JSON.
@@ -71,7 +71,7 @@ pub enum TrainerError {
     Json {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: serde_json::Error,
     },
     /// The architecture of a model is not supported.
@@ -87,7 +87,7 @@ pub enum TrainerError {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What is missing or does not fit, and what to do.
+        /// Missing or invalid part, and a hint.
         problem: String,
     },
     /// A folder to be created exists.
@@ -105,11 +105,11 @@ pub enum TrainerError {
         problem: String,
     },
     /// A weight file is not in the safetensors format.
-    #[error("`{}` is not a whole safetensors file", path.display())]
+    #[error("`{}` is not a complete safetensors file", path.display())]
     Safetensors {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: safetensors::SafeTensorError,
     },
     /// Data that cannot be trained on.
@@ -117,7 +117,7 @@ pub enum TrainerError {
     Data {
         /// The episode or demonstration.
         what: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
     /// A gradient was not finite; the weights are unchanged.
@@ -153,14 +153,14 @@ impl TrainerError {
         move |source| Self::Torch { during, source: first_line(source) }
     }
 
-    /// Whether the user can fix it by changing a file or a setting.
+    /// Whether the user can fix the error by changing a file or a setting.
     #[must_use]
     pub fn is_users(&self) -> bool {
         !matches!(self, Self::Torch { .. } | Self::Gone(_))
     }
 }
 
-/// The first line of libtorch's message, without its C++ stack.
+/// First line of libtorch's message, without the C++ stack.
 fn first_line(error: TchError) -> TchError {
     match error {
         TchError::Torch(words) => TchError::Torch(words.lines().next().unwrap_or_default().to_owned()),

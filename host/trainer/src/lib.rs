@@ -1,10 +1,10 @@
 //! The libtorch model, generation, advantages, losses and checkpoints.
 //!
-//! [`Trainer`] is the way in: it owns a model on a thread of its own, generates as a
-//! [`Policy`](gymkhana_policy::Policy), takes training steps and writes checkpoints. The functions below it are public
-//! where they can be read and tested on their own: [`advantage`], [`loss`], [`model`], [`adamw`].
+//! [`Trainer`] is the entry point: it owns a model on a thread of its own, generates as a
+//! [`Policy`](gymkhana_policy::Policy), takes training steps and writes checkpoints. The modules [`advantage`],
+//! [`loss`], [`model`] and [`adamw`] are public so that they can be read and tested separately.
 //!
-//! Nothing here prints.
+//! The crate never prints.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod adamw;

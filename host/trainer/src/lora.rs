@@ -1,8 +1,8 @@
-//! Low-rank adapters: beside a frozen matrix W learns `alpha / rank · B A`, and nothing else.
+//! Low-rank adapters: a frozen matrix W gets a trained term `alpha / rank · B A`.
 //!
-//! Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models". The names are those of PEFT's files, without
-//! `base_model.model.` before them, so that what is written here loads there. Suffixes of names are axes: R rank,
-//! I inputs, O outputs.
+//! Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models". Tensors have the names of PEFT's files without
+//! the prefix `base_model.model.`, so that PEFT loads the written files. Suffixes of names are axes: R rank, I inputs,
+//! O outputs.
 #![allow(non_snake_case)]
 
 use gymkhana_record::Seed;
@@ -13,15 +13,15 @@ use crate::TrainerError;
 use crate::error::require;
 use crate::parameters::Parameters;
 
-/// Adapters beside a frozen model.
+/// Settings of the adapters of a frozen model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lora {
-    /// The rank; from 1 to 4096.
+    /// Rank; from 1 to 4096.
     pub rank: u32,
-    /// What is added counts `alpha / rank`; above 0.
+    /// Numerator of the adapters' factor `alpha / rank`; above 0.
     pub alpha: f64,
-    /// Which matrices of every layer have one.
+    /// Matrices that get an adapter in every layer.
     #[serde(default = "Module::all")]
     pub modules: Vec<Module>,
 }
@@ -45,7 +45,7 @@ impl Module {
         vec![Self::QProj, Self::KProj, Self::VProj, Self::OProj, Self::GateProj, Self::UpProj, Self::DownProj]
     }
 
-    /// Its name in checkpoints.
+    /// Name in checkpoints.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl Lora {
         require(!self.modules.is_empty(), "lora.modules", "empty", "at least one matrix, such as \"q_proj\"")
     }
 
-    /// What an adapter's product counts.
+    /// Factor of an adapter's product.
     pub(crate) fn scale(&self) -> f64 {
         self.alpha / f64::from(self.rank)
     }
@@ -80,7 +80,7 @@ impl Lora {
         self.modules.iter().any(|module| name.ends_with(&format!("{}.weight", module.name())))
     }
 
-    /// What PEFT wants to know beside the tensors.
+    /// Configuration file of PEFT.
     pub(crate) fn config(&self) -> serde_json::Value {
         serde_json::json!({
             "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": null, "bias": "none",
@@ -91,22 +91,22 @@ impl Lora {
     }
 }
 
-/// The adapters of a model.
+/// Adapters of a model.
 #[derive(Debug)]
 pub(crate) struct Adapters {
     pub lora: Lora,
     pub parameters: Parameters,
 }
 
-/// The names of a matrix's two halves.
+/// Names of an adapter's two factors, A and B.
 fn halves(matrix: &str) -> [String; 2] {
     let stem = matrix.strip_suffix(".weight").unwrap_or(matrix);
     ["A", "B"].map(|half| format!("{stem}.lora_{half}.weight"))
 }
 
 impl Adapters {
-    /// Adapters of these matrices that change nothing yet: A is drawn, uniformly within one over the root of its
-    /// inputs, and B is 0.
+    /// Adapters of these matrices. A is drawn from a uniform distribution within ±1/√I and B is 0, so that they change
+    /// nothing at first.
     pub fn new(lora: Lora, base: &Parameters, device: Device, seed: Seed) -> Result<Self, TchError> {
         let _guard = no_grad_guard();
         let rank = i64::from(lora.rank);
@@ -126,13 +126,13 @@ impl Adapters {
     }
 }
 
-/// The halves of a matrix's adapter among these parameters, `[R, I]` and `[O, R]`, if it has one.
+/// Factors A `[R, I]` and B `[O, R]` of a matrix's adapter, if it has one.
 pub(crate) fn low_rank<'a>(parameters: &'a Parameters, matrix: &str) -> Option<[&'a Tensor; 2]> {
     let [down, up] = halves(matrix);
     Some([parameters.get(&down)?, parameters.get(&up)?])
 }
 
-/// What a matrix is with its adapter.
+/// The matrix with its adapter added, `[O, I]`.
 pub(crate) fn merged(matrix_OI: &Tensor, [down_RI, up_OR]: [&Tensor; 2], scale: f64) -> Tensor {
     let _guard = no_grad_guard();
     matrix_OI + up_OR.matmul(down_RI) * scale

@@ -1,14 +1,14 @@
-//! A model's trainable tensors, as named views of one flat buffer.
+//! A model's tensors, as named views of one flat buffer.
 //!
-//! One buffer lets the optimiser, the gradient norm and copies work in a handful of operations, however many tensors
-//! a model has.
+//! With one buffer, the optimiser, the gradient norm and copies need a handful of operations, whatever the number of
+//! tensors.
 
 use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
-/// Views start at multiples of this many elements (64 bytes), as vector code likes it.
+/// Alignment of views in elements (64 bytes), for vector code.
 const ALIGNMENT: i64 = 16;
 
-/// A tensor's place in the flat buffer.
+/// Position of a tensor in the flat buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     name: String,
@@ -63,14 +63,14 @@ impl Parameters {
         Self::over(self.places.clone(), self.flat.copy(), false)
     }
 
-    /// Keeps these tensors as they are from now on: no gradient is computed for them.
+    /// Freezes the tensors: gradients are no longer computed for them.
     pub(crate) fn freeze(&mut self) {
         for tensor in &mut self.tensors {
             *tensor = tensor.set_requires_grad(false);
         }
     }
 
-    /// The tensor of this name.
+    /// Tensor of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         let index = self.places.iter().position(|place| place.name == name)?;
@@ -82,7 +82,7 @@ impl Parameters {
         self.places.iter().map(|place| place.name.as_str()).zip(&self.tensors)
     }
 
-    /// How many numbers there are.
+    /// Number of elements.
     #[must_use]
     pub fn count(&self) -> i64 {
         self.places.iter().map(|place| place.shape.iter().product::<i64>()).sum()
@@ -91,23 +91,23 @@ impl Parameters {
     /// Overwrites one tensor's values.
     ///
     /// # Errors
-    /// If there is no tensor of this name, or its shape differs.
+    /// If the name is unknown, or the shape differs.
     pub fn set(&self, name: &str, values: &Tensor) -> Result<(), TchError> {
         let _guard = no_grad_guard();
-        let tensor = self.get(name).ok_or_else(|| TchError::Shape(format!("there is no tensor `{name}`")))?;
+        let tensor = self.get(name).ok_or_else(|| TchError::Shape(format!("unknown tensor `{name}`")))?;
         if tensor.size() != values.size() {
-            let problem = format!("`{name}` has the shape {:?}, its values {:?}", tensor.size(), values.size());
+            let problem = format!("`{name}` has shape {:?}, but the values have {:?}", tensor.size(), values.size());
             return Err(TchError::Shape(problem));
         }
         tensor.shallow_clone().f_copy_(values)
     }
 
-    /// The whole buffer `[N]`, gaps between tensors included.
+    /// The whole buffer, `[N]`, including gaps between tensors.
     pub(crate) fn flat(&self) -> &Tensor {
         &self.flat
     }
 
-    /// The gradients that backward passes left, each with the place in the flat buffer where its parameter begins.
+    /// Gradients of the last backward passes, each with the offset of its parameter in the flat buffer.
     pub(crate) fn gradients(&self) -> Result<Vec<(i64, Tensor)>, TchError> {
         let _guard = no_grad_guard();
         let mut gradients = Vec::with_capacity(self.places.len());
@@ -120,8 +120,8 @@ impl Parameters {
         Ok(gradients)
     }
 
-    /// Forgets gradients. New handles of the same numbers: the next backward pass then leaves its gradients without
-    /// adding them to zeros.
+    /// Drops gradients. New handles of the same data make the next backward pass store its gradients instead of adding
+    /// them to zeros.
     pub(crate) fn forget_gradients(&mut self) -> Result<(), TchError> {
         for (place, tensor) in self.places.iter().zip(&mut self.tensors) {
             *tensor = place.view(&self.flat)?.f_detach()?.f_set_requires_grad(tensor.requires_grad())?;

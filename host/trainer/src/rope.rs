@@ -1,67 +1,68 @@
-//! Rotary positions: how fast each pair of a head's numbers turns, plainly or slowed down for longer contexts.
+//! Rotary positions: frequencies of the pairs of a head, plain or scaled for longer contexts.
 //!
-//! The words are those of `config.json`: `rope_scaling` with `rope_theta` beside it, as older files have it, or
-//! `rope_parameters` with everything inside. Numbers are computed in float32 in transformers' order of operations, since
-//! at far positions the last bit of a frequency can be seen in the logits.
+//! Keys are those of `config.json`: `rope_scaling` next to `rope_theta` in older files, or `rope_parameters` with
+//! everything inside. Numbers are computed in float32 in transformers' order of operations, because the last bit of a
+//! frequency affects the logits at far positions.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tch::{Device, Kind, TchError, Tensor};
 
-/// The frequencies' base when a file names none.
+/// Base of the frequencies if a file has no `rope_theta`.
 const DEFAULT_THETA: f64 = 10_000.0;
-/// The section of older files, which newer programs still read first.
+/// Section of older files, which newer programs read first.
 const OLD_SECTION: &str = "rope_scaling";
 const SECTION: &str = "rope_parameters";
 
-/// How a model's positions turn.
+/// Rotary positions of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rope {
-    /// The base of the frequencies.
+    /// Base of the frequencies.
     pub theta: f64,
-    /// How they are slowed down.
+    /// Scaling of the frequencies.
     pub scaling: Scaling,
 }
 
-/// How frequencies are slowed down for contexts beyond those of a model's first training.
+/// Scaling of frequencies for contexts beyond those of the pre-training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scaling {
-    /// Not at all. Also `dynamic`, which begins beyond `max_position_embeddings`, where this trainer has no positions.
+    /// Unscaled. Also `dynamic`, which scales only beyond `max_position_embeddings`, where this trainer has no
+    /// positions.
     None,
-    /// All alike.
+    /// Divides all frequencies by the factor.
     Linear {
-        /// How many times slower.
+        /// Divisor.
         factor: f64,
     },
-    /// Slow ones by the factor, fast ones not, those between by a straight line over their places (YaRN).
+    /// Divides low frequencies, keeps high ones, and interpolates linearly over the pair index in between (YaRN).
     Yarn {
-        /// How many times slower.
+        /// Divisor.
         factor: f64,
-        /// Positions of the first training.
+        /// Context length of the pre-training, in tokens.
         original: f64,
-        /// Cosines and sines are multiplied by this.
+        /// Factor of cosines and sines.
         attention: f64,
-        /// Frequencies that turn at least so often within `original` stay.
+        /// Pairs with at least this many rotations within `original` are kept.
         beta_fast: f64,
-        /// Those that turn at most so often are slowed down in full.
+        /// Pairs with at most this many rotations within `original` are divided by the whole factor.
         beta_slow: f64,
-        /// Whether the borders between them are rounded to whole places.
+        /// Whether the bounds between them are rounded to whole pair indices.
         truncate: bool,
     },
-    /// Slow ones by the factor, fast ones not, those between by their wavelengths (Llama 3.1).
+    /// Divides low frequencies, keeps high ones, and interpolates by wavelength in between (Llama 3.1).
     Llama3 {
-        /// How many times slower.
+        /// Divisor.
         factor: f64,
-        /// Positions of the first training.
+        /// Context length of the pre-training, in tokens.
         original: f64,
-        /// `original` over the wavelength from which on the factor counts in full.
+        /// Ratio of `original` to the wavelength below which the whole factor applies.
         low: f64,
-        /// `original` over the wavelength up to which nothing changes.
+        /// Ratio of `original` to the wavelength above which frequencies are kept.
         high: f64,
     },
 }
 
-/// All keys that any of the kinds has; another one would be a computation that is not known here.
+/// Keys of all scaling types. Other keys are refused, because they could change the computation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
@@ -82,7 +83,7 @@ struct Fields {
     high_freq_factor: Option<f64>,
 }
 
-/// The section that counts, with its name.
+/// Section in effect, with its name.
 fn section(source: &Map<String, Value>) -> Option<(&'static str, &Value)> {
     [OLD_SECTION, SECTION]
         .into_iter()
@@ -91,14 +92,14 @@ fn section(source: &Map<String, Value>) -> Option<(&'static str, &Value)> {
 }
 
 impl Rope {
-    /// Reads what a `config.json` says; `positions` is its `max_position_embeddings`.
+    /// Reads the rotary positions of a `config.json`; `positions` is its `max_position_embeddings`.
     ///
     /// # Errors
-    /// With the key and value that this trainer does not follow.
+    /// The unsupported key and value.
     pub fn read(source: &Map<String, Value>, positions: i64) -> Result<Self, String> {
         let (name, table) = section(source).unwrap_or((SECTION, &Value::Null));
         let table = if table.is_null() { json!({}) } else { table.clone() };
-        let fields: Fields = serde_json::from_value(table).map_err(|error| format!("{name} that says: {error}"))?;
+        let fields: Fields = serde_json::from_value(table).map_err(|error| format!("{name}: {error}"))?;
         let number = |key: &str| source.get(key).and_then(Value::as_f64);
         let theta = fields.rope_theta.or(number("rope_theta")).unwrap_or(DEFAULT_THETA);
         if !(theta > 1.0 && theta.is_finite()) {
@@ -113,7 +114,7 @@ impl Rope {
         Ok(Self { theta, scaling: fields.scaling(name, positions as f64, original)? })
     }
 
-    /// The keys of older and newer programs, each with everything: what is read again is the same.
+    /// Writes the keys of older and of newer programs. Reading them again gives the same value.
     pub(crate) fn write(&self, source: &mut Map<String, Value>) {
         let table = section(source).and_then(|(_, table)| table.as_object()).cloned().unwrap_or_default();
         let kind = table.get("rope_type").or_else(|| table.get("type")).cloned().unwrap_or_else(|| json!("default"));
@@ -128,7 +129,8 @@ impl Rope {
         source.insert(SECTION.into(), Value::Object(new));
     }
 
-    /// The most positions of a model whose file says `positions`: YaRN's files name those of the first training.
+    /// Maximum positions of a model with `max_position_embeddings` of `positions`: with YaRN, at least the scaled
+    /// context length of the pre-training.
     pub(crate) fn positions(&self, positions: i64) -> i64 {
         match self.scaling {
             Scaling::Yarn { factor, original, .. } => positions.max((factor * original) as i64),
@@ -136,7 +138,7 @@ impl Rope {
         }
     }
 
-    /// What cosines and sines are multiplied by.
+    /// Factor of cosines and sines.
     #[must_use]
     pub fn attention(&self) -> f64 {
         match self.scaling {
@@ -145,10 +147,10 @@ impl Rope {
         }
     }
 
-    /// The angle, in radians, by which each pair of a head turns from one position to the next.
+    /// Rotation of each pair of a head per position, in radians; `head_size / 2` numbers.
     ///
     /// # Errors
-    /// If libtorch cannot allocate a handful of numbers.
+    /// If libtorch cannot allocate the numbers.
     pub fn frequencies(&self, head_size: i64) -> Result<Vec<f32>, TchError> {
         let half = head_size / 2;
         let exponents = Tensor::f_arange(half, (Kind::Float, Device::Cpu))?.f_mul_scalar(2.0)?;
@@ -171,7 +173,7 @@ impl Rope {
         Ok(powers.iter().enumerate().map(scaled).collect())
     }
 
-    /// How much of the factor counts at a place: 0 for fast pairs, 1 for slow ones.
+    /// Share of the factor that applies to the pair of index `place`: 0 for high frequencies, 1 for low ones.
     fn ramp(&self, place: usize, size: f64) -> f32 {
         let Scaling::Yarn { original, beta_fast, beta_slow, truncate, .. } = self.scaling else { return 0.0 };
         let border = |turns: f64| size * (original / (turns * std::f64::consts::TAU)).ln() / (2.0 * self.theta.ln());
@@ -205,7 +207,7 @@ impl Fields {
         let wanted = |key: &str, value: Option<f64>| match value {
             Some(number) if number > 0.0 && number.is_finite() => Ok(number),
             Some(number) => Err(format!("{section}.{key} = {number}")),
-            None => Err(format!("{section}.rope_type = {kind:?} and no {key}")),
+            None => Err(format!("{section}.rope_type = {kind:?} without {key}")),
         };
         let original = wanted("original_max_position_embeddings", Some(original))?;
         match kind {
@@ -234,7 +236,7 @@ impl Fields {
         }
     }
 
-    /// YaRN's factor of attention, where the file does not say it.
+    /// YaRN's attention factor, computed if the file does not contain it.
     fn attention(&self, factor: f64) -> f64 {
         let grown = |scale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 };
         let said = |scale: Option<f64>| scale.filter(|scale| *scale != 0.0);

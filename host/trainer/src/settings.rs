@@ -19,8 +19,8 @@ pub struct Settings {
     pub context: Option<usize>,
     /// Maximum number of queued and running requests; further callers wait.
     pub queue: usize,
-    /// Whether a conversation's tokens may depend on nothing but its request: one libtorch thread, fixed shapes, a
-    /// slot by the conversation's place. A conversation then waits until the last one of its slot was released.
+    /// Whether a conversation's tokens depend only on its request: one libtorch thread, fixed shapes, and a slot chosen
+    /// by the conversation's place. A conversation then waits until the previous one of its slot is released.
     pub deterministic: bool,
     /// Whether the model is trained. Without training, the optimiser state of a checkpoint is not read.
     pub learns: bool,
@@ -41,7 +41,7 @@ pub enum Precision {
     /// 32 bits.
     #[default]
     Float32,
-    /// 16 bits with float32's range: half the memory of what a pass keeps, and several times the speed on a GPU.
+    /// 16 bits with the range of float32: half the memory for activations, and several times the speed on a GPU.
     Bfloat16,
 }
 
@@ -89,7 +89,7 @@ impl Settings {
         require(context >= 2, "context", context, "at least 2")?;
         self.lora.as_ref().map_or(Ok(()), Lora::check)?;
         let on_cpu = !self.deterministic || self.device == Accelerator::Cpu;
-        require(on_cpu, "device", self.device, "`cpu` when `deterministic` is true: a GPU adds in any order")?;
+        require(on_cpu, "device", self.device, "`cpu` when `deterministic` is true: GPUs sum in varying order")?;
         let threads = if self.deterministic { self.threads } else { 1 };
         require(threads == 1, "threads", threads, "1 when `deterministic` is true: sums depend on their number")
     }
@@ -168,7 +168,7 @@ impl Optimizer {
                 require(steps > self.warmup_steps, "total_steps", steps, "above `warmup_steps`")
             }
             (Schedule::Constant, Some(steps)) => {
-                require(false, "total_steps", steps, "left out unless `schedule` is cosine: nothing uses it")
+                require(false, "total_steps", steps, "left out unless `schedule` is cosine: it has no effect otherwise")
             }
             (Schedule::Constant, None) => Ok(()),
         }
@@ -188,8 +188,7 @@ impl Optimizer {
     }
 }
 
-/// Tokens of one forward and backward pass: enough to keep the cores busy, few enough to stay in
-/// the caches and in memory.
+/// Default tokens per forward and backward pass: enough to keep the cores busy, few enough for caches and memory.
 pub(crate) const MICRO_TOKENS: usize = 4096;
 
 /// Supervised fine-tuning on demonstrations.

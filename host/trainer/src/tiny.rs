@@ -9,7 +9,7 @@ use crate::error::require;
 use crate::storage::files::ModelFiles;
 use crate::{ModelConfig, TrainerError};
 
-/// Control tokens behind the 256 bytes, in the order of their ids; the first is 256.
+/// Control tokens after the 256 bytes, in the order of their ids; the first has id 256.
 const CONTROL_TOKENS: [&str; 7] = [
     "<|endoftext|>",
     "<|im_start|>",
@@ -21,28 +21,28 @@ const CONTROL_TOKENS: [&str; 7] = [
 ];
 const END_OF_TEXT: u32 = 256;
 const END_OF_MESSAGE: u32 = 258;
-/// 263 tokens and one without meaning, so that the width is a multiple of eight.
+/// 263 tokens and one unused id, so that the count is a multiple of eight.
 const VOCABULARY: i64 = 264;
 
-/// ChatML as Qwen has it, but terse, as every byte is a token here. The list of tools is not rendered: a model that
-/// starts from random weights cannot read it, and learns the calls from demonstrations instead.
+/// ChatML like Qwen's, but shorter, because every byte is a token here. The list of tools is not rendered: a model that
+/// starts from random weights cannot read it and learns the calls from demonstrations instead.
 const CHAT_TEMPLATE: &str = include_str!("chat_template.jinja");
 
-/// The size of a tiny model, as a run file writes it. The default has 1.35 million parameters.
+/// Size of a tiny model, as in a run file. The default has 1.35 million parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TinyModel {
-    /// Layers.
+    /// Number of layers.
     pub layers: u32,
     /// Width of the residual stream.
     pub width: u32,
-    /// Heads of queries; they divide the width into even parts.
+    /// Number of query heads; `width / heads` must be a whole even number.
     pub heads: u32,
-    /// Heads of keys and values; they divide `heads`.
+    /// Number of key and value heads; divides `heads`.
     pub kv_heads: u32,
     /// Width of the feed-forward layers.
     pub mlp: u32,
-    /// The most tokens of a conversation.
+    /// Maximum tokens of a conversation.
     pub context: u32,
 }
 
@@ -62,7 +62,7 @@ impl TinyModel {
         require((1..=64).contains(&layers), "layers", layers, "from 1 to 64")?;
         require((2..=4096).contains(&width), "width", width, "from 2 to 4096")?;
         let even = heads >= 1 && width % heads == 0 && (width / heads) % 2 == 0;
-        require(even, "heads", heads, "a divisor of `width` that leaves heads of an even width")?;
+        require(even, "heads", heads, "a divisor of `width` such that `width / heads` is even")?;
         require(kv_heads >= 1 && heads % kv_heads == 0, "kv_heads", kv_heads, "a divisor of `heads`")?;
         require((1..=32_768).contains(&mlp), "mlp", mlp, "from 1 to 32768")?;
         require((2..=65_536).contains(&context), "context", context, "from 2 to 65536")
@@ -121,7 +121,7 @@ impl TinyModel {
     }
 }
 
-/// A tokenizer in which a byte's id is its value, in Hugging Face's format: byte-level BPE without merges.
+/// Byte-level BPE tokenizer without merges, in Hugging Face's format: a byte's id is its value.
 fn tokenizer() -> Value {
     let vocabulary: serde_json::Map<String, Value> =
         (0..=255_u8).zip(byte_characters()).map(|(byte, letter)| (letter.to_string(), json!(byte))).collect();
@@ -147,8 +147,8 @@ fn tokenizer() -> Value {
     })
 }
 
-/// The letter by which byte-level tokenizers write each byte: printable ones stand for themselves, the others for the
-/// letters from 256 on, in order (GPT-2's table).
+/// Character that byte-level tokenizers write for each byte (GPT-2's table): printable bytes are themselves, the others
+/// are the characters from 256 on, in order.
 fn byte_characters() -> impl Iterator<Item = char> {
     let mut next = 256_u32;
     (0..=255_u32).map(move |byte| {
@@ -170,7 +170,7 @@ mod tests {
     type Spoil = fn(&mut TinyModel);
 
     #[test]
-    fn bytes_have_the_letters_of_gpt2() {
+    fn bytes_have_the_characters_of_gpt2() {
         let letters: Vec<char> = byte_characters().collect();
         for (byte, letter) in
             [(0, 'Ā'), (10, 'Ċ'), (32, 'Ġ'), (33, '!'), (126, '~'), (127, 'ġ'), (173, 'Ń'), (255, 'ÿ')]

@@ -1,8 +1,8 @@
 //! Handle of the thread that owns the model, the caches and the optimiser.
 //!
 //! libtorch's tensors may move between threads but not be shared, and on a few cores generation and training take the
-//! same time one after the other as they would beside each other. So one thread does both: it answers messages, and
-//! between them gives every running conversation its next token. A training step comes between two such tokens.
+//! same time in sequence as in parallel. One thread therefore does both: it handles messages, and between them
+//! generates the next token of every running conversation. A training step runs between two such tokens.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -46,8 +46,8 @@ struct Worker {
     settings: Settings,
 }
 
-/// A model in training: generates as a [`Policy`], and learns. Copies of the handle share the model, and
-/// dropping the last of them waits until the thread has ended.
+/// A model in training: generates as a [`Policy`], and learns. Clones of the handle share the model. Dropping the last
+/// handle waits until the thread has ended.
 #[derive(Clone)]
 pub struct Trainer {
     thread: Arc<Thread>,
@@ -75,7 +75,7 @@ struct Joined(Option<JoinHandle<()>>);
 impl Drop for Joined {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take() {
-            // Whatever ended the thread, its words are kept for those who ask.
+            // A panic's message is kept in `gone`.
             let _ = handle.join();
         }
     }
@@ -88,7 +88,7 @@ impl std::fmt::Debug for Trainer {
 }
 
 impl Trainer {
-    /// A tiny model with random weights, drawn from the settings' seed.
+    /// Creates a tiny model with random weights, drawn from the settings' seed.
     ///
     /// # Errors
     /// If a size or a setting is out of range, or the model does not fit into memory.
@@ -103,11 +103,12 @@ impl Trainer {
         Self::start(Opened { model, learner, files: tiny.files(), weight_version: 0, position: None }, settings)
     }
 
-    /// A model from a checkpoint of ours, with everything that training goes on from, or from a plain Hugging Face
-    /// folder with a model of one of the [families](crate::Family).
+    /// Opens a checkpoint with its training state, or a plain Hugging Face folder with a model of a supported
+    /// [family](crate::Family).
     ///
     /// # Errors
-    /// If the folder is not whole or not of this program, the model is of another kind, or a setting is out of range.
+    /// If the folder is incomplete or was written by another version, the model is not supported, or a setting is out
+    /// of range.
     pub fn open(folder: &Path, settings: &Settings) -> Result<Self, TrainerError> {
         settings.check()?;
         Self::start(checkpoint::open(folder, settings, settings.device.open()?)?, settings)
@@ -161,7 +162,7 @@ impl Trainer {
         &self.files
     }
 
-    /// The model's shape.
+    /// The model's config.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
         &self.config
@@ -212,19 +213,19 @@ impl Trainer {
         let settings = settings.clone();
         self.run(move |worker| {
             let metrics = worker.learner.sft_step(&mut worker.model, &sequences, &settings)?;
-            worker.weights_moved();
+            worker.publish_weights();
             Ok(metrics)
         })
         .await
     }
 
-    /// Trains on groups of episodes with the algorithm's flags. Dropped episodes and seats outside the settings are left
-    /// out.
+    /// Trains on groups of episodes with the algorithm's flags. Dropped episodes and seats outside the settings are
+    /// excluded.
     ///
     /// Reports `loss`, `gradient_norm`, `learning_rate`, `updates`, `clip_fraction`, `behaviour_divergence` and
-    /// `reference_divergence` (k3 estimates in nats a token), `entropy` (of the behaviour policy, in nats a token),
-    /// `advantage_mean`, `advantage_std`, `episodes_with_advantage`, `tokens` (sampled ones), `positions`. Without a
-    /// single advantage `updates` is 0 and the weights stay.
+    /// `reference_divergence` (k3 estimates in nats per token), `entropy` (of the behaviour policy, in nats per token),
+    /// `advantage_mean`, `advantage_std`, `episodes_with_advantage`, `tokens` (sampled ones), `positions`. If all
+    /// advantages are 0, `updates` is 0 and the weights do not change.
     ///
     /// # Errors
     /// If a setting or an episode cannot be used, or a gradient is not finite.
@@ -255,7 +256,7 @@ impl Trainer {
             let (seed, version) = (worker.settings.seed, worker.version.load(Ordering::Acquire));
             let metrics = worker.learner.rl_step(&mut worker.model, batch, &settings, seed, version)?;
             if metrics.iter().any(|(name, value)| name == "updates" && *value > 0.0) {
-                worker.weights_moved();
+                worker.publish_weights();
             }
             Ok(metrics)
         });
@@ -264,7 +265,7 @@ impl Trainer {
         Ok(metrics)
     }
 
-    /// Writes a checkpoint to a new folder, all of it or nothing. `position` comes back from [`Trainer::position`].
+    /// Writes a checkpoint to a new folder, atomically. [`Trainer::position`] returns `position` after opening it.
     ///
     /// # Errors
     /// If the folder exists or cannot be written.
@@ -303,7 +304,7 @@ impl Trainer {
     ) -> Result<T, TrainerError> {
         let (reply, answer) = oneshot::channel();
         let message = Message::Run(Box::new(move |worker| {
-            // The requester may have gone; this is not an error.
+            // The requester may have disconnected; this is not an error.
             let _ = reply.send(job(worker));
         }));
         self.thread.messages.send(message).map_err(|_| self.gone())?;
@@ -325,7 +326,7 @@ impl Trainer {
         }
     }
 
-    /// Waits for a place in the queue, sends a message and waits for its answer.
+    /// Waits for a permit of the queue, sends a message and waits for its answer.
     async fn ask<T>(
         &self,
         message: impl FnOnce(oneshot::Sender<Result<T, PolicyError>>, OwnedSemaphorePermit) -> Message,
@@ -341,7 +342,7 @@ impl Trainer {
 impl Policy for Trainer {
     fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
         Box::pin(async move {
-            // One token more must fit.
+            // At least one token must be left for the reply.
             self.check_tokens(&request.tokens, self.context - 1)?;
             self.ask(|reply, permit| Message::Generate(Waiting { request, reply, _permit: permit })).await
         })
@@ -363,7 +364,7 @@ impl Policy for Trainer {
     }
 
     fn release(&self, conversation: Conversation) {
-        // When the thread is gone there is nothing to be released.
+        // If the thread has ended, there is nothing to release.
         let _ = self.thread.messages.send(Message::Release(conversation));
     }
 
@@ -372,20 +373,20 @@ impl Policy for Trainer {
     }
 }
 
-/// The thread: ends when no handle is left, or with a fault, whose words it leaves in `gone`.
+/// Body of the thread. It ends when the last handle is dropped, or with an error, whose message it stores in `gone`.
 fn work(mut worker: Worker, mut receiver: UnboundedReceiver<Message>, gone: &OnceLock<String>) {
     tch::set_num_threads(worker.settings.threads as i32);
-    let words = match catch_unwind(AssertUnwindSafe(|| worker.serve(&mut receiver))) {
+    let reason = match catch_unwind(AssertUnwindSafe(|| worker.serve(&mut receiver))) {
         Ok(Ok(())) => "it was shut down".to_owned(),
         Ok(Err(error)) => chain(&TrainerError::torch("generated")(error)),
         Err(panic) => {
-            let words = panic.downcast_ref::<String>().map(String::as_str);
-            let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("of an unknown cause");
-            format!("it panicked: {words}")
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown cause");
+            format!("it panicked: {message}")
         }
     };
-    // Set before the requests that wait are dropped with the worker and the receiver, which wakes those who asked.
-    let _ = gone.set(words);
+    // Set before the queued requests are dropped with the worker and the receiver, which wakes their callers.
+    let _ = gone.set(reason);
 }
 
 impl Worker {
@@ -425,7 +426,7 @@ impl Worker {
         }
     }
 
-    fn weights_moved(&mut self) {
+    fn publish_weights(&mut self) {
         let version = self.version.load(Ordering::Acquire) + 1;
         self.version.store(version, Ordering::Release);
         self.engine.update(&self.model, version);

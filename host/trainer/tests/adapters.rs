@@ -1,4 +1,4 @@
-//! What changes memory and not the result: adapters beside frozen weights, layers computed twice, 16 bits.
+//! Settings of memory and precision: adapters of frozen weights, activation checkpointing, 16 bits.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn plain() -> Settings {
     Settings { seed: Seed(1), ..Settings::default() }
 }
 
-/// Repeat the byte that was given twice, then end.
+/// Demonstrations: repeat the given byte twice, then end.
 fn demonstrations(step: u64) -> Vec<Segment> {
     let byte = |index: u64| noise(Seed(step).child(index), 1)[0] % 16 + 65;
     (0..16).map(|index| segment(&[257, byte(index), 257], &written(&[byte(index), byte(index), 258]))).collect()
@@ -53,7 +53,7 @@ async fn scored(trainer: &Trainer) -> Sampled {
 }
 
 #[tokio::test]
-async fn adapters_begin_as_nothing_and_alone_learn() {
+async fn adapters_start_without_effect_and_only_they_are_trained() {
     use Module::{DownProj, GateProj, KProj, OProj, QProj, UpProj, VProj};
     let all = [QProj, KProj, VProj, OProj, GateProj, UpProj, DownProj];
     let root = tempfile::tempdir().expect("a folder");
@@ -69,14 +69,14 @@ async fn adapters_begin_as_nothing_and_alone_learn() {
             let moves = modules.iter().any(|module| name.ends_with(&format!("{}.weight", module.name())));
             assert_eq!(before != now, moves, "{modules:?}: {name}");
         }
-        // What is written is what learnt: the merged weights say what the weights and the adapters said.
+        // The saved merged weights give the same log-probabilities as the weights with adapters.
         let merged = Trainer::open(&after, &plain()).expect("a plain model");
         near(&scored(&merged).await.log_probs, &scored(&trainer).await.log_probs, 1e-5);
     }
 }
 
 #[tokio::test]
-async fn adapters_go_on_to_the_same_bits_and_others_begin_on_the_merged_weights() {
+async fn adapters_resume_bit_for_bit_and_others_start_from_the_merged_weights() {
     let root = tempfile::tempdir().expect("a folder");
     let folder = |name: &str| root.path().join(name);
     let settings = adapted(&[Module::QProj, Module::DownProj]);
@@ -90,14 +90,14 @@ async fn adapters_go_on_to_the_same_bits_and_others_begin_on_the_merged_weights(
     let merged = Trainer::open(&folder("1"), &plain()).expect("the merged model");
     assert_eq!(scored(&other).await, scored(&merged).await);
     assert_eq!(resumed.weight_version(), 6);
-    // A part of the adapter that was changed is found like any other file.
+    // Changes to the adapter's files are detected, as in any other file.
     std::fs::write(folder("1").join("adapter/adapter_config.json"), "{}").expect("written");
     let error = Trainer::open(&folder("1"), &settings).expect_err("changed");
     assert!(error.to_string().contains("adapter/adapter_config.json"), "{error}");
 }
 
 #[tokio::test]
-async fn layers_that_are_computed_twice_leave_the_same_gradients() {
+async fn recomputed_layers_give_the_same_gradients() {
     let root = tempfile::tempdir().expect("a folder");
     for (index, settings) in [plain(), adapted(&[Module::VProj, Module::GateProj])].into_iter().enumerate() {
         let mut found = Vec::new();
@@ -118,13 +118,13 @@ async fn layers_that_are_computed_twice_leave_the_same_gradients() {
             ));
         }
         let [kept, again] = &found[..] else { unreachable!("two ways") };
-        // The same operations on the same numbers.
+        // Both ways run the same operations on the same numbers.
         assert_eq!(kept, again);
     }
 }
 
 #[tokio::test]
-async fn sixteen_bits_say_nearly_the_same_and_learn() {
+async fn sixteen_bits_give_nearly_the_same_numbers_and_learn() {
     let tiny = TinyModel { context: 64, ..smallest() };
     let half = Settings { precision: Precision::Bfloat16, ..plain() };
     let [full, half] = [plain(), half].map(|settings| Trainer::create(&tiny, &settings).expect("a model"));
@@ -140,7 +140,7 @@ async fn sixteen_bits_say_nearly_the_same_and_learn() {
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused_by_name() {
+fn impossible_settings_are_refused_by_name() {
     let refusal = |settings: Settings| Trainer::create(&smallest(), &settings).expect_err("refused").to_string();
     for (name, spoil) in [("lora.rank", (0, 1.0)), ("lora.alpha", (1, f64::NAN))] {
         let lora = Lora { rank: spoil.0, alpha: spoil.1, modules: vec![Module::QProj] };

@@ -1,4 +1,4 @@
-//! Checkpoints are whole or refused, by the name of what is wrong.
+//! Checkpoints are complete, or refused with the name of the problem.
 
 mod common;
 
@@ -18,7 +18,7 @@ async fn saved(folder: &Path) -> Trainer {
 }
 
 fn refusal(folder: &Path) -> String {
-    Trainer::open(folder, &Settings::default()).expect_err("not whole").to_string()
+    Trainer::open(folder, &Settings::default()).expect_err("incomplete").to_string()
 }
 
 fn edit(path: &Path, from: &str, to: &str) {
@@ -28,7 +28,7 @@ fn edit(path: &Path, from: &str, to: &str) {
 }
 
 #[tokio::test]
-async fn nothing_is_overwritten_and_nothing_is_left_behind() {
+async fn failed_saves_overwrite_nothing_and_leave_nothing() {
     let root = tempfile::tempdir().expect("a folder");
     let folder = root.path().join("deep/1");
     let trainer = saved(&folder).await;
@@ -39,11 +39,11 @@ async fn nothing_is_overwritten_and_nothing_is_left_behind() {
     std::fs::write(root.path().join("file"), "").expect("written");
     let error = trainer.save(&root.path().join("file/1"), &Value::Null).await.expect_err("below a file");
     assert!(matches!(error, TrainerError::File { .. }), "{error}");
-    assert!(Trainer::open(&folder, &Settings::default()).is_ok(), "the thread goes on");
+    assert!(Trainer::open(&folder, &Settings::default()).is_ok(), "the thread still runs");
 }
 
 #[tokio::test]
-async fn half_and_changed_checkpoints_are_refused() {
+async fn incomplete_and_changed_checkpoints_are_refused() {
     let root = tempfile::tempdir().expect("a folder");
     for (index, name) in ["config.json", "model.safetensors", "tokenizer.json", "trainer.safetensors", "trainer.json"]
         .into_iter()
@@ -75,7 +75,7 @@ async fn a_later_schema_is_refused() {
 
 /// A folder without `trainer.json` is a plain model, whose weights must fit its config.
 #[tokio::test]
-async fn foreign_models_are_refused_by_what_is_foreign() {
+async fn unsupported_models_are_refused_by_name() {
     let root = tempfile::tempdir().expect("a folder");
     let folder = root.path().join("1");
     saved(&folder).await;
@@ -89,14 +89,14 @@ async fn foreign_models_are_refused_by_what_is_foreign() {
     assert!(refusal(&folder).contains("mlp.down_proj.weight"));
     edit(&config, "\"intermediate_size\": 64", "\"intermediate_size\": 48");
     edit(&config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1");
-    assert!(refusal(&folder).contains("nothing uses `model.layers.1."));
+    assert!(refusal(&folder).contains("unknown tensor `model.layers.1."));
     edit(&config, "\"model_type\": \"qwen2\"", "\"model_type\": \"mistral\"");
     assert!(refusal(&folder).contains("model_type = \"mistral\""));
 }
 
-/// A model in several files is whole, or refused by the file that is not.
+/// A model in several files is complete, or refused with the name of the damaged file.
 #[test]
-fn sharded_weights_are_whole_or_refused() {
+fn sharded_weights_are_complete_or_refused() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/qwen3-tied");
     let root = tempfile::tempdir().expect("a folder");
     let folder = root.path();
@@ -108,10 +108,10 @@ fn sharded_weights_are_whole_or_refused() {
     let [first, second] = ["model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors"];
     let bytes = std::fs::read(folder.join(second)).expect("weights");
     std::fs::write(folder.join(second), &bytes[..bytes.len() - 4]).expect("written");
-    assert!(refusal(folder).contains(&format!("{second}` is not a whole safetensors file")));
+    assert!(refusal(folder).contains(&format!("{second}` is not a complete safetensors file")));
     std::fs::copy(folder.join(first), folder.join(second)).expect("copied");
     let message = refusal(folder);
-    assert!(message.contains(second) && message.contains("is in another file too"), "{message}");
+    assert!(message.contains(second) && message.contains("is also in another file"), "{message}");
     std::fs::remove_file(folder.join(second)).expect("removed");
     assert!(refusal(folder).contains(second));
     let index = folder.join("model.safetensors.index.json");
@@ -123,7 +123,7 @@ fn sharded_weights_are_whole_or_refused() {
 }
 
 #[test]
-fn the_seed_alone_draws_the_weights() {
+fn weights_depend_only_on_the_seed() {
     let tiny = TinyModel::default();
     let parameters = |seed| {
         let settings = Settings { seed: Seed(seed), max_concurrent_sequences: 1, ..Settings::default() };

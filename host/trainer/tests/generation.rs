@@ -1,4 +1,4 @@
-//! What generation promises: what is recorded is what the model says, whatever the batch; and determinism on demand.
+//! Generation: recorded numbers equal those of the model, whatever the batch; deterministic settings fix the tokens.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn deterministic(slots: usize) -> Trainer {
     trainer(&Settings { max_concurrent_sequences: slots, deterministic: true, seed: Seed(9), ..Settings::default() })
 }
 
-/// Starts conversations in the given order, each some time after the last.
+/// Starts conversations in the given order, with a delay between them.
 async fn in_order(trainer: &Trainer, places: &[u32]) -> Vec<(u32, Vec<Sampled>)> {
     let started = places.iter().enumerate().map(|(index, place)| async move {
         tokio::time::sleep(Duration::from_millis(index as u64 % 4)).await;
@@ -32,12 +32,12 @@ async fn in_order(trainer: &Trainer, places: &[u32]) -> Vec<(u32, Vec<Sampled>)>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deterministic_tokens_depend_on_the_request_alone() {
+async fn deterministic_tokens_depend_only_on_the_request() {
     let mut order: Vec<u32> = (0..8).collect();
     let expected = in_order(&deterministic(8), &order).await;
     for round in 0..4 {
         Seed(round).stream().shuffle(&mut order);
-        // Equality of floats: the same bits, not only near.
+        // Floats are compared exactly, bit by bit.
         assert_eq!(in_order(&deterministic(8), &order).await, expected);
     }
     for (place, replies) in &expected {
@@ -46,8 +46,8 @@ async fn deterministic_tokens_depend_on_the_request_alone() {
     }
 }
 
-/// Neighbours of every kind: some have the same prompt or its beginning, some sample otherwise, and all come and go as
-/// they like.
+/// Neighbours of all kinds: with the same prompt or a prefix of it, with other sampling settings, starting and ending
+/// at random times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_neighbours_change_no_bit() {
     let prompt = noise(Seed(20), 45);
@@ -88,7 +88,7 @@ async fn random_neighbours_change_no_bit() {
 }
 
 #[tokio::test]
-async fn another_seed_draws_other_tokens_and_the_same_seed_the_same() {
+async fn tokens_depend_on_the_seed() {
     let trainer = deterministic(2);
     let tokens = noise(Seed(1), 10);
     let mut replies = Vec::new();
@@ -112,9 +112,9 @@ async fn a_deterministic_slot_is_taken_only_after_its_release() {
     assert_eq!(later.await.expect("a reply").sampled.tokens.len(), 3);
 }
 
-/// Fewer slots than conversations, so that caches are evicted and built again; prompts of all lengths.
+/// Fewer slots than conversations, so that caches are evicted and recomputed; prompts of many lengths.
 #[tokio::test]
-async fn what_is_recorded_is_what_the_model_says() {
+async fn recorded_numbers_equal_those_of_the_model() {
     for settings in [
         Settings { max_concurrent_sequences: 5, ..Settings::default() },
         Settings { max_concurrent_sequences: 24, ..Settings::default() },
@@ -130,9 +130,9 @@ async fn what_is_recorded_is_what_the_model_says() {
     }
 }
 
-/// A group shares its prompt, which is computed once and copied.
+/// A group's prompt is computed once and copied.
 #[tokio::test]
-async fn groups_share_their_prompt_and_not_their_replies() {
+async fn groups_share_their_prompt_but_not_their_replies() {
     let trainer = trainer(&Settings { max_concurrent_sequences: 16, ..Settings::default() });
     let prompt = noise(Seed(2), 60);
     let replies = (0..16).map(|place| trainer.generate(request(place, &prompt, 12, Seed(7).child(place))));
@@ -145,7 +145,7 @@ async fn groups_share_their_prompt_and_not_their_replies() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_changed_its_past_is_computed_anew() {
+async fn a_conversation_with_a_changed_history_is_recomputed() {
     let trainer = trainer(&Settings::default());
     trainer.generate(request(0, &noise(Seed(1), 30), 5, Seed(1))).await.expect("a reply");
     let other = noise(Seed(2), 30);
@@ -154,7 +154,7 @@ async fn a_conversation_that_changed_its_past_is_computed_anew() {
 }
 
 #[tokio::test]
-async fn new_weights_in_mid_reply_make_the_tokens_that_follow() {
+async fn new_weights_during_a_reply_sample_its_later_tokens() {
     let tiny = TinyModel { context: 600, ..smallest() };
     let trainer = Trainer::create(&tiny, &Settings::default()).expect("a model");
     let given = noise(Seed(3), 20);
@@ -194,7 +194,7 @@ async fn replies_end_at_stop_tokens_and_at_the_context() {
     assert_eq!(stopped.stop, Stop::Token);
 }
 
-/// Texts over a vocabulary whose first 256 tokens are the bytes, as the tiny model has it.
+/// Stop texts over a vocabulary whose first 256 tokens are the bytes, like the tiny model's.
 #[derive(Debug)]
 struct ByteTexts(Vec<String>);
 
@@ -216,14 +216,14 @@ async fn replies_end_with_the_token_that_completes_a_text() {
     let mut asked = request(0, &noise(Seed(4), 30), 90, Seed(4));
     asked.stop = Arc::from([]);
     let whole = trainer.generate(asked.clone()).await.expect("a reply").sampled.tokens;
-    // The first place of the reply that has two printable neighbours.
+    // First index in the reply of two printable neighbours.
     let printable = |tokens: &[u32]| tokens.iter().all(|token| (33..127).contains(token));
     let place = whole.windows(2).position(printable).expect("two printable bytes in a row");
     let wanted: String = whole[place..place + 2].iter().map(|token| char::from(*token as u8)).collect();
     for (texts, end, stop) in [
         (vec![wanted.clone()], place + 2, Stop::Text),
-        (vec!["never said".to_owned(), wanted.clone()], place + 2, Stop::Text),
-        (vec!["never said".to_owned()], whole.len(), Stop::Length),
+        (vec!["never generated".to_owned(), wanted.clone()], place + 2, Stop::Text),
+        (vec!["never generated".to_owned()], whole.len(), Stop::Length),
     ] {
         asked.stop_texts = Some(Arc::new(ByteTexts(texts.clone())));
         let reply = trainer.generate(asked.clone()).await.expect("a reply");
@@ -241,9 +241,9 @@ async fn requests_that_do_not_fit_are_refused() {
     assert!(trainer.generate(request(0, &noise(Seed(1), 39), 5, Seed(1))).await.is_ok());
 }
 
-/// One slot, one place in the queue: a request that was given up must give both back.
+/// One slot and one permit of the queue: a cancelled request must release both.
 #[tokio::test]
-async fn a_request_that_was_given_up_gives_its_place_back() {
+async fn a_cancelled_request_releases_its_slot_and_permit() {
     let tiny = TinyModel { context: 4096, ..smallest() };
     let settings = Settings { max_concurrent_sequences: 1, queue: 1, ..Settings::default() };
     let trainer = Trainer::create(&tiny, &settings).expect("a model");

@@ -1,4 +1,4 @@
-//! Against transformers, PyTorch and NumPy: `tests/reference` made the numbers, `tests/golden` keeps them.
+//! Comparison with transformers, PyTorch and NumPy: `tests/reference` computes the numbers in `tests/golden`.
 #![allow(non_snake_case)]
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ use gymkhana_trainer::{Baseline, Optimizer, Scale, Settings, Surrogate, Trainer,
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
-/// Each family tied and untied; among them sharded files, bfloat16 and float16, and every kind of rotary positions.
+/// Each family with tied and untied embeddings; among them sharded files, bfloat16, float16, and every kind of rotary
+/// positions.
 const MODELS: [&str; 6] = ["qwen2-tied", "qwen2-untied", "qwen3-tied", "qwen3-untied", "llama-tied", "llama-untied"];
 
 fn golden(name: &str) -> PathBuf {
@@ -42,7 +43,7 @@ fn largest_difference(left: &Tensor, right: &Tensor) -> f64 {
     (left - right).abs().max().double_value(&[])
 }
 
-/// The largest difference between the logits of the model in `folder` and transformers' of the golden model `name`.
+/// Largest difference between the logits of the model in `folder` and transformers' logits of the golden model `name`.
 fn difference_of_logits(folder: &Path, name: &str) -> f64 {
     let model = gymkhana_trainer::open_model(folder, Device::Cpu).expect("a model");
     let prompts = json(&format!("{name}/golden.json"))["prompts"].clone();
@@ -56,14 +57,14 @@ fn difference_of_logits(folder: &Path, name: &str) -> f64 {
 }
 
 #[test]
-fn logits_are_those_of_transformers() {
+fn logits_equal_those_of_transformers() {
     for name in MODELS {
         let difference = difference_of_logits(&golden(name), name);
         assert!(difference <= 2e-5, "{name}: {difference}");
     }
 }
 
-/// What this trainer writes, from whatever file and kind of number it began, is the same model.
+/// A saved checkpoint holds the same model, whatever files and number formats it was loaded from.
 #[tokio::test]
 async fn checkpoints_hold_the_same_model() {
     let root = tempfile::tempdir().expect("a folder");
@@ -76,9 +77,9 @@ async fn checkpoints_hold_the_same_model() {
     }
 }
 
-/// Files of older transformers have `rope_theta` and `rope_scaling` with a `type`.
+/// Files of older transformers have `rope_theta`, and `rope_scaling` with a `type`.
 #[test]
-fn older_files_turn_positions_alike() {
+fn older_files_have_the_same_rotary_positions() {
     for name in MODELS {
         let folder = tempfile::tempdir().expect("a folder");
         for entry in std::fs::read_dir(golden(name)).expect("a folder") {
@@ -101,7 +102,7 @@ fn older_files_turn_positions_alike() {
 }
 
 #[test]
-fn frequencies_of_positions_are_those_of_transformers() {
+fn rotary_frequencies_equal_those_of_transformers() {
     for case in json("rope.json").as_array().expect("cases") {
         let config = case["config"].as_object().expect("an object");
         let number = |key: &str| config[key].as_i64().expect("a number");
@@ -116,9 +117,9 @@ fn frequencies_of_positions_are_those_of_transformers() {
     }
 }
 
-/// All prompts at once, in two turns each, so that prefill, cache and batch take part.
+/// All prompts at once, in two turns each, so that the test covers prefill, cache and batching.
 #[tokio::test]
-async fn greedy_continuations_through_the_cache_are_those_of_transformers() {
+async fn cached_greedy_continuations_equal_those_of_transformers() {
     for (name, deterministic) in MODELS.into_iter().flat_map(|name| [(name, false), (name, true)]) {
         let settings = Settings { max_concurrent_sequences: 4, deterministic, ..Settings::default() };
         let trainer = Trainer::open(&golden(name), &settings).expect("a model");
@@ -153,7 +154,7 @@ async fn greedy_continuations_through_the_cache_are_those_of_transformers() {
 }
 
 #[tokio::test]
-async fn scores_are_the_log_softmax_of_transformers_logits() {
+async fn scores_equal_the_log_softmax_of_transformers_logits() {
     let trainer = Trainer::open(&golden(MODELS[0]), &Settings::default()).expect("a model");
     let prompt = tokens(&json("qwen2-tied/golden.json")["prompts"][2]);
     let logits = Tensor::read_safetensors(golden(MODELS[0]).join("golden.safetensors")).expect("logits");
@@ -172,7 +173,7 @@ async fn scores_are_the_log_softmax_of_transformers_logits() {
 }
 
 #[test]
-fn advantages_are_numpys() {
+fn advantages_equal_those_of_numpy() {
     for case in json("advantages.json").as_array().expect("cases") {
         let baseline: Baseline = serde_json::from_value(case["baseline"].clone()).expect("a baseline");
         let scale: Scale = serde_json::from_value(case["scale"].clone()).expect("a scale");
@@ -184,7 +185,7 @@ fn advantages_are_numpys() {
 }
 
 #[test]
-fn losses_and_gradients_are_pytorchs() {
+fn losses_and_gradients_equal_those_of_pytorch() {
     let golden = json("losses.json");
     let take = |name: &str| tensor(&golden[name]);
     let flag = |name: &str| golden[name].as_f64().expect("a number");
@@ -220,7 +221,7 @@ fn losses_and_gradients_are_pytorchs() {
 }
 
 #[test]
-fn adamw_moves_as_pytorchs_does() {
+fn adamw_steps_equal_those_of_pytorch() {
     let golden = json("adamw.json");
     let settings: Optimizer = serde_json::from_value(golden["settings"].clone()).expect("settings");
     let names = ["first", "second"];
@@ -233,7 +234,7 @@ fn adamw_moves_as_pytorchs_does() {
     let mut optimizer = AdamW::default();
     let mut previous: Vec<Tensor> = Vec::new();
     for (index, step) in golden["steps"].as_array().expect("steps").iter().enumerate() {
-        // Gradients add up in the parameters: each step's loss takes the last one's gradient away again.
+        // Parameters accumulate gradients, so each step's loss subtracts the previous gradient.
         let gradients: Vec<Tensor> =
             names.iter().map(|name| tensor(&step["gradients"][*name]).view(&shape(name)[..])).collect();
         for (place, name) in names.iter().enumerate() {

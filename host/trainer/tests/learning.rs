@@ -1,4 +1,4 @@
-//! What training promises: demonstrations are learnt, rewards are followed, and a resumed run goes on as if never ended.
+//! Training: demonstrations are learned, rewards rise, and a resumed run continues bit for bit.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn trainer(seed: u64) -> Trainer {
     Trainer::create(&smallest(), &Settings { seed: Seed(seed), ..Settings::default() }).expect("a model")
 }
 
-/// Repeat the byte that was given twice, then end.
+/// Demonstrations: repeat the given byte twice, then end.
 fn demonstrations(count: u64, seed: Seed) -> Vec<Segment> {
     let byte = |index: u64| noise(seed.child(index), 1)[0] % 16 + 65;
     (0..count).map(|index| segment(&[257, byte(index), 257], &written(&[byte(index), byte(index), 258]))).collect()
@@ -36,7 +36,7 @@ async fn learn(trainer: &Trainer, steps: u64) -> f64 {
 }
 
 #[tokio::test]
-async fn demonstrations_are_learnt() {
+async fn demonstrations_are_learned() {
     let trainer = trainer(1);
     let loss = learn(&trainer, 80).await;
     assert!(loss < 0.1, "{loss}");
@@ -49,7 +49,7 @@ async fn demonstrations_are_learnt() {
     }
 }
 
-/// Groups of eight that answer one prompt; a reply is worth the share of `goal` among its tokens.
+/// Groups of eight replies to one prompt; the reward is the share of tokens for which `goal` is true.
 async fn play(trainer: &Trainer, step: u64, goal: impl Fn(u32) -> bool + Copy) -> Vec<Vec<EpisodeRecord>> {
     let groups = (0..4_u32).map(|group| async move {
         let prompt = [257, 65 + group, 257];
@@ -93,7 +93,7 @@ async fn follows_the_reward(name: &str) {
             assert!(figure(&metrics, "behaviour_divergence") < 1e-6, "{name}");
         }
         if step < warmup {
-            // Only the critic learns: the policy rests.
+            // Only the critic is trained; the policy does not change.
             assert_eq!(figure(&metrics, "updates"), 0.0, "{name}");
             assert!(figure(&metrics, "value_loss") > 0.0, "{name}");
             assert_eq!(trainer.weight_version(), 0, "{name}");
@@ -105,7 +105,7 @@ async fn follows_the_reward(name: &str) {
     assert!(before < 0.6 && after > least, "{name}: {before} before, {after} after");
 }
 
-/// One test per preset. `distill` is missing: a teacher does not know rewards.
+/// One test per preset, except `distill`, whose teacher ignores rewards.
 macro_rules! presets_follow_the_reward {
     ($($test:ident: $name:literal,)*) => {
         mod follows_the_reward {
@@ -194,11 +194,11 @@ async fn regression_fits_differences_of_rewards() {
 }
 
 #[tokio::test]
-async fn groups_without_difference_and_dropped_episodes_teach_nothing() {
+async fn equal_groups_and_dropped_episodes_give_no_update() {
     let trainer = trainer(3);
     let mut groups = play(&trainer, 0, |_| true).await;
     for (member, episode) in groups[0].iter_mut().enumerate() {
-        // Were they counted, these would differ from the others.
+        // If they counted, the rewards would differ.
         if member % 2 == 0 {
             (episode.ending, episode.rewards) = (Ending::Dropped, vec![0.0]);
         }
@@ -209,7 +209,7 @@ async fn groups_without_difference_and_dropped_episodes_teach_nothing() {
 }
 
 #[tokio::test]
-async fn cutting_a_batch_changes_nothing() {
+async fn micro_batches_do_not_change_the_result() {
     let mut figures = Vec::new();
     for micro_batch_tokens in [1, 7, 4096] {
         for aggregation in [Aggregation::Token, Aggregation::Sequence, Aggregation::Constant] {
@@ -229,7 +229,7 @@ async fn cutting_a_batch_changes_nothing() {
     }
 }
 
-/// The bytes of the weights, through a checkpoint.
+/// Bytes of the weights, read from a checkpoint.
 async fn weights(trainer: &Trainer) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
     trainer.save(&folder.path().join("last"), &serde_json::Value::Null).await.expect("saved");
@@ -240,10 +240,10 @@ fn preset(name: &str) -> Algorithm {
     Preset::named(name).and_then(|preset| preset.algorithm()).expect("a preset")
 }
 
-/// The same episodes for both trainers, recorded once. What each of these carries from step to step: a reference and an
-/// order of minibatches, a critic, a buffer, entropies, averages of seats, successes of tasks.
+/// Both trainers train on the same recorded episodes. State that the presets carry from step to step: a reference
+/// policy and the order of minibatches, a critic, a replay buffer, entropies, averages of seats, successes of tasks.
 #[tokio::test]
-async fn a_resumed_run_goes_on_to_the_same_bits() {
+async fn a_resumed_run_continues_bit_for_bit() {
     let ordered = Algorithm { minibatches: 3, epochs: 2, kl: Some(penalty(0.05)), ..Algorithm::default() };
     let carrying = ["ppo", "spear", "epo", "spiral-rae", "dart"].map(preset);
     for algorithm in std::iter::once(ordered).chain(carrying) {
@@ -275,7 +275,7 @@ async fn a_resumed_run_goes_on_to_the_same_bits() {
 }
 
 #[tokio::test]
-async fn data_and_settings_that_cannot_be_used_are_refused_by_name() {
+async fn unusable_data_and_settings_are_refused_by_name() {
     let trainer = trainer(6);
     let foreign = [segment(&[1, 2], &written(&[264]))];
     let error = trainer.sft_step(&foreign, &SftSettings::default()).await.expect_err("a foreign token");
@@ -300,9 +300,9 @@ async fn data_and_settings_that_cannot_be_used_are_refused_by_name() {
     assert_eq!(trainer.weight_version(), 0, "no failed step moves the weights");
 }
 
-/// The teacher has learnt to repeat a letter; the student learns it from what the teacher finds probable alone.
+/// The teacher has learned to repeat a letter; the student learns it only from the teacher's probabilities.
 #[tokio::test]
-async fn a_student_comes_near_its_teacher() {
+async fn a_student_approaches_its_teacher() {
     let teacher = trainer(7);
     learn(&teacher, 60).await;
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Several seats in one episode: each is compared with itself, and a model learns from its own seats alone.
+//! Several seats in one episode: each is compared with itself, and a model trains only on its own seats.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{episode, figure, segment, smallest, written};
 use gymkhana_record::{EpisodeRecord, Segment};
 use gymkhana_trainer::{RlSettings, Settings, StepMetrics, Trainer};
 
-/// What the second seat saw and said.
+/// Segment of the second seat.
 fn second(reply: &[u32]) -> Segment {
     let mut segment = Segment::new(1);
     segment.append_given(&[257, 90], 0);
@@ -14,7 +14,7 @@ fn second(reply: &[u32]) -> Segment {
     segment
 }
 
-/// Two seats that say two and three tokens, with these rewards.
+/// Episodes of two seats that sample two and three tokens, with these rewards.
 fn group(rewards: &[[f64; 2]]) -> Vec<EpisodeRecord> {
     let member = |(member, rewards): (u32, &[f64; 2])| EpisodeRecord {
         rewards: rewards.to_vec(),
@@ -26,8 +26,8 @@ fn group(rewards: &[[f64; 2]]) -> Vec<EpisodeRecord> {
 
 const REWARDS: [[f64; 2]; 3] = [[1.0, 10.0], [0.0, 40.0], [-1.0, 40.0]];
 
-/// By hand. The first seat's rewards 1, 0, -1 less the means of the others -1/2, 0, 1/2 are 3/2, 0 and -3/2; the second's
-/// 10, 40, 40 less 40, 25, 25 are -30, 15 and 15.
+/// Computed by hand. The first seat's rewards 1, 0, -1 minus the means of the others -1/2, 0, 1/2 are 3/2, 0 and -3/2;
+/// the second's 10, 40, 40 minus 40, 25, 25 are -30, 15 and 15.
 #[tokio::test]
 async fn a_seat_is_compared_with_the_same_seat_of_the_others() {
     for (seat, expected) in [(0, (1.5_f64 * 1.5 * 2.0 / 3.0).sqrt()), (1, ((900.0 + 225.0 * 2.0) / 3.0_f64).sqrt())] {
@@ -43,7 +43,7 @@ async fn step(groups: &[Vec<EpisodeRecord>], seats: Option<Vec<u32>>) -> StepMet
 }
 
 #[tokio::test]
-async fn a_model_learns_from_its_own_seats_alone() {
+async fn a_model_trains_only_on_its_own_seats() {
     let whole = group(&REWARDS);
     let only = |seat: u32| {
         let mut group = whole.clone();
@@ -54,7 +54,7 @@ async fn a_model_learns_from_its_own_seats_alone() {
     for (seat, tokens) in [(0, 6.0), (1, 9.0)] {
         let metrics = step(std::slice::from_ref(&whole), Some(vec![seat])).await;
         assert_eq!(figure(&metrics, "tokens"), tokens);
-        assert_eq!(metrics, step(&[only(seat)], None).await, "seat {seat}: as if there were no other");
+        assert_eq!(metrics, step(&[only(seat)], None).await, "seat {seat}: equal to a batch without the other seat");
         losses.push(figure(&metrics, "loss"));
     }
     assert_ne!(losses[0], losses[1]);
@@ -63,9 +63,9 @@ async fn a_model_learns_from_its_own_seats_alone() {
     assert_eq!(figure(&step(&[whole], Some(vec![2])).await, "updates"), 0.0);
 }
 
-/// What other policies sampled need not be tokens of this one.
+/// Tokens of other policies need not be in this model's vocabulary.
 #[tokio::test]
-async fn the_tokens_of_other_policies_are_not_looked_at() {
+async fn tokens_of_other_policies_are_ignored() {
     let mut foreign = group(&REWARDS);
     foreign[0].segments[1] = second(&[100_000, 258]);
     let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");

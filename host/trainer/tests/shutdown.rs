@@ -1,5 +1,5 @@
-//! The thread that computes ends before the last handle is gone. Alone in its file: it inspects all threads of the
-//! process.
+//! The computing thread ends before the last handle is dropped. The test has its own file because it inspects all
+//! threads of the process.
 
 mod common;
 
@@ -11,7 +11,7 @@ use gymkhana_policy::Policy;
 use gymkhana_record::Seed;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
-/// Whether a thread of this process has the name of the computing thread.
+/// Whether a thread of this process has the computing thread's name.
 fn computes() -> bool {
     let threads = fs::read_dir("/proc/self/task").expect("Linux lists threads");
     threads.flatten().any(|thread| {
@@ -20,7 +20,7 @@ fn computes() -> bool {
     })
 }
 
-/// Starts a reply of 2000 tokens and gives it up after its first token.
+/// Starts a reply of 2000 tokens and cancels it after its first token.
 async fn interrupt(trainer: &Trainer, place: u32) {
     let (sink, mut tokens) = tokio::sync::mpsc::unbounded_channel();
     let mut asked = request(place, &noise(Seed(1), 2000), 2000, Seed(2));

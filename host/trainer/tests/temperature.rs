@@ -1,5 +1,5 @@
-//! What is sampled at a temperature is recorded and learnt as the distribution at that temperature, by its formula:
-//! `p^(1/T)`, shared out anew.
+//! Replies sampled at a temperature are recorded and trained on under the distribution at that temperature, `p^(1/T)`,
+//! normalised.
 
 mod common;
 
@@ -11,7 +11,7 @@ use gymkhana_trainer::{Algorithm, RlSettings, Settings, SftSettings, StageModels
 const TEMPERATURE: f32 = 0.5;
 const PROMPT: [u32; 3] = [257, 70, 257];
 
-/// A model that has learnt a little, so that its distributions are not even.
+/// A model with a few training steps, so that its distributions are not uniform.
 async fn trainer() -> Trainer {
     let trainer = Trainer::create(&smallest(), &Settings { seed: Seed(4), ..Settings::default() }).expect("a model");
     let demonstrations: Vec<Segment> = (65..73).map(|byte| segment(&PROMPT, &written(&[byte, byte, byte]))).collect();
@@ -43,7 +43,7 @@ async fn by_formula(trainer: &Trainer, prefix: &[u32], token: u32, temperature: 
 }
 
 #[tokio::test]
-async fn replies_are_recorded_under_the_distribution_that_they_were_drawn_from() {
+async fn replies_are_recorded_under_their_sampling_distribution() {
     let trainer = trainer().await;
     for (sampling, temperature) in
         [(Sampling::at(TEMPERATURE), f64::from(TEMPERATURE)), (Sampling::at(1.0), 1.0), (Sampling::GREEDY, 1.0)]
@@ -81,9 +81,9 @@ async fn ratios_divergences_and_entropies_are_those_at_the_stages_temperature() 
     let metrics = on_policy.rl_step(&[group.clone()], &settings).await.expect("a step");
     assert!(figure(&metrics, "behaviour_divergence") < 1e-6, "{metrics:?}");
     assert!(figure(&metrics, "reference_divergence") < 1e-6, "{metrics:?}");
-    // Every ratio is 1 and the advantages cancel: what is left of the loss is the bonus for entropy.
+    // Every ratio is 1 and the advantages cancel, so the loss is the entropy bonus.
     assert!((figure(&metrics, "loss") + 0.1 * mean(&entropies)).abs() < 1e-5, "{metrics:?}");
-    // At any other temperature the same episodes are another policy's.
+    // At another temperature, the episodes are off-policy.
     let metrics = off_policy.rl_step(&[group], &cold).await.expect("a step");
     let found = figure(&metrics, "behaviour_divergence");
     assert!(found > 0.01 && (found / mean(&divergences) - 1.0).abs() < 1e-3, "{metrics:?}");

@@ -1,4 +1,4 @@
-//! Episodes that share a beginning: what they share is learnt once, by the mean of their advantages.
+//! Episodes with a shared prefix: shared turns are trained on once, with the mean of their advantages.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{episode, figure, segment, smallest, written};
 use gymkhana_record::{EpisodeRecord, Fork, Seed, Segment};
 use gymkhana_trainer::{RlSettings, Settings, Trainer};
 
-/// Two turns of two tokens each; the second one is `last`.
+/// Two turns of two tokens each; the second turn begins with `last`.
 fn two_turns(last: u32) -> Segment {
     let mut two = segment(&[257, 65], &written(&[66, 67]));
     two.append_given(&[257], 1);
@@ -14,7 +14,7 @@ fn two_turns(last: u32) -> Segment {
     two
 }
 
-/// A parent with reward 1, its branch in front of the second turn with 0, and a stranger with 0.
+/// A parent with reward 1, a branch of it before the second turn with reward 0, and an unrelated episode with reward 0.
 fn group() -> Vec<EpisodeRecord> {
     let parent = episode(0, 0, two_turns(70), 1.0);
     let mut branch = episode(0, 1, two_turns(71), 0.0);
@@ -22,16 +22,16 @@ fn group() -> Vec<EpisodeRecord> {
     vec![parent, branch, episode(0, 2, two_turns(72), 0.0)]
 }
 
-/// Leave-one-out: 1 - 0 = 1, and 0 - (1 + 0) / 2 = -1/2 twice. The first turn is the parent's and its branch's, so that
-/// the first learnt tokens have the advantages (1 - 1/2) / 2 = 1/4, -1/2 and -1/2.
+/// Leave-one-out: 1 - 0 = 1, and 0 - (1 + 0) / 2 = -1/2 twice. The parent and its branch share the first turn, so the
+/// first trained tokens have the advantages (1 - 1/2) / 2 = 1/4, -1/2 and -1/2.
 #[tokio::test]
-async fn a_shared_turn_has_the_mean_of_the_advantages_behind_it() {
+async fn a_shared_turn_has_the_mean_of_its_episodes_advantages() {
     let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
     let metrics = trainer.rl_step(&[group()], &RlSettings::default()).await.expect("a step");
     assert_eq!(figure(&metrics, "advantage_mean"), -0.25);
 }
 
-/// Turns of two tokens in two segments: the second begins anew and shows the first reply again.
+/// Turns of two tokens in two segments; the second segment contains the first reply again.
 fn two_segments(last: u32) -> Vec<Segment> {
     let mut columns = segment(&[257, 66, 67, 257], &written(&[last, 258])).into_columns();
     columns.turns.fill(1);
@@ -39,9 +39,9 @@ fn two_segments(last: u32) -> Vec<Segment> {
     vec![segment(&[257, 65], &written(&[66, 67])), second]
 }
 
-/// What is shown again is not learnt again, and a branch owns what it said after the paths parted.
+/// A repeated reply is not trained on again, and a branch trains only on its own tokens after the fork.
 #[tokio::test]
-async fn every_token_is_learnt_in_the_segment_in_which_it_was_sampled() {
+async fn every_token_is_trained_on_in_the_segment_that_sampled_it() {
     let several = |record: EpisodeRecord, last: u32| EpisodeRecord { segments: two_segments(last), ..record };
     let group: Vec<EpisodeRecord> = group().into_iter().zip(70..).map(|(record, last)| several(record, last)).collect();
     let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
@@ -50,13 +50,13 @@ async fn every_token_is_learnt_in_the_segment_in_which_it_was_sampled() {
 }
 
 #[tokio::test]
-async fn every_token_is_learnt_in_one_place() {
+async fn every_token_is_trained_on_once() {
     let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
     let metrics = trainer.rl_step(&[group()], &RlSettings::default()).await.expect("a step");
-    // Four tokens each, of which the branch owns the last two.
+    // Four tokens per episode; only the last two of the branch are its own.
     assert_eq!(figure(&metrics, "tokens"), 10.0);
-    let strangers: Vec<EpisodeRecord> =
+    let unrelated: Vec<EpisodeRecord> =
         group().into_iter().map(|record| EpisodeRecord { forks: vec![], ..record }).collect();
-    let metrics = trainer.rl_step(&[strangers], &RlSettings::default()).await.expect("a step");
+    let metrics = trainer.rl_step(&[unrelated], &RlSettings::default()).await.expect("a step");
     assert_eq!(figure(&metrics, "tokens"), 12.0);
 }

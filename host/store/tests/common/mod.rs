@@ -1,4 +1,4 @@
-//! Seeded records with everything in them that a record can hold.
+//! Seeded records in which every field has a value.
 #![allow(dead_code, reason = "each test file uses some of these")]
 
 use gymkhana_record::{
@@ -8,7 +8,7 @@ use gymkhana_record::{
     Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns, Speaks, Stream, TaskRef, Timing, Turn, Value,
 };
 
-/// The `number`-th episode of a run: eight members a group, four groups a step.
+/// Id of the `number`-th episode of a run: eight members per group, four groups per step.
 pub fn id(number: u64) -> EpisodeId {
     EpisodeId {
         stage: 1,
@@ -20,7 +20,7 @@ pub fn id(number: u64) -> EpisodeId {
     }
 }
 
-/// The record of the `number`-th episode; the same whenever it is asked for.
+/// Record of the `number`-th episode; equal for equal numbers.
 pub fn record(number: u64) -> EpisodeRecord {
     let mut stream = Seed(number).child("record").stream();
     let random = &mut stream;
@@ -108,7 +108,7 @@ fn several<T>(random: &mut Stream, of: impl Fn(&mut Stream) -> T) -> Vec<T> {
     (0..random.below(4)).map(|_| of(random)).collect()
 }
 
-/// Any finite number, by its bits.
+/// Any finite number, from random bits.
 fn double(random: &mut Stream) -> f64 {
     Some(f64::from_bits(random.bits())).filter(|number| number.is_finite()).unwrap_or(-0.0)
 }

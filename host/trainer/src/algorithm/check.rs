@@ -1,4 +1,4 @@
-//! Refuses values out of range and combinations in which a flag would do nothing.
+//! Refuses values out of range and combinations in which a flag has no effect.
 
 use super::{Aggregation, Algorithm, Baseline, Credit, KlPlace, Mask, Ratio, Replay, Scale, Surrogate, Whiten};
 use crate::TrainerError;
@@ -18,9 +18,9 @@ fn weight(value: f64) -> bool {
     value >= 0.0 && value.is_finite()
 }
 
-/// Refuses a key that is there and has nothing to do, or is missing and needed.
-fn only(there: bool, needed: bool, key: &'static str, when: &'static str) -> Checked {
-    match (there, needed) {
+/// Refuses a key that is set but unused, or missing but required.
+fn only(is_set: bool, needed: bool, key: &'static str, when: &'static str) -> Checked {
+    match (is_set, needed) {
         (true, false) => Err(TrainerError::UnusedSetting { key, when }),
         (false, true) => Err(TrainerError::MissingSetting { key, when }),
         _ => Ok(()),
@@ -28,7 +28,7 @@ fn only(there: bool, needed: bool, key: &'static str, when: &'static str) -> Che
 }
 
 impl Algorithm {
-    /// Refuses values out of range and combinations in which a flag would do nothing.
+    /// Refuses values out of range and combinations in which a flag has no effect.
     ///
     /// # Errors
     /// With the key's name.
@@ -60,7 +60,7 @@ impl Algorithm {
             self.progress == 0.0 || by_turn,
             "progress",
             self.progress,
-            "0 unless `credit` speaks of turns, as the sum of an episode does not change by it",
+            "0 unless `credit` is per turn: the sum over an episode does not depend on it",
         )
     }
 
@@ -79,16 +79,16 @@ impl Algorithm {
             require(positive(clip), "critic.clip", clip, "above 0")?;
         }
         let plain = self.credit == Credit::Episode && self.scale == Scale::None;
-        require(plain || !critic, "credit", "set", "left out, as `scale` is, when `baseline` is critic: it decides")?;
+        require(plain || !critic, "credit", "set", "left out, like `scale`, when `baseline` is critic")?;
         let compared = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
         require(
             compared || self.scale == Scale::None,
             "scale",
             "set",
-            "left out unless `baseline` compares the group, as what is not 0 among equals would be divided by 0",
+            "left out unless `baseline` is group-mean or leave-one-out: equal rewards would be divided by 0",
         )?;
         let taught = self.credit != Credit::Teacher || (self.baseline == Baseline::None && self.scale == Scale::None);
-        require(taught, "baseline", "set", "none, without `scale`, when `credit` is a teacher's")?;
+        require(taught, "baseline", "set", "none, without `scale`, when `credit` is teacher")?;
         let normal = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
         let needs = matches!(self.credit, Credit::Rewards { .. } | Credit::Turns { .. } | Credit::Anchors { .. });
         require(!needs || normal, "baseline", "another", "group-mean or leave-one-out with this `credit`")
@@ -107,12 +107,7 @@ impl Algorithm {
         require(quantile > 0.0 && quantile < 1.0, "entropy_quantile", quantile, "above 0 and below 1")?;
         let compared = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
         let idle = self.masks.contains(&Mask::ZeroVariance) && !compared;
-        require(
-            !idle,
-            "masks",
-            "zero-variance",
-            "without it unless `baseline` compares the group: nothing would be 0",
-        )?;
+        require(!idle, "masks", "zero-variance", "left out unless `baseline` is group-mean or leave-one-out")?;
         let by_token = match self.critic {
             Some(critic) => critic.level == super::Level::Token,
             None => self.wants_teacher() || self.penalty_in(KlPlace::Tokens).is_some(),
@@ -126,7 +121,7 @@ impl Algorithm {
         require(tokens >= 1, "constant_tokens", tokens, "at least 1")
     }
 
-    /// Refuses what the way in which advantages come about would not look at.
+    /// Refuses flags that the way of computing advantages ignores.
     fn check_idle(&self) -> Checked {
         let set = |there: bool, key: &'static str| (there, key);
         let given = [
@@ -141,14 +136,11 @@ impl Algorithm {
         let (unused, when): (&[&str], _) = if self.pairs() {
             let all =
                 &["reward_temperature", "group_by", "whiten", "entropy_advantage", "masks", "length_penalty", "replay"];
-            (all, "`surrogate` looks at single episodes")
+            (all, "`surrogate` is neither regression nor preference")
         } else if self.critic.is_some() {
-            (&["reward_temperature", "group_by"], "episodes are compared, not with a critic")
+            (&["reward_temperature", "group_by"], "`baseline` is not critic")
         } else if self.wants_teacher() {
-            (
-                &["reward_temperature", "group_by", "length_penalty", "replay"],
-                "rewards are learnt from, not a teacher's word",
-            )
+            (&["reward_temperature", "group_by", "length_penalty", "replay"], "`credit` is not teacher")
         } else {
             return Ok(());
         };
@@ -169,7 +161,7 @@ impl Algorithm {
             Surrogate::Regression { eta: scale } | Surrogate::Preference { beta: scale } => {
                 require(positive(scale), "surrogate's factor", scale, "above 0")?;
                 let whole = self.credit == Credit::Episode && self.baseline == Baseline::None;
-                require(whole, "baseline", "set", "none, without `credit`, when `surrogate` looks at pairs")?;
+                require(whole, "baseline", "set", "none, without `credit`, when `surrogate` compares pairs")?;
                 let summed = self.constant_tokens == Some(1);
                 require(summed, "aggregation", "another", "constant with `constant_tokens = 1` for pairs")?;
                 None
@@ -207,14 +199,14 @@ impl Algorithm {
                 band.high > band.low && band.high.is_finite(),
                 "entropy_band.high",
                 band.high,
-                "above its low end",
+                "above `entropy_band.low`",
             )?;
             require(weight(band.weight), "entropy_band.weight", band.weight, "at least 0")?;
             let bonus = self.entropy_bonus;
-            require(bonus > 0.0, "entropy_bonus", bonus, "above 0 with an `entropy_band`, whose weight it is")?;
+            require(bonus > 0.0, "entropy_bonus", bonus, "above 0 with an `entropy_band`: it is the band's weight")?;
         }
         if let Some(clip) = self.covariance_clip {
-            require(clip.high > clip.low, "covariance_clip.high", clip.high, "above its low end")?;
+            require(clip.high > clip.low, "covariance_clip.high", clip.high, "above `covariance_clip.low`")?;
             require(clip.share > 0.0 && clip.share <= 1.0, "covariance_clip.share", clip.share, "above 0, at most 1")?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use crate::algorithm::Ratio;
 use crate::loss::Inputs;
 use crate::token_stats::{Column, TokenStats};
 
-/// Rows of a block are filled up to its longest; shorter ones than this share of it begin a new block.
+/// Least share of a block's longest row that another row must have: shorter rows begin a new block.
 const LEAST_FILLED: f64 = 0.75;
 
 /// M positions of one forward pass, N targets among them.
@@ -35,31 +35,31 @@ pub(crate) struct Packed {
     device: Device,
 }
 
-/// Rows that attend together: consecutive positions, R rows of up to S of them.
+/// Rows that attend in one operation: consecutive positions, R rows of up to S positions, padded to S.
 #[derive(Debug)]
 struct Block {
     start: i64,
     count: i64,
     rows: i64,
     length: i64,
-    /// `[R · S]` positions with filling; none where every row is full.
+    /// Positions of the padded rows, `[R · S]`; `None` if every row has S positions.
     filled: Option<Tensor>,
-    /// Where in `[R · S]` the positions stand.
+    /// Indices, in `[R · S]`, of the positions that are not padding; `None` if every row has S positions.
     kept: Option<Tensor>,
-    /// What rows see beside themselves.
+    /// Prefixes of the rows; `None` if the rows have no shared prefix.
     before: Option<Before>,
 }
 
-/// The shared beginnings of a block's rows.
+/// Shared prefixes of a block's rows; T keys per row.
 #[derive(Debug)]
 struct Before {
-    /// `[R · T]` positions of keys: the beginning's, then the row's own.
+    /// Positions of keys, `[R · T]`: those of the prefix, then those of the row.
     keys: Tensor,
-    /// Which keys a position sees, `[R or 1, 1, S, T]`.
+    /// Keys that a position sees, `[R or 1, 1, S, T]`.
     mask_R1ST: Tensor,
 }
 
-/// One row of positions: where it stands, and where what comes before it stands.
+/// A row: its first position, its length, and the first position and length of its prefix.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     start: usize,
@@ -68,7 +68,7 @@ struct Row {
 }
 
 impl Packed {
-    /// Lays out a part.
+    /// Lays out the positions of a part: shared prefixes first, then rows by falling length.
     pub fn new(part: &[PrefixGroup<'_>], device: Device) -> Self {
         let mut layout = Layout::default();
         let mut beginnings: Vec<&PrefixGroup<'_>> = part.iter().filter(|group| group.shared > 0).collect();
@@ -130,7 +130,7 @@ impl Packed {
         Inputs::new(columns, units_N)
     }
 
-    /// Numbers the parts of sequences that `part` tells apart, from 0.
+    /// Indices, from 0, of the units that share a ratio: targets of one sequence with an equal `part`, `[N]`.
     fn units(&self, part: fn(&Target) -> u32) -> Tensor {
         let mut numbers = HashMap::new();
         let places = self.origins.iter().map(|(place, _)| *place);
@@ -147,7 +147,7 @@ impl Packed {
     }
 }
 
-/// Positions as they are laid out.
+/// Positions and targets under construction.
 #[derive(Default)]
 struct Layout {
     tokens: Vec<i64>,
@@ -161,7 +161,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Appends a row of tokens whose first one has this place in its sequence; gives where it begins.
+    /// Appends a row of tokens, the first of which has index `first` in its sequence. Returns the row's first position.
     fn row(&mut self, tokens: &[u32], first: usize, before: (usize, usize)) -> usize {
         let start = self.tokens.len();
         self.tokens.extend(tokens.iter().map(|token| i64::from(*token)));
@@ -185,7 +185,7 @@ impl Layout {
         }
     }
 
-    /// Runs of rows of about the same length.
+    /// Splits the rows into runs of similar length.
     fn blocks(&self) -> Vec<&[Row]> {
         let together = |first: &Row, row: &Row| {
             (first.before.1 > 0) == (row.before.1 > 0)
@@ -209,7 +209,7 @@ impl Block {
         let count: usize = rows.iter().map(|row| row.length).sum();
         let full = count == rows.len() * length;
         let numbers = |numbers: &[i64]| Tensor::from_slice(numbers).to_device(device);
-        // Filling repeats a row's last position: it is computed and thrown away.
+        // Padding repeats a row's last position; the result is discarded.
         let position = |row: &Row, at: usize| (row.start + at.min(row.length - 1)) as i64;
         let filled: Vec<i64> = rows.iter().flat_map(|row| (0..length).map(|at| position(row, at))).collect();
         let kept: Vec<i64> = rows
@@ -228,7 +228,7 @@ impl Block {
         }
     }
 
-    /// `[count, H, D]` from queries, keys and values `[M, …, D]`.
+    /// Attention of the block's rows, `[count, H, D]`, from queries, keys and values `[M, …, D]`.
     fn attend(&self, [query, key, value]: [Tensor; 3], grouped: bool) -> Tensor {
         let shaped = |heads: &Tensor, index: Option<&Tensor>, length: i64| {
             let size = heads.size();
@@ -263,7 +263,7 @@ impl Block {
 }
 
 impl Before {
-    /// What rows see before themselves; nothing where they begin at the beginning.
+    /// Prefixes of the rows; `None` if no row has a prefix.
     fn new(rows: &[Row], length: usize, device: Device) -> Option<Self> {
         let longest = rows.iter().map(|row| row.before.1).max().filter(|longest| *longest > 0)?;
         let alike = rows.iter().all(|row| row.before.1 == longest && row.length == length);
@@ -298,7 +298,7 @@ mod tests {
         Sequence::new(tokens, targets, stats).expect("targets")
     }
 
-    /// A naive attention of whole sequences, one after the other, against the packed one.
+    /// Compares naive attention over each whole sequence with packed attention.
     #[test]
     fn packing_changes_no_attention() {
         tch::manual_seed(3);
@@ -319,7 +319,7 @@ mod tests {
         let (H, K, D) = (4, 2, 6);
         let table = |heads: i64| Tensor::randn([16, 40, heads, D], (Kind::Float, Device::Cpu));
         let tables = [table(H), table(K), table(K)];
-        // A head's numbers are a function of token and position, so that equal beginnings have equal numbers.
+        // A head's numbers are a function of token and position, so that equal prefixes have equal numbers.
         let packed_heads = tables.each_ref().map(|table| {
             let flat = &packed.tokens_1M * 40 + &packed.positions_1M;
             table.view([16 * 40, -1, D]).index_select(0, &flat.view([-1])).unsqueeze(0)
@@ -342,7 +342,7 @@ mod tests {
             assert!(difference < 1e-5, "sequence {place}, position {index}: {difference}");
         }
         assert_eq!(packed.origins.len(), sequences.iter().map(|sequence| sequence.targets.len()).sum::<usize>());
-        // Nothing is computed twice: the two shared beginnings stand there once.
+        // Each position is computed once, including those of the two shared prefixes.
         let alone: usize = sequences.iter().map(|sequence| sequence.inputs().len()).sum();
         assert_eq!(packed.tokens_1M.size()[1] as usize, alone - 2 * 9 - 9);
     }

@@ -1,15 +1,15 @@
-//! Keys and values of every slot, allocated once.
+//! Key-value cache of all slots, allocated once.
 //!
-//! Layout `[slots · T, K · D]` for each layer: a token's keys are one contiguous row, so that writing a step is one
-//! row copy, and attention reads a strided view without copying. The last row of each slot is scratch: rows that take
-//! part in a batch without meaning write there.
+//! Layout per layer: `[slots · T, K · D]`. A token's keys are one contiguous row, so that writing a step is one row
+//! copy, and attention reads a strided view without copying. The last row of each slot is scratch space: padding and
+//! idle rows of a batch write there.
 #![allow(non_snake_case)]
 
 use tch::{TchError, Tensor};
 
 use crate::model::Model;
 
-/// The number of cached positions that attention looks at is rounded up to a multiple of this.
+/// Attention covers a number of cached positions that is rounded up to a multiple of this.
 const BUCKET: usize = 32;
 
 /// Keys and values of all slots.
@@ -21,16 +21,16 @@ pub(super) struct Cache {
     head_size: i64,
 }
 
-/// The slots of a batch, one for each of its rows.
+/// Slots of a batch, one per row.
 pub(super) enum Rows {
-    /// The first slots, in order: read without copying.
+    /// The first slots, in order; read without copying.
     First(usize),
-    /// Any slots.
+    /// Arbitrary slots.
     These(Tensor),
 }
 
 impl Cache {
-    /// Room for `context` tokens in each slot.
+    /// Allocates space for `context` tokens per slot.
     pub fn new(model: &Model, slots: usize, context: usize) -> Result<Self, TchError> {
         let config = model.config();
         let (kv_heads, head_size) = (config.num_key_value_heads, config.head_size());
@@ -42,22 +42,22 @@ impl Cache {
         Ok(Self { layers, slots, positions, kv_heads, head_size })
     }
 
-    /// All cached positions of a slot.
+    /// Number of cached positions per slot.
     pub fn positions(&self) -> usize {
         self.positions
     }
 
-    /// How many positions attention looks at when it must see `length` of them.
+    /// Number of positions that attention covers to see `length` of them.
     pub fn bucket(&self, length: usize) -> usize {
         length.next_multiple_of(BUCKET).min(self.positions)
     }
 
-    /// The position to which meaningless rows write.
+    /// Position to which padding and idle rows write.
     pub fn scratch(&self) -> usize {
         self.positions - 1
     }
 
-    /// The row of a position of a slot.
+    /// Row of a slot's position.
     pub fn row(&self, slot: usize, position: usize) -> i64 {
         (slot * self.positions + position) as i64
     }

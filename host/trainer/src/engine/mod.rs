@@ -1,13 +1,14 @@
-//! Generation: continuous batching over slots that keep a conversation's keys and values between its turns.
+//! Generation: continuous batching over slots, which keep a conversation's keys and values between its turns.
 //!
-//! A slot has tokens, of which the first few are cached. Those that miss more than one token are *prefilled* in padded
-//! batches; those that miss exactly one are *decoded* together, one token each. Requests join and leave between steps.
-//! New weights empty the caches, and what runs is prefilled again, so that a token's probabilities never mix versions.
+//! The first tokens of a slot are cached. Slots with more than one uncached token are *prefilled* in padded batches;
+//! slots with exactly one are *decoded* together, one token each. Requests join and leave between steps. New weights
+//! clear the caches and running requests are prefilled again, so that keys and values of different weights never mix.
 //!
-//! **Deterministic** engines give each conversation the slot of its place, prefill it alone, decode all slots whether
-//! they mean anything or not, and let attention look at the whole cache. Each row of such a batch is computed by the
-//! same operations in the same order whatever stands in the others. Prefills leave the last token to be decoded: then it
-//! makes no difference whether the tokens before it were computed here, or copied from a slot that computed just these.
+//! **Deterministic** engines assign each conversation the slot of its place, prefill it alone, decode all slots
+//! including idle ones, and let attention cover the whole cache. Each row of such a batch is computed by the same
+//! operations in the same order, independently of the other rows. A prefill leaves the last token to be decoded, so
+//! that it makes no difference whether the tokens before it were computed or copied from a slot that computed the same
+//! tokens.
 #![allow(non_snake_case)]
 
 mod cache;
@@ -28,13 +29,13 @@ use slot::{Slot, shared_prefix};
 
 pub(crate) use slot::Waiting;
 
-/// Positions, padding included, of one prefill: bounds the memory of its mask and scores.
+/// Maximum positions per prefill, padding included; bounds the memory of mask and scores.
 const PREFILL_TOKENS: usize = 8192;
 
-/// A prefix that another slot has is copied, or waited for, when it is this many tokens longer than one's own.
+/// A prefix of another slot is copied, or waited for, if it exceeds the own cached prefix by at least this many tokens.
 const WORTHWHILE_PREFIX: usize = 16;
 
-/// The engine; lives on the thread that owns the model.
+/// The engine. It lives on the thread that owns the model.
 pub(crate) struct Engine {
     weights: Weights,
     version: u32,
@@ -47,7 +48,7 @@ pub(crate) struct Engine {
     device: Device,
 }
 
-/// A row of a batch to be fed: a slot and the positions of its tokens.
+/// A row of a batch: a slot and the positions of its tokens to compute.
 struct Row {
     slot: usize,
     first: usize,
@@ -61,7 +62,7 @@ impl Engine {
         Ok(Self {
             weights: model.inference_weights(),
             version,
-            cache: cache.map_err(TrainerError::torch("allocated the cache of keys and values"))?,
+            cache: cache.map_err(TrainerError::torch("allocated the key-value cache"))?,
             slots: std::iter::repeat_with(Slot::default).take(settings.max_concurrent_sequences).collect(),
             waiting: VecDeque::new(),
             context,
@@ -71,7 +72,7 @@ impl Engine {
         })
     }
 
-    /// Takes over the model's weights, which have moved.
+    /// Takes over the model's updated weights and clears the caches.
     pub fn update(&mut self, model: &Model, version: u32) {
         let _guard = no_grad_guard();
         self.weights = model.inference_weights();
@@ -81,13 +82,13 @@ impl Engine {
         }
     }
 
-    /// Takes a request that fits the context and the vocabulary.
+    /// Queues a request that fits the context and the vocabulary.
     pub fn submit(&mut self, waiting: Waiting) {
         self.waiting.push_back(waiting);
     }
 
-    /// Gives a conversation's slot back. Its cache stays until another conversation needs the place, as others may
-    /// begin alike; but a deterministic engine forgets it, so that none depends on who came before.
+    /// Releases a conversation's slot. Its cache stays as a possible prefix for others until the slot is needed; a
+    /// deterministic engine clears it, so that no conversation depends on earlier ones.
     pub fn release(&mut self, conversation: Conversation) {
         for slot in self.slots.iter_mut().filter(|slot| slot.owner == Some(conversation)) {
             slot.owner = None;
@@ -98,13 +99,13 @@ impl Engine {
         }
     }
 
-    /// Whether a step would do anything now.
+    /// Whether a step has work to do.
     pub fn has_work(&self) -> bool {
         self.slots.iter().any(|slot| slot.running.is_some())
             || self.waiting.iter().any(|waiting| waiting.reply.is_closed() || self.place_for(waiting).is_some())
     }
 
-    /// Lets waiting requests in and gives every running one its next token.
+    /// Starts waiting requests and generates one token for every running request.
     pub fn step(&mut self, model: &Model) -> Result<(), TchError> {
         let _guard = no_grad_guard();
         self.steps += 1;
@@ -117,7 +118,7 @@ impl Engine {
         self.decode(model)
     }
 
-    /// Starts waiting requests, first come first served, as long as there are places for them.
+    /// Starts waiting requests in order of arrival, as long as slots are available.
     fn admit(&mut self) {
         for _ in 0..self.waiting.len() {
             let Some(waiting) = self.waiting.pop_front() else { return };
@@ -128,8 +129,8 @@ impl Engine {
         }
     }
 
-    /// The slot in which a request may start now: its conversation's own, or one that nobody owns, or one whose
-    /// conversation rests, the longest first.
+    /// Slot in which a request can start now: that of its conversation, else a slot without owner, else the least
+    /// recently used one whose conversation is idle.
     fn place_for(&self, waiting: &Waiting) -> Option<usize> {
         let conversation = waiting.request.conversation;
         let idle = |slot: &Slot| slot.running.is_none();
@@ -145,7 +146,8 @@ impl Engine {
         free.min_by_key(|index| (self.slots[*index].owner.is_some(), self.slots[*index].used))
     }
 
-    /// The rows of the next prefill: of similar length, and none whose beginning another of them is about to cache.
+    /// Rows of the next prefill: of similar length, without rows whose prefix another row of the batch is about to
+    /// cache.
     fn next_prefill(&mut self) -> Option<Vec<Row>> {
         let mut lacking: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].pending() > 1).collect();
         for slot in &lacking {
@@ -175,8 +177,8 @@ impl Engine {
         Some(chosen.into_iter().map(row).collect())
     }
 
-    /// Copies the longest beginning that another slot has cached, if it is worth it: members of a group share their
-    /// task's text, and all conversations the system's.
+    /// Copies the longest prefix that another slot has cached, if it is long enough. Members of a group share the
+    /// task's text, and all conversations share the system message.
     fn borrow_prefix(&mut self, index: usize) {
         let slot = &self.slots[index];
         let useful = &slot.tokens[..slot.tokens.len() - 1];
@@ -191,8 +193,8 @@ impl Engine {
         }
     }
 
-    /// Copies what another slot computed in one go, if that is all that this one lacks but for its last token: the very
-    /// numbers that it would compute. So members of a group share their prompt.
+    /// Copies the prompt from a slot that computed the same tokens in one prefill, which gives bit-identical numbers.
+    /// Members of a group thus compute their prompt once.
     fn borrow_opening(&mut self, index: usize) {
         let slot = &self.slots[index];
         let wanted = &slot.tokens[..slot.tokens.len() - 1];
@@ -219,13 +221,13 @@ impl Engine {
         self.choose(&hidden_RC, rows)
     }
 
-    /// Feeds the one token that each running slot lacks.
+    /// Computes the single uncached token of each running slot.
     fn decode(&mut self, model: &Model) -> Result<(), TchError> {
         let ready = |slot: &usize| self.slots[*slot].pending() == 1;
         let active: Vec<usize> = (0..self.slots.len()).filter(ready).collect();
         let Some(last) = active.last() else { return Ok(()) };
         let span = if self.deterministic { self.slots.len() } else { last + 1 };
-        // Rows without meaning cost less than a copy of the cache, as long as they are not too many.
+        // Idle rows cost less than a copy of the cache, unless they are the majority.
         let dense = self.deterministic || active.len() * 2 > span;
         let fed: Vec<usize> = if dense { (0..span).collect() } else { active };
         let slots = if dense {
@@ -245,8 +247,8 @@ impl Engine {
         self.choose(&hidden_RC, &rows)
     }
 
-    /// Feeds tokens through the model, caching their keys and values. Rows are padded to the longest; padding, and
-    /// rows without tokens, write to the scratch position.
+    /// Runs tokens through the model and caches their keys and values. Rows are padded to the longest; padding and idle
+    /// rows write to the scratch position. Returns the hidden state of each row's last token, `[R, C]`.
     fn feed(&mut self, model: &Model, rows: &[Row], slots: &Rows) -> Result<Tensor, TchError> {
         let S = rows.iter().map(|row| row.count).max().unwrap_or(1).max(1);
         let seen = rows.iter().map(|row| row.first + row.count).max().unwrap_or(1);
@@ -281,7 +283,7 @@ impl Engine {
         hidden_1RC.f_squeeze_dim(0)
     }
 
-    /// Chooses the next token of each row that was fed.
+    /// Samples the next token of each computed row.
     fn choose(&mut self, hidden_RC: &Tensor, rows: &[Row]) -> Result<(), TchError> {
         let logits_RV = self.weights.logits(hidden_RC);
         let nothing = sampler::RowSampling { sampling: Sampling::GREEDY, uniform: 0.0 };
@@ -298,7 +300,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Log-probability and entropy of each token of a continuation, computed alone and without the cache.
+    /// Log-probability and entropy (nats) of each token of a continuation, computed alone and without the cache.
     pub fn score(&self, model: &Model, request: &ScoreRequest) -> Result<Sampled, TchError> {
         let _guard = no_grad_guard();
         let tokens = [&request.prefix[..], &request.continuation[..]].concat();
@@ -320,7 +322,7 @@ impl Engine {
     }
 }
 
-/// What each fed token may see: 0 at cached positions up to its own, minus infinity when_clipped, `[R, 1, S, T]`.
+/// Attention mask of each token: 0 at cached positions up to its own, minus infinity after it, `[R, 1, S, T]`.
 fn visible(positions_RS: &Tensor, length: i64) -> Result<Tensor, TchError> {
     let size = positions_RS.size();
     let cached_T = Tensor::f_arange(length, (Kind::Int64, positions_RS.device()))?;
@@ -329,12 +331,12 @@ fn visible(positions_RS: &Tensor, length: i64) -> Result<Tensor, TchError> {
     mask.f_masked_fill(&hidden_RST.f_unsqueeze(1)?, f64::NEG_INFINITY)
 }
 
-/// Attention of `[R, S, H, D]` queries over `[R, K, T, D]` keys and values; gives `[R, S, H, D]`.
+/// Attention of `[R, S, H, D]` queries over `[R, K, T, D]` keys and values; returns `[R, S, H, D]`.
 fn attend(query_RSHD: &Tensor, key: &Tensor, value: &Tensor, mask_R1ST: &Tensor, group: i64) -> Tensor {
     let size = query_RSHD.size();
     let (R, S, H, D) = (size[0], size[1], size[2], size[3]);
     if S == 1 && group > 1 {
-        // The heads of a group see the same keys: they stand where positions stand, so that keys are read once.
+        // The heads of a group see the same keys: with heads in the place of positions, each key is read once.
         let query_RKGD = query_RSHD.reshape([R, H / group, group, D]);
         let attended = sdpa(&query_RKGD, key, value, mask_R1ST, false);
         return attended.reshape([R, S, H, D]);

@@ -1,7 +1,7 @@
-//! Choosing a token for each row of logits, with what is recorded of it.
+//! Samples a token for each row of logits and records its log-probability and entropy.
 //!
-//! Uniform numbers come from the caller and are sent through the inverse of the distribution function, so that a
-//! token depends on its request's own stream and on its own row alone.
+//! The caller supplies uniform numbers, which the inverse of the cumulative distribution maps to tokens. A token
+//! therefore depends only on its request's random stream and on its own row.
 #![allow(non_snake_case)]
 
 use gymkhana_policy::Sampling;
@@ -9,25 +9,26 @@ use tch::{Kind, TchError, Tensor};
 
 use crate::loss::entropies;
 
-/// How a row's token is chosen.
+/// Sampling settings of one row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowSampling {
     pub sampling: Sampling,
-    /// A number in [0, 1); of no meaning for greedy choices.
+    /// A number in [0, 1); ignored for greedy sampling.
     pub uniform: f64,
 }
 
-/// A chosen token.
+/// A sampled token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct SampledToken {
     pub token: u32,
-    /// Under the untruncated distribution that it was drawn from; that at temperature 1 for a greedy choice.
+    /// Log-probability in nats under the untruncated distribution at the sampling temperature; at temperature 1 for
+    /// greedy sampling.
     pub log_prob: f32,
-    /// Of that distribution, in nats.
+    /// Entropy of that distribution, in nats.
     pub entropy: f32,
 }
 
-/// Chooses a token for each row of `[R, V]`; as many choices as rows.
+/// Samples one token per row of `[R, V]`; `choices` has one entry per row.
 pub(super) fn choose(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Vec<SampledToken>, TchError> {
     let logits_RV = &tempered(logits_RV, choices)?;
     let log_probs_RV = logits_RV.f_log_softmax(-1, Kind::Float)?;
@@ -40,7 +41,7 @@ pub(super) fn choose(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Vec<
     }
     let chosen_R = log_probs_RV.f_gather(-1, &tokens_R.f_unsqueeze(-1)?, false)?.f_squeeze_dim(-1)?;
     let entropies_R = entropies(&log_probs_RV);
-    // One copy back to the host for the whole step.
+    // One copy to the host for the whole step.
     let columns = [&tokens_R, &chosen_R, &entropies_R].map(|column| column.to_kind(Kind::Double));
     let flat = Vec::<f64>::try_from(Tensor::f_cat(&columns, 0)?)?;
     let (tokens, rest) = flat.split_at(choices.len());
@@ -55,7 +56,8 @@ pub(super) fn choose(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Vec<
         .collect())
 }
 
-/// The logits over each row's temperature: of what tokens are drawn from, and of what is recorded of them.
+/// Logits divided by each row's temperature (1 for greedy rows): those of the sampling and of the recorded
+/// distribution.
 fn tempered(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Tensor, TchError> {
     let temperatures: Vec<f32> = choices
         .iter()
@@ -78,19 +80,19 @@ fn draw(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Tensor, TchError>
         probabilities_RV = probabilities_RV.f_masked_fill(&cut_RV, 0.0)?;
     }
     let summed_RV = probabilities_RV.f_cumsum(-1, Kind::Double)?;
-    // The sum is 1 but for rounding; the last token is never passed by.
+    // Rounding makes the sum differ from 1; goals are scaled by it, so that none exceeds it.
     let vocabulary = logits_RV.size()[1];
     let goals_R1 = uniforms_R1.f_mul(&summed_RV.f_narrow(1, vocabulary - 1, 1)?)?;
     let drawn_R1 = goals_R1.f_searchsorted::<&Tensor>(&summed_RV, false, true, "right", None)?;
     drawn_R1.f_clamp_max(vocabulary - 1)?.f_squeeze_dim(-1)
 }
 
-/// The most probable tokens that are looked at first: a share of the probability seldom takes more, and to sort a whole
-/// vocabulary takes longer than to compute its logits.
+/// Number of most probable tokens that are sorted first. A top-p share seldom needs more, and sorting a whole
+/// vocabulary takes longer than computing its logits.
 const CANDIDATES: i64 = 1024;
 
-/// The least probability that each row keeps, `[R, 1]`; 0 where it keeps all. A number, and not a set of tokens, so that
-/// equal probabilities are treated alike whatever the order of sorting, and a row is cut the same in any batch.
+/// Least probability that each row keeps, `[R, 1]`; 0 for rows without truncation. A threshold instead of a set of
+/// tokens treats equal probabilities alike, whatever the order of sorting, and truncates a row the same in any batch.
 fn least_kept(probabilities_RV: &Tensor, choices: &[RowSampling]) -> Result<Tensor, TchError> {
     let vocabulary = probabilities_RV.size()[1];
     let device = probabilities_RV.device();
@@ -123,14 +125,14 @@ fn least_kept(probabilities_RV: &Tensor, choices: &[RowSampling]) -> Result<Tens
             looked_at = vocabulary;
             continue;
         }
-        // The place of the last token kept: that with which the share is reached, else the last of the most probable.
+        // Index of the last token kept: the one that reaches the share, else the last of the `top_k`.
         let reached_R1 = summed_RK.f_less_tensor(&goal_R1)?.f_sum_dim_intlist(-1, true, Kind::Double)?;
         let of_share_R1 = reached_R1.f_where_self(&cuts_share_R1, &kept_R1.f_sub_scalar(1.0)?)?;
         let place_R1 = of_share_R1.f_minimum(&kept_R1.f_sub_scalar(1.0)?)?;
         let beyond_R1 = place_R1.f_ge(looked_at as f64)?;
         let place_R1 = place_R1.f_clamp_max(looked_at - 1)?.f_to_kind(Kind::Int64)?;
         let least_R1 = sorted_RK.f_gather(-1, &place_R1, false)?.f_masked_fill(&beyond_R1, 0.0)?;
-        // A row that keeps all keeps what is as good as impossible too.
+        // A row without truncation also keeps tokens of probability 0.
         let whole_R1 = limited_R1.f_logical_or(&cuts_share_R1)?.f_logical_not()?;
         let least_R1 = least_R1.f_masked_fill(&whole_R1, 0.0)?;
         let largest_R1 = sorted_RK.f_narrow(1, 0, 1)?;
@@ -152,17 +154,17 @@ mod tests {
     }
 
     #[test]
-    fn uniform_numbers_meet_their_share_of_the_distribution() {
+    fn uniform_numbers_map_to_their_share_of_the_distribution() {
         let logits = row(&[0.0, 0.5, 0.25, 0.25]);
         for (uniform, token) in [(0.0, 1), (0.499, 1), (0.501, 2), (0.749, 2), (0.751, 3), (0.999_999_999, 3)] {
             let chosen = choose(&logits, &at(uniform, 1.0)).expect("a row")[0];
             assert_eq!(chosen.token, token, "{uniform}");
             assert!((chosen.log_prob - [0.0_f32, 0.5, 0.25, 0.25][token as usize].ln()).abs() < 1e-6);
         }
-        // At temperature 1/2 probabilities go by their squares: 4 : 1 : 1 of 6.
+        // At temperature 1/2, probabilities are proportional to their squares: 4 : 1 : 1 of 6.
         assert_eq!(choose(&logits, &at(0.66, 0.5)).expect("a row")[0].token, 1);
         assert_eq!(choose(&logits, &at(0.67, 0.5)).expect("a row")[0].token, 2);
-        // What is recorded is of the distribution that was drawn from: its entropy is that of 4 : 1 : 1.
+        // The recorded entropy is that of the sampling distribution, 4 : 1 : 1.
         let logits = row(&[0.5, 0.25, 0.25]);
         let recorded = choose(&logits, &at(0.0, 0.5)).expect("a row")[0];
         assert!((recorded.log_prob - (4.0_f32 / 6.0).ln()).abs() < 1e-6);
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn greedy_takes_the_smallest_of_equals_beside_draws() {
+    fn greedy_rows_take_the_smallest_of_equal_tokens() {
         let logits = Tensor::cat(&[row(&[0.1, 0.4, 0.4, 0.1]), row(&[0.1, 0.4, 0.4, 0.1])], 0);
         let choices = [RowSampling { sampling: Sampling::GREEDY, uniform: 0.0 }, at(0.95, 1.0)[0]];
         let tokens: Vec<u32> = choose(&logits, &choices).expect("two rows").iter().map(|row| row.token).collect();
@@ -193,13 +195,13 @@ mod tests {
         for _ in 0..5_000 {
             counts[choose(&logits, &at(stream.unit(), 1.0)).expect("a row")[0].token as usize] += 1;
         }
-        // Standard deviations are 28, 32 and 35: five of them on either side.
+        // The standard deviations are 28, 32 and 35; the bound is five of them.
         for (count, expected) in counts.into_iter().zip([1000_i64, 1500, 2500]) {
             assert!((i64::from(count) - expected).abs() < 177, "{counts:?}");
         }
     }
 
-    /// Which of the probabilities' tokens are ever drawn.
+    /// Tokens that occur in 1000 samples.
     fn drawn(probabilities: &[f32], sampling: Sampling) -> Vec<u32> {
         let logits = row(probabilities);
         let at = |step: u32| [RowSampling { sampling, uniform: f64::from(step) / 1000.0 }];
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_never_drawn() {
+    fn truncated_tokens_are_never_sampled() {
         let probabilities = [0.05, 0.4, 0.1, 0.25, 0.2];
         let whole = Sampling::at(1.0);
         for (sampling, tokens) in [
@@ -219,25 +221,25 @@ mod tests {
             (Sampling { top_p: 0.3, ..whole }, &[1]),
             (Sampling { top_p: 0.6, ..whole }, &[1, 3]),
             (Sampling { top_p: 0.7, ..whole }, &[1, 3, 4]),
-            // Of the three most probable, 0.65 of 0.85 is more than the first two's share by 0.0025.
+            // Of the three most probable, 0.65 of 0.85 exceeds the share of the first two by 0.0025.
             (Sampling { top_k: 3, top_p: 0.76, ..whole }, &[1, 3]),
             (Sampling { top_k: 3, top_p: 0.77, ..whole }, &[1, 3, 4]),
             (Sampling { min_p: 0.45, ..whole }, &[1, 3, 4]),
             (Sampling { min_p: 0.55, ..whole }, &[1, 3]),
             (Sampling { min_p: 1.0, ..whole }, &[1]),
             (Sampling { top_k: 4, top_p: 0.99, min_p: 0.55, ..whole }, &[1, 3]),
-            // At temperature 1/2 the squares count: 0.16, 0.0625, 0.04 ... of 0.275.
+            // At temperature 1/2 the squares count: 0.16, 0.0625, 0.04 … of 0.275.
             (Sampling { top_p: 0.75, temperature: 0.5, ..whole }, &[1, 3]),
             (Sampling { top_k: 2, temperature: 0.0, ..whole }, &[1]),
         ] {
             assert_eq!(drawn(&probabilities, sampling), tokens, "{sampling:?}");
         }
-        // Equals are kept together.
+        // Equal probabilities are kept together.
         assert_eq!(drawn(&[0.25; 4], Sampling { top_k: 2, ..whole }), [0, 1, 2, 3]);
     }
 
     #[test]
-    fn what_is_kept_is_what_transformers_keeps() {
+    fn kept_tokens_equal_those_of_transformers() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/sampling.json");
         let text = std::fs::read_to_string(path).expect("a golden file");
         let cases: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -261,9 +263,9 @@ mod tests {
         }
     }
 
-    /// The share of a flat distribution over a large vocabulary takes more tokens than are looked at first.
+    /// The share of a flat distribution over a large vocabulary needs more tokens than are sorted first.
     #[test]
-    fn rows_are_cut_alike_in_any_batch() {
+    fn rows_are_truncated_alike_in_any_batch() {
         let vocabulary = 5000;
         let mut stream = Seed(5).stream();
         let mut logits = |width: f64| {
@@ -290,7 +292,7 @@ mod tests {
                 }
             }
         }
-        // Nine tenths of 5000 nearly equal tokens are more than 4000.
+        // A share of 0.9 of 5000 nearly equal tokens is more than 4000 tokens.
         let least =
             least_kept(&rows[0].softmax(-1, Kind::Float), &[RowSampling { sampling: samplings[0], uniform: 0.0 }]);
         let kept = rows[0].softmax(-1, Kind::Float).ge_tensor(&least.expect("a row")).sum(Kind::Int64).int64_value(&[]);
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_is_of_the_whole_distribution() {
+    fn recorded_numbers_are_of_the_untruncated_distribution() {
         let logits = row(&[0.5, 0.25, 0.25]);
         let cut = Sampling { top_k: 1, ..Sampling::at(1.0) };
         let chosen = choose(&logits, &[RowSampling { sampling: cut, uniform: 0.9 }]).expect("a row")[0];

@@ -1,4 +1,4 @@
-//! A slot: one conversation's place in the batch, what is cached of it, and the request that runs in it.
+//! A slot: one conversation's row in the batch, its cached tokens, and its running request.
 
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, PolicyError, Stop};
 use gymkhana_record::{Sampled, Stream};
@@ -8,15 +8,15 @@ use super::sampler::{RowSampling, SampledToken};
 
 /// A request that waits for a slot.
 pub(crate) struct Waiting {
-    /// What is asked.
+    /// The request.
     pub request: GenerateRequest,
-    /// Where the reply goes.
+    /// Receiver of the reply.
     pub reply: oneshot::Sender<Result<Generated, PolicyError>>,
-    /// A place in the queue, given back when this is dropped.
+    /// Permit of the queue, released on drop.
     pub _permit: OwnedSemaphorePermit,
 }
 
-/// A request that runs.
+/// A running request.
 pub(super) struct Running {
     waiting: Waiting,
     stream: Stream,
@@ -24,31 +24,30 @@ pub(super) struct Running {
     limit: usize,
 }
 
-/// One conversation's place.
+/// One conversation's row in the batch.
 #[derive(Default)]
 pub(super) struct Slot {
-    /// Owner; `None` after a release, when the cache may still serve others as a prefix.
+    /// Owner; `None` after a release, when the cache can still serve others as a prefix.
     pub owner: Option<Conversation>,
-    /// The conversation's tokens.
+    /// Tokens of the conversation.
     pub tokens: Vec<u32>,
-    /// How many of them have their keys and values in the cache.
+    /// Number of tokens whose keys and values are cached.
     pub cached: usize,
-    /// How many tokens from the first on were computed in one go, and still stand in the cache as they were. What is
-    /// computed in other portions may differ in its last bits: a deterministic engine copies this as a whole or not at
-    /// all.
+    /// Number of leading tokens that were computed in one prefill and are still cached. Computing them in other
+    /// portions can change the last bits, so a deterministic engine copies this prefix whole or not at all.
     pub opening: usize,
-    /// What runs.
+    /// Running request.
     pub running: Option<Running>,
-    /// When it was last used, by the engine's count.
+    /// Engine step of the last use.
     pub used: u64,
 }
 
 impl Slot {
-    /// Begins to answer a request. What is cached of its beginning stays.
+    /// Starts a request. The cached prefix that it shares stays.
     pub fn start(&mut self, waiting: Waiting, context: usize, now: u64) {
         let request = &waiting.request;
         self.owner = Some(request.conversation);
-        // The last token is always fed, as its logits choose the next.
+        // The last token is always computed, because its logits give the next token.
         self.cached = shared_prefix(&self.tokens[..self.cached], &request.tokens).min(request.tokens.len() - 1);
         if self.opening >= request.tokens.len() || !request.tokens.starts_with(&self.tokens[..self.opening]) {
             self.opening = 0;
@@ -61,12 +60,12 @@ impl Slot {
         self.running = Some(Running { stream, sampled: Sampled::default(), limit, waiting });
     }
 
-    /// How many tokens must be fed before the next one can be chosen; 0 when nothing runs.
+    /// Number of uncached tokens before the next one can be sampled; 0 without a running request.
     pub fn pending(&self) -> usize {
         if self.running.is_some() { self.tokens.len() - self.cached } else { 0 }
     }
 
-    /// Records that `count` more tokens are in the cache.
+    /// Records that `count` more tokens are cached.
     pub fn fill(&mut self, count: usize) {
         if self.cached == 0 {
             self.opening = count;
@@ -74,13 +73,13 @@ impl Slot {
         self.cached += count;
     }
 
-    /// How the next token is chosen. Takes a number from the request's stream.
+    /// Sampling settings of the next token. Advances the request's random stream.
     pub fn next_choice(&mut self) -> Option<RowSampling> {
         let running = self.running.as_mut()?;
         Some(RowSampling { sampling: running.waiting.request.sampling, uniform: running.stream.unit() })
     }
 
-    /// Takes the token that was chosen, and sends the reply if it is complete.
+    /// Appends a sampled token, and sends the reply if it is complete.
     pub fn accept(&mut self, chosen: SampledToken, version: u32) {
         let Some(running) = self.running.as_mut() else { return };
         self.cached = self.tokens.len();
@@ -90,9 +89,9 @@ impl Slot {
         running.sampled.entropies.push(chosen.entropy);
         running.sampled.versions.push(version);
         let request = &running.waiting.request;
-        if let Some(listener) = &request.token_sink {
-            // Who has stopped listening still gets the reply.
-            let _ = listener.send(chosen.token);
+        if let Some(sink) = &request.token_sink {
+            // A closed channel does not stop the generation.
+            let _ = sink.send(chosen.token);
         }
         let stop = if request.stop.contains(&chosen.token) {
             Stop::Token
@@ -104,12 +103,12 @@ impl Slot {
             return;
         };
         if let Some(running) = self.running.take() {
-            // The requester may have gone; this is not an error.
+            // The requester may have disconnected; this is not an error.
             let _ = running.waiting.reply.send(Ok(Generated { sampled: running.sampled, stop }));
         }
     }
 
-    /// Stops a request whose requester has gone.
+    /// Stops a request whose requester has disconnected.
     pub fn drop_cancelled(&mut self) {
         if self.running.as_ref().is_some_and(|running| running.waiting.reply.is_closed()) {
             self.running = None;
@@ -117,7 +116,7 @@ impl Slot {
     }
 }
 
-/// How many tokens two sequences begin with in common.
+/// Length of the common prefix of two token sequences.
 pub(super) fn shared_prefix(left: &[u32], right: &[u32]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
 }

@@ -1,4 +1,4 @@
-//! A group's prompt is computed once, also where every bit counts.
+//! Sharing of prompts within a group, also bit by bit in deterministic engines.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn engine(model: &Model) -> Engine {
     Engine::new(model, &settings, 128, 0).expect("an engine")
 }
 
-/// Has a request wait; its answer comes when the engine has taken its steps.
+/// Queues a request; the answer arrives once the engine has taken enough steps.
 fn submit(engine: &mut Engine, place: u32, tokens: &[u32]) -> Answer {
     submit_as(engine, place, tokens, |_| ())
 }
@@ -46,7 +46,7 @@ fn submit_as(engine: &mut Engine, place: u32, tokens: &[u32], change: impl FnOnc
     answer
 }
 
-/// The slots that are computed before all requests that wait have their prompts in the cache.
+/// Slots and token counts of the prefills that bring all waiting prompts into the cache.
 fn prefilled(engine: &mut Engine, model: &Model) -> Vec<(usize, usize)> {
     let _guard = no_grad_guard();
     engine.admit();
@@ -67,19 +67,19 @@ fn finish(engine: &mut Engine, model: &Model, answers: Vec<Answer>) -> Vec<Sampl
 }
 
 #[test]
-fn a_group_computes_its_prompt_once_and_says_what_each_says_alone() {
+fn a_group_computes_its_prompt_once_and_generates_what_each_member_generates_alone() {
     let model = model();
     let prompt: Vec<u32> = (0..40).map(|index| index * 5 % 256).collect();
     let mut group = engine(&model);
     let answers: Vec<Answer> = (0..4).map(|place| submit(&mut group, place, &prompt)).collect();
     assert_eq!(prefilled(&mut group, &model), [(0, 39)]);
     let together = finish(&mut group, &model, answers);
-    for (place, said) in together.iter().enumerate() {
+    for (place, sampled) in together.iter().enumerate() {
         let mut alone = engine(&model);
         let answer = submit(&mut alone, place as u32, &prompt);
-        assert_eq!(finish(&mut alone, &model, vec![answer])[0], *said, "place {place}");
+        assert_eq!(finish(&mut alone, &model, vec![answer])[0], *sampled, "place {place}");
     }
-    // Another group of the same task, after the first has gone.
+    // A later group of the same task, after the first was released.
     (0..4).for_each(|place| group.release(Conversation { id: place, place: place as u32 }));
     let answers: Vec<Answer> = (0..4).map(|place| submit(&mut group, place, &prompt)).collect();
     assert_eq!(prefilled(&mut group, &model), []);
@@ -93,12 +93,12 @@ fn requests_join_and_leave_between_tokens() {
     for deterministic in [false, true] {
         let settings = Settings { max_concurrent_sequences: 2, deterministic, ..Settings::default() };
         let mut engine = Engine::new(&model, &settings, 128, 0).expect("an engine");
-        let (token_sink, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let (token_sink, mut streamed) = tokio::sync::mpsc::unbounded_channel();
         let mut long = submit_as(&mut engine, 0, &[1, 2, 3], |request| {
             (request.max_tokens, request.token_sink) = (60, Some(token_sink));
         });
         (0..5).for_each(|_| engine.step(&model).expect("a step"));
-        let mut said = 0;
+        let mut sampled = 0;
         for _ in 0..3 {
             let mut short = submit(&mut engine, 1, &[4, 5]);
             let mut steps = 0;
@@ -107,24 +107,24 @@ fn requests_join_and_leave_between_tokens() {
                 steps += 1;
             }
             engine.release(Conversation { id: 1, place: 1 });
-            // Six tokens take six steps, in which the other says as many.
+            // Six tokens take six steps, in which the other request gets as many tokens.
             assert!(steps <= 6, "{steps}");
-            let more = std::iter::from_fn(|| heard.try_recv().ok()).count();
+            let more = std::iter::from_fn(|| streamed.try_recv().ok()).count();
             assert!(more >= steps, "{more} tokens in {steps} steps");
-            said += more;
-            assert!(long.try_recv().is_err(), "it has more to say");
+            sampled += more;
+            assert!(long.try_recv().is_err(), "it is not complete");
         }
         while engine.has_work() {
             engine.step(&model).expect("a step");
         }
         let reply = long.try_recv().expect("an answer").expect("a reply").sampled;
-        let rest = std::iter::from_fn(|| heard.try_recv().ok()).count();
-        assert_eq!((reply.tokens.len(), said + rest), (60, 60));
+        let rest = std::iter::from_fn(|| streamed.try_recv().ok()).count();
+        assert_eq!((reply.tokens.len(), sampled + rest), (60, 60));
     }
 }
 
 #[test]
-fn only_what_was_computed_in_one_go_is_copied() {
+fn only_a_prompt_of_one_prefill_is_copied() {
     let model = model();
     let prompt: Vec<u32> = (0..40).map(|index| index * 5 % 256).collect();
     let mut engine = engine(&model);
@@ -133,10 +133,10 @@ fn only_what_was_computed_in_one_go_is_copied() {
     let shorter = submit(&mut engine, 2, &prompt[..39]);
     assert_eq!(prefilled(&mut engine, &model), [(0, 39), (1, 41), (2, 38)]);
     finish(&mut engine, &model, vec![first, longer, shorter]);
-    // The first goes on: its second prompt is not what anyone computes in one go.
+    // The first conversation continues: its second prompt was not computed in one prefill.
     let all = [&prompt[..], &[1, 2, 3]].concat();
     let other = submit(&mut engine, 3, &prompt);
     let again = submit(&mut engine, 0, &all[..20]);
-    assert_eq!(prefilled(&mut engine, &model), [(3, 39)], "slot 0 no longer has the prompt in one go, slot 3 computes");
+    assert_eq!(prefilled(&mut engine, &model), [(3, 39)], "slot 0 no longer has it from one prefill");
     finish(&mut engine, &model, vec![other, again]);
 }

@@ -1,8 +1,8 @@
-//! Losses of tokens, as short tensor functions.
+//! Token losses, as short tensor functions.
 //!
-//! Suffixes of names are axes: N tokens, V vocabulary, U units that share a ratio. Each function gives one number a
-//! token; how tokens are added up is a weight for each token, computed beforehand, so that a batch may be cut between
-//! any two units without changing its loss.
+//! Suffixes of names are axes: N tokens, V vocabulary, U units that share a ratio. Each function returns one number per
+//! token. Aggregation is a weight per token, computed beforehand, so that a batch can be split between any two units
+//! without changing its loss.
 #![allow(non_snake_case)]
 
 mod objective;
@@ -16,40 +16,41 @@ pub use value::value_loss;
 
 use crate::algorithm::Estimator;
 
-/// Logits of one chunk, in numbers: 32 MiB of float32.
+/// Logits per chunk: 32 MiB of float32.
 const CHUNK_LOGITS: i64 = 1 << 23;
 
-/// Starts and lengths of the chunks in which the output layer goes through `count` tokens, so that logits of a whole
-/// batch never exist at once.
+/// Starts and lengths of the chunks in which the output layer processes `count` tokens. Logits of a whole batch never
+/// exist at once.
 pub(crate) fn chunks(count: i64, vocabulary: i64) -> impl Iterator<Item = (i64, i64)> {
     let size = (CHUNK_LOGITS / vocabulary).max(1);
     (0..count).step_by(size as usize).map(move |start| (start, size.min(count - start)))
 }
 
-/// Logits of the distribution at a temperature.
+/// Logits divided by the temperature.
 pub fn tempered(logits_NV: Tensor, temperature: f64) -> Tensor {
     if temperature == 1.0 { logits_NV } else { logits_NV / temperature }
 }
 
-/// Log-probability of each target, `[N]`, and, if wanted, the entropy of each distribution in nats, `[N]`.
+/// Log-probability of each target in nats, `[N]`, and with `with_entropy` the entropy of each distribution in nats,
+/// `[N]`.
 pub fn token_log_probs(logits_NV: &Tensor, targets_N: &Tensor, with_entropy: bool) -> (Tensor, Option<Tensor>) {
     let log_probs_NV = logits_NV.log_softmax(-1, Kind::Float);
     let log_probs_N = log_probs_NV.gather(-1, &targets_N.unsqueeze(-1), false).squeeze_dim(-1);
     (log_probs_N, with_entropy.then(|| entropies(&log_probs_NV)))
 }
 
-/// Entropy of each distribution, in nats.
+/// Entropy of each distribution in nats, `[N]`.
 pub fn entropies(log_probs_NV: &Tensor) -> Tensor {
     -(log_probs_NV.exp() * log_probs_NV).sum_dim_intlist(-1, false, Kind::Float)
 }
 
-/// The k3 estimate of the divergence from `other`: `exp(other - own) - (other - own) - 1`, never below 0.
+/// k3 estimate of the divergence from `other` in nats, `[N]`: `exp(other - own) - (other - own) - 1`, at least 0.
 pub fn k3_divergence(log_probs_N: &Tensor, other_N: &Tensor) -> Tensor {
     let difference_N = other_N - log_probs_N;
     difference_N.exp() - difference_N - 1.0
 }
 
-/// An estimate of the divergence from `other`.
+/// Estimate of the divergence from `other` in nats, `[N]`.
 pub fn divergence(log_probs_N: &Tensor, other_N: &Tensor, estimator: Estimator) -> Tensor {
     match estimator {
         Estimator::K1 => log_probs_N - other_N,

@@ -1,11 +1,11 @@
-//! Ratios of new to old probability, and what is made of them.
+//! Ratios of new to old probability, and the surrogate objectives over them.
 #![allow(non_snake_case)]
 
 use tch::{Kind, Tensor};
 
 use crate::algorithm::{Surrogate, WhenClipped};
 
-/// The ratio of each token, or with units (whose numbers count up from 0) the geometric mean over the token's unit.
+/// Ratio of each token, `[N]`. With `units_N` (indices of units, from 0), the geometric mean over the token's unit.
 pub fn ratios(log_probs_N: &Tensor, proximal_N: &Tensor, units_N: Option<&Tensor>) -> Tensor {
     let logs_N = log_probs_N - proximal_N;
     let Some(units_N) = units_N.filter(|units| units.numel() > 0) else { return logs_N.exp() };
@@ -16,7 +16,7 @@ pub fn ratios(log_probs_N: &Tensor, proximal_N: &Tensor, units_N: Option<&Tensor
     (sums_U / counts_U).index_select(0, units_N).exp()
 }
 
-/// The loss of each token. `log_probs` are those that learn; a surrogate without a ratio does not look at `ratios`.
+/// Loss of each token, `[N]`. `log_probs_N` carry the gradient; a surrogate without a ratio ignores `ratios_N`.
 pub fn surrogate(kind: Surrogate, log_probs_N: &Tensor, ratios_N: &Tensor, advantages_N: &Tensor) -> Tensor {
     match kind {
         Surrogate::Plain | Surrogate::Regression { .. } | Surrogate::Preference { .. } => -(log_probs_N * advantages_N),
@@ -32,7 +32,7 @@ pub fn surrogate(kind: Surrogate, log_probs_N: &Tensor, ratios_N: &Tensor, advan
                 gain_N = bounded_N.where_self(&advantages_N.lt(0.0), &gain_N);
             }
             if when_clipped == WhenClipped::KeepGradient {
-                // In value the bound, in gradient the ratio's.
+                // The value of the bound with the gradient of the ratio.
                 let kept_N = ratios_N / ratios_N.detach() * (1.0 + high) * advantages_N;
                 let above_N = ratios_N.gt(1.0 + high).logical_and(&advantages_N.gt(0.0));
                 gain_N = kept_N.where_self(&above_N, &gain_N);
@@ -42,7 +42,7 @@ pub fn surrogate(kind: Surrogate, log_probs_N: &Tensor, ratios_N: &Tensor, advan
     }
 }
 
-/// Whether the bounds take away the token's gradient, or for CISPO bound its weight: 1 or 0.
+/// 1 where the bounds remove the token's gradient, or for CISPO bound its weight; 0 elsewhere, `[N]`.
 pub fn lost_gradient(kind: Surrogate, ratios_N: &Tensor, advantages_N: &Tensor) -> Tensor {
     let outside = |low: f64, high: f64| {
         let above_N = ratios_N.gt(1.0 + high).logical_and(&advantages_N.gt(0.0));

@@ -1,10 +1,10 @@
-//! What a critic minimises.
+//! Loss of the critic.
 #![allow(non_snake_case)]
 
 use tch::Tensor;
 
-/// Half the squared error of each value. With `clip`, the larger one of it and of the error of a value that is held
-/// within so much of `before` (as PPO's first implementation does).
+/// Half the squared error of each value, `[N]`. With `clip`, the maximum of it and the error of the value clipped to
+/// within `clip` of `before_N` (as in PPO's first implementation).
 pub fn value_loss(values_N: &Tensor, before_N: &Tensor, targets_N: &Tensor, clip: Option<f64>) -> Tensor {
     let errors_N = (values_N - targets_N).square();
     let errors_N = match clip {

@@ -1,8 +1,8 @@
 //! The transformer of Qwen2, Qwen3 and Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. The families
-//! differ in their biases, in whether each head of queries and keys is normed, and in how positions turn.
+//! differ in their biases, in the normalisation of query and key heads, and in the scaling of rotary positions.
 //!
-//! One computation serves training and generation; they differ only in how queries meet keys and values, which the
-//! caller hands in as `attend`. Suffixes of names are axes: B sequences, S positions, N chosen positions, C width of
+//! Training and generation share one computation; they differ only in the attention over keys and values, which the
+//! caller passes as `attend`. Suffixes of names are axes: B sequences, S positions, N selected positions, C width of
 //! the residual stream, H query heads, K key and value heads, D width of a head, V vocabulary, T cached positions.
 #![allow(non_snake_case)]
 
@@ -23,7 +23,7 @@ use weights::{LayerWeights, Source};
 
 pub use weights::Weights;
 
-/// A model: its shape, its weights and its rotary tables.
+/// A model: its config, weights and rotary tables.
 #[derive(Debug)]
 pub struct Model {
     config: ModelConfig,
@@ -34,7 +34,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model whose weights are all zero. `positions` is the most tokens of a sequence, at most the config's.
+    /// A model with all weights 0. `positions` is the maximum length of a sequence, at most the config's.
     ///
     /// # Errors
     /// If libtorch cannot allocate it.
@@ -42,7 +42,7 @@ impl Model {
         Self::zeros_with(config, positions, device, &[])
     }
 
-    /// A model with tensors beside those of its config, all zero.
+    /// A model with additional tensors, all weights 0.
     fn zeros_with(
         config: ModelConfig,
         positions: i64,
@@ -56,10 +56,10 @@ impl Model {
         Ok(Self { config, parameters, adapters: None, rotary, kind: Kind::Float })
     }
 
-    /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend on `seed` alone.
+    /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend only on `seed`.
     ///
     /// # Errors
-    /// If libtorch refuses a copy.
+    /// If libtorch fails to copy.
     pub fn randomise(&self, seed: Seed) -> Result<(), TrainerError> {
         for (name, tensor) in self.parameters.named() {
             let shape = tensor.size();
@@ -78,10 +78,10 @@ impl Model {
         Ok(())
     }
 
-    /// The standard deviation of a random matrix: one over the root of its inputs, so that every layer passes its
-    /// signal on as large as it came. What writes to the residual stream is smaller by the root of how many do. The
-    /// customary 0.02 is made for widths of thousands: at a width of 160, attention starts out flat and a model of
-    /// this size takes several times as long to learn to copy.
+    /// Standard deviation of a random matrix: one over the square root of its inputs, so that every layer preserves the
+    /// scale of its input. Matrices that write to the residual stream are scaled down by the square root of their
+    /// number. The usual 0.02 suits widths of thousands: at a width of 160, attention starts flat and a model needs
+    /// several times as many steps to learn to copy.
     fn initial_deviation(&self, name: &str, shape: &[i64]) -> f64 {
         let inputs = shape.last().copied().unwrap_or(1).max(1) as f64;
         let writers = (2 * self.config.num_hidden_layers) as f64;
@@ -89,20 +89,20 @@ impl Model {
         if writes { (inputs * writers).sqrt().recip() } else { inputs.sqrt().recip() }
     }
 
-    /// The model's shape.
+    /// The model's config.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }
 
-    /// The model's weights under the names of its checkpoint, without what adapters add to them.
+    /// Weights under the names of the checkpoint, without the adapters' terms.
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// Computes as the settings want it, and where they want adapters of a model that learns, keeps the weights as they
-    /// are and learns those.
+    /// Applies precision and adapters of the settings. With adapters, the weights are frozen and only the adapters are
+    /// trained. A model that is not trained gets no adapters.
     pub(crate) fn set_up(&mut self, settings: &Settings) -> Result<(), TrainerError> {
         self.kind = settings.precision.kind();
         let Some(lora) = settings.lora.as_ref().filter(|_| settings.learns) else { return Ok(()) };
@@ -112,12 +112,12 @@ impl Model {
         Ok(())
     }
 
-    /// How the adapters are made, if there are any.
+    /// Settings of the adapters, if there are any.
     pub(crate) fn lora(&self) -> Option<&Lora> {
         self.adapters.as_ref().map(|adapters| &adapters.lora)
     }
 
-    /// What learns: the adapters, if there are any, else the weights.
+    /// Trained parameters: the adapters if there are any, else the weights.
     pub(crate) fn trained(&self) -> &Parameters {
         self.adapters.as_ref().map_or(&self.parameters, |adapters| &adapters.parameters)
     }
@@ -126,7 +126,7 @@ impl Model {
         self.adapters.as_mut().map_or(&mut self.parameters, |adapters| &mut adapters.parameters)
     }
 
-    /// The weights under the names of the checkpoint, with what adapters add to them.
+    /// Weights under the names of the checkpoint, with the adapters' terms added.
     pub(crate) fn merged(&self) -> impl Iterator<Item = (&str, Tensor)> {
         self.parameters.named().map(|(name, tensor)| {
             let halves = self
@@ -138,7 +138,8 @@ impl Model {
         })
     }
 
-    /// What a checkpoint keeps to go on with adapters: their halves, and the matrices as they are without them.
+    /// Tensors from which a checkpoint resumes adapters: their factors, and the adapted matrices without the adapters'
+    /// terms.
     pub(crate) fn adapter_state(&self) -> Vec<(String, Tensor)> {
         let Some(adapters) = &self.adapters else { return Vec::new() };
         let adapted = |name: &str| lora::low_rank(&adapters.parameters, name).is_some();
@@ -148,7 +149,7 @@ impl Model {
         base.chain(own.map(|(name, tensor)| (format!("adapter.{name}"), tensor.shallow_clone()))).collect()
     }
 
-    /// A model of the same shape in the same place, with tensors beside those of its config, and this one's weights.
+    /// A model of the same config on the same device, with additional tensors and this model's merged weights.
     pub(crate) fn copy_with(&self, more: &[(String, Vec<i64>)]) -> Result<Self, TrainerError> {
         let copy = Self::zeros_with(self.config.clone(), self.positions(), self.device(), more)?;
         for (name, tensor) in self.merged() {
@@ -157,36 +158,36 @@ impl Model {
         Ok(Self { kind: self.kind, ..copy })
     }
 
-    /// What passes are computed in; weights stay in float32.
+    /// Number format of forward and backward passes; weights stay in float32.
     pub(crate) fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The most tokens of a sequence.
+    /// Maximum length of a sequence in tokens.
     #[must_use]
     pub fn positions(&self) -> i64 {
         self.rotary.positions()
     }
 
-    /// Where the weights live.
+    /// Device of the weights.
     #[must_use]
     pub fn device(&self) -> Device {
         self.rotary.device()
     }
 
-    /// The weights of a forward pass with what [`Model::trained`] gives or a frozen copy of it. With gradients on they
-    /// lead back to that.
+    /// Weights of a forward pass with the parameters of [`Model::trained`] or a frozen copy of them. With gradients
+    /// enabled, gradients reach those parameters.
     pub(crate) fn weights_of(&self, trained: &Parameters) -> Weights {
         self.source(trained, false).weights()
     }
 
-    /// The weights of a forward pass. With gradients on they lead back to what learns.
+    /// Weights of a forward pass. With gradients enabled, gradients reach the trained parameters.
     #[must_use]
     pub fn weights(&self) -> Weights {
         self.weights_of(self.trained())
     }
 
-    /// The weights of forward passes without gradients, of which there will be many.
+    /// Weights of many forward passes without gradients, with merged adapters.
     pub(crate) fn inference_weights(&self) -> Weights {
         let _guard = no_grad_guard();
         self.source(self.trained(), true).weights()
@@ -203,14 +204,15 @@ impl Model {
         }
     }
 
-    /// The angles of the given positions.
+    /// Angles of the given positions.
     pub(crate) fn angles_at(&self, positions_BS: &Tensor) -> Angles {
         self.rotary.at(positions_BS)
     }
 
-    /// The normed residual stream after the last layer, `[B, S, C]`. `attend` is given the layer's index, queries
-    /// `[B, S, H, D]`, keys and values `[B, S, K, D]`, and gives `[B, S, H, D]`. With `only`, places in the flattened
-    /// `[B · S]`, the stream is told there alone, `[1, N, C]`, and the last layer computes no more than that asks for.
+    /// Normalised residual stream after the last layer, `[B, S, C]`. `attend` receives the layer's index, queries `[B,
+    /// S, H, D]`, keys and values `[B, S, K, D]`, and returns `[B, S, H, D]`. With `only`, indices into the flattened
+    /// `[B · S]`, the result covers these positions alone, `[1, N, C]`, and the last layer computes its feed-forward
+    /// part for them only.
     pub(crate) fn hidden(
         &self,
         weights: &Weights,
@@ -226,7 +228,8 @@ impl Model {
         x_BSC
     }
 
-    /// The residual stream after a layer, from that before it; after the last one normed, and with `only` there alone.
+    /// Residual stream after a layer. After the last layer it is normalised, and with `only` restricted to these
+    /// positions.
     pub(crate) fn layer(
         &self,
         weights: &Weights,
@@ -271,16 +274,16 @@ impl Model {
         [rotated[0].shallow_clone(), rotated[1].shallow_clone(), parts[1].shallow_clone()]
     }
 
-    /// The residual stream with what a layer's attention and its feed-forward part add to it. Not in place: the norms
-    /// need their inputs for their gradients.
+    /// Adds a layer's attention and feed-forward output to the residual stream. Not in place, because the norms need
+    /// their inputs for the gradients.
     fn feed_forward(&self, layer: &LayerWeights, x_BSC: &Tensor, attended: &Tensor) -> Tensor {
         let x_BSC = x_BSC + layer.output.of(attended);
         let wide = layer.gate_up.of(&self.norm(&x_BSC, &layer.post_norm_C)).split(self.config.intermediate_size, -1);
         &x_BSC + layer.down.of(&(wide[0].silu() * &wide[1]))
     }
 
-    /// The residual stream of whole sequences, each position seeing itself and what comes before. Sequences shorter
-    /// than S are filled at their end, where nothing sees the filling.
+    /// Residual stream of whole sequences with causal attention, `[B, S, C]`. Shorter sequences are padded at the end,
+    /// where no token sees the padding.
     pub(crate) fn causal_hidden(&self, weights: &Weights, tokens_BS: &Tensor) -> Tensor {
         let angles = self.rotary.first(tokens_BS.size()[1]);
         let grouped = self.config.num_attention_heads != self.config.num_key_value_heads;
@@ -291,7 +294,7 @@ impl Model {
         })
     }
 
-    /// The logits of every position of one sequence, `[S, V]`, without gradients.
+    /// Logits of every position of one sequence, `[S, V]`, without gradients.
     ///
     /// # Errors
     /// If the sequence is empty or too long, or a token is outside the vocabulary.
@@ -304,14 +307,14 @@ impl Model {
         Ok(weights.logits(&hidden_1SC.squeeze_dim(0)))
     }
 
-    /// What is wrong with a sequence, if anything.
+    /// Checks a sequence; the error describes the problem.
     pub(crate) fn check_tokens(&self, tokens: &[u32]) -> Result<(), String> {
         let (length, vocabulary) = (tokens.len(), self.config.vocab_size);
         if tokens.is_empty() {
-            return Err("it has no tokens".to_owned());
+            return Err("it is empty".to_owned());
         }
         if length as i64 > self.positions() {
-            return Err(format!("its {length} tokens do not fit the context of {}", self.positions()));
+            return Err(format!("its {length} tokens exceed the context of {}", self.positions()));
         }
         match tokens.iter().find(|token| i64::from(**token) >= vocabulary) {
             Some(token) => Err(format!("token {token} is outside the vocabulary of {vocabulary}")),
@@ -320,18 +323,18 @@ impl Model {
     }
 }
 
-/// Token ids as libtorch indexes with them.
+/// Token ids as an int64 tensor.
 pub(crate) fn token_tensor(tokens: &[u32]) -> Tensor {
     let tokens: Vec<i64> = tokens.iter().map(|token| i64::from(*token)).collect();
     Tensor::from_slice(&tokens)
 }
 
-/// Normally distributed numbers (Box and Muller).
+/// Normally distributed numbers (Box–Muller transform).
 fn normals(seed: Seed, count: usize, deviation: f64) -> Vec<f32> {
     let mut stream = seed.stream();
     let mut values = Vec::with_capacity(count + 1);
     while values.len() < count {
-        // 1 - u lies in (0, 1], where the logarithm is finite.
+        // 1 - u is in (0, 1], where the logarithm is finite.
         let radius = (-2.0 * (1.0 - stream.unit()).ln()).sqrt() * deviation;
         let (sin, cos) = (std::f64::consts::TAU * stream.unit()).sin_cos();
         values.extend([(radius * cos) as f32, (radius * sin) as f32]);

@@ -1,7 +1,8 @@
-//! Products with weights, by the faster of the two libraries that libtorch has for them on a processor.
+//! Products with weights, computed by the faster of libtorch's two libraries on the processor.
 //!
-//! For float32 libtorch asks MKL, which uses half of what the vector units of newer AMD processors can do; oneDNN, which
-//! libtorch keeps for tensors of a form of its own, uses all. Both add in an order that the shapes alone decide.
+//! For float32, libtorch uses MKL, which reaches half of the vector throughput of newer AMD processors. oneDNN, which
+//! libtorch uses for tensors in a layout of its own, reaches all of it. The summation order of both depends only on the
+//! shapes.
 #![allow(non_snake_case)]
 
 use std::sync::LazyLock;
@@ -14,11 +15,11 @@ static IS_NON_INTEL: LazyLock<bool> = LazyLock::new(|| {
     !processors.contains("GenuineIntel")
 });
 
-/// Least multiplications and rows for which oneDNN is faster, its copies of the operands included.
+/// Least number of multiplications and of rows at which oneDNN is faster, including its copies of the operands.
 const LEAST_WORK: i64 = 1 << 23;
 const LEAST_ROWS: i64 = 64;
 
-/// Number of padded row counts between two powers of two: oneDNN compiles a kernel of some megabytes for each row count
+/// Number of padded row counts between two powers of two. oneDNN compiles a kernel of some megabytes for each row count
 /// and caches a thousand of them.
 const SIZES: u64 = 16;
 
@@ -29,7 +30,7 @@ pub(super) fn product(x: &Tensor, weight_OI: &Tensor, bias_O: Option<&Tensor>) -
     *last = O;
     let N = shape.iter().rev().skip(1).product::<i64>();
     let large = N >= LEAST_ROWS && N * I * O >= LEAST_WORK;
-    // What is of half the width goes to oneDNN by itself.
+    // libtorch itself passes 16-bit products to oneDNN.
     let to_onednn = x.kind() != Kind::Float || *IS_NON_INTEL;
     if x.device() != Device::Cpu || !large || !to_onednn || !tch::utils::has_mkldnn() {
         return x.linear(weight_OI, bias_O);
@@ -37,7 +38,7 @@ pub(super) fn product(x: &Tensor, weight_OI: &Tensor, bias_O: Option<&Tensor>) -
     by_onednn(&x.reshape([N, I]), weight_OI, bias_O).view(&shape[..])
 }
 
-/// `x · weightᵀ + bias`, `[N, O]`, by oneDNN.
+/// `x · weightᵀ + bias`, `[N, O]`, computed by oneDNN.
 fn by_onednn(x_NI: &Tensor, weight_OI: &Tensor, bias_O: Option<&Tensor>) -> Tensor {
     let N = x_NI.size()[0];
     let filled_NI = match filled(N) - N {
@@ -51,7 +52,7 @@ fn by_onednn(x_NI: &Tensor, weight_OI: &Tensor, bias_O: Option<&Tensor>) -> Tens
     y_NO.narrow(0, 0, N)
 }
 
-/// Padded row count.
+/// Row count rounded up to a padded one.
 fn filled(rows: i64) -> i64 {
     let rows = rows.unsigned_abs();
     rows.next_multiple_of((rows.next_power_of_two() / (2 * SIZES)).max(1)) as i64
@@ -61,17 +62,17 @@ fn filled(rows: i64) -> i64 {
 mod tests {
     use super::*;
 
-    /// The largest difference of two tensors, in units of the largest number of the second.
+    /// Largest difference of two tensors, relative to the largest number of the second.
     fn apart(one: &Tensor, other: &Tensor) -> f64 {
         assert_eq!(one.size(), other.size());
         f64::try_from((one - other).abs().max()).unwrap() / f64::try_from(other.abs().max()).unwrap()
     }
 
     #[test]
-    fn both_libraries_give_the_same_product_and_the_same_gradients() {
+    fn both_libraries_give_equal_products_and_gradients() {
         tch::manual_seed(3);
         let (I, O) = (96, 160);
-        // A whole number of parts, and one that is filled up; and in bfloat16.
+        // A row count without padding, one with padding, and bfloat16.
         for (N, kind, within) in [(1024, Kind::Float, 1e-6), (1043, Kind::Float, 1e-6), (1043, Kind::BFloat16, 1e-2)] {
             let random = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu));
             let (seen, weight, bias, toward) = (random(&[N, I]), random(&[O, I]), random(&[O]), random(&[N, O]));

@@ -1,4 +1,4 @@
-//! Rotary positions as a forward pass uses them: tables of cosines and sines.
+//! Rotary positions of a forward pass: tables of cosines and sines.
 #![allow(non_snake_case)]
 
 use tch::{Device, Kind, TchError, Tensor};
@@ -9,7 +9,7 @@ use crate::ModelConfig;
 #[derive(Debug)]
 pub(crate) struct Angles {
     cos: Tensor,
-    /// The first half negated, so that `rotate_half(x) · sin` is `roll(x) · signed_sin`.
+    /// Sines with the first half negated, so that `rotate_half(x) · sin` is `roll(x) · signed_sin`.
     signed_sin: Tensor,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Rotary {
 }
 
 impl Rotary {
-    /// Computed in float32 as transformers does, so that logits agree.
+    /// Tables of the positions 0 to `positions - 1`, computed in float32 like in transformers, so that logits agree.
     pub fn new(config: &ModelConfig, positions: i64, device: Device) -> Result<Self, TchError> {
         let frequencies = Tensor::f_from_slice(&config.rope.frequencies(config.head_size())?)?;
         let angles = Tensor::f_arange(positions, (Kind::Float, Device::Cpu))?.f_outer(&frequencies)?;
@@ -36,17 +36,17 @@ impl Rotary {
         })
     }
 
-    /// How many positions there are.
+    /// Number of positions.
     pub fn positions(&self) -> i64 {
         self.cos_TD.size()[0]
     }
 
-    /// Where the tables are.
+    /// Device of the tables.
     pub fn device(&self) -> Device {
         self.cos_TD.device()
     }
 
-    /// The angles of the positions 0 to `length`, for every sequence alike.
+    /// Angles of the positions 0 to `length - 1`, the same for every sequence.
     pub fn first(&self, length: i64) -> Angles {
         let shape = [1, length, 1, self.cos_TD.size()[1]];
         Angles {
@@ -55,7 +55,7 @@ impl Rotary {
         }
     }
 
-    /// The angles of the given positions.
+    /// Angles of the given positions.
     pub fn at(&self, positions_BS: &Tensor) -> Angles {
         let size = positions_BS.size();
         let shape = [size[0], size[1], 1, self.cos_TD.size()[1]];
@@ -67,7 +67,7 @@ impl Rotary {
     }
 }
 
-/// Heads turned by their positions' angles, in the heads' precision; angles are multiplied with in float32.
+/// Heads rotated by the angles of their positions, in the heads' precision; the rotation is computed in float32.
 pub(super) fn rotate(heads_BSHD: &Tensor, angles: &Angles, head_size: i64) -> Tensor {
     let turned = heads_BSHD * &angles.cos + heads_BSHD.roll([head_size / 2], [-1]) * &angles.signed_sin;
     turned.to_kind(heads_BSHD.kind())

@@ -1,4 +1,4 @@
-//! A model's weights: their names and shapes in the checkpoint, and as a forward pass wants them.
+//! A model's weights: names and shapes in the checkpoint, and the layout of a forward pass.
 #![allow(non_snake_case)]
 
 use tch::{Kind, Tensor};
@@ -7,23 +7,23 @@ use super::product::product;
 use crate::parameters::Parameters;
 use crate::{ModelConfig, lora};
 
-/// The weights as a forward pass wants them: what multiplies the same input is one matrix.
+/// Weights of a forward pass. Matrices that multiply the same input are concatenated.
 #[derive(Debug)]
 pub struct Weights {
     embedding_VC: Tensor,
     pub(super) layers: Vec<LayerWeights>,
     pub(super) norm_C: Tensor,
-    /// The output layer, `[V, C]`.
+    /// Output layer, `[V, C]`.
     head_VC: Tensor,
 }
 
 impl Weights {
-    /// The residual stream before the first layer, `[B, S, C]`.
+    /// Residual stream before the first layer, `[B, S, C]`.
     pub(crate) fn embed(&self, tokens_BS: &Tensor) -> Tensor {
         Tensor::embedding(&self.embedding_VC, tokens_BS, -1, false, false)
     }
 
-    /// How many layers there are.
+    /// Number of layers.
     pub(crate) fn depth(&self) -> usize {
         self.layers.len()
     }
@@ -34,12 +34,12 @@ impl Weights {
     }
 }
 
-/// One layer's. What a family does without is none.
+/// Weights of one layer. Parts that the family does not have are `None`.
 #[derive(Debug)]
 pub(super) struct LayerWeights {
     pub input_norm_C: Tensor,
     pub query_key_value: Linear,
-    /// Of each head of queries and keys.
+    /// Norms of each head of queries and keys.
     pub query_key_norm_HD: Option<Tensor>,
     pub output: Linear,
     pub post_norm_C: Tensor,
@@ -47,12 +47,12 @@ pub(super) struct LayerWeights {
     pub down: Linear,
 }
 
-/// A matrix with what is added to its product. Suffixes of names are axes: I inputs, O outputs, R ranks.
+/// A matrix with its bias and adapter. Suffixes of names are axes: I inputs, O outputs, R ranks.
 #[derive(Debug)]
 pub(super) struct Linear {
     weight_OI: Tensor,
     bias_O: Option<Tensor>,
-    /// The halves of an adapter, the second one with its factor.
+    /// Factors of the adapter; the second one includes the adapter's factor.
     adapter: Option<[Tensor; 2]>,
 }
 
@@ -66,21 +66,21 @@ impl Linear {
     }
 }
 
-/// Where a forward pass finds its weights.
+/// Parameters and settings from which the weights of a forward pass are built.
 pub(super) struct Source<'a> {
     pub config: &'a ModelConfig,
-    /// Under the names of [`shapes`].
+    /// Tensors under the names of [`shapes`].
     pub parameters: &'a Parameters,
-    /// Adapters, with their factor.
+    /// Adapters and their factor.
     pub adapters: Option<(&'a Parameters, f64)>,
-    /// Whether matrices are added to their adapters at once: faster to compute with, and without a way back to them.
+    /// Whether adapters are merged into the matrices: faster, but without gradients for the adapters.
     pub merged: bool,
-    /// What is computed in.
+    /// Number format of the pass.
     pub kind: Kind,
 }
 
 impl Source<'_> {
-    /// The weights of a forward pass. With gradients on they lead back to the parameters, unless they are merged.
+    /// Weights of a forward pass. With gradients enabled, gradients reach the parameters, unless adapters are merged.
     pub fn weights(&self) -> Weights {
         let embedding_VC = self.get("model.embed_tokens.weight");
         let tied = self.config.tie_word_embeddings;
@@ -115,7 +115,7 @@ impl Source<'_> {
         }
     }
 
-    /// Matrices that multiply the same input, as one.
+    /// Concatenates matrices that multiply the same input.
     fn linear(&self, parts: &[String], biased: bool) -> Linear {
         let joined = |ending: &str| match parts {
             [part] => self.get(&format!("{part}.{ending}")),
@@ -127,8 +127,7 @@ impl Source<'_> {
         Linear { weight_OI: joined("weight"), bias_O: biased.then(|| joined("bias")), adapter }
     }
 
-    /// The adapters of some of the parts, as one: their first halves below one another, their second halves along a
-    /// diagonal.
+    /// Combined adapter of the parts: their first factors concatenated, their second factors along a diagonal.
     fn adapter(&self, parts: &[String]) -> Option<[Tensor; 2]> {
         let (adapters, scale) = self.adapters?;
         let names = parts.iter().map(|part| format!("{part}.weight"));
@@ -151,7 +150,7 @@ impl Source<'_> {
         Some([Tensor::cat(&downs, 0), Tensor::block_diag(&ups)].map(|half| half.to_kind(self.kind)))
     }
 
-    /// A tensor as it is computed with. Every name was made by [`shapes`].
+    /// A tensor of [`shapes`], in the number format of the pass.
     fn get(&self, name: &str) -> Tensor {
         let plain = || self.parameters.get(name).map_or_else(Tensor::new, Tensor::shallow_clone);
         let adapted = self.adapters.filter(|_| self.merged).and_then(|(adapters, scale)| {
@@ -162,7 +161,7 @@ impl Source<'_> {
     }
 }
 
-/// The names and shapes of the checkpoint's tensors.
+/// Names and shapes of the checkpoint's tensors.
 pub(super) fn shapes(config: &ModelConfig) -> Vec<(String, Vec<i64>)> {
     let (C, F, V, D) = (config.hidden_size, config.intermediate_size, config.vocab_size, config.head_size());
     let (Q, KV) = (config.num_attention_heads * D, config.num_key_value_heads * D);

@@ -1,8 +1,8 @@
-//! Checkpoints: a folder that transformers loads, and beside it what training goes on from.
+//! Checkpoints: a folder that transformers loads, with additional files for resuming training.
 //!
-//! `config.json`, `model.safetensors` and the tokenizer's files are a Hugging Face model. `trainer.safetensors` holds
-//! the optimiser's state and `trainer.json` counters, the caller's position and the digest of every other file. It is
-//! written last, in a folder that gets its name only when everything is on the disk; so a folder is whole or refused.
+//! `config.json`, `model.safetensors` and the tokenizer's files form a Hugging Face model. `trainer.safetensors` holds
+//! the optimiser's state. `trainer.json` holds counters, the caller's position and the digest of every other file, and
+//! is written last. The folder gets its name only when all files are on disk, so it is either complete or refused.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const CONFIG: &str = "config.json";
 const WEIGHTS: &str = weight_files::SINGLE;
 const STATE_TENSORS: &str = "trainer.safetensors";
 const STATE: &str = "trainer.json";
-/// A folder of its own: transformers takes one with an adapter in it for nothing but an adapter.
+/// Adapters have a folder of their own, because transformers loads a folder with an adapter in it as an adapter only.
 const ADAPTER: &str = "adapter";
 const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
 const ADAPTER_CONFIG: &str = "adapter_config.json";
@@ -46,7 +46,7 @@ struct State {
     files: BTreeMap<String, String>,
 }
 
-/// What is written.
+/// Data to write.
 pub(crate) struct Snapshot<'a> {
     pub model: &'a Model,
     pub learner: &'a Learner,
@@ -55,13 +55,13 @@ pub(crate) struct Snapshot<'a> {
     pub position: &'a serde_json::Value,
 }
 
-/// What was read.
+/// Data read from a checkpoint.
 pub(crate) struct Opened {
     pub model: Model,
     pub learner: Learner,
     pub files: ModelFiles,
     pub weight_version: u32,
-    /// What the caller had given; `None` for a plain Hugging Face folder.
+    /// Position passed to [`save`]; `None` for a plain Hugging Face folder.
     pub position: Option<serde_json::Value>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn save(folder: &Path, snapshot: &Snapshot<'_>) -> Result<(), Trainer
     write_whole(folder, |partial| write_all(partial, snapshot))
 }
 
-/// Writes the model alone to a folder that does not exist yet: what others load, without what training goes on from.
+/// Writes only the model, without training state, to a folder that does not exist yet.
 pub(crate) fn export(folder: &Path, model: &Model, files: &ModelFiles) -> Result<(), TrainerError> {
     write_whole(folder, |partial| {
         write_model(partial, model, files)?;
@@ -87,7 +87,7 @@ fn write_model(partial: &Path, model: &Model, files: &ModelFiles) -> Result<(), 
     tensor_file::write(&partial.join(WEIGHTS), &weights)
 }
 
-/// Writes the adapters by themselves, as PEFT loads them beside the model with which training began.
+/// Writes the adapters separately, for PEFT to load with the model from which training began.
 fn write_adapter(partial: &Path, model: &Model, lora: &Lora) -> Result<(), TrainerError> {
     let folder = partial.join(ADAPTER);
     std::fs::create_dir(&folder).map_err(TrainerError::file("create", &folder))?;
@@ -134,16 +134,16 @@ fn digest(path: &Path) -> Result<String, TrainerError> {
     Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Reads a checkpoint of ours, or a plain Hugging Face folder as the start of training. What only a model needs that
-/// learns is left unread for another. Adapters of a checkpoint learn on if the settings want such; else they are a part
-/// of its weights, and the optimiser starts fresh.
+/// Opens a checkpoint, or a plain Hugging Face folder as the start of training. Training state is read only if the
+/// settings train the model with the adapters of the checkpoint. With other adapters or none, the checkpoint's adapters
+/// stay merged into the weights, and the optimiser starts fresh.
 pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result<Opened, TrainerError> {
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     let has_config = folder.join(CONFIG).is_file();
     if !has_config || weight_files::names(folder)?.is_none() {
         let name = if has_config { WEIGHTS } else { CONFIG };
         return Err(incomplete(format!(
-            "`{name}` is missing; name a folder with a {CONFIG}, a {WEIGHTS} or a {}, and a tokenizer",
+            "`{name}` is missing\nhint: give a folder with a {CONFIG}, a {WEIGHTS} or a {}, and a tokenizer",
             weight_files::INDEX
         )));
     }
@@ -183,13 +183,13 @@ pub(crate) fn open_teacher(models: &StageModels, device: Device) -> Result<Optio
     models.teacher.as_ref().map(|folder| open_model(folder, device)).transpose()
 }
 
-/// The state of a checkpoint of ours, once every file has been found whole; `None` for other folders.
+/// State of a checkpoint, after the digest of every file was verified; `None` for other folders.
 fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
     let path = folder.join(STATE);
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     if !path.is_file() {
         if folder.join(STATE_TENSORS).exists() {
-            return Err(incomplete(format!("`{STATE_TENSORS}` is there and `{STATE}` is not; use another checkpoint")));
+            return Err(incomplete(format!("`{STATE}` is missing\nhint: use another checkpoint")));
         }
         return Ok(None);
     }
@@ -197,21 +197,23 @@ fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
     let schema = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|state| state["schema"].as_u64());
     if schema.is_some_and(|schema| schema != u64::from(SCHEMA)) {
         let schema = schema.unwrap_or_default();
-        return Err(incomplete(format!("`{STATE}` has schema {schema}; this program reads {SCHEMA}: use its version")));
+        return Err(incomplete(format!(
+            "`{STATE}` has schema {schema}, not {SCHEMA}\nhint: use the version that wrote it"
+        )));
     }
     let state: State = serde_json::from_str(&text).map_err(|source| TrainerError::Json { path, source })?;
     for name in [CONFIG, WEIGHTS, STATE_TENSORS] {
         if !state.files.contains_key(name) {
-            return Err(incomplete(format!("`{STATE}` has no digest of `{name}`; use another checkpoint")));
+            return Err(incomplete(format!("`{STATE}` has no digest of `{name}`\nhint: use another checkpoint")));
         }
     }
     for (name, expected) in &state.files {
         let file: PathBuf = folder.join(name);
         if !file.is_file() {
-            return Err(incomplete(format!("`{name}` is missing; use another checkpoint")));
+            return Err(incomplete(format!("`{name}` is missing\nhint: use another checkpoint")));
         }
         if digest(&file)? != *expected {
-            return Err(incomplete(format!("`{name}` was changed after it was written; use another checkpoint")));
+            return Err(incomplete(format!("`{name}` was changed after it was written\nhint: use another checkpoint")));
         }
     }
     Ok(Some(state))
@@ -221,7 +223,7 @@ fn read_learner(path: &Path, model: &Model, learner: &Learner) -> Result<(), Tra
     let mut tensors = tensor_file::read(path)?;
     for (name, own) in learner.named(model)? {
         let values = take(&mut tensors, &name, &own, path)?;
-        // A copy of the handle: it writes where the learner's own numbers are.
+        // The copy of the handle writes to the learner's tensor.
         let _guard = no_grad_guard();
         own.shallow_clone().f_copy_(&values).map_err(torch())?;
     }
@@ -232,11 +234,11 @@ fn torch() -> impl FnOnce(tch::TchError) -> TrainerError {
     TrainerError::torch("copied weights from a file")
 }
 
-/// Takes a tensor out of a file's, if it has the shape of `own`.
+/// Removes a tensor from those of a file, if it has the shape of `own`.
 fn take(tensors: &mut BTreeMap<String, Tensor>, name: &str, own: &Tensor, path: &Path) -> Result<Tensor, TrainerError> {
     let problem = match tensors.remove(name) {
         Some(tensor) if tensor.size() == own.size() => return Ok(tensor),
-        Some(tensor) => format!("`{name}` has the shape {:?} and should have {:?}", tensor.size(), own.size()),
+        Some(tensor) => format!("`{name}` has shape {:?} instead of {:?}", tensor.size(), own.size()),
         None => format!("`{name}` is missing"),
     };
     Err(TrainerError::Weights { path: path.to_owned(), problem })
@@ -246,7 +248,7 @@ fn nothing_left(tensors: &BTreeMap<String, Tensor>, path: &Path) -> Result<(), T
     match tensors.keys().next() {
         None => Ok(()),
         Some(name) => {
-            let problem = format!("nothing uses `{name}`");
+            let problem = format!("unknown tensor `{name}`");
             Err(TrainerError::Weights { path: path.to_owned(), problem })
         }
     }

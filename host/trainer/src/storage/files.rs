@@ -1,4 +1,4 @@
-//! The text files of a model's folder beside its weights: tokenizer, chat template, generation defaults.
+//! Text files of a model's folder: tokenizer, chat template, generation defaults.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub struct ModelFiles {
 }
 
 impl ModelFiles {
-    /// Those that are kept and written again with every checkpoint. Only the first must be there.
+    /// Files that are read and written again with every checkpoint. Only the first is required.
     pub const NAMES: [&str; 8] = [
         TOKENIZER,
         TOKENIZER_CONFIG,
@@ -32,10 +32,10 @@ impl ModelFiles {
         Self { texts: texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect() }
     }
 
-    /// Reads those files of a folder that are there.
+    /// Reads the text files of a folder that exist.
     ///
     /// # Errors
-    /// If there is no tokenizer, or a file cannot be read.
+    /// If the tokenizer is missing, or a file cannot be read.
     pub fn read(folder: &Path) -> Result<Self, TrainerError> {
         let mut texts = BTreeMap::new();
         for name in Self::NAMES {
@@ -47,7 +47,7 @@ impl ModelFiles {
             }
         }
         if !texts.contains_key(TOKENIZER) {
-            let problem = format!("`{TOKENIZER}` is missing; save the model with a fast tokenizer");
+            let problem = format!("`{TOKENIZER}` is missing\nhint: save the model with a fast tokenizer");
             return Err(TrainerError::Folder { path: folder.to_owned(), problem });
         }
         Ok(Self { texts })
@@ -58,13 +58,13 @@ impl ModelFiles {
         self.texts.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
-    /// The tokenizer, in Hugging Face's format.
+    /// Tokenizer, in Hugging Face's format.
     #[must_use]
     pub fn tokenizer(&self) -> &str {
         &self.texts[TOKENIZER]
     }
 
-    /// The chat template, from its own file or from the tokenizer's configuration, where older models keep it.
+    /// Chat template, from its own file or, in older models, from the tokenizer's configuration.
     #[must_use]
     pub fn chat_template(&self) -> Option<String> {
         if let Some(template) = self.texts.get(CHAT_TEMPLATE) {

@@ -1,4 +1,4 @@
-//! Durable file writes: bytes and folders are on the disk when a function returns.
+//! Durable file writes: data is on disk when a function returns.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Safetensors files: float32 out, any float in.
+//! Safetensors files: written as float32, read from any float type.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -9,7 +9,7 @@ use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
 use crate::TrainerError;
 
-/// Writes named tensors as float32 and returns when they are on the disk.
+/// Writes named tensors as float32. They are on disk when the function returns.
 pub(crate) fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<(), TrainerError> {
     let data: Vec<(&str, Vec<usize>, Vec<u8>)> = tensors
         .iter()
@@ -51,7 +51,7 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, Tensor>, TrainerError
                 Dtype::BF16 => Kind::BFloat16,
                 Dtype::F16 => Kind::Half,
                 other => {
-                    let problem = format!("`{name}` is {other:?}; weights are F32, BF16 or F16");
+                    let problem = format!("`{name}` is {other:?}\nhint: convert the weights to F32, BF16 or F16");
                     return Err(TrainerError::Weights { path: path.to_owned(), problem });
                 }
             };

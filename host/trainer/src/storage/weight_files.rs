@@ -1,4 +1,4 @@
-//! A folder's files of weights: one, or several with an index that says which tensor is in which.
+//! Weight files of a folder: a single file, or several with an index of the tensors in each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use crate::TrainerError;
 use crate::model::Model;
 use crate::storage::tensor_file;
 
-/// The name of a single file.
+/// Name of a single file.
 pub const SINGLE: &str = "model.safetensors";
-/// The name of the index of several.
+/// Name of the index of several files.
 pub const INDEX: &str = "model.safetensors.index.json";
 
 #[derive(Deserialize)]
 struct Index {
-    /// Which tensor is in which file.
+    /// File name by tensor name.
     weight_map: BTreeMap<String, String>,
 }
 
-/// The files of weights that a folder should have, by their names; none if it has neither kind.
+/// Names of a folder's weight files; `None` if it has neither a single file nor an index.
 pub(crate) fn names(folder: &Path) -> Result<Option<Vec<String>>, TrainerError> {
     if folder.join(SINGLE).is_file() {
         return Ok(Some(vec![SINGLE.to_owned()]));
@@ -33,10 +33,11 @@ pub(crate) fn names(folder: &Path) -> Result<Option<Vec<String>>, TrainerError> 
     shards(&text, &path).map(Some)
 }
 
-/// The files that an index names. They lie beside it: a name that leads elsewhere is refused.
+/// Names of the files in an index. Names that lead out of the index's folder are refused.
 ///
 /// # Errors
-/// If the text is no index, or names what does not lie beside it; `path` is for messages.
+/// If the text is not an index, or a name is not that of a safetensors file in the same folder; `path` is used in
+/// errors.
 pub fn shards(text: &str, path: &Path) -> Result<Vec<String>, TrainerError> {
     let index: Index =
         serde_json::from_str(text).map_err(|source| TrainerError::Json { path: path.to_owned(), source })?;
@@ -44,7 +45,7 @@ pub fn shards(text: &str, path: &Path) -> Result<Vec<String>, TrainerError> {
     let beside = |name: &&String| !is_plain(name) || !name.ends_with(".safetensors");
     match names.iter().find(beside) {
         Some(name) => {
-            let problem = format!("it names `{name}`, which is no safetensors file beside it");
+            let problem = format!("it names `{name}`, which is not a safetensors file in its folder");
             Err(TrainerError::Weights { path: path.to_owned(), problem })
         }
         None => Ok(names.into_iter().collect()),
@@ -67,13 +68,15 @@ pub(crate) fn fill(folder: &Path, model: &Model) -> Result<(), TrainerError> {
                 continue;
             }
             let wrong = |problem: String| TrainerError::Weights { path: path.clone(), problem };
-            let Some(own) = model.parameters().get(&name) else { return Err(wrong(format!("nothing uses `{name}`"))) };
+            let Some(own) = model.parameters().get(&name) else {
+                return Err(wrong(format!("unknown tensor `{name}`")));
+            };
             if own.size() != values.size() {
-                let problem = format!("`{name}` has the shape {:?} and should have {:?}", values.size(), own.size());
+                let problem = format!("`{name}` has shape {:?} instead of {:?}", values.size(), own.size());
                 return Err(wrong(problem));
             }
             if !missing.remove(name.as_str()) {
-                return Err(wrong(format!("`{name}` is in another file too")));
+                return Err(wrong(format!("`{name}` is also in another file")));
             }
             model.parameters().set(&name, &values).map_err(TrainerError::torch("copied weights from a file"))?;
         }
@@ -87,7 +90,8 @@ pub(crate) fn fill(folder: &Path, model: &Model) -> Result<(), TrainerError> {
     }
 }
 
-/// What some tools write though it follows from the rest: an output layer that is the embedding, tables of frequencies.
+/// Whether a tensor is redundant and ignored: an output layer that shares the embedding, or a table of frequencies.
+/// Some tools write them.
 fn is_left_over(name: &str, model: &Model) -> bool {
     (model.config().tie_word_embeddings && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq")
 }
@@ -97,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shards_lie_beside_their_index() {
+    fn shards_are_in_the_folder_of_their_index() {
         let index =
             |file: &str| format!(r#"{{"metadata": {{}}, "weight_map": {{"a": "{file}", "b": "one.safetensors"}}}}"#);
         let path = Path::new("model.safetensors.index.json");

@@ -1,5 +1,5 @@
-//! What several test files need.
-#![allow(dead_code, reason = "each test file uses its own part")]
+//! Helpers of several test files.
+#![allow(dead_code, reason = "each test file uses some of these")]
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use gymkhana_record::{
 };
 use gymkhana_trainer::{Estimator, Kl, KlPlace, StepMetrics, TinyModel, Trainer};
 
-/// A model that answers in microseconds.
+/// Size of a model that answers in microseconds.
 pub fn smallest() -> TinyModel {
     TinyModel { layers: 2, width: 32, heads: 4, kv_heads: 2, mlp: 48, context: 128 }
 }
@@ -37,7 +37,7 @@ pub fn request(place: u32, tokens: &[u32], most: usize, seed: Seed) -> GenerateR
     }
 }
 
-/// Plays a conversation of three turns; gives the tokens before each reply and the reply.
+/// Runs a conversation of three turns. Returns the tokens before each reply, and the reply.
 pub async fn converse(trainer: &Trainer, place: u32) -> Vec<(Vec<u32>, Sampled)> {
     let seed = Seed(40).child(place);
     let mut tokens = noise(seed.child("system"), 3);
@@ -104,7 +104,7 @@ pub fn episode(group: u32, member: u32, segment: Segment, reward: f64) -> Episod
     }
 }
 
-/// A segment: what was given, then a reply.
+/// A segment of given tokens and a reply.
 pub fn segment(given: &[u32], reply: &Sampled) -> Segment {
     let mut segment = Segment::default();
     segment.append_given(given, 0);
@@ -112,7 +112,7 @@ pub fn segment(given: &[u32], reply: &Sampled) -> Segment {
     segment
 }
 
-/// A reply as an expert writes it, without log-probabilities.
+/// Tokens of an expert's reply, without log-probabilities.
 pub fn written(tokens: &[u32]) -> Sampled {
     let count = tokens.len();
     Sampled {
@@ -123,7 +123,7 @@ pub fn written(tokens: &[u32]) -> Sampled {
     }
 }
 
-/// The penalty that GRPO's paper has, of this weight.
+/// The divergence penalty of GRPO's paper, with weight `beta`.
 pub fn penalty(beta: f64) -> Kl {
     Kl { beta, estimator: Estimator::K3, place: KlPlace::Loss, first_turns: None }
 }

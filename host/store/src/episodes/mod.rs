@@ -1,4 +1,4 @@
-//! Stores episodes: first in a journal, then in immutable Parquet parts, each exactly once.
+//! Stores episodes exactly once: first in a journal, then in immutable Parquet parts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use crate::journal::Journal;
 use crate::part::{read_part, write_part};
 use crate::reader::{EpisodeReader, journal_path, part_path};
 
-/// The episodes of a run, for writing.
+/// Writer of a run's episodes.
 #[derive(Debug)]
 pub struct EpisodeStore {
     folder: PathBuf,
     stored: EpisodeReader,
-    /// What is appended goes here; none between a commit and the next append.
+    /// Journal for appended episodes. `None` between a commit and the next append.
     journal: Option<Journal>,
     torn_bytes: u64,
-    /// A part takes no more episodes than this many bytes of the journal, but for a single one.
+    /// Largest size of a part, in bytes of the journal. A single larger episode gets a part of its own.
     part_bytes: u64,
 }
 
-/// Arrow counts the bytes of a column of texts in 31 bits; and a reader holds a part in memory.
+/// Default of `part_bytes`. Arrow's offsets of a text column have 31 bits, and a reader holds a whole part in memory.
 const PART_BYTES: u64 = 256 << 20;
 
 impl EpisodeStore {
-    /// Opens the folder of episodes and mends what a crash left: cuts torn ends off, removes what is there twice.
+    /// Opens the folder of episodes and repairs it after a crash: cuts off torn frames and removes duplicates.
     pub(crate) fn open(folder: &Path) -> Result<Self, StoreError> {
         let (stored, journals) = EpisodeReader::scan(folder)?;
         let mut store =
@@ -38,8 +38,9 @@ impl EpisodeStore {
             if found.spent {
                 remove(&path)?;
             } else if store.journal.is_some() {
-                // The next journal is made only when the last is gone, so nothing of ours leaves two.
-                return Err(StoreError::Damaged { path, offset: 0, what: "there is another journal beside it" });
+                // The host creates the next journal only after it has removed the last, so two are the work of another
+                // program.
+                return Err(StoreError::Damaged { path, offset: 0, what: "the folder has two journals" });
             } else {
                 store.journal = Some(Journal::open(&path, Some(found.end))?);
             }
@@ -47,25 +48,25 @@ impl EpisodeStore {
         Ok(store)
     }
 
-    /// The episodes stored so far.
+    /// Reader of the episodes stored so far.
     #[must_use]
     pub fn stored(&self) -> &EpisodeReader {
         &self.stored
     }
 
-    /// How many bytes of an unfinished episode were cut off when the store was opened.
+    /// Number of bytes of unfinished episodes that were cut off when the store was opened.
     #[must_use]
     pub fn torn_bytes(&self) -> u64 {
         self.torn_bytes
     }
 
-    /// Stores an episode, unless one of its id is stored: then nothing happens and `false` comes back.
+    /// Stores an episode and returns `true`. Returns `false` and stores nothing if its id is stored already.
     ///
-    /// When this returns the episode outlives the process; [`sync`](Self::sync) and [`commit`](Self::commit) make it
-    /// outlive a crash of the machine.
+    /// After the return, the episode survives the end of the process. It survives a crash of the machine after
+    /// [`sync`](Self::sync) or [`commit`](Self::commit).
     ///
     /// # Errors
-    /// If it cannot be written, holds a number that is not finite, or a segment's columns are not of one length.
+    /// If the journal cannot be written, or the record holds a number that is not finite or exceeds 1 GiB.
     pub fn append(&mut self, record: &EpisodeRecord) -> Result<bool, StoreError> {
         if self.stored.contains(record.id) {
             return Ok(false);
@@ -81,7 +82,7 @@ impl EpisodeStore {
         Ok(true)
     }
 
-    /// Makes the episodes so far outlive a crash of the machine.
+    /// Flushes the journal to disk, so that the episodes so far survive a crash of the machine.
     ///
     /// # Errors
     /// If the journal cannot be synced.
@@ -89,8 +90,8 @@ impl EpisodeStore {
         self.journal.as_ref().map_or(Ok(()), Journal::sync)
     }
 
-    /// Turns the journalled episodes into Parquet parts and says which: one, unless they are very large; none when
-    /// there are no such episodes.
+    /// Moves the journalled episodes into Parquet parts and returns the paths of the parts. Very large steps need
+    /// several parts; without journalled episodes the list is empty.
     ///
     /// # Errors
     /// If a part cannot be written; its episodes then stay in the journal, and the next commit tries again.
@@ -102,7 +103,7 @@ impl EpisodeStore {
             let path = part_path(&self.folder, number);
             let count = fitting(&self.stored.journalled, self.part_bytes);
             write_part(&path, &self.stored.journalled[..count])?;
-            // From here on the part holds the episodes; in a journal that outlives a crash they are seen to be no news.
+            // The part now holds these episodes. A journal that survives a crash here is recognised as a duplicate.
             let ids = self.stored.journalled.drain(..count).map(|entry| entry.record.id).collect();
             self.stored.parts.push((number, ids));
             written.push(path);
@@ -113,14 +114,14 @@ impl EpisodeStore {
         Ok(written)
     }
 
-    /// Forgets the episodes of which `gone` says so, as a run does that resumes from an older checkpoint: it will
-    /// play and store them again. Returns how many they were. Safe to repeat after a crash.
+    /// Removes the episodes for which `gone` returns true, and returns their number. A run that resumes from an older
+    /// checkpoint plays and stores them again. Safe to repeat after a crash.
     ///
     /// # Errors
     /// If a part cannot be read, rewritten or removed.
     pub fn discard(&mut self, gone: impl Fn(&EpisodeId) -> bool) -> Result<usize, StoreError> {
         let before = self.stored.len();
-        // One home for each episode: with the journal empty, only parts are left to be looked at.
+        // With the journal empty, only parts have to be searched.
         self.commit()?;
         for (number, ids) in &self.stored.parts {
             if !ids.iter().any(&gone) {
@@ -137,7 +138,7 @@ impl EpisodeStore {
     }
 }
 
-/// How many of the first entries a part takes: at least one, and then as many as stay within `limit` bytes.
+/// Number of leading entries that fit into a part of `limit` bytes; at least one.
 fn fitting(entries: &[Entry], limit: u64) -> usize {
     let sums = entries.iter().scan(0, |sum, entry| {
         *sum += entry.len() as u64;
@@ -147,7 +148,7 @@ fn fitting(entries: &[Entry], limit: u64) -> usize {
 }
 
 impl EpisodeReader {
-    /// The number of the next part.
+    /// Number of the next part.
     fn next_number(&self) -> u32 {
         self.parts.last().map_or(1, |(number, _)| number + 1)
     }
@@ -182,8 +183,8 @@ mod tests {
         let parts = writer.commit().unwrap();
         assert!(parts.len() > 2, "{parts:?}");
         assert_holds(folder.path(), 60);
-        assert!(read_part(&parts[0]).unwrap().len() > 1, "a part takes what fits");
-        // A crash after the first part: the journal, which has the same number, holds the others still.
+        assert!(read_part(&parts[0]).unwrap().len() > 1, "a part holds several episodes");
+        // After a crash that follows the first part, the journal of the same number still holds the other episodes.
         parts[1..].iter().for_each(|part| remove(part).unwrap());
         fs::write(journal_path(folder.path(), 1), journal).unwrap();
         let mut again = store(folder.path());
