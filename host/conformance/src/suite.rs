@@ -80,7 +80,9 @@ fn playing() -> Vec<(CheckInfo, Run)> {
         check("state-keys", "equal states have equal keys, and other states others", |fixture| {
             Box::pin(checks::state::state_keys::check(fixture))
         }),
-        check("read-only", "reading a state does not change it", |fixture| Box::pin(checks::state::read_only::check(fixture))),
+        check("read-only", "reading a state does not change it", |fixture| {
+            Box::pin(checks::state::read_only::check(fixture))
+        }),
         check("oracle", "the oracle ends its episodes, and well", |fixture| Box::pin(checks::oracle::check(fixture))),
         check("invalid-actions", "what the rules forbid is answered", |fixture| {
             Box::pin(checks::invalid::check(fixture))
