@@ -40,7 +40,7 @@ async fn gates_that_can_never_open_are_refused() {
     let circle = refused("guest-hostile-reward.whole > 0").await;
     assert_eq!(
         circle.to_string(),
-        "no gate of `guest-hostile-reward` can ever open, as they wait for each other; take one of them out"
+        "the gates of `guest-hostile-reward` wait for each other and can never open\nhint: remove one of them"
     );
     // What an environment tells is known when it has ended an episode.
     let facts = async |gate: &str| {

@@ -1,29 +1,29 @@
-//! Recorded results that a replay uses instead of making a call: answers to outbound calls, failures and endings that
-//! depended on the clock, and failures of an oracle, which a replay does not ask.
+//! Recorded results that a replay uses instead of calls: answers to outbound calls, failures and endings that depended
+//! on the clock, and failures of an oracle, which a replay does not query.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use gymkhana_record::{Boundary, CallCost, CallSite, Cost, Ending, EpisodeRecord, Exchange, Failure, ProbeScore};
 
-/// Nothing for an episode that is played, and what is not to be found out again for one that is replayed.
+/// Results that a replayed episode takes from its record. Empty for an episode that is not a replay.
 #[derive(Debug, Clone, Default)]
 pub struct ReplayOverrides {
     failures: Vec<Failure>,
-    /// What the calls that ended in them had used.
+    /// Costs of the calls that ended in these failures.
     costs: Vec<CallCost>,
-    /// What plugins were answered, and whether in a call that is not made again.
+    /// Recorded outbound calls, and whether each belongs to a plugin call that is not repeated.
     exchanges: Vec<(Exchange, bool)>,
-    /// How many turns were taken in the recorded episode; none for one that is played.
+    /// Number of turns of the recorded episode; `None` without a replay.
     turns: Option<u32>,
-    /// The recorded episode ran out of time.
+    /// Whether the recorded episode ended at its time limit.
     out_of_time: bool,
-    /// What the probe found in it, by seat and turn.
+    /// Recorded probe scores by seat and turn.
     probe_scores: HashMap<(u32, u32), ProbeScore>,
 }
 
 impl ReplayOverrides {
-    /// What is overrides into the replay of a recorded episode.
+    /// Overrides for the replay of a recorded episode.
     #[must_use]
     pub fn of(record: &EpisodeRecord) -> Self {
         let overrides = |failure: &&Failure| failure.kind.depends_on_time() || failure.call_site == CallSite::Advise;
@@ -46,49 +46,50 @@ impl ReplayOverrides {
         }
     }
 
-    /// Nothing.
+    /// Overrides of an episode that is not a replay.
     pub(crate) fn nothing() -> Arc<Self> {
         Arc::default()
     }
 
-    /// The failure that was recorded here, if it is to be overrides.
+    /// Recorded failure of this call, if the replay takes it over.
     pub(crate) fn failure(&self, at: &Boundary, site: &CallSite) -> Option<Failure> {
         self.failures.iter().find(|failure| failure.at == *at && failure.call_site == *site).cloned()
     }
 
-    /// What the call had used whose recorded failure is overrides here.
+    /// Recorded cost of a call whose failure the replay takes over.
     pub(crate) fn cost(&self, at: &Boundary, site: &CallSite) -> Option<Cost> {
         self.costs.iter().find(|call| call.at == *at && call.call_site == *site).map(|call| call.cost)
     }
 
-    /// What this plugin is answered, in order; none where the world itself is asked. What stands beside an exchange says
-    /// whether it belongs to a call that is not made again.
+    /// Recorded outbound calls of a plugin, in order; `None` if real calls are made. The flag tells whether a call
+    /// belongs to a plugin call that is not repeated.
     pub(crate) fn exchanges(&self, at: &Boundary) -> Option<VecDeque<(Exchange, bool)>> {
         self.turns.map(|_| self.exchanges.iter().filter(|(exchange, _)| exchange.at == *at).cloned().collect())
     }
 
-    /// The failure with which the oracle ended the recorded episode after so many turns.
+    /// Failure by which the oracle ended the recorded episode after `taken` turns.
     pub(crate) fn advice_failure(&self, at: &Boundary, taken: u32) -> Option<Failure> {
         self.failure(at, &CallSite::Advise).filter(|_| self.turns == Some(taken))
     }
 
-    /// Whether a recorded episode is played again.
+    /// Whether the episode is a replay.
     pub(crate) fn is_replay(&self) -> bool {
         self.turns.is_some()
     }
 
-    /// What the probe found in this turn of the recorded episode.
+    /// Recorded probe score of this turn.
     pub(crate) fn probe_score(&self, seat: u32, turn: u32) -> Option<ProbeScore> {
         self.probe_scores.get(&(seat, turn)).copied()
     }
 
-    /// After how many turns the recorded episode ran out of time, if ever; none when the clock decides.
+    /// Number of turns after which the recorded episode reached its time limit (`u32::MAX` if it did not); `None` if
+    /// the clock decides.
     pub(crate) fn time_limit_after(&self) -> Option<u32> {
         self.turns.map(|turns| if self.out_of_time { turns } else { u32::MAX })
     }
 }
 
-/// How many turns the policies took: a seat's turns are numbered through all of its segments.
+/// Number of turns of all seats. A seat's turns are numbered across its segments.
 pub(crate) fn turns_taken(record: &EpisodeRecord) -> u32 {
     let mut by_seat: BTreeMap<u32, u32> = BTreeMap::new();
     for segment in &record.segments {

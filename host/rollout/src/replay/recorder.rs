@@ -1,4 +1,4 @@
-//! A plugin's outbound calls: quotas are enforced, answers are recorded, and a replay gets the recorded answers.
+//! A plugin's outbound calls: enforces quotas, records answers, and serves recorded answers during a replay.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::tools::for_rewards::RewardTools;
 
 /// Records the outbound calls of one plugin in one episode or one scoring.
 pub(crate) struct ExchangeRecorder {
-    /// Who answers; none on a replay, and where the run grants only tools.
+    /// Outbound client; `None` in replays, and if the run grants only tools.
     world: Option<Arc<dyn Outbound>>,
     tools: Option<RewardTools>,
     quota: Quota,
@@ -20,37 +20,36 @@ pub(crate) struct ExchangeRecorder {
 
 #[derive(Clone, Default)]
 struct Known {
-    /// What a replay answers from, the next first, with what belongs to calls that are not made again; none where the
-    /// world itself is asked.
+    /// Recorded answers that are left in a replay, in order; `None` if real calls are made.
     recorded: Option<Recorded>,
-    /// What was asked and answered since this was last taken.
+    /// Calls and answers since the last [`ExchangeRecorder::take`].
     heard: Vec<(Question, Reply)>,
     used: Quota,
-    /// Bytes of questions and replies so far.
+    /// Total bytes of questions and replies.
     bytes: usize,
-    /// The plugin's state is being copied: whatever it asks meanwhile is no part of its episode.
+    /// Whether the plugin's state is being copied. Outbound calls are refused meanwhile.
     muted: bool,
 }
 
-/// Exchanges, and whether each belongs to a call that is not made again.
+/// Recorded calls, and whether each belongs to a plugin call that is not repeated.
 pub(crate) type Recorded = VecDeque<(Exchange, bool)>;
 
-/// The most that one plugin may ask and be answered in one episode, in bytes: it is all kept in the record.
+/// Maximum bytes of questions and answers per plugin and episode; the record holds all of them.
 const MOST_BYTES: usize = 32 << 20;
 
-/// Whether a plugin may ask anything that must be written down.
+/// Whether a plugin can make calls that must be recorded.
 fn asks(plugin: &Plugin) -> bool {
     let wants = &plugin.manifest().capabilities;
     [Capability::Model, Capability::Http, Capability::Tools].iter().any(|capability| wants.contains(capability))
 }
 
 impl ExchangeRecorder {
-    /// A recorder for a plugin that may ask something; `recorded` is what a replay answers from.
+    /// Recorder for a plugin, if it can make outbound calls; `recorded` holds the answers of a replay.
     pub(crate) fn of(plugin: &Plugin, recorded: Option<Recorded>) -> Option<Arc<Self>> {
         asks(plugin).then(|| Arc::new(Self::new(plugin, recorded, None, 1)))
     }
 
-    /// A recorder for a reward that scores so many members and may call these tools.
+    /// Recorder for a reward that scores this number of members and may call these tools.
     pub(crate) fn of_reward(
         plugin: &Plugin,
         recorded: Option<Recorded>,
@@ -74,30 +73,31 @@ impl ExchangeRecorder {
         Self { world, tools, quota, known: Mutex::new(Known { recorded, ..Known::default() }) }
     }
 
-    /// The same for a copy of the episode, which has used as much and goes on from the same place.
+    /// Copy for a fork of the episode, with the same usage and the same position in the recorded answers.
     pub(crate) fn copy(&self) -> Arc<Self> {
         let known = Known { heard: vec![], ..self.known().clone() };
         Arc::new(Self { world: self.world.clone(), tools: None, quota: self.quota, known: Mutex::new(known) })
     }
 
-    /// While a state is copied nothing can be asked, since a replay does not copy it again.
+    /// Refuses or allows outbound calls. They are refused while a state is copied, because a replay does not repeat the
+    /// copy.
     pub(crate) fn mute(&self, muted: bool) {
         self.known().muted = muted;
     }
 
-    /// From here on the world itself is asked.
+    /// Makes real calls from now on.
     pub(crate) fn ask_the_world(&self) {
         self.known().recorded = None;
     }
 
-    /// Takes what was asked and answered since this was last called: in this call of the plugin.
+    /// Removes and returns the calls since the last `take`, as calls of this plugin call.
     pub(crate) fn take(&self, at: &Boundary, site: &CallSite) -> Vec<Exchange> {
         let heard = std::mem::take(&mut self.known().heard);
         let exchange = |(question, reply)| Exchange { at: at.clone(), call_site: site.clone(), question, reply };
         heard.into_iter().map(exchange).collect()
     }
 
-    /// What a replay has not come to yet.
+    /// Recorded answers that a replay has not used yet.
     pub(crate) fn left(&self) -> Option<Recorded> {
         self.known().recorded.clone()
     }
@@ -106,7 +106,7 @@ impl ExchangeRecorder {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers from the record, from the world or from a tool.
+    /// Answers from the record, by a real call or by a tool.
     async fn answer(&self, question: &Question, earlier: u32) -> Result<Reply, OutboundError> {
         let recorded = self.known().recorded.as_mut().map(VecDeque::pop_front);
         match recorded {
@@ -117,7 +117,7 @@ impl ExchangeRecorder {
             None => match (question, &self.tools, &self.world) {
                 (Question::Tool(call), Some(tools), _) => tools.call(call).await,
                 (Question::Model(_) | Question::Http(_), _, Some(world)) => world.ask(question, earlier).await,
-                _ => Ok(Reply::Refused(Refused::Denied("the run grants nothing of the kind".to_owned()))),
+                _ => Ok(Reply::Refused(Refused::Denied("the run does not grant this kind of call".to_owned()))),
             },
         }
     }
@@ -130,7 +130,7 @@ impl Outbound for ExchangeRecorder {
 
     fn ask<'a>(&'a self, question: &'a Question, _earlier: u32) -> OutboundFuture<'a, Reply> {
         Box::pin(async move {
-            // What a meter refuses it refuses again on a replay: nothing is written down, however often it is asked.
+            // A refusal by quota is repeated in a replay, so it is not recorded.
             let permitted = self.known().permit(question, &self.quota);
             let (question, earlier) = match permitted {
                 Ok(permitted) => permitted,
@@ -152,14 +152,14 @@ impl Outbound for ExchangeRecorder {
 }
 
 impl Known {
-    /// Counts a question against the quota, after those of calls that are not made again.
+    /// Counts a call against the quota, after recorded calls of plugin calls that are not repeated.
     fn permit(&mut self, question: &Question, quota: &Quota) -> Result<(Question, u32), Refused> {
         if self.muted {
-            return Err(Refused::Denied("nothing can be asked while a state is copied".to_owned()));
+            return Err(Refused::Denied("outbound calls are refused while a state is copied".to_owned()));
         }
         while let Some((skipped, _)) = self.recorded.as_mut().and_then(|left| left.pop_front_if(|(_, gone)| *gone)) {
             self.bytes += size_of_question(&skipped.question);
-            // It was permitted then, so there is nothing to be said about it.
+            // It was permitted in the recorded episode, so the result is ignored.
             let _ = self.used.permit(&skipped.question, &Quota { model_tokens: u64::MAX, ..*quota });
             self.charge(&skipped.reply);
         }
@@ -172,7 +172,7 @@ impl Known {
         Ok(permitted)
     }
 
-    /// Counts what an answer used.
+    /// Counts the tokens and bytes of an answer.
     fn charge(&mut self, reply: &Reply) {
         self.bytes += size_of_reply(reply);
         if let Reply::Model(reply) = reply {
@@ -217,10 +217,10 @@ fn too_much() -> Refused {
     Refused::Denied(format!("this episode has used up its {MOST_BYTES} bytes of questions and answers"))
 }
 
-/// Counting what was used against a quota.
+/// Counting of usage against a quota.
 trait Meters {
-    /// Counts a question, and says how it may be asked and how many of its kind came before; an error if its quota is
-    /// used up.
+    /// Counts a call. Returns the question as it may be made and the number of earlier calls of its kind, or an error
+    /// if the quota is used up.
     fn permit(&mut self, question: &Question, quota: &Quota) -> Result<(Question, u32), Refused>;
 }
 

@@ -1,4 +1,4 @@
-//! The run's tools for a reward that checks an answer by calling one: sessions of its own, under the same limits.
+//! The run's tools for a reward that checks an answer with a tool: separate sessions under the same limits.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::Rollout;
 use crate::replay::overrides::ReplayOverrides;
 use crate::tools::session::Session;
 
-/// Sessions that open when they are first called.
+/// Tool sessions of a reward, opened on the first call.
 pub(crate) struct RewardTools {
     sessions: Mutex<Vec<Session>>,
     functions: Vec<Function>,
@@ -20,7 +20,7 @@ pub(crate) struct RewardTools {
 }
 
 impl RewardTools {
-    /// Tools for scoring attempts at a task for which the environment prepared `setup`.
+    /// Tools for scoring episodes of a task for which the environment prepared `setup`.
     pub(crate) fn new(rollout: &Rollout, seed: Seed, setup: &[(String, Vec<u8>)]) -> Self {
         let tools = &rollout.plugins.tools;
         let overrides = ReplayOverrides::nothing();
@@ -32,17 +32,17 @@ impl RewardTools {
         }
     }
 
-    /// How many calls a reward may make for each member of a group: as many as an agent.
+    /// Maximum number of calls of a reward per member of a group: the same as for an agent.
     pub(crate) fn most_calls(&self) -> u32 {
         self.most_calls
     }
 
-    /// What can be called.
+    /// Functions that can be called.
     pub(crate) fn functions(&self) -> Vec<Function> {
         self.functions.clone()
     }
 
-    /// Calls a function. A tool that fails is answered as an agent is answered.
+    /// Calls a function. A failure of the tool is answered like to an agent.
     pub(crate) async fn call(&self, call: &Call) -> Result<Reply, OutboundError> {
         let Some(&tool) = self.directory.get(&call.name) else {
             let why = format!("no tool of the run offers a function `{}`", call.name);

@@ -49,18 +49,18 @@ impl NumberedCall {
     }
 }
 
-/// What a call is answered.
+/// Answer to a call.
 pub(crate) struct ToolAnswer {
     pub(crate) content: Content,
     pub(crate) failed: bool,
     pub(crate) failure: Option<Failure>,
-    /// What the call used; none if nothing was called.
+    /// Cost of the call; `None` if the tool was not called.
     pub(crate) cost: Option<CallCost>,
-    /// What the tool asked the world.
+    /// Outbound calls of the tool.
     pub(crate) exchanges: Vec<Exchange>,
 }
 
-/// What the tools show at the end.
+/// Final views of the tools.
 #[derive(Default)]
 pub(crate) struct FinalViews {
     /// Fields, as `tool.field`.
@@ -71,12 +71,12 @@ pub(crate) struct FinalViews {
 }
 
 impl ToolAnswer {
-    /// The call worked, and this is what came of it.
+    /// A successful answer.
     pub(crate) fn said(text: String) -> Self {
         Self { content: vec![Part::Text(text)], failed: false, failure: None, cost: None, exchanges: vec![] }
     }
 
-    /// The call did not work, for this reason.
+    /// An error answer with this reason.
     pub(crate) fn failed(reason: String) -> Self {
         Self { content: vec![Part::Text(reason)], failed: true, failure: None, cost: None, exchanges: vec![] }
     }
@@ -91,15 +91,15 @@ pub(crate) struct Toolbox<'a> {
 /// One tool's session in one episode.
 pub(crate) struct Session {
     tool: Arc<Tool>,
-    /// Between the tool and the world, if it may ask anything.
+    /// Recorder of outbound calls, if the tool can make any.
     recorder: Option<Arc<ExchangeRecorder>>,
     overrides: Arc<ReplayOverrides>,
     setup: Option<Vec<u8>>,
     seed: Seed,
     live: Option<ToolSession>,
-    /// How often it had to start again.
+    /// Number of restarts.
     restarts: u32,
-    /// What sessions that failed had used.
+    /// Usage of failed sessions.
     spent: Spent,
 }
 
@@ -114,7 +114,7 @@ impl<'a> Toolbox<'a> {
         Self { rollout, sessions: sessions.collect() }
     }
 
-    /// From the next call on, everything random comes from below this seed.
+    /// Derives all randomness from this seed, from the next call on.
     pub(crate) fn reseed(&mut self, seed: Seed) {
         for session in &mut self.sessions {
             session.seed = tool_seed(seed, session.tool.bound.plugin.name());
@@ -124,7 +124,7 @@ impl<'a> Toolbox<'a> {
         }
     }
 
-    /// From here on this is overrides, and the world is asked.
+    /// Replaces the overrides and makes real outbound calls from now on.
     pub(crate) fn inject(&mut self, overrides: &Arc<ReplayOverrides>) {
         for session in &mut self.sessions {
             session.overrides = Arc::clone(overrides);
@@ -134,13 +134,13 @@ impl<'a> Toolbox<'a> {
         }
     }
 
-    /// Whether every session that is open can be copied.
+    /// Whether every open session can be copied.
     pub(crate) fn can_be_copied(&self) -> bool {
         let copied = |session: &Session| session.tool.bound.plugin.offers(OptionalInterface::ToolSnapshot);
         self.sessions.iter().filter(|session| session.live.is_some()).all(copied)
     }
 
-    /// The same tools in the same states; from here on everything random comes from below `seed`.
+    /// Copies the tools in their states; randomness of the copies is derived from `seed`.
     pub(crate) async fn copy(&mut self, seed: Seed) -> Result<Self, Failure> {
         let mut sessions = Vec::with_capacity(self.sessions.len());
         for session in &mut self.sessions {
@@ -153,8 +153,8 @@ impl<'a> Toolbox<'a> {
         self.sessions.iter().flat_map(|session| session.tool.functions.iter().cloned()).collect()
     }
 
-    /// Answers a turn's calls, in their order; none where no tool offers the function. Tools run side by side, the
-    /// calls of one tool one after the other, since they share its state.
+    /// Answers a turn's calls, in order; `None` for functions that no tool offers. Different tools run concurrently;
+    /// calls of one tool run in sequence, because they share its state.
     pub(crate) async fn answer(&mut self, calls: &[NumberedCall]) -> Vec<Option<ToolAnswer>> {
         let (directory, watch) = (&self.rollout.plugins.directory, &self.rollout.metrics);
         let works = self.sessions.iter_mut().enumerate().map(|(tool, session)| {
@@ -219,7 +219,7 @@ fn boundary(plugin: &Plugin) -> Boundary {
     Boundary::Tool(plugin.name().to_owned())
 }
 
-/// The plugin as it asks the world through its recorder, if it has one.
+/// The plugin with its outbound calls through the recorder, if it has one.
 pub(crate) fn with_recorder(plugin: &Plugin, recorder: Option<&Arc<ExchangeRecorder>>) -> Plugin {
     match recorder {
         Some(recorder) => plugin.asking(Arc::clone(recorder) as Arc<dyn Outbound>),
@@ -272,7 +272,7 @@ impl Session {
         Ok(Self { tool: Arc::clone(&self.tool), recorder, overrides, setup, seed, live, restarts, spent })
     }
 
-    /// Answers one call; what goes wrong at it is in the answer.
+    /// Answers one call. The answer contains failures.
     pub(crate) async fn answer(&mut self, call: &Call) -> ToolAnswer {
         let site = CallSite::tool(&call.id);
         let overrides = self.overrides.cost(&self.boundary(), &site);
@@ -289,12 +289,12 @@ impl Session {
                 self.spent = failed.spent();
             }
             if let Some(recorded) = overrides {
-                // It is not made again, but later calls have as little fuel left as they had.
+                // The call is not repeated, but later calls have the same fuel left as in the recorded episode.
                 self.spent.fuel += recorded.fuel.unwrap_or(0);
             }
             self.restarts += 1;
         }
-        // The words are chosen by kind: they are the same on every machine and on a replay.
+        // The text depends only on the kind of failure, so it is the same on every machine and in replays.
         let reason = match error.kind {
             FailureKind::Trap => "it crashed",
             FailureKind::Budget | FailureKind::Fuel | FailureKind::Deadline => "it ran out of time",
@@ -302,7 +302,7 @@ impl Session {
             FailureKind::ResultSize => "its answer was too large",
             FailureKind::Malformed => "its answer was malformed",
             FailureKind::Refused => error.message.as_str(),
-            // No policy reads this: the episode is dropped.
+            // The episode is dropped, so a policy never reads this.
             FailureKind::Neighbour | FailureKind::Capacity | FailureKind::Fault => "the host could not run it",
         };
         let loss = if lost { "; its state is lost" } else { "" };
@@ -310,7 +310,7 @@ impl Session {
         ToolAnswer { failure: Some(self.failure(site, error)), cost, exchanges, ..failed }
     }
 
-    /// Calls, in a session that is opened if need be; with what that used, if anything was called.
+    /// Calls the function, in a session that is opened if necessary. Also returns the cost if the tool was called.
     async fn try_call(&mut self, call: &Call, site: &CallSite) -> (Result<ToolAnswer, CallError>, Option<Cost>) {
         if let Some(failure) = self.overrides.failure(&self.boundary(), site) {
             return (Err(CallError::new(failure.kind, failure.message)), None);
@@ -347,7 +347,7 @@ impl Session {
         CallCost { at: self.boundary(), call_site, cost }
     }
 
-    /// What the tool asked the world in a call that is over.
+    /// Outbound calls of the tool in the call that just ended.
     fn heard(&self, site: &CallSite) -> Vec<Exchange> {
         self.recorder.as_ref().map(|recorder| recorder.take(&self.boundary(), site)).unwrap_or_default()
     }
