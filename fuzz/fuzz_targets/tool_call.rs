@@ -1,10 +1,12 @@
-//! Tool calls in a model's reply.
+//! Tool calls in a model's reply, in every format.
 #![no_main]
 
-use gymkhana_chat::parse_reply;
+use gymkhana_chat::ToolFormat;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let reply = parse_reply(text);
-    assert!(reply.message.len() <= text.len() + 1, "the message is a part of the reply");
+    for format in ToolFormat::ALL {
+        let reply = format.parse(text, &[]);
+        assert!(reply.message.len() <= text.len() + 1, "the message is a part of the reply");
+    }
 });

@@ -54,7 +54,7 @@ async fn replayed_by_nobody(user: &str, record: &EpisodeRecord) -> EpisodeRecord
 fn shown(record: &EpisodeRecord) -> Vec<String> {
     let shown = record.turns.iter().filter_map(|turn| match turn {
         Turn::Observation { content, .. } | Turn::Answer { content, .. } => Some(text_of(content)),
-        Turn::Message { .. } | Turn::Call { .. } => None,
+        Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => None,
     });
     shown.collect()
 }

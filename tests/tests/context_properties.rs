@@ -15,9 +15,9 @@ mod recorder;
 use std::collections::BTreeMap;
 
 use common::{Table, call, limits, plan, rollout_with};
-use gymkhana_chat::{ReplyPiece, WrittenCall, parse_reply};
+use gymkhana_chat::ReplyPiece;
 use gymkhana_policy::GenerateRequest;
-use gymkhana_record::{EpisodeRecord, Sampled, Seed, Stream};
+use gymkhana_record::{EpisodeRecord, Sampled, Seed, Stream, Turn, WrittenCall};
 use gymkhana_rollout::{Actor, ContextStrategy, Difference, Limits, Rollout, Summary, Window};
 use recorder::{Recorder, assert_saw};
 
@@ -170,7 +170,7 @@ fn assert_called(record: &EpisodeRecord, rollout: &Rollout, heard: &[(GenerateRe
         let text = rollout.chat().decode_reply(&sampled.tokens).unwrap();
         match &turn.note {
             Some(note) => assert_eq!(note, &text),
-            None => written.extend(parse_reply(&text).calls),
+            None => written.extend(rollout.chat().parse_reply(&text, &[]).calls),
         }
     }
     let names: Vec<String> = written
@@ -184,7 +184,8 @@ fn assert_called(record: &EpisodeRecord, rollout: &Rollout, heard: &[(GenerateRe
         .turns
         .iter()
         .filter_map(|turn| match turn {
-            gymkhana_record::Turn::Call { call, .. } => Some(call.name.as_str()),
+            Turn::Call { call, .. } => Some(call.name.as_str()),
+            Turn::MalformedCall { .. } => Some(""),
             _ => None,
         })
         .collect();

@@ -15,4 +15,4 @@ pub use error::ChatError;
 pub use format::{ChatFiles, ChatFormat, Extension, Rendered, ReplyPiece};
 pub use message::{Message, Role};
 pub use stop_texts::StopTexts;
-pub use tool_call::{CallPiece, NewCall, ParsedReply, ToolFormat, WrittenCall, parse_reply};
+pub use tool_call::{CallPiece, NewCall, ParsedReply, ToolFormat};

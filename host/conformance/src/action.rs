@@ -117,7 +117,7 @@ impl Chooser {
                 Err(error) => return Err(error),
             }
         }
-        let functions: Vec<Function> = driver.functions().cloned().collect();
+        let functions: Vec<Function> = driver.functions().to_vec();
         if driver.is_session() || (chance < 80 && !functions.is_empty()) {
             return Ok(self.call(&functions));
         }

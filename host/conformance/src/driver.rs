@@ -1,19 +1,19 @@
 //! An environment episode or a tool session behind one interface: act, copy, restore and read.
 
+use std::sync::Arc;
+
+use gymkhana_driver::{Bound, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks, TimedCall};
 use gymkhana_record::{Call, Cost, Function, NamedValue, Part, Seed, TaskRef, text_of};
-use gymkhana_sandbox::{
-    Action, Advice, CallError, EnvironmentEpisode, OptionalInterface, Plugin, Snapshot, Started, StepResult,
-    ToolSession,
-};
+use gymkhana_sandbox::{Action, Advice, CallError, OptionalInterface, Plugin, Snapshot, StepResult, ToolSession};
 
 use crate::action::ScriptedAction;
 
-/// With what a driver begins.
+/// How a driver begins.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Start {
     /// An episode of this task.
     Episode(TaskRef),
-    /// A session, with what an environment prepared for it.
+    /// A session, with the data that an environment prepared for it.
     Session(Option<Vec<u8>>),
 }
 
@@ -28,130 +28,181 @@ impl std::fmt::Display for Start {
 }
 
 enum Live {
-    Episode(Box<EnvironmentEpisode>),
-    Session(Box<ToolSession>),
+    Episode(Box<Episode>),
+    Session { session: Box<ToolSession>, plugin: Plugin, functions: Vec<Function> },
 }
 
-/// What is acted on.
+/// A live episode or session.
 pub(crate) struct Driver {
     live: Live,
-    /// What each seat may call; a session has one.
-    functions: Vec<(u32, Vec<Function>)>,
-    /// Whose turn it is.
-    pub(crate) seat: u32,
-    /// The episode has ended.
+    /// Whether the episode has ended.
     pub(crate) over: bool,
-    /// What was shown last, as text.
+    /// Text of the last observations or of the last answer.
     pub(crate) shown: String,
-    /// The last call of a session was answered as failed.
+    /// Whether the last call of a session was answered as failed.
     pub(crate) failed: bool,
-    /// What the last call used.
+    /// Cost of the last call.
     pub(crate) cost: Cost,
 }
 
-/// A driver to go back to.
-#[derive(Debug, Clone)]
+/// A state of a driver.
+#[derive(Clone)]
 pub(crate) struct Saved {
-    pub(crate) snapshot: Snapshot,
-    functions: Vec<(u32, Vec<Function>)>,
-    seat: u32,
+    state: SavedState,
     over: bool,
     shown: String,
 }
 
+#[derive(Clone)]
+enum SavedState {
+    Episode { snapshot: EpisodeSnapshot, data: EpisodeData },
+    Session { snapshot: Snapshot, plugin: Plugin, functions: Vec<Function> },
+}
+
+impl Saved {
+    fn snapshot(&self) -> &Snapshot {
+        match &self.state {
+            SavedState::Episode { snapshot, .. } => &snapshot.environment,
+            SavedState::Session { snapshot, .. } => snapshot,
+        }
+    }
+
+    /// Bytes that the plugin wrote.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.snapshot().bytes
+    }
+
+    /// The same state with other bytes.
+    pub(crate) fn with_bytes(&self, bytes: Vec<u8>) -> Self {
+        let mut saved = self.clone();
+        match &mut saved.state {
+            SavedState::Episode { snapshot, .. } => snapshot.environment.bytes = bytes,
+            SavedState::Session { snapshot, .. } => snapshot.bytes = bytes,
+        }
+        saved
+    }
+}
+
+/// Keeps the text of everything that a step returned.
+#[derive(Default)]
+struct Transcriber(String);
+
+impl Hooks for Transcriber {
+    type Timer = ();
+
+    fn time(&self, _call: TimedCall) {}
+
+    fn stepped(&mut self, result: &StepResult) {
+        let StepResult { observations, rewards, terminated, truncated, extras, seat } = result;
+        // The seat to move has no meaning after the end.
+        let seat = (!terminated && !truncated).then_some(seat);
+        self.0 = format!(
+            "{observations:?}, rewards {rewards:?}, terminated {terminated}, truncated {truncated}, extras {extras:?}, \
+             next {seat:?}"
+        );
+    }
+}
+
+fn seeds(seed: Seed) -> EpisodeSeeds {
+    EpisodeSeeds { environment: seed, tools: seed }
+}
+
 impl Driver {
-    /// Begins, and tells everything that the plugin said at that.
+    /// Begins. Returns everything that the plugin returned as text.
     pub(crate) async fn begin(
         plugin: &Plugin,
         start: &Start,
         options: &[NamedValue],
         seed: Seed,
     ) -> Result<(Self, String), CallError> {
-        let (live, functions, seat, shown, said) = match start {
+        let (live, shown, said) = match start {
             Start::Episode(task) => {
-                let (episode, started) = EnvironmentEpisode::start(plugin, task, options, seed).await?;
-                let said = format!("{started:?}");
-                let Started { opening, seat } = started;
-                let shown = opening.observations.iter().map(|(_, content)| text_of(content)).collect::<Vec<_>>();
-                let functions = opening.functions.into_iter().map(|offer| (offer.seat, offer.functions)).collect();
-                (Live::Episode(Box::new(episode)), functions, seat, shown.join("\n"), said)
+                let seats = plugin.environment_info().await?.seats.len() as u32;
+                let setup = EpisodeSetup {
+                    environment: &Bound { plugin: plugin.clone(), options: options.to_vec() },
+                    tools: &Arc::default(),
+                    task: task.clone(),
+                    seeds: seeds(seed),
+                    overrides: Arc::default(),
+                };
+                let hooks = &mut Transcriber::default();
+                let mut episode = Episode::start(setup, hooks).await.map_err(|failed| failed.failure)?;
+                let said = format!("{:?}, next {}", episode.data.opening, episode.data.seat);
+                episode.offer(seats, &[])?;
+                episode.observe_opening(hooks);
+                let shown = shown(&episode.data);
+                (Live::Episode(Box::new(episode)), shown, said)
             }
             Start::Session(setup) => {
                 let functions = plugin.functions(options).await?;
-                let session = ToolSession::open(plugin, setup.as_deref(), options, seed).await?;
+                let session = Box::new(ToolSession::open(plugin, setup.as_deref(), options, seed).await?);
                 let said = format!("{functions:?}");
-                (Live::Session(Box::new(session)), vec![(0, functions)], 0, String::new(), said)
+                (Live::Session { session, plugin: plugin.clone(), functions }, String::new(), said)
             }
         };
-        let mut driver = Self { live, functions, seat, over: false, shown, failed: false, cost: Cost::default() };
+        let mut driver = Self { live, over: false, shown, failed: false, cost: Cost::default() };
         driver.count();
         Ok((driver, said))
     }
 
-    /// What the seat to move may call.
-    pub(crate) fn functions(&self) -> impl Iterator<Item = &Function> {
-        self.functions.iter().filter(|(seat, _)| *seat == self.seat).flat_map(|(_, functions)| functions)
+    /// Functions that the seat to move may call.
+    pub(crate) fn functions(&self) -> &[Function] {
+        match &self.live {
+            Live::Episode(episode) => episode.data.functions(episode.data.seat),
+            Live::Session { functions, .. } => functions,
+        }
     }
 
-    /// Whether it is a session, which is called and never spoken to.
+    /// Whether it is a session, which can only be called.
     pub(crate) fn is_session(&self) -> bool {
-        matches!(self.live, Live::Session(_))
+        matches!(self.live, Live::Session { .. })
     }
 
-    /// Acts for the seat to move, and tells everything that the plugin said.
-    pub(crate) async fn act(&mut self, act: &ScriptedAction) -> Result<String, CallError> {
-        let said = match (&mut self.live, act) {
-            (Live::Episode(episode), act) => {
-                let action = match act {
+    /// Acts for the seat to move. Returns everything that the plugin returned as text.
+    pub(crate) async fn act(&mut self, action: &ScriptedAction) -> Result<String, CallError> {
+        let said = match (&mut self.live, action) {
+            (Live::Episode(episode), action) => {
+                let hooks = &mut Transcriber::default();
+                // Only the observations of this action are shown.
+                episode.data.turns.clear();
+                let action = match action {
                     ScriptedAction::Say(content) => Action::Message(content),
                     ScriptedAction::Call(call) => Action::Call(call),
                     ScriptedAction::Other(content) => Action::Other(content),
                 };
-                let stepped = episode.step(self.seat, action).await;
-                if stepped.is_ok() {
-                    episode.check_totals()?;
+                self.over = episode.step(hooks, action).await.is_err();
+                if let Some(failure) = episode.data.failures.pop() {
+                    return Err(failure.into());
                 }
-                self.take_in(stepped?)
+                episode.check_totals()?;
+                self.shown = shown(&episode.data);
+                std::mem::take(&mut hooks.0)
             }
-            (Live::Session(session), ScriptedAction::Call(call)) => {
+            (Live::Session { session, .. }, ScriptedAction::Call(call)) => {
                 let answer = session.call(call).await?;
                 (self.shown, self.failed) = (text_of(&answer.content), answer.failed);
                 format!("{answer:?}")
             }
-            (Live::Session(_), ScriptedAction::Say(_) | ScriptedAction::Other(_)) => String::new(),
+            (Live::Session { .. }, ScriptedAction::Say(_) | ScriptedAction::Other(_)) => String::new(),
         };
         self.count();
         Ok(said)
     }
 
-    fn take_in(&mut self, stepped: StepResult) -> String {
-        let StepResult { observations, rewards, terminated, truncated, extras, seat } = stepped;
-        self.over = terminated || truncated;
-        let shown: Vec<String> = observations.iter().map(|(_, content)| text_of(content)).collect();
-        self.shown = shown.join("\n");
-        // Whose turn it is means nothing once the episode is over.
-        self.seat = if self.over { self.seat } else { seat };
-        let seat = (!self.over).then_some(seat);
-        format!(
-            "{observations:?}, rewards {rewards:?}, terminated {terminated}, truncated {truncated}, extras {extras:?}, \
-             next {seat:?}"
-        )
-    }
-
     fn count(&mut self) {
-        self.cost = match &self.live {
-            Live::Episode(episode) => episode.cost(),
-            Live::Session(session) => session.cost(),
+        self.cost = match &mut self.live {
+            Live::Episode(episode) => episode.environment().cost(),
+            Live::Session { session, .. } => session.cost(),
         };
     }
 
-    /// The expert's advice as an act, if there is an expert and the environment can do what it says by itself.
+    /// The oracle's advice as an action, if the environment can perform it without tools.
     pub(crate) async fn advice(&mut self) -> Result<Option<ScriptedAction>, CallError> {
         let Live::Episode(episode) = &mut self.live else { return Ok(None) };
-        Ok(match episode.advise(&[], &[]).await? {
+        Ok(match episode.advise(&Transcriber::default()).await? {
             Advice::Message(text) => Some(ScriptedAction::Say(vec![Part::Text(text)])),
             Advice::Calls(calls) => {
-                let offered = |call: &Call| self.functions().any(|function| function.name == call.name);
+                let offered = |call: &Call| self.functions().iter().any(|function| function.name == call.name);
                 calls.into_iter().find(|call| offered(call)).map(ScriptedAction::Call)
             }
         })
@@ -165,60 +216,69 @@ impl Driver {
         })
     }
 
-    /// What to go back to.
+    /// Saves the state.
     pub(crate) async fn save(&mut self) -> Result<Saved, CallError> {
-        let snapshot = match &mut self.live {
-            Live::Episode(episode) => episode.snapshot().await?,
-            Live::Session(session) => session.snapshot().await?,
+        let state = match &mut self.live {
+            Live::Episode(episode) => {
+                SavedState::Episode { snapshot: episode.snapshot().await?, data: episode.data.clone() }
+            }
+            Live::Session { session, plugin, functions } => SavedState::Session {
+                snapshot: session.snapshot().await?,
+                plugin: plugin.clone(),
+                functions: functions.clone(),
+            },
         };
-        let Self { functions, seat, over, shown, .. } = self;
-        Ok(Saved { snapshot, functions: functions.clone(), seat: *seat, over: *over, shown: shown.clone() })
+        Ok(Saved { state, over: self.over, shown: self.shown.clone() })
     }
 
-    /// A new driver in the saved state.
-    pub(crate) async fn restore(plugin: &Plugin, saved: &Saved, of: &Start, seed: Seed) -> Result<Self, CallError> {
-        let live = match of {
-            Start::Episode(_) => {
-                Live::Episode(Box::new(EnvironmentEpisode::restore(plugin, &saved.snapshot, seed).await?))
+    /// Opens a driver in the saved state.
+    pub(crate) async fn restore(saved: &Saved, seed: Seed) -> Result<Self, CallError> {
+        let live = match &saved.state {
+            SavedState::Episode { snapshot, data } => {
+                Live::Episode(Box::new(Episode::restore(snapshot, data.clone(), seeds(seed)).await?))
             }
-            Start::Session(_) => Live::Session(Box::new(ToolSession::restore(plugin, &saved.snapshot, seed).await?)),
+            SavedState::Session { snapshot, plugin, functions } => {
+                let session = Box::new(ToolSession::restore(plugin, snapshot, seed).await?);
+                Live::Session { session, plugin: plugin.clone(), functions: functions.clone() }
+            }
         };
-        let Saved { functions, seat, over, shown, .. } = saved.clone();
-        let mut driver = Self { live, functions, seat, over, shown, failed: false, cost: Cost::default() };
+        let Saved { over, shown, .. } = saved.clone();
+        let mut driver = Self { live, over, shown, failed: false, cost: Cost::default() };
         driver.count();
         Ok(driver)
     }
 
-    /// The canonical form of its state; none for a session.
+    /// The canonical form of the state; `None` for a session.
     pub(crate) async fn state_key(&mut self) -> Result<Option<Vec<u8>>, CallError> {
         match &mut self.live {
-            Live::Episode(episode) => episode.state_key().await.map(Some),
-            Live::Session(_) => Ok(None),
+            Live::Episode(episode) => episode.environment().state_key().await.map(Some),
+            Live::Session { .. } => Ok(None),
         }
     }
 
-    /// Looks in every way that the plugin offers, and tells what was seen.
+    /// Reads the state through every interface that the plugin offers. Returns what was read as text.
     pub(crate) async fn look(&mut self, plugin: &Plugin) -> Result<Vec<(&'static str, String)>, CallError> {
         let mut seen = Vec::new();
         match &mut self.live {
             Live::Episode(episode) => {
+                let environment = episode.environment();
                 if plugin.offers(OptionalInterface::Snapshot) {
-                    seen.push(("snapshot", format!("{:?}", episode.snapshot().await?.bytes)));
+                    seen.push(("snapshot", format!("{:?}", environment.snapshot().await?.bytes)));
                 }
                 if plugin.offers(OptionalInterface::StateKey) {
-                    seen.push(("state-key", format!("{:?}", episode.state_key().await?)));
+                    seen.push(("state-key", format!("{:?}", environment.state_key().await?)));
                 }
                 if plugin.offers(OptionalInterface::Privileged) {
-                    seen.push(("privileged", format!("{:?}", episode.privileged().await?)));
+                    seen.push(("privileged", format!("{:?}", environment.privileged().await?)));
                 }
                 if plugin.offers(OptionalInterface::Guidance) {
-                    seen.push(("guidance", format!("{:?}", episode.guidance().await?)));
+                    seen.push(("guidance", format!("{:?}", environment.guidance().await?)));
                 }
                 if plugin.offers(OptionalInterface::Render) {
-                    seen.push(("render", format!("{:?}", episode.render().await?)));
+                    seen.push(("render", format!("{:?}", environment.render().await?)));
                 }
             }
-            Live::Session(session) => {
+            Live::Session { session, .. } => {
                 if plugin.offers(OptionalInterface::ToolSnapshot) {
                     seen.push(("snapshot", format!("{:?}", session.snapshot().await?.bytes)));
                 }
@@ -230,11 +290,16 @@ impl Driver {
         Ok(seen)
     }
 
-    /// Ends it.
+    /// Closes it.
     pub(crate) async fn close(self) -> Result<(), CallError> {
         match self.live {
             Live::Episode(episode) => episode.close().await,
-            Live::Session(session) => session.close().await,
+            Live::Session { session, .. } => session.close().await,
         }
     }
+}
+
+/// Text of the last observations.
+fn shown(data: &EpisodeData) -> String {
+    data.last_observations().into_iter().map(|(_, content)| text_of(content)).collect::<Vec<_>>().join("\n")
 }

@@ -100,10 +100,10 @@ async fn measure_calls(
             let since = Instant::now();
             let saved = on.save().await.during("snapshot")?;
             snapshots.note(since, on.cost);
-            snapshots.snapshot_bytes = snapshots.snapshot_bytes.max(Some(saved.snapshot.bytes.len()));
+            snapshots.snapshot_bytes = snapshots.snapshot_bytes.max(Some(saved.bytes().len()));
             restores.snapshot_bytes = snapshots.snapshot_bytes;
             let since = Instant::now();
-            let copy = Driver::restore(&fixture.plugin, &saved, start, seed).await.during("restore")?;
+            let copy = Driver::restore(&saved, seed).await.during("restore")?;
             restores.note(since, copy.cost);
         }
         driver = Some(on);

@@ -69,24 +69,24 @@ fn playing() -> Vec<(CheckInfo, Run)> {
             Box::pin(checks::parameters::check(fixture))
         }),
         check("same-seed-same-bytes", "the same start, seed and actions give the same bytes", |fixture| {
-            Box::pin(checks::determinism::check(fixture))
+            Box::pin(checks::state::determinism::check(fixture))
         }),
         check("snapshots", "what is restored goes on as what was saved, and as what was replayed", |fixture| {
-            Box::pin(checks::snapshots::check(fixture))
+            Box::pin(checks::state::snapshots::check(fixture))
         }),
         check("bad-snapshots", "bytes that are no snapshot are refused", |fixture| {
-            Box::pin(checks::snapshots::check_bad(fixture))
+            Box::pin(checks::state::snapshots::check_bad(fixture))
         }),
         check("state-keys", "equal states have equal keys, and other states others", |fixture| {
-            Box::pin(checks::state_keys::check(fixture))
+            Box::pin(checks::state::state_keys::check(fixture))
         }),
-        check("read-only", "reading a state does not change it", |fixture| Box::pin(checks::read_only::check(fixture))),
+        check("read-only", "reading a state does not change it", |fixture| Box::pin(checks::state::read_only::check(fixture))),
         check("oracle", "the oracle ends its episodes, and well", |fixture| Box::pin(checks::oracle::check(fixture))),
         check("invalid-actions", "what the rules forbid is answered", |fixture| {
             Box::pin(checks::invalid::check(fixture))
         }),
         check("isolation", "two episodes or sessions in one instance do not disturb each other", |fixture| {
-            Box::pin(checks::isolation::check(fixture))
+            Box::pin(checks::state::isolation::check(fixture))
         }),
         check("fuzz", "random actions are answered, and rewards stay in their range", |fixture| {
             Box::pin(checks::fuzz::check(fixture))

@@ -109,17 +109,30 @@ pub struct Call {
     pub arguments: String,
 }
 
-impl Call {
-    /// A call that could not be parsed: it names no function, and its arguments hold the text that the policy wrote.
-    #[must_use]
-    pub fn malformed(id: String, text: String) -> Self {
-        Self { id, name: String::new(), arguments: text }
-    }
+/// A call as the policy wrote it, before the host gives it an id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WrittenCall {
+    /// A name and an object of arguments.
+    Sound {
+        /// The function's name.
+        name: String,
+        /// JSON text of an object.
+        arguments: String,
+    },
+    /// Text in the position of a call that cannot be read as one.
+    Malformed {
+        /// The text, trimmed.
+        text: String,
+        /// The reason, in words for the agent.
+        reason: String,
+    },
+}
 
-    /// Whether the call could not be parsed. Functions have names of at least one character.
+impl WrittenCall {
+    /// A malformed call of this text, which is trimmed.
     #[must_use]
-    pub fn is_malformed(&self) -> bool {
-        self.name.is_empty()
+    pub fn malformed(text: &str, reason: impl Into<String>) -> Self {
+        Self::Malformed { text: text.trim().to_owned(), reason: reason.into() }
     }
 }
 

@@ -148,9 +148,9 @@ impl EpisodeRecord {
         self.timing.reward_ms = 0.0;
     }
 
-    /// Number of calls that the seats made.
+    /// Number of calls that the seats made, including malformed ones.
     #[must_use]
     pub fn calls(&self) -> usize {
-        self.turns.iter().filter(|turn| matches!(turn, Turn::Call { .. })).count()
+        self.turns.iter().filter(|turn| turn.caller().is_some()).count()
     }
 }

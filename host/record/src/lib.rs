@@ -4,13 +4,10 @@
 //! things. What a plugin says, what a policy sampled, how an episode ended and whose fault a failure was are
 //! types here; the crates above move them about.
 
-mod call_site;
+mod call;
 mod content;
-mod cost;
 mod ending;
 mod episode;
-mod exchange;
-mod failure;
 mod fork;
 mod id;
 mod policy_turn;
@@ -19,16 +16,13 @@ mod seed;
 mod segment;
 mod transcript;
 
-pub use call_site::CallSite;
-pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, text_of};
-pub use cost::{CallCost, Cost};
+pub use call::{
+    Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse, ModelMessage,
+    ModelReply, ModelRequest, Question, Refused, Reply, Speaks, ToolReply,
+};
+pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, WrittenCall, text_of};
 pub use ending::Ending;
 pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
-pub use exchange::{
-    Exchange, HttpRequest, HttpResponse, ModelMessage, ModelReply, ModelRequest, Question, Refused, Reply, Speaks,
-    ToolReply,
-};
-pub use failure::{Boundary, Failure, FailureKind};
 pub use fork::Fork;
 pub use id::{EpisodeId, ParseEpisodeIdError, Phase};
 pub use policy_turn::{PolicyTurn, ProbeScore};

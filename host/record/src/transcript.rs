@@ -24,6 +24,15 @@ pub enum Turn {
         /// The cost that the tool declares.
         cost: f64,
     },
+    /// Text in the position of a call that could not be parsed. An answer with the reason follows.
+    MalformedCall {
+        /// The caller.
+        seat: u32,
+        /// The id that the host gives the call, unique in the episode.
+        id: String,
+        /// The text that the policy wrote.
+        text: String,
+    },
     /// The answer of a tool or the environment to a call.
     Answer {
         /// The caller.
@@ -42,4 +51,15 @@ pub enum Turn {
         /// The content.
         content: Content,
     },
+}
+
+impl Turn {
+    /// The seat that made a call, well-formed or not.
+    #[must_use]
+    pub fn caller(&self) -> Option<u32> {
+        match self {
+            Self::Call { seat, .. } | Self::MalformedCall { seat, .. } => Some(*seat),
+            Self::Message { .. } | Self::Answer { .. } | Self::Observation { .. } => None,
+        }
+    }
 }

@@ -12,7 +12,6 @@ mod plugins;
 mod replay;
 mod reward;
 mod scoring;
-mod tools;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -28,11 +27,11 @@ pub use episode::limits::Limits;
 pub use episode::probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
 pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
+pub use gymkhana_driver::Bound;
 pub use metrics::{Buckets, RolloutMetrics, Timer, WaitKind};
-pub use plugins::{Bound, BoundReward, PluginSet, PluginSetError};
+pub use plugins::{BoundReward, PluginSet, PluginSetError};
 pub use replay::compare::Difference;
 pub use replay::fork::{FailedForks, ForkError};
-pub use replay::overrides::ReplayOverrides;
 pub use reward::{Gate, RewardSum, RewardTerm, RuleError, Schedule, ScheduleError, Shape, SuccessRule, Weight};
 
 /// A fault of the host that ends the run.
@@ -102,10 +101,9 @@ impl Rollout {
     /// # Errors
     /// If a tool offers a function of the name that the strategy offers.
     pub fn with_context(mut self, strategy: ContextStrategy) -> Result<Self, PluginSetError> {
-        let tool = |name: &str| self.plugins.directory.get(name).map(|tool| &self.plugins.tools[*tool]);
         for function in strategy.functions() {
-            if let Some(tool) = tool(&function.name) {
-                let tool = tool.bound.plugin.name().to_owned();
+            if let Some(tool) = self.plugins.tools.offering(&function.name) {
+                let tool = tool.name().to_owned();
                 return Err(PluginSetError::ContextFunction { function: function.name, tool });
             }
         }

@@ -1,23 +1,14 @@
 //! The plugins of a run: one environment, tools and rewards, each with its options, checked against each other.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use gymkhana_record::{FailureKind, Function, NamedValue, Seed};
+use gymkhana_driver::{Bound, SameFunction, Tool, ToolSet};
+use gymkhana_record::{FailureKind, Seed};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
 
 use crate::listing::listed;
 use crate::reward::{Catalog, RewardSum, RewardTerm, RuleError};
-
-/// A plugin and the options that the run gives it.
-#[derive(Clone)]
-pub struct Bound {
-    /// The plugin.
-    pub plugin: Plugin,
-    /// Its options.
-    pub options: Vec<NamedValue>,
-}
 
 /// A reward and its weight and gate.
 #[derive(Clone)]
@@ -26,12 +17,6 @@ pub struct BoundReward {
     pub bound: Bound,
     /// Weight and gate.
     pub share: RewardTerm,
-}
-
-/// A tool with its functions under the run's options.
-pub(crate) struct Tool {
-    pub(crate) bound: Bound,
-    pub(crate) functions: Vec<Function>,
 }
 
 /// A reward with its description.
@@ -71,17 +56,8 @@ pub enum PluginSetError {
         known: Vec<String>,
     },
     /// Two tools offer one function.
-    #[error(
-        "tools `{first}` and `{second}` both offer a function `{function}`\nhint: give only one of them to the run"
-    )]
-    SameFunction {
-        /// The function.
-        function: String,
-        /// One of the tools.
-        first: String,
-        /// The other tool.
-        second: String,
-    },
+    #[error("cannot use these tools together: {0}\nhint: give only one of them to the run")]
+    SameFunction(#[from] SameFunction),
     /// A tool offers the function by which the policy edits its context.
     #[error(
         "tool `{tool}` offers a function `{function}`, as does context strategy `edits`\nhint: choose another strategy \
@@ -99,10 +75,8 @@ pub enum PluginSetError {
 pub struct PluginSet {
     pub(crate) environment: Bound,
     pub(crate) environment_info: Arc<EnvironmentInfo>,
-    pub(crate) tools: Vec<Arc<Tool>>,
+    pub(crate) tools: Arc<ToolSet>,
     pub(crate) rewards: Vec<Reward>,
-    /// Index of the tool that offers a function.
-    pub(crate) directory: HashMap<String, usize>,
 }
 
 impl PluginSet {
@@ -119,35 +93,21 @@ impl PluginSet {
         let environment_info = environment.plugin.environment_info().await.map_err(ask(&environment.plugin))?;
         check_options(&environment, &environment_info.options)?;
         environment.plugin.splits(&environment.options).await.map_err(ask(&environment.plugin))?;
-        let mut set = Self { environment, environment_info, tools: vec![], rewards: vec![], directory: HashMap::new() };
+        let mut set = ToolSet::default();
         for bound in tools {
             let info = bound.plugin.tool_info().await.map_err(ask(&bound.plugin))?;
             check_options(&bound, &info.options)?;
-            let functions = bound.plugin.functions(&bound.options).await.map_err(ask(&bound.plugin))?;
-            set.add_tool(Tool { bound, functions })?;
+            let plugin = bound.plugin.clone();
+            set.add(Tool::describe(bound).await.map_err(ask(&plugin))?)?;
         }
+        let mut described = Vec::new();
         for BoundReward { bound, share } in rewards {
             let info = bound.plugin.reward_info().await.map_err(ask(&bound.plugin))?;
             check_options(&bound, &info.options)?;
             check_reward_options(&bound).await?;
-            set.rewards.push(Reward { bound, share, info });
+            described.push(Reward { bound, share, info });
         }
-        Ok(set)
-    }
-
-    fn add_tool(&mut self, tool: Tool) -> Result<(), PluginSetError> {
-        for function in &tool.functions {
-            if let Some(first) = self.directory.insert(function.name.clone(), self.tools.len()) {
-                let first = self.tools.get(first).map_or(&tool, AsRef::as_ref);
-                return Err(PluginSetError::SameFunction {
-                    function: function.name.clone(),
-                    first: first.bound.plugin.name().to_owned(),
-                    second: tool.bound.plugin.name().to_owned(),
-                });
-            }
-        }
-        self.tools.push(Arc::new(tool));
-        Ok(())
+        Ok(Self { environment, environment_info, tools: Arc::new(set), rewards: described })
     }
 
     /// Number of the environment's seats.
@@ -166,8 +126,8 @@ impl PluginSet {
     /// with the tools that it can call.
     #[must_use]
     pub fn places(&self) -> usize {
-        let tools = self.tools.iter().map(|tool| tool.bound.plugin.places());
-        let of_tools: u32 = self.tools.iter().map(|tool| tool.bound.plugin.places()).sum();
+        let tools = self.tools.tools().iter().map(|tool| tool.bound.plugin.places());
+        let of_tools: u32 = self.tools.tools().iter().map(|tool| tool.bound.plugin.places()).sum();
         let of_reward = |reward: &Reward| {
             let plugin = &reward.bound.plugin;
             let calls_tools = plugin.manifest().capabilities.contains(&Capability::Tools);
@@ -208,11 +168,6 @@ impl PluginSet {
     /// Weight and gate of each reward by name, in scoring order.
     pub(crate) fn shares(&self) -> Vec<(&str, &RewardTerm)> {
         self.rewards.iter().map(|reward| (reward.bound.plugin.name(), &reward.share)).collect()
-    }
-
-    /// Names of all functions that the tools offer.
-    pub(crate) fn function_names(&self) -> Vec<String> {
-        self.tools.iter().flat_map(|tool| tool.functions.iter().map(|function| function.name.clone())).collect()
     }
 }
 

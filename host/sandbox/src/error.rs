@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use gymkhana_record::FailureKind;
+use gymkhana_record::{Failure, FailureKind};
 
 use crate::bindings::gymkhana::plugin::types::Error as PluginError;
 use crate::cache::CacheError;
@@ -79,6 +79,13 @@ impl CallError {
     /// Returns the error of every later call after this failure ended the plugin's store.
     pub(crate) fn after_end(&self) -> Self {
         Self::new(self.kind, format!("its state was lost in an earlier failure: {}", self.message))
+    }
+}
+
+impl From<Failure> for CallError {
+    /// The error of a recorded failure. The variant of the plugin's own error is not recorded.
+    fn from(failure: Failure) -> Self {
+        Self::new(failure.kind, failure.message)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Parses the JSON of a record of the current schema or of schema 5, which it translates to the current one.
 //!
 //! Schema 5 identified a call by a text, `during`. It also named an early stop `hopeless` and a turn's probe score
-//! `reading`. Only this module knows these names.
+//! `reading`, and recorded a malformed call as a call without a name. Only this module knows these forms.
 
 use gymkhana_record::{CallSite, EPISODE_SCHEMA, EpisodeRecord};
 use serde::Deserialize;
 use serde::de::Error as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Oldest supported schema.
 const OLD_SCHEMA: u32 = 5;
@@ -61,6 +61,12 @@ fn translate(record: &mut Value) -> Result<(), serde_json::Error> {
             entry.insert("call_site".to_owned(), serde_json::to_value(site)?);
         }
     }
+    for turn in record["turns"].as_array_mut().into_iter().flatten() {
+        if turn["turn"] == "call" && turn["call"]["name"] == "" {
+            let (id, text) = (turn["call"]["id"].take(), turn["call"]["arguments"].take());
+            *turn = json!({ "turn": "malformed-call", "seat": turn["seat"], "id": id, "text": text });
+        }
+    }
     for turn in record["policy_turns"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         if let Some(score) = turn.remove("reading") {
             turn.insert("probe_score".to_owned(), score);
@@ -95,6 +101,19 @@ fn call_site(boundary: &str, text: &str) -> Option<CallSite> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Schema 5 recorded a malformed call as a call without a name.
+    #[test]
+    fn a_call_without_a_name_becomes_a_malformed_call() {
+        let call = |name: &str| {
+            json!({ "turn": "call", "seat": 1, "cost": 0.0,
+            "call": { "id": "call-3", "name": name, "arguments": "{nonsense" } })
+        };
+        let mut record = json!({ "turns": [call(""), call("add")] });
+        translate(&mut record).unwrap();
+        let malformed = json!({ "turn": "malformed-call", "seat": 1, "id": "call-3", "text": "{nonsense" });
+        assert_eq!(record["turns"], json!([malformed, call("add")]));
+    }
 
     #[test]
     fn every_text_of_schema_5_identifies_a_call() {

@@ -32,7 +32,7 @@ def main(folder):
         assert lengths == {last}, f"{row['id']}: lengths {lengths}, last end {last}"
         assert int(sum(row["sampled"])) == row["sampled_tokens"], row["id"]
         assert json.loads(row["record"])["schema"] == row["schema"], row["id"]
-        calls = sum(turn["turn"] == "call" for turn in json.loads(row["transcript"]))
+        calls = sum(turn["turn"] in ("call", "malformed-call") for turn in json.loads(row["transcript"]))
         assert calls == row["calls"], row["id"]
     print(json.dumps({
         "parts": len(parts),

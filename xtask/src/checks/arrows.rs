@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 29] = [
+const ALLOWED: [Allowed; 30] = [
     ("nearest", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
@@ -26,8 +26,9 @@ const ALLOWED: [Allowed; 29] = [
     ("sandbox", &["record", "registry", "nearest"]),
     ("egress", &["record", "sandbox", "net"]),
     ("hub", &["net"]),
-    ("conformance", &["record", "registry", "sandbox"]),
-    ("rollout", &["record", "registry", "sandbox", "policy", "chat", "nearest"]),
+    ("driver", &["record", "registry", "sandbox"]),
+    ("conformance", &["record", "registry", "sandbox", "driver"]),
+    ("rollout", &["record", "registry", "sandbox", "driver", "policy", "chat", "nearest"]),
     ("trainer", &["record", "policy"]),
     ("policy-server", &["record", "policy", "chat", "net"]),
     ("store", &["record", "registry"]),
@@ -78,6 +79,7 @@ const ALLOWED: [Allowed; 29] = [
             "hub",
             "egress",
             "sandbox",
+            "driver",
             "conformance",
             "rollout",
             "trainer",

@@ -88,7 +88,7 @@ fn control_tokens_of_calls_are_in_the_text_of_a_reply() {
     let text = chat.decode_reply(&tokens).unwrap();
     assert_eq!(text, "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"x\": \"[TOOL_CALLS]\"}}]");
     let reply = chat.parse_reply(&text, &[]);
-    assert!(matches!(&reply.calls[..], [crate::WrittenCall::Sound { name, .. }] if name == "f"), "{reply:?}");
+    assert!(matches!(&reply.calls[..], [gymkhana_record::WrittenCall::Sound { name, .. }] if name == "f"), "{reply:?}");
 }
 
 #[test]

@@ -12,12 +12,10 @@ mod llama;
 mod mistral;
 mod qwen_coder;
 
-use gymkhana_record::Function;
+use gymkhana_record::{Function, WrittenCall};
 use serde::{Deserialize, Serialize};
 
 use crate::format::ReplyPiece;
-
-pub use hermes::{CLOSE, OPEN};
 
 /// A reply split into its message and its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,31 +24,6 @@ pub struct ParsedReply {
     pub message: String,
     /// The calls in their order.
     pub calls: Vec<WrittenCall>,
-}
-
-/// One call as the policy wrote it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WrittenCall {
-    /// A name and an object of arguments.
-    Sound {
-        /// The function's name.
-        name: String,
-        /// JSON text of an object.
-        arguments: String,
-    },
-    /// Text in the position of a call that cannot be read as one.
-    Malformed {
-        /// The text, trimmed.
-        text: String,
-        /// The reason, in words for the agent.
-        reason: String,
-    },
-}
-
-impl WrittenCall {
-    fn malformed(text: &str, reason: impl Into<String>) -> Self {
-        Self::Malformed { text: text.trim().to_owned(), reason: reason.into() }
-    }
 }
 
 /// A call that the host writes for a policy, as an oracle's demonstration.
@@ -141,7 +114,7 @@ impl ToolFormat {
             Some(Self::Mistral)
         } else if has(qwen_coder::FUNCTION) && has(qwen_coder::PARAMETER) {
             Some(Self::Qwen3CoderXml)
-        } else if has(OPEN) {
+        } else if has(hermes::OPEN) {
             Some(Self::Hermes)
         } else if has(llama::PYTHON_TAG) || (has("<|start_header_id|>") && has("ipython")) {
             Some(Self::Llama3Json)
@@ -211,12 +184,6 @@ impl ReplyBuilder {
     fn finish(self) -> ParsedReply {
         ParsedReply { message: self.message.trim().to_owned(), calls: self.calls }
     }
-}
-
-/// Splits a reply in the Hermes format.
-#[must_use]
-pub fn parse_reply(text: &str) -> ParsedReply {
-    hermes::parse(text)
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ fn show_episode(record: &EpisodeRecord, printer: &Printer) {
             Turn::Call { seat, call, .. } => {
                 line(&format!("seat {seat} calls"), &format!("{} {}", call.name, call.arguments))
             }
+            Turn::MalformedCall { seat, text, .. } => line(&format!("seat {seat} calls (malformed)"), text),
             Turn::Answer { content, failed, .. } => {
                 line(if *failed { "answer (failed)" } else { "answer" }, &text_of(content))
             }

@@ -22,7 +22,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     for start in sessions.chain(episodes) {
         let seed = fixture.seed("invalid");
         let (_, driver) = Path::begin(fixture, &fixture.plugin, start, &fixture.options, seed).await?;
-        let functions: Vec<Function> = driver.functions().cloned().collect();
+        let functions: Vec<Function> = driver.functions().to_vec();
         for (act, must_fail) in strange_acts(&functions, driver.is_session()) {
             // Each on its own: some end the episode.
             let (mut path, mut driver) = Path::begin(fixture, &fixture.plugin, start, &fixture.options, seed).await?;

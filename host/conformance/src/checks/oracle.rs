@@ -61,8 +61,8 @@ async fn success(fixture: &Fixture, finished: &FinishedEpisode, task: &TaskRef) 
     }
     let rewards: Vec<Chosen<'_>> = fixture.beside(Kind::Reward).collect();
     if !rewards.is_empty() {
-        let fool = Player::Fool(Box::new(fixture.seed("fool").child(task).stream()));
-        let foolish = play((&fixture.plugin, &fixture.options), &[], task, fixture.seed("fool"), fool).await?;
+        let random = Player::Random(Box::new(fixture.seed("fool").child(task).stream()));
+        let foolish = play((&fixture.plugin, &fixture.options), &[], task, fixture.seed("fool"), random).await?;
         return Ok(Some(total(fixture, &rewards, finished).await? > total(fixture, &rewards, &foolish).await?));
     }
     let range = fixture.plugin.environment_info().await.during("`describe` failed")?.rewards;

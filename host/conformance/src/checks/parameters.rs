@@ -23,7 +23,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     let (mut names, mut calls, mut failures) = (BTreeSet::new(), 0, 0);
     for start in &starts {
         let (_, driver) = begin(fixture, start, 0).await?;
-        let functions: Vec<Function> = driver.functions().cloned().collect();
+        let functions: Vec<Function> = driver.functions().to_vec();
         if driver.is_session() && functions.is_empty() {
             return Err(stop("the tool offers no function", "offer at least one in `functions`"));
         }

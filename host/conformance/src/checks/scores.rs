@@ -120,7 +120,7 @@ async fn groups(fixture: &Fixture) -> Result<Vec<(String, Vec<FinishedEpisode>)>
             for member in 0..3 {
                 let seed = fixture.seed("episodes").child(member);
                 let oracle = member == 0 && environment.offers(gymkhana_sandbox::OptionalInterface::Oracle);
-                let player = if oracle { Player::Oracle } else { Player::Fool(Box::new(seed.child(&task).stream())) };
+                let player = if oracle { Player::Oracle } else { Player::Random(Box::new(seed.child(&task).stream())) };
                 group.push(play((environment, options), &tools, &task, seed, player).await?);
             }
             groups.push((format!("a group of task {task} of `{}`", environment.name()), group));

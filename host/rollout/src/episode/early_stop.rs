@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gymkhana_record::{CallSite, Ending, Failure, Turn};
+use gymkhana_record::{Ending, Failure, Turn};
 use gymkhana_sandbox::OptionalInterface;
 use serde::{Deserialize, Serialize};
 
@@ -34,26 +34,18 @@ impl EpisodeState<'_> {
         if rule.failed_calls.is_some_and(|limit| self.failed_in_a_row() >= limit) {
             return Ok(true);
         }
-        let Some(limit) =
-            rule.repeats.filter(|_| self.rollout.plugins.environment.plugin.offers(OptionalInterface::StateKey))
-        else {
+        let Some(limit) = rule.repeats.filter(|_| self.episode.offers(OptionalInterface::StateKey)) else {
             return Ok(false);
         };
-        let site = CallSite::StateKey(self.taken());
-        if let Some(failure) = self.data.overrides.failure(&self.rollout.environment_boundary(), &site) {
-            return Err(failure);
-        }
-        let key = self.environment.state_key().await;
-        self.hear_environment(&site);
-        let key = key.map_err(|error| self.rollout.environment_failure(site, error))?;
-        let times = self.data.seen.states.entry(key).or_default();
+        let key = self.episode.state_key(self.taken()).await?;
+        let times = self.policy.seen.states.entry(key).or_default();
         *times += 1;
         Ok(*times > limit)
     }
 
     /// Number of consecutive failed calls at the end.
     fn failed_in_a_row(&self) -> u32 {
-        let answers = self.data.turns.iter().rev().filter_map(|turn| match turn {
+        let answers = self.episode.data.turns.iter().rev().filter_map(|turn| match turn {
             Turn::Answer { failed, .. } => Some(*failed),
             _ => None,
         });
@@ -65,7 +57,7 @@ impl EpisodeState<'_> {
         match self.should_stop_early().await {
             Ok(early_stop) => early_stop.then_some(Ending::EarlyStopped),
             Err(failure) => {
-                self.data.failures.push(failure);
+                self.episode.data.failures.push(failure);
                 Some(Ending::EnvironmentFailed)
             }
         }

@@ -2,22 +2,21 @@
 
 use std::time::Instant;
 
-use gymkhana_record::{CallSite, EPISODE_SCHEMA, Ending, EpisodeRecord, Exchange, Failure, Opening, Timing};
+use gymkhana_driver::StartFailure;
+use gymkhana_record::{CallSite, EPISODE_SCHEMA, Ending, EpisodeRecord, Failure, Opening, Timing};
 use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
 
 use crate::RolloutError;
 use crate::context::Context;
-use crate::episode::state::{EpisodePlan, EpisodeState, milliseconds};
-use crate::metrics::WaitKind;
-use crate::tools::session::FinalViews;
+use crate::episode::state::{EpisodePlan, EpisodeState, hooks, milliseconds};
 
 impl EpisodeState<'_> {
-    /// Looks once more at everything and writes the record.
+    /// Reads the final views and writes the record.
     pub(crate) async fn finish(mut self, mut ending: Ending) -> Result<EpisodeRecord, RolloutError> {
         if ending.is_limit()
-            && let Err(error) = self.environment.check_totals()
+            && let Err(failure) = self.episode.check_totals()
         {
-            self.data.failures.push(self.rollout.environment_failure(CallSite::LimitCheck, error));
+            self.episode.data.failures.push(failure);
             ending = Ending::EnvironmentFailed;
         }
         let (mut privileged, mut hint) = (None, None);
@@ -26,77 +25,58 @@ impl EpisodeState<'_> {
                 self.look(OptionalInterface::Privileged, CallSite::Privileged, EnvironmentEpisode::privileged).await;
             hint = self.look(OptionalInterface::Guidance, CallSite::Guidance, EnvironmentEpisode::guidance).await;
         }
-        let FinalViews { views, failures, costs, exchanges } = self.toolbox.final_views().await;
-        self.data.failures.extend(failures);
-        self.data.costs.extend(costs);
-        self.data.exchanges.extend(exchanges);
-        self.data.timing.total_ms = milliseconds(self.data.begun);
+        let views = self.episode.final_views().await;
         let turn_limit = self.turn_limit();
+        let (data, policy) = (self.episode.data, self.policy);
         Ok(EpisodeRecord {
-            opening: self.data.opening,
-            turns: self.data.turns,
-            policy_turns: self.data.policy_turns,
-            segments: self.data.contexts.into_iter().flat_map(Context::into_segments).collect(),
-            environment_rewards: self.data.rewards,
-            extras: self.data.extras,
+            opening: data.opening,
+            turns: data.turns,
+            policy_turns: policy.policy_turns,
+            segments: policy.contexts.into_iter().flat_map(Context::into_segments).collect(),
+            environment_rewards: data.rewards,
+            extras: data.extras,
             privileged: privileged.unwrap_or_default(),
             views,
-            costs: self.data.costs,
-            exchanges: self.data.exchanges,
-            timing: self.data.timing,
-            forks: self.data.forks,
+            costs: data.costs,
+            exchanges: data.exchanges,
+            timing: Timing { total_ms: milliseconds(policy.begun), ..data.timing },
+            forks: policy.forks,
             hint,
             turn_limit,
-            ..ended(&self.data.plan, ending, self.data.failures)
+            ..ended(&policy.plan, ending, data.failures)
         })
     }
 
-    /// A last look at the environment, if it offers it; a failure is kept.
+    /// Reads the environment through an optional interface, if it offers it. A failure is recorded.
     async fn look<T>(
         &mut self,
-        offered: OptionalInterface,
+        interface: OptionalInterface,
         site: CallSite,
         look: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
     ) -> Option<T> {
-        if !self.rollout.plugins.environment.plugin.offers(offered) {
-            return None;
-        }
-        let seen = match self.data.overrides.failure(&self.rollout.environment_boundary(), &site) {
-            Some(failure) => Err(failure),
-            None => {
-                let timer = self.rollout.metrics.time(WaitKind::Environment);
-                let seen = look(&mut self.environment).await;
-                drop(timer);
-                self.pay(site.clone());
-                seen.map_err(|error| self.rollout.environment_failure(site, error))
-            }
-        };
-        seen.map_err(|failure| self.data.failures.push(failure)).ok()
+        let hooks = hooks(self.rollout, &mut self.policy.contexts);
+        let seen = self.episode.read(&hooks, interface, site, look).await?;
+        seen.map_err(|failure| self.episode.data.failures.push(failure)).ok()
     }
 }
 
-/// The record of an episode that goes on: what it takes to play it again up to here.
+/// The record of an episode in flight, with what a replay up to here needs.
 pub(crate) fn so_far(play: &EpisodeState<'_>) -> EpisodeRecord {
-    let segments = play.data.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
-    let forks = play.data.forks.clone();
-    let (policy_turns, exchanges) = (play.data.policy_turns.clone(), play.data.exchanges.clone());
-    let record = ended(&play.data.plan, Ending::Dropped, play.data.failures.clone());
+    let segments = play.policy.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
+    let forks = play.policy.forks.clone();
+    let (policy_turns, exchanges) = (play.policy.policy_turns.clone(), play.episode.data.exchanges.clone());
+    let record = ended(&play.policy.plan, Ending::Dropped, play.episode.data.failures.clone());
     EpisodeRecord { segments, forks, policy_turns, exchanges, ..record }
 }
 
 /// The record of an episode whose environment did not start.
-pub(crate) fn never_started(
-    plan: &EpisodePlan,
-    failure: Failure,
-    exchanges: Vec<Exchange>,
-    begun: Instant,
-) -> EpisodeRecord {
+pub(crate) fn never_started(plan: &EpisodePlan, failed: StartFailure, begun: Instant) -> EpisodeRecord {
+    let StartFailure { failure, exchanges } = failed;
     let timing = Timing { total_ms: milliseconds(begun), ..Timing::default() };
     EpisodeRecord { timing, exchanges, ..ended(plan, Ending::EnvironmentFailed, vec![failure]) }
 }
 
-/// The record of an episode that ended so, with nothing in it yet; one that met a fault of the host is dropped,
-/// however it ended.
+/// An empty record with this ending. An episode with a fault of the host is dropped, whatever its ending.
 pub(crate) fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeRecord {
     let fault = failures.iter().any(|failure| failure.kind.is_hosts());
     let ending = if fault { Ending::Dropped } else { ending };

@@ -1,39 +1,38 @@
-//! A seat's reply as tokens: sampled by the policy, or the oracle's advice in the policy's format.
+//! A seat's reply as tokens: sampled by the policy, or the oracle's advice in the chat format.
 
 use std::sync::Arc;
 
 use futures::future::try_join;
+use gymkhana_chat::{NewCall, ReplyPiece};
+use gymkhana_policy::{GenerateRequest, Policy, PolicyError, Stop, certain};
 use gymkhana_record::{Boundary, CallSite, Ending, Failure, FailureKind, ProbeScore, Sampled};
 use gymkhana_sandbox::{Advice, CallError};
 use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
 use crate::episode::probe::{self, TurnProbe};
-use crate::episode::state::{Actor, EpisodeState, SeatPlayer, shared};
+use crate::episode::state::{Actor, EpisodeState, SeatPlayer, hooks, shared};
 use crate::metrics::WaitKind;
-use gymkhana_chat::{NewCall, ReplyPiece};
-use gymkhana_policy::certain;
-use gymkhana_policy::{GenerateRequest, Policy, PolicyError, Stop};
 
-/// What came of a turn.
+/// The outcome of a generation.
 pub(crate) enum Generation {
-    /// These tokens.
+    /// A reply.
     SampledReply(SampledReply),
-    /// Nothing: the episode is over.
+    /// The end of the episode.
     Ended(Ending),
 }
 
-/// What a seat said.
+/// The reply of a seat.
 pub(crate) struct SampledReply {
-    /// The tokens, with what is known of each.
+    /// The tokens with their log-probabilities and entropies.
     pub(crate) sampled: Sampled,
-    /// The last one is a stop token.
+    /// Whether the last token is a stop token.
     pub(crate) stopped: bool,
-    /// What the run's probe found.
+    /// Score of the run's probe.
     pub(crate) probe_score: Option<ProbeScore>,
 }
 
-/// Lets the seat speak.
+/// Generates the reply of a seat.
 pub(crate) async fn generation(
     play: &mut EpisodeState<'_>,
     seat: u32,
@@ -46,24 +45,25 @@ pub(crate) async fn generation(
         SeatPlayer::Oracle => rollout.limits.context_tokens,
     };
     let taken = play.taken();
-    let context = &mut play.data.contexts[seat as usize];
+    let context = &mut play.policy.contexts[seat as usize];
     let mask = rollout.probe.as_ref().and_then(TurnProbe::mask);
     let Some(segment) = context.prompt(&rollout.chat, context_limit, mask)? else {
         return Ok(Generation::Ended(Ending::ContextLimit));
     };
     let tokens = shared(segment.tokens());
-    if let Some(failure) = play.data.overrides.advice_failure(&rollout.environment_boundary(), taken) {
-        play.data.failures.push(failure);
+    if let Some(failure) = play.policy.overrides.advice_failure(&play.episode.boundary(), taken) {
+        play.episode.data.failures.push(failure);
         return Ok(Generation::Ended(Ending::EnvironmentFailed));
     }
     let policy = match player {
         SeatPlayer::Policy(policy) => policy,
         SeatPlayer::Oracle if context.asks_for_note() => {
             let error = CallError::new(FailureKind::Refused, "an oracle writes no summaries".to_owned());
-            play.data.failures.push(rollout.environment_failure(CallSite::Advise, error));
+            let failure = play.episode.failure(CallSite::Advise, error);
+            play.episode.data.failures.push(failure);
             return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }
-        SeatPlayer::Oracle => return advise(play, seat).await,
+        SeatPlayer::Oracle => return advise(play).await,
     };
     let room = context_limit - tokens.len();
     let request = GenerateRequest {
@@ -72,8 +72,8 @@ pub(crate) async fn generation(
         max_tokens: rollout.limits.reply_tokens.min(room),
         stop: rollout.stop.clone(),
         stop_texts: rollout.stop_texts.clone(),
-        sampling: play.data.plan.sampling,
-        seed: play.data.plan.seed.child("policy").child(seat).child(context.turns),
+        sampling: play.policy.plan.sampling,
+        seed: play.policy.plan.seed.child("policy").child(seat).child(context.turns),
         token_sink: None,
     };
     let span = info_span!("generate", seat, turn = context.turns, context_tokens = request.tokens.len());
@@ -81,25 +81,30 @@ pub(crate) async fn generation(
         Ok(said) => Generation::SampledReply(said),
         Err(PolicyError::ContextFull { .. }) => Generation::Ended(Ending::ContextLimit),
         Err(error) => {
-            let call_site = CallSite::Generate(play.data.contexts[seat as usize].turns);
+            let call_site = CallSite::Generate(play.policy.contexts[seat as usize].turns);
             let message = error.to_string();
-            play.data.failures.push(Failure { at: Boundary::Model, kind: FailureKind::Fault, call_site, message });
+            play.episode.data.failures.push(Failure {
+                at: Boundary::Model,
+                kind: FailureKind::Fault,
+                call_site,
+                message,
+            });
             Generation::Ended(Ending::Dropped)
         }
     })
 }
 
-/// Has the reply sampled and, where the run has a probe, scored what it asks: the answer while the reply is sampled, the
-/// reply behind the feedback when it is known. A replay takes over what was found. A note is no step towards an answer.
+/// Samples a reply and computes the probe's score, if the run has a probe: the answer is scored while the reply is
+/// sampled, the reply behind feedback afterwards. A replay takes the score from the record. Notes are not scored.
 async fn generate(
     policy: &dyn Policy,
     request: GenerateRequest,
     play: &mut EpisodeState<'_>,
 ) -> Result<SampledReply, PolicyError> {
-    // Parts of the play: the whole, with its live plugins, could not be looked at from two threads.
+    // The closure below borrows parts of the state: the whole contains live plugins and is not `Sync`.
     let _timer = play.rollout.metrics.time(WaitKind::Generate);
     let (context, answer, overrides) =
-        (&play.data.contexts[play.data.seat as usize], &play.data.answer, &play.data.overrides);
+        (&play.policy.contexts[play.episode.data.seat as usize], &play.policy.answer, &play.policy.overrides);
     let tokens = Arc::clone(&request.tokens);
     let asks = play.rollout.probe.is_some() && !overrides.is_replay() && !context.asks_for_note();
     let answer = async {
@@ -113,22 +118,17 @@ async fn generate(
         probe_score = probe::read_feedback(policy, &tokens, masked, &generated.sampled).await?;
     }
     if overrides.is_replay() {
-        probe_score = overrides.probe_score(play.data.seat, context.turns);
+        probe_score = overrides.probe_score(play.episode.data.seat, context.turns);
     }
     Ok(SampledReply { sampled: generated.sampled, stopped: generated.stop == Stop::Token, probe_score })
 }
 
-/// Asks the environment's oracle and writes its advice as the policy would.
-async fn advise(play: &mut EpisodeState<'_>, seat: u32) -> Result<Generation, RolloutError> {
-    let names = play.rollout.plugins.function_names();
-    let timer = play.rollout.metrics.time(WaitKind::Environment);
-    let advice = play.environment.advise(&names, &play.data.results[seat as usize]).await;
-    drop(timer);
-    play.pay(CallSite::Advise);
-    let advice = match advice {
+/// Asks the environment's oracle and writes its advice in the chat format.
+async fn advise(play: &mut EpisodeState<'_>) -> Result<Generation, RolloutError> {
+    let advice = match play.episode.advise(&hooks(play.rollout, &mut play.policy.contexts)).await {
         Ok(advice) => advice,
-        Err(error) => {
-            play.data.failures.push(play.rollout.environment_failure(CallSite::Advise, error));
+        Err(failure) => {
+            play.episode.data.failures.push(failure);
             return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }
     };

@@ -1,57 +1,56 @@
 //! Turn probes: the policy scores a given text in every turn.
 //!
-//! Two methods ask that of a policy. IGPO asks how probable the right answer is before each turn: what a turn adds to it
-//! is the turn's gain. InfoPO asks how much likelier the next reply is for what the last turn brought. The numbers stand
-//! with the policy's turns in the record; a replay takes them over, as it has no weights to ask.
+//! Two methods use them. IGPO scores the right answer before each turn; the increase of its probability is the gain of
+//! the turn. InfoPO scores the next reply with and without the feedback of the turn; the difference is the gain. Scores
+//! are recorded with the policy's turns. A replay takes them from the record, because it has no weights.
 
 use std::sync::Arc;
 
 use futures::future::try_join;
+use gymkhana_chat::ChatError;
+use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, NoHooks};
+use gymkhana_policy::{Policy, PolicyError, ScoreRequest};
 use gymkhana_record::{
     CallSite, EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, ProbeScore, Sampled, Seed, TaskRef, Value,
 };
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
 use serde::{Deserialize, Serialize};
 
-use crate::episode::state::EpisodeState;
+use crate::episode::state::{EpisodeState, hooks};
 use crate::listing::listed;
-use crate::replay::recorder::ExchangeRecorder;
-use crate::tools::session::with_recorder;
 use crate::{Rollout, RolloutError};
-use gymkhana_chat::ChatError;
-use gymkhana_policy::{Policy, PolicyError, ScoreRequest};
 
-/// What is scored in each turn.
+/// The text that is scored in each turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TurnProbe {
-    /// The right answer, before the turn (IGPO). A turn's gain is the difference of its probability, the geometric mean
-    /// over its tokens, before the next turn and before this one; the last turn has none.
+    /// The right answer, before the turn (IGPO). The gain of a turn is the difference between the answer's probability
+    /// before the next turn and before this one, as geometric mean over its tokens. The last turn has no gain.
     Answer(AnswerProbe),
-    /// The reply, with and without what the turn before it brought (InfoPO). A turn's gain is the difference of the
-    /// mean log-probability of the next reply; the last turn has none.
+    /// The reply, with and without the feedback of the turn before it (InfoPO). The gain of a turn is the difference
+    /// between both mean log-probabilities of the next reply. The last turn has no gain.
     Feedback(FeedbackProbe),
 }
 
-/// Where the right answer stands and how it is said.
+/// Source and form of the right answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnswerProbe {
-    /// The field of the environment's privileged view at the beginning of the episode.
+    /// Field of the environment's privileged view at the start of the episode.
     pub field: String,
-    /// What the policy would say before the answer; it is not scored.
+    /// Text before the answer, which is not scored.
     pub lead: String,
-    /// What gains count as rewards of turns.
+    /// Weight of gains as rewards of turns.
     pub weight: f64,
 }
 
-/// What hides what a turn brought.
+/// Mask for the feedback of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FeedbackProbe {
-    /// It stands in the place of each thing that was heard since the last reply.
+    /// Text that replaces each message since the last reply.
     pub mask: String,
-    /// What gains count as rewards of turns.
+    /// Weight of gains as rewards of turns.
     pub weight: f64,
 }
 
@@ -67,16 +66,16 @@ impl Default for FeedbackProbe {
     }
 }
 
-/// A probe that cannot be made.
+/// A probe that the policy or the environment does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
-    /// The policy only generates.
+    /// The policy cannot score text.
     #[error("[probe] has text scored, but policy `{policy}` cannot score; choose another policy or leave [probe] out")]
     CannotScore {
         /// The policy's name.
         policy: String,
     },
-    /// There is nothing to read the answer from.
+    /// The environment has no privileged view.
     #[error(
         "[probe] scores a field of the privileged view, but environment `{environment}` has none; choose kind = \
          \"feedback\" or leave [probe] out"
@@ -96,13 +95,13 @@ pub enum ProbeError {
         environment: String,
         /// The field.
         field: String,
-        /// What the view has.
+        /// Fields of the view.
         known: Vec<String>,
     },
 }
 
 impl TurnProbe {
-    /// What gains count as rewards of turns.
+    /// Weight of gains as rewards of turns.
     #[must_use]
     pub fn weight(&self) -> f64 {
         match self {
@@ -111,7 +110,7 @@ impl TurnProbe {
         }
     }
 
-    /// What hides what the last turn brought, if anything is to.
+    /// Mask for the feedback of the last turn, if the probe uses one.
     pub(crate) fn mask(&self) -> Option<&str> {
         match self {
             Self::Answer(_) => None,
@@ -127,19 +126,19 @@ pub(crate) struct Answer {
     tokens: Arc<[u32]>,
 }
 
-/// The policy's mean log-probability of a text; none where it does not fit the policy's context behind the prefix, or is
-/// impossible to a policy that says so.
+/// The policy's mean log-probability of a text in nats per token; `None` if prefix and text exceed the policy's context,
+/// or if the policy assigns it probability 0.
 async fn score(policy: &dyn Policy, prefix: Vec<u32>, text: &[u32]) -> Result<Option<f64>, PolicyError> {
     if text.is_empty() || prefix.len() + text.len() > policy.context() {
         return Ok(None);
     }
     let scored = policy.score(ScoreRequest { prefix: prefix.into(), continuation: text.into() }).await?;
     let sum: f64 = scored.log_probs.iter().map(|log_prob| f64::from(*log_prob)).sum();
-    // Of no number at all the mean is none, and a record holds finite numbers only.
+    // Records hold only finite numbers.
     Ok(Some(sum / scored.log_probs.len() as f64).filter(|mean| mean.is_finite()))
 }
 
-/// How probable the answer is here.
+/// Scores the right answer after a context.
 pub(crate) async fn read_answer(
     policy: &dyn Policy,
     context: &[u32],
@@ -149,8 +148,8 @@ pub(crate) async fn read_answer(
     Ok(log_prob.map(|log_prob| ProbeScore { log_prob, without: None }))
 }
 
-/// How probable the reply is behind the context, and behind the one in which the feedback is hidden. Both are scored
-/// side by side, at the same temperature.
+/// Scores a reply after the context and after the context with masked feedback, concurrently and at the same
+/// temperature.
 pub(crate) async fn read_feedback(
     policy: &dyn Policy,
     context: &[u32],
@@ -167,36 +166,32 @@ pub(crate) async fn read_feedback(
 }
 
 impl EpisodeState<'_> {
-    /// Reads the right answer, where the run's probe scores it; none where the view has no such field.
+    /// Reads the right answer, if the run's probe scores it.
     pub(crate) async fn find_answer(&mut self) -> Result<Result<(), Failure>, RolloutError> {
         let Some(TurnProbe::Answer(probe)) = &self.rollout.probe else { return Ok(Ok(())) };
-        let viewed = match self.data.overrides.failure(&self.rollout.environment_boundary(), &CallSite::Probe) {
-            Some(failure) => Err(failure),
-            None => {
-                let viewed = EnvironmentEpisode::privileged(&mut self.environment).await;
-                self.pay(CallSite::Probe);
-                viewed.map_err(|error| self.rollout.environment_failure(CallSite::Probe, error))
-            }
+        let hooks = hooks(self.rollout, &mut self.policy.contexts);
+        let read = EnvironmentEpisode::privileged;
+        let fields = match self.episode.read(&hooks, OptionalInterface::Privileged, CallSite::Probe, read).await {
+            Some(Ok(fields)) => fields,
+            Some(Err(failure)) => return Ok(Err(failure)),
+            // `Rollout::with_probe` refuses such an environment.
+            None => return Ok(Ok(())),
         };
-        let fields = match viewed {
-            Ok(fields) => fields,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        self.data.answer = self.rollout.answer(probe, &fields)?;
-        if self.data.answer.is_none() {
+        self.policy.answer = self.rollout.answer(probe, &fields)?;
+        if self.policy.answer.is_none() {
             let message = self.rollout.no_field(probe, &fields).to_string();
             let error = CallError::new(FailureKind::Malformed, message);
-            return Ok(Err(self.rollout.environment_failure(CallSite::Probe, error)));
+            return Ok(Err(self.episode.failure(CallSite::Probe, error)));
         }
         Ok(Ok(()))
     }
 }
 
 impl Rollout {
-    /// Has this scored in each turn.
+    /// Sets the probe.
     ///
     /// # Errors
-    /// If the environment has no view to read an answer from.
+    /// If the environment has no privileged view to read an answer from.
     pub fn with_probe(mut self, probe: Option<TurnProbe>) -> Result<Self, ProbeError> {
         let environment = &self.plugins.environment.plugin;
         if matches!(probe, Some(TurnProbe::Answer(_))) && !environment.offers(OptionalInterface::Privileged) {
@@ -206,10 +201,10 @@ impl Rollout {
         Ok(self)
     }
 
-    /// Checks that a policy can do what the run asks of it.
+    /// Checks that a policy can score text, if the run has a probe.
     ///
     /// # Errors
-    /// If it cannot score, and text is to be scored.
+    /// If the policy cannot score.
     pub fn check_policy(&self, name: &str, policy: &dyn Policy) -> Result<(), ProbeError> {
         if self.probe.is_none() || policy.can_score() {
             return Ok(());
@@ -217,19 +212,22 @@ impl Rollout {
         Err(ProbeError::CannotScore { policy: name.to_owned() })
     }
 
-    /// Checks that the field to be scored is there when an episode of this task begins. An environment that fails is for
-    /// the episodes to meet.
+    /// Checks that the scored field exists when an episode of this task begins. A failure of the environment is left to
+    /// the episodes, which record it.
     ///
     /// # Errors
-    /// If it is not.
+    /// If the field does not exist.
     pub async fn check_answer(&self, task: &TaskRef, seed: Seed) -> Result<(), ProbeError> {
         let Some(TurnProbe::Answer(probe)) = &self.probe else { return Ok(()) };
-        let bound = &self.plugins.environment;
-        let recorder = ExchangeRecorder::of(&bound.plugin, None);
-        let plugin = with_recorder(&bound.plugin, recorder.as_ref());
-        let started = EnvironmentEpisode::start(&plugin, task, &bound.options, seed).await;
-        let Ok((mut environment, _)) = started else { return Ok(()) };
-        let Ok(fields) = environment.privileged().await else { return Ok(()) };
+        let setup = EpisodeSetup {
+            environment: &self.plugins.environment,
+            tools: &self.plugins.tools,
+            task: task.clone(),
+            seeds: EpisodeSeeds { environment: seed, tools: seed },
+            overrides: Arc::default(),
+        };
+        let Ok(mut episode) = Episode::start(setup, &NoHooks).await else { return Ok(()) };
+        let Ok(fields) = episode.environment().privileged().await else { return Ok(()) };
         match self.answer(probe, &fields) {
             Ok(None) => Err(self.no_field(probe, &fields)),
             Ok(Some(_)) | Err(_) => Ok(()),
@@ -257,7 +255,7 @@ impl Rollout {
         Ok((!tokens.is_empty()).then(|| Answer { lead, tokens: tokens.into() }))
     }
 
-    /// Writes down what the probe found that turns gained.
+    /// Adds the gains of the turns to a record.
     pub(crate) fn add_gains(&self, record: &mut EpisodeRecord) {
         let Some(probe) = &self.probe else { return };
         record.turn_gains = record.turn_rewards.iter().map(|turns| vec![0.0; turns.len()]).collect();
@@ -271,13 +269,13 @@ impl Rollout {
     }
 }
 
-/// What each turn of a seat gained, by the readings of this turn and the next one that has any.
+/// Gains of the turns of a seat, from the scores of each turn and the next turn that has one.
 fn gains<'a>(turns: impl Iterator<Item = &'a PolicyTurn>) -> Vec<(u32, f64)> {
     let mut gains = Vec::new();
     let mut before: Option<&PolicyTurn> = None;
     for turn in turns.filter(|turn| turn.note.is_none()) {
         let Some(now) = turn.probe_score else {
-            // The first turn is behind no feedback, yet the second one's is its gain.
+            // The first turn follows no feedback; the score of the second turn gives its gain.
             before = Some(turn);
             continue;
         };

@@ -11,14 +11,16 @@ use tracing::{Instrument, info_span};
 use super::{GroupPlan, PlanError, require};
 use crate::episode::generate::Generation;
 use crate::episode::state::{Actor, EpisodeState, Started};
-use crate::{ForkError, ReplayOverrides, Rollout};
+use crate::replay::overrides::ReplayOverrides;
+use crate::{ForkError, Rollout};
 
 /// Rule for branching, and the division of a group into episodes from the start and branches.
 ///
 /// The rule considers the first `tokens` tokens of a turn that follows tool answers. ΔH is their mean entropy minus
-/// that of the episode's first turn, divided by the logarithm of the vocabulary size. The path branches if `base +
-/// slope * ΔH > threshold` (ARPO). With a `penalty`, it branches with probability `(base + slope * ΔH) * (1 -
-/// penalty)^n` instead, where `n` is the number of consecutive turns that have branched (AEPO).
+/// that of the episode's first turn, divided by the logarithm of the vocabulary size. The path branches if
+/// `base + slope * ΔH > threshold` (ARPO). With a `penalty`, it branches with probability
+/// `(base + slope * ΔH) * (1 - penalty)^n` instead, where `n` is the number of consecutive turns that have branched
+/// (AEPO).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Branch {
@@ -180,7 +182,7 @@ impl Rollout {
         };
         let (mut records, mut unused) = (Vec::new(), Vec::new());
         let follow = |path: Path<'a>| {
-            let span = info_span!("episode", id = %path.play.data.plan.id);
+            let span = info_span!("episode", id = %path.play.policy.plan.id);
             self.follow(group, rule, path, actor).instrument(span)
         };
         let mut following = FuturesUnordered::new();
@@ -241,7 +243,7 @@ impl Rollout {
     ) -> Result<Option<Path<'a>>, ForkError> {
         let entropy = rule.entropy(&sampled.entropies);
         let first = *path.first.get_or_insert(entropy);
-        let answered = matches!(path.play.data.turns.last(), Some(Turn::Answer { .. }));
+        let answered = matches!(path.play.episode.data.turns.last(), Some(Turn::Answer { .. }));
         if std::mem::take(&mut path.fresh) || !answered || path.budget.is_empty() {
             return Ok(None);
         }
@@ -250,7 +252,7 @@ impl Rollout {
             None => score > rule.threshold,
             Some(penalty) => {
                 let chance = score * (1.0 - penalty).powi(path.parted.min(1000) as i32);
-                path.play.data.plan.seed.child("branch").child(path.play.taken()).stream().unit() < chance
+                path.play.policy.plan.seed.child("branch").child(path.play.taken()).stream().unit() < chance
             }
         };
         if !parts {

@@ -1,6 +1,5 @@
-//! Replays and forks: recorded exchanges, overrides of timing-dependent results, comparison, and copies of episodes.
+//! Replays and forks: overrides of timing-dependent results, comparison, and copies of episodes.
 
 pub(crate) mod compare;
 pub(crate) mod fork;
 pub(crate) mod overrides;
-pub(crate) mod recorder;

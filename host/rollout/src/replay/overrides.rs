@@ -1,75 +1,41 @@
-//! Recorded results that a replay uses instead of calls: answers to outbound calls, failures and endings that depended
-//! on the clock, and failures of an oracle, which a replay does not query.
+//! Recorded results that a replay uses: those of plugin calls, the time limit and the probe's scores.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use gymkhana_record::{Boundary, CallCost, CallSite, Cost, Ending, EpisodeRecord, Exchange, Failure, ProbeScore};
+use gymkhana_driver::CallOverrides;
+use gymkhana_record::{Boundary, CallSite, Ending, EpisodeRecord, Failure, ProbeScore};
 
-/// Results that a replayed episode takes from its record. Empty for an episode that is not a replay.
+/// Recorded results of an episode; empty for an episode that is not a replay.
 #[derive(Debug, Clone, Default)]
-pub struct ReplayOverrides {
-    failures: Vec<Failure>,
-    /// Costs of the calls that ended in these failures.
-    costs: Vec<CallCost>,
-    /// Recorded outbound calls, and whether each belongs to a plugin call that is not repeated.
-    exchanges: Vec<(Exchange, bool)>,
-    /// Number of turns of the recorded episode; `None` without a replay.
+pub(crate) struct ReplayOverrides {
+    /// Results of plugin calls.
+    pub(crate) calls: Arc<CallOverrides>,
+    /// Number of turns in the recorded episode; `None` if the episode is not a replay.
     turns: Option<u32>,
-    /// Whether the recorded episode ended at its time limit.
+    /// Whether the recorded episode reached its time limit.
     out_of_time: bool,
-    /// Recorded probe scores by seat and turn.
+    /// Scores of the probe, by seat and turn.
     probe_scores: HashMap<(u32, u32), ProbeScore>,
 }
 
 impl ReplayOverrides {
-    /// Overrides for the replay of a recorded episode.
+    /// The overrides for a replay of this record.
     #[must_use]
-    pub fn of(record: &EpisodeRecord) -> Self {
-        let overrides = |failure: &&Failure| failure.kind.depends_on_time() || failure.call_site == CallSite::Advise;
-        let failures: Vec<Failure> = record.failures.iter().filter(overrides).cloned().collect();
-        let failed =
-            |at: &Boundary, site: &CallSite| failures.iter().any(|one| one.at == *at && one.call_site == *site);
-        let skipped =
-            |exchange: &Exchange| exchange.call_site == CallSite::Advise || failed(&exchange.at, &exchange.call_site);
-        let costs = record.costs.iter().filter(|call| failed(&call.at, &call.call_site)).cloned().collect();
-        let exchanges = record.exchanges.iter().map(|exchange| (exchange.clone(), skipped(exchange))).collect();
+    pub(crate) fn of(record: &EpisodeRecord) -> Self {
         let probe_scores =
             record.policy_turns.iter().filter_map(|turn| Some(((turn.seat, turn.turn), turn.probe_score?)));
         Self {
-            failures,
-            costs,
-            exchanges,
+            calls: Arc::new(CallOverrides::of(record)),
             turns: Some(turns_taken(record)),
             out_of_time: record.ending == Ending::TimeLimit,
             probe_scores: probe_scores.collect(),
         }
     }
 
-    /// Overrides of an episode that is not a replay.
-    pub(crate) fn nothing() -> Arc<Self> {
-        Arc::default()
-    }
-
-    /// Recorded failure of this call, if the replay takes it over.
-    pub(crate) fn failure(&self, at: &Boundary, site: &CallSite) -> Option<Failure> {
-        self.failures.iter().find(|failure| failure.at == *at && failure.call_site == *site).cloned()
-    }
-
-    /// Recorded cost of a call whose failure the replay takes over.
-    pub(crate) fn cost(&self, at: &Boundary, site: &CallSite) -> Option<Cost> {
-        self.costs.iter().find(|call| call.at == *at && call.call_site == *site).map(|call| call.cost)
-    }
-
-    /// Recorded outbound calls of a plugin, in order; `None` if real calls are made. The flag tells whether a call
-    /// belongs to a plugin call that is not repeated.
-    pub(crate) fn exchanges(&self, at: &Boundary) -> Option<VecDeque<(Exchange, bool)>> {
-        self.turns.map(|_| self.exchanges.iter().filter(|(exchange, _)| exchange.at == *at).cloned().collect())
-    }
-
-    /// Failure by which the oracle ended the recorded episode after `taken` turns.
+    /// The oracle's failure that ended the recorded episode after `taken` turns.
     pub(crate) fn advice_failure(&self, at: &Boundary, taken: u32) -> Option<Failure> {
-        self.failure(at, &CallSite::Advise).filter(|_| self.turns == Some(taken))
+        self.calls.failure(at, &CallSite::Advise).filter(|_| self.turns == Some(taken))
     }
 
     /// Whether the episode is a replay.
@@ -77,19 +43,19 @@ impl ReplayOverrides {
         self.turns.is_some()
     }
 
-    /// Recorded probe score of this turn.
+    /// The recorded score of the probe in a turn.
     pub(crate) fn probe_score(&self, seat: u32, turn: u32) -> Option<ProbeScore> {
         self.probe_scores.get(&(seat, turn)).copied()
     }
 
-    /// Number of turns after which the recorded episode reached its time limit (`u32::MAX` if it did not); `None` if
-    /// the clock decides.
+    /// Number of turns after which the recorded episode reached its time limit, `u32::MAX` if it did not; `None` if the
+    /// episode is not a replay.
     pub(crate) fn time_limit_after(&self) -> Option<u32> {
         self.turns.map(|turns| if self.out_of_time { turns } else { u32::MAX })
     }
 }
 
-/// Number of turns of all seats. A seat's turns are numbered across its segments.
+/// Number of turns of the policies. The turns of a seat are numbered through all of its segments.
 pub(crate) fn turns_taken(record: &EpisodeRecord) -> u32 {
     let mut by_seat: BTreeMap<u32, u32> = BTreeMap::new();
     for segment in &record.segments {

@@ -134,7 +134,7 @@ async fn ask(
 ) -> Vec<ScoreOutcome<Vec<Score>>> {
     let at = boundary(call.reward);
     let recorded_failure = |&index: &usize| {
-        let failure = overrides.get(index)?.failure(&at, &CallSite::Score)?;
+        let failure = overrides.get(index)?.calls.failure(&at, &CallSite::Score)?;
         Some(ScoreOutcome::Failed(CallError::new(failure.kind, failure.message)))
     };
     let mut outcomes: Vec<Option<ScoreOutcome<Vec<Score>>>> = present.iter().map(recorded_failure).collect();

@@ -1,7 +1,9 @@
 //! One reward's scorings of one group, with its outbound calls.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use gymkhana_driver::{ExchangeRecorder, RecordedExchanges, RewardTools, ToolCaller, with_recorder};
 use gymkhana_record::{Boundary, CallCost, CallSite, EpisodeRecord, Exchange, Score};
 use gymkhana_sandbox::{CallError, Scorer, Trajectory};
 use tracing::{Instrument, info_span};
@@ -10,9 +12,6 @@ use crate::Rollout;
 use crate::metrics::WaitKind;
 use crate::plugins::Reward;
 use crate::replay::overrides::ReplayOverrides;
-use crate::replay::recorder::{ExchangeRecorder, Recorded};
-use crate::tools::for_rewards::RewardTools;
-use crate::tools::session::with_recorder;
 
 /// The outcome of one scoring.
 #[derive(Debug)]
@@ -40,7 +39,7 @@ pub(crate) struct RewardCall<'a> {
     rollout: &'a Rollout,
     pub(crate) reward: &'a Reward,
     /// Recorded answers of a replay; `None` if real calls are made.
-    recorded: Option<Recorded>,
+    recorded: Option<RecordedExchanges>,
     heard: Vec<Exchange>,
     costs: Vec<CallCost>,
     scorings: u32,
@@ -58,7 +57,7 @@ impl<'a> RewardCall<'a> {
         let at = boundary(reward);
         let exchanges = recorded.iter().flat_map(|record| &record.exchanges).filter(|exchange| exchange.at == at);
         let mut exchanges: VecDeque<Exchange> = exchanges.cloned().collect();
-        if overrides.iter().any(|overrides| overrides.failure(&at, &CallSite::Score).is_some()) {
+        if overrides.iter().any(|overrides| overrides.calls.failure(&at, &CallSite::Score).is_some()) {
             let last = exchanges.back().map(|exchange| exchange.call_site.clone());
             exchanges.retain(|exchange| Some(&exchange.call_site) == last.as_ref());
         }
@@ -86,7 +85,10 @@ impl<'a> RewardCall<'a> {
         let seed = first.seed.child("reward").child(bound.plugin.name());
         let mut attempt = 0;
         loop {
-            let tools = || RewardTools::new(self.rollout, seed, &first.opening.setup);
+            let tools = || -> Arc<dyn ToolCaller> {
+                let (tools, max_calls) = (&self.rollout.plugins.tools, self.rollout.limits.calls);
+                Arc::new(RewardTools::new(tools, max_calls, seed.child("tool"), &first.opening.setup))
+            };
             let recorder = ExchangeRecorder::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
             let plugin = with_recorder(&bound.plugin, recorder.as_ref());
             let timer = self.rollout.metrics.time(WaitKind::Reward);

@@ -168,7 +168,7 @@ fn check(rollout: &Rollout, record: &EpisodeRecord) -> RunResult<()> {
 fn attempt(record: &EpisodeRecord, seats: &SeatPolicies) -> Option<Attempt> {
     let own = |seat: &u32| seats.own_seats().contains(seat);
     let is_turn = |turn: &&PolicyTurn| own(&turn.seat) && turn.note.is_none();
-    let is_call = |turn: &&Turn| matches!(turn, Turn::Call { seat, .. } if own(seat));
+    let is_call = |turn: &&Turn| turn.caller().is_some_and(|seat| own(&seat));
     (record.ending != Ending::Dropped).then(|| Attempt {
         task: record.task.index,
         success: record.success,

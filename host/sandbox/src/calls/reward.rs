@@ -51,7 +51,7 @@ impl<'a> Trajectory<'a> {
     /// Seats that made a turn: each must receive a score.
     fn seats(&self) -> BTreeSet<u32> {
         let seat = |turn: &Turn| match turn {
-            Turn::Message { seat, .. } | Turn::Call { seat, .. } => Some(*seat),
+            Turn::Message { seat, .. } | Turn::Call { seat, .. } | Turn::MalformedCall { seat, .. } => Some(*seat),
             Turn::Answer { .. } | Turn::Observation { .. } => None,
         };
         self.turns.iter().filter_map(seat).collect()
@@ -175,7 +175,7 @@ impl<'a> Lists<'a> {
             Turn::Message { content, .. } | Turn::Answer { content, .. } | Turn::Observation { content, .. } => {
                 ContentParam::of(content)
             }
-            Turn::Call { .. } => ContentParam::of(&[]),
+            Turn::Call { .. } | Turn::MalformedCall { .. } => ContentParam::of(&[]),
         };
         let rewards = |seat: &'a SeatRewards| reward::SeatRewards { seat: seat.seat, rewards: &seat.rewards };
         Self {
@@ -206,6 +206,11 @@ fn turns<'a>(trajectory: &Trajectory<'a>, lists: &'a Lists<'a>) -> Vec<reward::T
         Turn::Observation { seat, .. } => reward::Turn::Observation(seat_message(*seat, parts)),
         Turn::Call { seat, call, cost } => {
             reward::Turn::Call(reward::SeatCall { seat: *seat, call: convert::call_param(call), cost: *cost })
+        }
+        Turn::MalformedCall { seat, id, text } => {
+            // The contract has no variant for it: a call without a name, whose arguments are the text.
+            let call = types::CallParam { id, name: "", arguments: text };
+            reward::Turn::Call(reward::SeatCall { seat: *seat, call, cost: 0.0 })
         }
         Turn::Answer { seat, id, failed, .. } => {
             let content = parts.as_slice();

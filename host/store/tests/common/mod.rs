@@ -148,7 +148,7 @@ fn function(random: &mut Stream) -> Function {
 
 fn turn(random: &mut Stream) -> Turn {
     let seat = random.bits() as u32;
-    match random.below(4) {
+    match random.below(5) {
         0 => Turn::Message { seat, content: content(random) },
         1 => Turn::Call {
             seat,
@@ -156,6 +156,7 @@ fn turn(random: &mut Stream) -> Turn {
             cost: double(random),
         },
         2 => Turn::Answer { seat, id: words(random), content: content(random), failed: random.below(2) == 0 },
+        3 => Turn::MalformedCall { seat, id: words(random), text: words(random) },
         _ => Turn::Observation { seat, content: content(random) },
     }
 }

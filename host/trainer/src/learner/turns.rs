@@ -57,7 +57,7 @@ fn is_void(record: &EpisodeRecord, own: &[&PolicyTurn], turn: usize, seat: u32) 
     let may_call = record.opening.functions.iter().any(|at| at.seat == seat && !at.functions.is_empty());
     let end = own.get(turn + 1).map_or(record.turns.len(), |next| next.transcript as usize);
     let done = record.turns.get(own[turn].transcript as usize..end).unwrap_or_default();
-    let calls = done.iter().any(|turn| matches!(turn, Turn::Call { seat: by, .. } if *by == seat));
+    let calls = done.iter().any(|turn| turn.caller() == Some(seat));
     let ended = turn + 1 == own.len() && record.ending == Ending::Terminated;
     may_call && !calls && !ended && own[turn].note.is_none()
 }

@@ -1,9 +1,12 @@
 //! An environment's episode, played by hand.
 
-use gymkhana_record::{Call, Content, Function, NamedValue, Part, Seed, TaskRef, text_of};
-use gymkhana_sandbox::{
-    Action, Advice, CallError, EnvironmentEpisode, Image, OptionalInterface, Plugin, Snapshot, StepResult,
+use std::sync::Arc;
+
+use gymkhana_driver::{
+    Bound, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks, NoHooks, Reply, TimedCall,
 };
+use gymkhana_record::{Call, Ending, FailureKind, NamedValue, Seed, TaskRef, WrittenCall, text_of};
+use gymkhana_sandbox::{Advice, CallError, Image, OptionalInterface, Plugin, StepResult};
 
 use super::{Lines, Typed};
 use crate::error::{Classify, CliError, CliResult};
@@ -11,37 +14,40 @@ use crate::plugin::args::PlayArgs;
 
 const HELP: &str = "any text           say it\nsay TEXT           say it, even if it is one of these words\ncall NAME {json}   call a function of the environment\nfunctions          the functions that may be called\noracle             what the expert would do\nfollow             do what the expert would do\nrender             a picture\nundo               take the last turn back\nquit               end";
 
-/// A turn that can be taken back.
-struct Before {
-    snapshot: Snapshot,
-    seat: u32,
-    totals: Vec<f64>,
-    shown: Vec<(u32, Content)>,
+/// Context of a failure that ended the episode.
+const LOST: &str = "the environment failed, and the episode is lost";
+
+/// An episode in front of a person.
+struct Table<'a> {
+    episode: Episode,
+    seats: Vec<String>,
+    /// Seat that the person plays; `None` plays all seats.
+    own: Option<u32>,
+    /// States before earlier turns, for `undo`.
+    before: Vec<(EpisodeSnapshot, EpisodeData)>,
+    seeds: EpisodeSeeds,
+    lines: &'a Lines<'a>,
 }
 
-struct Table<'a> {
-    plugin: &'a Plugin,
-    episode: EnvironmentEpisode,
-    seats: Vec<String>,
-    functions: Vec<(u32, Vec<Function>)>,
-    seat: u32,
-    /// The seat that the person plays; none plays all.
-    own: Option<u32>,
-    totals: Vec<f64>,
-    /// What was shown last.
-    shown: Vec<(u32, Content)>,
-    before: Vec<Before>,
-    seed: Seed,
-    calls: u64,
-    over: bool,
-    lines: &'a Lines<'a>,
+/// Keeps the rewards of the last step.
+#[derive(Default)]
+struct LastRewards(Vec<(u32, f64)>);
+
+impl Hooks for LastRewards {
+    type Timer = ();
+
+    fn time(&self, _call: TimedCall) {}
+
+    fn stepped(&mut self, result: &StepResult) {
+        self.0.clone_from(&result.rewards);
+    }
 }
 
 /// Plays one episode.
 pub(super) async fn play(plugin: &Plugin, options: &[NamedValue], args: &PlayArgs, lines: &Lines<'_>) -> CliResult<()> {
     let mut table = Table::begin(plugin, options, args, lines).await?;
     table.others_move().await?;
-    while !table.over {
+    while !table.over() {
         let Some(typed) = lines.next()? else { break };
         if typed == Typed::Quit {
             break;
@@ -52,24 +58,23 @@ pub(super) async fn play(plugin: &Plugin, options: &[NamedValue], args: &PlayArg
     Ok(())
 }
 
+fn check_seat(plugin: &Plugin, seats: &[String], seat: u32) -> CliResult<()> {
+    if seat as usize >= seats.len() {
+        let message = format!("--seat is {seat}; the seats are 0 to {}: {}", seats.len() - 1, seats.join(", "));
+        return Err(CliError::user(message));
+    }
+    if !plugin.offers(OptionalInterface::Oracle) {
+        let message = "--seat leaves the other seats to the oracle, and the environment has none; leave --seat out";
+        return Err(CliError::user(message));
+    }
+    Ok(())
+}
+
 impl<'a> Table<'a> {
-    async fn begin(
-        plugin: &'a Plugin,
-        options: &[NamedValue],
-        args: &PlayArgs,
-        lines: &'a Lines<'a>,
-    ) -> CliResult<Self> {
+    async fn begin(plugin: &Plugin, options: &[NamedValue], args: &PlayArgs, lines: &'a Lines<'a>) -> CliResult<Self> {
         let seats = plugin.environment_info().await.user_error()?.seats.clone();
         if let Some(seat) = args.seat {
-            if seat as usize >= seats.len() {
-                let message = format!("--seat is {seat}; the seats are 0 to {}: {}", seats.len() - 1, seats.join(", "));
-                return Err(CliError::user(message));
-            }
-            if !plugin.offers(OptionalInterface::Oracle) {
-                let message =
-                    "--seat leaves the other seats to the oracle, and the environment has none; leave --seat out";
-                return Err(CliError::user(message));
-            }
+            check_seat(plugin, &seats, seat)?;
         }
         let split = match &args.split {
             Some(split) => split.clone(),
@@ -81,70 +86,67 @@ impl<'a> Table<'a> {
                 .map_or_else(|| "train".to_owned(), |split| split.name.clone()),
         };
         let task = TaskRef { split, index: args.task };
-        let seed = Seed(args.seed);
-        let (episode, started) = EnvironmentEpisode::start(plugin, &task, options, seed)
-            .await
-            .user_context(format!("task {task} cannot be started"))?;
-        let opening = started.opening;
-        let functions = opening.functions.into_iter().map(|offer| (offer.seat, offer.functions)).collect();
-        let totals = vec![0.0; seats.len()];
-        let table = Self {
-            plugin,
-            episode,
-            seats,
-            functions,
-            seat: started.seat,
-            own: args.seat,
-            totals,
-            shown: opening.observations,
-            before: vec![],
-            seed,
-            calls: 0,
-            over: false,
-            lines,
+        let seeds = EpisodeSeeds { environment: Seed(args.seed), tools: Seed(args.seed) };
+        let setup = EpisodeSetup {
+            environment: &Bound { plugin: plugin.clone(), options: options.to_vec() },
+            tools: &Arc::default(),
+            task: task.clone(),
+            seeds,
+            overrides: Arc::default(),
         };
+        let cannot_start = || format!("task {task} cannot be started");
+        let started = Episode::start(setup, &NoHooks).await.map_err(|failed| CallError::from(failed.failure));
+        let mut episode = started.user_context(cannot_start())?;
+        episode.offer(seats.len() as u32, &[]).map_err(CallError::from).user_context(cannot_start())?;
+        episode.observe_opening(&mut NoHooks);
+        let table = Self { episode, seats, own: args.seat, before: vec![], seeds, lines };
         lines.show(format!("task {task}"));
         table.show();
         Ok(table)
+    }
+
+    fn over(&self) -> bool {
+        self.episode.data.ending.is_some()
+    }
+
+    fn seat(&self) -> u32 {
+        self.episode.data.seat
     }
 
     fn name(&self, seat: u32) -> &str {
         self.seats.get(seat as usize).map_or("nobody", String::as_str)
     }
 
-    /// Shows what the person may see.
+    /// Shows the last observations of the person's seats.
     fn show(&self) {
-        for (seat, content) in self.shown.iter().filter(|(seat, _)| self.own.is_none_or(|own| own == *seat)) {
-            let to = if self.seats.len() > 1 { format!("to {}: ", self.name(*seat)) } else { String::new() };
+        let shown = self.episode.data.last_observations().into_iter();
+        for (seat, content) in shown.filter(|(seat, _)| self.own.is_none_or(|own| own == *seat)) {
+            let to = if self.seats.len() > 1 { format!("to {}: ", self.name(seat)) } else { String::new() };
             self.lines.show(format!("{to}{}", text_of(content)));
         }
     }
 
     async fn obey(&mut self, typed: Typed) -> CliResult<()> {
-        let plugin = self.plugin;
         match typed {
-            Typed::Say(text) => self.say(text).await?,
+            Typed::Say(message) => self.take_turn(Reply { message, calls: vec![] }).await?,
             Typed::Call { name, arguments } => self.call(name, arguments).await?,
-            Typed::Functions => self.lines.show_functions(self.own_functions()),
-            Typed::Oracle { .. } if !plugin.offers(OptionalInterface::Oracle) => {
+            Typed::Functions => self.lines.show_functions(self.episode.data.functions(self.seat()).iter()),
+            Typed::Oracle { .. } if !self.episode.offers(OptionalInterface::Oracle) => {
                 self.lines.show("the environment has no oracle");
             }
-            Typed::Oracle { take } => {
-                let advice = self.episode.advise(&[], &[]).await;
-                match (advice, take) {
-                    (Ok(advice), true) => self.follow(advice).await?,
-                    (Ok(advice), false) => self.lines.show(in_words(&advice)),
-                    (Err(error), _) => self.refused(error)?,
-                }
-            }
-            Typed::Render if !plugin.offers(OptionalInterface::Render) => {
+            Typed::Oracle { take } => match (self.episode.advise(&NoHooks).await, take) {
+                (Ok(advice), true) => self.follow(advice).await?,
+                (Ok(advice), false) => self.lines.show(in_words(&advice)),
+                (Err(failure), _) => self.refused(failure.into())?,
+            },
+            Typed::Render if !self.episode.offers(OptionalInterface::Render) => {
                 self.lines.show("the environment draws no pictures");
             }
-            Typed::Render => match self.episode.render().await {
+            Typed::Render => match self.episode.environment().render().await {
                 Ok(Image::Text(text) | Image::Svg(text) | Image::Other(text)) => self.lines.show(text),
                 Err(error) => self.refused(error)?,
             },
-            Typed::Undo if !plugin.offers(OptionalInterface::Snapshot) => {
+            Typed::Undo if !self.episode.can_be_copied() => {
                 self.lines.show("nothing can be taken back: the environment offers no snapshots");
             }
             Typed::Undo => self.undo().await?,
@@ -154,47 +156,52 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    fn own_functions(&self) -> impl Iterator<Item = &Function> {
-        self.functions.iter().filter(|(seat, _)| *seat == self.seat).flat_map(|(_, functions)| functions)
+    fn has_function(&self, name: &str) -> bool {
+        self.episode.data.functions(self.seat()).iter().any(|function| function.name == name)
     }
 
     /// A refusal leaves the episode as it is; anything else ended it.
     fn refused(&self, error: CallError) -> CliResult<()> {
-        if error.kind == gymkhana_record::FailureKind::Refused {
+        if error.kind == FailureKind::Refused {
             self.lines.show_refusal(&error);
             return Ok(());
         }
-        Err(error).user_context("the environment failed, and the episode is lost")
-    }
-
-    async fn say(&mut self, text: String) -> CliResult<()> {
-        let content = [Part::Text(text)];
-        self.keep().await;
-        let stepped = self.episode.step(self.seat, Action::Message(&content)).await;
-        self.take_in(stepped)
+        Err(error).user_context(LOST)
     }
 
     async fn call(&mut self, name: String, arguments: String) -> CliResult<()> {
-        if !self.own_functions().any(|function| function.name == name) {
+        if !self.has_function(&name) {
             self.lines
                 .show(format!("the environment offers no function `{name}` now; `functions` lists those it does"));
             return Ok(());
         }
-        let call = Call { id: format!("call-{}", self.calls), name, arguments };
-        self.calls += 1;
-        self.keep().await;
-        let stepped = self.episode.step(self.seat, Action::Call(&call)).await;
-        self.take_in(stepped)
+        self.take_turn(Reply { message: String::new(), calls: vec![WrittenCall::Sound { name, arguments }] }).await
+    }
+
+    /// Takes a turn of the seat to move and shows its result. A refusal leaves the episode as it was.
+    async fn take_turn(&mut self, reply: Reply) -> CliResult<()> {
+        let kept = self.keep().await;
+        let mut rewards = LastRewards::default();
+        let ending = self.episode.take_turn(&mut rewards, reply, u32::MAX).await;
+        if let Some(failure) = self.episode.data.failures.pop() {
+            self.episode.data.ending = None;
+            if kept {
+                self.before.pop();
+            }
+            return self.refused(failure.into());
+        }
+        self.show_result(&rewards.0, ending);
+        Ok(())
     }
 
     async fn follow(&mut self, advice: Advice) -> CliResult<()> {
-        self.lines.show(format!("{}: {}", self.name(self.seat), in_words(&advice)));
+        self.lines.show(format!("{}: {}", self.name(self.seat()), in_words(&advice)));
         match advice {
-            Advice::Message(text) => self.say(text).await,
+            Advice::Message(message) => self.take_turn(Reply { message, calls: vec![] }).await,
             Advice::Calls(calls) => {
-                let mover = self.seat;
+                let mover = self.seat();
                 for call in calls {
-                    if self.over || self.seat != mover {
+                    if self.over() || self.seat() != mover {
                         break;
                     }
                     self.call(call.name, call.arguments).await?;
@@ -204,29 +211,24 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Keeps the state in front of a turn, if the environment can save it.
-    async fn keep(&mut self) {
-        if !self.plugin.offers(OptionalInterface::Snapshot) {
-            return;
+    /// Keeps the state before a turn, if the environment offers snapshots. Returns whether it was kept.
+    async fn keep(&mut self) -> bool {
+        if !self.episode.can_be_copied() {
+            return false;
         }
-        if let Ok(snapshot) = self.episode.snapshot().await {
-            self.before.push(Before {
-                snapshot,
-                seat: self.seat,
-                totals: self.totals.clone(),
-                shown: self.shown.clone(),
-            });
-        }
+        let Ok(snapshot) = self.episode.snapshot().await else { return false };
+        self.before.push((snapshot, self.episode.data.clone()));
+        true
     }
 
     /// Takes back the last turn of a seat that the person plays.
     async fn undo(&mut self) -> CliResult<()> {
-        while let Some(before) = self.before.pop() {
-            if self.own.is_some_and(|own| own != before.seat) {
+        while let Some((snapshot, data)) = self.before.pop() {
+            if self.own.is_some_and(|own| own != data.seat) {
                 continue;
             }
-            self.episode = EnvironmentEpisode::restore(self.plugin, &before.snapshot, self.seed).await.user_error()?;
-            (self.seat, self.totals, self.shown, self.over) = (before.seat, before.totals, before.shown, false);
+            let restored = Episode::restore(&snapshot, data, self.seeds).await;
+            self.episode = restored.map_err(CallError::from).user_error()?;
             self.lines.show("the last turn is taken back");
             self.show();
             return Ok(());
@@ -235,83 +237,56 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    fn take_in(&mut self, stepped: Result<StepResult, CallError>) -> CliResult<()> {
-        let stepped = match stepped {
-            Ok(stepped) => stepped,
-            Err(error) => {
-                self.before.pop();
-                return self.refused(error);
-            }
-        };
-        self.shown = stepped.observations;
+    /// Shows the observations and rewards of a turn, and the totals if it ended the episode.
+    fn show_result(&self, rewards: &[(u32, f64)], ending: Option<Ending>) {
         self.show();
-        for (seat, reward) in &stepped.rewards {
-            if let Some(total) = self.totals.get_mut(*seat as usize) {
-                *total += reward;
-            }
+        for (seat, reward) in rewards {
             self.lines.show(format!("{} earns {reward}", self.name(*seat)));
         }
-        self.over = stepped.terminated || stepped.truncated;
-        if !self.over {
-            self.seat = stepped.seat;
-            return Ok(());
+        let Some(ending) = ending else { return };
+        let terminated = ending == Ending::Terminated;
+        self.lines.show(if terminated { "the episode is over" } else { "the episode is cut off" });
+        for earned in &self.episode.data.rewards {
+            let total = earned.rewards.iter().fold(0.0, |sum, reward| sum + reward);
+            self.lines.show(format!("{} earned {total} in all", self.name(earned.seat)));
         }
-        self.lines.show(if stepped.terminated { "the episode is over" } else { "the episode is cut off" });
-        for (seat, total) in self.totals.iter().enumerate() {
-            self.lines.show(format!("{} earned {total} in all", self.name(seat as u32)));
-        }
-        for extra in &stepped.extras {
+        for extra in &self.episode.data.extras {
             self.lines.show_fact(extra);
         }
-        Ok(())
     }
 
-    /// The oracle plays the seats that the person does not.
+    /// Lets the oracle play the seats that the person does not play.
     async fn others_move(&mut self) -> CliResult<()> {
-        while !self.over && self.own.is_some_and(|own| own != self.seat) {
-            let mover = self.seat;
-            let advice = self
-                .episode
-                .advise(&[], &[])
-                .await
-                .user_context(format!("the oracle cannot play {}", self.name(mover)))?;
-            if let Advice::Calls(calls) = &advice
-                && !calls.iter().any(|call| self.own_functions().any(|function| function.name == call.name))
-            {
-                let message =
-                    format!("the oracle of {} wants a tool, and none is here; leave --seat out", self.name(mover));
+        while !self.over() && self.own.is_some_and(|own| own != self.seat()) {
+            let mover = self.name(self.seat()).to_owned();
+            let advice = self.episode.advise(&NoHooks).await.map_err(CallError::from);
+            let advice = advice.user_context(format!("the oracle cannot play {mover}"))?;
+            let Some(reply) = self.performable(advice) else {
+                let message = format!("the oracle of {mover} wants a tool, and none is here; leave --seat out");
                 return Err(CliError::user(message));
-            }
-            let content = self.hidden(advice);
-            self.keep().await;
-            let stepped = match &content {
-                Hidden::Say(content) => self.episode.step(mover, Action::Message(content)).await,
-                Hidden::Call(call) => self.episode.step(mover, Action::Call(call)).await,
             };
-            let stepped = stepped.user_context("the environment failed, and the episode is lost")?;
-            self.take_in(Ok(stepped))?;
+            self.keep().await;
+            let mut rewards = LastRewards::default();
+            let ending = self.episode.take_turn(&mut rewards, reply, u32::MAX).await;
+            if let Some(failure) = self.episode.data.failures.pop() {
+                return Err(CallError::from(failure)).user_context(LOST);
+            }
+            self.show_result(&rewards.0, ending);
         }
         Ok(())
     }
 
-    /// What another seat does, which the person sees only as the environment shows it.
-    fn hidden(&mut self, advice: Advice) -> Hidden {
+    /// The advice as a turn without tools: a message, or the first call that the environment answers.
+    fn performable(&self, advice: Advice) -> Option<Reply> {
         match advice {
-            Advice::Message(text) => Hidden::Say(vec![Part::Text(text)]),
-            Advice::Calls(mut calls) => {
-                let first =
-                    calls.iter().position(|call| self.own_functions().any(|function| function.name == call.name));
-                let call = calls.swap_remove(first.unwrap_or(0));
-                self.calls += 1;
-                Hidden::Call(Call { id: format!("call-{}", self.calls), ..call })
+            Advice::Message(message) => Some(Reply { message, calls: vec![] }),
+            Advice::Calls(calls) => {
+                let call = calls.into_iter().find(|call| self.has_function(&call.name))?;
+                let call = WrittenCall::Sound { name: call.name, arguments: call.arguments };
+                Some(Reply { message: String::new(), calls: vec![call] })
             }
         }
     }
-}
-
-enum Hidden {
-    Say(Vec<Part>),
-    Call(Call),
 }
 
 fn in_words(advice: &Advice) -> String {

@@ -61,7 +61,7 @@ async fn follow(
     for turn in 0..=path.actions.len() {
         let key = key(&mut driver, path, turn).await?;
         if fixture.plugin.offers(OptionalInterface::Snapshot) {
-            survives(fixture, &mut driver, path, turn, &key, known).await?;
+            survives(&mut driver, path, turn, &key, known).await?;
         }
         seen.moments += 1;
         seen.shown.insert(driver.shown.clone());
@@ -75,7 +75,6 @@ async fn follow(
 
 /// The key is the same once the state is restored, and that of every state which was saved alike.
 async fn survives(
-    fixture: &Fixture,
     driver: &mut Driver,
     path: &Path,
     turn: usize,
@@ -84,12 +83,12 @@ async fn survives(
 ) -> Result<(), Stop> {
     let place = format!("in front of step {turn} of {}", path.place());
     let saved = driver.save().await.during(format!("the snapshot {place}"))?;
-    let copy = Driver::restore(&fixture.plugin, &saved, &path.start, path.seed).await;
+    let copy = Driver::restore(&saved, path.seed).await;
     let mut copy = copy.during(format!("its own snapshot {place} could not be restored"))?;
     if self::key(&mut copy, path, turn).await? != key {
         return Err(stop(format!("the key {place} is another once the state is restored"), UNEQUAL));
     }
-    if known.entry(saved.snapshot.bytes).or_insert_with(|| key.to_vec()) != key {
+    if known.entry(saved.bytes().to_vec()).or_insert_with(|| key.to_vec()) != key {
         return Err(stop(format!("two states with equal snapshots have different keys, one {place}"), UNEQUAL));
     }
     Ok(())

@@ -32,8 +32,8 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         for turn in 0..path.actions.len() {
             let saved =
                 original.save().await.during(format!("the snapshot in front of step {turn} of {}", path.place()))?;
-            largest = largest.max(saved.snapshot.bytes.len());
-            let mut copy = restore(fixture, &saved, &path, turn).await?;
+            largest = largest.max(saved.bytes().len());
+            let mut copy = restore(&saved, &path, turn).await?;
             if let Some(divergence) = path.retrace(fixture, &mut copy, turn).await? {
                 let seen =
                     format!("{}, restored in front of step {turn}, went on otherwise: {divergence}", path.place());
@@ -51,8 +51,8 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     passed(format!("{copies} copies came to the same end; the largest snapshot has {largest} bytes"))
 }
 
-async fn restore(fixture: &Fixture, saved: &Saved, path: &Path, turn: usize) -> Result<Driver, Stop> {
-    let copy = Driver::restore(&fixture.plugin, saved, &path.start, path.seed).await;
+async fn restore(saved: &Saved, path: &Path, turn: usize) -> Result<Driver, Stop> {
+    let copy = Driver::restore(saved, path.seed).await;
     copy.during(format!("its own snapshot in front of step {turn} of {} could not be restored", path.place()))
 }
 
@@ -62,22 +62,20 @@ pub(crate) async fn check_bad(fixture: &Fixture) -> Finding {
     let seed = fixture.seed("bad-snapshots");
     let (_, mut driver) = Path::begin(fixture, &fixture.plugin, &start, &fixture.options, seed).await?;
     let saved = driver.save().await.during(format!("the snapshot of {start}"))?;
-    let good = &saved.snapshot.bytes;
+    let good = saved.bytes();
     let mut noise = vec![0; 97];
     seed.stream().fill(&mut noise);
-    let mut bad = vec![noise, vec![0xff; 64], good.iter().chain(b"and more").copied().collect()];
+    let mut bad: Vec<Vec<u8>> = vec![noise, vec![0xff; 64], good.iter().chain(b"and more").copied().collect()];
     bad.extend((0..good.len().min(64)).map(|cut| good[..cut].to_vec()));
     // Another state, or none; whichever, `restore` must see it.
     bad.extend((0..good.len().min(256)).map(|place| {
-        let mut flipped = good.clone();
+        let mut flipped = good.to_vec();
         flipped[place] ^= 0xff;
         flipped
     }));
     let mut refused = 0;
     for bytes in &bad {
-        let mut saved = saved.clone();
-        saved.snapshot.bytes.clone_from(bytes);
-        match Driver::restore(&fixture.plugin, &saved, &start, seed).await {
+        match Driver::restore(&saved.with_bytes(bytes.clone()), seed).await {
             Ok(_) => {}
             Err(error) if error.kind == FailureKind::Refused => refused += 1,
             Err(error) if error.kind.is_hosts() => return Err(Stop::Host(error)),

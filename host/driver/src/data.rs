@@ -1,0 +1,87 @@
+//! The part of an episode that the host holds: its transcript, rewards, failures and position.
+
+use std::sync::Arc;
+
+use gymkhana_record::{
+    CallCost, Content, Ending, Exchange, Failure, Function, NamedValue, Opening, SeatRewards, TaskRef, Timing, Turn,
+};
+
+use crate::overrides::CallOverrides;
+
+/// The host's part of an episode. A fork gets a clone.
+#[derive(Debug, Clone)]
+pub struct EpisodeData {
+    /// Task of the episode.
+    pub task: TaskRef,
+    /// Recorded results that replace calls.
+    pub overrides: Arc<CallOverrides>,
+    /// Start of the episode. After [`Episode::offer`](crate::Episode::offer) it lists every function of every seat.
+    pub opening: Opening,
+    /// Transcript.
+    pub turns: Vec<Turn>,
+    /// Rewards of each seat, one per step.
+    pub rewards: Vec<SeatRewards>,
+    /// Extras of the last step.
+    pub extras: Vec<NamedValue>,
+    /// Failures in the order of their calls.
+    pub failures: Vec<Failure>,
+    /// Cost of each call.
+    pub costs: Vec<CallCost>,
+    /// Outbound calls of the plugins.
+    pub exchanges: Vec<Exchange>,
+    /// Wall-clock time of the calls, in milliseconds.
+    pub timing: Timing,
+    /// Seat to move.
+    pub seat: u32,
+    /// Number of steps of the environment.
+    pub steps: u32,
+    /// Number of calls of all seats.
+    pub calls: u32,
+    /// Answers to the calls of each seat's last turn, for the oracle.
+    pub results: Vec<Vec<String>>,
+    /// How the environment ended the episode; `None` while it continues.
+    pub ending: Option<Ending>,
+}
+
+impl EpisodeData {
+    /// Data of an episode that has just started.
+    pub(crate) fn new(task: TaskRef, overrides: Arc<CallOverrides>, opening: Opening, seat: u32) -> Self {
+        Self {
+            task,
+            overrides,
+            opening,
+            turns: vec![],
+            rewards: vec![],
+            extras: vec![],
+            failures: vec![],
+            costs: vec![],
+            exchanges: vec![],
+            timing: Timing::default(),
+            seat,
+            steps: 0,
+            calls: 0,
+            results: vec![],
+            ending: None,
+        }
+    }
+
+    /// Functions that a seat may call.
+    #[must_use]
+    pub fn functions(&self, seat: u32) -> &[Function] {
+        let offered = self.opening.functions.iter().find(|offered| offered.seat == seat);
+        offered.map_or(&[], |offered| offered.functions.as_slice())
+    }
+
+    /// Observations after the last message or call, in their order: seat and content. A non-empty answer counts as an
+    /// observation.
+    #[must_use]
+    pub fn last_observations(&self) -> Vec<(u32, &Content)> {
+        let shown = self.turns.iter().rev().map_while(|turn| match turn {
+            Turn::Observation { seat, content } | Turn::Answer { seat, content, .. } => Some((*seat, content)),
+            Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => None,
+        });
+        let mut shown: Vec<_> = shown.filter(|(_, content)| !content.is_empty()).collect();
+        shown.reverse();
+        shown
+    }
+}

@@ -1,0 +1,282 @@
+//! A live episode: the environment and its tools, with the host's part of the state.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use gymkhana_record::{
+    Boundary, CallCost, CallSite, Content, Exchange, Failure, FailureKind, Function, NamedValue, SeatFunctions,
+    SeatRewards, Seed, TaskRef, Turn,
+};
+use gymkhana_sandbox::{Advice, CallError, CallFuture, EnvironmentEpisode, OptionalInterface};
+
+use crate::data::EpisodeData;
+use crate::hooks::{Hooks, TimedCall};
+use crate::overrides::CallOverrides;
+use crate::recorder::{ExchangeRecorder, with_recorder};
+use crate::tool_set::{Bound, ToolSet};
+use crate::toolbox::Toolbox;
+
+/// Seeds of the plugins of an episode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpisodeSeeds {
+    /// Seed of the environment.
+    pub environment: Seed,
+    /// Root of the seeds of the tools.
+    pub tools: Seed,
+}
+
+/// What an episode starts with.
+pub struct EpisodeSetup<'a> {
+    /// The environment.
+    pub environment: &'a Bound,
+    /// The tools.
+    pub tools: &'a Arc<ToolSet>,
+    /// The task.
+    pub task: TaskRef,
+    /// The seeds.
+    pub seeds: EpisodeSeeds,
+    /// Recorded results that replace calls.
+    pub overrides: Arc<CallOverrides>,
+}
+
+/// An environment that did not start.
+#[derive(Debug, Clone)]
+pub struct StartFailure {
+    /// The failure.
+    pub failure: Failure,
+    /// Outbound calls that the environment made before it failed.
+    pub exchanges: Vec<Exchange>,
+}
+
+/// A live episode. Dropping it ends it.
+pub struct Episode {
+    pub(crate) bound: Bound,
+    pub(crate) environment: EnvironmentEpisode,
+    /// Records the environment's outbound calls, if it can make any.
+    pub(crate) recorder: Option<Arc<ExchangeRecorder>>,
+    pub(crate) toolbox: Toolbox,
+    /// The host's part.
+    pub data: EpisodeData,
+}
+
+impl Bound {
+    /// The boundary of the environment that this is.
+    fn boundary(&self) -> Boundary {
+        Boundary::Environment(self.plugin.name().to_owned())
+    }
+
+    /// A failure of the environment that this is.
+    pub(crate) fn failure(&self, call_site: CallSite, error: CallError) -> Failure {
+        Failure { at: self.boundary(), kind: error.kind, call_site, message: error.message }
+    }
+}
+
+impl Episode {
+    /// Starts the environment. [`offer`](Self::offer) and [`observe_opening`](Self::observe_opening) follow.
+    ///
+    /// # Errors
+    /// If the environment rejects the task or an option, or fails.
+    pub async fn start<H: Hooks>(setup: EpisodeSetup<'_>, hooks: &H) -> Result<Self, StartFailure> {
+        let EpisodeSetup { environment: bound, tools, task, seeds, overrides } = setup;
+        let at = bound.boundary();
+        let recorder = ExchangeRecorder::of(&bound.plugin, overrides.exchanges(&at));
+        let plugin = with_recorder(&bound.plugin, recorder.as_ref());
+        let started = match overrides.failure(&at, &CallSite::Reset) {
+            Some(failure) => Err(failure),
+            None => {
+                let _timer = hooks.time(TimedCall::Environment);
+                EnvironmentEpisode::start(&plugin, &task, &bound.options, seeds.environment)
+                    .await
+                    .map_err(|error| bound.failure(CallSite::Reset, error))
+            }
+        };
+        let (environment, started) = started.map_err(|failure| {
+            let exchanges = recorder.as_ref().map(|recorder| recorder.take(&at, &CallSite::Reset));
+            StartFailure { failure, exchanges: exchanges.unwrap_or_default() }
+        })?;
+        let toolbox = Toolbox::new(tools, &overrides, seeds.tools, &started.opening.setup);
+        let data = EpisodeData::new(task, overrides, started.opening, started.seat);
+        let mut episode = Self { bound: bound.clone(), environment, recorder, toolbox, data };
+        episode.account(CallSite::Reset);
+        Ok(episode)
+    }
+
+    /// Gives each of `seats` seats its functions: those of the environment, of the tools and of the owner.
+    ///
+    /// # Errors
+    /// If the environment offers a function that a tool or the owner offers.
+    pub fn offer(&mut self, seats: u32, owners: &[Function]) -> Result<(), Failure> {
+        let tools = self.toolbox.tools();
+        let mut offered = Vec::new();
+        for seat in 0..seats {
+            let own = self.data.functions(seat);
+            for function in own {
+                let other = if tools.index_of(&function.name).is_some() {
+                    "a tool"
+                } else if owners.iter().any(|owner| owner.name == function.name) {
+                    "the host"
+                } else {
+                    continue;
+                };
+                let message = format!("it offers a function `{}`, which {other} offers as well", function.name);
+                return Err(self.failure(CallSite::Reset, CallError::new(FailureKind::Malformed, message)));
+            }
+            let functions = own.iter().chain(tools.functions()).chain(owners).cloned().collect();
+            offered.push(SeatFunctions { seat, functions });
+        }
+        self.data.opening.functions = offered;
+        self.data.rewards = (0..seats).map(|seat| SeatRewards { seat, rewards: vec![] }).collect();
+        self.data.results = (0..seats).map(|_| vec![]).collect();
+        Ok(())
+    }
+
+    /// Adds the initial observations to the transcript.
+    pub fn observe_opening<H: Hooks>(&mut self, hooks: &mut H) {
+        for (seat, content) in self.data.opening.observations.clone() {
+            self.observe(hooks, seat, content);
+        }
+    }
+
+    /// Adds an observation to the transcript.
+    pub fn observe<H: Hooks>(&mut self, hooks: &mut H, seat: u32, content: Content) {
+        self.record(hooks, Turn::Observation { seat, content });
+    }
+
+    pub(crate) fn record<H: Hooks>(&mut self, hooks: &mut H, turn: Turn) {
+        hooks.recorded(&turn);
+        self.data.turns.push(turn);
+    }
+
+    /// Asks the environment's oracle for the next turn of the seat to move.
+    ///
+    /// # Errors
+    /// If the environment has no oracle, or fails.
+    pub async fn advise<H: Hooks>(&mut self, hooks: &H) -> Result<Advice, Failure> {
+        let names = self.toolbox.tools().function_names();
+        let results = self.data.results.get(self.data.seat as usize).map_or(&[][..], Vec::as_slice);
+        let timer = hooks.time(TimedCall::Environment);
+        let advice = self.environment.advise(&names, results).await;
+        drop(timer);
+        self.account(CallSite::Advise);
+        advice.map_err(|error| self.failure(CallSite::Advise, error))
+    }
+
+    /// Reads the environment through an optional interface; `None` if the environment does not offer it. The failure is
+    /// not added to the episode's failures.
+    pub async fn read<T, H: Hooks>(
+        &mut self,
+        hooks: &H,
+        interface: OptionalInterface,
+        site: CallSite,
+        read: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
+    ) -> Option<Result<T, Failure>> {
+        if !self.offers(interface) {
+            return None;
+        }
+        if let Some(failure) = self.overridden(&site) {
+            return Some(Err(failure));
+        }
+        let timer = hooks.time(TimedCall::Environment);
+        let read = read(&mut self.environment).await;
+        drop(timer);
+        self.account(site.clone());
+        Some(read.map_err(|error| self.failure(site, error)))
+    }
+
+    /// The canonical form of the environment's state after `taken` turns of all seats. It is not charged to the
+    /// episode's costs.
+    ///
+    /// # Errors
+    /// If the environment offers no state keys, or fails.
+    pub async fn state_key(&mut self, taken: u32) -> Result<Vec<u8>, Failure> {
+        let site = CallSite::StateKey(taken);
+        if let Some(failure) = self.overridden(&site) {
+            return Err(failure);
+        }
+        let key = self.environment.state_key().await;
+        self.take_exchanges(&site);
+        key.map_err(|error| self.failure(site, error))
+    }
+
+    /// Checks that the sum of each seat's rewards is in the environment's declared range.
+    ///
+    /// # Errors
+    /// If a sum is out of range.
+    pub fn check_totals(&self) -> Result<(), Failure> {
+        self.environment.check_totals().map_err(|error| self.failure(CallSite::LimitCheck, error))
+    }
+
+    /// Final views of the tools that were called and have one, as `tool.field`. Failures are added to the episode's.
+    pub async fn final_views(&mut self) -> Vec<NamedValue> {
+        self.toolbox.final_views(&mut self.data).await
+    }
+
+    /// Derives all later random numbers of the plugins from these seeds.
+    pub fn reseed(&mut self, seeds: EpisodeSeeds) {
+        self.environment.reseed(seeds.environment);
+        self.toolbox.reseed(seeds.tools);
+    }
+
+    /// Ends a replay: later calls use these overrides, and outbound calls are made.
+    pub fn end_replay(&mut self, overrides: Arc<CallOverrides>) {
+        self.toolbox.end_replay(&overrides);
+        self.data.overrides = overrides;
+        if let Some(recorder) = &self.recorder {
+            recorder.end_replay();
+        }
+    }
+
+    /// The live environment, for calls that do not belong to the record.
+    pub fn environment(&mut self) -> &mut EnvironmentEpisode {
+        &mut self.environment
+    }
+
+    /// The environment's boundary in failures, costs and exchanges.
+    #[must_use]
+    pub fn boundary(&self) -> Boundary {
+        self.bound.boundary()
+    }
+
+    /// A failure of the environment.
+    #[must_use]
+    pub fn failure(&self, call_site: CallSite, error: CallError) -> Failure {
+        self.bound.failure(call_site, error)
+    }
+
+    /// Whether the environment offers an optional interface.
+    #[must_use]
+    pub fn offers(&self, interface: OptionalInterface) -> bool {
+        self.bound.plugin.offers(interface)
+    }
+
+    /// Closes the episode in the environment.
+    ///
+    /// # Errors
+    /// If the environment fails.
+    pub async fn close(self) -> Result<(), CallError> {
+        self.environment.close().await
+    }
+
+    /// The recorded failure of the environment that replaces this call, if any.
+    pub(crate) fn overridden(&self, site: &CallSite) -> Option<Failure> {
+        self.data.overrides.failure(&self.boundary(), site)
+    }
+
+    /// Adds the cost and the outbound calls of the environment's last call.
+    pub(crate) fn account(&mut self, call_site: CallSite) {
+        self.take_exchanges(&call_site);
+        self.data.costs.push(CallCost { at: self.boundary(), call_site, cost: self.environment.cost() });
+    }
+
+    /// Adds the outbound calls of the environment's last call.
+    fn take_exchanges(&mut self, site: &CallSite) {
+        if let Some(recorder) = &self.recorder {
+            self.data.exchanges.extend(recorder.take(&self.bound.boundary(), site));
+        }
+    }
+}
+
+/// Milliseconds since an instant.
+pub(crate) fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}

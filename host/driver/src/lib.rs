@@ -1,0 +1,28 @@
+//! Drives one episode without tokens: opens the environment, asks its oracle, answers calls, steps, takes snapshots and
+//! closes.
+//!
+//! Rollouts add policies, contexts and limits on top of it. The conformance suite and `host plugin play` use it
+//! directly, so that a plugin is tested by the code that later runs it.
+
+mod data;
+mod episode;
+mod hooks;
+mod overrides;
+mod quota;
+mod recorder;
+mod reward_tools;
+mod session;
+mod snapshot;
+mod tool_set;
+mod toolbox;
+mod turn;
+
+pub use data::EpisodeData;
+pub use episode::{Episode, EpisodeSeeds, EpisodeSetup, StartFailure};
+pub use hooks::{Hooks, NoHooks, TimedCall};
+pub use overrides::CallOverrides;
+pub use recorder::{ExchangeRecorder, RecordedExchanges, ToolCaller, with_recorder};
+pub use reward_tools::RewardTools;
+pub use snapshot::EpisodeSnapshot;
+pub use tool_set::{Bound, SameFunction, Tool, ToolSet};
+pub use turn::Reply;

@@ -1,0 +1,116 @@
+//! Accounting of outbound calls against a plugin's quota.
+
+use gymkhana_record::{Part, Question, Refused, Reply};
+use gymkhana_sandbox::Quota;
+
+/// Limit of all questions and replies of one plugin in one episode, in bytes: the record keeps them.
+const MAX_BYTES: usize = 32 << 20;
+
+/// What a plugin has used in one episode or one scoring.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Usage {
+    quota: Quota,
+    /// Bytes of questions and replies so far.
+    bytes: usize,
+}
+
+impl Usage {
+    /// Counts a question. Returns the form in which it may be asked, and the number of earlier questions of its kind.
+    ///
+    /// # Errors
+    /// If the quota is used up. Nothing is counted then.
+    pub(crate) fn permit(&mut self, question: &Question, quota: &Quota) -> Result<(Question, u32), Refused> {
+        let bytes = self.bytes + size_of_question(question);
+        if bytes > MAX_BYTES {
+            return Err(too_many_bytes());
+        }
+        let permitted = permit(&mut self.quota, question, quota)?;
+        self.bytes = bytes;
+        Ok(permitted)
+    }
+
+    /// Counts a recorded exchange whose call is not repeated. It was permitted when it was recorded.
+    pub(crate) fn repeat(&mut self, question: &Question, reply: &Reply, quota: &Quota) {
+        self.bytes += size_of_question(question);
+        let _ = permit(&mut self.quota, question, &Quota { model_tokens: u64::MAX, ..*quota });
+        self.charge(reply);
+    }
+
+    /// Replaces a reply that exceeds the limit of bytes by a refusal, and counts the result.
+    pub(crate) fn accept(&mut self, reply: Reply) -> Reply {
+        let fits = self.bytes + size_of_reply(&reply) <= MAX_BYTES;
+        let reply = if fits { reply } else { Reply::Refused(too_many_bytes()) };
+        self.charge(&reply);
+        reply
+    }
+
+    /// Counts a reply.
+    fn charge(&mut self, reply: &Reply) {
+        self.bytes += size_of_reply(reply);
+        if let Reply::Model(reply) = reply {
+            self.quota.model_tokens += u64::from(reply.prompt_tokens) + u64::from(reply.completion_tokens);
+        }
+    }
+}
+
+fn permit(used: &mut Quota, question: &Question, quota: &Quota) -> Result<(Question, u32), Refused> {
+    let mut question = question.clone();
+    let (used, allowed, what) = match &mut question {
+        Question::Model(request) => {
+            let left = quota.model_tokens.saturating_sub(used.model_tokens);
+            if left == 0 && quota.model_calls > 0 {
+                return Err(used_up(quota.model_tokens, "tokens of its model"));
+            }
+            request.max_tokens = request.max_tokens.min(u32::try_from(left).unwrap_or(u32::MAX));
+            (&mut used.model_calls, quota.model_calls, "completions of its model")
+        }
+        Question::Http(_) => (&mut used.http_requests, quota.http_requests, "requests over HTTP"),
+        Question::Tool(_) => (&mut used.tool_calls, quota.tool_calls, "calls of tools"),
+    };
+    if *used >= allowed {
+        return Err(used_up(allowed.into(), what));
+    }
+    let earlier = *used;
+    *used += 1;
+    Ok((question, earlier))
+}
+
+fn used_up(allowed: u64, what: &str) -> Refused {
+    Refused::Denied(format!("this episode has used up its {allowed} {what}"))
+}
+
+fn too_many_bytes() -> Refused {
+    Refused::Denied(format!("this episode has used up its {MAX_BYTES} bytes of questions and answers"))
+}
+
+fn size_of_question(question: &Question) -> usize {
+    match question {
+        Question::Model(request) => {
+            let contents = request.messages.iter().map(|message| size_of_content(&message.content)).sum::<usize>();
+            contents + request.stop.iter().map(String::len).sum::<usize>()
+        }
+        Question::Http(request) => request.url.len() + size_of_headers(&request.headers) + request.body.len(),
+        Question::Tool(call) => call.name.len() + call.arguments.len(),
+    }
+}
+
+fn size_of_reply(reply: &Reply) -> usize {
+    match reply {
+        Reply::Model(reply) => reply.text.len(),
+        Reply::Http(response) => size_of_headers(&response.headers) + response.body.len(),
+        Reply::Tool(reply) => size_of_content(&reply.content),
+        Reply::Refused(_) => 0,
+    }
+}
+
+fn size_of_headers(headers: &[(String, String)]) -> usize {
+    headers.iter().map(|(name, value)| name.len() + value.len()).sum()
+}
+
+fn size_of_content(content: &[Part]) -> usize {
+    let part = |part: &Part| match part {
+        Part::Text(text) => text.len(),
+        Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::Other(media) => media.bytes.len(),
+    };
+    content.iter().map(part).sum()
+}

@@ -1,0 +1,275 @@
+//! A tool's session in one episode: it opens at the first call and restarts after a failure.
+//!
+//! A tool that traps or exceeds a limit answers with an error. Its session restarts without its state and the episode
+//! continues, so that an agent cannot escape a bad reward by crashing a tool. A fault of the host drops the episode.
+
+use std::sync::Arc;
+
+use gymkhana_record::{
+    Boundary, Call, CallCost, CallSite, Content, Cost, Exchange, Failure, FailureKind, NamedValue, Part, Seed,
+};
+use gymkhana_sandbox::{CallError, OptionalInterface, Plugin, Snapshot, Spent, ToolSession};
+
+use crate::overrides::CallOverrides;
+use crate::recorder::{ExchangeRecorder, with_recorder};
+use crate::tool_set::Tool;
+
+/// Answer to a call.
+pub(crate) struct ToolAnswer {
+    pub(crate) content: Content,
+    pub(crate) failed: bool,
+    pub(crate) failure: Option<Failure>,
+    /// Cost of the call; `None` if no plugin was called.
+    pub(crate) cost: Option<CallCost>,
+    /// Outbound calls of the tool.
+    pub(crate) exchanges: Vec<Exchange>,
+}
+
+impl ToolAnswer {
+    /// Answer of a successful call.
+    pub(crate) fn success(text: String) -> Self {
+        Self { content: vec![Part::Text(text)], failed: false, failure: None, cost: None, exchanges: vec![] }
+    }
+
+    /// Answer of a failed call, with the reason.
+    pub(crate) fn failed(reason: impl Into<String>) -> Self {
+        Self { failed: true, ..Self::success(reason.into()) }
+    }
+}
+
+/// Final view of a tool, with what the call of it used.
+pub(crate) struct FinalView {
+    /// Fields, as `tool.field`.
+    pub(crate) fields: Result<Vec<NamedValue>, Failure>,
+    pub(crate) cost: Option<CallCost>,
+    pub(crate) exchanges: Vec<Exchange>,
+}
+
+/// One tool's session in one episode.
+pub(crate) struct Session {
+    tool: Arc<Tool>,
+    /// Records the tool's outbound calls, if it can make any.
+    recorder: Option<Arc<ExchangeRecorder>>,
+    overrides: Arc<CallOverrides>,
+    setup: Option<Vec<u8>>,
+    seed: Seed,
+    live: Option<ToolSession>,
+    /// Number of restarts.
+    restarts: u32,
+    /// Resources that failed sessions used.
+    spent: Spent,
+}
+
+/// State of a session.
+#[derive(Clone)]
+pub(crate) struct SessionSnapshot {
+    tool: Arc<Tool>,
+    recorder: Option<Arc<ExchangeRecorder>>,
+    overrides: Arc<CallOverrides>,
+    setup: Option<Vec<u8>>,
+    restarts: u32,
+    spent: Spent,
+    live: Option<Snapshot>,
+}
+
+fn boundary(plugin: &Plugin) -> Boundary {
+    Boundary::Tool(plugin.name().to_owned())
+}
+
+impl Session {
+    /// A session that opens at its first call. `seed` is the root of all tools' seeds, `setup` the data that the
+    /// environment prepared for each tool.
+    pub(crate) fn new(
+        tool: &Arc<Tool>,
+        overrides: &Arc<CallOverrides>,
+        seed: Seed,
+        setup: &[(String, Vec<u8>)],
+    ) -> Self {
+        let plugin = &tool.bound.plugin;
+        let setup = setup.iter().find(|(name, _)| name == plugin.name()).map(|(_, bytes)| bytes.clone());
+        Self {
+            recorder: ExchangeRecorder::of(plugin, overrides.exchanges(&boundary(plugin))),
+            seed: seed.child(plugin.name()),
+            overrides: Arc::clone(overrides),
+            setup,
+            live: None,
+            restarts: 0,
+            spent: Spent::default(),
+            tool: Arc::clone(tool),
+        }
+    }
+
+    pub(crate) fn tool(&self) -> &Tool {
+        &self.tool
+    }
+
+    /// Derives all later random numbers from this root of the tools' seeds.
+    pub(crate) fn reseed(&mut self, seed: Seed) {
+        self.seed = seed.child(self.tool.name());
+        if let Some(live) = &mut self.live {
+            live.reseed(self.seed.child(self.restarts));
+        }
+    }
+
+    /// Ends a replay: later calls use these overrides, and outbound calls are made.
+    pub(crate) fn end_replay(&mut self, overrides: &Arc<CallOverrides>) {
+        self.overrides = Arc::clone(overrides);
+        if let Some(recorder) = &self.recorder {
+            recorder.end_replay();
+        }
+    }
+
+    /// Whether the session can be copied: it is not open, or the tool offers snapshots.
+    pub(crate) fn can_be_copied(&self) -> bool {
+        self.live.is_none() || self.tool.bound.plugin.offers(OptionalInterface::ToolSnapshot)
+    }
+
+    pub(crate) async fn snapshot(&mut self) -> Result<SessionSnapshot, Failure> {
+        let mute = |muted| self.recorder.iter().for_each(|recorder| recorder.mute(muted));
+        mute(true);
+        let live = match &mut self.live {
+            Some(live) => live.snapshot().await.map(Some),
+            None => Ok(None),
+        };
+        mute(false);
+        let live = live.map_err(|error| self.failure(CallSite::Fork, error))?;
+        Ok(SessionSnapshot {
+            tool: Arc::clone(&self.tool),
+            recorder: self.recorder.as_deref().map(ExchangeRecorder::copy),
+            overrides: Arc::clone(&self.overrides),
+            setup: self.setup.clone(),
+            restarts: self.restarts,
+            spent: self.spent,
+            live,
+        })
+    }
+
+    pub(crate) async fn restore(snapshot: &SessionSnapshot, seed: Seed) -> Result<Self, Failure> {
+        let SessionSnapshot { tool, recorder, overrides, setup, restarts, spent, live } = snapshot;
+        let mut session = Self {
+            tool: Arc::clone(tool),
+            recorder: recorder.as_deref().map(ExchangeRecorder::copy),
+            overrides: Arc::clone(overrides),
+            setup: setup.clone(),
+            seed: seed.child(tool.name()),
+            live: None,
+            restarts: *restarts,
+            spent: *spent,
+        };
+        let Some(live) = live else { return Ok(session) };
+        let mute = |muted| session.recorder.iter().for_each(|recorder| recorder.mute(muted));
+        mute(true);
+        let plugin = with_recorder(&tool.bound.plugin, session.recorder.as_ref());
+        let restored = ToolSession::restore(&plugin, live, session.seed.child(session.restarts)).await;
+        mute(false);
+        session.live = Some(restored.map_err(|error| session.failure(CallSite::Fork, error))?);
+        Ok(session)
+    }
+
+    /// Answers one call; the answer contains any failure.
+    pub(crate) async fn answer(&mut self, call: &Call) -> ToolAnswer {
+        let site = CallSite::tool(&call.id);
+        let replaced = self.overrides.cost(&self.boundary(), &site);
+        let (answer, cost) = self.try_call(call, &site).await;
+        let cost = cost.map(|cost| self.cost(site.clone(), cost));
+        let exchanges = self.take_exchanges(&site);
+        let error = match answer {
+            Ok(answer) => return ToolAnswer { cost, exchanges, ..answer },
+            Err(error) => error,
+        };
+        let lost = error.kind != FailureKind::Refused;
+        if lost {
+            if let Some(failed) = self.live.take() {
+                self.spent = failed.spent();
+            }
+            if let Some(replaced) = replaced {
+                // The call is not repeated, but later calls have as little fuel left as they had.
+                self.spent.fuel += replaced.fuel.unwrap_or(0);
+            }
+            self.restarts += 1;
+        }
+        // The words depend on the kind only, so that they are the same on every machine and on a replay.
+        let reason = match error.kind {
+            FailureKind::Trap => "it crashed",
+            FailureKind::Budget | FailureKind::Fuel | FailureKind::Deadline => "it ran out of time",
+            FailureKind::Memory => "it ran out of memory",
+            FailureKind::ResultSize => "its answer was too large",
+            FailureKind::Malformed => "its answer was malformed",
+            FailureKind::Refused => error.message.as_str(),
+            // The episode is dropped, so a policy does not read this.
+            FailureKind::Neighbour | FailureKind::Capacity | FailureKind::Fault => "the host could not run it",
+        };
+        let loss = if lost { "; its state is lost" } else { "" };
+        let failed = ToolAnswer::failed(format!("the tool failed: {reason}{loss}"));
+        ToolAnswer { failure: Some(self.failure(site, error)), cost, exchanges, ..failed }
+    }
+
+    /// Calls the tool, in a session that it opens if necessary. The cost is `None` if no plugin was called.
+    async fn try_call(&mut self, call: &Call, site: &CallSite) -> (Result<ToolAnswer, CallError>, Option<Cost>) {
+        if let Some(failure) = self.overrides.failure(&self.boundary(), site) {
+            return (Err(failure.into()), None);
+        }
+        let (session, opening) = match &mut self.live {
+            Some(session) => (session, Cost::default()),
+            None => {
+                let bound = &self.tool.bound;
+                let seed = self.seed.child(self.restarts);
+                let plugin = with_recorder(&bound.plugin, self.recorder.as_ref());
+                match ToolSession::open(&plugin, self.setup.as_deref(), &bound.options, seed).await {
+                    Ok(mut opened) => {
+                        opened.charge(self.spent);
+                        let cost = opened.cost();
+                        (self.live.insert(opened), cost)
+                    }
+                    Err(error) => return (Err(error), None),
+                }
+            }
+        };
+        let answer = session.call(call).await;
+        let cost = opening + session.cost();
+        let answer = answer.map(|answer| ToolAnswer {
+            content: answer.content,
+            failed: answer.failed,
+            failure: None,
+            cost: None,
+            exchanges: vec![],
+        });
+        (answer, Some(cost))
+    }
+
+    /// The final view; `None` if the tool was not called or has none.
+    pub(crate) async fn final_view(&mut self) -> Option<FinalView> {
+        let tool = Arc::clone(&self.tool);
+        let live = self.live.as_mut().filter(|_| tool.bound.plugin.offers(OptionalInterface::FinalView))?;
+        if let Some(failure) = self.overrides.failure(&boundary(&tool.bound.plugin), &CallSite::FinalView) {
+            return Some(FinalView { fields: Err(failure), cost: None, exchanges: vec![] });
+        }
+        let viewed = live.final_view().await;
+        let cost = live.cost();
+        let named = |field: NamedValue| NamedValue { name: format!("{}.{}", tool.name(), field.name), ..field };
+        Some(FinalView {
+            fields: viewed
+                .map(|fields| fields.into_iter().map(named).collect())
+                .map_err(|error| self.failure(CallSite::FinalView, error)),
+            cost: Some(self.cost(CallSite::FinalView, cost)),
+            exchanges: self.take_exchanges(&CallSite::FinalView),
+        })
+    }
+
+    fn cost(&self, call_site: CallSite, cost: Cost) -> CallCost {
+        CallCost { at: self.boundary(), call_site, cost }
+    }
+
+    /// Outbound calls that the tool made in a call that is over.
+    fn take_exchanges(&self, site: &CallSite) -> Vec<Exchange> {
+        self.recorder.as_ref().map(|recorder| recorder.take(&self.boundary(), site)).unwrap_or_default()
+    }
+
+    fn boundary(&self) -> Boundary {
+        boundary(&self.tool.bound.plugin)
+    }
+
+    fn failure(&self, call_site: CallSite, error: CallError) -> Failure {
+        Failure { at: self.boundary(), kind: error.kind, call_site, message: error.message }
+    }
+}

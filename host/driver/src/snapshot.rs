@@ -1,0 +1,68 @@
+//! Copies of a live episode, from snapshots of its plugins.
+
+use std::sync::Arc;
+
+use gymkhana_record::{CallSite, Failure};
+use gymkhana_sandbox::{EnvironmentEpisode, OptionalInterface, Snapshot};
+
+use crate::data::EpisodeData;
+use crate::episode::{Episode, EpisodeSeeds};
+use crate::recorder::{ExchangeRecorder, with_recorder};
+use crate::tool_set::Bound;
+use crate::toolbox::{Toolbox, ToolboxSnapshot};
+
+/// State of the plugins of an episode. With a clone of [`EpisodeData`] it is the whole episode.
+#[derive(Clone)]
+pub struct EpisodeSnapshot {
+    /// State of the environment.
+    pub environment: Snapshot,
+    bound: Bound,
+    recorder: Option<Arc<ExchangeRecorder>>,
+    tools: ToolboxSnapshot,
+}
+
+impl Episode {
+    /// Whether every plugin that holds a state of this episode can copy it.
+    #[must_use]
+    pub fn can_be_copied(&self) -> bool {
+        self.offers(OptionalInterface::Snapshot) && self.toolbox.can_be_copied()
+    }
+
+    /// Takes a snapshot of every plugin that holds a state. The plugins cannot make outbound calls meanwhile.
+    ///
+    /// # Errors
+    /// If a plugin offers no snapshots, or fails.
+    pub async fn snapshot(&mut self) -> Result<EpisodeSnapshot, Failure> {
+        mute(self.recorder.as_ref(), true);
+        let environment = self.environment.snapshot().await;
+        mute(self.recorder.as_ref(), false);
+        Ok(EpisodeSnapshot {
+            environment: environment.map_err(|error| self.failure(CallSite::Fork, error))?,
+            bound: self.bound.clone(),
+            recorder: self.recorder.as_deref().map(ExchangeRecorder::copy),
+            tools: self.toolbox.snapshot().await?,
+        })
+    }
+
+    /// Opens an episode in the state of a snapshot. `data` is the host's part at the time of the snapshot.
+    ///
+    /// # Errors
+    /// If a plugin fails or cannot read its snapshot.
+    pub async fn restore(snapshot: &EpisodeSnapshot, data: EpisodeData, seeds: EpisodeSeeds) -> Result<Self, Failure> {
+        let bound = snapshot.bound.clone();
+        let recorder = snapshot.recorder.as_deref().map(ExchangeRecorder::copy);
+        let plugin = with_recorder(&bound.plugin, recorder.as_ref());
+        mute(recorder.as_ref(), true);
+        let environment = EnvironmentEpisode::restore(&plugin, &snapshot.environment, seeds.environment).await;
+        mute(recorder.as_ref(), false);
+        let environment = environment.map_err(|error| bound.failure(CallSite::Fork, error))?;
+        let toolbox = Toolbox::restore(&snapshot.tools, seeds.tools).await?;
+        Ok(Self { bound, environment, recorder, toolbox, data })
+    }
+}
+
+fn mute(recorder: Option<&Arc<ExchangeRecorder>>, muted: bool) {
+    if let Some(recorder) = recorder {
+        recorder.mute(muted);
+    }
+}

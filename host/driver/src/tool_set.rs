@@ -1,0 +1,111 @@
+//! The tools of a run, with their functions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gymkhana_record::{Function, NamedValue};
+use gymkhana_sandbox::{CallError, Plugin};
+
+/// A plugin and the options that the run gives it.
+#[derive(Clone)]
+pub struct Bound {
+    /// The plugin.
+    pub plugin: Plugin,
+    /// Its options.
+    pub options: Vec<NamedValue>,
+}
+
+/// A tool with its functions under the run's options.
+pub struct Tool {
+    /// The plugin and its options.
+    pub bound: Bound,
+    /// Its functions.
+    pub functions: Vec<Function>,
+}
+
+impl Tool {
+    /// Requests the tool's functions.
+    ///
+    /// # Errors
+    /// If the plugin is not a tool, fails, or rejects an option.
+    pub async fn describe(bound: Bound) -> Result<Self, CallError> {
+        let functions = bound.plugin.functions(&bound.options).await?;
+        Ok(Self { bound, functions })
+    }
+
+    /// The plugin's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.bound.plugin.name()
+    }
+}
+
+/// Two tools offer one function.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("tools `{first}` and `{second}` both offer a function `{function}`")]
+pub struct SameFunction {
+    /// The function.
+    pub function: String,
+    /// The earlier tool.
+    pub first: String,
+    /// The later tool.
+    pub second: String,
+}
+
+/// Tools whose functions have different names.
+#[derive(Default)]
+pub struct ToolSet {
+    tools: Vec<Arc<Tool>>,
+    /// Index of the tool that offers a function.
+    directory: HashMap<String, usize>,
+}
+
+impl ToolSet {
+    /// Adds a tool.
+    ///
+    /// # Errors
+    /// If the set already has a function of the same name.
+    pub fn add(&mut self, tool: Tool) -> Result<(), SameFunction> {
+        for function in &tool.functions {
+            if let Some(first) = self.directory.insert(function.name.clone(), self.tools.len()) {
+                let first = self.tools.get(first).map_or(&tool, AsRef::as_ref);
+                return Err(SameFunction {
+                    function: function.name.clone(),
+                    first: first.name().to_owned(),
+                    second: tool.name().to_owned(),
+                });
+            }
+        }
+        self.tools.push(Arc::new(tool));
+        Ok(())
+    }
+
+    /// The tools, in the order in which they were added.
+    #[must_use]
+    pub fn tools(&self) -> &[Arc<Tool>] {
+        &self.tools
+    }
+
+    /// Index of the tool that offers a function.
+    #[must_use]
+    pub fn index_of(&self, function: &str) -> Option<usize> {
+        self.directory.get(function).copied()
+    }
+
+    /// The tool that offers a function.
+    #[must_use]
+    pub fn offering(&self, function: &str) -> Option<&Tool> {
+        self.index_of(function).map(|index| &*self.tools[index])
+    }
+
+    /// The functions of all tools.
+    pub fn functions(&self) -> impl Iterator<Item = &Function> {
+        self.tools.iter().flat_map(|tool| &tool.functions)
+    }
+
+    /// The names of the functions of all tools.
+    #[must_use]
+    pub fn function_names(&self) -> Vec<String> {
+        self.functions().map(|function| function.name.clone()).collect()
+    }
+}
