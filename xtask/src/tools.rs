@@ -19,7 +19,7 @@ pub struct Tool {
     pub arguments: &'static [&'static str],
 }
 
-/// Path of the tool; installed once, without optimisation, as the build would take longer than all its runs.
+/// Path of the tool. It is installed once and without optimisation, because optimising takes longer than all its runs.
 pub fn ensure_tool(root: &Path, tool: &Tool) -> anyhow::Result<PathBuf> {
     let Tool { name, version, arguments } = tool;
     let home = root.join(".tools").join(format!("{name}-{version}"));
