@@ -77,13 +77,13 @@ async fn a_tools_requests_to_real_servers_are_recorded_and_replayed() {
     let elsewhere = call("send", r#"{"url": "http://10.0.0.1/"}"#);
     let chance = call("chance", "{}");
     let record = play(&live, &[&get, &ask, &chance, &get, &elsewhere, &ask, "done"]).await;
-    let told: Vec<String> = answers(&record).into_iter().map(|(text, _)| text).collect();
-    let (pages, judged) = ([&told[0], &told[3]], [&told[1], &told[5]]);
+    let texts: Vec<String> = answers(&record).into_iter().map(|(text, _)| text).collect();
+    let (pages, judged) = ([&texts[0], &texts[3]], [&texts[1], &texts[5]]);
     assert_eq!(
         (pages, judged),
         ([&"200: page 0".into(), &"200: page 1".into()], [&"answer 0 (3+2)".into(), &"answer 1 (3+2)".into()])
     );
-    assert!(told[4].contains("the run does not allow `http://10.0.0.1`"), "{}", told[4]);
+    assert!(texts[4].contains("the run does not allow `http://10.0.0.1`"), "{}", texts[4]);
     let during: Vec<String> = record.exchanges.iter().map(|exchange| exchange.call_site.to_string()).collect();
     assert_eq!(during, ["call-0", "call-1", "call-3", "call-4", "call-5"]);
 
@@ -112,12 +112,12 @@ async fn a_simulated_user_is_answered_by_a_model_and_replayed_without_it() {
     let live = table().granting("guest-asking-environment", script(&words, QUOTA));
     let record = play(&rollout(&live, limits()).await, &["When?", "Done."]).await;
     assert_eq!((record.ending, record.success, &record.rewards[..]), (Ending::Terminated, true, &[1.0][..]));
-    let said = |exchange: &Exchange| match &exchange.question {
+    let message_count = |exchange: &Exchange| match &exchange.question {
         Question::Model(request) => request.messages.len(),
         _ => 0,
     };
     // The instruction; then two more messages with each turn.
-    assert_eq!(record.exchanges.iter().map(said).collect::<Vec<_>>(), [1, 3, 5]);
+    assert_eq!(record.exchanges.iter().map(message_count).collect::<Vec<_>>(), [1, 3, 5]);
     assert_eq!(
         record.exchanges.iter().map(|each| each.call_site.to_string()).collect::<Vec<_>>(),
         ["start", "step 0", "step 1"]
@@ -137,9 +137,9 @@ async fn a_used_up_quota_refuses_in_episode_and_replay() {
     ] {
         let live = table().granting("guest-asking-tool", script(&["yes"], quota));
         let record = play(&rollout(&live, limits()).await, &[&ask, &ask, &ask, &ask, &ask, "done"]).await;
-        let told = answers(&record);
-        assert!(told[..answered].iter().all(|(text, failed)| text == "yes (3+1)" && !failed), "{told:?}");
-        assert!(told[answered..].iter().all(|(text, failed)| text.contains(why) && *failed), "{told:?}");
+        let texts = answers(&record);
+        assert!(texts[..answered].iter().all(|(text, failed)| text == "yes (3+1)" && !failed), "{texts:?}");
+        assert!(texts[answered..].iter().all(|(text, failed)| text.contains(why) && *failed), "{texts:?}");
         assert_eq!(record.exchanges.len(), answered, "a refusal by quota is not recorded");
         let again = replayed_offline(table(), &["guest-asking-tool"], quota, &record).await;
         assert_eq!(Difference::between(&record, &again), None);
@@ -155,8 +155,8 @@ async fn a_call_ended_by_the_clock_counts_against_the_quota_in_a_replay() {
     let (hang, ask) = (call("ask-and-hang", r#"{"words": "?"}"#), call("complete", r#"{"words": "?"}"#));
     let record = play(&live, &[&hang, &ask, &ask, "done"]).await;
     assert_eq!(record.failures.iter().map(|failure| failure.kind).collect::<Vec<_>>(), [FailureKind::Budget]);
-    let told: Vec<String> = answers(&record).into_iter().map(|(text, _)| text).collect();
-    assert!(told[1].starts_with("two") && told[2].contains("used up its 2 completions"), "{told:?}");
+    let texts: Vec<String> = answers(&record).into_iter().map(|(text, _)| text).collect();
+    assert!(texts[1].starts_with("two") && texts[2].contains("used up its 2 completions"), "{texts:?}");
     let again = replayed_offline(table(), &["guest-asking-tool"], quota, &record).await;
     assert_eq!(Difference::between(&record, &again), None);
 }
@@ -257,8 +257,8 @@ async fn forks_share_earlier_outbound_calls_and_make_later_ones() {
     let (replies, turns) = ([encode(&ask), encode("done")], AtomicU32::new(0));
     let rest = ScriptedPolicy::new(usize::MAX, |_| replies[turns.fetch_add(1, Ordering::SeqCst) as usize].clone());
     let forks = live.fork_recorded(&record, 2, vec![plan(1)], Actor::Policy(&rest)).await.expect("forked");
-    let told = |record: &EpisodeRecord| answers(record).into_iter().map(|(text, _)| text).collect::<Vec<_>>();
-    assert_eq!(told(&forks[0]), ["first (1+1)", "second (1+1)", "third (1+1)"]);
+    let texts = |record: &EpisodeRecord| answers(record).into_iter().map(|(text, _)| text).collect::<Vec<_>>();
+    assert_eq!(texts(&forks[0]), ["first (1+1)", "second (1+1)", "third (1+1)"]);
     assert_eq!(forks[0].exchanges.len(), 3, "two of the shared prefix and its own");
     let again = replayed_offline(table(), &["guest-asking-tool"], QUOTA, &forks[0]).await;
     assert_eq!(Difference::between(&forks[0], &again), None);

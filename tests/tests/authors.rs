@@ -124,19 +124,19 @@ async fn a_tool_keeps_state_and_is_saved_and_viewed() {
         };
         let setup = br#"{"a": "\u00e9"}"#;
         let mut session = ToolSession::open(&plugin, Some(setup), &[], Seed(1)).await.expect("a session");
-        let told = session.call(&call("read", json!({"name": "a"}))).await.expect("an answer");
-        assert_eq!((told.failed, text_of(&told.content).as_str()), (false, "é"), "{language}");
+        let answer = session.call(&call("read", json!({"name": "a"}))).await.expect("an answer");
+        assert_eq!((answer.failed, text_of(&answer.content).as_str()), (false, "é"), "{language}");
         // A long text is passed unchanged.
         let long = "0123456789".repeat(10_000);
         session.call(&call("write", json!({"name": "b", "text": long}))).await.expect("an answer");
         let saved = session.snapshot().await.expect("a snapshot");
         let mut twin = ToolSession::restore(&plugin, &saved, Seed(1)).await.expect("its own snapshot");
-        let told = twin.call(&call("read", json!({"name": "b"}))).await.expect("an answer");
-        assert_eq!(text_of(&told.content), long, "{language}");
-        let told = twin.call(&call("read", json!({"nam": "b"}))).await.expect("an answer");
-        assert!(told.failed && text_of(&told.content) == "argument `name` is missing; given: nam", "{language}");
+        let answer = twin.call(&call("read", json!({"name": "b"}))).await.expect("an answer");
+        assert_eq!(text_of(&answer.content), long, "{language}");
+        let answer = twin.call(&call("read", json!({"nam": "b"}))).await.expect("an answer");
+        assert!(answer.failed && text_of(&answer.content) == "argument `name` is missing; given: nam", "{language}");
         let nested = Call { arguments: "[".repeat(100_000), ..call("read", json!({})) };
-        assert!(twin.call(&nested).await.is_ok_and(|told| told.failed), "{language}: deep nesting is no trap");
+        assert!(twin.call(&nested).await.is_ok_and(|answer| answer.failed), "{language}: deep nesting is no trap");
         assert_eq!(twin.final_view().await, Ok(vec![option("notes", Value::Integer(2))]), "{language}");
         let refused = ToolSession::open(&plugin, Some(b"[1]"), &[], Seed(1)).await.err().expect("no such setup");
         assert!(refused.message.contains("JSON object of notes"), "{language}: {refused:?}");
@@ -149,8 +149,8 @@ async fn a_reward_scores_a_group_with_its_evidence() {
         let plugin = load(language, "reward");
         assert!(plugin.manifest().reward_range.is_some_and(|range| (range.low, range.high) == (0.0, 1.0)));
         let privileged = [option("answer", Value::Text("42".to_owned()))];
-        let said = |text: &str| vec![Turn::Message { seat: 0, content: words(text) }];
-        let turns = [said("é42"), said("41"), vec![]];
+        let message = |text: &str| vec![Turn::Message { seat: 0, content: words(text) }];
+        let turns = [message("é42"), message("41"), vec![]];
         let task = task(0);
         let group: Vec<Trajectory<'_>> = turns
             .iter()
@@ -237,13 +237,13 @@ async fn granted_capabilities_work_and_others_are_denied() {
         let words: Arc<[u8]> = b"abcd".to_vec().into();
         let assets: Assets = [("words".to_owned(), words)].into_iter().collect();
         let plugin = bare.with_assets(assets).asking(Arc::new(Echo));
-        let told = async |plugin: &Plugin, name: &str| {
+        let ask = async |plugin: &Plugin, name: &str| {
             let mut session = ToolSession::open(plugin, None, &[], Seed(1)).await.expect("a session");
             let call = Call { id: "1".to_owned(), name: name.to_owned(), arguments: "{}".to_owned() };
-            let told = text_of(&session.call(&call).await.expect("an answer").content);
+            let answer = text_of(&session.call(&call).await.expect("an answer").content);
             let log: Vec<String> = session.take_log().into_iter().map(|line| line.message).collect();
             assert_eq!(log, [format!("asked to {name}")], "{language}");
-            told
+            answer
         };
         for (name, answer) in [
             ("read", r#"[[["words",4]],"bc"]"#),
@@ -251,9 +251,9 @@ async fn granted_capabilities_work_and_others_are_denied() {
             ("send", r#"[201,[["x-y","z"]],"POST http://a.b/c body"]"#),
             ("unknown", "NotFound: no asset is mounted as `nothing`; mounted: `words`"),
         ] {
-            assert_eq!(told(&plugin, name).await, answer, "{language}");
+            assert_eq!(ask(&plugin, name).await, answer, "{language}");
         }
-        let denied = told(&bare, "complete").await;
+        let denied = ask(&bare, "complete").await;
         assert!(denied.starts_with("Denied: "), "{language}: {denied}");
     }
 }

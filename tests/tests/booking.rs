@@ -76,8 +76,9 @@ async fn a_server_plays_the_guest_and_a_replay_makes_no_request() {
     assert_eq!((asked.load(Ordering::SeqCst), record.exchanges.len()), (3, 3));
     let shown = shown(&record);
     assert!(shown[0].starts_with("I would like a table. "), "{shown:?}");
-    let said = [format!("{} would suit us.", wanted(&record, "day")), format!("{}, please.", wanted(&record, "hour"))];
-    assert!(said.iter().any(|said| shown.contains(said)), "{shown:?}");
+    let details =
+        [format!("{} would suit us.", wanted(&record, "day")), format!("{}, please.", wanted(&record, "hour"))];
+    assert!(details.iter().any(|detail| shown.contains(detail)), "{shown:?}");
     let replayed = replayed_offline("model", &record).await;
     assert_eq!(Difference::between(&record, &replayed), None);
     assert_eq!(asked.load(Ordering::SeqCst), 3);

@@ -124,8 +124,8 @@ async fn a_summary_is_sampled_trained_on_and_continued_from() {
         assert!(sampled[sampled.len() - note.len() - 1..].iter().all(|sampled| *sampled));
     }
     // A note is not a message: the transcript has the calls, their answers and the final message.
-    let said = |turn: &&Turn| matches!(turn, Turn::Message { .. });
-    assert_eq!(record.turns.iter().filter(said).count(), 1);
+    let is_message = |turn: &&Turn| matches!(turn, Turn::Message { .. });
+    assert_eq!(record.turns.iter().filter(is_message).count(), 1);
     assert_eq!(answers(&record).len() + notes.len() + 1, record.policy_turns.len());
     // Notes count as turns.
     let strategy = ContextStrategy::Summary(Summary { tokens: 600, instruction });
@@ -189,10 +189,10 @@ async fn a_policy_edits_its_context() {
         _ => "done".to_owned(),
     })
     .await;
-    let heard: Vec<(String, bool)> = answers(&record);
-    let heard: Vec<(&str, bool)> = heard.iter().map(|(text, failed)| (text.as_str(), *failed)).collect();
+    let answered: Vec<(String, bool)> = answers(&record);
+    let answered: Vec<(&str, bool)> = answered.iter().map(|(text, failed)| (text.as_str(), *failed)).collect();
     assert_eq!(
-        heard[2..],
+        answered[2..],
         [
             ("no such turn to edit: 9; there is 0, 1", true),
             ("deleted: 0, 2", false),

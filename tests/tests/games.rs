@@ -75,13 +75,13 @@ fn seen_by(rollout: &Rollout, record: &EpisodeRecord, seat: u32) -> String {
 }
 
 /// Observations of a seat before its last turn.
-fn told(record: &EpisodeRecord, seat: u32) -> Vec<String> {
+fn observations(record: &EpisodeRecord, seat: u32) -> Vec<String> {
     let last = record.turns.iter().rposition(|turn| matches!(turn, Turn::Message { seat: by, .. } if *by == seat));
-    let heard = record.turns[..last.map_or(0, |last| last + 1)].iter().filter_map(|turn| match turn {
+    let texts = record.turns[..last.map_or(0, |last| last + 1)].iter().filter_map(|turn| match turn {
         Turn::Observation { seat: to, content } if *to == seat => Some(text_of(content)),
         _ => None,
     });
-    heard.collect()
+    texts.collect()
 }
 
 #[tokio::test]
@@ -124,16 +124,16 @@ async fn zero_sum_games_pay_what_they_take() {
 async fn each_seats_oracle_receives_the_answers_to_its_own_calls() {
     let table = Table::new().environment("guest-experts", &[]).tool("calculator", &[]);
     let rollout = rollout(&table, limits()).await;
-    let said = |record: &EpisodeRecord| -> Vec<(u32, String)> {
+    let messages = |record: &EpisodeRecord| -> Vec<(u32, String)> {
         let message = |turn: &Turn| match turn {
             Turn::Message { seat, content } => Some((*seat, text_of(content))),
             _ => None,
         };
         record.turns.iter().filter_map(message).collect()
     };
-    let told = |seat: u32, number: &str| (seat, format!("told {number}"));
+    let report = |seat: u32, number: &str| (seat, format!("told {number}"));
     let record = play(&rollout, 0, 0, Actor::Oracle).await;
-    assert_eq!(said(&record), [told(0, "10"), told(1, "20"), told(0, "30"), told(1, "40")]);
+    assert_eq!(messages(&record), [report(0, "10"), report(1, "20"), report(0, "30"), report(1, "40")]);
     assert_replayed(&rollout, &record).await;
     // Answers to a policy's calls do not go to the oracle.
     let policy = ScriptedPolicy::new(usize::MAX, |request| {
@@ -144,7 +144,7 @@ async fn each_seats_oracle_receives_the_answers_to_its_own_calls() {
     });
     let record = play(&rollout, 0, 0, Actor::Seats(&[SeatPlayer::Policy(&policy), SeatPlayer::Oracle])).await;
     let thanks = (0, "thanks".to_owned());
-    assert_eq!(said(&record), [thanks.clone(), told(1, "20"), thanks, told(1, "40")]);
+    assert_eq!(messages(&record), [thanks.clone(), report(1, "20"), thanks, report(1, "40")]);
     assert_replayed(&rollout, &record).await;
 }
 
@@ -154,8 +154,8 @@ async fn each_seat_is_played_by_its_own_player() {
     let rollout = rollout(&Table::new().environment("negotiation", &[]), limits()).await;
     let left = by_text(&rollout, |_, _| "left <move>offer 0 0 0</move>".to_owned());
     let right = by_text(&rollout, |_, _| "right <move>accept</move>".to_owned());
-    let voices = [SeatPlayer::Policy(&left), SeatPlayer::Policy(&right), SeatPlayer::Oracle];
-    let said = |record: &EpisodeRecord, seat: u32| {
+    let players = [SeatPlayer::Policy(&left), SeatPlayer::Policy(&right), SeatPlayer::Oracle];
+    let messages = |record: &EpisodeRecord, seat: u32| {
         let own = record.turns.iter().filter_map(move |turn| match turn {
             Turn::Message { seat: by, content } if *by == seat => Some(text_of(content)),
             _ => None,
@@ -163,9 +163,9 @@ async fn each_seat_is_played_by_its_own_player() {
         own.collect::<Vec<_>>().join("|")
     };
     for (first, second) in [(0, 1), (0, 2), (2, 1), (2, 2)] {
-        let record = play(&rollout, 7, 7, Actor::Seats(&[voices[first], voices[second]])).await;
+        let record = play(&rollout, 7, 7, Actor::Seats(&[players[first], players[second]])).await;
         assert_eq!((record.ending, record.success), (Ending::Terminated, true), "{first} and {second}");
-        let words = [said(&record, 0), said(&record, 1)];
+        let words = [messages(&record, 0), messages(&record, 1)];
         assert_eq!([words[0].contains("left"), words[1].contains("right")], [first == 0, second == 1], "{words:?}");
         assert_replayed(&rollout, &record).await;
     }
@@ -209,7 +209,7 @@ async fn a_seat_of_a_negotiation_never_sees_the_others_values() {
         for segment in &record.segments {
             let seat = segment.seat();
             // Items are outside the brackets, and values inside.
-            let introduced = told(&record, seat)[0].lines().next().unwrap_or_default().to_owned();
+            let introduced = observations(&record, seat)[0].lines().next().unwrap_or_default().to_owned();
             let items: String = introduced.split(['(', ')']).step_by(2).collect();
             let (own, other) = (values[seat as usize].clone(), values[1 - seat as usize].clone());
             let (others, tokens) = seen.entry((seat, items, own)).or_insert((other.clone(), segment.tokens().to_vec()));
@@ -226,7 +226,7 @@ async fn a_seat_of_tic_tac_toe_sees_the_same_board_as_the_other() {
     let rollout = rollout(&Table::new().environment("tic-tac-toe", &options), limits()).await;
     for seed in 0..20 {
         let record = play(&rollout, 0, seed, Actor::Oracle).await;
-        let boards: Vec<Vec<String>> = [0, 1].map(|seat| told(&record, seat)).into();
+        let boards: Vec<Vec<String>> = [0, 1].map(|seat| observations(&record, seat)).into();
         for (seat, letter) in ["X", "O"].into_iter().enumerate() {
             assert!(boards[seat].iter().all(|board| board.starts_with(&format!("You are {letter}.\n"))));
         }
@@ -244,10 +244,10 @@ async fn a_strategy_is_estimated_from_recorded_hands() {
     let bold = by_text(&rollout, |text, _| {
         if text.ends_with("call.<|im_end|>\n<|im_start|>assistant\n") { "call" } else { "bet" }.to_owned()
     });
-    let voices = [SeatPlayer::Oracle, SeatPlayer::Policy(&bold)];
+    let players = [SeatPlayer::Oracle, SeatPlayer::Policy(&bold)];
     let mut hands = Vec::new();
     for index in 0..60 {
-        let record = play(&rollout, index % 6, index, Actor::Seats(&voices)).await;
+        let record = play(&rollout, index % 6, index, Actor::Seats(&players)).await;
         assert!(record.success, "{record:?}");
         hands.push(fact_text(&record.extras, "decisions"));
     }

@@ -12,17 +12,17 @@ use gymkhana_record::{EpisodeRecord, Sampled, Segment};
 /// Replies with the result of a function and records the exchange.
 pub struct Recorder<F> {
     say: F,
-    heard: Mutex<Vec<(GenerateRequest, Sampled)>>,
+    exchanges: Mutex<Vec<(GenerateRequest, Sampled)>>,
 }
 
 impl<F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync> Recorder<F> {
     pub fn new(say: F) -> Self {
-        Self { say, heard: Mutex::default() }
+        Self { say, exchanges: Mutex::default() }
     }
 
     /// Recorded requests and replies, in order.
     pub fn take(&self) -> Vec<(GenerateRequest, Sampled)> {
-        std::mem::take(&mut self.heard.lock().expect("no test panics here"))
+        std::mem::take(&mut self.exchanges.lock().expect("no test panics here"))
     }
 }
 
@@ -42,7 +42,7 @@ impl<F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync> Policy for Recorder<F> {
             versions: tokens.iter().map(|_| stream.below(9) as u32).collect(),
             tokens,
         };
-        self.heard.lock().expect("no test panics here").push((request, sampled.clone()));
+        self.exchanges.lock().expect("no test panics here").push((request, sampled.clone()));
         Box::pin(async move { Ok(Generated { sampled, stop }) })
     }
 
@@ -63,10 +63,10 @@ impl<F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync> Policy for Recorder<F> {
 
 /// Checks that every sampled token occurs in one segment as it was sampled, after the prompt that the policy saw, that
 /// no other token is marked as sampled, and that each token has its turn's number.
-pub fn assert_saw(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampled)]) {
+pub fn assert_saw(record: &EpisodeRecord, exchanges: &[(GenerateRequest, Sampled)]) {
     let mut by_seat: BTreeMap<u32, VecDeque<&(GenerateRequest, Sampled)>> = BTreeMap::new();
     let mut names: Vec<u64> = vec![];
-    for each in heard {
+    for each in exchanges {
         let seat = each.0.conversation.place - record.id.member * record.opening.functions.len() as u32;
         by_seat.entry(seat).or_default().push_back(each);
         names.push(each.0.conversation.id);
