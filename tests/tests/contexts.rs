@@ -41,8 +41,8 @@ fn echo(text: &str) -> String {
     call("echo", &format!(r#"{{"text": "{text}"}}"#))
 }
 
-/// Plays, and checks that the record holds what was seen and sampled, that a replay is equal byte by byte, and that
-/// forks before every turn reach the same end. Returns the record and its segments as text.
+/// Plays, and checks that the record holds what the policy saw and sampled, that a replay is equal byte by byte, and
+/// that forks before every turn reach the same end. Returns the record and its segments as text.
 async fn play(rollout: &Rollout, reply: impl Fn(&str, usize) -> String + Send + Sync) -> (EpisodeRecord, Vec<String>) {
     let policy = speaker(rollout, reply);
     let record = play_by(rollout, Actor::Policy(&policy)).await;

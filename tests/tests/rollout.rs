@@ -264,7 +264,7 @@ async fn calls_of_one_turn_end_when_the_turn_passes() {
     assert_eq!(Difference::between(&record, &replayed[0]), None);
 }
 
-/// The range of the environment's rewards is checked whoever ends the episode, and their sum is finite.
+/// The range of the environment's rewards is checked even if the host ends the episode, and their sum is finite.
 #[tokio::test]
 async fn an_out_of_range_reward_fails_when_the_host_ends_the_episode() {
     for (behaviour, during) in [("hoard", Some("the end by a limit")), ("overflow", Some("step 0")), ("honest", None)] {

@@ -60,7 +60,7 @@ pub fn ensure_python(root: &Path, name: &str, requirements: &str) -> anyhow::Res
     Ok(python)
 }
 
-/// A program installed beside a Python, such as `node` or `npm`, with that folder first in `PATH`.
+/// A program installed next to a Python, such as `node` or `npm`, with that folder first in `PATH`.
 pub fn node(python: &Path, program: &str) -> anyhow::Result<Command> {
     let folder = python.parent().context("the path of Python has no folder")?;
     let mut command = Command::new(folder.join(program));

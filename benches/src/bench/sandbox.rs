@@ -1,4 +1,4 @@
-//! Cost of a step, a snapshot, a fork and a short episode, each beside a comparison measured in the same run.
+//! Cost of a step, a snapshot, a fork and a short episode, each with a comparison measured in the same run.
 //!
 //! All production limits are on. Rounds of both sides alternate, so that a busy machine slows both, and are shorter
 //! than a time slice of the scheduler. A result is the median of its rounds.

@@ -1,4 +1,4 @@
-//! Cost of the Python tool beside a subprocess and ipykernel, memory of a live session, and response to attacks.
+//! Cost of the Python tool compared with a subprocess and ipykernel, memory of a live session, and response to attacks.
 //!
 //! The bench runs the same line in a warm session, in a new session, in a subprocess and in a warm ipykernel, in turn.
 //! For each attack it prints the time until the call ends and the longest call of another session meanwhile.

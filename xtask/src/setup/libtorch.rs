@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_libtorch_is_used_or_named_with_what_is_wrong() {
+    fn a_users_libtorch_is_used_or_refused_with_the_reason() {
         for (name, version, message) in [
             ("same", Some("2.11.0+cpu\n"), None),
             ("older", Some("2.9.1\n"), Some("is version 2.9.1")),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_fetched_again() {
+    fn existing_files_are_not_fetched_again() {
         let home = folder("stamped", None);
         fs::write(home.join("stamp"), REQUIREMENTS).expect("written");
         ensure_ours(&home).expect("nothing to do");
