@@ -1,4 +1,4 @@
-//! Lets the benches find libtorch where it was linked.
+//! Sets the run path of the benches to the libtorch that they are linked with.
 
 include!("../host/trainer/build_libtorch.rs");
 

@@ -1,4 +1,4 @@
-//! Lets the tests find libtorch where it was linked, and refuses a guest that no test tames.
+//! Sets the run path of the tests to libtorch, and refuses a guest without a test.
 
 mod build_guests;
 

@@ -1,12 +1,12 @@
-//! Refuses a guest that no test tames.
+//! Refuses a guest without a test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where tests that load guests are.
+/// Folders of tests that load guests.
 const TESTS: [&str; 4] = ["tests", "../host/sandbox/tests", "../host/rollout/tests", "../host/cli/tests"];
 
-/// A guest is loaded by the name of its package, so a test of it has that name in it.
+/// Fails if a guest has no test. A test of a guest contains the name of the guest's package.
 pub fn every_guest_has_a_test() {
     let mut tests = Vec::new();
     TESTS.iter().for_each(|folder| read_tests(Path::new(folder), &mut tests));
@@ -16,7 +16,7 @@ pub fn every_guest_has_a_test() {
         let package = format!("guest-{folder}");
         assert!(
             tests.iter().any(|text| text.contains(&package)),
-            "no test tames tests/guests/{folder}: add one that loads `{package}` to host/sandbox/tests or tests/tests"
+            "tests/guests/{folder} has no test\nhint: add one that loads `{package}` to host/sandbox/tests or tests/tests"
         );
     }
 }

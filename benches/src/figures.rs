@@ -102,7 +102,7 @@ pub fn print(bench: &str, value: f64, versus: &str, versus_value: f64) {
     print_in("µs", bench, value, versus, versus_value);
 }
 
-/// Prints a result as one JSON line, beside what it is compared with.
+/// Prints a result and its comparison as one JSON line.
 pub fn print_in(unit: &str, bench: &str, value: f64, versus: &str, versus_value: f64) {
     let line = serde_json::json!({
         "bench": bench,

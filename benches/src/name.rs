@@ -13,7 +13,7 @@ pub enum Bench {
     Hung,
     /// CPU time and memory of an episode of three turns
     Rollouts,
-    /// Wall-clock time of rollouts beside an ideal scheduler
+    /// Wall-clock time of rollouts compared with an ideal scheduler
     Async,
     /// Replay of recorded episodes, byte by byte
     Replay,
@@ -23,7 +23,7 @@ pub enum Bench {
     Instantiate,
     /// Latency of scoring a trajectory
     Reward,
-    /// The Python tool beside ipykernel and subprocesses
+    /// The Python tool compared with ipykernel and subprocesses
     Tools,
     /// Tokens per second of generation
     Generate,

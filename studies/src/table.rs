@@ -11,11 +11,11 @@ use gymkhana_record::{
 };
 use gymkhana_trainer::{Algorithm, Optimizer, Preset, RlSettings, Settings, StepMetrics, TinyModel, Trainer};
 
-/// Groups in a step, and episodes in a group.
+/// Number of groups per step, and of episodes per group.
 pub const GROUPS: u32 = 8;
-/// See [`GROUPS`].
+/// Number of episodes per group; see [`GROUPS`].
 pub const MEMBERS: u32 = 8;
-/// Each has a context of its own.
+/// Maximum number of seats per episode; each has its own context.
 const SEATS: u32 = 2;
 
 /// A model of some thousand parameters.
@@ -23,14 +23,14 @@ pub fn trainer(seed: Seed) -> Result<Trainer> {
     trainer_of(GROUPS, seed)
 }
 
-/// The same with room for so many groups at once.
+/// The same model with a number of concurrent groups.
 pub fn trainer_of(groups: u32, seed: Seed) -> Result<Trainer> {
     let tiny = TinyModel { layers: 2, width: 32, heads: 4, kv_heads: 2, mlp: 48, context: 128 };
     let slots = (groups * MEMBERS * SEATS) as usize;
     Ok(Trainer::create(&tiny, &Settings { max_concurrent_sequences: slots, seed, ..Settings::default() })?)
 }
 
-/// A preset's flags.
+/// Flags of a preset.
 pub fn preset(name: &str) -> Result<Algorithm> {
     Ok(Preset::named(name)?.algorithm()?)
 }
@@ -41,24 +41,24 @@ pub fn settings(algorithm: Algorithm, learning_rate: f64) -> RlSettings {
     RlSettings { optimizer, algorithm, ..RlSettings::default() }
 }
 
-/// A figure that a training step reports.
+/// A metric of a training step.
 pub fn reported(metrics: &StepMetrics, name: &str) -> Result<f64> {
     let found = metrics.iter().find(|(known, _)| known == name);
     Ok(found.with_context(|| format!("a step reports no `{name}`"))?.1)
 }
 
-/// The mean over episodes of what `figure` says of each.
+/// Mean over the episodes of a value.
 pub fn mean(groups: &[Vec<EpisodeRecord>], figure: impl Fn(&EpisodeRecord) -> f64) -> f64 {
     let figures: Vec<f64> = groups.iter().flatten().map(figure).collect();
     figures.iter().sum::<f64>() / figures.len() as f64
 }
 
-/// The first seat's mean reward.
+/// Mean reward of the first seat.
 pub fn reward(groups: &[Vec<EpisodeRecord>]) -> f64 {
     mean(groups, |episode| episode.rewards[0])
 }
 
-/// The mean entropy of sampled tokens' distributions, in nats.
+/// Mean entropy of the sampled tokens' distributions, in nats.
 pub fn entropy(groups: &[Vec<EpisodeRecord>]) -> f64 {
     mean(groups, |episode| {
         let segment = &episode.segments[0];
@@ -68,7 +68,7 @@ pub fn entropy(groups: &[Vec<EpisodeRecord>]) -> f64 {
     })
 }
 
-/// Plays all groups of a step at once.
+/// Plays all groups of a step concurrently.
 pub async fn play<'a, Played>(
     trainer: &'a Trainer,
     step: u64,
@@ -81,7 +81,7 @@ where
     play_groups(GROUPS, trainer, step, seed, one).await
 }
 
-/// The same with so many groups.
+/// Plays a number of groups concurrently.
 pub async fn play_groups<'a, Played>(
     groups: u32,
     trainer: &'a Trainer,
@@ -99,18 +99,18 @@ where
     try_join_all(groups).await
 }
 
-/// An episode while it is played. Each seat has a context of its own.
+/// An episode in progress. Each seat has its own context.
 pub struct Table<'a> {
     trainer: &'a Trainer,
     seed: Seed,
     of_group: Seed,
-    /// Where the episode stands in its step.
+    /// Index of the episode in its step.
     pub step: u64,
     /// See `step`.
     pub group: u32,
     /// See `step`.
     pub member: u32,
-    /// Each seat's segment.
+    /// Segment of each seat.
     current: [usize; SEATS as usize],
     record: EpisodeRecord,
 }
@@ -122,12 +122,12 @@ impl<'a> Table<'a> {
         Self { trainer, seed: of_group.child(member), of_group, step, group, member, current: [0, 1], record }
     }
 
-    /// Chance of this episode alone.
+    /// Random stream of this episode.
     pub fn chance(&self, name: &str) -> Seed {
         self.seed.child(name)
     }
 
-    /// Chance of this episode's group: what makes its task.
+    /// Random stream of this episode's group, which decides its task.
     pub fn chance_of_group(&self, name: &str) -> Seed {
         self.of_group.child(name)
     }
@@ -138,13 +138,13 @@ impl<'a> Table<'a> {
         self.record.segments.push(Segment::new(seat));
     }
 
-    /// Shows tokens to a seat, such as what it said in a context before.
+    /// Shows tokens to a seat, such as its reply in an earlier context.
     pub fn see(&mut self, seat: u32, tokens: &[u32]) {
         let turn = self.turn(seat);
         self.segment(seat).append_given(tokens, turn);
     }
 
-    /// Says that the first seat could call something.
+    /// Records that the first seat could call a tool.
     pub fn may_call(&mut self) {
         let function = gymkhana_record::Function {
             name: "look".to_owned(),
@@ -155,13 +155,13 @@ impl<'a> Table<'a> {
         self.record.opening.functions = vec![SeatFunctions { seat: 0, functions: vec![function] }];
     }
 
-    /// Notes that the first seat called.
+    /// Records a call of the first seat.
     pub fn called(&mut self) {
         let call = Call { id: "0".to_owned(), name: "look".to_owned(), arguments: "{}".to_owned() };
         self.record.turns.push(Turn::Call { seat: 0, call, cost: 0.0 });
     }
 
-    /// Notes the message with which the first seat answers.
+    /// Records the first seat's message with its answer.
     pub fn answered(&mut self, text: &str) {
         self.record.turns.push(Turn::Message { seat: 0, content: vec![Part::Text(text.to_owned())] });
     }
@@ -173,7 +173,7 @@ impl<'a> Table<'a> {
         self.see(seat, &tokens);
     }
 
-    /// Lets a seat sample so many tokens.
+    /// Lets a seat sample a number of tokens.
     pub async fn say(&mut self, seat: u32, count: usize) -> Result<Vec<u32>> {
         let (turn, conversation) = (self.turn(seat), self.conversation(seat));
         let request = GenerateRequest {
@@ -191,14 +191,14 @@ impl<'a> Table<'a> {
         Ok(sampled.tokens)
     }
 
-    /// Makes a seat say these tokens as if it had sampled them, with the probabilities that the policy gives them.
+    /// Adds tokens to a seat as if it had sampled them, with the policy's probabilities.
     pub async fn force(&mut self, seat: u32, tokens: &[u32]) -> Result<()> {
         let prefix = Arc::from(self.segment(seat).tokens());
         let scored = self.trainer.score(ScoreRequest { prefix, continuation: Arc::from(tokens) }).await?;
         self.take(seat, &scored)
     }
 
-    /// Ends the episode, with a reward for each seat.
+    /// Ends the episode with a reward per seat.
     pub fn end(mut self, ending: Ending, rewards: Vec<f64>) -> EpisodeRecord {
         for seat in 0..SEATS {
             self.trainer.release(self.conversation(seat));

@@ -1,7 +1,7 @@
-"""What the formulas of the presets are made of: a batch, comparisons, losses of tokens and their weights.
+"""Building blocks of the presets' formulas: a batch, comparisons, losses of tokens and their weights.
 
-All numbers are of double precision. A vector "over tokens", "over turns" or "over trajectories" has one number for each
-of the batch's, in order: groups, then episodes, seats, turns, tokens."""
+All numbers have double precision. A vector "over tokens", "over turns" or "over trajectories" has one number for each
+of them in the batch, ordered by group, episode, seat, turn and token."""
 import dataclasses
 
 import torch
@@ -12,7 +12,7 @@ WHITEN_EPSILON = 1e-8
 
 @dataclasses.dataclass
 class Trajectory:
-    """What one seat did in one episode. `reward` is the whole's, `turn_rewards` and `gains` the turns'."""
+    """One seat's part of an episode. `reward` is its total; `turn_rewards` and `gains` are per turn."""
     group: int
     episode: int
     seat: int
@@ -25,11 +25,11 @@ class Trajectory:
 
     @property
     def tokens(self):
-        """The places of all its tokens."""
+        """Indices of all its tokens."""
         return [place for turn in self.turns for place in turn.tokens]
 
     def steps(self):
-        """What each turn brought, and the last one also the part of the reward that belongs to no turn."""
+        """Reward of each turn; the last one also gets the part of the total that belongs to no turn."""
         steps = [reward + gain for reward, gain in zip(self.turn_rewards, self.gains)]
         steps[-1] += self.reward - sum(self.turn_rewards)
         return steps
@@ -37,7 +37,7 @@ class Trajectory:
 
 @dataclasses.dataclass
 class Turn:
-    """One turn, the `index`-th of its trajectory, and the places of its tokens."""
+    """Turn `index` of its trajectory, and the indices of its tokens."""
     trajectory: Trajectory
     index: int
     anchor: str
@@ -45,22 +45,22 @@ class Turn:
 
     @property
     def is_last(self):
-        """Does the trajectory end with it?"""
+        """Whether it is the trajectory's last turn."""
         return self.index + 1 == len(self.trajectory.turns)
 
 
 @dataclasses.dataclass
 class Update:
-    """What a preset makes of a batch. `advantages` is over tokens, and so is `learnt`: is a token learnt from?"""
+    """Result of a preset. `advantages` and `trained` are over tokens; `trained` marks the tokens in the loss."""
     advantages: torch.Tensor
-    learnt: torch.Tensor
+    trained: torch.Tensor
     loss: torch.Tensor
     value_loss: torch.Tensor | None = None
     averages_after: list | None = None
 
 
 class Batch:
-    """A fixture as vectors over tokens, beside its trajectories and turns. Made anew for each case."""
+    """A fixture as vectors over tokens, with its trajectories and turns. Each case creates its own."""
 
     def __init__(self, fixture):
         self.history, self.averages = fixture["history"], fixture["averages"]
@@ -81,38 +81,38 @@ class Batch:
 
     @property
     def rewards(self):
-        """The trajectories' rewards."""
+        """Rewards of the trajectories."""
         return torch.tensor([trajectory.reward for trajectory in self.trajectories])
 
     def rivals(self):
-        """Who is compared with whom: the trajectories of one seat in one group."""
+        """Indices of the trajectories that are compared: one seat of one group."""
         return pools((trajectory.group, trajectory.seat) for trajectory in self.trajectories)
 
     def rival_turns(self):
-        """The turns of all trajectories of one seat in one group."""
+        """Turns of all trajectories of one seat in one group."""
         return pools((turn.trajectory.group, turn.trajectory.seat) for turn in self.turns)
 
     def from_trajectories(self, values):
-        """Over tokens, from over trajectories."""
+        """Vector over tokens from one over trajectories."""
         return torch.cat([value.repeat(len(each.tokens)) for value, each in zip(values, self.trajectories)])
 
     def from_turns(self, values):
-        """Over tokens, from over turns."""
+        """Vector over tokens from one over turns."""
         return torch.cat([value.repeat(len(turn.tokens)) for value, turn in zip(values, self.turns)])
 
     def where(self, keep):
-        """The tokens of those trajectories that `keep` is true of."""
+        """Mask of the tokens of the trajectories for which `keep` is true."""
         return self.from_trajectories(torch.tensor([keep(trajectory) for trajectory in self.trajectories]))
 
-    def episodes(self, learnt):
-        """For each episode that has learnt tokens, their places, all seats together."""
+    def episodes(self, trained):
+        """Indices of the trained tokens of each episode that has any, over all seats."""
         owners = [(each.group, each.episode) for each in self.trajectories for _ in each.tokens]
-        kept = [[place for place in episode if learnt[place]] for episode in pools(owners)]
+        kept = [[place for place in episode if trained[place]] for episode in pools(owners)]
         return [episode for episode in kept if episode]
 
 
 def read_trajectory(place, content, tokens):
-    """A trajectory of the fixture; its tokens are put behind `tokens`."""
+    """A trajectory of the fixture; appends its tokens to `tokens`."""
     turns = content["turns"]
     trajectory = Trajectory(*place, any(turn["void"] for turn in turns), content["reward"],
                             [turn["reward"] for turn in turns], [turn["gain"] for turn in turns])
@@ -126,7 +126,7 @@ def read_trajectory(place, content, tokens):
 # Comparisons.
 
 def pools(keys):
-    """The places of equal keys, a list for each key."""
+    """Indices of equal keys, one list per key."""
     places = {}
     for place, key in enumerate(keys):
         places.setdefault(key, []).append(place)
@@ -134,7 +134,7 @@ def pools(keys):
 
 
 def within(places_of_pools, values, rule):
-    """The rule applied to each pool of the values by itself."""
+    """Applies the rule to each pool of values."""
     result = torch.zeros_like(values)
     for places in places_of_pools:
         result[places] = rule(values[places])
@@ -142,57 +142,57 @@ def within(places_of_pools, values, rule):
 
 
 def sample_std(values):
-    """The deviation with n - 1 below; none for a single value."""
+    """Sample standard deviation with divisor n - 1; 0 for a single value."""
     return values.std() if len(values) > 1 else torch.tensor(0.0)
 
 
 def centre(values):
-    """Less the mean."""
+    """Values minus their mean."""
     return values - values.mean()
 
 
 def normalise(values):
-    """Less the mean, over the deviation."""
+    """Values minus their mean, divided by the standard deviation."""
     return centre(values) / (sample_std(values) + EPSILON)
 
 
 def leave_one_out(values):
-    """Less the mean of the others; nothing for a single value."""
+    """Values minus the mean of the others; 0 for a single value."""
     if len(values) == 1:
         return torch.zeros_like(values)
     return values - (values.sum() - values) / (len(values) - 1)
 
 
 def whiten(values):
-    """To a mean of zero and a variance of one."""
+    """Values with mean 0 and variance 1."""
     return centre(values) / torch.sqrt(values.var() + WHITEN_EPSILON)
 
 
-def whiten_learnt(values, learnt):
-    """Whitens the learnt tokens by their own mean and variance."""
+def whiten_trained(values, trained):
+    """Whitens the trained tokens by their own mean and variance."""
     result = values.clone()
-    result[learnt] = whiten(values[learnt])
+    result[trained] = whiten(values[trained])
     return result
 
 
 # Rewards and credit.
 
 def penalise_length(batch, tokens, buffer):
-    """DAPO's soft punishment: nothing up to the buffer, then falling to -1."""
+    """DAPO's soft penalty: 0 up to the buffer, then falling to -1."""
     for trajectory in batch.trajectories:
         over = len(trajectory.tokens) - (tokens - buffer)
         trajectory.reward -= min(max(over / buffer, 0.0), 1.0)
 
 
 def penalise_divergence(batch, beta):
-    """Takes what a trajectory strayed from the reference (k1) out of its reward."""
+    """Subtracts a trajectory's divergence from the reference (k1) from its reward."""
     divergence = k1(batch.behaviour, batch.reference)
     for trajectory in batch.trajectories:
         trajectory.reward -= beta * divergence[trajectory.tokens].sum().item()
 
 
 def returns(steps, discount):
-    """Discounted sums of what is still to come."""
+    """Discounted returns."""
     result, ahead = [], 0.0
     for step in reversed(steps):
         ahead = step + discount * ahead
@@ -206,12 +206,12 @@ def over_turns(batch, rule):
 
 
 def by_trajectory(batch, values):
-    """A list for each trajectory, from over turns."""
+    """One list per trajectory, from a vector over turns."""
     return [part.tolist() for part in values.split([len(trajectory.turns) for trajectory in batch.trajectories])]
 
 
 def gae(rewards, values, discount, decay):
-    """Generalised advantages; nothing is worth anything behind the end."""
+    """Generalised advantages; the value after the end is 0."""
     result, ahead, next_value = [], 0.0, 0.0
     for reward, value in reversed(list(zip(rewards, values))):
         ahead = reward + discount * next_value - value + discount * decay * ahead
@@ -221,7 +221,7 @@ def gae(rewards, values, discount, decay):
 
 
 def turn_gae(batch, critic):
-    """Advantages over turns, and the values they were made with: those of the turns' first tokens."""
+    """Advantages over turns, and the values used: those of the turns' first tokens."""
     values = batch.value[first_tokens(batch)]
     advantages = [gae(trajectory.steps(), own, critic["discount"], critic["lambda"])
                   for trajectory, own in zip(batch.trajectories, by_trajectory(batch, values))]
@@ -229,80 +229,80 @@ def turn_gae(batch, critic):
 
 
 def first_tokens(batch):
-    """The places of the turns' first tokens."""
+    """Indices of the turns' first tokens."""
     return [turn.tokens[0] for turn in batch.turns]
 
 
 # Ratios.
 
 def token_ratios(batch):
-    """How much likelier each token is than when it was sampled."""
+    """Ratio of each token's current to its behaviour probability."""
     return torch.exp(batch.current - batch.behaviour)
 
 
-def mean_over(spans, values, learnt):
-    """Gives each span of tokens the mean of its learnt ones."""
+def mean_over(spans, values, trained):
+    """Replaces each span of tokens by the mean of its trained ones."""
     result = torch.zeros_like(values)
     for places in spans:
-        kept = [place for place in places if learnt[place]]
+        kept = [place for place in places if trained[place]]
         if kept:
             result[places] = values[kept].mean()
     return result
 
 
-def sequence_ratios(batch, learnt):
-    """The geometric mean of the ratios of a trajectory's learnt tokens."""
+def sequence_ratios(batch, trained):
+    """Geometric mean of the ratios of a trajectory's trained tokens."""
     spans = [trajectory.tokens for trajectory in batch.trajectories]
-    return torch.exp(mean_over(spans, batch.current - batch.behaviour, learnt))
+    return torch.exp(mean_over(spans, batch.current - batch.behaviour, trained))
 
 
-def turn_ratios(batch, learnt):
-    """The geometric mean of the ratios of a turn's learnt tokens."""
-    return torch.exp(mean_over([turn.tokens for turn in batch.turns], batch.current - batch.behaviour, learnt))
+def turn_ratios(batch, trained):
+    """Geometric mean of the ratios of a turn's trained tokens."""
+    return torch.exp(mean_over([turn.tokens for turn in batch.turns], batch.current - batch.behaviour, trained))
 
 
 # Losses of tokens.
 
 def clip(ratios, advantages, low, high):
-    """PPO's: no gain from leaving the range."""
+    """PPO: no gain from leaving the clip range."""
     return -torch.minimum(ratios * advantages, ratios.clamp(1 - low, 1 + high) * advantages)
 
 
 def plain(batch, advantages):
-    """REINFORCE's."""
+    """REINFORCE."""
     return -advantages * batch.current
 
 
 def k1(own, reference):
-    """The difference of the log-probabilities, without bias."""
+    """Difference of the log-probabilities (k1), unbiased."""
     return own - reference
 
 
 def k2(own, reference):
-    """Half its square."""
+    """Half the squared difference (k2)."""
     return (own - reference) ** 2 / 2
 
 
 def k3(own, reference):
-    """Without bias and never below zero."""
+    """k3: unbiased and never negative."""
     return torch.exp(reference - own) - (reference - own) - 1
 
 
 # Weights of tokens: their sum with the losses is the batch's loss.
 
-def token_weights(batch, learnt):
-    """All learnt tokens alike."""
-    return learnt / learnt.sum()
+def token_weights(batch, trained):
+    """Equal weights of all trained tokens."""
+    return trained / trained.sum()
 
 
-def sequence_weights(batch, learnt):
-    """All episodes alike, and in an episode all its learnt tokens."""
-    weights, episodes = torch.zeros(len(learnt)), batch.episodes(learnt)
+def sequence_weights(batch, trained):
+    """Equal weights of all episodes, and of the trained tokens within an episode."""
+    weights, episodes = torch.zeros(len(trained)), batch.episodes(trained)
     for places in episodes:
         weights[places] = 1 / (len(episodes) * len(places))
     return weights
 
 
-def constant_weights(batch, learnt, constant_tokens):
-    """Sums of tokens, over episodes and a constant."""
-    return learnt / (len(batch.episodes(learnt)) * constant_tokens)
+def constant_weights(batch, trained, constant_tokens):
+    """Sums over tokens, divided by the episodes times a constant."""
+    return trained / (len(batch.episodes(trained)) * constant_tokens)

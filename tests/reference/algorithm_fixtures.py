@@ -1,6 +1,6 @@
-"""The batches that the presets are tried on: "solo" with one seat, "duo" with two.
+"""Batches for the presets: "solo" with one seat, "duo" with two.
 
-A trajectory is written as its turns' anchors and their numbers of tokens: "a2 b3" is a turn of two tokens that begins
+A trajectory is a list of turns with anchor and number of tokens: "a2 b3" is a turn of two tokens that begins
 with observation a, then one of three that begins with b."""
 import numpy
 
@@ -16,19 +16,19 @@ DUO = [[["a2 b1", "a1 b2 c1"], ["a1 b3", "a2 b2"], ["a3 b1 c2", "a1 c2"]],
        [["a2 c1 a1", "b2 a1"], ["a2 b2", "b1 b2"], ["a1 c3", "b3 a2 a1"]]]
 DUO_REWARDS = [[[0.25, -0.4], [1.0, -1.0], [-0.5, 0.5]], [[0.75, 0.0], [-1.0, 1.0], [0.4, 0.1]]]
 
-# Trajectories (group, episode, seat) that hardly moved, so that ratios of sequences lie about bounds of 3e-4.
+# Trajectories (group, episode, seat) with small changes, so that ratios of sequences are near bounds of 3e-4.
 QUIET = {"solo": {(0, 0, 0), (0, 3, 0), (1, 0, 0), (2, 0, 0)}, "duo": {(0, 1, 0), (1, 1, 1), (1, 2, 0)}}
-# Tokens (group, episode, seat, turn, token) that moved far: from behaviour to proximal, and on to current.
+# Tokens (group, episode, seat, turn, token) with large changes: from behaviour to proximal, and to current.
 LOUD = {"solo": {(0, 2, 0, 1, 0): (-0.9, 0.3), (1, 1, 0, 0, 1): (0.8, 1.0), (0, 1, 0, 2, 0): (0.9, 0.6)},
         "duo": {(0, 1, 1, 0, 0): (0.5, 0.8), (0, 0, 0, 0, 1): (0.2, 1.5)}}
 
 HISTORY = [2.0, 1.1, 0.7, 1.1]
-# The first is the first reward of its seat, so that one trajectory of the batch has no advantage at all.
+# The first is the first reward of its seat, so that one trajectory of the batch has advantage 0.
 AVERAGES = [0.25, -0.1]
 
 
 def make_token(random, version, quiet, loud):
-    """A token whose log-probabilities stray a little, if `quiet` hardly, or as far as `loud` says."""
+    """A token whose log-probabilities differ a little: hardly if `quiet`, or by `loud`."""
     scale = 2e-3 if quiet else 1.0
     behaviour = -random.uniform(1.5, 4.5)
     older = numpy.clip(random.normal(0, 0.15), -0.4, 0.4) * scale
@@ -42,7 +42,7 @@ def make_token(random, version, quiet, loud):
 
 
 def make_fixture(name, seed, episodes_of_groups, rewards):
-    """All numbers of a batch from its shape. A place in it is a tuple: (group, episode, seat, turn, token)."""
+    """All numbers of a batch from its shape. A key is a tuple: (group, episode, seat, turn, token)."""
     random = numpy.random.default_rng(seed)
 
     def turn(place, text):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Loads a checkpoint of ours in transformers: no key missing or left over, the same logits; of the tiny model also its
-tokenizer of bytes and its chat template; of one with adapters, that PEFT finds the same beside the model with which it
-began.
+"""Loads a checkpoint of the trainer in transformers and compares keys and logits. For the tiny model it also checks the
+byte tokenizer and the chat template; for a checkpoint with adapters, that PEFT on the original model gives the same
+logits.
 
 check_checkpoint.py FOLDER LOGITS.safetensors [tiny | BEGUN], the second with `tokens` and `logits`"""
 import sys

@@ -3,7 +3,7 @@
 
 make_algorithm_goldens.py FOLDER writes FOLDER/algorithms.json. In each case `overrides` are keys of the preset's file
 that are replaced. `advantages` and the gradients are nested as the fixture is: group, episode, seat, turn, token. An
-advantage is null where the token is not learnt from."""
+advantage is null where the token is masked."""
 import json
 import pathlib
 import sys
@@ -20,13 +20,13 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "presets"
 DUO_ONLY = ("dr-mas", "mars", "spiral-rae")
 DUO_TOO = ("grpo", "gspo", "loop")
 
-# The presets' own constants are too large for a batch as small as this, or draw at random.
+# The presets' constants are too large for such a small batch, or random.
 REQUIRED = {"dapo": {"length_penalty": {"tokens": 7, "buffer": 4}},
             "spear": {"covariance_clip": {"low": 0.05, "high": 0.5, "share": 1.0}}}
 
 
 def nested(batch, values):
-    """From over tokens to lists of groups, episodes, seats, turns and tokens."""
+    """Lists of groups, episodes, seats, turns and tokens from a vector over tokens."""
     groups = []
     for trajectory in batch.trajectories:
         if trajectory.group == len(groups):
@@ -38,17 +38,17 @@ def nested(batch, values):
 
 
 def gradient_of(loss, variable):
-    """As a list; zeros where the loss does not depend on the variable."""
+    """Gradient as a list; zeros if the loss does not depend on the variable."""
     (gradient,) = torch.autograd.grad(loss, variable, retain_graph=True, allow_unused=True, materialize_grads=True)
     return gradient.tolist()
 
 
 def make_case(preset, fixtures, fixture, overrides, function):
-    """What one function makes of one batch."""
+    """Result of one function on one batch."""
     settings = tomllib.loads((FOLDER / f"{preset}.toml").read_text()) | overrides
     batch = Batch(fixtures[fixture])
     update = function(batch, settings)
-    advantages = [number if known else None for number, known in zip(update.advantages.tolist(), update.learnt)]
+    advantages = [number if known else None for number, known in zip(update.advantages.tolist(), update.trained)]
     case = {"preset": preset, "fixture": fixture, "overrides": overrides, "advantages": nested(batch, advantages),
             "loss": update.loss.item(), "gradient": nested(batch, gradient_of(update.loss, batch.current))}
     of_entropy = gradient_of(update.loss, batch.entropy_now)
@@ -64,7 +64,7 @@ def make_case(preset, fixtures, fixture, overrides, function):
 
 def make_cases(fixtures):
     """Every preset on its fixture, then the extra cases."""
-    # These two have fixtures of their own: pairs, and a teacher.
+    # These two have separate fixtures: pairs, and a teacher.
     files = {file.stem for file in FOLDER.glob("*.toml")} - {"dpo", "distill"}
     assert set(PRESETS) == files, "every preset has its function"
     cases = []
@@ -75,7 +75,7 @@ def make_cases(fixtures):
 
 
 def make_pairs():
-    """DPO: the chosen answer is to gain on the rejected one, each measured from the reference."""
+    """DPO: the chosen answer should gain on the rejected one, each relative to the reference."""
     beta, losses, pairs = 0.1, [], []
     for lengths in [(2, 3), (4, 1), (3, 3)]:
         pair = {"chosen": random_tokens(lengths[0], "reference"), "rejected": random_tokens(lengths[1], "reference")}
@@ -90,7 +90,7 @@ def make_pairs():
 
 
 def make_distillation():
-    """On-policy distillation: what the teacher gives a sampled token above the student is its advantage."""
+    """On-policy distillation: a token's advantage is the teacher's log-probability minus the student's."""
     low, high, losses = 0.2, 0.2, []
     episodes = [random_tokens(length, "behaviour", "teacher") for length in (3, 5, 1)]
     advantages = [tokens["teacher"] - tokens["behaviour"] for tokens in episodes]
@@ -104,14 +104,14 @@ def make_distillation():
 
 
 def random_tokens(count, *others):
-    """Log-probabilities of some tokens, now and by others that are near."""
+    """Log-probabilities of some tokens under the current weights and under similar ones."""
     current = torch.round(-2 - 2 * torch.rand(count), decimals=6)
     near = {name: torch.round(current + 0.3 * torch.randn(count), decimals=6) for name in others}
     return {"current": current.requires_grad_()} | near
 
 
 def as_rows(tokens):
-    """A list of tokens instead of a vector for each of their numbers."""
+    """A list of tokens instead of one vector per number."""
     return [dict(zip(tokens, numbers)) for numbers in zip(*(values.tolist() for values in tokens.values()))]
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What transformers makes of conversations with `chat_template.jinja`: make_chat_goldens.py FOLDER writes
+"""Tokens of conversations in transformers with `chat_template.jinja`: make_chat_goldens.py FOLDER writes
 FOLDER/chat/{tokenizer.json, tokenizer_config.json, chat_template.jinja, golden.json}."""
 import json
 import pathlib
@@ -34,14 +34,14 @@ CONVERSATIONS = [
 
 
 def byte_alphabet():
-    """The characters that stand for the 256 bytes in byte-level vocabularies, by byte."""
+    """Characters of the 256 bytes in byte-level vocabularies, by byte."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
     return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]
 
 
 def tokenizer():
-    """Bytes, a few merges, and control tokens of both sorts: special ones, and marks that are not."""
+    """Bytes, a few merges, and control tokens of both kinds: special tokens and ordinary added ones."""
     alphabet = byte_alphabet()
     vocabulary = {character: byte for byte, character in enumerate(alphabet)}
     merges = [("a", "s"), ("i", "m"), ("s", "t"), ("as", "s"), ("o", "l"), (alphabet[32], "t")]
@@ -66,7 +66,7 @@ def main(folder):
     for conversation in CONVERSATIONS:
         messages = [{"role": role, "content": content} for role, content in conversation["messages"]]
         tools = [{"type": "function", "function": tool} for tool in conversation["tools"]]
-        # A prompt for every point at which the assistant speaks, as a rollout grows.
+        # A prompt before each message of the assistant, as in a growing rollout.
         ends = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
         ends += [] if messages[-1]["role"] == "assistant" else [len(messages)]
         prompts = [

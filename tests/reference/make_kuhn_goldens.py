@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes values and exploitabilities of Kuhn poker strategies by brute force over all pure strategies, in fractions.
 
-make_kuhn_goldens.py FOLDER writes FOLDER/kuhn-poker.json. It shares no idea with the Rust: a best response is the best
+make_kuhn_goldens.py FOLDER writes FOLDER/kuhn-poker.json. The algorithm differs from the Rust code: a best response is the best
 of the 64 ways to bet or pass in a player's six information sets, each played out against every deal. Needs nothing
 but Python."""
 import itertools
@@ -16,7 +16,7 @@ ENDS = {"pp": 1, "bb": 2, "pbb": 2}
 
 
 def payoff(cards, history):
-    """Antes that the first player wins."""
+    """Gain of the first player, in antes."""
     if history == "bp":
         return 1
     if history == "pbp":
@@ -25,7 +25,7 @@ def payoff(cards, history):
 
 
 def value(first, second):
-    """The first player's mean over all deals, the probabilities of betting given for each information set."""
+    """Mean gain of the first player over all deals, given the betting probabilities of each information set."""
     def play(cards, history, chance):
         if history in ("pp", "bb", "pbb", "bp", "pbp"):
             return chance * payoff(cards, history)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes pairs of answers that SymPy holds to be equal or not: make_math_goldens.py FOLDER writes FOLDER/math-verify.json.
+"""Writes pairs of answers that SymPy finds equal or not: make_math_goldens.py FOLDER writes FOLDER/math-verify.json.
 
-Expressions are drawn at random and written in LaTeX, as they stand and as SymPy rewrites them (expanded, factored, over
-one denominator, with trigonometry rewritten); the unequal twin differs by a sign, a factor or a term, and SymPy finds a
-point at which its value is another. Needs SymPy."""
+Expressions are random and written in LaTeX, unchanged and as SymPy rewrites them (expanded, factored, over one
+denominator, with trigonometry rewritten). The unequal counterpart differs by a sign, a factor or a term, and SymPy finds
+a point at which its value differs. Needs SymPy."""
 import json
 import pathlib
 import random

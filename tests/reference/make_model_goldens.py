@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes tiny random checkpoints of each family with transformers, and what transformers computes with them.
+"""Writes tiny random checkpoints of each family with transformers, and the outputs of transformers for them.
 
 make_model_goldens.py FOLDER writes FOLDER/NAME for each of MODELS: a Hugging Face folder with `golden.json` (prompts and
 greedy continuations) and `golden.safetensors` (the logits of every position); and FOLDER/rope.json: the frequencies
-of rotary positions for many a `config.json`."""
+of rotary positions for several `config.json`."""
 import json
 import pathlib
 import sys
@@ -27,7 +27,7 @@ def rope(kind, theta, **more):
     return {"rope_type": kind, "rope_theta": theta, **more}
 
 
-# Name, family, seed, how it is saved, and what is not as in SIZES.
+# Name, family, seed, form of the weight files, and differences from SIZES.
 MODELS = [
     ("qwen2-tied", QWEN2, 7, {}, dict(num_key_value_heads=4, rope_parameters=rope("default", 1e4),
                                       tie_word_embeddings=True)),
@@ -48,7 +48,7 @@ SIZES = dict(vocab_size=264, hidden_size=32, intermediate_size=48, num_hidden_la
              num_key_value_heads=2, max_position_embeddings=64, tie_word_embeddings=False, pad_token_id=256,
              bos_token_id=None, eos_token_id=263)
 
-# `config.json`s as models of the world have them, reduced to what their positions follow from.
+# `config.json`s of published models, reduced to the keys of their rotary positions.
 ROPES = [
     dict(head_dim=128, rope_theta=5e5, max_position_embeddings=131072,
          rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
@@ -75,7 +75,7 @@ ROPES = [
 
 
 def tokenizer():
-    """Bytes as tokens, through the tokenizers library's own table of letters."""
+    """Bytes as tokens, through the tokenizers library's own byte table."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     made = Tokenizer(models.BPE(vocab={letter: index for index, letter in enumerate(letters)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)

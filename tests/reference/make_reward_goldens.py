@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes values of two rewards from their papers' formulas: make_reward_goldens.py FOLDER writes FOLDER/rewards.json.
+"""Writes values of two rewards from their papers' formulas: make_reward_goldens.py FOLDER writes FOLDER/rewards.json.
 
 OTC (Wang et al. 2025): the tool reward of both variants. ToolRL (Qian et al. 2025): the matching score S / S_max, with
-calls paired as the paper's program does it (one after the other) and as well as can be (all pairings tried). It shares
-no idea with the Rust. Needs nothing but Python."""
+calls paired like the paper's program (greedily) and optimally (all pairings tried). The algorithms differ from the Rust
+code. Needs only Python."""
 import itertools
 import json
 import math
@@ -26,7 +26,7 @@ def otc_grpo(m, n, c):
 
 
 def pair(expected, made):
-    """What two calls of one name have in common: parameter names, and equal values."""
+    """Common part of two calls of one function: parameter names, and equal values."""
     if expected["name"] != made["name"]:
         return None
     left, right = expected["arguments"], made["arguments"]
@@ -71,7 +71,7 @@ def a_call(draw):
 
 
 def changed(draw, call):
-    """A call of the same function that differs here and there."""
+    """A call of the same function with some changes."""
     arguments = {name: value for name, value in call["arguments"].items() if draw.random() < 0.8}
     for name in arguments:
         if draw.random() < 0.3:
@@ -81,7 +81,7 @@ def changed(draw, call):
 
 def main():
     draw = random.Random(8)
-    # True equals 1 in Python and in no JSON: no value here is 1.
+    # True equals 1 in Python but not in JSON, so no value here is 1.
     cases = []
     for _ in range(150):
         expected = [a_call(draw) for _ in range(draw.randint(1, 3))]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Which tokens transformers' own sampling keeps: make_sampling_goldens.py FOLDER writes FOLDER/sampling.json.
+"""Tokens that transformers' sampling keeps: make_sampling_goldens.py FOLDER writes FOLDER/sampling.json.
 
-Each case has logits, how is sampled, and the tokens that can be drawn."""
+Each case has logits, sampling settings, and the tokens that can be sampled."""
 import json
 import pathlib
 import sys
@@ -9,7 +9,7 @@ import sys
 import torch
 from transformers import MinPLogitsWarper, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-# Vocabulary, width of the logits, and what is cut off: temperature, top_k, top_p, min_p.
+# Vocabulary, width of the logits, and filters: temperature, top_k, top_p, min_p.
 CASES = [
     (40, 3.0, dict(temperature=1.0, top_k=5, top_p=1.0, min_p=0.0)),
     (40, 3.0, dict(temperature=1.0, top_k=0, top_p=0.8, min_p=0.0)),
@@ -22,7 +22,7 @@ CASES = [
 
 
 def kept(logits, temperature, top_k, top_p, min_p):
-    """In the order in which `generate` applies them, each only where it does something."""
+    """Filters in the order in which `generate` applies them, each only if it has an effect."""
     warpers = [TemperatureLogitsWarper(temperature)]
     if top_k > 0:
         warpers.append(TopKLogitsWarper(top_k))
@@ -40,7 +40,7 @@ if __name__ == "__main__":
     torch.manual_seed(5)
     cases = []
     for vocabulary, width, how in CASES:
-        # Rounded, so that the numbers in the file are the very numbers.
+        # Rounded, so that the file holds the exact numbers.
         logits = (torch.randn(vocabulary) * width * 1024).round() / 1024
         cases.append({"logits": logits.tolist(), **how, "kept": kept(logits, **how)})
     lines = ",\n".join(json.dumps(case) for case in cases)

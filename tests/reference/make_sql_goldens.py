@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes what Python's own SQLite says of queries, and which pairs of them give the same.
+"""Writes the results of queries in Python's SQLite, and which pairs of queries have equal results.
 
 make_sql_goldens.py FOLDER writes FOLDER/sql.json. Rows come from the module sqlite3 alone; whether two results match is
-decided by sorting and counting, where the Rust pairs rows one by one. Needs nothing but Python."""
+decided by sorting and counting, where the Rust code pairs rows one by one. Needs only Python."""
 import json
 import math
 import pathlib
@@ -18,7 +18,7 @@ INSERT INTO player VALUES
   (5, 2, 'Elif', 7, 0.2), (6, NULL, 'Finn', 0, 99.99), (7, 1, 'Gita', 3, NULL);
 """
 
-# Two queries, and whether the question asks for an order.
+# Two queries, and whether the question requires an order.
 PAIRS = [
     ("SELECT name FROM player WHERE goals > 5", "SELECT name FROM player WHERE NOT goals <= 5", False),
     ("SELECT name FROM player WHERE goals > 3", "SELECT name FROM player WHERE goals >= 3", False),
@@ -68,7 +68,7 @@ PAIRS = [
 
 
 def key(value):
-    """A place in an order over all values; numbers stand by their worth."""
+    """Sort key over all values; numbers are ordered by value."""
     if value is None:
         return (0, 0)
     if isinstance(value, (int, float)):

@@ -37,7 +37,7 @@ REPLIES = [
     ("", [ADD, NESTED, NO_ARGUMENTS]),
     ("Let me add these.", [ADD]),
 ]
-# The template, its format, the text after a reply, and what the template wants of arguments.
+# The template, its format, the text after a reply, and the form of arguments in the template.
 TEMPLATES = [
     ("Qwen-Qwen2.5-7B-Instruct", "hermes", "<|im_end|>", dict),
     ("Qwen-Qwen3-0.6B", "hermes", "<|im_end|>", dict),
@@ -62,7 +62,7 @@ def refuse(message):
 
 
 def renderer(path, end):
-    """Renders as transformers does."""
+    """Renders like transformers."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
@@ -93,7 +93,7 @@ def main(templates, file):
         render = renderer(templates / f"{name}.jinja", end)
         question = {"role": "user", "content": "?"}
         for content, calls in REPLIES:
-            # DeepSeek's templates tell a reply without text by its missing content.
+            # DeepSeek's templates recognise a reply without text by its missing content.
             given = content or (None if form == "deepseek" else "")
             try:
                 whole = render([question, message(given, calls, arguments)], False)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes numbers for advantages (NumPy), losses with gradients and AdamW (PyTorch): one JSON file each.
+"""Writes numbers for advantages (NumPy), losses with gradients and AdamW (PyTorch): one JSON file each.
 
 make_training_goldens.py FOLDER writes FOLDER/advantages.json, losses.json and adamw.json."""
 import json
@@ -11,7 +11,7 @@ import torch
 
 
 def advantages():
-    """Groups of rewards by every baseline and scale, written as NumPy would have it."""
+    """Groups of rewards with every baseline and scale, computed with NumPy."""
     random = numpy.random.default_rng(3)
     groups = [random.integers(0, 2, 8).astype(float), random.normal(size=5), numpy.ones(4), random.normal(size=2)]
     cases = []
@@ -26,7 +26,7 @@ def advantages():
 
 
 def losses():
-    """A batch of tokens: each loss, and the gradient of their weighed sum with respect to the logits."""
+    """A batch of tokens: each loss, and the gradient of their weighted sum with respect to the logits."""
     torch.manual_seed(5)
     count, vocabulary, low, high, beta, bonus = 12, 7, 0.2, 0.28, 0.04, 0.01
     logits = (torch.randn(count, vocabulary) * 2).requires_grad_()

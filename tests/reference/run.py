@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every check that needs a large Python installation: run.py --repo ROOT. Ends with an error at the first that fails."""
+"""All checks that need a large Python installation: run.py --repo ROOT. Stops with an error at the first failure."""
 import argparse
 import json
 import pathlib
@@ -12,7 +12,7 @@ TOLERANCE = 1e-5
 
 
 def near(left, right, where):
-    """Compares two JSON values; numbers may differ by rounding, as between machines."""
+    """Compares two JSON values; numbers may differ by rounding errors between machines."""
     assert type(left) is type(right), where
     if isinstance(left, dict):
         assert left.keys() == right.keys(), where
@@ -29,7 +29,7 @@ def near(left, right, where):
 
 
 def goldens_are_current(repo, scratch):
-    """The programs beside this one still make the committed golden files."""
+    """Checks that the programs in this folder reproduce the committed golden files."""
     programs = ("make_training_goldens.py", "make_algorithm_goldens.py", "make_model_goldens.py", "make_sampling_goldens.py",
                 "make_chat_goldens.py", "make_kuhn_goldens.py", "make_reward_goldens.py",
                 "make_math_goldens.py")
@@ -43,8 +43,8 @@ def goldens_are_current(repo, scratch):
 
 
 def checkpoints_load(repo, scratch):
-    """Checkpoints that the trainer writes are models for transformers, whichever family it began with."""
-    # The whole workspace, as the tests are built, so that nothing is compiled with other features.
+    """Checks that transformers loads the trainer's checkpoints of every family."""
+    # The whole workspace, like the build of the tests, so that cargo unites the same features.
     build = ["cargo", "build", "--quiet", "--release", "--workspace", "--example", "write_checkpoint"]
     subprocess.run(build, check=True, cwd=repo)
     goldens = sorted(path.parent for path in (repo / "tests" / "golden").glob("*/golden.safetensors"))

@@ -1,4 +1,4 @@
-//! What the border tests share: where the components are, and how to fail helpfully when they are not.
+//! Paths of the components that the tests load.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ pub fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// The component of a first-party plugin or of a guest, such as `calculator` or `guest-echo`.
+/// Path of the component of a first-party plugin or a guest, such as `calculator` or `guest-echo`.
 ///
 /// # Panics
 /// If it has not been built.

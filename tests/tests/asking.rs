@@ -1,4 +1,4 @@
-//! What plugins ask the world in an episode is metered, recorded and answered again on a replay, which asks nobody.
+//! Outbound calls of plugins in an episode: limited by quotas, recorded, and answered from the record in a replay.
 
 mod common;
 
@@ -17,13 +17,13 @@ use tokio::net::TcpListener;
 
 const QUOTA: Quota = Quota { model_calls: 8, model_tokens: 1000, http_requests: 8, tool_calls: 0 };
 
-/// A model that says these words, one after the other in each episode.
+/// A scripted model that gives these replies in order, in each episode.
 fn script(replies: &[&str], quota: Quota) -> Arc<dyn Outbound> {
     let script = Model::Script(replies.iter().map(|reply| (*reply).to_owned()).collect());
     Arc::new(Egress { model: Some(script.into()), http: None, quota })
 }
 
-/// A server on loopback whose every answer differs from the one before.
+/// A server on loopback that gives a different response to every request.
 async fn counting_server(body: impl Fn(u32) -> String + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("it has one").port();
@@ -41,7 +41,7 @@ async fn counting_server(body: impl Fn(u32) -> String + Send + 'static) -> u16 {
     port
 }
 
-/// Plays the record again in a world where nobody can be asked.
+/// Replays the record without an outbound client.
 async fn replayed_offline(table: Table, plugins: &[&str], quota: Quota, record: &EpisodeRecord) -> EpisodeRecord {
     let offline = |table: Table, plugin: &&str| table.granting(plugin, Arc::new(Offline(quota)));
     let rollout = rollout(&plugins.iter().fold(table, offline), limits()).await;
@@ -53,7 +53,7 @@ fn asked_by(record: &EpisodeRecord, at: &Boundary) -> usize {
 }
 
 #[tokio::test]
-async fn a_tools_questions_to_real_servers_are_recorded_and_answered_again() {
+async fn a_tools_requests_to_real_servers_are_recorded_and_replayed() {
     let page = counting_server(|number| format!("page {number}")).await;
     let judge = counting_server(|number| {
         format!(
@@ -77,20 +77,20 @@ async fn a_tools_questions_to_real_servers_are_recorded_and_answered_again() {
     let elsewhere = call("send", r#"{"url": "http://10.0.0.1/"}"#);
     let chance = call("chance", "{}");
     let record = play(&live, &[&get, &ask, &chance, &get, &elsewhere, &ask, "done"]).await;
-    let told: Vec<String> = answers(&record).into_iter().map(|(text, _)| text).collect();
-    let (pages, judged) = ([&told[0], &told[3]], [&told[1], &told[5]]);
+    let texts: Vec<String> = answers(&record).into_iter().map(|(text, _)| text).collect();
+    let (pages, judged) = ([&texts[0], &texts[3]], [&texts[1], &texts[5]]);
     assert_eq!(
         (pages, judged),
         ([&"200: page 0".into(), &"200: page 1".into()], [&"answer 0 (3+2)".into(), &"answer 1 (3+2)".into()])
     );
-    assert!(told[4].contains("the run does not allow `http://10.0.0.1`"), "{}", told[4]);
+    assert!(texts[4].contains("the run does not allow `http://10.0.0.1`"), "{}", texts[4]);
     let during: Vec<String> = record.exchanges.iter().map(|exchange| exchange.call_site.to_string()).collect();
     assert_eq!(during, ["call-0", "call-1", "call-3", "call-4", "call-5"]);
 
     let again = replayed_offline(table(), &["guest-asking-tool"], QUOTA, &record).await;
     assert_eq!(Difference::between(&record, &again), None);
 
-    // A record that says otherwise is a difference, wherever it is read.
+    // A changed record is reported as a difference.
     let mut forged = record.clone();
     forged.exchanges[0].reply = Reply::Refused(Refused::Failed("nothing".to_owned()));
     let again = replayed_offline(table(), &["guest-asking-tool"], QUOTA, &forged).await;
@@ -112,12 +112,12 @@ async fn a_simulated_user_is_answered_by_a_model_and_replayed_without_it() {
     let live = table().granting("guest-asking-environment", script(&words, QUOTA));
     let record = play(&rollout(&live, limits()).await, &["When?", "Done."]).await;
     assert_eq!((record.ending, record.success, &record.rewards[..]), (Ending::Terminated, true, &[1.0][..]));
-    let said = |exchange: &Exchange| match &exchange.question {
+    let message_count = |exchange: &Exchange| match &exchange.question {
         Question::Model(request) => request.messages.len(),
         _ => 0,
     };
     // The instruction; then two more messages with each turn.
-    assert_eq!(record.exchanges.iter().map(said).collect::<Vec<_>>(), [1, 3, 5]);
+    assert_eq!(record.exchanges.iter().map(message_count).collect::<Vec<_>>(), [1, 3, 5]);
     assert_eq!(
         record.exchanges.iter().map(|each| each.call_site.to_string()).collect::<Vec<_>>(),
         ["start", "step 0", "step 1"]
@@ -127,7 +127,7 @@ async fn a_simulated_user_is_answered_by_a_model_and_replayed_without_it() {
 }
 
 #[tokio::test]
-async fn a_meter_that_is_used_up_refuses_and_refuses_again_on_a_replay() {
+async fn a_used_up_quota_refuses_in_episode_and_replay() {
     let table = || Table::new().tool("guest-asking-tool", &[]);
     let ask = call("complete", r#"{"words": "one two three"}"#);
     // Each question and its reply have four words, which a script counts as tokens.
@@ -137,32 +137,32 @@ async fn a_meter_that_is_used_up_refuses_and_refuses_again_on_a_replay() {
     ] {
         let live = table().granting("guest-asking-tool", script(&["yes"], quota));
         let record = play(&rollout(&live, limits()).await, &[&ask, &ask, &ask, &ask, &ask, "done"]).await;
-        let told = answers(&record);
-        assert!(told[..answered].iter().all(|(text, failed)| text == "yes (3+1)" && !failed), "{told:?}");
-        assert!(told[answered..].iter().all(|(text, failed)| text.contains(why) && *failed), "{told:?}");
-        assert_eq!(record.exchanges.len(), answered, "what a meter refuses is not written down");
+        let texts = answers(&record);
+        assert!(texts[..answered].iter().all(|(text, failed)| text == "yes (3+1)" && !failed), "{texts:?}");
+        assert!(texts[answered..].iter().all(|(text, failed)| text.contains(why) && *failed), "{texts:?}");
+        assert_eq!(record.exchanges.len(), answered, "a refusal by quota is not recorded");
         let again = replayed_offline(table(), &["guest-asking-tool"], quota, &record).await;
         assert_eq!(Difference::between(&record, &again), None);
     }
 }
 
-/// What a call asked that the clock ended is not asked again, but it has used up a part of the meter.
+/// Outbound calls of a call that the clock ended are not repeated, but they still count against the quota.
 #[tokio::test]
-async fn a_call_that_the_clock_ended_stays_paid_for_on_a_replay() {
+async fn a_call_ended_by_the_clock_counts_against_the_quota_in_a_replay() {
     let table = || Table::new().tool("guest-asking-tool", &[]);
     let quota = Quota { model_calls: 2, ..QUOTA };
     let live = rollout(&table().granting("guest-asking-tool", script(&["one", "two"], quota)), limits()).await;
     let (hang, ask) = (call("ask-and-hang", r#"{"words": "?"}"#), call("complete", r#"{"words": "?"}"#));
     let record = play(&live, &[&hang, &ask, &ask, "done"]).await;
     assert_eq!(record.failures.iter().map(|failure| failure.kind).collect::<Vec<_>>(), [FailureKind::Budget]);
-    let told: Vec<String> = answers(&record).into_iter().map(|(text, _)| text).collect();
-    assert!(told[1].starts_with("two") && told[2].contains("used up its 2 completions"), "{told:?}");
+    let texts: Vec<String> = answers(&record).into_iter().map(|(text, _)| text).collect();
+    assert!(texts[1].starts_with("two") && texts[2].contains("used up its 2 completions"), "{texts:?}");
     let again = replayed_offline(table(), &["guest-asking-tool"], quota, &record).await;
     assert_eq!(Difference::between(&record, &again), None);
 }
 
 #[tokio::test]
-async fn an_oracle_that_asks_is_not_asked_again() {
+async fn outbound_calls_of_an_oracle_are_not_repeated() {
     let table = || Table::new().environment("guest-asking-environment", &[]);
     let words = ["A table, please.", "a butler", "At eight.", "a waiter", "thanks"];
     let live = rollout(&table().granting("guest-asking-environment", script(&words, QUOTA)), limits()).await;
@@ -172,7 +172,7 @@ async fn an_oracle_that_asks_is_not_asked_again() {
     assert_eq!(Difference::between(&record, &again), None);
 }
 
-/// Fails the first questions, then answers.
+/// Fails the first calls, then answers.
 struct Shaky {
     failures: AtomicU32,
 }
@@ -193,9 +193,9 @@ impl Outbound for Shaky {
     }
 }
 
-/// Nobody pays for a server that is down: the episode is tried again, and dropped if that does not help.
+/// An unreachable server costs no reward: the episode is repeated, and dropped if that does not help.
 #[tokio::test]
-async fn a_server_that_is_down_costs_no_agent_anything() {
+async fn an_unreachable_server_drops_the_episode_without_reward() {
     let sandbox =
         Sandbox::new(&SandboxConfig { max_instances: Some(8), ..SandboxConfig::default() }).expect("a sandbox");
     for (failures, ending, attempt) in [(1, Ending::Terminated, 1), (9, Ending::Dropped, 1)] {
@@ -213,7 +213,7 @@ async fn scored(world: Arc<dyn Outbound>, reply: &str) -> EpisodeRecord {
 }
 
 #[tokio::test]
-async fn a_reward_asks_a_tool_and_a_judge() {
+async fn a_reward_calls_a_tool_and_a_judge_model() {
     for (reply, verdict, components) in [
         ("6 * 7", "yes", [1.0, 1.0]),
         ("6 * 8", "yes", [0.0, 1.0]),
@@ -231,14 +231,14 @@ async fn a_reward_asks_a_tool_and_a_judge() {
 }
 
 #[tokio::test]
-async fn a_judge_that_stays_away_drops_the_group_and_blames_nobody() {
+async fn an_unreachable_judge_drops_the_group() {
     let record = scored(Arc::new(Shaky { failures: 9.into() }), "6 * 7").await;
     assert_eq!(record.ending, Ending::Dropped);
     assert_eq!(record.failures[0].kind, FailureKind::Fault);
 }
 
 #[tokio::test]
-async fn forks_share_what_was_asked_before_and_ask_for_themselves_after() {
+async fn forks_share_earlier_outbound_calls_and_make_later_ones() {
     let table = || Table::new().tool("guest-asking-tool", &[]);
     let words = ["first", "second", "third", "fourth"];
     let live = rollout(&table().granting("guest-asking-tool", script(&words, QUOTA)), limits()).await;
@@ -257,9 +257,9 @@ async fn forks_share_what_was_asked_before_and_ask_for_themselves_after() {
     let (replies, turns) = ([encode(&ask), encode("done")], AtomicU32::new(0));
     let rest = ScriptedPolicy::new(usize::MAX, |_| replies[turns.fetch_add(1, Ordering::SeqCst) as usize].clone());
     let forks = live.fork_recorded(&record, 2, vec![plan(1)], Actor::Policy(&rest)).await.expect("forked");
-    let told = |record: &EpisodeRecord| answers(record).into_iter().map(|(text, _)| text).collect::<Vec<_>>();
-    assert_eq!(told(&forks[0]), ["first (1+1)", "second (1+1)", "third (1+1)"]);
-    assert_eq!(forks[0].exchanges.len(), 3, "the two of the shared beginning and its own");
+    let texts = |record: &EpisodeRecord| answers(record).into_iter().map(|(text, _)| text).collect::<Vec<_>>();
+    assert_eq!(texts(&forks[0]), ["first (1+1)", "second (1+1)", "third (1+1)"]);
+    assert_eq!(forks[0].exchanges.len(), 3, "two of the shared prefix and its own");
     let again = replayed_offline(table(), &["guest-asking-tool"], QUOTA, &forks[0]).await;
     assert_eq!(Difference::between(&forks[0], &again), None);
 }

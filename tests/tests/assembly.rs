@@ -1,4 +1,4 @@
-//! Rewards put together from real components: gates by other rewards' numbers, turn by turn, and again on a replay.
+//! Rewards assembled from real components: gates on other rewards' metrics, per turn, and in replays.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -8,7 +8,7 @@ use common::{Table, play, play_by, rollout};
 use gymkhana_record::{EpisodeRecord, Value};
 use gymkhana_rollout::{Actor, Difference, Gate, RewardTerm, Rollout, RuleError};
 
-/// A reward that gives everyone 1, and an eighth, two, three … for the messages.
+/// A table with a reward that gives every seat 1, and 1/8, 2/8, 3/8, … for its messages.
 fn table(gate: &str) -> Table {
     let share = RewardTerm { weight: 0.5.into(), gate: Some(Gate::parse("guest-hostile-reward", gate).unwrap()) };
     let turns = [("behaviour", Value::Text("turns".to_owned()))];
@@ -21,7 +21,7 @@ async fn again(rollout: &Rollout, record: &EpisodeRecord) {
 }
 
 #[tokio::test]
-async fn a_dense_reward_counts_only_behind_the_outcome() {
+async fn a_dense_reward_counts_only_after_the_outcome_has_passed() {
     let rollout = rollout(&table("answer-match.correct >= 0.5"), common::limits()).await;
     rollout.check_rules().unwrap();
     let right = play_by(&rollout, Actor::Oracle).await;
@@ -40,9 +40,9 @@ async fn gates_that_can_never_open_are_refused() {
     let circle = refused("guest-hostile-reward.whole > 0").await;
     assert_eq!(
         circle.to_string(),
-        "no gate of `guest-hostile-reward` can ever open, as they wait for each other; take one of them out"
+        "the gates of `guest-hostile-reward` wait for each other and can never open\nhint: remove one of them"
     );
-    // What an environment tells is known when it has ended an episode.
+    // Facts of an environment are known after it has ended an episode.
     let facts = async |gate: &str| {
         let honest = [("behaviour", Value::Text("honest".to_owned()))];
         let rollout = rollout(&table(gate).environment("guest-hostile-environment", &honest), common::limits()).await;

@@ -1,4 +1,4 @@
-//! Plugins in Python and JavaScript, as their templates make them: each kind is played and scored like one in Rust.
+//! Plugins in Python and JavaScript, built from the templates: each kind is played and scored like one in Rust.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use gymkhana_sandbox::{
 use gymkhana_tests::component;
 use serde_json::json;
 
-/// Whose templates become `guest-python-tool` and so on.
+/// Languages of the templates, built as `guest-python-tool` and so on.
 const LANGUAGES: [&str; 2] = ["python", "js"];
 
 /// Shared, so that each component is compiled once.
@@ -45,7 +45,7 @@ async fn start(plugin: &Plugin, seed: u64) -> EnvironmentEpisode {
     EnvironmentEpisode::start(plugin, &task(0), &[], Seed(seed)).await.expect("an episode").0
 }
 
-/// Plays the expert's move; what it led to.
+/// Plays the oracle's move and returns its result.
 async fn expert(episode: &mut EnvironmentEpisode) -> (String, f64, bool) {
     let Advice::Message(advice) = episode.advise(&[], &[]).await.expect("an expert") else { panic!("a message") };
     let stepped = episode.step(0, Action::Message(&words(&advice))).await.expect("a step");
@@ -53,7 +53,7 @@ async fn expert(episode: &mut EnvironmentEpisode) -> (String, f64, bool) {
 }
 
 #[tokio::test]
-async fn an_environment_is_played_forked_and_looked_at() {
+async fn an_environment_is_played_forked_and_read() {
     for language in LANGUAGES {
         let plugin = load(language, "environment");
         let all = [
@@ -71,7 +71,7 @@ async fn an_environment_is_played_forked_and_looked_at() {
                 .expect("a good option");
         let shown = "I think of a number from 1 to 100. You have 9 guesses.";
         assert_eq!(text_of(&started.opening.observations[0].1), shown);
-        // What is no number costs nothing.
+        // An answer that is not a number costs no reward.
         let stepped = episode.step(0, Action::Message(&words("seven"))).await.expect("a step");
         assert_eq!(text_of(&stepped.observations[0].1), "Answer with a whole number and nothing else.");
         expert(&mut episode).await;
@@ -86,7 +86,7 @@ async fn an_environment_is_played_forked_and_looked_at() {
                 break;
             }
         }
-        assert!(episode.step(0, Action::Message(&words("1"))).await.is_err(), "the end is the end");
+        assert!(episode.step(0, Action::Message(&words("1"))).await.is_err(), "no step after the end");
         let options = [option("higest", Value::Integer(9))];
         let refused = EnvironmentEpisode::start(&plugin, &task(0), &options, Seed(1)).await;
         let message = refused.err().expect("there is no such option").message;
@@ -94,7 +94,7 @@ async fn an_environment_is_played_forked_and_looked_at() {
     }
 }
 
-/// The two languages draw the same numbers from the same seeds, so that the same tasks hide the same secrets.
+/// Both languages draw the same numbers from the same seeds, so that equal tasks have equal secrets.
 #[tokio::test]
 async fn equal_tasks_are_equal_in_every_language_and_instance() {
     let mut secrets = Vec::new();
@@ -111,7 +111,7 @@ async fn equal_tasks_are_equal_in_every_language_and_instance() {
 }
 
 #[tokio::test]
-async fn a_tool_remembers_is_saved_and_seen() {
+async fn a_tool_keeps_state_and_is_saved_and_viewed() {
     for language in LANGUAGES {
         let plugin = load(language, "tool");
         let functions = plugin.functions(&[]).await.expect("functions");
@@ -124,19 +124,19 @@ async fn a_tool_remembers_is_saved_and_seen() {
         };
         let setup = br#"{"a": "\u00e9"}"#;
         let mut session = ToolSession::open(&plugin, Some(setup), &[], Seed(1)).await.expect("a session");
-        let told = session.call(&call("read", json!({"name": "a"}))).await.expect("an answer");
-        assert_eq!((told.failed, text_of(&told.content).as_str()), (false, "é"), "{language}");
-        // A long text passes unharmed.
+        let answer = session.call(&call("read", json!({"name": "a"}))).await.expect("an answer");
+        assert_eq!((answer.failed, text_of(&answer.content).as_str()), (false, "é"), "{language}");
+        // A long text is passed unchanged.
         let long = "0123456789".repeat(10_000);
         session.call(&call("write", json!({"name": "b", "text": long}))).await.expect("an answer");
         let saved = session.snapshot().await.expect("a snapshot");
         let mut twin = ToolSession::restore(&plugin, &saved, Seed(1)).await.expect("its own snapshot");
-        let told = twin.call(&call("read", json!({"name": "b"}))).await.expect("an answer");
-        assert_eq!(text_of(&told.content), long, "{language}");
-        let told = twin.call(&call("read", json!({"nam": "b"}))).await.expect("an answer");
-        assert!(told.failed && text_of(&told.content) == "argument `name` is missing; given: nam", "{language}");
+        let answer = twin.call(&call("read", json!({"name": "b"}))).await.expect("an answer");
+        assert_eq!(text_of(&answer.content), long, "{language}");
+        let answer = twin.call(&call("read", json!({"nam": "b"}))).await.expect("an answer");
+        assert!(answer.failed && text_of(&answer.content) == "argument `name` is missing; given: nam", "{language}");
         let nested = Call { arguments: "[".repeat(100_000), ..call("read", json!({})) };
-        assert!(twin.call(&nested).await.is_ok_and(|told| told.failed), "{language}: deep nesting is no trap");
+        assert!(twin.call(&nested).await.is_ok_and(|answer| answer.failed), "{language}: deep nesting is no trap");
         assert_eq!(twin.final_view().await, Ok(vec![option("notes", Value::Integer(2))]), "{language}");
         let refused = ToolSession::open(&plugin, Some(b"[1]"), &[], Seed(1)).await.err().expect("no such setup");
         assert!(refused.message.contains("JSON object of notes"), "{language}: {refused:?}");
@@ -149,8 +149,8 @@ async fn a_reward_scores_a_group_with_its_evidence() {
         let plugin = load(language, "reward");
         assert!(plugin.manifest().reward_range.is_some_and(|range| (range.low, range.high) == (0.0, 1.0)));
         let privileged = [option("answer", Value::Text("42".to_owned()))];
-        let said = |text: &str| vec![Turn::Message { seat: 0, content: words(text) }];
-        let turns = [said("é42"), said("41"), vec![]];
+        let message = |text: &str| vec![Turn::Message { seat: 0, content: words(text) }];
+        let turns = [message("é42"), message("41"), vec![]];
         let task = task(0);
         let group: Vec<Trajectory<'_>> = turns
             .iter()
@@ -167,7 +167,7 @@ async fn a_reward_scores_a_group_with_its_evidence() {
         let scores = score(&plugin, &group, &[], 0, Seed(1)).await.expect("scores");
         let totals: Vec<Vec<f64>> = scores.iter().map(|seats| seats.iter().map(|seat| seat.total).collect()).collect();
         assert_eq!(totals, [vec![1.0], vec![0.0], vec![]], "{language}");
-        // Two bytes of UTF-8 stand before the answer.
+        // Two bytes of UTF-8 precede the answer.
         let evidence = &scores[0][0].evidence[0];
         assert_eq!((evidence.turn, evidence.start, evidence.end), (0, 2, 4), "{language}");
         let bare = Trajectory { privileged: &[], ..group[0] };
@@ -176,9 +176,9 @@ async fn a_reward_scores_a_group_with_its_evidence() {
     }
 }
 
-/// A component is made by running it: what the engine draws then must not be what every instance draws.
+/// A component is built by running it; random state from the build must not be part of every instance.
 #[tokio::test]
-async fn a_javascript_engine_draws_and_measures_by_the_host() {
+async fn a_javascript_engine_uses_the_hosts_randomness_and_clocks() {
     let plugin = load("js", "engine");
     let ask = async |name: &str, seed: u64| {
         let mut session = ToolSession::open(&plugin, None, &[], Seed(seed)).await.expect("a session");
@@ -191,15 +191,15 @@ async fn a_javascript_engine_draws_and_measures_by_the_host() {
     let other = ask("draw", 2).await;
     assert!((0..3).all(|place| first[place] != other[place]), "{first} {other}");
     assert_ne!(first[0], first[1]);
-    assert_eq!(first[3], other[3], "what was drawn while the component was made stays");
+    assert_eq!(first[3], other[3], "a number drawn at build time is constant");
     let clocks = ask("time", 1).await;
     assert_eq!(clocks, ask("time", 1).await);
-    // The virtual clock: 2000-01-01, and every reading moves it on.
+    // The virtual clock starts at 2000-01-01 and advances with every reading.
     assert_eq!(clocks[0][0].as_f64().map(|milliseconds| milliseconds.floor()), Some(946_684_800_000.0), "{clocks}");
     assert!((1..3).all(|clock| clocks[0][clock].as_f64() < clocks[1][clock].as_f64()), "{clocks}");
 }
 
-/// Answers a model's question with what was asked, and echoes a request.
+/// Answers a model call with its question, and echoes a request.
 struct Echo;
 
 impl Outbound for Echo {
@@ -227,7 +227,7 @@ impl Outbound for Echo {
 }
 
 #[tokio::test]
-async fn what_a_run_grants_is_asked_and_what_it_does_not_is_denied() {
+async fn granted_capabilities_work_and_others_are_denied() {
     for language in LANGUAGES {
         let path = component(&format!("guest-{language}-asking"));
         let load = |granted: &[Capability]| Plugin::load(sandbox(), &path, &Grants(granted.iter().copied().collect()));
@@ -237,13 +237,13 @@ async fn what_a_run_grants_is_asked_and_what_it_does_not_is_denied() {
         let words: Arc<[u8]> = b"abcd".to_vec().into();
         let assets: Assets = [("words".to_owned(), words)].into_iter().collect();
         let plugin = bare.with_assets(assets).asking(Arc::new(Echo));
-        let told = async |plugin: &Plugin, name: &str| {
+        let ask = async |plugin: &Plugin, name: &str| {
             let mut session = ToolSession::open(plugin, None, &[], Seed(1)).await.expect("a session");
             let call = Call { id: "1".to_owned(), name: name.to_owned(), arguments: "{}".to_owned() };
-            let told = text_of(&session.call(&call).await.expect("an answer").content);
+            let answer = text_of(&session.call(&call).await.expect("an answer").content);
             let log: Vec<String> = session.take_log().into_iter().map(|line| line.message).collect();
             assert_eq!(log, [format!("asked to {name}")], "{language}");
-            told
+            answer
         };
         for (name, answer) in [
             ("read", r#"[[["words",4]],"bc"]"#),
@@ -251,9 +251,9 @@ async fn what_a_run_grants_is_asked_and_what_it_does_not_is_denied() {
             ("send", r#"[201,[["x-y","z"]],"POST http://a.b/c body"]"#),
             ("unknown", "NotFound: no asset is mounted as `nothing`; mounted: `words`"),
         ] {
-            assert_eq!(told(&plugin, name).await, answer, "{language}");
+            assert_eq!(ask(&plugin, name).await, answer, "{language}");
         }
-        let denied = told(&bare, "complete").await;
+        let denied = ask(&bare, "complete").await;
         assert!(denied.starts_with("Denied: "), "{language}: {denied}");
     }
 }

@@ -1,4 +1,4 @@
-//! The booking of a table with a guest whom a real server on loopback plays, and with one that goes by rules.
+//! Booking of a table with a guest played by a real server on loopback, and with a rule-based guest.
 
 mod common;
 #[path = "common/model.rs"]
@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 
 const QUOTA: Quota = Quota { model_calls: 8, model_tokens: 4000, http_requests: 0, tool_calls: 0 };
 
-/// Plays the guest as a model would: it finds what it wants in its instruction, and answers the last question.
+/// Plays the guest like a model: finds its wish in the instruction, and answers the last question.
 fn guest(request: &Json) -> String {
     let message = |place: usize| request["messages"][place]["content"].as_str().unwrap_or_default();
     let wants = |slot: &str| {
@@ -45,12 +45,12 @@ async fn played_by_server(port: u16) -> gymkhana_rollout::Rollout {
     rollout(&table("model").granting("booking", Arc::new(world)), limits()).await
 }
 
-async fn replayed_by_nobody(user: &str, record: &EpisodeRecord) -> EpisodeRecord {
+async fn replayed_offline(user: &str, record: &EpisodeRecord) -> EpisodeRecord {
     let nobody = rollout(&table(user).granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
     nobody.replay_group(std::slice::from_ref(record)).await.expect("no fault of the host").remove(0)
 }
 
-/// What the agent was shown.
+/// Observations of the agent.
 fn shown(record: &EpisodeRecord) -> Vec<String> {
     let shown = record.turns.iter().filter_map(|turn| match turn {
         Turn::Observation { content, .. } | Turn::Answer { content, .. } => Some(text_of(content)),
@@ -68,23 +68,24 @@ fn wanted(record: &EpisodeRecord, slot: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_server_plays_the_guest_and_a_replay_asks_nobody() {
+async fn a_server_plays_the_guest_and_a_replay_makes_no_request() {
     let (port, asked) = serve(guest).await;
     let record = play_by(&played_by_server(port).await, Actor::Oracle).await;
     assert_eq!((record.ending, record.success, &record.rewards[..]), (Ending::Terminated, true, &[1.0][..]));
-    // One of four was named at once.
+    // One of four details was given at the start.
     assert_eq!((asked.load(Ordering::SeqCst), record.exchanges.len()), (3, 3));
     let shown = shown(&record);
     assert!(shown[0].starts_with("I would like a table. "), "{shown:?}");
-    let said = [format!("{} would suit us.", wanted(&record, "day")), format!("{}, please.", wanted(&record, "hour"))];
-    assert!(said.iter().any(|said| shown.contains(said)), "{shown:?}");
-    let replayed = replayed_by_nobody("model", &record).await;
+    let details =
+        [format!("{} would suit us.", wanted(&record, "day")), format!("{}, please.", wanted(&record, "hour"))];
+    assert!(details.iter().any(|detail| shown.contains(detail)), "{shown:?}");
+    let replayed = replayed_offline("model", &record).await;
     assert_eq!(Difference::between(&record, &replayed), None);
     assert_eq!(asked.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]
-async fn who_books_without_asking_guesses() {
+async fn booking_without_asking_is_guessing() {
     let (port, asked) = serve(guest).await;
     let book = |day: &str| {
         let arguments = format!(r#"{{"day": "{day}", "hour": 12, "guests": 1, "area": "bar"}}"#);
@@ -95,16 +96,16 @@ async fn who_books_without_asking_guesses() {
     let shown = shown(&record);
     assert!(shown[1].starts_with("`never` is no day; there is monday"), "{shown:?}");
     assert_eq!((shown[2].as_str(), asked.load(Ordering::SeqCst)), ("Pardon? Anything else?", 1));
-    assert_eq!(Difference::between(&record, &replayed_by_nobody("model", &record).await), None);
+    assert_eq!(Difference::between(&record, &replayed_offline("model", &record).await), None);
 }
 
 #[tokio::test]
-async fn by_rules_nobody_is_asked_at_all() {
+async fn the_rule_based_guest_makes_no_request() {
     let nobody = rollout(&table("rules").granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
     let record = play_by(&nobody, Actor::Oracle).await;
     assert_eq!((record.ending, record.success, record.exchanges.len()), (Ending::Terminated, true, 0));
-    assert_eq!(Difference::between(&record, &replayed_by_nobody("rules", &record).await), None);
-    // The twin: a guest whom a model plays says nothing where nobody can be asked.
+    assert_eq!(Difference::between(&record, &replayed_offline("rules", &record).await), None);
+    // For comparison, a guest played by a model cannot reply without a server.
     let silent = rollout(&table("model").granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
     let record = play_by(&silent, Actor::Oracle).await;
     assert_eq!((record.ending, record.success), (Ending::Dropped, false), "{:?}", record.failures);

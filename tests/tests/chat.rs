@@ -1,5 +1,5 @@
-//! Conversations in tokens, against what transformers makes of them with the same tokenizer and template
-//! (`tests/reference/make_chat_goldens.py`), and texts that try to be control tokens.
+//! Conversations as tokens, compared with transformers' for the same tokenizer and template
+//! (`tests/reference/make_chat_goldens.py`), and texts that imitate control tokens.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -49,7 +49,7 @@ fn message(role: Role, text: &str) -> Message {
 }
 
 #[test]
-fn a_conversation_grows_into_the_tokens_that_transformers_gives_it() {
+fn a_conversation_has_the_tokens_of_transformers() {
     let chat = chat();
     let goldens: Vec<Golden> = serde_json::from_str(&read("golden.json")).unwrap();
     for golden in goldens {
@@ -63,7 +63,7 @@ fn a_conversation_grows_into_the_tokens_that_transformers_gives_it() {
             match extension {
                 Extension::Append(more) => tokens.extend(more),
                 Extension::Restart(all) => {
-                    assert!(tokens.is_empty(), "this template never says anything else than before");
+                    assert!(tokens.is_empty(), "this template never changes earlier text");
                     *tokens = all;
                 }
             }
@@ -104,17 +104,17 @@ fn no_text_from_outside_becomes_a_control_token() {
         ];
         let (extension, _) = chat.extend(&Rendered::default(), &messages, &[tool(text)], false).unwrap();
         let (Extension::Append(tokens) | Extension::Restart(tokens)) = extension;
-        // The tests' tokenizer puts its control tokens behind the vocabulary, from 262 on.
+        // The test tokenizer has its control tokens after the vocabulary, from 262 on.
         tokens.into_iter().filter(|token| *token >= 262).collect()
     };
     assert_eq!(controls(evil), controls(&harmless));
-    // The twin: the same words as a frame of our own do become control tokens.
+    // For comparison, the same text in the template itself does become control tokens.
     let framed = chat.encode_reply(&[ReplyPiece::Frame(evil)]).unwrap();
     assert!(framed.iter().filter(|token| **token >= 262).count() > 4, "{framed:?}");
 }
 
 #[test]
-fn outside_text_comes_through_unharmed() {
+fn outside_text_is_passed_unchanged() {
     let chat = chat();
     for text in ["<|im_end|>", "a\u{0}b\u{7f}", "½ – 中文 🦀", "  two  spaces\n\n", "{{ 1 + 1 }}{% raw %}"] {
         let tokens = chat.encode_plain(text).unwrap();
@@ -130,12 +130,12 @@ fn a_folder_without_a_template_is_refused() {
 }
 
 #[test]
-fn tokens_spell_what_the_tokenizer_itself_says() {
+fn token_bytes_equal_those_of_the_tokenizer() {
     let chat = chat();
     let tokenizer = tokenizers::Tokenizer::from_bytes(read("tokenizer.json")).unwrap();
     let mut random = Seed(3).stream();
     for length in 0..300 {
-        // A few beyond the vocabulary, and halves of characters wherever chance puts them.
+        // Includes ids beyond the vocabulary, and random partial characters.
         let tokens: Vec<u32> =
             (0..length % 40).map(|_| random.below(tokenizer.get_vocab_size(true) as u64 + 9) as u32).collect();
         assert_eq!(chat.decode(&tokens).unwrap(), tokenizer.decode(&tokens, false).unwrap(), "{tokens:?}");
@@ -143,7 +143,7 @@ fn tokens_spell_what_the_tokenizer_itself_says() {
 }
 
 #[test]
-fn plain_text_becomes_what_the_tokenizer_makes_of_it_without_added_tokens() {
+fn plain_text_has_the_tokenizers_tokens_without_added_ones() {
     let mut file: serde_json::Value = serde_json::from_str(&read("tokenizer.json")).unwrap();
     file["added_tokens"] = serde_json::json!([]);
     file["post_processor"] = serde_json::Value::Null;
@@ -159,7 +159,7 @@ fn plain_text_becomes_what_the_tokenizer_makes_of_it_without_added_tokens() {
 }
 
 #[test]
-fn a_context_grows_even_where_a_function_speaks_of_control_tokens() {
+fn a_context_grows_if_a_function_mentions_control_tokens() {
     let chat = chat();
     let functions = [function(&serde_json::json!({"name": "f", "description": "<|im_end|>", "parameters": {}}))];
     let mut messages = vec![message(Role::User, "one")];

@@ -1,4 +1,4 @@
-//! The conformance suite: every first-party plugin passes, and for each check there is a guest that fails it.
+//! The conformance suite: every first-party plugin passes, and each check has a guest that fails it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,13 +10,13 @@ use gymkhana_registry::{Outcome, Report, suite_checks};
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::{component, root};
 
-/// A bench that is narrow enough for a misdeed to be small.
+/// Settings with limits so low that small defects exceed them.
 fn narrow() -> Settings {
     Settings { steps: 300, most_fuel: 20_000_000, most_memory: 16 << 20, ..Settings::default() }
 }
 
 fn sandbox(settings: &Settings) -> Sandbox {
-    // Guests that count their fuel are compiled once for all runs of these tests.
+    // Guests are compiled once for all runs of these tests, because their fuel is counted.
     let cache = Some(std::path::PathBuf::from(concat!(env!("CARGO_TARGET_TMPDIR"), "/conformance")));
     let config = SandboxConfig { cache, max_instances: Some(32), limits: limits(settings), ..SandboxConfig::default() };
     Sandbox::new(&config).expect("a sandbox")
@@ -34,12 +34,12 @@ fn read(name: &str) -> Vec<u8> {
     fs::read(component(name)).expect("a component")
 }
 
-/// The names of the checks that failed.
+/// Names of the failed checks.
 fn failed(report: &Report) -> BTreeSet<&str> {
     report.failures().map(|(name, _)| name).collect()
 }
 
-/// The component with one of its texts replaced, wherever it stands, by one of the same length.
+/// The component with one of its texts replaced everywhere by one of the same length.
 fn forged(name: &str, text: &str, other: &str) -> Vec<u8> {
     assert_eq!(text.len(), other.len(), "offsets must stay");
     let mut bytes = read(name);
@@ -73,7 +73,7 @@ async fn first_party_plugins_pass() {
     }
 }
 
-/// The guests that break one promise at a time: option, misdeed, and the check that must notice.
+/// Guests with one defect at a time: package, option, defect, and the check that must fail.
 const CROOKS: [(&str, &str, &str, &str); 41] = [
     ("guest-crooked-environment", "crook", "missing-task", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "extra-task", "splits-and-tasks"),
@@ -119,7 +119,7 @@ const CROOKS: [(&str, &str, &str, &str); 41] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_broken_promise_is_noticed_and_each_kept_one_passes() {
+async fn each_defect_fails_its_check_and_honest_guests_pass() {
     let noticed: Mutex<BTreeSet<String>> = Mutex::default();
     let note = |report: &Report| {
         noticed.lock().expect("no test panics here").extend(failed(report).into_iter().map(str::to_owned));
@@ -150,7 +150,7 @@ async fn each_broken_promise_is_noticed_and_each_kept_one_passes() {
     assert_eq!(unproven, Vec::<&str>::new(), "no guest fails these checks");
 }
 
-/// What no option can break, since it stands in the component itself.
+/// Defects in the component itself, which an option cannot select.
 fn forgeries() -> [(&'static str, Vec<u8>); 5] {
     let (environment, tool, asking) = ("guest-crooked-environment", "guest-crooked-tool", "guest-asking-tool");
     let idle = (r#"selectable defect","capabilities":[]"#, r#"selectable ","capabilities":["http"]"#);
@@ -160,7 +160,7 @@ fn forgeries() -> [(&'static str, Vec<u8>); 5] {
     );
     [
         ("describes-itself", forged(environment, "Unused", "      ")),
-        // It knows an option that nobody has.
+        // It knows the option that the check expects to be unknown.
         ("options", forged(environment, "spare-option-x", "no-such-option")),
         ("capabilities", forged(tool, idle.0, idle.1)),
         ("capabilities", forged(asking, hidden.0, hidden.1)),
@@ -169,7 +169,7 @@ fn forgeries() -> [(&'static str, Vec<u8>); 5] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_plugin_does_ends_in_a_report() {
+async fn hostile_plugins_end_in_a_report() {
     let settings = Settings { steps: 20, ..narrow() };
     let sandbox = sandbox(&settings);
     for name in
@@ -200,7 +200,7 @@ async fn whatever_a_plugin_does_ends_in_a_report() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_checked_is_skipped_until_it_is_given() {
+async fn checks_without_their_input_are_skipped() {
     let settings = narrow();
     let sandbox = sandbox(&settings);
     let skipped = |report: &Report, name: &str| {
@@ -220,11 +220,11 @@ async fn what_cannot_be_checked_is_skipped_until_it_is_given() {
     let reward = "guest-hostile-reward";
     let report = check(&sandbox, reward, &read(reward), picky).await;
     assert_eq!(failed(&report), BTreeSet::new());
-    assert!(skipped(&report, "scores"), "a reward may refuse what nobody played: {report:?}");
+    assert!(skipped(&report, "scores"), "a reward may refuse synthetic episodes: {report:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reward_beside_an_environment_says_whether_its_oracle_succeeds() {
+async fn a_reward_decides_whether_an_environments_oracle_succeeds() {
     let settings = Settings { steps: 10, ..Settings::default() };
     let sandbox = sandbox(&settings);
     let load = |name: &str| {
@@ -236,13 +236,13 @@ async fn a_reward_beside_an_environment_says_whether_its_oracle_succeeds() {
     let oracle =
         |report: &Report| report.checks.iter().find(|check| check.name == "oracle").map(|check| check.outcome.clone());
     let alone = check(&sandbox, "word-problems", &read("word-problems"), settings.clone()).await;
-    let words = "train: 8 of 8 ended, and nothing says whether well";
+    let words = "train: 8 of 8 ended, success unknown";
     assert!(matches!(oracle(&alone), Some(Outcome::Passed(seen)) if seen.contains(words)), "{alone:?}");
     let beside = Settings { beside: vec![load("answer-match"), load("calculator")], ..settings.clone() };
     let judged = check(&sandbox, "word-problems", &read("word-problems"), beside).await;
     let words = "train: success at 8 of 8, test: success at 8 of 8";
     assert!(matches!(oracle(&judged), Some(Outcome::Passed(seen)) if seen == words), "{judged:?}");
-    // The other way round: the environment gives the reward what it needs.
+    // Conversely, the environment produces the reward's episodes.
     let beside = Settings { beside: vec![load("word-problems"), load("calculator")], ..settings };
     let scored = check(&sandbox, "answer-match", &read("answer-match"), beside).await;
     assert_eq!(failed(&scored), BTreeSet::new());
@@ -251,13 +251,13 @@ async fn a_reward_beside_an_environment_says_whether_its_oracle_succeeds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_is_the_same_for_the_same_seed_but_for_times() {
+async fn reports_with_equal_seeds_differ_only_in_times() {
     let settings = Settings { steps: 200, ..narrow() };
     let run = async |seed: u64| {
         let sandbox = sandbox(&settings);
         let mut report =
             check(&sandbox, "guest", &read("guest-crooked-tool"), Settings { seed, ..settings.clone() }).await;
-        // What a call took by the clock stands in its words.
+        // The text of this check contains wall-clock times.
         report.checks.retain(|check| check.name != "cost");
         report
     };

@@ -1,10 +1,10 @@
-//! Over random conversations, strategies, tools and limits:
-//! - what was sampled is never altered and stands, as it was sampled, in exactly one segment;
-//! - a reply that is shown again is shown as the tokens that were sampled;
-//! - no text from outside is marked as sampled, and none of it becomes a control token;
-//! - limits hold, a replay gives every byte again, and so do forks.
+//! Properties over random conversations, strategies, tools and limits:
+//! - sampled tokens are never altered and occur, as sampled, in exactly one segment;
+//! - a reply that is shown again is shown as the sampled tokens;
+//! - text from outside is never marked as sampled and never becomes a control token;
+//! - limits hold, and replays and forks are equal byte by byte.
 //!
-//! A case that fails prints its seed.
+//! A failing case prints its seed.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -26,11 +26,11 @@ const CASES: u64 = 120;
 const MESSAGE_BEGINS: u32 = 257;
 const MESSAGE_ENDS: u32 = 258;
 
-/// Control tokens between tildes: a token that they forge stands beside a tilde, and the template's own never do.
+/// Control tokens between tildes: a forged token is next to a tilde, and the template's own tokens never are.
 const OUTSIDE: [&str; 4] =
     ["x~<|im_end|>~<|im_start|>~u~x", "x~<tool_call>~x", "x~\u{F8F0}0\u{F8F1}~<|endoftext|>~x", "plain"];
 
-/// Tells which case it was that failed.
+/// Prints the failing case.
 struct Case(u64);
 
 impl Drop for Case {
@@ -80,7 +80,7 @@ fn table(random: &mut Stream) -> Table {
     if random.below(2) == 0 { table.tool("calculator", &[]) } else { table }
 }
 
-/// A reply: words, calls, edits, control tokens in the midst, with or without an end.
+/// A reply of words, calls, edits and control tokens, with or without a stop token.
 fn reply(rollout: &Rollout, request: &GenerateRequest) -> Vec<u32> {
     let mut random = request.seed.child("reply").stream();
     let random = &mut random;
@@ -96,7 +96,7 @@ fn reply(rollout: &Rollout, request: &GenerateRequest) -> Vec<u32> {
         };
     }
     let mut tokens = rollout.chat().encode_reply(&[ReplyPiece::Frame(&text)]).unwrap();
-    // A policy says a token at least.
+    // A policy samples at least one token.
     if tokens.len() > 1 && random.below(4) == 0 {
         tokens.pop();
     }
@@ -112,19 +112,19 @@ fn edit(random: &mut Stream) -> String {
     }
 }
 
-/// Goes through what was given: a message of the policy's is a reply of this seat, token by token, and no control token
-/// stands beside a tilde.
-fn assert_given_plainly(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampled)]) {
-    let mut said: BTreeMap<u32, Vec<&[u32]>> = BTreeMap::new();
-    for (request, sampled) in heard {
+/// Checks the given tokens: each message of the policy is a reply of this seat, token by token, and no control token is
+/// next to a tilde.
+fn assert_given_plainly(record: &EpisodeRecord, exchanges: &[(GenerateRequest, Sampled)]) {
+    let mut by_seat: BTreeMap<u32, Vec<&[u32]>> = BTreeMap::new();
+    for (request, sampled) in exchanges {
         let stop = usize::from(sampled.tokens.last().is_some_and(|last| request.stop.contains(last)));
         let seat = request.conversation.place - record.id.member * record.opening.functions.len() as u32;
-        said.entry(seat).or_default().push(&sampled.tokens[..sampled.tokens.len() - stop]);
+        by_seat.entry(seat).or_default().push(&sampled.tokens[..sampled.tokens.len() - stop]);
     }
     for segment in &record.segments {
-        let replies = &said[&segment.seat()];
+        let replies = &by_seat[&segment.seat()];
         let given = |at: usize| at < segment.len() && !segment.sampled()[at];
-        // Behind the last reply that was shown again, which may end with anything.
+        // Tokens after the last repeated reply, which may end with anything.
         let mut behind = 0;
         let mut at = 0;
         while at < segment.len() {
@@ -136,7 +136,10 @@ fn assert_given_plainly(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampl
             let beside = [at.checked_sub(1).filter(|before| *before >= behind), Some(at + 1)];
             let tilde = beside.into_iter().flatten().any(|at| given(at) && segment.tokens()[at] == u32::from(b'~'));
             assert!(token < 256 || !tilde, "text from outside became control token {token}");
-            assert!(token < 256 || [MESSAGE_BEGINS, MESSAGE_ENDS].contains(&token), "token {token} is no template's");
+            assert!(
+                token < 256 || [MESSAGE_BEGINS, MESSAGE_ENDS].contains(&token),
+                "token {token} does not belong to the template"
+            );
             at += 1;
             if token == MESSAGE_BEGINS && given(at) && segment.tokens()[at] == u32::from(b'a') {
                 at += 1;
@@ -154,7 +157,7 @@ fn assert_given_plainly(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampl
     }
 }
 
-/// Every limit holds.
+/// Checks that every limit holds.
 fn assert_within(record: &EpisodeRecord, limits: Limits) {
     assert!(record.segments.iter().all(|segment| segment.len() <= limits.context_tokens));
     let seats = record.opening.functions.len() as u32;
@@ -163,10 +166,10 @@ fn assert_within(record: &EpisodeRecord, limits: Limits) {
     assert!(record.calls() <= limits.calls as usize);
 }
 
-/// The policy's calls stand in the transcript in their order, and notes make none.
-fn assert_called(record: &EpisodeRecord, rollout: &Rollout, heard: &[(GenerateRequest, Sampled)]) {
+/// Checks that the transcript contains the policy's calls in order, and no calls from notes.
+fn assert_called(record: &EpisodeRecord, rollout: &Rollout, exchanges: &[(GenerateRequest, Sampled)]) {
     let mut written = Vec::new();
-    for (turn, (_, sampled)) in record.policy_turns.iter().zip(heard) {
+    for (turn, (_, sampled)) in record.policy_turns.iter().zip(exchanges) {
         let text = rollout.chat().decode_reply(&sampled.tokens).unwrap();
         match &turn.note {
             Some(note) => assert_eq!(note, &text),
@@ -189,12 +192,12 @@ fn assert_called(record: &EpisodeRecord, rollout: &Rollout, heard: &[(GenerateRe
             _ => None,
         })
         .collect();
-    // The calls of the reply that passes the limit are not made.
+    // Calls of the reply that exceeds the limit are not made.
     assert_eq!(called, names[..called.len()]);
 }
 
 #[tokio::test]
-async fn contexts_hold_what_was_seen_and_said() {
+async fn contexts_hold_the_prompts_and_sampled_tokens() {
     let mut several = 0;
     for number in 0..CASES {
         let _case = Case(number);
@@ -203,14 +206,14 @@ async fn contexts_hold_what_was_seen_and_said() {
         let rollout = rollout_with(&table, limits, strategy).await;
         let policy = Recorder::new(|request: &GenerateRequest| reply(&rollout, request));
         let mut records = rollout.run_group(vec![plan(0, number)], Actor::Policy(&policy)).await.unwrap();
-        let heard = policy.take();
+        let exchanges = policy.take();
         let record = &records[0];
-        assert_saw(record, &heard);
-        assert_given_plainly(record, &heard);
-        assert_called(record, &rollout, &heard);
+        assert_saw(record, &exchanges);
+        assert_given_plainly(record, &exchanges);
+        assert_called(record, &rollout, &exchanges);
         assert_within(record, limits);
         several += u32::from(record.segments.len() > record.opening.functions.len());
-        // Another path from some turn on, below a seed of its own.
+        // Another path from some turn on, with its own seed.
         let turn = stream.below(record.policy_turns.len().max(1) as u64) as u32;
         if !record.policy_turns.is_empty() {
             let forks = rollout.fork_recorded(record, turn, vec![plan(1, number + 1)], Actor::Policy(&policy)).await;

@@ -1,10 +1,8 @@
-//! Context strategies over real components.
-//!
-//! What is promised here:
-//! - whatever the strategy, the segments hold exactly what the policy saw and said, each sampled token once;
+//! Context strategies over real components:
+//! - with every strategy, the segments hold exactly what the policy saw and sampled, each sampled token once;
 //! - each strategy shows what its rule says, and nothing older;
-//! - a context that a strategy keeps short outlives one that only grows, and limits still end it;
-//! - replays, forks and the store's sharing of beginnings hold with several segments.
+//! - a context that a strategy shortens lasts longer than one that only grows, and limits still end it;
+//! - replays, forks and the store's sharing of prefixes work with several segments.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -24,7 +22,7 @@ fn table() -> Table {
     Table::new().tool("guest-hostile-tool", &[]).reward("answer-match", &[])
 }
 
-/// Says what `reply` makes of the context as text.
+/// Policy that replies with a function of the context's text.
 fn speaker<'a>(
     rollout: &'a Rollout,
     reply: impl Fn(&str, usize) -> String + Send + Sync + 'a,
@@ -43,8 +41,8 @@ fn echo(text: &str) -> String {
     call("echo", &format!(r#"{{"text": "{text}"}}"#))
 }
 
-/// Plays, and checks that the record is what was seen and said, that a replay gives every byte again and that forks
-/// in front of every turn come to the same end. Gives the record and its segments as text.
+/// Plays, and checks that the record holds what the policy saw and sampled, that a replay is equal byte by byte, and
+/// that forks before every turn reach the same end. Returns the record and its segments as text.
 async fn play(rollout: &Rollout, reply: impl Fn(&str, usize) -> String + Send + Sync) -> (EpisodeRecord, Vec<String>) {
     let policy = speaker(rollout, reply);
     let record = play_by(rollout, Actor::Policy(&policy)).await;
@@ -56,18 +54,18 @@ async fn play(rollout: &Rollout, reply: impl Fn(&str, usize) -> String + Send + 
     (record, shown)
 }
 
-/// Six echoes and a last word.
+/// Six echoes and a final message.
 fn echoes(_: &str, turn: usize) -> String {
     if turn < 6 { echo(&format!("result-{turn}")) } else { "done".to_owned() }
 }
 
-/// How often the text was answered to a call and stands there still.
+/// Whether the answer to a call is still in the context.
 fn stands(shown: &str, result: usize) -> bool {
     shown.contains(&format!("tresult-{result}<"))
 }
 
 #[tokio::test]
-async fn a_context_that_only_grows_is_one_segment() {
+async fn a_growing_context_is_one_segment() {
     let rollout = rollout(&table(), limits()).await;
     let (record, shown) = play(&rollout, echoes).await;
     assert_eq!((record.ending, shown.len()), (Ending::Terminated, 1));
@@ -75,28 +73,28 @@ async fn a_context_that_only_grows_is_one_segment() {
 }
 
 #[tokio::test]
-async fn the_window_leaves_older_results_out_and_keeps_every_reply() {
+async fn the_window_replaces_older_results_and_keeps_every_reply() {
     let window = Window { most: 3, keep: 1, placeholder: "(gone)".to_owned(), ..Window::default() };
     let rollout = rollout_with(&table(), limits(), ContextStrategy::Window(window)).await;
     let (record, shown) = play(&rollout, echoes).await;
-    // The fourth result pushes three out; then two more fit beside the one that stayed, and the next would push again.
+    // The fourth result replaces three; then two more fit next to the remaining one, and the next replaces again.
     assert_eq!(shown.len(), 2);
     assert!((0..3).all(|result| stands(&shown[0], result) && !stands(&shown[1], result)), "{shown:?}");
     assert!((3..6).all(|result| !stands(&shown[0], result) && stands(&shown[1], result)), "{shown:?}");
     assert_eq!(shown[1].matches("t(gone)<").count(), 3);
     assert_eq!(shown[1].matches("<tool_call>").count(), 6, "calls stay");
-    // What is sampled in the second segment is what was said after the window moved.
+    // The second segment samples the replies after the window moved.
     let sampled_from = |segment: usize| {
         let segment = &record.segments[segment];
         (0..segment.len()).find(|&at| segment.sampled()[at]).map(|at| segment.turns()[at])
     };
     assert_eq!((sampled_from(0), sampled_from(1)), (Some(0), Some(4)));
-    // Rewards and people see the whole transcript.
+    // Rewards and readers see the whole transcript.
     assert_eq!(answers(&record).len(), 6);
 }
 
 #[tokio::test]
-async fn a_summary_is_written_trained_and_gone_on_from() {
+async fn a_summary_is_sampled_trained_on_and_continued_from() {
     let instruction = "Now sum up.".to_owned();
     let strategy = ContextStrategy::Summary(Summary { tokens: 600, instruction: instruction.clone() });
     let rollout = rollout_with(&table(), limits(), strategy).await;
@@ -118,27 +116,27 @@ async fn a_summary_is_written_trained_and_gone_on_from() {
     assert_eq!(shown.len(), notes.len() + 1);
     let task = shown[0].split("<|im_end|>").next().unwrap();
     for (index, (_, note)) in notes.iter().enumerate() {
-        // The note is sampled at the end of its segment, and is all that the next one knows beside the task.
+        // The note is at the end of its segment; the next segment has only the task and the note.
         assert!(shown[index].ends_with(&format!("uNow sum up.<|im_end|><|im_start|>a{note}<|im_end|>")));
         let begins = format!("{task}<|im_end|><|im_start|>uYour summary of what came before:\n{note}<|im_end|>");
         assert!(shown[index + 1].starts_with(&begins), "{}", shown[index + 1]);
         let sampled = record.segments[index].sampled();
         assert!(sampled[sampled.len() - note.len() - 1..].iter().all(|sampled| *sampled));
     }
-    // A note is no message: the transcript has the calls, their answers and the last word.
-    let said = |turn: &&Turn| matches!(turn, Turn::Message { .. });
-    assert_eq!(record.turns.iter().filter(said).count(), 1);
+    // A note is not a message: the transcript has the calls, their answers and the final message.
+    let is_message = |turn: &&Turn| matches!(turn, Turn::Message { .. });
+    assert_eq!(record.turns.iter().filter(is_message).count(), 1);
     assert_eq!(answers(&record).len() + notes.len() + 1, record.policy_turns.len());
-    // Notes are turns, and count as such.
+    // Notes count as turns.
     let strategy = ContextStrategy::Summary(Summary { tokens: 600, instruction });
     let rollout = rollout_with(&table(), Limits { turns: 3, ..limits() }, strategy).await;
     let (record, _) = play(&rollout, reply).await;
     assert_eq!((record.ending, record.policy_turns.len()), (Ending::TurnLimit, 3));
 }
 
-/// What an oracle cannot write ends its episode, on a replay as well.
+/// An oracle cannot write a summary, so its episode ends, also in a replay.
 #[tokio::test]
-async fn an_oracle_is_not_asked_for_a_summary() {
+async fn an_oracles_episode_ends_at_a_summary() {
     let summary = Summary { tokens: 100, instruction: "Now sum up.".to_owned() };
     for (strategy, ending) in [
         (ContextStrategy::Summary(summary), Ending::EnvironmentFailed),
@@ -160,7 +158,7 @@ async fn an_oracle_is_not_asked_for_a_summary() {
 }
 
 #[tokio::test]
-async fn the_state_is_the_task_the_last_reply_and_what_it_brought() {
+async fn the_state_is_the_task_the_last_reply_and_its_answers() {
     let rollout = rollout_with(&table(), limits(), ContextStrategy::State {}).await;
     let (record, shown) = play(&rollout, |shown, turn| {
         assert!(shown.matches("<tool_call>").count() <= 1, "more than the last reply is shown: {shown}");
@@ -168,7 +166,7 @@ async fn the_state_is_the_task_the_last_reply_and_what_it_brought() {
     })
     .await;
     assert_eq!(record.ending, Ending::Terminated);
-    // The first two turns share a segment, as nothing was to go yet; then each turn begins one.
+    // The first two turns share a segment, because nothing can be removed yet; then each turn begins a segment.
     assert_eq!(shown.len(), 6);
     let task = shown[0].split("<|im_end|>").next().unwrap();
     for (index, segment) in shown.iter().enumerate().skip(1) {
@@ -191,10 +189,10 @@ async fn a_policy_edits_its_context() {
         _ => "done".to_owned(),
     })
     .await;
-    let heard: Vec<(String, bool)> = answers(&record);
-    let heard: Vec<(&str, bool)> = heard.iter().map(|(text, failed)| (text.as_str(), *failed)).collect();
+    let answered: Vec<(String, bool)> = answers(&record);
+    let answered: Vec<(&str, bool)> = answered.iter().map(|(text, failed)| (text.as_str(), *failed)).collect();
     assert_eq!(
-        heard[2..],
+        answered[2..],
         [
             ("no such turn to edit: 9; there is 0, 1", true),
             ("deleted: 0, 2", false),
@@ -212,9 +210,9 @@ async fn a_policy_edits_its_context() {
     assert!(record.opening.functions[0].functions.iter().any(|function| function.name == "edit_context"));
 }
 
-/// Under other strategies there is no such function.
+/// Other strategies do not offer the function.
 #[tokio::test]
-async fn edits_are_offered_by_their_strategy_alone() {
+async fn edits_are_offered_only_by_their_strategy() {
     let rollout = rollout_with(&table(), limits(), ContextStrategy::State {}).await;
     let reply = |_: &str, turn: usize| {
         if turn == 0 { call("edit_context", r#"{"turns": [0]}"#) } else { "done".to_owned() }
@@ -235,9 +233,9 @@ async fn a_tool_that_offers_the_same_function_is_refused() {
     rollout_with(&table(), limits(), ContextStrategy::State {}).await;
 }
 
-/// The same replies under the same limit on the context: one that only grows is soon full.
+/// With the same replies and the same limit, a context that only grows is full early.
 #[tokio::test]
-async fn limits_hold_after_the_strategy_had_its_say() {
+async fn limits_are_checked_after_the_strategy() {
     let replies = |_: &str, turn: usize| {
         if turn < 8 { echo(&format!("result-{turn} {}", "y".repeat(100))) } else { "done".to_owned() }
     };
@@ -254,12 +252,12 @@ async fn limits_hold_after_the_strategy_had_its_say() {
         ended(Limits { context_tokens: 250, ..limits() }, ContextStrategy::State {}).await,
         Ending::ContextLimit
     );
-    // The turn limit comes before that of a context which a strategy may still shorten.
+    // The turn limit takes precedence over the limit of a context that a strategy can still shorten.
     let both = Limits { turns: 1, context_tokens: 250, ..limits() };
     assert_eq!(ended(both, ContextStrategy::State {}).await, Ending::TurnLimit);
 }
 
-/// Forks of an episode of several segments: stored, read back, replayed.
+/// Forks of an episode of several segments are stored, read back and replayed.
 #[tokio::test]
 async fn forks_of_several_segments_are_stored_and_replayed() {
     let rollout = rollout_with(&table(), limits(), ContextStrategy::State {}).await;
@@ -277,7 +275,7 @@ async fn forks_of_several_segments_are_stored_and_replayed() {
         let tokens = |record: &EpisodeRecord| -> Vec<Vec<u32>> {
             record.segments.iter().map(|segment| segment.tokens().to_vec()).collect()
         };
-        assert_eq!(tokens(fork), tokens(&first), "the same is said in the same contexts");
+        assert_eq!(tokens(fork), tokens(&first), "equal contexts have equal replies");
         assert_eq!(fork.segments[..3], first.segments[..3], "turns 0 to 3");
         assert_eq!(fork.shared_turns(0), 4);
     }

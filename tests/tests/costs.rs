@@ -1,4 +1,4 @@
-//! What calls cost stands in the record, and a replay gives the same where that is exact.
+//! Costs of calls are recorded, and a replay reproduces the deterministic ones.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -21,14 +21,14 @@ async fn rollout(limits: Limits) -> Rollout {
     rollout_in(&sandbox(limits), &Table::new().tool("guest-hostile-tool", &[]), self::limits(), 0).await
 }
 
-/// Calls that end, one that does not, and one of the session after it.
+/// Calls that return, an endless one, and one of the session after it.
 async fn record(rollout: &Rollout) -> EpisodeRecord {
     let replies = [call("work", r#"{"size": 1000}"#), call("loop", "{}"), call("state", "{}"), "7".to_owned()];
     play(rollout, &replies.iter().map(String::as_str).collect::<Vec<_>>()).await
 }
 
 #[tokio::test]
-async fn a_call_without_fuel_fails_again_by_itself_when_it_is_replayed() {
+async fn a_call_out_of_fuel_fails_again_in_a_replay() {
     let fuel = Limits { fuel_per_call: Some(5_000_000), ..Limits::default() };
     let recorded = record(&rollout(fuel).await).await;
     let kinds: Vec<FailureKind> = recorded.failures.iter().map(|failure| failure.kind).collect();
@@ -44,12 +44,12 @@ async fn a_call_without_fuel_fails_again_by_itself_when_it_is_replayed() {
     let of = |during: &str| costs.iter().find(|(call, _)| *call == during).unwrap().1;
     assert_eq!(of("call-1"), 5_000_000, "the endless one used all of it");
     assert!(of("call-0") > 0 && of("call-2") > 0, "{costs:?}");
-    // Another sandbox, as on another day. Nothing is injected: the failure comes by itself.
+    // Another sandbox, without overrides: the failure occurs again.
     let other = rollout(fuel).await;
     let replayed = other.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
     assert_eq!(Difference::between(&recorded, &replayed), None);
     assert_eq!(replayed.failures, recorded.failures);
-    // With less fuel it would be another episode.
+    // With less fuel the episode differs.
     let poorer = rollout(Limits { fuel_per_call: Some(4_999_999), ..fuel }).await;
     let replayed = poorer.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
     assert!(Difference::between(&recorded, &replayed).is_some());
@@ -71,7 +71,7 @@ async fn fuel_and_memory_are_compared_and_times_are_not() {
 }
 
 #[tokio::test]
-async fn rewards_and_oracles_are_paid_for_as_well() {
+async fn costs_of_rewards_and_oracles_are_recorded() {
     let table = Table::new().tool("calculator", &[]).reward("answer-match", &[]);
     let rollout = rollout_in(&sandbox(Limits::default()), &table, limits(), 0).await;
     let record = common::play_by(&rollout, gymkhana_rollout::Actor::Oracle).await;
@@ -87,7 +87,7 @@ async fn rewards_and_oracles_are_paid_for_as_well() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_clock_ended_is_not_compared() {
+async fn a_call_ended_by_the_clock_is_not_compared() {
     let budget = Limits { budget: std::time::Duration::from_millis(100), ..Limits::default() };
     let rollout = rollout(budget).await;
     let recorded = record(&rollout).await;
@@ -99,10 +99,10 @@ async fn a_call_that_the_clock_ended_is_not_compared() {
     assert_eq!(Difference::between(&recorded, &replayed), None);
 }
 
-/// The clock ends an endless call long before its fuel does. A replay does not make the call again, and charges what it
-/// had used all the same: the call after it runs out of the episode's fuel as it did.
+/// The clock ends an endless call long before its fuel is used up. A replay does not repeat the call but charges its
+/// recorded fuel, so the next call runs out of the episode's fuel as in the record.
 #[tokio::test]
-async fn a_call_that_the_clock_ended_has_used_its_fuel_on_a_replay_too() {
+async fn fuel_of_a_call_ended_by_the_clock_is_charged_in_a_replay() {
     let limits = |fuel| Limits {
         budget: std::time::Duration::from_millis(50),
         fuel_per_episode: Some(fuel),
@@ -116,7 +116,7 @@ async fn a_call_that_the_clock_ended_has_used_its_fuel_on_a_replay_too() {
     let plenty = rollout(limits(u64::MAX)).await;
     let needed = used(&play(&plenty, &replies).await, "call-1");
     let mut recorded = play(&plenty, &replies).await;
-    // How far the endless call comes is the machine's affair; here it leaves half of what the next one needs.
+    // The fuel of the endless call depends on the machine; here it leaves half of the next call's need.
     let endless = recorded.costs.iter_mut().find(|call| call.call_site == CallSite::tool("call-0")).unwrap();
     endless.cost.fuel = Some(1_000_000_000);
     let tight = rollout(limits(1_000_000_000 + needed / 2)).await;
@@ -129,7 +129,7 @@ async fn a_call_that_the_clock_ended_has_used_its_fuel_on_a_replay_too() {
 }
 
 #[tokio::test]
-async fn an_episode_whose_neighbour_ended_their_tool_is_dropped_and_not_paid() {
+async fn an_episode_whose_neighbour_ended_their_shared_tool_is_dropped() {
     let sandbox = sandbox(Limits::default());
     let load = |name| Plugin::load(&sandbox, &component(name), &Grants::default()).unwrap();
     let tool = load("guest-hostile-tool").shared_by(NonZeroU32::new(8).unwrap());
@@ -150,7 +150,7 @@ async fn an_episode_whose_neighbour_ended_their_tool_is_dropped_and_not_paid() {
     let record = common::play_with(&rollout, &replies, || {
         if asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1 {
             let session = culprit.lock().unwrap().take();
-            // A call that is cancelled ends the instance as a trap does.
+            // A cancelled call ends the instance like a trap.
             let mut session = session.unwrap();
             let endless = gymkhana_record::Call { id: String::new(), name: "loop".into(), arguments: "{}".into() };
             let mut call = session.call(&endless);

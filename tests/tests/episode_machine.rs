@@ -1,4 +1,4 @@
-//! The state machine of an episode against a model of it, written out here: random replies with sound, malformed and
+//! The state machine of an episode compared with a model of it in this file: random replies with valid, malformed and
 //! unknown calls, failing tools, and limits on turns and calls.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
@@ -16,15 +16,15 @@ const REPLIES: usize = 6;
 /// A call as a policy may write it.
 #[derive(Debug, Clone, Copy)]
 enum Written {
-    /// A product, by the calculator.
+    /// A product, computed by the calculator.
     Product,
-    /// The number of calls of the second tool's session.
+    /// Number of calls in the second tool's session.
     Count,
     /// A call that ends in an error of the second tool and keeps its state.
     Error,
     /// A call that crashes the second tool and loses its state.
     Trap,
-    /// The name of no function.
+    /// An unknown function.
     Unknown,
     /// Text that is not JSON.
     Malformed,
@@ -57,11 +57,11 @@ enum Entry {
     Observation(String),
     Call(String, &'static str),
     Malformed(String, String),
-    /// Id, whether the call failed, and the beginning of the text.
+    /// Id, whether the call failed, and the start of the text.
     Answer(String, bool, String),
 }
 
-/// What the model predicts for a script under limits.
+/// Prediction for a script under limits.
 fn predict(replies: &[Reply], turn_limit: u32, call_limit: u32) -> (Vec<Entry>, Ending) {
     let mut entries = vec![Entry::Observation("Say something.".to_owned())];
     let (mut calls, mut count) = (0, 0);
@@ -137,7 +137,7 @@ fn entries(record: &EpisodeRecord, predicted: &[Entry]) -> Vec<Entry> {
         Turn::MalformedCall { id, text, .. } => Entry::Malformed(id.clone(), text.clone()),
         Turn::Answer { id, content, failed, .. } => {
             let text = text_of(content);
-            // Of a failed answer the model predicts the beginning.
+            // The model predicts only the start of a failed answer.
             let known = match predicted.get(place) {
                 Some(Entry::Answer(_, true, beginning)) if text.starts_with(beginning) => beginning.clone(),
                 _ => text,
@@ -164,7 +164,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_episode_goes_as_the_model_predicts(
+    fn an_episode_equals_the_models_prediction(
         replies in prop::collection::vec(reply(), REPLIES),
         turns in 1..=REPLIES as u32,
         calls in 1..=8_u32,
@@ -184,7 +184,7 @@ proptest! {
         prop_assert_eq!(entries(&record, &predicted), predicted);
         prop_assert_eq!(record.ending, ending);
         prop_assert_eq!(Difference::between(&record, &replayed[0]), None);
-        // Every step has one reward, and a turn with calls of tools has no step.
+        // Every step has one reward; a turn with tool calls has no step.
         let messages = replies[..record.policy_turns.len()].iter().filter(|reply| reply.calls.is_empty()).count();
         prop_assert_eq!(record.environment_rewards[0].rewards.len(), messages);
     }

@@ -1,12 +1,9 @@
-//! Forks of real episodes.
-//!
-//! What is promised here:
-//! - an episode forked by snapshot and one whose beginning is played again go on in the same way, with the host's side:
-//!   random streams, clocks, sessions of tools;
-//! - a fork may have a seed of its own, and what comes before keeps the old one: a replay of forks of forks is equal
-//!   byte by byte;
-//! - plugins without snapshots are forked by playing again;
-//! - a plugin whose snapshot is not its state is found out.
+//! Forks of real episodes:
+//! - an episode forked by snapshot and one forked by replay continue equally, including the host's part: random
+//! streams, clocks, sessions of tools;
+//! - a fork can have its own seed, and its prefix keeps the old one: a replay of forks of forks is equal byte by byte;
+//! - plugins without snapshots are forked by replay;
+//! - a plugin whose snapshot is not its state is detected.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -18,7 +15,7 @@ use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
 use gymkhana_record::{EpisodeId, EpisodeRecord, Seed, Value};
 use gymkhana_rollout::{Actor, Difference, EpisodePlan, ForkError, Rollout};
 
-/// A policy that says the same in the same turn, whatever it is told: `replies[turn]`, the last one for ever.
+/// A policy that gives the same reply in the same turn, whatever its prompt: `replies[turn]`, then the last one.
 fn by_turn<'a>(
     rollout: &'a Rollout,
     replies: &[String],
@@ -50,7 +47,7 @@ fn draws() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_fork_with_the_same_seed_goes_on_as_the_first_would() {
+async fn a_fork_with_the_same_seed_continues_like_the_original() {
     let table = Table::new().tool("guest-hostile-tool", &[]).reward("answer-match", &[]);
     let rollout = rollout(&table, limits()).await;
     let replies = draws();
@@ -76,7 +73,7 @@ async fn forks_of_forks_have_seeds_of_their_own_and_are_replayed() {
     let plans = vec![plan(&first, 1, 100), plan(&first, 2, 200)];
     let forks = rollout.fork_recorded(&first, 2, plans, Actor::Policy(&policy)).await.unwrap();
     let [left, right] = &forks[..] else { panic!("two forks") };
-    // Each turn draws and asks the clock: two answers a turn. Two turns are shared.
+    // Each turn has two answers, a random number and the clock. Two turns are shared.
     assert_eq!(answers(left)[..4], answers(&first)[..4]);
     assert_ne!(answers(left)[4], answers(&first)[4], "the fork draws its own numbers");
     assert_ne!(answers(left)[4], answers(right)[4], "and so does its neighbour");
@@ -88,7 +85,7 @@ async fn forks_of_forks_have_seeds_of_their_own_and_are_replayed() {
     assert_ne!(answers(child)[6], answers(left)[6]);
     let parents: Vec<EpisodeId> = child.forks.iter().map(|fork| fork.parent).collect();
     assert_eq!(parents, [first.id, left.id]);
-    // Before its own parent's fork, a grandchild hangs on the first episode alone.
+    // Before its parent's fork, a grandchild belongs to the first episode.
     let early = rollout.fork_recorded(left, 1, vec![plan(&first, 4, 400)], Actor::Policy(&policy)).await.unwrap();
     assert_eq!(early[0].forks.iter().map(|fork| (fork.parent, fork.seed)).collect::<Vec<_>>(), [(left.id, first.seed)]);
     for group in [&forks, &grandchildren, &early] {
@@ -102,7 +99,7 @@ async fn forks_of_forks_have_seeds_of_their_own_and_are_replayed() {
 
 /// Two seats and no snapshots.
 #[tokio::test]
-async fn plugins_without_snapshots_are_forked_by_playing_again() {
+async fn plugins_without_snapshots_are_forked_by_replay() {
     let rollout = rollout(&Table::new().environment("guest-two-seats", &[]), limits()).await;
     let policy = by_turn(&rollout, &[call("stay", "{}"), "over to you".to_owned()]);
     let first = common::play_by(&rollout, Actor::Policy(&policy)).await;
@@ -133,7 +130,7 @@ async fn every_first_party_plugin_forks_as_it_plays() {
 }
 
 #[tokio::test]
-async fn a_beginning_that_does_not_come_again_is_no_fork() {
+async fn a_prefix_that_cannot_be_replayed_is_not_forked() {
     let table = Table::new().tool("guest-hostile-tool", &[]);
     let rollout = rollout(&table, limits()).await;
     let replies = draws();

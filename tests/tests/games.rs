@@ -1,12 +1,10 @@
-//! The first-party games, as components, with scripts and oracles in their seats.
-//!
-//! What is promised here:
-//! - whole games end as their rules say, whoever plays which seat, and a replay gives the same bytes;
-//! - what a seat's policy sees never holds what belongs to the other seat, over many seeds and tasks;
-//! - a seat is spoken for by its own voice, oracle and policy share an episode, and each expert hears the answers to its
-//!   own calls;
-//! - games are forked by snapshot in front of every turn, and each fork comes to the recorded end;
-//! - a strategy is read off recorded hands of Kuhn poker.
+//! The first-party games as components, with scripted policies and oracles in their seats:
+//! - whole games end by their rules with every assignment of seats, and a replay gives the same bytes;
+//! - a seat's policy never sees private information of the other seat, over many seeds and tasks;
+//! - each seat has its own player, an oracle and a policy can share an episode, and each oracle receives the answers to
+//! its own calls;
+//! - games are forked by snapshot before every turn, and each fork reaches the recorded end;
+//! - a strategy is estimated from recorded hands of Kuhn poker.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -25,7 +23,7 @@ use kuhn_poker::strategy::{Strategy, observed};
 
 const GAMES: [&str; 3] = ["tic-tac-toe", "kuhn-poker", "negotiation"];
 
-/// A policy that answers what it reads: the whole conversation, as text.
+/// A policy that replies to the whole conversation as text.
 fn by_text<'a>(
     rollout: &'a Rollout,
     answer: impl Fn(&str, &GenerateRequest) -> String + Send + Sync + 'a,
@@ -70,20 +68,20 @@ fn fact_text(facts: &[NamedValue], name: &str) -> String {
     }
 }
 
-/// All that a seat's policy saw and said.
+/// All tokens that a seat's policy saw and sampled, as text.
 fn seen_by(rollout: &Rollout, record: &EpisodeRecord, seat: u32) -> String {
     let own = record.segments.iter().filter(|segment| segment.seat() == seat);
     own.map(|segment| rollout.chat().decode(segment.tokens()).unwrap()).collect()
 }
 
-/// Everything that the environment said to a seat before it last spoke.
-fn told(record: &EpisodeRecord, seat: u32) -> Vec<String> {
+/// Observations of a seat before its last turn.
+fn observations(record: &EpisodeRecord, seat: u32) -> Vec<String> {
     let last = record.turns.iter().rposition(|turn| matches!(turn, Turn::Message { seat: by, .. } if *by == seat));
-    let heard = record.turns[..last.map_or(0, |last| last + 1)].iter().filter_map(|turn| match turn {
+    let texts = record.turns[..last.map_or(0, |last| last + 1)].iter().filter_map(|turn| match turn {
         Turn::Observation { seat: to, content } if *to == seat => Some(text_of(content)),
         _ => None,
     });
-    heard.collect()
+    texts.collect()
 }
 
 #[tokio::test]
@@ -106,7 +104,7 @@ async fn oracles_play_every_game_to_its_end_and_so_does_every_fork() {
 async fn zero_sum_games_pay_what_they_take() {
     for game in ["tic-tac-toe", "kuhn-poker"] {
         let rollout = rollout(&Table::new().environment(game, &[]), limits()).await;
-        // Forfeits, in the end, of a seat that has nothing sensible to say.
+        // Includes forfeits of a seat whose replies are invalid.
         let silent = by_text(&rollout, |_, _| "pardon".to_owned());
         for index in 0..6 {
             let lost = play(&rollout, index, index, Actor::Policy(&silent)).await;
@@ -120,24 +118,24 @@ async fn zero_sum_games_pay_what_they_take() {
     }
 }
 
-/// What an expert is told of its calls is what its own seat's last turn was answered, and nothing of the other seat's or of
-/// turns before.
+/// An oracle receives the answers to the calls of its own seat's last turn, and neither those of the other seat nor
+/// earlier ones.
 #[tokio::test]
-async fn each_seats_expert_hears_the_answers_to_its_own_calls() {
+async fn each_seats_oracle_receives_the_answers_to_its_own_calls() {
     let table = Table::new().environment("guest-experts", &[]).tool("calculator", &[]);
     let rollout = rollout(&table, limits()).await;
-    let said = |record: &EpisodeRecord| -> Vec<(u32, String)> {
+    let messages = |record: &EpisodeRecord| -> Vec<(u32, String)> {
         let message = |turn: &Turn| match turn {
             Turn::Message { seat, content } => Some((*seat, text_of(content))),
             _ => None,
         };
         record.turns.iter().filter_map(message).collect()
     };
-    let told = |seat: u32, number: &str| (seat, format!("told {number}"));
+    let report = |seat: u32, number: &str| (seat, format!("told {number}"));
     let record = play(&rollout, 0, 0, Actor::Oracle).await;
-    assert_eq!(said(&record), [told(0, "10"), told(1, "20"), told(0, "30"), told(1, "40")]);
+    assert_eq!(messages(&record), [report(0, "10"), report(1, "20"), report(0, "30"), report(1, "40")]);
     assert_replayed(&rollout, &record).await;
-    // A policy's calls are not the expert's.
+    // Answers to a policy's calls do not go to the oracle.
     let policy = ScriptedPolicy::new(usize::MAX, |request| {
         let text = rollout.chat().decode(&request.tokens).unwrap();
         let asked = text.matches("<|im_start|>a").count() % 2 == 0;
@@ -146,18 +144,18 @@ async fn each_seats_expert_hears_the_answers_to_its_own_calls() {
     });
     let record = play(&rollout, 0, 0, Actor::Seats(&[SeatPlayer::Policy(&policy), SeatPlayer::Oracle])).await;
     let thanks = (0, "thanks".to_owned());
-    assert_eq!(said(&record), [thanks.clone(), told(1, "20"), thanks, told(1, "40")]);
+    assert_eq!(messages(&record), [thanks.clone(), report(1, "20"), thanks, report(1, "40")]);
     assert_replayed(&rollout, &record).await;
 }
 
-/// The voices' marks are in what was sampled: scripts put a tag before each move, the oracle none.
+/// The sampled tokens identify the player: scripts put a tag before each move, the oracle none.
 #[tokio::test]
-async fn each_seat_is_spoken_for_by_its_own_voice() {
+async fn each_seat_is_played_by_its_own_player() {
     let rollout = rollout(&Table::new().environment("negotiation", &[]), limits()).await;
     let left = by_text(&rollout, |_, _| "left <move>offer 0 0 0</move>".to_owned());
     let right = by_text(&rollout, |_, _| "right <move>accept</move>".to_owned());
-    let voices = [SeatPlayer::Policy(&left), SeatPlayer::Policy(&right), SeatPlayer::Oracle];
-    let said = |record: &EpisodeRecord, seat: u32| {
+    let players = [SeatPlayer::Policy(&left), SeatPlayer::Policy(&right), SeatPlayer::Oracle];
+    let messages = |record: &EpisodeRecord, seat: u32| {
         let own = record.turns.iter().filter_map(move |turn| match turn {
             Turn::Message { seat: by, content } if *by == seat => Some(text_of(content)),
             _ => None,
@@ -165,13 +163,13 @@ async fn each_seat_is_spoken_for_by_its_own_voice() {
         own.collect::<Vec<_>>().join("|")
     };
     for (first, second) in [(0, 1), (0, 2), (2, 1), (2, 2)] {
-        let record = play(&rollout, 7, 7, Actor::Seats(&[voices[first], voices[second]])).await;
+        let record = play(&rollout, 7, 7, Actor::Seats(&[players[first], players[second]])).await;
         assert_eq!((record.ending, record.success), (Ending::Terminated, true), "{first} and {second}");
-        let words = [said(&record, 0), said(&record, 1)];
+        let words = [messages(&record, 0), messages(&record, 1)];
         assert_eq!([words[0].contains("left"), words[1].contains("right")], [first == 0, second == 1], "{words:?}");
         assert_replayed(&rollout, &record).await;
     }
-    // The last voice speaks for the seats that have none of their own.
+    // Seats without a player of their own get the last one.
     let record = play(&rollout, 7, 7, Actor::Seats(&[SeatPlayer::Oracle])).await;
     assert!(record.success);
 }
@@ -194,8 +192,8 @@ async fn a_seat_of_kuhn_poker_never_sees_the_others_card() {
     }
 }
 
-/// Values are numbers, which turn up everywhere: a seat's tokens are compared with those of other situations with the
-/// same items that are worth the same to it, whatever they are worth to the other.
+/// Values are numbers, which occur everywhere, so a seat's tokens are compared with those of other tasks that have the
+/// same items with the same values for this seat and other values for the other seat.
 #[tokio::test]
 async fn a_seat_of_a_negotiation_never_sees_the_others_values() {
     let rollout = rollout(&Table::new().environment("negotiation", &[]), limits()).await;
@@ -210,8 +208,8 @@ async fn a_seat_of_a_negotiation_never_sees_the_others_values() {
         let values = ["first-values", "second-values"].map(|name| fact_text(&record.privileged, name));
         for segment in &record.segments {
             let seat = segment.seat();
-            // The items stand outside the brackets, and what they are worth inside.
-            let introduced = told(&record, seat)[0].lines().next().unwrap_or_default().to_owned();
+            // Items are outside the brackets, and values inside.
+            let introduced = observations(&record, seat)[0].lines().next().unwrap_or_default().to_owned();
             let items: String = introduced.split(['(', ')']).step_by(2).collect();
             let (own, other) = (values[seat as usize].clone(), values[1 - seat as usize].clone());
             let (others, tokens) = seen.entry((seat, items, own)).or_insert((other.clone(), segment.tokens().to_vec()));
@@ -219,7 +217,7 @@ async fn a_seat_of_a_negotiation_never_sees_the_others_values() {
             compared += usize::from(*others != other);
         }
     }
-    assert!(compared > 30, "{compared} situations that differ in the other's values alone");
+    assert!(compared > 30, "{compared} situations that differ only in the other seat's values");
 }
 
 #[tokio::test]
@@ -228,11 +226,11 @@ async fn a_seat_of_tic_tac_toe_sees_the_same_board_as_the_other() {
     let rollout = rollout(&Table::new().environment("tic-tac-toe", &options), limits()).await;
     for seed in 0..20 {
         let record = play(&rollout, 0, seed, Actor::Oracle).await;
-        let boards: Vec<Vec<String>> = [0, 1].map(|seat| told(&record, seat)).into();
+        let boards: Vec<Vec<String>> = [0, 1].map(|seat| observations(&record, seat)).into();
         for (seat, letter) in ["X", "O"].into_iter().enumerate() {
             assert!(boards[seat].iter().all(|board| board.starts_with(&format!("You are {letter}.\n"))));
         }
-        // X sees an even number of marks, O one more.
+        // X sees an even number of marks, O an odd one.
         let marks = |board: &String| board.split_once('\n').unwrap().1.matches(['X', 'O']).count();
         assert!(boards[0].iter().map(marks).eq((0..boards[0].len()).map(|turn| 2 * turn)));
         assert!(boards[1].iter().map(marks).eq((0..boards[1].len()).map(|turn| 2 * turn + 1)));
@@ -240,31 +238,31 @@ async fn a_seat_of_tic_tac_toe_sees_the_same_board_as_the_other() {
 }
 
 #[tokio::test]
-async fn a_strategy_is_read_off_recorded_hands() {
+async fn a_strategy_is_estimated_from_recorded_hands() {
     let options = [("alpha", Value::Number(0.0))];
     let rollout = rollout(&Table::new().environment("kuhn-poker", &options), limits()).await;
     let bold = by_text(&rollout, |text, _| {
         if text.ends_with("call.<|im_end|>\n<|im_start|>assistant\n") { "call" } else { "bet" }.to_owned()
     });
-    let voices = [SeatPlayer::Oracle, SeatPlayer::Policy(&bold)];
+    let players = [SeatPlayer::Oracle, SeatPlayer::Policy(&bold)];
     let mut hands = Vec::new();
     for index in 0..60 {
-        let record = play(&rollout, index % 6, index, Actor::Seats(&voices)).await;
+        let record = play(&rollout, index % 6, index, Actor::Seats(&players)).await;
         assert!(record.success, "{record:?}");
         hands.push(fact_text(&record.extras, "decisions"));
     }
     let strategy = observed(hands.iter().map(String::as_str), 0.0).unwrap();
     let bets = |set: &str| hands.iter().any(|hand| hand.split(' ').any(|decision| decision == format!("{set}:b")));
-    // With alpha 0 the expert never bets first, and calls with a King alone for sure.
+    // With alpha 0 the oracle never bets first, and always calls with a King.
     assert!(["J", "Q", "K", "Jpb"].iter().all(|set| !bets(set)) && bets("Kpb") && bets("Jp"));
-    // Who always bets and calls loses more than an equilibrium would.
+    // A player that always bets and calls loses more than in equilibrium.
     assert!(strategy.value() > Strategy::equilibrium(0.0).value());
     assert!(strategy.exploitability() > 0.1, "{}", strategy.exploitability());
 }
 
-/// The expert's choices follow the seed with which the game began, which is a part of its state.
+/// The oracle's choices depend on the seed of the game's start, which is part of its state.
 #[tokio::test]
-async fn forks_of_a_game_keep_what_its_expert_draws_from() {
+async fn forks_of_a_game_keep_the_oracles_random_state() {
     let options = [("opening", Value::Integer(0)), ("slips", Value::Integer(100))];
     let rollout = rollout(&Table::new().environment("tic-tac-toe", &options), limits()).await;
     let first = play(&rollout, 0, 1, Actor::Oracle).await;

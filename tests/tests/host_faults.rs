@@ -1,9 +1,7 @@
-//! Faults of the host: nobody pays for them. A sandbox with one place, or two, is the fault that is easiest to make.
-//!
-//! What is promised here:
-//! - an episode that finds no place for its environment or a tool is tried again, then dropped without a reward;
-//! - a reward that finds no place is asked again, then its group is dropped without a reward;
-//! - where a place becomes free in time, nothing of this is in the record.
+//! Faults of the host do not cost rewards. They are caused here by a sandbox with one or two places:
+//! - an episode without a place for its environment or a tool is repeated, then dropped without a reward;
+//! - a reward without a place is called again, then its group is dropped without a reward;
+//! - if a place becomes free in time, the record shows nothing of it.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -36,7 +34,7 @@ fn assert_dropped(record: &EpisodeRecord, at: &Boundary) {
     let failures: Vec<_> = record.failures.iter().map(|failure| (&failure.at, failure.kind)).collect();
     assert_eq!(failures, [(at, FailureKind::Capacity)]);
     assert_eq!((record.ending, record.success), (Ending::Dropped, false));
-    assert_eq!(record.rewards, [0.0; 0], "nobody pays for a fault of the host");
+    assert_eq!(record.rewards, [0.0; 0], "a fault of the host costs no reward");
 }
 
 #[tokio::test]
@@ -54,7 +52,7 @@ async fn a_tool_without_a_place_drops_the_episode() {
 }
 
 #[tokio::test]
-async fn an_environment_without_a_place_is_tried_again_then_dropped() {
+async fn an_environment_without_a_place_is_repeated_then_dropped() {
     let rollout = rollout_in(&sandbox(1), &Table::new(), limits(), 1).await;
     let bound = rollout.plugins().environment().clone();
     let occupant = occupy(bound.plugin.clone(), bound.options.clone()).await;
@@ -69,9 +67,9 @@ async fn an_environment_without_a_place_is_tried_again_then_dropped() {
     leaving.await.unwrap();
 }
 
-/// The place that the environment leaves is taken before the reward comes, for some waits or for good.
+/// The environment's place is taken again before the reward needs it, for some waits or permanently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reward_without_a_place_is_asked_again_then_drops_the_group() {
+async fn a_reward_without_a_place_is_called_again_then_drops_the_group() {
     let table = Table::new().reward("answer-match", &[]);
     let sandbox = sandbox(1);
     let rollout = rollout_in(&sandbox, &table, limits(), 3).await;

@@ -1,4 +1,4 @@
-//! How much of the sandbox an episode takes: a plugin of several memories takes several places.
+//! Sandbox places of an episode: a plugin with several memories takes several places.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -6,10 +6,10 @@ use gymkhana_rollout::{Bound, PluginSet};
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
 
-/// A core module that has one page of memory and nothing else.
+/// A core module with one page of memory.
 const MEMORY: [u8; 13] = *b"\0asm\x01\0\0\0\x05\x03\x01\0\x01";
 
-/// The component with one more core module, of one more memory, that is instantiated with it.
+/// The component with an additional core module, and so an additional memory, that is instantiated with it.
 fn with_another_memory(component: &[u8]) -> Vec<u8> {
     let mut modules = 0;
     let mut place = 8;

@@ -1,13 +1,10 @@
-//! Sampling plans over real components.
-//!
-//! What is promised here:
-//! - a group has its budget of episodes whatever the plan, each under a number of its own, and the same ones whenever
-//!   it is played;
-//! - paths part where the policy is unsure after a tool's answer, and nowhere else;
-//! - what is kept of an oversampled group is marked, and everything is recorded;
-//! - a failed attempt is made again with the environment's hint;
-//! - an episode without hope ends early, and a turn limit may differ from group to group;
-//! - whatever a plan did, a replay gives the same bytes.
+//! Sampling plans over real components:
+//! - a group has its budget of episodes with every plan, each with its own number, and the same ones in every run;
+//! - paths branch where the policy is uncertain after a tool answer, and only there;
+//! - the kept episodes of an oversampled group are marked, and all are recorded;
+//! - a failed attempt is repeated with the environment's hint;
+//! - an episode that repeats states is stopped early, and groups can have different turn limits;
+//! - with every plan, a replay gives the same bytes.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -27,7 +24,7 @@ use gymkhana_rollout::{
     SamplingPlan, Selection,
 };
 
-/// Says what a function of the prompt's text and of chance makes it say, and is as unsure as that makes it.
+/// Replies with a function of the prompt's text and a random number, with the entropy that the function gives.
 struct Unsure<'a, F> {
     rollout: &'a Rollout,
     say: F,
@@ -59,7 +56,7 @@ impl<F: Fn(&str, u64) -> (String, f32) + Send + Sync> Policy for Unsure<'_, F> {
     }
 }
 
-/// Fails once, at this request, and is as the other in all else.
+/// Fails once, at this request, and otherwise behaves like the other policy.
 struct FailsOnce<P> {
     policy: P,
     left: AtomicI64,
@@ -102,7 +99,7 @@ fn group(size: u32) -> GroupPlan {
     }
 }
 
-/// Calls a tool twice, then guesses: one guess of two is right.
+/// Calls a tool twice, then guesses; half of the guesses are right.
 fn guesses(prompt: &str, chance: u64) -> String {
     match prompt.matches("<|im_start|>a").count() {
         1 | 2 => call("echo", &format!("{{\"text\": \"{}\"}}", chance % 1000)),
@@ -111,7 +108,7 @@ fn guesses(prompt: &str, chance: u64) -> String {
     }
 }
 
-/// Two calls and a guess.
+/// Limits for two calls and a guess.
 fn three_turns() -> Limits {
     Limits { turns: 3, ..limits() }
 }
@@ -120,7 +117,7 @@ fn guessing_table() -> Table {
     Table::new().environment("guest-hostile-environment", &[]).tool("guest-hostile-tool", &[])
 }
 
-/// Plays by a plan and checks what holds for every plan.
+/// Plays by a plan and checks the properties of every plan.
 async fn play_plan(
     rollout: &Rollout,
     plan: &SamplingPlan,
@@ -140,7 +137,7 @@ async fn play_plan(
     let replayed = rollout.replay_group(&records).await.unwrap();
     assert_eq!((records.len(), records.len()), (again.len(), replayed.len()));
     for ((record, again), replayed) in records.iter().zip(&again).zip(&replayed) {
-        assert_eq!(Difference::between(record, again), None, "another time it came out otherwise");
+        assert_eq!(Difference::between(record, again), None, "a second run differs");
         assert_eq!(Difference::between(record, replayed), None);
     }
     assert_eq!(rollout.take_failed_forks().count, 0);
@@ -152,10 +149,10 @@ fn forked(records: &[EpisodeRecord]) -> Vec<&EpisodeRecord> {
 }
 
 #[tokio::test]
-async fn paths_part_where_the_policy_is_unsure_after_an_answer() {
+async fn paths_branch_where_the_policy_is_uncertain_after_an_answer() {
     let rollout = rollout(&guessing_table(), three_turns()).await;
     let plan = SamplingPlan::Branch(Branch { roots: 2, base: 0.5, slope: 1.0, threshold: 0.6, ..Branch::default() });
-    // Unsure from the second turn on: every turn but the first follows an answer.
+    // Uncertain from the second turn on: every turn but the first follows an answer.
     let unsure = |prompt: &str, chance| {
         let later = prompt.matches("<|im_start|>a").count() > 1;
         (guesses(prompt, chance), if later { 2.0 } else { 0.5 })
@@ -166,19 +163,19 @@ async fn paths_part_where_the_policy_is_unsure_after_an_answer() {
     let forks = forked(&records);
     assert_eq!(forks.len(), 6, "the whole budget of branches is used");
     assert!(forks.iter().all(|record| record.forks.iter().all(|fork| fork.turns[0] >= 1)), "after an answer only");
-    // Sure of itself after answers, it branches nowhere: what is left begins at the start.
+    // Certain after answers: no branches, and the whole budget starts from the beginning.
     let sure = |prompt: &str, chance| (guesses(prompt, chance), 0.5);
     let records = play_plan(&rollout, &plan, 8, sure).await;
     assert_eq!((records.len(), forked(&records).len()), (8, 0));
-    // Unsure, but never after an answer.
+    // Uncertain, but never after an answer.
     let silent = |_: &str, chance: u64| ((if chance.is_multiple_of(2) { "yes" } else { "no" }).to_owned(), 9.0);
     assert_eq!(forked(&play_plan(&rollout, &plan, 8, silent).await).len(), 0);
 }
 
-/// With beta = 1, an entropy of 3 at the start and one of 1 after answers: sigmoid(2) = 0.881, and 7 of 8 begin at the
-/// start; the other way round sigmoid(-2) = 0.119, and 1 does.
+/// With beta = 1, an entropy of 3 in the first turn and of 1 after answers: sigmoid(2) = 0.881, so 7 of 8 begin at the
+/// start. Conversely, sigmoid(-2) = 0.119, so 1 does.
 #[tokio::test]
-async fn the_first_episode_says_how_many_begin_at_the_start() {
+async fn the_first_episode_decides_the_number_of_roots() {
     let rollout = rollout(&guessing_table(), three_turns()).await;
     for (first, later, roots) in [(3.0, 1.0, 7), (1.0, 3.0, 1)] {
         let branch = Branch { roots: 1, probe: Some(Probe { beta: 1.0 }), base: 9.0, ..Branch::default() };
@@ -187,15 +184,15 @@ async fn the_first_episode_says_how_many_begin_at_the_start() {
             (guesses(prompt, chance), entropy)
         };
         let records = play_plan(&rollout, &SamplingPlan::Branch(branch), 8, unsure).await;
-        // The probe itself is over when the others begin: with it alone nothing is left to branch from.
+        // The first episode has ended when the others begin, so with it alone no branch is possible.
         let branches = if roots == 1 { 0 } else { 8 - roots };
         assert_eq!((records.len(), forked(&records).len()), (8, branches), "{first} {later}");
     }
 }
 
-/// A penalty of 1 lets no path part twice in turns one behind the other.
+/// With a penalty of 1, no path branches in two consecutive turns.
 #[tokio::test]
-async fn a_path_that_has_just_parted_parts_less() {
+async fn a_path_that_has_just_branched_branches_less() {
     let rollout = rollout(&guessing_table(), three_turns()).await;
     let unsure = |prompt: &str, chance| (guesses(prompt, chance), 1.0);
     let deepest = |records: &[EpisodeRecord]| records.iter().map(|record| record.forks.len()).max().unwrap();
@@ -211,24 +208,24 @@ async fn a_path_that_has_just_parted_parts_less() {
 }
 
 #[tokio::test]
-async fn the_budget_goes_to_prefixes_whose_outcome_is_open() {
+async fn the_budget_goes_to_prefixes_with_uncertain_outcomes() {
     let rollout = rollout(&guessing_table(), three_turns()).await;
     let plan = SamplingPlan::Prefixes(Prefixes { roots: 4, ..Prefixes::default() });
     let records = play_plan(&rollout, &plan, 10, |prompt, chance| (guesses(prompt, chance), 1.0)).await;
     assert_eq!((records.len(), forked(&records).len()), (10, 6));
     assert!(records.iter().any(|record| record.success) && records.iter().any(|record| !record.success));
-    // Where all fail alike nothing is open, and the budget is spent all the same.
+    // If all episodes fail, no outcome is uncertain, and the budget is still used.
     let records = play_plan(&rollout, &plan, 6, |_, _| ("no".to_owned(), 1.0)).await;
     assert_eq!(records.len(), 6);
 }
 
 #[tokio::test]
-async fn an_episode_of_a_tree_that_the_model_failed_is_tried_again() {
+async fn an_episode_of_a_tree_is_repeated_after_a_fault_of_the_model() {
     let always = Branch { roots: 2, base: 5.0, ..Branch::default() };
     for plan in [SamplingPlan::Branch(always), SamplingPlan::Prefixes(Prefixes { roots: 2, ..Prefixes::default() })] {
         for (retries, lost) in [(0, 1), (1, 0)] {
             let rollout = rollout_in(sandbox(), &guessing_table(), three_turns(), retries).await;
-            // Six episodes of three turns, of which branches share some.
+            // Six episodes of three turns; branches share some of them.
             for at in [0, 2, 5, 8, 11] {
                 let policy = Unsure { rollout: &rollout, say: |prompt: &str, chance| (guesses(prompt, chance), 1.0) };
                 let policy = FailsOnce { policy, left: AtomicI64::new(at) };
@@ -248,9 +245,9 @@ async fn an_episode_of_a_tree_that_the_model_failed_is_tried_again() {
 }
 
 #[tokio::test]
-async fn what_is_kept_of_an_oversampled_group_is_marked() {
+async fn kept_episodes_of_an_oversampled_group_are_marked() {
     let rollout = rollout(&guessing_table(), Limits { turns: 2, ..limits() }).await;
-    // Of three guesses two are right, and of three calls one fails.
+    // Two of three guesses are right, and one of three calls fails.
     let say = |prompt: &str, chance: u64| match prompt.matches("<|im_start|>a").count() {
         1 if chance.is_multiple_of(3) => (call("failed", "{}"), 1.0),
         1 => (call("echo", "{\"text\": \"fine\"}"), 1.0),
@@ -267,7 +264,7 @@ async fn what_is_kept_of_an_oversampled_group_is_marked() {
         let clean_left = records.iter().filter(|record| record.success && !record.selected && !failed_call(record));
         let unclean_kept = kept.iter().filter(|record| record.success && failed_call(record));
         match keep {
-            // No solved episode with a failed call is kept while one without is left.
+            // A solved episode with a failed call is not kept while one without is available.
             Selection::Clean => assert!(clean_left.count() == 0 || unclean_kept.count() == 0),
             Selection::Balanced => assert_eq!(kept.iter().filter(|record| record.success).count(), 4),
         }
@@ -275,10 +272,10 @@ async fn what_is_kept_of_an_oversampled_group_is_marked() {
 }
 
 #[tokio::test]
-async fn a_failed_attempt_is_made_again_with_a_hint() {
+async fn a_failed_attempt_is_repeated_with_a_hint() {
     let table = Table::new().environment("frozen-lake", &[("map", gymkhana_record::Value::Text("4x4".to_owned()))]);
     let rollout = rollout(&table, limits()).await;
-    // The way across the 4x4 map of Gymnasium; without the hint it walks into the first hole.
+    // The path across Gymnasium's 4x4 map; without the hint the policy walks into the first hole.
     let way = ["down", "down", "right", "right", "down", "right"];
     let say = move |prompt: &str, _| {
         let turn = prompt.matches("<|im_start|>a").count() - 1;
@@ -299,8 +296,8 @@ async fn a_failed_attempt_is_made_again_with_a_hint() {
 }
 
 #[tokio::test]
-async fn an_episode_without_hope_ends_early() {
-    // On the left edge, left leads nowhere: the state comes again and again.
+async fn an_episode_that_repeats_states_is_stopped_early() {
+    // At the left edge, `left` does not move, so the state repeats.
     let lake = Table::new().environment("frozen-lake", &[]);
     for (repeats, turns) in [(Some(2), 3), (None, 16)] {
         let early_stop = EarlyStop { repeats, failed_calls: None };
@@ -322,7 +319,7 @@ async fn an_episode_without_hope_ends_early() {
 }
 
 #[tokio::test]
-async fn a_group_may_have_a_turn_limit_of_its_own() {
+async fn a_group_can_have_its_own_turn_limit() {
     let rollout = rollout(&Table::new().environment("frozen-lake", &[]), limits()).await;
     let policy = Unsure { rollout: &rollout, say: |_: &str, _| ("left".to_owned(), 1.0) };
     let short = GroupPlan { turns: Some(3), ..group(1) };

@@ -1,4 +1,5 @@
-//! What a server says is what the same model says here, in vLLM's and in SGLang's protocol as recorded.
+//! A served policy gives the same numbers as the same model in this process, with vLLM's and SGLang's recorded
+//! protocols.
 
 mod peer;
 
@@ -43,7 +44,7 @@ fn server_settings(peer: &Peer, protocol: Protocol, local: &Trainer) -> ServerSe
 async fn connect(peer: &Peer, protocol: Protocol, local: &Trainer) -> ServerPolicy {
     let settings = server_settings(peer, protocol, local);
     let policy = ServerPolicy::connect(settings, chat(local), Box::new(|_| {})).await.expect("it serves");
-    peer.heard();
+    peer.requests();
     peer.answers();
     policy
 }
@@ -72,7 +73,7 @@ fn golden(protocol: Protocol) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_and_log_probabilities_are_those_of_the_model_here() {
+async fn tokens_and_log_probabilities_equal_those_of_the_local_model() {
     let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
     let local = open(&folder);
     for protocol in BOTH {
@@ -130,12 +131,12 @@ async fn new_weights_come_from_a_folder_and_their_version_is_recorded() {
 
         let error = served.push(&second.path().join("nowhere"), 8).await.expect_err("nothing is there");
         assert!(error.to_string().contains(&peer.url()) && error.to_string().contains("--resume"), "{error}");
-        assert_eq!(served.weight_version(), 7, "what was not taken has no version");
+        assert_eq!(served.weight_version(), 7, "refused weights do not change the version");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_of_sglang_that_lost_its_weights_is_noticed() {
+async fn an_sglang_server_that_lost_its_weights_is_detected() {
     let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
     let (local, path) = (open(&folder), folder.path().join("model"));
     let peer = Peer::start(Protocol::Sglang, &path);
@@ -149,7 +150,7 @@ async fn a_server_of_sglang_that_lost_its_weights_is_noticed() {
     served.generate(request(1, Sampling::at(1.0))).await.expect("its weights are there again");
 }
 
-/// What is sent and read is what the recordings hold, and the server of these tests answers in their shapes.
+/// Requests and answers match the recordings, and the test server's answers have their shapes.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_and_answers_are_as_recorded() {
     let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
@@ -184,12 +185,12 @@ async fn requests_and_answers_are_as_recorded() {
         same_exchange(&peer, &golden["score"]);
 
         served.push(&path, 7).await.expect("taken");
-        let (heard, answers) = (peer.heard(), peer.answers());
+        let (requests, answers) = (peer.requests(), peer.answers());
         let recorded = golden["update"].as_array().expect("a list");
-        assert_eq!(heard.len(), recorded.len());
-        for ((heard, answer), recorded) in heard.iter().zip(&answers).zip(recorded) {
+        assert_eq!(requests.len(), recorded.len());
+        for ((request, answer), recorded) in requests.iter().zip(&answers).zip(recorded) {
             let text = recorded["request"].to_string().replace("FOLDER", &path.to_string_lossy());
-            assert_eq!((heard.0.as_str(), &heard.1), (recorded["path"].as_str().expect("a path"), &json_of(&text)));
+            assert_eq!((request.0.as_str(), &request.1), (recorded["path"].as_str().expect("a path"), &json_of(&text)));
             same_shape(answer, &recorded["response"], "update");
         }
     }
@@ -200,15 +201,15 @@ fn json_of(text: &str) -> Value {
 }
 
 fn same_exchange(peer: &Peer, recorded: &Value) {
-    let (path, body) = peer.heard().remove(0);
+    let (path, body) = peer.requests().remove(0);
     assert_eq!((path.as_str(), &body), (recorded["path"].as_str().expect("a path"), &recorded["request"]));
     same_shape(&peer.answers()[0], &recorded["response"], "answer");
 }
 
-/// Fails unless two values have the same keys with values of the same kinds; the last of a list stands for all of it.
+/// Checks that two values have the same keys with values of the same types; a list's last element represents the rest.
 fn same_shape(found: &Value, recorded: &Value, place: &str) {
     match (found, recorded) {
-        // Replies end in several ways, each with keys of its own.
+        // Replies have several kinds of endings with different keys.
         (Value::Object(found), Value::Object(recorded)) if found.get("type") != recorded.get("type") => {}
         (Value::Object(found), Value::Object(recorded)) => {
             let free = recorded
@@ -239,7 +240,7 @@ fn same_shape(found: &Value, recorded: &Value, place: &str) {
 /// A change of an answer.
 type Edit = fn(&mut Value);
 
-/// How an answer is spoilt, and what is said of it.
+/// A change of an answer, and the expected error.
 type Spoilt = (Mischief, &'static str);
 
 fn spoilt(protocol: Protocol) -> Vec<Spoilt> {
@@ -277,7 +278,7 @@ fn spoilt(protocol: Protocol) -> Vec<Spoilt> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn faults_are_asked_again_so_often_and_no_oftener() {
+async fn faults_are_retried_up_to_the_limit() {
     let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
     let local = open(&folder);
     for protocol in BOTH {
@@ -286,45 +287,45 @@ async fn faults_are_asked_again_so_often_and_no_oftener() {
         let asked = || request(11, Sampling::at(1.0));
         let sound = served.generate(asked()).await.expect("a reply");
         for (mischief, words) in spoilt(protocol) {
-            peer.heard();
+            peer.requests();
             peer.misbehave(&[mischief; 2]);
             assert_eq!(served.generate(asked()).await.as_ref(), Ok(&sound), "{protocol:?}: {words}");
-            assert_eq!(peer.heard().len(), 3, "{protocol:?}: {words}");
+            assert_eq!(peer.requests().len(), 3, "{protocol:?}: {words}");
             assert_eq!(served.gave_up(), None);
             peer.misbehave(&[mischief; 3]);
             let error = served.generate(asked()).await.expect_err(words);
-            assert!(matches!(&error, PolicyError::Server(said) if said.contains(&peer.url())), "{error}");
+            assert!(matches!(&error, PolicyError::Server(message) if message.contains(&peer.url())), "{error}");
             assert!(error.to_string().contains(words), "{protocol:?}: `{error}` does not say `{words}`");
-            assert_eq!(peer.heard().len(), 3, "{protocol:?}: {words}");
+            assert_eq!(peer.requests().len(), 3, "{protocol:?}: {words}");
             assert_eq!(served.gave_up(), Some(error.to_string()));
         }
-        assert_eq!(served.generate(asked()).await.as_ref(), Ok(&sound), "it goes on");
+        assert_eq!(served.generate(asked()).await.as_ref(), Ok(&sound), "it continues");
         assert_eq!(served.gave_up(), None);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_hangs_is_asked_again_and_waited_for_aloud() {
+async fn a_hanging_server_is_retried_with_a_status_message() {
     let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
     let local = open(&folder);
     let peer = Peer::start(Protocol::Vllm, &folder.path().join("model"));
-    let (told, heard) = std::sync::mpsc::channel();
-    let told = std::sync::Mutex::new(told);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
     let mut settings = server_settings(&peer, Protocol::Vllm, &local);
     settings.policy.timeout = Duration::from_secs(2);
-    let told = Box::new(move |text| told.lock().expect("unpoisoned").send(text).expect("it is heard"));
-    let served = ServerPolicy::connect(settings, chat(&local), told).await.expect("it serves");
+    let status = Box::new(move |text| sender.lock().expect("unpoisoned").send(text).expect("the receiver lives"));
+    let served = ServerPolicy::connect(settings, chat(&local), status).await.expect("it serves");
     peer.misbehave(&[Mischief::Hangs]);
     served.generate(request(1, Sampling::at(1.0))).await.expect("a reply at last");
-    let said: Vec<String> = heard.try_iter().collect();
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said[0].contains("waiting for the server at") && said[0].contains("within 2 s"), "{said:?}");
-    assert!(said[1].contains("answers again"), "{said:?}");
+    let messages: Vec<String> = receiver.try_iter().collect();
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert!(messages[0].contains("waiting for the server at") && messages[0].contains("within 2 s"), "{messages:?}");
+    assert!(messages[1].contains("answers again"), "{messages:?}");
 }
 
-/// Servers that nothing can be learnt from, or that serve something else, are refused when a run begins.
+/// Servers that cannot be trained with, or that serve another model, are refused at the start of a run.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_serve_is_refused_with_the_fix() {
+async fn unsuitable_servers_are_refused_with_a_hint() {
     let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
     let local = open(&folder);
     let refused = async |peer: &Peer, settings: ServerSettings| {
@@ -357,7 +358,7 @@ async fn what_cannot_serve_is_refused_with_the_fix() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_of_texts_plays_and_does_not_score() {
+async fn a_text_server_generates_and_does_not_score() {
     let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
     let local = open(&folder);
     let peer = Peer::start(Protocol::Openai, &folder.path().join("model"));
@@ -370,7 +371,7 @@ async fn a_server_of_texts_plays_and_does_not_score() {
         let found = served.generate(asked(seed)).await.expect("a reply");
         let text = |tokens: &[u32]| chat.decode_reply(tokens).expect("text");
         let (found_text, expected_text) = (text(&found.sampled.tokens), text(&expected.sampled.tokens));
-        // What is no whole character has become the sign for that, which may take more tokens than there is room for.
+        // An incomplete character becomes the replacement character, which can take more tokens than are left.
         if !expected_text.contains('\u{fffd}') {
             assert_eq!(found_text, expected_text);
             assert_eq!(found.stop, expected.stop);
@@ -385,9 +386,9 @@ async fn a_server_of_texts_plays_and_does_not_score() {
     assert!(error.to_string().contains("top_k"), "{error}");
 }
 
-/// A key goes with every request to this machine, and never unencrypted to another network.
+/// The key is sent with every request to this machine, and never unencrypted to another network.
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_and_addresses_follow_the_rules_of_the_world() {
+async fn keys_and_addresses_follow_the_network_rules() {
     let folder = tokio::task::spawn_blocking(|| model(3)).await.expect("written");
     let local = open(&folder);
     let peer = Peer::start(Protocol::Vllm, &folder.path().join("model"));

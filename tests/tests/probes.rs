@@ -1,10 +1,8 @@
-//! Text that a policy scores in mid-episode.
-//!
-//! What is promised here:
-//! - before each turn the right answer is scored behind what the policy saw, or each reply with and without what the
-//!   turn before it brought;
-//! - what a turn gained is added to its reward;
-//! - a replay and a fork's check take the numbers over, without a policy that scores;
+//! Turn probes:
+//! - before each turn the right answer is scored after the policy's prompt, or each reply is scored with and without
+//! the previous turn's feedback;
+//! - a turn's gain is added to its reward;
+//! - replays and fork checks take over the recorded scores, without a policy that scores;
 //! - a policy that cannot score, and an environment without an answer, are refused by name.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
@@ -23,7 +21,7 @@ use gymkhana_rollout::{
     Actor, AnswerProbe, ContextStrategy, Difference, FeedbackProbe, ProbeError, Rollout, Summary, TurnProbe,
 };
 
-/// Echoes twice, then is done. To it a text is the less probable the more stands before it.
+/// Echoes twice, then ends. A text's probability decreases with the length of the prompt.
 struct Scorer<'a> {
     rollout: &'a Rollout,
     generated: Mutex<Vec<GenerateRequest>>,
@@ -37,7 +35,7 @@ impl<'a> Scorer<'a> {
     }
 }
 
-/// What the scorer says of each token behind so many.
+/// Log-probability of each scored token after `before` tokens, in nats.
 fn log_prob(before: usize) -> f32 {
     -(before as f32) / 1024.0
 }
@@ -90,7 +88,7 @@ fn answer(lead: &str) -> TurnProbe {
     TurnProbe::Answer(AnswerProbe { lead: lead.to_owned(), weight: 2.0, ..AnswerProbe::default() })
 }
 
-/// The readings of an episode, turn by turn.
+/// Probe scores of an episode by turn.
 fn readings(record: &EpisodeRecord) -> Vec<Option<ProbeScore>> {
     record.policy_turns.iter().map(|turn| turn.probe_score).collect()
 }
@@ -125,24 +123,24 @@ async fn the_right_answer_is_scored_before_each_turn() {
         assert_eq!(asked.prefix[..], [&seen.tokens[..], &lead].concat());
         assert_eq!(asked.continuation[..], rollout.chat().encode_plain(&right).unwrap());
     }
-    // IGPO: p is the geometric mean of the tokens' probabilities, a gain the difference between turns.
+    // IGPO: p is the geometric mean of the tokens' probabilities, and a gain is the difference between turns.
     let mean: Vec<f64> = scored.iter().map(|asked| f64::from(log_prob(asked.prefix.len()))).collect();
     let found: Vec<f64> = readings(&record).into_iter().map(|reading| reading.unwrap().log_prob).collect();
     near(&found, &mean);
     let p: Vec<f64> = mean.iter().map(|mean| mean.exp()).collect();
     near(&record.turn_gains[0], &[2.0 * (p[1] - p[0]), 2.0 * (p[2] - p[1]), 0.0]);
-    assert_eq!(record.rewards, [0.0], "the whole is what rewards say");
+    assert_eq!(record.rewards, [0.0], "the total contains only the rewards");
     assert_replayed(&rollout, &record).await;
 }
 
 #[tokio::test]
-async fn a_reply_is_scored_with_and_without_what_was_heard() {
+async fn a_reply_is_scored_with_and_without_feedback() {
     let probe = FeedbackProbe { mask: "(hidden)".to_owned(), weight: 1.0 };
     let rollout = probing(TurnProbe::Feedback(probe)).await;
     let policy = Scorer::new(&rollout);
     let record = play_by(&rollout, Actor::Policy(&policy)).await;
     let (generated, scored) = (policy.generated.into_inner().unwrap(), policy.scored.into_inner().unwrap());
-    // Nothing was heard before the first turn; then each is scored twice.
+    // The first turn has no feedback; then each reply is scored twice.
     assert_eq!((generated.len(), scored.len()), (3, 4));
     let shown = |tokens: &[u32]| rollout.chat().decode(tokens).unwrap();
     let mut gains = vec![];
@@ -160,7 +158,7 @@ async fn a_reply_is_scored_with_and_without_what_was_heard() {
     near(&record.turn_gains[0], &[gains[0], gains[1], 0.0]);
     assert_eq!(readings(&record)[0], None);
     assert_replayed(&rollout, &record).await;
-    // Other weights would say something else; a replay does not ask.
+    // Other weights would give other scores; a replay does not compute them.
     let mut other = record.clone();
     other.policy_turns[1].probe_score = Some(ProbeScore { log_prob: -1.0, without: Some(-3.0) });
     let replayed = rollout.replay_group(std::slice::from_ref(&other)).await.unwrap();
@@ -168,7 +166,7 @@ async fn a_reply_is_scored_with_and_without_what_was_heard() {
 }
 
 #[tokio::test]
-async fn forks_ask_the_policy_for_what_comes_after_them() {
+async fn forks_score_only_their_own_turns() {
     let rollout = probing(answer("")).await;
     let policy = Scorer::new(&rollout);
     let record = play_by(&rollout, Actor::Policy(&policy)).await;
@@ -181,7 +179,7 @@ async fn forks_ask_the_policy_for_what_comes_after_them() {
 }
 
 #[tokio::test]
-async fn notes_are_not_scored_and_what_does_not_fit_has_no_number() {
+async fn notes_and_texts_that_do_not_fit_are_not_scored() {
     let strategy = ContextStrategy::Summary(Summary { tokens: 200, instruction: "Now sum up.".to_owned() });
     let rollout = probing(answer("")).await.with_context(strategy).unwrap();
     let policy = Scorer { context: 100_000, ..Scorer::new(&rollout) };
@@ -192,7 +190,7 @@ async fn notes_are_not_scored_and_what_does_not_fit_has_no_number() {
         assert_eq!(turn.probe_score.is_some(), turn.note.is_none(), "turn {}", turn.turn);
     }
     assert_replayed(&rollout, &record).await;
-    // The answer has a digit at least, and finds no room behind the first prompt.
+    // The answer has at least one digit, which does not fit after the first prompt.
     let rollout = probing(answer(&"x".repeat(5000))).await;
     let policy = Scorer { context: 5000, ..Scorer::new(&rollout) };
     let record = play_by(&rollout, Actor::Policy(&policy)).await;
@@ -200,7 +198,7 @@ async fn notes_are_not_scored_and_what_does_not_fit_has_no_number() {
 }
 
 #[tokio::test]
-async fn who_cannot_score_and_what_has_no_answer_is_refused() {
+async fn policies_without_scoring_and_environments_without_an_answer_are_refused() {
     let rollout = probing(answer("")).await;
     let scripted = ScriptedPolicy::new(100, |_: &GenerateRequest| vec![0]);
     let refused = rollout.check_policy("opponent", &scripted).unwrap_err();
@@ -214,7 +212,7 @@ async fn who_cannot_score_and_what_has_no_answer_is_refused() {
     assert!(matches!(&refused, ProbeError::NoView { environment } if environment == "guest-two-seats"), "{refused}");
     let feedback = TurnProbe::Feedback(FeedbackProbe::default());
     common::rollout(&two_seats, limits()).await.with_probe(Some(feedback)).unwrap();
-    // A view without the field fails the environment, in words.
+    // A view without the field is an environment failure with a message.
     let field = TurnProbe::Answer(AnswerProbe { field: "anser".to_owned(), ..AnswerProbe::default() });
     let rollout = probing(field).await;
     let record = play_by(&rollout, Actor::Policy(&Scorer::new(&rollout))).await;

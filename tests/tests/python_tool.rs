@@ -1,5 +1,5 @@
-//! The Python interpreter in the sandbox: its state, its determinism, and the attacks that beat other systems. Each
-//! attack is contained, answered within its limits, and its neighbours do not notice; each has a twin that is allowed.
+//! The Python interpreter in the sandbox: state, determinism, and attacks that succeed on other systems. Each attack is
+//! contained and answered within its limits, and other sessions continue; each has an allowed counterpart.
 
 mod common;
 
@@ -12,7 +12,7 @@ use gymkhana_sandbox::{CallError, Grants, Limits, Plugin, Sandbox, SandboxConfig
 use gymkhana_tests::component;
 use serde_json::json;
 
-/// Shared, so that the interpreter is compiled once. An honest call here takes some milliseconds of this budget.
+/// Shared, so that the interpreter is compiled once. A normal call takes some milliseconds of this budget.
 fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| {
@@ -30,38 +30,38 @@ async fn open(seed: u64) -> ToolSession {
     ToolSession::open(&python(), None, &[], Seed(seed)).await.expect("a session")
 }
 
-/// Runs a cell; whether it failed, and what it said.
+/// Runs a cell. Returns whether it failed, and its output.
 async fn run(session: &mut ToolSession, code: &str) -> Result<(bool, String), CallError> {
     let call = Call { id: "1".to_owned(), name: "python".to_owned(), arguments: json!({ "code": code }).to_string() };
     session.call(&call).await.map(|answer| (answer.failed, text_of(&answer.content)))
 }
 
-/// What a cell that works says.
+/// Output of a cell that succeeds.
 async fn shown(session: &mut ToolSession, code: &str) -> String {
     match run(session, code).await {
-        Ok((false, said)) => said,
+        Ok((false, output)) => output,
         other => panic!("{code}: {other:?}"),
     }
 }
 
-/// What a cell that fails says.
+/// Output of a cell that fails.
 async fn refused(session: &mut ToolSession, code: &str) -> String {
     match run(session, code).await {
-        Ok((true, said)) => said,
+        Ok((true, output)) => output,
         other => panic!("{code}: {other:?}"),
     }
 }
 
 #[tokio::test]
-async fn names_stay_and_the_last_expression_is_shown() {
+async fn names_persist_and_the_last_expression_is_shown() {
     let mut session = open(1).await;
     assert_eq!(shown(&mut session, "x = 6\ndef f(y):\n    return x * y").await, "(no output)");
     assert_eq!(shown(&mut session, "print('six')\nf(7)").await, "six\n42");
     assert_eq!(shown(&mut session, "_ + 1").await, "43");
-    let said = refused(&mut session, "f(1 / 0)").await;
-    assert!(said.ends_with("ZeroDivisionError: division by zero"), "{said}");
-    assert!(said.contains("f(1 / 0)"), "the line that failed is shown: {said}");
-    assert_eq!(shown(&mut session, "x").await, "6", "a failure costs no state");
+    let output = refused(&mut session, "f(1 / 0)").await;
+    assert!(output.ends_with("ZeroDivisionError: division by zero"), "{output}");
+    assert!(output.contains("f(1 / 0)"), "the line that failed is shown: {output}");
+    assert_eq!(shown(&mut session, "x").await, "6", "a failure keeps the state");
     let view = session.final_view().await.expect("it offers a view");
     let value = |name: &str| view.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone());
     assert_eq!((value("calls"), value("errors")), (Some(Value::Integer(5)), Some(Value::Integer(1))));
@@ -69,9 +69,9 @@ async fn names_stay_and_the_last_expression_is_shown() {
 }
 
 #[tokio::test]
-async fn the_library_and_sympy_are_there() {
+async fn the_standard_library_and_sympy_are_available() {
     let mut session = open(1).await;
-    for (code, said) in [
+    for (code, output) in [
         ("import statistics; statistics.median([1, 2, 4])", "2"),
         ("from fractions import Fraction\nFraction(1, 3) + Fraction(1, 6)", "Fraction(1, 2)"),
         ("import datetime\n(datetime.date(2024, 3, 1) - datetime.date(2024, 2, 1)).days", "29"),
@@ -82,7 +82,7 @@ async fn the_library_and_sympy_are_there() {
         ("solve(x**2 - 5*x + 6, x)", "[2, 3]"),
         ("simplify(sin(x)**2 + cos(x)**2)", "1"),
     ] {
-        assert_eq!(shown(&mut session, code).await, said, "{code}");
+        assert_eq!(shown(&mut session, code).await, output, "{code}");
     }
 }
 
@@ -90,13 +90,13 @@ async fn the_library_and_sympy_are_there() {
 async fn long_output_is_cut_in_the_middle() {
     let option = NamedValue { name: "output".to_owned(), value: Value::Integer(100) };
     let mut session = ToolSession::open(&python(), None, &[option], Seed(1)).await.expect("a good option");
-    let said = shown(&mut session, "for i in range(1000): print(i)").await;
-    assert!(said.starts_with("0\n1\n2\n") && said.ends_with("998\n999"), "{said}");
-    // 10 + 180 + 2700 digits and 1000 line ends, less the 100 that were kept.
-    assert!(said.contains("… 3790 characters left out …"), "{said}");
+    let output = shown(&mut session, "for i in range(1000): print(i)").await;
+    assert!(output.starts_with("0\n1\n2\n") && output.ends_with("998\n999"), "{output}");
+    // 10 + 180 + 2700 digits and 1000 line ends, minus the 100 characters that were kept.
+    assert!(output.contains("… 3790 characters left out …"), "{output}");
 }
 
-/// Cells whose answers would differ if anything of the machine came through.
+/// Cells whose output would differ if anything of the machine were visible.
 const CELLS: [&str; 6] = [
     "import random, os, uuid, secrets\nrandom.random(), os.urandom(8), uuid.uuid4(), secrets.token_hex(4)",
     "import time, datetime\ntime.time(), time.monotonic(), time.perf_counter_ns(), datetime.datetime.now()",
@@ -108,11 +108,11 @@ const CELLS: [&str; 6] = [
 
 async fn transcript(seed: u64) -> Vec<String> {
     let mut session = open(seed).await;
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     for cell in CELLS {
-        said.push(shown(&mut session, cell).await);
+        output.push(shown(&mut session, cell).await);
     }
-    said
+    output
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn equal_seeds_give_equal_bytes() {
     assert_eq!(first[2], other[2], "the order of a set does not");
 }
 
-/// A cell that the sandbox ends, and how; its twin does the same in a measure that is allowed.
+/// A cell that the sandbox ends, the failure, and an allowed counterpart.
 struct Attack {
     cell: &'static str,
     ends: &'static [FailureKind],
@@ -149,7 +149,7 @@ const FATAL: [Attack; 6] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cell_that_the_sandbox_ends_costs_its_own_session_and_no_other() {
+async fn a_cell_ended_by_the_sandbox_affects_only_its_session() {
     let mut neighbour = open(2).await;
     shown(&mut neighbour, "kept = 1").await;
     for (number, attack) in FATAL.iter().enumerate() {
@@ -164,7 +164,7 @@ async fn a_cell_that_the_sandbox_ends_costs_its_own_session_and_no_other() {
     }
 }
 
-/// Cells that are answered by a failure, with what it says, and the twin that works.
+/// Cells that fail, the text of the failure, and an allowed counterpart.
 const REFUSED: [(&str, &str, (&str, &str)); 13] = [
     ("open('/etc/passwd').read()", "no files here", ("import io; io.StringIO('a').read()", "'a'")),
     ("open('/tmp/x', 'w')", "no files here", ("import io; io.StringIO().write('ab')", "2")),
@@ -186,36 +186,36 @@ const REFUSED: [(&str, &str, (&str, &str)); 13] = [
 ];
 
 #[tokio::test]
-async fn what_is_not_there_is_answered_and_the_state_stays() {
+async fn unavailable_features_fail_and_keep_the_state() {
     let mut session = open(3).await;
     shown(&mut session, "kept = 7").await;
     for (cell, words, twin) in REFUSED {
-        let said = refused(&mut session, cell).await;
-        assert!(said.contains(words), "{cell}: {said}");
-        assert!(said.len() < 3000, "{cell}: {said}");
+        let output = refused(&mut session, cell).await;
+        assert!(output.contains(words), "{cell}: {output}");
+        assert!(output.len() < 3000, "{cell}: {output}");
         assert_eq!(shown(&mut session, twin.0).await, twin.1, "{}", twin.0);
     }
     assert_eq!(shown(&mut session, "kept").await, "7");
 }
 
-/// In an episode: an attack is an observation, the interpreter begins anew, and a replay sees the same bytes.
+/// In an episode, an attack is an observation, the interpreter restarts, and a replay sees the same bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_an_episode_a_timeout_is_an_observation_and_a_replay_sees_it_again() {
+async fn a_timeout_in_an_episode_is_an_observation_and_replayed() {
     let table = Table::new().tool("python", &[]);
     let rollout = rollout_in(sandbox(), &table, limits(), 0).await;
     let cell = |code: &str| common::call("python", &json!({ "code": code }).to_string());
     let cells = ["x = 1\nimport random; random.random()", "while True: pass", "'x' in dir()", "20 + 1"].map(cell);
     let replies: Vec<&str> = cells.iter().map(String::as_str).chain(["done"]).collect();
     let record = play(&rollout, &replies).await;
-    let said = answers(&record);
-    assert!(said[1].1 && said[1].0.contains("ran out of time"), "{said:?}");
-    assert_eq!((said[2].0.as_str(), said[3].0.as_str()), ("False", "21"), "{said:?}");
+    let output = answers(&record);
+    assert!(output[1].1 && output[1].0.contains("ran out of time"), "{output:?}");
+    assert_eq!((output[2].0.as_str(), output[3].0.as_str()), ("False", "21"), "{output:?}");
     let again = rollout.replay_group(std::slice::from_ref(&record)).await.expect("no fault of the host").remove(0);
-    assert_eq!(answers(&again), said);
+    assert_eq!(answers(&again), output);
     assert_eq!(again.segments, record.segments);
 }
 
-/// `places_for` counts on four memory mappings for each place, and such a plugin takes two places.
+/// `places_for` assumes four memory mappings per place, and this plugin takes two places.
 #[tokio::test]
 async fn a_live_interpreter_takes_at_most_the_mappings_of_its_two_places() {
     let plugin = python();
@@ -225,11 +225,11 @@ async fn a_live_interpreter_takes_at_most_the_mappings_of_its_two_places() {
     let before = mappings();
     for seed in 0..20 {
         let mut session = open(seed).await;
-        // Its memory grows, too.
+        // Makes its memory grow as well.
         shown(&mut session, "kept = bytearray(8 << 20); len(kept)").await;
         sessions.push(session);
     }
     let taken = mappings() - before;
-    // The other tests of this program, in threads beside, add some of their own.
+    // Other tests of this program run in other threads and add mappings.
     assert!(taken < 20 * 8 + 100, "{taken} mappings for 20 live interpreters");
 }

@@ -1,13 +1,11 @@
-//! Episodes through real components with scripted policies.
-//!
-//! What is promised here:
-//! - a reply's calls are answered in their order, by the tools that offer them, however long each takes, and the
-//!   episode goes on;
-//! - what was sampled is in the record token by token, and everything else is masked;
+//! Episodes through real components with scripted policies:
+//! - a reply's calls are answered in order by the tools that offer them, however long each takes, and the episode
+//! continues;
+//! - sampled tokens are in the record exactly, and all others are masked;
 //! - a tool that crashes is an observation, and its state is lost;
-//! - an environment or a reward that fails costs the run's failure reward;
+//! - an environment or a reward that fails gives the run's failure reward;
 //! - limits end an episode in their stated order;
-//! - a replay gives the same record, and tells a record that was changed.
+//! - a replay gives the same record, and detects a changed one.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -35,7 +33,7 @@ async fn calls_of_one_turn_are_answered_in_their_order() {
 }
 
 #[tokio::test]
-async fn the_record_holds_exactly_what_was_sampled() {
+async fn the_record_holds_exactly_the_sampled_tokens() {
     let table = Table::new().tool("calculator", &[]).reward("answer-match", &[]);
     let rollout = rollout(&table, limits()).await;
     let replies = [call("calculate", r#"{"expression": "2+2"}"#), "4".to_owned()];
@@ -49,20 +47,20 @@ async fn the_record_holds_exactly_what_was_sampled() {
         assert_eq!(rollout.chat().decode_reply(&sampled).unwrap(), *reply);
         assert!(rollout.chat().stop().contains(sampled.last().unwrap()), "the stop token was sampled");
     }
-    // The whole segment reads as the conversation, each message once.
+    // The whole segment is the conversation, with each message once.
     let text = rollout.chat().decode(segment.tokens()).unwrap();
     assert_eq!(text.matches("2+2").count(), 1, "{text}");
     assert!(text.ends_with("4<|im_end|>"), "{text}");
 }
 
-/// A slow tool and a fast one in one turn. The slow one runs out of time, long after the fast one has answered.
+/// A slow and a fast tool in one turn. The slow one exceeds its limit long after the fast one has answered.
 #[tokio::test]
-async fn tools_side_by_side_are_answered_in_the_order_of_the_calls() {
+async fn concurrent_tools_are_answered_in_the_order_of_the_calls() {
     let table = Table::new().tool("calculator", &[]).tool("guest-hostile-tool", &[]);
     let rollout = rollout(&table, limits()).await;
     let product = ("42".to_owned(), false);
     let out_of_time = ("the tool failed: it ran out of time; its state is lost".to_owned(), true);
-    // Calls of one tool share its state, in their order: behind the loop it counts from the start again.
+    // Calls of one tool share its state, in order: after the endless loop it counts from the start.
     let (first, second) = (("1".to_owned(), false), ("2".to_owned(), false));
     for (calls, expected) in [
         (["loop", "calculate", "state"], [&out_of_time, &product, &first]),
@@ -81,7 +79,7 @@ async fn tools_side_by_side_are_answered_in_the_order_of_the_calls() {
             })
             .collect();
         assert_eq!(order, ["call-0", "call-1", "call-2"]);
-        // The context says the same in the same order.
+        // The context has the same order.
         let text = rollout.chat().decode(record.segments[0].tokens()).unwrap();
         let places: Vec<usize> =
             expected.iter().map(|(answer, _)| text.rfind(&format!("t{answer}<")).unwrap()).collect();
@@ -110,7 +108,7 @@ async fn a_tool_that_crashes_is_an_observation_and_loses_its_state() {
 }
 
 #[tokio::test]
-async fn an_environment_that_fails_costs_the_failure_reward() {
+async fn a_failing_environment_gives_the_failure_reward() {
     for (behaviour, kind) in [
         ("trap-start", FailureKind::Trap),
         ("trap-step", FailureKind::Trap),
@@ -130,7 +128,7 @@ async fn an_environment_that_fails_costs_the_failure_reward() {
 }
 
 #[tokio::test]
-async fn a_reward_that_fails_costs_the_failure_reward() {
+async fn a_failing_reward_gives_the_failure_reward() {
     for behaviour in ["nan", "infinite", "out-of-range", "too-few", "trap", "loop", "wrong-components"] {
         let table = Table::new()
             .environment("guest-hostile-environment", &[])
@@ -143,7 +141,7 @@ async fn a_reward_that_fails_costs_the_failure_reward() {
 }
 
 #[tokio::test]
-async fn what_is_no_call_or_names_no_function_is_answered() {
+async fn malformed_and_unknown_calls_are_answered() {
     let table = Table::new().tool("calculator", &[]);
     let rollout = rollout(&table, limits()).await;
     let record = play(&rollout, &["<tool_call>1+1</tool_call>", &call("calculat", "{}"), "2"]).await;
@@ -177,10 +175,10 @@ async fn limits_end_an_episode() {
 }
 
 #[tokio::test]
-async fn a_replay_gives_the_same_record_and_tells_a_changed_one() {
+async fn a_replay_gives_the_same_record_and_detects_a_changed_one() {
     let table = Table::new().tool("calculator", &[]).tool("guest-hostile-tool", &[]).reward("answer-match", &[]);
     let rollout = rollout(&table, limits()).await;
-    // One call traps and one runs out of its budget: the first happens again, the second is injected.
+    // One call traps, which the replay repeats; one exceeds its budget, which the replay takes from the record.
     let replies =
         [call("calculate", r#"{"expression": "2^10"}"#), call("trap", "{}"), call("loop", "{}"), "7".to_owned()];
     let replies: Vec<&str> = replies.iter().map(String::as_str).collect();
@@ -199,10 +197,10 @@ async fn a_replay_gives_the_same_record_and_tells_a_changed_one() {
     assert!(difference.place.starts_with("turns["), "{difference:?}");
 }
 
-/// What the oracle could not advise, and what took too long to look at, is not tried again: here it would end otherwise,
-/// since the sandbox of the replays has another budget.
+/// A replay takes over a failed advice and a timed-out final view instead of repeating them. Repeated, they would end
+/// differently, because the replay's sandbox has another budget.
 #[tokio::test]
-async fn a_replay_knows_the_failures_that_it_cannot_meet() {
+async fn a_replay_takes_over_failures_that_depend_on_time() {
     let patient = gymkhana_sandbox::Limits { budget: Duration::from_millis(300), ..Default::default() };
     let patient = Sandbox::new(&SandboxConfig { max_instances: Some(8), limits: patient, ..SandboxConfig::default() });
     let patient = patient.unwrap();
@@ -229,13 +227,13 @@ async fn a_replay_knows_the_failures_that_it_cannot_meet() {
         let replayed = replaying.replay_group(std::slice::from_ref(&record)).await.unwrap();
         assert_eq!(Difference::between(&record, &replayed[0]), None, "{behaviour}");
     }
-    // An oracle that is not at a loss.
+    // An oracle with advice.
     let table = behave("honest");
     let record = play_by(&rollout(&table, limits()).await, Actor::Oracle).await;
     assert_eq!((record.ending, record.success, &record.failures[..]), (Ending::Terminated, true, &[][..]));
 }
 
-/// A seat that has handed the turn over acts no more in it, and nobody acts in its name.
+/// After a seat has passed the turn, its remaining calls have no effect, and no other seat is affected.
 #[tokio::test]
 async fn calls_of_one_turn_end_when_the_turn_passes() {
     let rollout = rollout(&Table::new().environment("guest-two-seats", &[]), limits()).await;
@@ -266,9 +264,9 @@ async fn calls_of_one_turn_end_when_the_turn_passes() {
     assert_eq!(Difference::between(&record, &replayed[0]), None);
 }
 
-/// What an environment pays is held against its range whoever ends the episode, and its sum is always a number.
+/// The range of the environment's rewards is checked even if the host ends the episode, and their sum is finite.
 #[tokio::test]
-async fn an_environment_that_pays_too_much_fails_when_the_host_ends_the_episode() {
+async fn an_out_of_range_reward_fails_when_the_host_ends_the_episode() {
     for (behaviour, during) in [("hoard", Some("the end by a limit")), ("overflow", Some("step 0")), ("honest", None)] {
         let table =
             Table::new().environment("guest-hostile-environment", &[("behaviour", Value::Text(behaviour.to_owned()))]);

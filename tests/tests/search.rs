@@ -1,4 +1,4 @@
-//! Facts hunted across documents by the components themselves, and documents that a run mounts.
+//! Fact-hunt episodes across documents with the real components, and documents that a run mounts.
 
 mod common;
 
@@ -26,12 +26,12 @@ fn correct(record: &EpisodeRecord) -> f64 {
 }
 
 #[tokio::test]
-async fn the_expert_finds_every_answer_page_by_page() {
+async fn the_oracle_finds_every_answer_page_by_page() {
     for hops in [1, 2, 4] {
         let rollout = rollout(&table(hops), long()).await;
         let record = play_by(&rollout, Actor::Oracle).await;
         assert_eq!((record.ending, correct(&record)), (Ending::Terminated, 1.0), "{hops}: {:?}", record.turns);
-        // A search and a page for each step, unless a search happens to list a later step's page.
+        // A search and a page for each step, unless a search lists the page of a later step.
         assert!((2..=2 * hops).contains(&(answers(&record).len() as i64)), "{:?}", record.turns);
         let fetched = record.views.iter().find(|view| view.name == "search.fetched").expect("a view");
         let pages = record.privileged.iter().find(|fact| fact.name == "pages").expect("a fact");
@@ -44,7 +44,7 @@ async fn the_expert_finds_every_answer_page_by_page() {
 }
 
 #[tokio::test]
-async fn the_calls_of_a_walk_are_those_that_are_expected() {
+async fn the_oracles_calls_are_the_expected_calls() {
     let rollout = rollout(&table(2).reward("tool-match", &[]), long()).await;
     let walked = play_by(&rollout, Actor::Oracle).await;
     let matched = |record: &EpisodeRecord, name: &str| {
@@ -67,22 +67,22 @@ async fn a_guess_is_wrong_and_the_corpus_stays_hidden() {
     assert_eq!((record.ending, correct(&record)), (Ending::Terminated, 0.0));
     let answers = answers(&record);
     assert!(!answers[0].1 && answers[1].1 && answers[1].0.contains("no document `page-99`"), "{answers:?}");
-    // What was prepared for the tool is no part of what the agent saw.
+    // The tool's setup is not part of the agent's observations.
     let (_, corpus) = record.opening.setup.iter().find(|(tool, _)| tool == "search").expect("a setup");
     assert!(corpus.len() > 2000 && answers[0].0.len() < corpus.len() / 2);
 }
 
-async fn said(plugin: &Plugin, name: &str, arguments: &str) -> String {
+async fn ask(plugin: &Plugin, name: &str, arguments: &str) -> String {
     let mut session = ToolSession::open(plugin, None, &[], Seed(1)).await.expect("a session");
     let call = Call { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() };
     text_of(&session.call(&call).await.expect("an answer").content)
 }
 
 #[tokio::test]
-async fn mounted_documents_are_found_and_none_need_be_mounted() {
+async fn mounted_documents_are_found_and_optional() {
     let path = component("search");
     let ungranted = Plugin::load(sandbox(), &path, &Grants::default()).expect("it can do without");
-    assert!(said(&ungranted, "search", r#"{"query": "ebra"}"#).await.contains("nothing found among 0 documents"));
+    assert!(ask(&ungranted, "search", r#"{"query": "ebra"}"#).await.contains("nothing found among 0 documents"));
     let granted = Plugin::load(sandbox(), &path, &Grants([Capability::Assets].into())).expect("granted");
     let mount = |files: &[(&str, &str)]| {
         let files = files.iter().map(|(name, text)| ((*name).to_owned(), Arc::<[u8]>::from(text.as_bytes())));
@@ -90,9 +90,9 @@ async fn mounted_documents_are_found_and_none_need_be_mounted() {
     };
     let line = r#"{"id": "d1", "title": "Varno", "text": "Varno lies on the Ebra."}"#;
     let mounted = mount(&[("towns.jsonl", line), ("notes.txt", "Nobody swims in the Ebra.")]);
-    let found = said(&mounted, "search", r#"{"query": "swims in the Ebra"}"#).await;
+    let found = ask(&mounted, "search", r#"{"query": "swims in the Ebra"}"#).await;
     assert!(found.starts_with("1. [notes.txt] notes.txt") && found.contains("2. [d1] Varno"), "{found}");
-    assert!(said(&mounted, "fetch", r#"{"id": "notes.txt"}"#).await.ends_with("Nobody swims in the Ebra."));
+    assert!(ask(&mounted, "fetch", r#"{"id": "notes.txt"}"#).await.ends_with("Nobody swims in the Ebra."));
     let twice = mount(&[("a.jsonl", line), ("b.jsonl", line)]);
     let error = ToolSession::open(&twice, None, &[], Seed(1)).await.err().expect("refused");
     assert!(error.message.contains("two documents have the id `d1`"), "{error}");

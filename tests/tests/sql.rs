@@ -1,4 +1,4 @@
-//! Databases asked by the component itself: mounted ones and prepared ones, within limits that no statement passes.
+//! Queries by the real component on mounted and prepared databases, within limits that a statement cannot exceed.
 
 mod common;
 
@@ -51,8 +51,8 @@ async fn fails(session: &mut ToolSession, sql: &str, words: &str) {
 }
 
 #[tokio::test]
-async fn mounted_databases_are_asked_by_name() {
-    // A file of SQLite's, as the tool's own snapshot holds one behind settings and a name.
+async fn mounted_databases_are_queried_by_name() {
+    // An SQLite file; the tool's snapshot contains one after settings and a name.
     let mut maker = open(&plugin(), Some(SHOP.as_bytes()), &[], 1).await;
     let snapshot = maker.snapshot().await.expect("a snapshot");
     let begins = snapshot.bytes.windows(16).position(|bytes| bytes == b"SQLite format 3\0").expect("an image");
@@ -91,14 +91,14 @@ async fn mounted_databases_are_asked_by_name() {
 }
 
 #[tokio::test]
-async fn attacks_are_answered_and_the_session_goes_on() {
+async fn attacks_are_answered_and_the_session_continues() {
     let mut session = open(&plugin(), Some(SHOP.as_bytes()), &writable(), 1).await;
     for bomb in ["SELECT randomblob(1e9)", "SELECT zeroblob(1e9)", "SELECT printf('%.*c', 1e9, 'x')"] {
         fails(&mut session, bomb, "too big").await;
     }
     fails(&mut session, &format!("{NUMBERS} SELECT max(i) FROM n"), "stopped after 1000000 steps").await;
     fails(&mut session, &format!("{NUMBERS} SELECT a.i FROM n a, n b, n c ORDER BY 1"), "stopped after").await;
-    // Each step makes a large value: they are counted as what they cost, not as steps alone.
+    // Each step creates a large value: limits count its cost, not only steps.
     let heavy = format!("{NUMBERS} SELECT sum(length(hex(zeroblob(30000 - i % 2)))) FROM n");
     fails(&mut session, &heavy, "stopped after 1000000 steps").await;
     fails(&mut session, &format!("{NUMBERS} SELECT i FROM n WHERE hex(zeroblob(30000 - i % 2)) LIKE '%1'"), "stopped")
@@ -116,7 +116,7 @@ async fn attacks_are_answered_and_the_session_goes_on() {
     fails(&mut session, "PRAGMA temp_store_directory = '/tmp'", "refused").await;
     fails(&mut session, &format!("SELECT {}1{}", "(".repeat(20_000), ")".repeat(20_000)), "").await;
     fails(&mut session, &format!("SELECT {}1", "-".repeat(2) + &"~".repeat(50_000)), "").await;
-    // The allowed twins.
+    // Allowed counterparts.
     assert!(works(&mut session, "SELECT length(randomblob(1000)) + length(zeroblob(9))").await.contains("1009"));
     assert!(
         works(&mut session, &format!("{NUMBERS} SELECT max(i) FROM (SELECT i FROM n LIMIT 1000)"))
@@ -131,19 +131,19 @@ async fn attacks_are_answered_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn chance_and_time_are_the_hosts() {
+async fn randomness_and_time_come_from_the_host() {
     let drawn = "SELECT random(), hex(randomblob(8)), strftime('%s', 'now')";
     let mut session = open(&plugin(), None, &[], 1).await;
     let first = works(&mut session, drawn).await;
     assert_ne!(works(&mut session, "SELECT random()").await, works(&mut session, "SELECT random()").await);
     assert_eq!(works(&mut open(&plugin(), None, &[], 1).await, drawn).await, first, "the same seed");
     assert_ne!(works(&mut open(&plugin(), None, &[], 2).await, drawn).await, first, "another seed");
-    // The host's clock begins at the same time in every episode, and never is the machine's.
+    // The host's clock starts at the same time in every episode and never shows the machine's time.
     assert!(works(&mut session, "SELECT date('now') < '2026-01-01' AS before").await.contains('1'));
 }
 
 #[tokio::test]
-async fn what_was_written_lasts_and_is_restored() {
+async fn written_data_persists_and_is_restored() {
     let mut session = open(&plugin(), Some(SHOP.as_bytes()), &writable(), 1).await;
     works(&mut session, "UPDATE item SET price = 2 WHERE name = 'ink'; CREATE TABLE more (a)").await;
     let snapshot = session.snapshot().await.expect("a snapshot");

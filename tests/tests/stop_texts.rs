@@ -1,4 +1,4 @@
-//! Stop texts over the tiny model's own tokenizer: which sampled tokens complete a text.
+//! Stop texts over the tiny model's tokenizer: which sampled tokens complete a text.
 
 use gymkhana_chat::{ChatFiles, ChatFormat, StopTexts};
 use gymkhana_policy::StopCondition;
@@ -35,7 +35,7 @@ fn a_control_token_completes_a_text_that_it_contains() {
 }
 
 #[test]
-fn no_texts_are_no_condition() {
+fn an_empty_list_of_texts_gives_no_condition() {
     let chat = chat();
     assert!(condition(&[], &chat).is_none());
 }

@@ -1,4 +1,4 @@
-//! Questions answered by queries, over the components themselves; and execution match held against Python's SQLite.
+//! Questions answered by queries with the real components, and execution match compared with Python's SQLite.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn component(record: &EpisodeRecord, name: &str) -> f64 {
     found.filter(|component| component.name == name).map(|component| component.value).sum()
 }
 
-/// A fact of the privileged view.
+/// A field of the privileged view.
 fn fact(record: &EpisodeRecord, name: &str) -> String {
     match record.privileged.iter().find(|fact| fact.name == name).map(|fact| &fact.value) {
         Some(Value::Text(text)) => text.clone(),
@@ -38,7 +38,7 @@ fn fact(record: &EpisodeRecord, name: &str) -> String {
     }
 }
 
-/// What the environment showed, one text for each time.
+/// Observations of the environment, as texts.
 fn shown(record: &EpisodeRecord) -> Vec<String> {
     let shown = record.turns.iter().filter_map(|turn| match turn {
         Turn::Observation { content, .. } => Some(text_of(content)),
@@ -48,7 +48,7 @@ fn shown(record: &EpisodeRecord) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_expert_asks_the_same_database_and_is_right() {
+async fn the_oracle_queries_the_same_database_and_succeeds() {
     for difficulty in DIFFICULTIES {
         let rollout = rollout(&table(difficulty), long()).await;
         let record = play_by(&rollout, Actor::Oracle).await;
@@ -64,7 +64,7 @@ async fn the_expert_asks_the_same_database_and_is_right() {
 }
 
 #[tokio::test]
-async fn what_does_not_run_is_answered_and_what_runs_is_final() {
+async fn failing_queries_are_answered_and_running_ones_are_final() {
     let rollout = rollout(&table("aggregate"), long()).await;
     let gold = fact(&play_by(&rollout, Actor::Oracle).await, "answer");
     let schema = play(&rollout, &[&call("schema", "{}"), "SELECT 1"]).await;
@@ -75,9 +75,9 @@ async fn what_does_not_run_is_answered_and_what_runs_is_final() {
 
     let mended = play(&rollout, &["I do not know", &write, &fenced]).await;
     assert_eq!(success(&mended), Some(&Value::Flag(true)), "{:?}", mended.turns);
-    let told = shown(&mended);
-    assert!(told.iter().any(|text| text.contains("syntax error") && text.contains("2 more attempts")), "{told:?}");
-    assert!(told.iter().any(|text| text.contains("read-only: DELETE is refused")), "{told:?}");
+    let texts = shown(&mended);
+    assert!(texts.iter().any(|text| text.contains("syntax error") && text.contains("2 more attempts")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("read-only: DELETE is refused")), "{texts:?}");
 
     let spent = play(&rollout, &["SELEC", &write, "ATTACH 'x' AS y", &gold]).await;
     assert_eq!((spent.ending, success(&spent)), (Ending::Terminated, Some(&Value::Flag(false))));
@@ -90,7 +90,7 @@ async fn what_does_not_run_is_answered_and_what_runs_is_final() {
 }
 
 #[tokio::test]
-async fn what_the_shown_database_gives_is_no_answer_by_itself() {
+async fn a_result_of_the_shown_database_alone_is_not_a_correct_answer() {
     let rollout = rollout(&table("aggregate"), long()).await;
     let seen = answers(&play_by(&rollout, Actor::Oracle).await)[0].0.clone();
     let row = seen.lines().nth(2).expect("a header, a rule and a row");
@@ -112,7 +112,7 @@ fn cell(value: &Cell) -> Json {
     }
 }
 
-/// Rows of both sides in an order of their own, numbers rounded to what two programs agree on.
+/// Rows of both sides, sorted, with numbers rounded to the common precision of both programs.
 fn sorted(mut rows: Vec<Json>) -> Vec<String> {
     let round = |value: &mut Json| {
         if let Some(number) = value.as_f64().filter(|_| value.is_f64()) {
@@ -126,7 +126,7 @@ fn sorted(mut rows: Vec<Json>) -> Vec<String> {
 }
 
 #[test]
-fn rows_and_matches_are_those_of_pythons_sqlite() {
+fn rows_and_matches_equal_those_of_pythons_sqlite() {
     let text = std::fs::read_to_string(root().join("tests/golden/sql.json")).expect("the goldens");
     let golden: Json = serde_json::from_str(&text).expect("JSON");
     let script = golden["script"].as_str().expect("a script");

@@ -1,4 +1,4 @@
-//! What a rollout reports of itself while it plays: every call once, at its boundary, and those that go on.
+//! Metrics of a rollout while it runs: each call is counted once at its boundary, and active calls are visible.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -8,7 +8,7 @@ use common::{Table, call, limits, play, rollout};
 use gymkhana_record::{Boundary, EpisodeRecord};
 use gymkhana_rollout::{Rollout, WaitKind};
 
-/// How many waits of each kind are over: queue, generate, tool, environment, reward, train.
+/// Number of finished waits by kind: queue, generate, tool, environment, reward, train.
 fn counts(rollout: &Rollout) -> [usize; 6] {
     WaitKind::ALL.map(|wait| rollout.metrics().times(wait).counts.iter().sum::<u64>() as usize)
 }
@@ -21,7 +21,7 @@ fn calls(record: &EpisodeRecord, at: impl Fn(&Boundary) -> bool) -> usize {
 async fn every_call_is_counted_once_at_its_boundary() {
     let table = Table::new().tool("calculator", &[]).reward("answer-match", &[]);
     let rollout = rollout(&table, limits()).await;
-    assert_eq!(counts(&rollout), [0; 6], "what is asked before a run is no wait of it");
+    assert_eq!(counts(&rollout), [0; 6], "queries before a run are not counted");
     let sum = |text: &str| call("calculate", &format!(r#"{{"expression": "{text}"}}"#));
     let record = play(&rollout, &[&format!("{}{}", sum("1+1"), sum("2+2")), &sum("3+3"), "7"]).await;
     let environment = calls(&record, |at| matches!(at, Boundary::Environment(_)));
@@ -33,7 +33,7 @@ async fn every_call_is_counted_once_at_its_boundary() {
 }
 
 #[tokio::test]
-async fn a_call_that_has_not_ended_is_seen() {
+async fn an_active_call_is_visible() {
     let rollout = rollout(&Table::new().tool("guest-hostile-tool", &[]), limits()).await;
     let replies = [call("loop", "{}"), "7".to_owned()];
     let replies = replies.each_ref().map(String::as_str);
@@ -55,7 +55,7 @@ async fn a_call_that_has_not_ended_is_seen() {
 }
 
 #[tokio::test]
-async fn an_episode_that_is_given_up_waits_for_nothing_more() {
+async fn a_cancelled_episode_has_no_active_waits() {
     let rollout = rollout(&Table::new().tool("guest-hostile-tool", &[]), limits()).await;
     let replies = [call("loop", "{}")];
     let replies = replies.each_ref().map(String::as_str);

@@ -1,4 +1,4 @@
-//! Plugins in Python and JavaScript and the tests of their SDKs, with a Python and a Node.js in `.tools/`.
+//! Plugins in Python and JavaScript and the tests of their SDKs, with Python and Node.js in `.tools/`.
 //!
 //! The templates of `host plugin new` are guests of the tests: each is built and played.
 
@@ -13,14 +13,14 @@ use crate::step::{execute, step};
 use crate::tools::{ensure_python, node};
 use crate::workspace::Workspace;
 
-/// What the Python needs, pinned.
+/// Pinned Python requirements.
 const REQUIREMENTS: &str = "plugins/requirements.txt";
 const PYTHON_SDK: &str = "sdk/python";
 const JS_SDK: &str = "sdk/js";
 const TEMPLATES: &str = "host/cli/templates";
 const KINDS: [&str; 3] = ["environment", "tool", "reward"];
 
-/// The language of a plugin that cargo does not build.
+/// Language of a plugin that cargo does not build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Language {
     Python,
@@ -36,22 +36,22 @@ impl Language {
     }
 }
 
-/// A folder that becomes a component.
+/// A folder that is built to a component.
 struct Source {
-    /// The component's name.
+    /// Name of the component.
     name: String,
     language: Language,
     folder: PathBuf,
 }
 
-/// What builds them.
+/// Tools that build the components.
 struct Tools {
     python: PathBuf,
-    /// A folder whose `node_modules` hold the JavaScript SDK and its compiler.
+    /// Folder whose `node_modules` holds the JavaScript SDK and its compiler.
     modules: PathBuf,
 }
 
-/// Builds every such plugin whose sources changed.
+/// Builds every plugin in Python and JavaScript whose sources changed.
 pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
     let tools = ensure_tools(workspace)?;
     step("plugins in Python and JavaScript", || {
@@ -97,7 +97,7 @@ fn python_tests(tools: &Tools, tests: &Path, paths: &[&Path]) -> anyhow::Result<
     execute(command.env("PYTHONPATH", path))
 }
 
-/// A Python beside which Node.js and npm are installed.
+/// Python of an environment that also contains Node.js and npm.
 pub fn ensure_python_with_node(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     ensure_python(&workspace.root, "foreign", &fs::read_to_string(workspace.root.join(REQUIREMENTS))?)
 }
@@ -108,7 +108,7 @@ fn ensure_tools(workspace: &Workspace) -> anyhow::Result<Tools> {
     Ok(Tools { python, modules })
 }
 
-/// The packages that the JavaScript SDK locks, with the SDK among them; installed again when the lock changes.
+/// Installs the packages that the JavaScript SDK locks, and the SDK itself; repeated when the lock changes.
 fn ensure_modules(workspace: &Workspace, python: &Path) -> anyhow::Result<PathBuf> {
     let home = workspace.root.join(".tools").join("js");
     let sdk = workspace.root.join(JS_SDK);
@@ -122,7 +122,7 @@ fn ensure_modules(workspace: &Workspace, python: &Path) -> anyhow::Result<PathBu
     for file in ["package.json", "package-lock.json"] {
         fs::copy(sdk.join(file), home.join(file))?;
     }
-    // Not `npm ci`, which demands that the lock names what only other platforms would install.
+    // `npm ci` fails because the lock omits packages that only other platforms install.
     let install = ["install", "--no-save", "--no-audit", "--no-fund"];
     execute(node(python, "npm")?.args(install).current_dir(&home))?;
     link(&sdk, &home.join("node_modules/@gymkhana/sdk"))?;
@@ -130,21 +130,21 @@ fn ensure_modules(workspace: &Workspace, python: &Path) -> anyhow::Result<PathBu
     Ok(home)
 }
 
-/// Makes or replaces a symbolic link.
+/// Creates or replaces a symbolic link.
 fn link(to: &Path, at: &Path) -> anyhow::Result<()> {
     at.parent().map_or(Ok(()), fs::create_dir_all)?;
     if fs::symlink_metadata(at).is_ok() {
-        fs::remove_file(at).with_context(|| format!("`{}` is in the way", at.display()))?;
+        fs::remove_file(at).with_context(|| format!("`{}` cannot be replaced", at.display()))?;
     }
-    std::os::unix::fs::symlink(to, at).with_context(|| format!("`{}` cannot be made", at.display()))
+    std::os::unix::fs::symlink(to, at).with_context(|| format!("`{}` cannot be created", at.display()))
 }
 
-/// The folder finds what a plugin's own `npm install` would put there.
+/// Links `node_modules` into the plugin's folder, where `npm install` would put it.
 fn link_modules(tools: &Tools, folder: &Path) -> anyhow::Result<()> {
     link(&tools.modules.join("node_modules"), &folder.join("node_modules"))
 }
 
-/// The first-party plugins, the tests' own guests, and the templates as guests.
+/// First-party plugins, guests of the tests, and the templates as guests.
 fn sources(workspace: &Workspace) -> anyhow::Result<Vec<Source>> {
     let own = |name: &str, language, folder: &str| {
         let folder = workspace.root.join(folder);
@@ -168,11 +168,11 @@ fn sources(workspace: &Workspace) -> anyhow::Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// Fills a template in as `host plugin new` does. Files that are as they should be stay as they are.
+/// Fills in a template like `host plugin new`. Unchanged files are not written.
 fn fill(template: &Path, folder: &Path, name: &str, sdk: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
     for file in files(template)? {
-        let text = fs::read_to_string(&file).with_context(|| format!("`{}` is no text", file.display()))?;
+        let text = fs::read_to_string(&file).with_context(|| format!("`{}` is not a text", file.display()))?;
         let text = text.replace("{{name}}", name).replace("{{namespace}}", "guest");
         let text = text.replace("{{module}}", &name.replace('-', "_")).replace("{{sdk}}", &sdk.display().to_string());
         let path = folder.join(file.strip_prefix(template)?);
@@ -197,7 +197,7 @@ fn build_one(workspace: &Workspace, tools: &Tools, source: &Source) -> anyhow::R
         Language::Python => {
             let mut command = Command::new(&tools.python);
             command.args(["-B", "-m", "gymkhana_sdk.build"]).env("PYTHONPATH", sdk.join("src"));
-            // Else the compiler would look for packages in an environment of the caller's.
+            // Prevents the compiler from searching the caller's environment for packages.
             command.env("VIRTUAL_ENV", tools.python.ancestors().nth(2).unwrap_or(&workspace.root));
             command
         }
@@ -214,7 +214,7 @@ fn build_one(workspace: &Workspace, tools: &Tools, source: &Source) -> anyhow::R
     Ok(())
 }
 
-/// A number that changes with the text of any file in these places.
+/// Hash of the text of all files in these places.
 fn digest(places: &[PathBuf]) -> anyhow::Result<String> {
     let mut hasher = DefaultHasher::new();
     for place in places {
@@ -226,7 +226,7 @@ fn digest(places: &[PathBuf]) -> anyhow::Result<String> {
     Ok(format!("{:016x}", hasher.finish()))
 }
 
-/// All files of a folder, sorted, but for what tools leave behind; links are not followed.
+/// All files of a folder, sorted, without files that tools generate. Links are not followed.
 fn files(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if place.is_file() {
         return Ok(vec![place.to_owned()]);
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_of_any_file_is_noticed_and_what_tools_leave_is_not() {
+    fn changes_of_sources_are_detected_and_generated_files_ignored() {
         let folder = std::env::temp_dir().join(format!("gymkhana-foreign-{}", std::process::id()));
         fs::create_dir_all(folder.join("a/__pycache__")).unwrap();
         fs::write(folder.join("a/b.py"), "1").unwrap();

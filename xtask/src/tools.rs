@@ -19,7 +19,7 @@ pub struct Tool {
     pub arguments: &'static [&'static str],
 }
 
-/// Path of the tool; installed once, without optimisation, as the build would take longer than all its runs.
+/// Path of the tool. It is installed once and without optimisation, because optimising takes longer than all its runs.
 pub fn ensure_tool(root: &Path, tool: &Tool) -> anyhow::Result<PathBuf> {
     let Tool { name, version, arguments } = tool;
     let home = root.join(".tools").join(format!("{name}-{version}"));
@@ -60,7 +60,7 @@ pub fn ensure_python(root: &Path, name: &str, requirements: &str) -> anyhow::Res
     Ok(python)
 }
 
-/// A program installed beside a Python, such as `node` or `npm`, with that folder first in `PATH`.
+/// A program installed next to a Python, such as `node` or `npm`, with that folder first in `PATH`.
 pub fn node(python: &Path, program: &str) -> anyhow::Result<Command> {
     let folder = python.parent().context("the path of Python has no folder")?;
     let mut command = Command::new(folder.join(program));

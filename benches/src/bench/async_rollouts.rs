@@ -1,4 +1,5 @@
-//! Wall-clock time of asynchronous rollouts, beside a lower bound and beside rollouts with a barrier at each turn.
+//! Wall-clock time of asynchronous rollouts, compared with a lower bound and with rollouts that have a barrier per
+//! turn.
 //!
 //! Replies occupy a slot of a simulated policy for the duration of their tokens; tools are real components with
 //! simulated latencies. Both are drawn from a seed with heavy tails. The same draws are run without a barrier, with
@@ -24,17 +25,17 @@ use gymkhana_sandbox::{Outbound, OutboundError, OutboundFuture, Quota, Sandbox, 
 use tokio::sync::Semaphore;
 
 const EPISODES: usize = 2048;
-/// Episodes of a smoke run.
+/// Number of episodes of a smoke run.
 const FEW_EPISODES: usize = 64;
 const SLOTS: usize = 256;
-/// Seconds that a token takes.
+/// Seconds per generated token.
 const TOKEN: f64 = 0.02;
 
 /// Runs the bench.
 pub fn run(effort: Effort) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        // So much faster than the draws say, each lasts some ten seconds.
+        // The bench runs this many times faster than the drawn times, so that each part takes some ten seconds.
         for (name, turns, faster) in [("one-turn", 1, 4.0), ("three-turns", 3, 12.0)] {
             let draws =
                 Arc::new(Draws::new(effort.pick(EPISODES, FEW_EPISODES), turns, faster * effort.pick(1.0, 10.0)));
@@ -55,7 +56,7 @@ pub fn run(effort: Effort) -> Result<()> {
     })
 }
 
-/// How long everything takes, in seconds of this bench.
+/// Simulated times of all generations and tools, in seconds of this bench.
 struct Draws {
     episodes: usize,
     turns: usize,
@@ -76,7 +77,7 @@ impl Draws {
         episode * self.turns + turn
     }
 
-    /// What no host can beat.
+    /// Lower bound for any host, in seconds.
     fn best(&self) -> f64 {
         let episode = |episode: usize| -> f64 {
             let turns = self.at(episode, 0)..self.at(episode + 1, 0);
@@ -86,7 +87,8 @@ impl Draws {
         longest.max(self.replies.iter().sum::<f64>() / SLOTS as f64)
     }
 
-    /// What a host takes that costs nothing and knows nothing of what is to come: requests get slots as they come.
+    /// Time of an ideal host without overhead and without knowledge of later requests: slots are assigned in order of
+    /// arrival.
     fn first_come_first_served(&self) -> f64 {
         let nanoseconds = |seconds: f64| (seconds * 1e9) as u64;
         let mut slots: BinaryHeap<Reverse<u64>> = (0..SLOTS).map(|_| Reverse(0)).collect();
@@ -110,12 +112,12 @@ impl Draws {
 fn lognormal(seed: Seed, median: f64, sigma: f64) -> f64 {
     let mut stream = seed.stream();
     let mut uniform = || (stream.bits() >> 11) as f64 / (1_u64 << 53) as f64;
-    // Box and Muller's pair, of which one is enough.
+    // One number of the pair that the Box–Muller transform gives.
     let (radius, angle) = ((-2.0 * (1.0 - uniform()).ln()).sqrt(), std::f64::consts::TAU * uniform());
     median * (sigma * radius * angle.cos()).exp()
 }
 
-/// Plays all episodes side by side; gives the seconds that it took.
+/// Plays all episodes concurrently. Returns the seconds taken.
 async fn play(draws: &Arc<Draws>, barrier: bool) -> Result<f64> {
     let sandbox = Sandbox::new(&SandboxConfig::default())?;
     let barriers = barrier.then(|| Arc::new(Barriers::new(draws.episodes, draws.turns)));
@@ -137,13 +139,13 @@ async fn play(draws: &Arc<Draws>, barrier: bool) -> Result<f64> {
     Ok(since.elapsed().as_secs_f64())
 }
 
-/// A policy of some slots, each of which says a token after the other.
+/// A policy with a number of slots, each of which generates tokens in sequence.
 struct Slots {
     draws: Arc<Draws>,
     slots: Semaphore,
-    /// What each episode says: a call with its number in it.
+    /// Reply of each episode: a call that contains the episode's number.
     replies: Vec<Vec<u32>>,
-    /// How many turns each episode has begun.
+    /// Number of turns that each episode has started.
     turns: Mutex<Vec<usize>>,
     barriers: Option<Arc<Barriers>>,
 }
@@ -196,7 +198,7 @@ impl Policy for Slots {
     }
 }
 
-/// Where all episodes wait for each other: in front of each turn, and between its generation and its tools.
+/// Barrier of all episodes: before each turn, and between its generation and its tools.
 struct Barriers {
     episodes: usize,
     gates: Vec<(AtomicUsize, Semaphore)>,
@@ -216,7 +218,7 @@ impl Barriers {
     }
 }
 
-/// A world that lets the tool of each episode wait as long as was drawn for it.
+/// Outbound client that delays the tool of each episode by its drawn time.
 struct Latency {
     draws: Arc<Draws>,
     barriers: Option<Arc<Barriers>>,

@@ -11,9 +11,9 @@ use gymkhana_sandbox::{Action, EnvironmentEpisode, Plugin, Sandbox, SandboxConfi
 
 const ISOLATED: u32 = 10_000;
 const SHARED: u32 = 100_000;
-/// As many as a run file gives to one instance if it does not say.
+/// Episodes per instance; the run file's default.
 const SHARED_BY: NonZeroU32 = NonZeroU32::new(1000).expect("not zero");
-/// How long the episode that finds no place waits here.
+/// Time that the episode without a place waits.
 const WAIT: Duration = Duration::from_millis(200);
 
 /// Runs the bench.
@@ -23,7 +23,7 @@ pub fn run(effort: Effort) -> Result<()> {
     runtime.block_on(async {
         let config = SandboxConfig { wait: WAIT, max_instances: Some(isolated_count), ..SandboxConfig::default() };
         let sandbox = Sandbox::new(&config)?;
-        // In a sandbox of its own, and kept: what it gave back would hide what the others take.
+        // A separate sandbox that stays alive, because memory that it returned would distort the second measurement.
         let small = Sandbox::new(&SandboxConfig { max_instances: Some(shared_count / SHARED_BY.get() + 1), ..config })?;
         let shared = fill(&load(&small, "guest-echo")?.shared_by(SHARED_BY), shared_count).await?;
         let plugin = load(&sandbox, "guest-echo")?;
@@ -43,16 +43,16 @@ pub fn run(effort: Effort) -> Result<()> {
     })
 }
 
-/// Live episodes and what each takes.
+/// Live episodes and the memory of each.
 struct Filled {
     episodes: Vec<EnvironmentEpisode>,
     kilobytes: f64,
     mappings: f64,
 }
 
-/// Starts so many episodes, makes a step in each, and keeps them.
+/// Starts `count` episodes, takes a step in each, and keeps them alive.
 async fn fill(plugin: &Plugin, count: u32) -> Result<Filled> {
-    // Asked once and remembered; it is no part of an episode.
+    // The query is cached by the sandbox and does not belong to an episode.
     plugin.environment_info().await?;
     let (memory, mapped) = (resident_bytes()?, mappings()?);
     let message = text(&"a".repeat(100));
@@ -67,12 +67,12 @@ async fn fill(plugin: &Plugin, count: u32) -> Result<Filled> {
     Ok(Filled { episodes, kilobytes, mappings: each((mappings()? - mapped) as f64) })
 }
 
-/// With every place taken, one more waits and is told which limit it met.
+/// Starts one more episode while all places are taken: it waits and fails with the limit's error.
 async fn one_too_many(sandbox: &Sandbox, plugin: &Plugin) -> Result<()> {
     ensure!(sandbox.counters().free_places == 0, "every place is taken");
     let waits = sandbox.counters().waits;
     let error = EnvironmentEpisode::start(plugin, &train(), &[], Seed(0)).await.err();
-    ensure!(error.as_ref().is_some_and(|error| error.kind == FailureKind::Capacity), "it waits in vain: {error:?}");
+    ensure!(error.as_ref().is_some_and(|error| error.kind == FailureKind::Capacity), "it hits the limit: {error:?}");
     ensure!(sandbox.counters().waits == waits + 1, "the wait is counted");
     Ok(())
 }

@@ -15,12 +15,12 @@ const EPISODES: u64 = 200;
 /// Episodes of a smoke run.
 const FEW_EPISODES: u64 = 10;
 const CALLS: u64 = 20;
-/// One for each episode, and some.
+/// Sandbox places, more than one per episode.
 const PLACES: u32 = 256;
-/// One call of so many never ends.
+/// Number of calls per endless call.
 const ENDLESS: u64 = 100;
 const WORKERS: usize = 2;
-/// A tenth and less of what a run file gives by default, so that the bench ends soon.
+/// At most a tenth of the run file's default, so that the bench ends soon.
 const BUDGET: Duration = Duration::from_millis(50);
 const WALL: Duration = Duration::from_millis(1500);
 
@@ -31,7 +31,7 @@ pub fn run(effort: Effort) -> Result<()> {
     let sandbox = Sandbox::new(&SandboxConfig { limits, max_instances: Some(PLACES), ..SandboxConfig::default() })?;
     let plugin = load(&sandbox, "guest-hostile-tool")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_time().build()?;
-    // A place keeps its mappings once it was taken, so each is taken once; the rest comes with a first round.
+    // A place keeps its mappings after its first use, so each is used once; a first round allocates the rest.
     runtime.block_on(take_all(&plugin))?;
     runtime.block_on(play(&plugin, episodes, true))?;
     let before = Held::now(&sandbox)?;
@@ -47,12 +47,12 @@ pub fn run(effort: Effort) -> Result<()> {
     Ok(())
 }
 
-/// Whether this call of this episode never ends: the same in every round.
+/// Whether this call of this episode is endless; the same in every round.
 fn is_endless(episode: u64, call: u64) -> bool {
     Seed(0).child(episode).child(call).stream().below(ENDLESS) == 0
 }
 
-/// Takes every place of the sandbox once.
+/// Uses every place of the sandbox once.
 async fn take_all(plugin: &Plugin) -> Result<()> {
     let mut sessions = Vec::new();
     for seed in 0..u64::from(PLACES) {
@@ -61,14 +61,14 @@ async fn take_all(plugin: &Plugin) -> Result<()> {
     Ok(())
 }
 
-/// What a round took.
+/// Times of one round.
 struct Round {
     seconds: f64,
-    /// Of the calls that end, in microseconds.
+    /// Latencies of the calls that return, in microseconds.
     latencies: Vec<f64>,
 }
 
-/// Plays all episodes side by side, with or without the calls that never end.
+/// Plays all episodes concurrently, with or without the endless calls.
 async fn play(plugin: &Plugin, episodes: u64, hangs: bool) -> Result<Round> {
     let started = Instant::now();
     let episodes: Vec<_> =
@@ -80,7 +80,7 @@ async fn play(plugin: &Plugin, episodes: u64, hangs: bool) -> Result<Round> {
     Ok(Round { seconds: started.elapsed().as_secs_f64(), latencies })
 }
 
-/// One episode: a tool that fails starts again, as in a run.
+/// One episode. A failed tool restarts, as in a run.
 async fn play_one(plugin: Plugin, episode: u64, hangs: bool) -> Result<Vec<f64>> {
     let open = || ToolSession::open(&plugin, None, &[], Seed(episode));
     let mut session = open().await?;
@@ -94,13 +94,13 @@ async fn play_one(plugin: Plugin, episode: u64, hangs: bool) -> Result<Vec<f64>>
         let since = Instant::now();
         session.call(&call("state")).await?;
         latencies.push(microseconds(since));
-        // The policy would speak here.
+        // A policy would generate here.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     Ok(latencies)
 }
 
-/// What this process holds.
+/// Resources that this process holds.
 struct Held {
     threads: usize,
     stores: usize,
@@ -124,7 +124,7 @@ impl Held {
         self.threads + self.stores + self.mappings + self.handles
     }
 
-    /// How much more this is, kind by kind: less of one makes up for no other.
+    /// Increase over other counts, per kind; a decrease of one kind does not offset an increase of another.
     fn beyond(&self, before: &Self) -> usize {
         let more = |of: fn(&Self) -> usize| of(self).saturating_sub(of(before));
         more(|held| held.threads) + more(|held| held.stores) + more(|held| held.mappings) + more(|held| held.handles)

@@ -1,8 +1,7 @@
-//! Latency of single plugin calls, each beside a comparison measured in the same run.
+//! Latency of single plugin calls, each compared with a measurement in the same run.
 //!
-//! Rounds of both sides take turns,
-//! so that a busy machine slows both, and are shorter than a scheduler's slice, so that most are not interrupted; a
-//! figure is the median of its rounds.
+//! Rounds of both sides alternate, so that a busy machine slows both. They are shorter than a scheduler's time slice,
+//! so that most are not interrupted. A figure is the median of its rounds.
 
 use std::time::Instant;
 
@@ -36,7 +35,7 @@ fn measure(bench: impl AsyncFnOnce(&Sandbox) -> Result<()>) -> Result<()> {
     runtime.block_on(bench(&sandbox))
 }
 
-/// A step of the echo environment with a message of 100 bytes against the same work by a native trait object.
+/// A step of the echo environment with a message of 100 bytes, compared with the same work in a native trait object.
 async fn measure_step(sandbox: &Sandbox, rounds: usize) -> Result<()> {
     const STEPS: u32 = 500;
     let plugin = load(sandbox, "guest-echo")?;
@@ -61,7 +60,7 @@ async fn measure_step(sandbox: &Sandbox, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// To instantiate and drop a plugin, against an episode's whole life of one step.
+/// Instantiating and dropping a plugin, compared with a whole episode of one step.
 async fn measure_instantiate(sandbox: &Sandbox, rounds: usize) -> Result<()> {
     const TIMES: u32 = 25;
     let reward = load(sandbox, "answer-match")?;
@@ -86,7 +85,7 @@ async fn measure_instantiate(sandbox: &Sandbox, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// A score of one trajectory of ten turns of a kilobyte: warm, and in the fresh store that every scoring gets.
+/// Scoring one trajectory of ten turns of a kilobyte each: in a warm store, and in the fresh store of every scoring.
 async fn measure_reward(sandbox: &Sandbox, rounds: usize) -> Result<()> {
     const TIMES: u32 = 25;
     let plugin = load(sandbox, "answer-match")?;

@@ -34,7 +34,7 @@ const VERSIONS: u64 = 20;
 const WANTED: usize = 20;
 const ROUNDS: usize = 31;
 const DOWNLOADS: usize = 1000;
-/// Bytes of the component that is downloaded.
+/// Size of the downloaded component, in bytes.
 const COMPONENT: usize = 300_000;
 
 type Outcome<T> = anyhow::Result<T>;
@@ -53,7 +53,7 @@ fn now() -> Outcome<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())
 }
 
-/// A registry of many plugins, whose components nobody fetches.
+/// A registry of many plugins, whose components are never downloaded.
 fn large(folder: &Path, packages: usize) -> Outcome<RegistryFolder> {
     let release = Made::version("1.0.0").release();
     let file = release.sign(Some(&acme()))?;
@@ -147,7 +147,7 @@ async fn downloading(folder: &Path, downloads: usize) -> Outcome<()> {
     let component = made.component();
     let row = add_file(&registry, &made.signed(), &component, authority)?;
     let url = format!("http://{}/{}", serve(registry.path()).await?, ContentFile::Component(row.digest).path());
-    // Nothing is kept open: every download has a connection of its own.
+    // Every download opens a new connection.
     let client =
         reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).timeout(Duration::from_secs(120)).build()?;
     let begun = Instant::now();

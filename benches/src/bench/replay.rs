@@ -19,14 +19,14 @@ use gymkhana_store::{RunFolder, RunReader};
 
 const ENVIRONMENTS: [&str; 6] = ["word-problems", "frozen-lake", "tic-tac-toe", "kuhn-poker", "negotiation", "booking"];
 const EPISODES: u64 = 10_000;
-/// Episodes of a smoke run: one group of each environment.
+/// Number of episodes of a smoke run: one group per environment.
 const FEW_EPISODES: u64 = GROUP * ENVIRONMENTS.len() as u64;
-/// Attempts at one task, scored together.
+/// Episodes per task, scored together.
 const GROUP: u64 = 8;
-/// Groups that are played side by side.
+/// Number of groups that are played concurrently.
 const SIDE_BY_SIDE: u64 = 25;
 
-/// What the policy that says anything says.
+/// Replies of the random policy.
 const WORDS: [&str; 14] = [
     "up",
     "right",
@@ -52,7 +52,7 @@ pub fn run(effort: Effort) -> Result<()> {
         let sandbox = Sandbox::new(&SandboxConfig::default())?;
         let (mut different, mut equal, mut played, mut replayed) = (0_u64, 0_u64, 0.0, 0.0);
         for (place, name) in (0..).zip(ENVIRONMENTS) {
-            // All groups, shared out as evenly as they can be.
+            // All groups, distributed over the environments as evenly as possible.
             let episodes = (total / GROUP + place) / ENVIRONMENTS.len() as u64 * GROUP;
             let rollout = Arc::new(table(&sandbox, name).await?);
             let folder = tempfile::tempdir()?;
@@ -76,7 +76,7 @@ pub fn run(effort: Effort) -> Result<()> {
     })
 }
 
-/// An environment with the tools and rewards that go with it: all of the first party's.
+/// An environment with its tools and rewards, all first-party.
 async fn table(sandbox: &Sandbox, name: &str) -> Result<Rollout> {
     let (mut environment, calculator, answer) =
         (load_granted(sandbox, name)?, load(sandbox, "calculator")?, load(sandbox, "answer-match")?);
@@ -87,14 +87,14 @@ async fn table(sandbox: &Sandbox, name: &str) -> Result<Rollout> {
     rollout(&environment, &[&calculator], &rewards, 12, "environment.success").await
 }
 
-/// What plays the guest of a booking; a replay does not ask it.
+/// Scripted model of a booking's guest; a replay does not call it.
 fn guest() -> Egress {
     let says = ["On monday.", "I beg your pardon?", "For 4, in the garden."].map(str::to_owned);
     let quota = Quota { model_calls: 64, model_tokens: 100_000, http_requests: 0, tool_calls: 0 };
     Egress { model: Some(Model::Script(says.into()).into()), http: None, quota }
 }
 
-/// Plays so many episodes and writes their records.
+/// Plays the episodes and writes their records.
 async fn record(rollout: &Arc<Rollout>, path: &std::path::Path, episodes: u64) -> Result<()> {
     let run = RunFolder::create(path, "")?;
     let mut store = run.episodes()?;
@@ -127,7 +127,7 @@ fn anything(words: &[Vec<u32>], seed: Seed) -> Vec<u32> {
     words[choice as usize].clone()
 }
 
-/// Every recorded episode with its replay.
+/// Compares every recorded episode with its replay.
 async fn again(rollout: &Arc<Rollout>, path: &std::path::Path) -> Result<Vec<(EpisodeRecord, EpisodeRecord)>> {
     let reader = RunReader::open(path)?.episodes()?;
     let mut records = reader.read_all().collect::<Result<Vec<_>, _>>()?;

@@ -26,20 +26,20 @@ use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig};
 use gymkhana_store::RunFolder;
 use tokio::sync::Semaphore;
 
-/// Two calls, in each of three turns.
+/// A reply with two calls, generated in each of three turns.
 const REPLY: &str = "<tool_call>\n{\"name\": \"calculate\", \"arguments\": {\"expression\": \"12 * 7\"}}\n</tool_call>\n\
                      <tool_call>\n{\"name\": \"calculate\", \"arguments\": {\"expression\": \"84 + 19\"}}\n</tool_call>";
 const TURNS: u32 = 3;
-/// Attempts at one task, scored together.
+/// Episodes per task, scored together.
 const GROUP: u64 = 10;
 const MOST_SHARED: u64 = 10_000;
-/// Episodes in flight of a smoke run.
+/// Number of concurrent episodes of a smoke run.
 const FEW: u64 = 10;
 const SHARED_BY: NonZeroU32 = NonZeroU32::new(1000).expect("not zero");
-/// As `measured.md` has it of verifiers, in microseconds of the wall clock.
+/// Wall-clock time of an episode of verifiers in microseconds, from `measured.md`.
 const VERIFIERS: f64 = 19_000.0;
 
-/// How the episodes of a rollout hold their plugins.
+/// Instances of a rollout's plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Sharing {
     /// One instance per episode
@@ -65,7 +65,7 @@ fn measure(memory_of: Option<Sharing>, effort: Effort) -> Result<()> {
         let [environment, tool, reward] =
             ["word-problems", "calculator", "answer-match"].map(|name| load(&sandbox, name));
         let (environment, tool, reward) = (environment?, tool?, reward?);
-        // As many as have all their plugins alive: an environment, a tool, and a reward at the end.
+        // The limit fits all plugins of an episode: an environment, a tool, and a reward at the end.
         let most = effort.pick(u64::from(sandbox.counters().places) / 3 / GROUP * GROUP, FEW);
         let isolated = Table { sandbox: &sandbox, plugins: [&environment, &tool, &reward] };
         let (shared_environment, shared_tool) = (environment.shared_by(SHARED_BY), tool.shared_by(SHARED_BY));
@@ -107,29 +107,29 @@ async fn print_all(isolated: &Table<'_>, shared: &Table<'_>, most: u64, effort: 
     Ok(())
 }
 
-/// What an episode in flight holds of memory, as a process sees it that begins with them.
+/// Memory of an episode in flight, measured in a new process.
 fn kilobytes_of(table: &str, effort: Effort) -> Result<f64> {
     let smoke: &[&str] = effort.pick(&[], &["--smoke"]);
     let mut command = Command::new(std::env::current_exe()?);
     let output = command.args(["rollout-memory", table]).args(smoke).stderr(Stdio::inherit()).output()?;
-    ensure!(output.status.success(), "the process that looks at the memory of `{table}` failed");
+    ensure!(output.status.success(), "the process that measures the memory of `{table}` failed");
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
-/// The plugins of an episode.
+/// Plugins of an episode.
 struct Table<'a> {
     sandbox: &'a Sandbox,
     plugins: [&'a Plugin; 3],
 }
 
-/// What one episode took, in microseconds of the processor.
+/// Resources of one episode, in microseconds of CPU time.
 struct Figures {
     cpu: f64,
-    /// Inside environments and tools; the reward's time is not recorded.
+    /// Time inside environments and tools; the time of rewards is not recorded.
     guests: f64,
-    /// Writing records.
+    /// Time of writing records.
     store: f64,
-    /// Stores that were live, and resident memory that had been added for each episode, when all were in flight.
+    /// Number of live stores, and resident memory added per episode, when all episodes were in flight.
     stores: f64,
     kilobytes: f64,
 }
@@ -140,13 +140,13 @@ impl Table<'_> {
         Ok(Arc::new(rollout(environment, &[tool], &[reward], TURNS, "answer-match.correct").await?))
     }
 
-    /// Prints the memory of each of so many episodes at once.
+    /// Prints the memory per episode with `in_flight` concurrent episodes.
     async fn print_kilobytes(&self, in_flight: u64) -> Result<()> {
         println!("{}", self.round(&self.rollout().await?, in_flight, in_flight).await?.kilobytes);
         Ok(())
     }
 
-    /// Medians of several rounds, after one that is not counted.
+    /// Medians of several rounds, after an unmeasured first one.
     async fn rounds(&self, in_flight: u64, episodes: u64, rounds: usize) -> Result<Figures> {
         let rollout = self.rollout().await?;
         let mut all = Vec::new();
@@ -166,7 +166,7 @@ impl Table<'_> {
         })
     }
 
-    /// Plays the episodes, so many at a time, and writes their records.
+    /// Plays the episodes with limited concurrency and writes their records.
     async fn round(&self, rollout: &Arc<Rollout>, in_flight: u64, episodes: u64) -> Result<Figures> {
         let folder = tempfile::tempdir()?;
         let run = RunFolder::create(&folder.path().join("run"), "")?;
@@ -209,14 +209,14 @@ impl Table<'_> {
     }
 }
 
-/// An episode is what this bench says it is; gives the microseconds that its guests ran.
+/// Checks that an episode has the expected shape. Returns the microseconds that its guests ran.
 fn check(record: &EpisodeRecord) -> Result<f64> {
     let sound = record.ending == Ending::TurnLimit && record.calls() == 6 && record.failures.is_empty();
     ensure!(sound && record.scores.len() == 1, "episode {}: {:?} {:?}", record.id, record.ending, record.failures);
     Ok(record.costs.iter().map(|call| call.cost.running_us).sum())
 }
 
-/// Says the same in every turn, but holds each episode's first reply back until all are there.
+/// Policy that generates the same reply in every turn, and delays each episode's first reply until all are in flight.
 struct Held {
     reply: Vec<u32>,
     awaited: usize,
@@ -266,16 +266,16 @@ impl Policy for Held {
     }
 }
 
-/// What all threads of this process have run, in seconds, to a tick of the system.
+/// CPU time of all threads of this process in seconds, with the resolution of the system's clock ticks.
 fn processor_seconds() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
-    let (_, fields) = text.rsplit_once(')').context("the program's name stands in parentheses")?;
+    let (_, fields) = text.rsplit_once(')').context("the program's name is in parentheses")?;
     let ticks: Vec<f64> = fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
-    // The system counts hundredths of a second for programs, whatever it counts for itself.
+    // The system reports hundredths of a second to programs.
     Ok(ticks.iter().sum::<f64>() / 100.0)
 }
 
-/// What this thread has run, in seconds.
+/// CPU time of this thread, in seconds.
 fn processor_seconds_of_thread() -> Result<f64> {
     let path = Path::new("/proc/thread-self/schedstat");
     let text = std::fs::read_to_string(path)?;

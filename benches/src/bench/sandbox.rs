@@ -1,4 +1,4 @@
-//! Cost of a step, a snapshot, a fork and a short episode, each beside a comparison measured in the same run.
+//! Cost of a step, a snapshot, a fork and a short episode, each with a comparison measured in the same run.
 //!
 //! All production limits are on. Rounds of both sides alternate, so that a busy machine slows both, and are shorter
 //! than a time slice of the scheduler. A result is the median of its rounds.
@@ -31,7 +31,7 @@ pub fn run(effort: Effort) -> Result<()> {
     })
 }
 
-/// A step of the echo environment with a message of `size` bytes and the same work by a native trait object.
+/// A step of the echo environment with a message of `size` bytes, and the same work in a native trait object.
 async fn step(plugin: &Plugin, size: usize, steps: u32, rounds: usize) -> Result<(f64, f64)> {
     let (mut episode, _) = EnvironmentEpisode::start(plugin, &train(), &[], Seed(1)).await?;
     let mut native = native::echo()?;
@@ -52,7 +52,7 @@ async fn step(plugin: &Plugin, size: usize, steps: u32, rounds: usize) -> Result
     Ok((median(sandboxed), median(natively)))
 }
 
-/// To save a small environment and to put it back where it was saved, in the store that it has.
+/// Saving a small environment and restoring it in the same store.
 async fn snapshot(plugin: &Plugin, rounds: usize) -> Result<()> {
     const TIMES: u32 = 500;
     let (mut episode, _) = EnvironmentEpisode::start(plugin, &train(), &[], Seed(1)).await?;
@@ -83,11 +83,11 @@ async fn snapshot(plugin: &Plugin, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// To fork FrozenLake at its tenth turn by a snapshot, a new store included, against playing it again to there.
+/// Forking FrozenLake at its tenth turn by snapshot, including a new store, compared with replaying it to that turn.
 async fn fork(plugin: &Plugin, rounds: usize) -> Result<()> {
     const TIMES: u32 = 25;
     let map = [NamedValue { name: "map".to_owned(), value: Value::Text("4x4".to_owned()) }];
-    // There is a wall on the left of the start.
+    // The start has a wall on its left, so the step does not move.
     let step = text("left");
     let play = async || -> Result<EnvironmentEpisode> {
         let (mut episode, _) = EnvironmentEpisode::start(plugin, &train(), &map, Seed(1)).await?;
@@ -115,7 +115,7 @@ async fn fork(plugin: &Plugin, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// A whole short life in a new store: instantiate, start, one step, drop; against a step in a store that is there.
+/// A short episode in a new store (instantiate, start, one step, drop), compared with a step in an existing store.
 async fn fresh_episode(plugin: &Plugin, rounds: usize) -> Result<()> {
     const TIMES: u32 = 25;
     let message = text(&"a".repeat(100));

@@ -1,4 +1,4 @@
-//! Cost of the Python tool beside a subprocess and ipykernel, memory of a live session, and response to attacks.
+//! Cost of the Python tool compared with a subprocess and ipykernel, memory of a live session, and response to attacks.
 //!
 //! The bench runs the same line in a warm session, in a new session, in a subprocess and in a warm ipykernel, in turn.
 //! For each attack it prints the time until the call ends and the longest call of another session meanwhile.
@@ -18,13 +18,13 @@ use serde_json::json;
 /// The line that other systems were measured with.
 const LINE: &str = "print(6*7)";
 const ROUNDS: usize = 101;
-/// Calls of a warm session in a row: the others, who take turns with it, leave the processor's caches cold.
+/// Consecutive calls of a warm session: the alternating measurements of other systems evict the processor's caches.
 const WARM_CALLS: u32 = 50;
-/// Subprocesses take milliseconds each.
+/// Fewer rounds, because a subprocess takes milliseconds.
 const SLOW_ROUNDS: usize = 21;
 const LIVE: u32 = 100;
 
-/// What beat other systems, with what must come of it: an answer, or an end by the sandbox.
+/// Attacks that succeeded on other systems, each with the required outcome: an answer, or an end by the sandbox.
 const ATTACKS: [(&str, &str); 8] = [
     ("read a host file", "open('/etc/passwd').read()"),
     ("write a host file", "import io; io.FileIO('/tmp/gymkhana', 'w')"),
@@ -50,7 +50,7 @@ pub fn run(effort: Effort) -> Result<()> {
     })
 }
 
-/// The Python that `cargo xtask bench tools` made.
+/// Python that `cargo xtask bench tools` installed.
 fn python() -> PathBuf {
     root().join(".tools/ipykernel/bin/python")
 }
@@ -63,7 +63,7 @@ async fn open(plugin: &Plugin, seed: u32) -> Result<ToolSession> {
     Ok(ToolSession::open(plugin, None, &[], Seed(seed.into())).await?)
 }
 
-/// A warm call, a fresh session, and a fresh session with its first call, beside the others in turn.
+/// A warm call, a fresh session, and a fresh session with its first call, alternating with the other systems.
 async fn times(plugin: &Plugin, effort: Effort) -> Result<()> {
     let mut kernel = Kernel::start()?;
     let mut session = open(plugin, 0).await?;
@@ -104,7 +104,7 @@ fn check(answer: &Answer) -> Result<()> {
     Ok(())
 }
 
-/// What a live session that ran a line holds, beside a warm ipykernel.
+/// Memory of a live session that ran a line, compared with a warm ipykernel.
 async fn memory(plugin: &Plugin, live: u32) -> Result<()> {
     let kernel = Kernel::start()?;
     let theirs = private_bytes(kernel.pid)?;
@@ -121,7 +121,7 @@ async fn memory(plugin: &Plugin, live: u32) -> Result<()> {
     Ok(())
 }
 
-/// How long until each attack is answered or ended, beside the longest call of a neighbour meanwhile.
+/// Time until each attack is answered or ended, and the longest call of another session meanwhile.
 async fn attacks(plugin: &Plugin) -> Result<()> {
     for (name, code) in ATTACKS {
         let mut session = open(plugin, 1).await?;
@@ -140,7 +140,7 @@ async fn attacks(plugin: &Plugin) -> Result<()> {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let (took, outcome) = attack.await?;
-        // Nothing of the host may come out: either the sandbox ended it, or Python says why not.
+        // Data of the host must not leak: either the sandbox ended the call, or Python reports an error.
         if let Ok(answer) = outcome {
             let said = gymkhana_record::text_of(&answer.content);
             ensure!(answer.failed && said.contains("Error"), "`{code}` was answered with {said}");
@@ -150,7 +150,7 @@ async fn attacks(plugin: &Plugin) -> Result<()> {
     Ok(())
 }
 
-/// A warm ipykernel, driven by its own client in a Python that `cargo xtask bench tools` made.
+/// A warm ipykernel, driven by its client in the Python that `cargo xtask bench tools` installed.
 struct Kernel {
     client: Child,
     lines: BufReader<ChildStdout>,
@@ -205,7 +205,7 @@ impl Kernel {
     }
 }
 
-/// Memory of a process that it shares with nobody, in bytes: what sessions share of the interpreter is there once.
+/// Private memory of a process, in bytes. The interpreter's pages that sessions share count once.
 fn private_bytes(pid: u32) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line =
@@ -215,7 +215,7 @@ fn private_bytes(pid: u32) -> Result<f64> {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        // The client ends its kernel when its input ends; what does not end by itself is ended.
+        // The client ends its kernel when its input ends; this ends a client that does not.
         let _ = Command::new("kill").arg(self.pid.to_string()).status();
         let _ = self.client.kill();
         let _ = self.client.wait();

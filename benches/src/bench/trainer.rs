@@ -1,6 +1,6 @@
 //! Training on the toy of the baselines: CPU seconds of a step, and the learning curve.
 //!
-//! `cargo xtask bench trainer --baselines DIR` runs this beside programs of other trainers.
+//! `cargo xtask bench trainer --baselines DIR` compares this with programs of other trainers.
 
 use std::path::PathBuf;
 

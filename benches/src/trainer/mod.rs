@@ -11,11 +11,11 @@ use gymkhana_record::{Seed, Segment};
 
 use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
 
-/// Work like the demo's: a story and a tool's answer are read, a call and an answer are written.
+/// A workload like the demo's: prompts of a story and a tool answer, replies of a call and an answer.
 const GIVEN_TOKENS: [usize; 2] = [90, 30];
 const SAMPLED_TOKENS: [usize; 2] = [70, 10];
 
-/// Sampled tokens per second of `conversations` conversations of two turns, all at once or one after the other.
+/// Sampled tokens per second of `conversations` conversations of two turns, concurrent or in sequence.
 ///
 /// # Errors
 /// If the model cannot be made or stops.
@@ -42,7 +42,7 @@ pub async fn generation_rate(
     Ok(tokens as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Plays one conversation and counts what was sampled.
+/// Runs one conversation and counts the sampled tokens.
 async fn converse(trainer: &Trainer, id: usize) -> Result<usize, PolicyError> {
     let conversation = Conversation { id: id as u64, place: id as u32 };
     let seed = Seed(17).child(id);
@@ -73,7 +73,7 @@ fn random_tokens(seed: Seed, count: usize) -> impl Iterator<Item = u32> {
     std::iter::repeat_with(move || stream.below(256) as u32).take(count)
 }
 
-/// Tokens per second that go through the model in training steps on `sequences` conversations of the same length.
+/// Tokens per second of training steps on `sequences` conversations of the same length.
 ///
 /// # Errors
 /// If the model cannot be made or stops.

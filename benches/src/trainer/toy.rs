@@ -1,4 +1,4 @@
-//! The toy of the baselines: two turns of eight sampled tokens around a tool's answer of eight, 40 tokens an episode.
+//! The toy of the baselines: two turns of eight sampled tokens around a tool answer of eight, 40 tokens per episode.
 //!
 //! A task `NN` hides the digit `NN % 10`. The tool tells it if the first reply begins with a digit (worth 0.5); the
 //! second reply is worth 1 if it begins with the hidden digit. The model has the baselines' shape: 6 million parameters,
@@ -29,7 +29,7 @@ pub fn model() -> TinyModel {
     TinyModel { layers: 6, width: 256, heads: 4, kv_heads: 2, mlp: 1024, context: 512 }
 }
 
-/// A trainer of that model on one thread, whose passes compute in `precision`.
+/// A trainer of that model on one thread with passes in `precision`.
 ///
 /// # Errors
 /// If the model does not fit into memory.
@@ -41,7 +41,7 @@ pub fn trainer(seed: Seed, precision: Precision) -> Result<Trainer, TrainerError
     )
 }
 
-/// What the baselines do: GRPO with AdamW at 1e-3, without decay or penalty.
+/// Settings of the baselines: GRPO with AdamW at 1e-3, without weight decay or penalty.
 #[must_use]
 pub fn settings() -> RlSettings {
     let algorithm = Algorithm {
@@ -54,7 +54,7 @@ pub fn settings() -> RlSettings {
     RlSettings { optimizer, algorithm, ..RlSettings::default() }
 }
 
-/// Plays a step's episodes; gives them with their mean reward, at most 1.5.
+/// Plays a step's episodes. Returns them and their mean reward, at most 1.5.
 ///
 /// # Errors
 /// If the trainer's thread is gone.
@@ -104,7 +104,7 @@ fn conversation(group: u32, member: u32) -> Conversation {
     Conversation { id: u64::from(place), place }
 }
 
-/// Samples a turn's tokens; gives the first.
+/// Samples a turn's tokens and returns the first.
 async fn say(
     trainer: &Trainer,
     segment: &mut Segment,

@@ -1,52 +1,52 @@
-//! Examples of arguments, made from a function's JSON Schema and kept only where a validator accepts them.
+//! Example arguments, generated from a function's JSON Schema and accepted by a validator.
 
 use gymkhana_record::Stream;
 use jsonschema::Validator;
 use serde_json::{Map, Number, Value};
 
-/// Deeper than this, only what must be there is made.
+/// Depth below which only required parts are generated.
 const DEPTH: u32 = 5;
-/// How often an example is made anew because the validator refuses it.
+/// Maximum number of attempts to generate an example that the validator accepts.
 const TRIES: u32 = 30;
 
-/// A function's schema, compiled.
+/// A function's compiled schema.
 pub(crate) struct Examples {
     schema: Value,
     validator: Validator,
 }
 
 impl Examples {
-    /// Reads a schema. The error says what is wrong with it.
+    /// Compiles a schema. The error describes what is wrong with it.
     pub(crate) fn of(parameters: &str) -> Result<Self, String> {
         let schema: Value = serde_json::from_str(parameters).map_err(|error| format!("it is not JSON: {error}"))?;
-        jsonschema::meta::validate(&schema).map_err(|error| format!("it is no JSON Schema: {error}"))?;
+        jsonschema::meta::validate(&schema).map_err(|error| format!("it is not a JSON Schema: {error}"))?;
         let validator =
             jsonschema::validator_for(&schema).map_err(|error| format!("no validator accepts it: {error}"))?;
         Ok(Self { schema, validator })
     }
 
-    /// The schema.
+    /// The schema as JSON.
     pub(crate) fn schema(&self) -> &Value {
         &self.schema
     }
 
-    /// Whether the arguments fit.
+    /// Whether the arguments match the schema.
     pub(crate) fn accepts(&self, arguments: &Value) -> bool {
         self.validator.is_valid(arguments)
     }
 
-    /// The arguments that every call must have.
+    /// Names of the required arguments.
     pub(crate) fn required(&self) -> Vec<String> {
         names(&self.schema)
     }
 
-    /// An example that the validator accepts, if one is found.
+    /// A random example that the validator accepts; `None` if none is found.
     pub(crate) fn make(&self, stream: &mut Stream) -> Option<Value> {
         let make = |_| Maker { root: &self.schema, stream }.value(&self.schema, 0);
         (0..TRIES).map(make).find(|made| self.accepts(made))
     }
 
-    /// An example, always the same.
+    /// An example that depends only on the schema.
     pub(crate) fn plain(&self) -> Option<Value> {
         self.make(&mut gymkhana_record::Seed(0).stream())
     }
@@ -57,7 +57,7 @@ fn names(schema: &Value) -> Vec<String> {
     names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// What stands under a key, if it is a list with something in it.
+/// A key's value, if it is a non-empty list.
 fn list<'a>(keys: &'a Map<String, Value>, name: &str) -> Option<&'a Vec<Value>> {
     keys.get(name).and_then(Value::as_array).filter(|list| !list.is_empty())
 }
@@ -78,7 +78,7 @@ impl Maker<'_> {
         }
         if let Some(Value::String(reference)) = keys.get("$ref") {
             let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-            // A schema may hold itself; it ends where the depth does.
+            // A recursive schema ends at the maximum depth.
             return target.filter(|_| depth <= DEPTH).map_or(Value::Null, |target| self.value(target, depth + 1));
         }
         if let Some(choices) = list(keys, "anyOf").or_else(|| list(keys, "oneOf")) {
@@ -159,7 +159,7 @@ impl Maker<'_> {
         text.chars().take(bound("maxLength").unwrap_or(usize::MAX)).collect()
     }
 
-    /// A word of a description, which often gives an example, or another one.
+    /// A word of the description, which often contains an example, or a fixed text.
     fn word(&mut self, description: &str) -> String {
         const OTHERS: [&str; 8] = ["7", "1 + 2", "", "hello", "a b", "ä漢🙂", "2024-02-29", "x"];
         let words: Vec<&str> = description.split_whitespace().collect();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schema_is_told() {
+    fn an_invalid_schema_is_an_error_with_its_reason() {
         assert!(Examples::of(r#"{"type": "object"}"#).is_ok());
         for wrong in [r#"{"type": "objekt"}"#, r#"{"required": "a"}"#, "{", r##"{"$ref": "#/$defs/none"}"##] {
             assert!(Examples::of(wrong).is_err(), "{wrong}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_holds_itself_ends() {
+    fn a_recursive_schema_ends() {
         let tree = r##"{"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}"##;
         let examples = Examples::of(tree).unwrap();
         let mut stream = Seed(2).stream();

@@ -1,4 +1,4 @@
-//! How a check ends: in a finding about the plugin, or because the host failed.
+//! Results of a check: a finding about the plugin, or a failure of the host.
 
 use std::fmt::Display;
 
@@ -6,41 +6,41 @@ use gymkhana_record::FailureKind;
 use gymkhana_registry::Outcome;
 use gymkhana_sandbox::CallError;
 
-/// What cuts a check short.
+/// Reason for which a check ends early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The plugin does not do what it should: what was seen and what to change.
+    /// The plugin fails the check: an observation and a remedy.
     Plugin(String),
-    /// The host could not do its part; nothing is known of the plugin.
+    /// The host failed, so the check has no result.
     Host(CallError),
 }
 
-/// What a check comes to.
+/// Result of a check.
 pub(crate) type Finding = Result<Outcome, Stop>;
 
-/// The check passed, and this was seen.
+/// The check passed; `seen` describes what was checked.
 pub(crate) fn passed(seen: impl Display) -> Finding {
     Ok(Outcome::Passed(seen.to_string()))
 }
 
-/// There is nothing to check.
+/// The check does not apply, for this reason.
 pub(crate) fn skipped(why: impl Display) -> Finding {
     Ok(Outcome::Skipped(why.to_string()))
 }
 
-/// The check failed: what was seen, and what to change.
+/// The check failed: what was observed, and what to change.
 pub(crate) fn failed(seen: impl Display, change: &str) -> Finding {
     Err(stop(seen, change))
 }
 
-/// As [`failed`], where a value is wanted.
+/// Like [`failed`], for use as an error.
 pub(crate) fn stop(seen: impl Display, change: &str) -> Stop {
     Stop::Plugin(format!("{seen}; {change}"))
 }
 
-/// Says during what a call failed.
+/// Adds the phase of a check to a failed call.
 pub(crate) trait CheckPhase<T> {
-    /// The failure is a finding: the plugin should have answered.
+    /// Turns a plugin's failure into a finding, and keeps a failure of the host.
     fn during(self, what: impl Display) -> Result<T, Stop>;
 }
 
@@ -55,7 +55,7 @@ impl<T> CheckPhase<T> for Result<T, CallError> {
     }
 }
 
-/// What to change about a failure.
+/// Remedy for a kind of failure.
 fn advice(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Trap => {
@@ -75,7 +75,7 @@ fn advice(kind: FailureKind) -> &'static str {
     }
 }
 
-/// A text, short enough to stand in a report.
+/// A text, shortened for a report.
 pub(crate) fn short(text: &str) -> String {
     const MOST: usize = 200;
     if text.len() <= MOST {
@@ -84,7 +84,7 @@ pub(crate) fn short(text: &str) -> String {
     format!("{}… ({} bytes)", &text[..text.floor_char_boundary(MOST)], text.len())
 }
 
-/// Where two texts part, as a person finds the place in both.
+/// Excerpts of two texts around their first difference.
 pub(crate) fn divergence(one: &str, other: &str) -> String {
     let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
     let around = |text: &str| {

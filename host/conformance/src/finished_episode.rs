@@ -5,14 +5,14 @@ use gymkhana_record::{
 };
 use gymkhana_sandbox::Trajectory;
 
-/// What a reward sees of a finished episode.
+/// The part of a finished episode that a reward receives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedEpisode {
-    /// What the episode was about.
+    /// Task of the episode.
     pub task: TaskRef,
-    /// What was said, called, answered and shown.
+    /// Messages, calls, answers and observations.
     pub turns: Vec<Turn>,
-    /// Why it ended.
+    /// Ending of the episode.
     pub ending: Ending,
     /// The environment's rewards.
     pub environment_rewards: Vec<SeatRewards>,
@@ -25,7 +25,7 @@ pub struct FinishedEpisode {
 }
 
 impl FinishedEpisode {
-    /// What a reward sees of this record.
+    /// The part of a record that a reward receives.
     #[must_use]
     pub fn of(record: &EpisodeRecord) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl FinishedEpisode {
         }
     }
 
-    /// As a reward is given it.
+    /// The episode as a reward's argument.
     pub(crate) fn trajectory(&self) -> Trajectory<'_> {
         Trajectory {
             task: &self.task,
@@ -66,10 +66,10 @@ impl FinishedEpisode {
     }
 }
 
-/// Random groups among those that nobody played.
+/// Number of random synthetic groups.
 const RANDOM_GROUPS: u64 = 16;
 
-/// Groups of episodes that nobody played, of many shapes, each with a name.
+/// Synthetic groups of episodes of many shapes, each with a name.
 pub(crate) fn made_up(seed: Seed) -> Vec<(String, Vec<FinishedEpisode>)> {
     let mut groups: Vec<(String, Vec<FinishedEpisode>)> = vec![("an empty group".to_owned(), vec![])];
     for (name, finished) in shapes() {
@@ -98,12 +98,12 @@ pub(crate) fn made_up(seed: Seed) -> Vec<(String, Vec<FinishedEpisode>)> {
     groups
 }
 
-/// Eight times the same episode.
+/// The same episode eight times.
 pub(crate) fn equal_episodes() -> Vec<FinishedEpisode> {
     vec![FinishedEpisode::made(vec![shows(0, "What is 6 times 7?"), says(0, "42")]); 8]
 }
 
-/// Turns in any order, as no environment would make them.
+/// Turns in random order, which no environment would produce.
 fn random(stream: &mut Stream) -> FinishedEpisode {
     const TEXTS: [&str; 8] =
         ["", "42", "41.5", "yes", "\\boxed{42}", "<answer>42</answer>", "{\"answer\": 42}", "4\u{301}2\n\n"];

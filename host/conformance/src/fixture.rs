@@ -11,29 +11,29 @@ use crate::driver::{Driver, Start};
 use crate::finding::{CheckPhase, Stop};
 use crate::world::Synthetic;
 
-/// What one call used.
+/// Resource usage of one call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Used {
     pub(crate) call: &'static str,
     pub(crate) cost: Cost,
 }
 
-/// What the checks share.
+/// Data shared by the checks.
 pub(crate) struct Fixture {
     pub(crate) plugin: Plugin,
     pub(crate) settings: Settings,
     pub(crate) options: Vec<NamedValue>,
     /// The environment's splits.
     pub(crate) splits: Vec<SplitInfo>,
-    /// What a tool is given when a session opens: one entry for each that is known.
+    /// Setups of a tool's session, one entry for each known one.
     pub(crate) setups: Vec<Option<Vec<u8>>>,
-    /// Why no session could be opened, if none could.
+    /// Reason why a session could not be opened, if none could.
     pub(crate) closed: Option<String>,
     used: Mutex<Vec<Used>>,
 }
 
 impl Fixture {
-    /// Asks the plugin what it has.
+    /// Queries the plugin's description.
     pub(crate) async fn new(plugin: Plugin, settings: Settings) -> Result<Self, Stop> {
         let plugin = plugin.with_assets(settings.assets.clone()).asking(Arc::new(Synthetic));
         let asking = |(plugin, options): (Plugin, _)| (plugin.asking(Arc::new(Synthetic)), options);
@@ -55,7 +55,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// What sessions may be given: what the settings say, else what environments beside the tool prepare for it.
+    /// Setups of sessions: the one in the settings, else those that environments given with the tool prepare.
     async fn known_setups(&self) -> Result<Vec<Option<Vec<u8>>>, Stop> {
         if let Some(setup) = &self.settings.setup {
             return Ok(vec![Some(setup.clone())]);
@@ -64,7 +64,7 @@ impl Fixture {
         for (environment, options) in self.beside(Kind::Environment) {
             for task in self.some_tasks(&splits_of(environment, options).await?) {
                 let started = EnvironmentEpisode::start(environment, &task, options, self.seed(&task)).await;
-                let (_, started) = started.during(format!("task {task} of `{}` beside it", environment.name()))?;
+                let (_, started) = started.during(format!("task {task} of `{}` given with it", environment.name()))?;
                 let mine = started.opening.setup.into_iter().filter(|(tool, _)| tool == self.plugin.name());
                 setups.extend(mine.map(|(_, bytes)| Some(bytes)));
             }
@@ -77,18 +77,18 @@ impl Fixture {
         self.plugin.manifest().kinds.contains(&kind)
     }
 
-    /// The plugins of this kind beside it, with their options.
+    /// Plugins of this kind that are given with the plugin, with their options.
     pub(crate) fn beside(&self, kind: Kind) -> impl Iterator<Item = (&Plugin, &[NamedValue])> {
         let of_kind = move |(plugin, _): &&(Plugin, _)| plugin.manifest().kinds.contains(&kind);
         self.settings.beside.iter().filter(of_kind).map(|(plugin, options)| (plugin, options.as_slice()))
     }
 
-    /// The seed of what `label` names.
+    /// Seed for a labelled purpose.
     pub(crate) fn seed(&self, label: impl std::fmt::Display) -> Seed {
         Seed(self.settings.seed).child(label)
     }
 
-    /// The first, the second, the last and some random tasks of each split.
+    /// The first, second, last and some random tasks of each split.
     pub(crate) fn some_tasks(&self, splits: &[SplitInfo]) -> Vec<TaskRef> {
         let mut tasks = Vec::new();
         for split in splits {
@@ -105,41 +105,41 @@ impl Fixture {
         tasks
     }
 
-    /// How episodes and sessions can begin, those of sessions first.
+    /// Starts of sessions, then of episodes.
     pub(crate) fn starts(&self) -> Vec<Start> {
         let sessions = self.setups.iter().filter(|_| self.closed.is_none()).cloned().map(Start::Session);
         let episodes = self.some_tasks(&self.splits).into_iter().map(Start::Episode);
         sessions.chain(episodes).collect()
     }
 
-    /// Why there is no start.
+    /// Reason why the plugin has no start.
     pub(crate) fn nothing_to_play(&self) -> String {
         match &self.closed {
             Some(why) => format!(
-                "no session opens: {why}; give what an environment would prepare with --setup FILE, or that environment \
-                 with --with ENVIRONMENT.wasm"
+                "a session cannot be opened: {why}; give its setup with --setup FILE, or the environment that \
+                 prepares it with --with ENVIRONMENT.wasm"
             ),
             None => "a reward has neither episodes nor sessions".to_owned(),
         }
     }
 
-    /// Notes what the last call of a driver used.
+    /// Records the usage of a driver's last call.
     pub(crate) fn count(&self, driver: &Driver, call: &'static str) {
         self.use_up(Used { call, cost: driver.cost });
     }
 
-    /// Notes what a call used.
+    /// Records the usage of a call.
     pub(crate) fn use_up(&self, used: Used) {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).push(used);
     }
 
-    /// What calls used so far.
+    /// Usage of all calls so far.
     pub(crate) fn used(&self) -> Vec<Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// The splits of an environment beside the plugin.
+/// Splits of an environment that is given with the plugin.
 pub(crate) async fn splits_of(environment: &Plugin, options: &[NamedValue]) -> Result<Vec<SplitInfo>, Stop> {
-    environment.splits(options).await.during(format!("`splits` of `{}` beside it", environment.name()))
+    environment.splits(options).await.during(format!("`splits` of `{}` given with it", environment.name()))
 }

@@ -1,4 +1,4 @@
-//! What a plugin's calls take, by the wall clock, as a host sees them.
+//! Wall-clock times of a plugin's calls, measured by the host.
 
 use std::time::Instant;
 
@@ -14,16 +14,16 @@ use crate::fixture::Fixture;
 use crate::suite::SuiteError;
 use crate::{FinishedEpisode, Settings};
 
-/// How long one kind of call took, each time.
+/// Times of one kind of call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// The kind of plugin and the call, such as `environment step`.
     pub call: String,
-    /// In microseconds, sorted.
+    /// Times in microseconds, sorted.
     pub times_us: Vec<f64>,
-    /// The most memory that the instance held after such a call, in bytes; 0 if nothing says.
+    /// Maximum memory of the instance after such a call, in bytes; 0 if unknown.
     pub memory_bytes: u64,
-    /// The largest snapshot, in bytes, for calls that make or read one.
+    /// Size of the largest snapshot in bytes, for calls that make or read one.
     pub snapshot_bytes: Option<usize>,
 }
 
@@ -37,7 +37,7 @@ impl Measured {
         self.memory_bytes = self.memory_bytes.max(cost.memory_bytes.unwrap_or(0));
     }
 
-    /// The time that so large a share of calls did not exceed: 0.5 for the median.
+    /// Time in microseconds that a share of the calls did not exceed: 0.5 for the median.
     #[must_use]
     pub fn quantile(&self, share: f64) -> f64 {
         let last = self.times_us.len().saturating_sub(1) as f64;
@@ -45,10 +45,10 @@ impl Measured {
     }
 }
 
-/// Measures every call that the plugin offers so often, one after the other.
+/// Measures every call of the plugin, `times` times in sequence.
 ///
 /// # Errors
-/// If the plugin fails at a call, or no session can be opened.
+/// If a call of the plugin fails, or a session cannot be opened.
 pub async fn measure(plugin: &Plugin, settings: Settings, times: u32) -> Result<Vec<Measured>, SuiteError> {
     let measured = async {
         let fixture = Fixture::new(plugin.clone(), settings).await?;
@@ -114,7 +114,7 @@ async fn measure_calls(
     Ok(all)
 }
 
-/// A group of eight equal episodes, each time in a fresh instance.
+/// Scores a group of eight equal episodes, each time in a fresh instance.
 async fn scorings(fixture: &Fixture, times: u32) -> Result<Measured, Stop> {
     let made = equal_episodes();
     let group: Vec<_> = made.iter().map(FinishedEpisode::trajectory).collect();

@@ -1,4 +1,4 @@
-//! A path through a plugin: how it began, what was done, and everything that it said.
+//! A path through a plugin: its start, its actions and the plugin's answers.
 
 use gymkhana_record::{NamedValue, Seed};
 use gymkhana_sandbox::Plugin;
@@ -8,24 +8,24 @@ use crate::driver::{Driver, Start};
 use crate::finding::{CheckPhase, Stop};
 use crate::fixture::Fixture;
 
-/// What was done and said.
+/// Actions and answers of one episode or session.
 #[derive(Debug, Clone)]
 pub(crate) struct Path {
     pub(crate) start: Start,
     pub(crate) seed: Seed,
-    /// What the plugin said at the start, then at each act.
+    /// The plugin's answers: at the start, then after each action.
     pub(crate) said: Vec<String>,
     pub(crate) actions: Vec<ScriptedAction>,
     pub(crate) over: bool,
 }
 
 impl Path {
-    /// How a person finds it again.
+    /// Description for reports that identifies the path.
     pub(crate) fn place(&self) -> String {
         format!("{} with seed {}", self.start, self.seed.0)
     }
 
-    /// Begins a path.
+    /// Starts a path.
     pub(crate) async fn begin(
         fixture: &Fixture,
         plugin: &Plugin,
@@ -41,7 +41,7 @@ impl Path {
         Ok((Self { start: start.clone(), seed, said: vec![said], actions, over }, driver))
     }
 
-    /// Does one thing more.
+    /// Performs one more action.
     pub(crate) async fn act(
         &mut self,
         fixture: &Fixture,
@@ -58,7 +58,7 @@ impl Path {
         Ok(())
     }
 
-    /// A path of up to `length` made-up actions.
+    /// Walks a path of up to `length` generated actions.
     pub(crate) async fn walk(
         fixture: &Fixture,
         start: &Start,
@@ -77,8 +77,8 @@ impl Path {
         Ok((path, driver))
     }
 
-    /// Does on `driver`, which has come as far as `from`, what was done from there on, and tells where it first said
-    /// something else: the act's number, what was said the first time, and what now.
+    /// Repeats the actions from index `from` on a driver that has come as far. Returns the first difference between the
+    /// answers, if any.
     pub(crate) async fn retrace(
         &self,
         fixture: &Fixture,
@@ -97,7 +97,7 @@ impl Path {
     }
 }
 
-/// Where a path said something else when it was gone again.
+/// Difference between a path and its repetition.
 #[derive(Debug)]
 pub(crate) struct Divergence {
     pub(crate) at: String,

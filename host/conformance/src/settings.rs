@@ -1,4 +1,4 @@
-//! What a suite may be told.
+//! Settings of the suite.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use gymkhana_sandbox::{Assets, Limits, Plugin};
 
 use crate::FinishedEpisode;
 
-/// Instructions of one call that pass, about a second's worth: what a run allows a call unless it is told otherwise.
+/// Default limit of instructions per call, about one second's worth: the default of a run.
 const MOST_FUEL: u64 = 1_000_000_000;
 
-/// How a plugin is checked.
+/// Settings of a check of one plugin.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The seed of everything random.
+    /// Root seed of all random choices.
     pub seed: u64,
-    /// How many random and fuzzed actions are made.
+    /// Number of random and fuzzed actions.
     pub steps: u64,
     /// Options for every start, session and scoring.
     pub options: Vec<NamedValue>,
-    /// The most instructions of one call that pass.
+    /// Limit of instructions per call.
     pub most_fuel: u64,
-    /// The most memory of one instance that passes, in bytes.
+    /// Limit of memory per instance, in bytes.
     pub most_memory: u64,
-    /// Files that are mounted for the plugin.
+    /// Files to mount for the plugin.
     pub assets: Assets,
-    /// What a tool is given when its session opens, instead of what an environment beside it prepares.
+    /// Setup of a tool's session; replaces the setups that environments prepare.
     pub setup: Option<Vec<u8>>,
-    /// Plugins beside it: tools for an oracle, rewards that tell success, environments that prepare a tool or give a
-    /// reward something to score. Each with its options.
+    /// Plugins given with the checked one, each with its options: tools for an oracle, rewards that decide success,
+    /// environments that prepare a tool's setup or produce episodes for a reward.
     pub beside: Vec<(Plugin, Vec<NamedValue>)>,
-    /// Finished episodes for a reward to score, by group.
+    /// Recorded episodes for a reward to score, by group.
     pub recorded: Vec<Vec<FinishedEpisode>>,
 }
 
@@ -50,8 +50,8 @@ impl Default for Settings {
     }
 }
 
-/// The limits of a sandbox in which plugins are checked: room beyond what passes, so that what exceeds it is measured
-/// and told, and a bound in instructions, so that a call without an end has the same end on every machine.
+/// Limits of the sandbox in which plugins are checked. They exceed the limits of the checks, so that a violation is
+/// measured and reported. Endless calls are bounded in instructions, so that they end the same on every machine.
 #[must_use]
 pub fn limits(settings: &Settings) -> Limits {
     let patience = std::time::Duration::from_secs(3600);
@@ -65,7 +65,7 @@ pub fn limits(settings: &Settings) -> Limits {
     }
 }
 
-/// Options by name, the later ones in place of the earlier.
+/// Merges options by name; later ones replace earlier ones.
 pub(crate) fn with(options: &[NamedValue], more: &[NamedValue]) -> Vec<NamedValue> {
     let all = options.iter().chain(more).map(|option| (option.name.clone(), option.clone()));
     all.collect::<BTreeMap<_, _>>().into_values().collect()

@@ -1,4 +1,4 @@
-//! The suite: its checks in their order, and the report that they come to.
+//! The suite: the checks in order, and the report of their results.
 
 use futures::future::BoxFuture;
 use gymkhana_registry::{
@@ -12,57 +12,57 @@ use crate::checks;
 use crate::finding::{Finding, Stop};
 use crate::fixture::Fixture;
 
-/// A plugin cannot be checked at all.
+/// The plugin cannot be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
-    /// It has no manifest that can be read.
-    #[error("the file is no plugin")]
+    /// The manifest is missing or invalid.
+    #[error("the file is not a plugin")]
     Manifest(#[from] ManifestError),
-    /// It is no component.
-    #[error("the file is no plugin")]
+    /// The file is not a WebAssembly component.
+    #[error("the file is not a plugin")]
     Component(#[from] ComponentError),
-    /// It was built for another host.
+    /// The plugin was built for another version of the contract.
     #[error("the plugin cannot be checked by this host")]
     Contract(#[from] ContractError),
-    /// This host cannot hold it.
+    /// This host cannot load the plugin.
     #[error("the plugin cannot be run here")]
     Load(#[from] LoadError),
-    /// It failed where it had to work to be measured.
+    /// A call failed that had to be measured.
     #[error("{0}")]
     Plugin(String),
-    /// The host failed, and nothing is known of the plugin.
+    /// The host failed, so there is no result.
     #[error("the host could not run the plugin")]
     Host(#[source] CallError),
 }
 
-/// A check by its name.
+/// Name and description of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckInfo {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: &'static str,
-    /// What it looks at.
+    /// Description of the check.
     pub what: &'static str,
 }
 
 type Run = for<'a> fn(&'a Fixture) -> BoxFuture<'a, Finding>;
 
-/// Before anything is run.
+/// Check of loading, before any call.
 const LOADS: CheckInfo =
-    CheckInfo { name: "loads", what: "the engine takes the component, and it exports what it says" };
+    CheckInfo { name: "loads", what: "the engine loads the component, and its exports match its manifest" };
 const CAPABILITIES: CheckInfo =
-    CheckInfo { name: "capabilities", what: "the component imports what its manifest asks for, and nothing else" };
+    CheckInfo { name: "capabilities", what: "the component imports exactly the capabilities in its manifest" };
 
-/// The checks of a plugin that runs.
+/// Checks of a plugin that loads.
 fn playing() -> Vec<(CheckInfo, Run)> {
     let check = |name, what, run: Run| (CheckInfo { name, what }, run);
     vec![
-        check("describes-itself", "its summary, options, seats and components are told in words", |fixture| {
+        check("describes-itself", "its summary, options, seats and components have descriptions", |fixture| {
             Box::pin(checks::describe::check(fixture))
         }),
-        check("options", "options that it does not know, or of another type, are refused", |fixture| {
+        check("options", "unknown options and options of a wrong type are refused", |fixture| {
             Box::pin(checks::options::check(fixture))
         }),
-        check("splits-and-tasks", "splits have the tasks that they promise, and no others", |fixture| {
+        check("splits-and-tasks", "splits have exactly the tasks that they list", |fixture| {
             Box::pin(checks::splits::check(fixture))
         }),
         check("parameters", "functions take JSON Schemas, and arguments made from them are answered", |fixture| {
@@ -71,29 +71,27 @@ fn playing() -> Vec<(CheckInfo, Run)> {
         check("same-seed-same-bytes", "the same start, seed and actions give the same bytes", |fixture| {
             Box::pin(checks::state::determinism::check(fixture))
         }),
-        check("snapshots", "what is restored goes on as what was saved, and as what was replayed", |fixture| {
+        check("snapshots", "a restored state continues like the saved one and like a replay", |fixture| {
             Box::pin(checks::state::snapshots::check(fixture))
         }),
-        check("bad-snapshots", "bytes that are no snapshot are refused", |fixture| {
+        check("bad-snapshots", "invalid snapshots are refused", |fixture| {
             Box::pin(checks::state::snapshots::check_bad(fixture))
         }),
-        check("state-keys", "equal states have equal keys, and other states others", |fixture| {
+        check("state-keys", "equal states have equal keys, and different states different ones", |fixture| {
             Box::pin(checks::state::state_keys::check(fixture))
         }),
         check("read-only", "reading a state does not change it", |fixture| {
             Box::pin(checks::state::read_only::check(fixture))
         }),
-        check("oracle", "the oracle ends its episodes, and well", |fixture| Box::pin(checks::oracle::check(fixture))),
-        check("invalid-actions", "what the rules forbid is answered", |fixture| {
-            Box::pin(checks::invalid::check(fixture))
-        }),
-        check("isolation", "two episodes or sessions in one instance do not disturb each other", |fixture| {
+        check("oracle", "the oracle's episodes end successfully", |fixture| Box::pin(checks::oracle::check(fixture))),
+        check("invalid-actions", "invalid actions are answered", |fixture| Box::pin(checks::invalid::check(fixture))),
+        check("isolation", "two episodes or sessions in one instance do not affect each other", |fixture| {
             Box::pin(checks::state::isolation::check(fixture))
         }),
         check("fuzz", "random actions are answered, and rewards stay in their range", |fixture| {
             Box::pin(checks::fuzz::check(fixture))
         }),
-        check("scores", "finished episodes of all shapes get a score for each seat, in range and finite", |fixture| {
+        check("scores", "finished episodes of all shapes get a finite score in range for each seat", |fixture| {
             Box::pin(checks::scores::check(fixture))
         }),
         check("same-episodes-same-scores", "the same episodes get the same scores", |fixture| {
@@ -105,17 +103,17 @@ fn playing() -> Vec<(CheckInfo, Run)> {
     ]
 }
 
-/// All checks, in the order in which they are made.
+/// All checks in the order of execution.
 #[must_use]
 pub fn all_checks() -> Vec<CheckInfo> {
     [CAPABILITIES, LOADS].into_iter().chain(playing().into_iter().map(|(info, _)| info)).collect()
 }
 
-/// Checks a plugin. `origin` names it in messages; `told` hears of each check when it is over. Compiling blocks for
-/// tenths of a second and more.
+/// Checks a plugin. `origin` names it in messages; `told` receives each check's result when it ends. Compiling blocks
+/// the thread for tenths of a second or more.
 ///
 /// # Errors
-/// If the bytes are no plugin of this contract, or the host fails. Everything else is a finding.
+/// If the bytes are not a plugin of this contract, or the host fails. Everything else is a finding.
 pub async fn check_plugin(
     sandbox: &Sandbox,
     origin: &str,
@@ -143,7 +141,7 @@ pub async fn check_plugin(
     let fixture = match Plugin::from_bytes(sandbox, origin, bytes, &grants) {
         Ok(plugin) => Fixture::new(plugin, settings).await,
         Err(error @ (LoadError::Cache(_) | LoadError::TooBig { .. })) => return Err(error.into()),
-        Err(error) => Err(Stop::Plugin(told_whole(&error))),
+        Err(error) => Err(Stop::Plugin(with_causes(&error))),
     };
     let fixture = match fixture {
         Ok(fixture) => fixture,
@@ -181,8 +179,8 @@ fn report(manifest: &Manifest, bytes: &[u8], settings: &Settings) -> Report {
     }
 }
 
-/// An error with its causes.
-fn told_whole(error: &LoadError) -> String {
+/// Text of an error with its causes.
+fn with_causes(error: &LoadError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(next) = cause {

@@ -3,10 +3,10 @@
 use gymkhana_record::{HttpResponse, ModelReply, Question, Refused, Reply, Seed};
 use gymkhana_sandbox::{Outbound, OutboundFuture, Quota};
 
-/// Answers of models and servers that there are not. A plugin must cope with whatever a model may say.
+/// Synthetic models and servers. A plugin must accept any text of a model.
 pub(crate) struct Synthetic;
 
-/// What a model might say, to a judge's question or to a simulated user's.
+/// Texts of a model, as answers to a judge's question or of a simulated user.
 const SAYINGS: [&str; 8] =
     ["yes", "no", "7/10", "Score: 3", "{\"score\": 0.5}", "I cannot tell.", "", "Well… <b>perhaps</b>?\n\n1. one"];
 
@@ -25,13 +25,13 @@ impl Outbound for Synthetic {
                 Reply::Model(ModelReply { text, cut: chosen.is_multiple_of(16), prompt_tokens: 10, completion_tokens })
             }
             Question::Http(_) if chosen.is_multiple_of(4) => {
-                Reply::Refused(Refused::Failed("nobody answers: this world is made up".to_owned()))
+                Reply::Refused(Refused::Failed("the synthetic server does not answer".to_owned()))
             }
             Question::Http(_) => {
                 let status = [200, 200, 404, 500][(chosen / 4 % 4) as usize];
                 Reply::Http(HttpResponse { status, headers: vec![], body: b"{\"made\": \"up\"}".to_vec() })
             }
-            Question::Tool(_) => Reply::Refused(Refused::NotFound("this world has no tools".to_owned())),
+            Question::Tool(_) => Reply::Refused(Refused::NotFound("the check does not provide tools".to_owned())),
         };
         Box::pin(std::future::ready(Ok(reply)))
     }

@@ -139,7 +139,7 @@ impl ExchangeRecorder {
             None => match (question, &self.tools, &self.outbound) {
                 (Question::Tool(call), Some(tools), _) => tools.call(call).await,
                 (Question::Model(_) | Question::Http(_), _, Some(outbound)) => outbound.ask(question, earlier).await,
-                _ => Ok(Reply::Refused(Refused::Denied("the run grants nothing of the kind".to_owned()))),
+                _ => Ok(Reply::Refused(Refused::Denied("the run does not grant this kind of call".to_owned()))),
             },
         }
     }
@@ -175,7 +175,7 @@ impl State {
     /// Counts a question against the quota, after those of calls that are not repeated.
     fn permit(&mut self, question: &Question, quota: &Quota) -> Result<(Question, u32), Refused> {
         if self.muted {
-            return Err(Refused::Denied("nothing can be asked while a state is copied".to_owned()));
+            return Err(Refused::Denied("outbound calls are refused while a state is copied".to_owned()));
         }
         while let Some((skipped, _)) =
             self.recorded.as_mut().and_then(|left| left.pop_front_if(|(_, skipped)| *skipped))

@@ -37,7 +37,7 @@ pub use reward::{Gate, RewardSum, RewardTerm, RuleError, Schedule, ScheduleError
 /// A fault of the host that ends the run.
 #[derive(Debug, thiserror::Error)]
 pub enum RolloutError {
-    /// A conversation could not be put into tokens, or tokens into text.
+    /// Converting between a conversation and tokens failed.
     #[error("the model's chat format does not serve this conversation")]
     Chat(#[from] ChatError),
     /// A policy's reply has columns of different length.

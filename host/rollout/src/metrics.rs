@@ -1,14 +1,14 @@
-//! What a run spends its time on: counters and histograms that every part reports to and anybody may read.
+//! Time and event metrics of a run: counters and histograms that all parts write and any thread can read.
 //!
-//! A report is a handful of relaxed atomic additions and takes no lock. Numbers that are read while others report may
-//! be a report apart from each other.
+//! Recording takes a handful of relaxed atomic additions and no lock. Numbers read during a recording may be
+//! inconsistent by that recording.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gymkhana_record::Boundary;
 
-/// Upper bounds of the buckets of times, in nanoseconds: from a call inside the sandbox to a training step.
+/// Upper bounds of the buckets of durations, in nanoseconds: from a call inside the sandbox to a training step.
 const TIMES: [u64; 16] = [
     1_000,
     5_000,
@@ -28,31 +28,31 @@ const TIMES: [u64; 16] = [
     600_000_000_000,
 ];
 
-/// Upper bounds of the buckets of lags, in training steps; no run may have a larger one than the last.
+/// Upper bounds of the buckets of staleness, in training steps; the last is the maximum of any run.
 const LAGS: [u64; 8] = [0, 1, 2, 4, 8, 16, 32, 64];
 
-/// What an episode or the trainer is busy with, and who needs it waits for.
+/// Activity that an episode or the trainer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitKind {
-    /// Room among the episodes in flight, or the episode before it in its lane.
+    /// A free slot among the running episodes, or the previous episode at the same deterministic place.
     Queue,
     /// The policy: a reply, or a score of a given text.
     Generate,
-    /// A tool's call, with the start of its session.
+    /// A tool call, including the start of its session.
     Tool,
-    /// The environment's start, step, advice or last look.
+    /// The environment's start, step, advice or final view.
     Environment,
-    /// The scoring of a group.
+    /// Scoring of a group.
     Reward,
     /// A training step.
     Train,
 }
 
 impl WaitKind {
-    /// All of them, in the order in which they stand in reports.
+    /// All kinds, in the order of reports.
     pub const ALL: [Self; 6] = [Self::Queue, Self::Generate, Self::Tool, Self::Environment, Self::Reward, Self::Train];
 
-    /// Its name in reports.
+    /// Name in reports.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -66,23 +66,23 @@ impl WaitKind {
     }
 }
 
-/// How often values fell into each bucket.
+/// Number of values per bucket.
 #[derive(Debug)]
 struct Histogram {
     bounds: &'static [u64],
-    /// One for each bound, and one for what lies beyond the last.
+    /// One counter per bound, and one for larger values.
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
 }
 
-/// A histogram as it was read.
+/// Values of a histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buckets {
-    /// The largest value of each bucket.
+    /// Upper bound of each bucket, inclusive.
     pub bounds: &'static [u64],
-    /// How many values each bucket holds, and how many lie beyond the last bound.
+    /// Number of values per bucket; the last entry counts values above the last bound.
     pub counts: Vec<u64>,
-    /// The sum of all values.
+    /// Sum of all values.
     pub sum: u64,
 }
 
@@ -92,40 +92,40 @@ impl Histogram {
         Self { bounds, counts, sum: AtomicU64::new(0) }
     }
 
-    /// Counts `times` equal values.
+    /// Adds `times` equal values.
     fn add(&self, value: u64, times: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
         self.counts[bucket].fetch_add(times, Ordering::Relaxed);
         self.sum.fetch_add(value.saturating_mul(times), Ordering::Relaxed);
     }
 
-    /// Its present state.
+    /// Current values.
     fn read(&self) -> Buckets {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         Buckets { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
     }
 }
 
-/// One kind of wait.
+/// Waits of one kind.
 #[derive(Debug)]
 struct Waits {
     running: AtomicU64,
-    /// In nanoseconds.
+    /// Durations in nanoseconds.
     times: Histogram,
 }
 
-/// What a run has done so far.
+/// Metrics of a run.
 #[derive(Debug)]
 pub struct RolloutMetrics {
     waits: [Waits; WaitKind::ALL.len()],
-    /// In nanoseconds.
+    /// Total in nanoseconds.
     trainer_idle: AtomicU64,
     lags: Histogram,
     episodes: AtomicU64,
     failures: [AtomicU64; FAILURES.len()],
 }
 
-/// The names of the boundaries at which failures are counted.
+/// Names of the boundaries at which failures are counted.
 const FAILURES: [&str; 5] = ["environment", "tool", "reward", "model", "host"];
 
 impl Default for RolloutMetrics {
@@ -142,24 +142,24 @@ impl Default for RolloutMetrics {
 }
 
 impl RolloutMetrics {
-    /// Counts a wait from now until the timer is dropped, however it ends.
+    /// Starts a wait. It ends when the timer is dropped, for any reason.
     pub fn time(&self, wait: WaitKind) -> Timer<'_> {
         let waits = &self.waits[wait as usize];
         waits.running.fetch_add(1, Ordering::Relaxed);
         Timer { waits, since: Instant::now() }
     }
 
-    /// The trainer had nothing to do for so long, since episodes were missing.
+    /// Adds idle time of the trainer, caused by missing episodes.
     pub fn trainer_waited(&self, time: Duration) {
         self.trainer_idle.fetch_add(nanoseconds(time), Ordering::Relaxed);
     }
 
-    /// So many tokens that were trained on were so many training steps old.
+    /// Records the staleness of trained tokens, in training steps.
     pub fn lagged(&self, steps: u32, tokens: u64) {
         self.lags.add(u64::from(steps), tokens);
     }
 
-    /// An episode is over, with failures at these boundaries.
+    /// Records the end of an episode with failures at these boundaries.
     pub fn finished<'a>(&self, failures: impl Iterator<Item = &'a Boundary>) {
         self.episodes.fetch_add(1, Ordering::Relaxed);
         for at in failures {
@@ -174,45 +174,45 @@ impl RolloutMetrics {
         }
     }
 
-    /// How many waits of a kind go on now.
+    /// Number of active waits of a kind.
     #[must_use]
     pub fn running(&self, wait: WaitKind) -> u64 {
         self.waits[wait as usize].running.load(Ordering::Relaxed)
     }
 
-    /// How long waits of a kind that are over took, in nanoseconds.
+    /// Durations of finished waits of a kind, in nanoseconds.
     #[must_use]
     pub fn times(&self, wait: WaitKind) -> Buckets {
         self.waits[wait as usize].times.read()
     }
 
-    /// How old the tokens were that were trained on, in training steps.
+    /// Staleness of trained tokens, in training steps.
     #[must_use]
     pub fn lags(&self) -> Buckets {
         self.lags.read()
     }
 
-    /// For how long the trainer had nothing to do, since episodes were missing.
+    /// Total idle time of the trainer, caused by missing episodes.
     #[must_use]
     pub fn trainer_idle(&self) -> Duration {
         Duration::from_nanos(self.trainer_idle.load(Ordering::Relaxed))
     }
 
-    /// How many episodes are over.
+    /// Number of finished episodes.
     #[must_use]
     pub fn episodes(&self) -> u64 {
         self.episodes.load(Ordering::Relaxed)
     }
 
-    /// How many failures there were at each boundary, by its name.
+    /// Number of failures by boundary name.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
         FAILURES.into_iter().zip(self.failures.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 }
 
-/// A wait that goes on; it is counted when this is dropped.
+/// An active wait; it is recorded on drop.
 #[derive(Debug)]
-#[must_use = "it counts until it is dropped"]
+#[must_use = "the wait ends when it is dropped"]
 pub struct Timer<'a> {
     waits: &'a Waits,
     since: Instant,
@@ -234,12 +234,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_falls_into_the_first_bucket_that_holds_it() {
+    fn a_value_is_counted_in_the_first_bucket_with_a_sufficient_bound() {
         let histogram = Histogram::new(&LAGS);
         for (value, times) in [(0, 3), (1, 1), (3, 1), (4, 2), (64, 1), (65, 5)] {
             histogram.add(value, times);
         }
-        // Bounds 0, 1, 2, 4, 8, 16, 32, 64 and beyond.
+        // Bounds 0, 1, 2, 4, 8, 16, 32, 64, and larger values.
         assert_eq!(histogram.read().counts, [3, 1, 0, 3, 0, 0, 0, 1, 5]);
         assert_eq!(histogram.read().sum, 1 + 3 + 8 + 64 + 325);
     }
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_given_up_is_counted_as_well() {
+    fn a_cancelled_wait_is_counted() {
         let watch = RolloutMetrics::default();
         let waiting = async {
             let _timer = watch.time(WaitKind::Generate);

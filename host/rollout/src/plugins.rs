@@ -10,12 +10,12 @@ use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInf
 use crate::listing::listed;
 use crate::reward::{Catalog, RewardSum, RewardTerm, RuleError};
 
-/// A reward and what it counts.
+/// A reward and its weight and gate.
 #[derive(Clone)]
 pub struct BoundReward {
     /// The plugin and its options.
     pub bound: Bound,
-    /// How much, and where.
+    /// Weight and gate.
     pub share: RewardTerm,
 }
 
@@ -26,42 +26,42 @@ pub(crate) struct Reward {
     pub(crate) info: Arc<RewardInfo>,
 }
 
-/// Why plugins do not make a set.
+/// Error that prevents a set of plugins.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginSetError {
-    /// A plugin could not be asked.
-    #[error("plugin `{plugin}` cannot be asked what it offers")]
+    /// A query to a plugin failed.
+    #[error("plugin `{plugin}` cannot list what it offers")]
     Ask {
         /// The plugin.
         plugin: String,
-        /// Why.
+        /// Cause.
         source: CallError,
     },
-    /// An option has a value that the plugin refuses.
-    #[error("plugin `{plugin}` refuses its options; correct them in the run file")]
+    /// The plugin refused an option's value.
+    #[error("plugin `{plugin}` refuses its options\nhint: correct them in the run file")]
     Options {
         /// The plugin.
         plugin: String,
-        /// Which option, and what it may be.
+        /// The option and its allowed values.
         source: CallError,
     },
-    /// An option that the plugin does not declare.
-    #[error("plugin `{plugin}` has no option `{option}`; it has {}", listed(known))]
+    /// The plugin does not declare the option.
+    #[error("plugin `{plugin}` has no option `{option}`\nhint: its options are {}", listed(known))]
     UnknownOption {
         /// The plugin.
         plugin: String,
         /// The option.
         option: String,
-        /// What it has.
+        /// Options of the plugin.
         known: Vec<String>,
     },
     /// Two tools offer one function.
     #[error("cannot use these tools together: {0}\nhint: give only one of them to the run")]
     SameFunction(#[from] SameFunction),
-    /// A tool offers the function by which the context is edited.
+    /// A tool offers the function by which the policy edits its context.
     #[error(
-        "tool `{tool}` offers a function `{function}`, which context strategy `edits` offers as well; choose another \
-         strategy or leave the tool out"
+        "tool `{tool}` offers a function `{function}`, as does context strategy `edits`\nhint: choose another strategy \
+         or leave the tool out"
     )]
     ContextFunction {
         /// The function.
@@ -80,11 +80,11 @@ pub struct PluginSet {
 }
 
 impl PluginSet {
-    /// Asks every plugin what it offers and checks the run's options and the functions' names. Each plugin is made
-    /// to read its options once, so that a wrong value is found before anything is played.
+    /// Queries every plugin, and checks the run's options and the names of functions. Each plugin reads its options
+    /// once, so that a wrong value is found before any episode.
     ///
     /// # Errors
-    /// If a plugin cannot be asked, refuses or does not know an option, or offers what another one offers.
+    /// If a plugin cannot be queried, refuses or does not know an option, or offers a function of another plugin.
     pub async fn assemble(
         environment: Bound,
         tools: Vec<Bound>,
@@ -110,20 +110,20 @@ impl PluginSet {
         Ok(Self { environment, environment_info, tools: Arc::new(set), rewards: described })
     }
 
-    /// How many seats the environment has.
+    /// Number of the environment's seats.
     #[must_use]
     pub fn seats(&self) -> usize {
         self.environment_info.seats.len()
     }
 
-    /// The seats' names, in their order.
+    /// Names of the seats, in order.
     #[must_use]
     pub fn seat_names(&self) -> &[String] {
         &self.environment_info.seats
     }
 
-    /// How many of the sandbox's places one episode takes at most: those of its environment, its tools and a reward
-    /// with the tools that it may call.
+    /// Maximum number of sandbox places that one episode takes: those of its environment, its tools, and one reward
+    /// with the tools that it can call.
     #[must_use]
     pub fn places(&self) -> usize {
         let tools = self.tools.tools().iter().map(|tool| tool.bound.plugin.places());
@@ -157,7 +157,7 @@ impl PluginSet {
         rewards.check(&self.catalog(), &self.shares())
     }
 
-    /// The names of the rewards and of their components.
+    /// Names of the rewards and of their components.
     pub(crate) fn catalog(&self) -> Catalog<'_> {
         fn names(reward: &Reward) -> Vec<&str> {
             reward.info.components.iter().map(|component| component.name.as_str()).collect()
@@ -165,13 +165,13 @@ impl PluginSet {
         Catalog(self.rewards.iter().map(|reward| (reward.bound.plugin.name(), names(reward))).collect())
     }
 
-    /// What each reward counts, by its name, in the order in which they score.
+    /// Weight and gate of each reward by name, in scoring order.
     pub(crate) fn shares(&self) -> Vec<(&str, &RewardTerm)> {
         self.rewards.iter().map(|reward| (reward.bound.plugin.name(), &reward.share)).collect()
     }
 }
 
-/// What a plugin's failure to answer means for the set.
+/// Converts a plugin's call error.
 fn ask(plugin: &Plugin) -> impl FnOnce(CallError) -> PluginSetError {
     let plugin = plugin.name().to_owned();
     move |source| match source.kind {
@@ -180,8 +180,9 @@ fn ask(plugin: &Plugin) -> impl FnOnce(CallError) -> PluginSetError {
     }
 }
 
-/// A reward reads its options only when it scores, so it is given a group without a trajectory. One that refuses
-/// such a group whatever its options are is taken as it is, and so is one that fails: that is for the run to see.
+/// Checks a reward's options by scoring a group without members, because a reward reads its options only when it
+/// scores. A reward that refuses such a group with default options too, or fails, is accepted: the run will show the
+/// failure.
 async fn check_reward_options(bound: &Bound) -> Result<(), PluginSetError> {
     let refusal = async |options| match score(&bound.plugin, &[], options, 0, Seed(0)).await {
         Err(error) if error.kind == FailureKind::Refused => Some(error),

@@ -181,10 +181,10 @@ impl RunFolder {
             return Err(StoreError::NotAFolder(path.to_owned()));
         }
         fs::create_dir_all(path).map_err(|source| StoreError::io(path, source))?;
-        refuse_what_is_there(path)?;
+        refuse_existing_content(path)?;
         let lock = lock(path)?;
         // Repeated under the lock, because another process may have created a run in between.
-        refuse_what_is_there(path)?;
+        refuse_existing_content(path)?;
         write(&path.join(RUN_FILE), run_text.as_bytes())?;
         Self::held(path, lock)
     }
@@ -296,7 +296,7 @@ impl RunFolder {
     }
 }
 
-fn refuse_what_is_there(path: &Path) -> Result<(), StoreError> {
+fn refuse_existing_content(path: &Path) -> Result<(), StoreError> {
     if path.join(RUN_FILE).exists() {
         return Err(StoreError::HoldsRun(path.to_owned()));
     }

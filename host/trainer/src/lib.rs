@@ -1,6 +1,6 @@
 //! The libtorch model, generation, advantages, losses and checkpoints.
 //!
-//! [`Trainer`] is the entry point: it owns a model on a thread of its own, generates as a
+//! [`Trainer`] is the entry point: it owns a model on a separate thread, generates as a
 //! [`Policy`](gymkhana_policy::Policy), takes training steps and writes checkpoints. The modules [`advantage`],
 //! [`loss`], [`model`] and [`adamw`] are public so that they can be read and tested separately.
 //!

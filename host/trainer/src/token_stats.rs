@@ -44,7 +44,7 @@ pub enum Column {
     LossMask,
     /// Share of the token in the minibatch's loss.
     LossWeight,
-    /// Factor of the divergence from the reference policy, beside the share of the loss.
+    /// Factor of the divergence from the reference policy, in addition to the share of the loss.
     KlWeight,
 }
 

@@ -180,7 +180,7 @@ impl Trainer {
         Duration::from_nanos(self.idle.load(Ordering::Relaxed))
     }
 
-    /// Starts a stage: resets the optimiser and prepares the models that the stage needs beside the policy.
+    /// Starts a stage: resets the optimiser and prepares the models that the stage needs in addition to the policy.
     ///
     /// # Errors
     /// If there is not enough memory, or the thread is gone.

@@ -11,7 +11,7 @@ use crate::table::{Table, play, preset, reward, settings, trainer};
 pub const STUDY: Study = Study { figure: "success", marks: &[], arms: &["gigpo", "episodes-alone"] };
 
 const STEPS: u64 = 120;
-/// How far the goal is, and how many turns there are.
+/// Distance of the goal, in moves.
 const LENGTH: u32 = 8;
 const TURNS: usize = 24;
 
@@ -19,7 +19,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     walk(&trainer(seed)?, arm, (effort.pick(STEPS, 2), seed), one).await
 }
 
-/// Learns a walk by one of the arms; tells each step's successes.
+/// Trains on a walk with one of the arms. Reports each step's success rate.
 pub async fn walk<'a, Played>(
     trainer: &'a Trainer,
     arm: &str,
@@ -33,7 +33,7 @@ where
     match arm {
         "gigpo" => {}
         "episodes-alone" => flags.credit = Credit::Episode,
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     }
     trainer.begin_stage(flags.stage_models()).await?;
     let settings = settings(flags, 3e-3);
@@ -46,7 +46,7 @@ where
     Ok(rows)
 }
 
-/// One of four moves leads on from each place, another one from each; the next leads back, the others nowhere.
+/// At each place one of four moves leads forward, another one leads back, and the others stay.
 async fn one(mut table: Table<'_>) -> Result<EpisodeRecord> {
     let mut at = 0;
     for _ in 0..TURNS {

@@ -18,12 +18,12 @@ use super::{Row, Study};
 
 pub const STUDY: Study = Study { figure: "mixed", marks: &[], arms: &["branch", "from-the-start"] };
 
-/// Steps of demonstrations: so many that about half of the tasks are solved, sometimes.
+/// Steps of demonstrations, after which about half of the tasks are sometimes solved.
 const DEMONSTRATIONS: u64 = 400;
 const BATCH: u64 = 32;
-/// Turns that the policy takes in all.
+/// Total number of policy turns.
 const ENVIRONMENT_STEPS: u64 = 6000;
-/// Groups side by side, and episodes in a group.
+/// Concurrent groups, and episodes per group.
 const GROUPS: u64 = 8;
 const SIZE: u32 = 8;
 
@@ -31,7 +31,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let plan = match arm {
         "branch" => SamplingPlan::Branch(Branch::default()),
         "from-the-start" => SamplingPlan::Groups {},
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     };
     let rollout = word_problems().await?;
     let tiny = TinyModel { layers: 3, width: 128, heads: 4, kv_heads: 4, mlp: 384, context: 256 };
@@ -59,7 +59,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Turns that this episode has taken itself: a branch begins where it left its parent.
+/// Number of turns of this episode; a branch counts from where it left its parent.
 fn own_steps(episode: &EpisodeRecord) -> u64 {
     let before = episode.forks.last().map_or(0, |fork| u64::from(fork.turns.iter().sum::<u32>()));
     (episode.policy_turns.len() as u64).saturating_sub(before)
@@ -77,7 +77,7 @@ fn group_plan(phase: Phase, (step, group): (u64, u64), size: u32, seed: Seed) ->
     }
 }
 
-/// Stories whose expert calls the calculator every second time.
+/// Stories whose expert calls the calculator in half of the tasks.
 async fn word_problems() -> Result<Rollout> {
     let sandbox = Sandbox::new(&SandboxConfig::default())?;
     let option = |name: &str, value: i64| NamedValue { name: name.to_owned(), value: Value::Integer(value) };

@@ -15,7 +15,8 @@ pub const STUDY: Study = Study {
 };
 
 const STEPS: u64 = 150;
-/// The preset's weight is 0.1 and so beside the bonus of 0.001 hardly felt; strong arms weigh the band as the reward.
+/// The preset's weight is 0.1, which has little effect next to the bonus of 0.001; the strong arms weigh the band like
+/// the reward.
 const STRONG: f64 = 1000.0;
 
 pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
@@ -26,7 +27,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
         "hinge-strong" => flags.entropy_band = Some(band),
         "literal-strong" => flags.entropy_band = Some(EntropyBand { mode: BandMode::Literal, ..band }),
         "no-band" => flags.entropy_band = None,
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     }
     let trainer = trainer(seed)?;
     trainer.begin_stage(flags.stage_models()).await?;
@@ -44,7 +45,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Four tokens, worth the share of them that is one of sixteen: there is much entropy to lose.
+/// Four tokens; the reward is the share of them in a set of sixteen, so that the entropy can fall a lot.
 async fn one(mut table: Table<'_>) -> Result<EpisodeRecord> {
     table.show(0, "say: ");
     let said = table.say(0, 4).await?;

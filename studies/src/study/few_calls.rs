@@ -12,20 +12,20 @@ use crate::table::{Table, mean, play, preset, settings, trainer};
 pub const STUDY: Study = Study { figure: "calls", marks: &[NEEDED], arms: &["few-calls", "correct-alone"] };
 
 const STEPS: u64 = 360;
-/// Steps in which correctness counts alone: the method is made for a policy that knows what its tool is for.
+/// Steps that reward only correctness: the method assumes a policy that knows the use of its tool.
 const WARM: u64 = 100;
-/// So that answering without a call is still tried when calling has become a habit.
+/// Entropy bonus that keeps the policy trying answers without a call after calling has become frequent.
 const ENTROPY_BONUS: f64 = 0.02;
-/// The most calls of an episode.
+/// Maximum number of calls per episode.
 const CALLS: u32 = 3;
-/// The fewest calls with which everything is solved: one for every second task.
+/// Least number of calls per episode that solves everything: one for every second task.
 const NEEDED: f64 = 0.5;
 
 pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let efficient = match arm {
         "few-calls" => true,
         "correct-alone" => false,
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     };
     let sandbox = Sandbox::new(&SandboxConfig::default())?;
     let plugin = load(&sandbox, "tool-efficiency")?;
@@ -73,8 +73,8 @@ async fn prefer_few_calls(plugin: &Plugin, group: &mut [EpisodeRecord], step: u6
     Ok(())
 }
 
-/// Half of the letters are known, the other half are shown by a call. Of the two tokens of a turn the
-/// first decides whether to call, which who has learnt nothing does too often, and the second one is the answer.
+/// Half of the letters are shown at the start, the other half are returned by a call. The first of a turn's two tokens
+/// decides whether to call, which an untrained policy does too often; the second one is the answer.
 async fn one(mut table: Table<'_>) -> Result<EpisodeRecord> {
     let mut task = table.chance_of_group("task").stream();
     let (letter, hidden) = (task.below(4), task.below(2) == 1);

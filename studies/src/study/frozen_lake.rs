@@ -13,10 +13,10 @@ use crate::table::{Table, trainer};
 pub const STUDY: Study = Study { figure: "success", marks: &[], arms: &["gigpo", "episodes-alone"] };
 
 const STEPS: u64 = 150;
-/// The shortest way takes 14.
+/// Maximum number of turns; the shortest path takes 14.
 const TURNS: usize = 50;
-/// Steps of demonstrations by a guide whose every second move is random: without them a policy hardly ever reaches the
-/// goal, and no method has anything to learn from.
+/// Steps of demonstrations by a guide whose every second move is random. Without them a policy rarely reaches the goal,
+/// and both methods have no signal.
 const DEMONSTRATED: u64 = 8;
 
 pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
@@ -25,17 +25,17 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     walk(&trainer, arm, (effort.pick(STEPS, 2), seed), one).await
 }
 
-/// The map, which does not change.
+/// The map, which is constant.
 fn map() -> Result<Map> {
     Map::fixed("8x8").context("the plugin has a map of eight by eight")
 }
 
-/// How the policy is shown its place: as a letter, since the map would not fit the model.
+/// Observation of the policy: its place as a letter, because the map exceeds the model's context.
 fn shown(place: usize) -> char {
     char::from(b'0' + place as u8)
 }
 
-/// A walk from the first place. A token is a direction by its remainder.
+/// A walk from the start. A token is a direction by its remainder modulo four.
 async fn one(mut table: Table<'_>) -> Result<EpisodeRecord> {
     let (map, mut place) = (map()?, 0);
     for _ in 0..TURNS {
@@ -64,7 +64,7 @@ async fn imitate(trainer: &Trainer, seed: Seed, steps: u64) -> Result<()> {
     Ok(())
 }
 
-/// A walk with the careless guide, if it reaches the goal.
+/// A walk of the partly random guide, if it reaches the goal.
 fn guided(map: &Map, seed: Seed) -> Result<Option<Segment>> {
     let (mut stream, distances) = (seed.stream(), map.distances());
     let (mut segment, mut place) = (Segment::default(), 0);
@@ -73,7 +73,7 @@ fn guided(map: &Map, seed: Seed) -> Result<Option<Segment>> {
             let next = map.neighbour(place, Direction::ALL[*index as usize]);
             distances[next].is_some_and(|left| Some(left + 1) == distances[place])
         };
-        let toward = (0..4).find(nearer).context("from each place of firm ice a way leads to the goal")?;
+        let toward = (0..4).find(nearer).context("every safe place has a path to the goal")?;
         let index = if stream.below(2) == 0 { toward } else { stream.below(4) };
         segment.append_given(&[u32::from(shown(place))], turn);
         segment.append_sampled(&gymkhana_policy::certain(vec![u32::from(b'@') + index as u32]), turn)?;

@@ -11,11 +11,11 @@ use crate::table::{Table, mean, play, preset, settings, trainer};
 pub const STUDY: Study = Study { figure: "outcome", marks: &[], arms: &["gated", "summed"] };
 
 const STEPS: u64 = 200;
-/// Turns of an episode. Each may polish; an answer ends it.
+/// Turns of an episode. Each turn can polish; an answer ends the episode.
 const TURNS: usize = 8;
-/// What polish is worth: with all turns twice what the right answer is.
+/// Reward of polishing: over all turns twice the reward of the right answer.
 const POLISH: f64 = 0.25;
-/// The answers.
+/// Number of possible answers.
 const LETTERS: u64 = 4;
 /// Names of the two rewards.
 const OUTCOME: &str = "outcome";
@@ -25,7 +25,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let gated = match arm {
         "gated" => true,
         "summed" => false,
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     };
     let rewards = RewardRule::new(gated)?;
     let flags = preset("g-ra")?;
@@ -43,7 +43,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// A letter is shown. A token below 128 answers it with its last bits and ends the episode; any other one polishes.
+/// A letter is shown. A token below 128 answers it with its last bits and ends the episode; any other token polishes.
 async fn one(mut table: Table<'_>, rewards: &RewardRule) -> Result<EpisodeRecord> {
     let letter = table.chance_of_group("letter").stream().below(LETTERS);
     let (mut polish, mut outcome, mut ending) = (0.0, 0.0, Ending::TurnLimit);

@@ -17,20 +17,20 @@ pub const STUDY: Study = Study { figure: "averaged", marks: &[0.05], arms: &["ro
 
 const STEPS: u64 = 3000;
 const EVERY: u64 = 25;
-/// Of eight hands each; all of a step are played at once.
+/// Number of groups of eight hands; all hands of a step are played concurrently.
 const GROUPS: u32 = 32;
 
 pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let mut flags = preset("spiral-rae")?;
     flags.aggregation = Aggregation::Token;
-    // Play that is pulled a little towards even odds turns around the equilibrium less, and comes to rest beside it:
-    // where a nat is worth 0.1, at an exploitability of 0.02 if only bets and passes counted.
+    // The entropy bonus damps the rotation around the equilibrium and shifts the fixed point: at 0.1 per nat, to an
+    // exploitability of 0.02 if only bets and passes counted.
     flags.entropy_bonus = 0.1;
     flags.constant_tokens = None;
     match arm {
         "role-baselines" => {}
         "no-baseline" => (flags.baseline, flags.average_decay) = (Baseline::None, None),
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     }
     let trainer = trainer_of(GROUPS, seed)?;
     trainer.begin_stage(flags.stage_models()).await?;
@@ -56,10 +56,10 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// How a player is shown what it knows: as one letter, so that sets are as different to the model as they are in play.
+/// Observation of a player: its information set as one letter, so that the model distinguishes all sets.
 fn shown(set: &str) -> Result<char> {
     let place = information_sets().iter().position(|known| known == set);
-    Ok(char::from(b'A' + place.with_context(|| format!("`{set}` is no information set"))? as u8))
+    Ok(char::from(b'A' + place.with_context(|| format!("`{set}` is not an information set"))? as u8))
 }
 
 /// A hand: an even token bets or calls, an odd one passes or folds.

@@ -18,19 +18,19 @@ const EVERY: u64 = 10;
 const TRAINED: usize = 6;
 const TESTED: usize = 30;
 
-/// How the world rewards patience.
+/// Probabilities of the environment, which decide whether more turns pay.
 #[derive(Debug, Clone, Copy)]
-struct Outbound {
-    /// A look finds something with this probability.
+struct Odds {
+    /// Probability that a look finds something.
     found: f64,
-    /// A guess is right with this one.
+    /// Probability that a guess is right.
     guessed: f64,
 }
 
-/// Six turns find nothing more often than something, and a guess is worth more than they are.
-const RARE: Outbound = Outbound { found: 0.08, guessed: 0.5 };
-/// Six turns find something more often than not: patience pays even where the limit is punished.
-const FREQUENT: Outbound = Outbound { found: 0.15, guessed: 0.25 };
+/// Six looks find nothing more often than something, and a guess is worth more than they are.
+const RARE: Odds = Odds { found: 0.08, guessed: 0.5 };
+/// Six looks find something more often than not: looking pays even if the limit is punished.
+const FREQUENT: Odds = Odds { found: 0.15, guessed: 0.25 };
 
 pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let mut flags = preset("mini-o3")?;
@@ -39,7 +39,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
         "rare-punished" => (RARE, false),
         "frequent-masked" => (FREQUENT, true),
         "frequent-punished" => (FREQUENT, false),
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     };
     if !masked {
         flags.masks.clear();
@@ -60,8 +60,8 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// A turn is a token: an even one looks, an odd one answers, which is right if something was found and else a guess.
-async fn one(mut table: Table<'_>, world: Outbound, most: usize) -> Result<EpisodeRecord> {
+/// A turn is one token: an even one looks, an odd one answers, which is right after a find and otherwise a guess.
+async fn one(mut table: Table<'_>, world: Odds, most: usize) -> Result<EpisodeRecord> {
     let mut chance = table.chance("world").stream();
     let mut found = false;
     table.show(0, "n");

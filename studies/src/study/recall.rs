@@ -11,20 +11,20 @@ use crate::table::{Table, play, preset, reward, settings, trainer};
 pub const STUDY: Study = Study { figure: "recalled", marks: &[CHANCE], arms: &["summary", "window"] };
 
 const STEPS: u64 = 400;
-/// Steps of demonstrations: who sees a letter says it when asked.
+/// Steps of demonstrations, after which a policy that sees a letter answers with it.
 const DEMONSTRATED: u64 = 150;
-/// Letters that may have been shown.
+/// Number of letters.
 const LETTERS: u64 = 2;
-/// What a guess is worth.
+/// Success rate of guessing.
 const CHANCE: f64 = 0.5;
-/// Texts between the letter and the question, which do not fit the window beside the letter.
+/// Number of texts between the letter and the question, which exceed the window together with the letter.
 const TEXTS: u64 = 1;
 
 pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let summarises = match arm {
         "summary" => true,
         "window" => false,
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     };
     let flags = preset("supo")?;
     let trainer = trainer(seed)?;
@@ -46,8 +46,8 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// A letter, then texts, then the question. Before each text the context is full: what goes on is a token that the
-/// policy writes of what it sees, or the last text alone.
+/// A letter, then texts, then the question. Before each text the context is full and is replaced by a summary token
+/// that the policy writes, or by the last text alone.
 async fn one(mut table: Table<'_>, summarises: bool) -> Result<EpisodeRecord> {
     let letter = table.chance_of_group("letter").stream().below(LETTERS);
     table.show(0, &shown(letter));

@@ -31,7 +31,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
         }
         "plain" => STALENESS,
         "fresh-plain" => 0,
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     };
     let trainer = trainer(seed)?;
     trainer.begin_stage(flags.stage_models()).await?;
@@ -54,7 +54,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Eight tokens, worth the share of those that are the letter's number modulo four.
+/// Eight tokens; the reward is the share of them that equal the letter's number modulo four.
 async fn one(mut table: Table<'_>) -> Result<EpisodeRecord> {
     let wanted = (table.step as u32 + table.group) % 4;
     table.show(0, ["a: ", "b: ", "c: ", "d: "][wanted as usize]);

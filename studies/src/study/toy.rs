@@ -18,7 +18,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let settings = match arm {
         "imitation" => imitation(steps),
         "grpo" => toy::settings(),
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     };
     let trainer = toy::trainer(seed, Precision::Bfloat16)?;
     trainer.begin_stage(settings.algorithm.stage_models()).await?;
@@ -32,10 +32,10 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Entropy rewarded, and successes imitated again and again (SPEAR's buffer). Without a bonus of this size the policy
-/// soon knows no more than a few digits, and what it never says it cannot learn; the deviation of a group as scale makes
-/// its one success count for more. With clipped ratios a success teaches nothing more once it is a quarter more probable
-/// than when it was sampled. The rate falls to 0, as a digit that is known is else lost again.
+/// Settings with an entropy bonus and replayed successes (SPEAR's buffer). Without a bonus of this size the policy soon
+/// generates only a few digits and cannot learn the others. Scaling by the group's standard deviation increases the
+/// weight of a group's single success. With clipped ratios, a success has no gradient once it is a quarter more
+/// probable than when it was sampled. The learning rate falls to 0, because learned digits are otherwise forgotten.
 fn imitation(steps: u32) -> RlSettings {
     let algorithm = Algorithm {
         baseline: Baseline::GroupMean,

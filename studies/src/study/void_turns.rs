@@ -11,7 +11,7 @@ use crate::table::{Table, play, preset, reported, reward, settings, trainer};
 pub const STUDY: Study = Study { figure: "gradient_norm", marks: &[], arms: &["simpletir", "unmasked", "grpo"] };
 
 const STEPS: u64 = 40;
-/// When an eighth of the episodes has a void turn.
+/// Steps in which an eighth of the episodes have a void turn.
 const VOID: std::ops::Range<u64> = 15..25;
 const DEMONSTRATED: u64 = 60;
 
@@ -20,7 +20,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     match arm {
         "simpletir" | "grpo" => {}
         "unmasked" => flags.masks.clear(),
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     }
     let trainer = trainer(seed)?;
     let optimizer = Optimizer { learning_rate: 1e-2, ..Optimizer::default() };
@@ -42,7 +42,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The policy calls, is told a digit and repeats it.
+/// The policy calls, receives a digit and repeats it.
 async fn one(mut table: Table<'_>) -> Result<EpisodeRecord> {
     let digit = (table.step + u64::from(table.group)) % 10;
     table.may_call();

@@ -1,4 +1,4 @@
-//! A rollout over real components with the tiny model's chat format and a script for a policy.
+//! Rollouts over real components with the tiny model's chat format and a scripted policy.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -18,12 +18,12 @@ use gymkhana_sandbox::{Grants, Outbound, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
-/// What an episode gets when a plugin's failure decides.
+/// Reward after the failure of a plugin.
 pub const FAILURE_REWARD: f64 = -0.5;
 
 type Options = Vec<NamedValue>;
 
-/// Which plugins take part.
+/// Plugins of a test.
 pub struct Table {
     environment: (String, Options),
     tools: Vec<(String, Options)>,
@@ -36,7 +36,7 @@ fn options(options: &[(&str, Value)]) -> Options {
 }
 
 impl Table {
-    /// Word problems and nothing else.
+    /// Word problems without tools and rewards.
     pub fn new() -> Self {
         Self {
             environment: ("word-problems".to_owned(), vec![]),
@@ -46,37 +46,37 @@ impl Table {
         }
     }
 
-    /// Another environment.
+    /// Replaces the environment.
     pub fn environment(mut self, name: &str, with: &[(&str, Value)]) -> Self {
         self.environment = (name.to_owned(), options(with));
         self
     }
 
-    /// One more tool.
+    /// Adds a tool.
     pub fn tool(mut self, name: &str, with: &[(&str, Value)]) -> Self {
         self.tools.push((name.to_owned(), options(with)));
         self
     }
 
-    /// Whom a plugin may ask.
+    /// Grants a plugin outbound calls through this client.
     pub fn granting(mut self, plugin: &str, world: Arc<dyn Outbound>) -> Self {
         self.worlds.insert(plugin.to_owned(), world);
         self
     }
 
-    /// One more reward.
+    /// Adds a reward.
     pub fn reward(self, name: &str, with: &[(&str, Value)]) -> Self {
         self.reward_sharing(name, with, 1.0.into())
     }
 
-    /// One more reward, which counts so much.
+    /// Adds a reward with a weight and a gate.
     pub fn reward_sharing(mut self, name: &str, with: &[(&str, Value)], share: RewardTerm) -> Self {
         self.rewards.push((name.to_owned(), options(with), share));
         self
     }
 }
 
-/// Limits that no test meets by accident.
+/// Limits that tests do not reach unintentionally.
 pub fn limits() -> Limits {
     Limits {
         turns: 16,
@@ -104,7 +104,7 @@ pub fn chat() -> ChatFormat {
     ChatFormat::new(&files).expect("the tiny model's own files are sound")
 }
 
-/// The sandbox of all tests of a file, so that each component is compiled once. Whoever loops is soon stopped.
+/// Sandbox of all tests of a file, so that each component is compiled once. Its limits end loops soon.
 pub fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| {
@@ -119,7 +119,7 @@ pub async fn rollout(table: &Table, limits: Limits) -> Rollout {
     rollout_in(sandbox(), table, limits, 0).await
 }
 
-/// A rollout over the table's plugins in a sandbox of its own, with so many retries after a fault of the host.
+/// A rollout in a separate sandbox, with a number of retries after a fault of the host.
 pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retries: u32) -> Rollout {
     let all = Grants([Capability::Assets, Capability::Model, Capability::Http, Capability::Tools].into());
     let bound = |name: &str, options: &Options| {
@@ -143,12 +143,12 @@ pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retrie
     Rollout::new(set, chat(), limits, assembly, None, retries)
 }
 
-/// As `rollout`, with a strategy for its contexts.
+/// A rollout with a context strategy.
 pub async fn rollout_with(table: &Table, limits: Limits, strategy: ContextStrategy) -> Rollout {
     rollout(table, limits).await.with_context(strategy).expect("no tool offers what the strategy does")
 }
 
-/// The plan of a member of the first group.
+/// Plan of a member of the first group.
 pub fn plan(member: u32, seed: u64) -> EpisodePlan {
     EpisodePlan {
         id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member, attempt: 0 },
@@ -161,7 +161,7 @@ pub fn plan(member: u32, seed: u64) -> EpisodePlan {
     }
 }
 
-/// What calls were answered, in their order, and whether they failed.
+/// Answers to the calls in order, and whether each failed.
 pub fn answers(record: &EpisodeRecord) -> Vec<(String, bool)> {
     let answer = |turn: &Turn| match turn {
         Turn::Answer { content, failed, .. } => Some((text_of(content), *failed)),
@@ -175,12 +175,12 @@ pub fn call(name: &str, arguments: &str) -> String {
     format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n</tool_call>")
 }
 
-/// Plays the first training task with these replies, one a turn.
+/// Plays the first training task with these replies, one per turn.
 pub async fn play(rollout: &Rollout, replies: &[&str]) -> EpisodeRecord {
     play_with(rollout, replies, || ()).await
 }
 
-/// As `play`; `before_reply` is called whenever the policy is asked for a reply.
+/// Like `play`; `before_reply` is called before each reply of the policy.
 pub async fn play_with(rollout: &Rollout, replies: &[&str], before_reply: impl Fn() + Send + Sync) -> EpisodeRecord {
     let encoded: Vec<Vec<u32>> = replies
         .iter()
@@ -197,7 +197,7 @@ pub async fn play_with(rollout: &Rollout, replies: &[&str], before_reply: impl F
     play_by(rollout, Actor::Policy(&policy)).await
 }
 
-/// Plays the first training task with whoever speaks.
+/// Plays the first training task with this actor.
 pub async fn play_by(rollout: &Rollout, speaker: Actor<'_>) -> EpisodeRecord {
     let mut records = rollout.run_group(vec![plan(0, 7)], speaker).await.expect("no fault of the host");
     records.remove(0)

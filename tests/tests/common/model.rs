@@ -1,4 +1,4 @@
-//! A model server on loopback, whose answers the test computes.
+//! A model server on loopback with computed answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The body of a request, however many pieces it comes in.
+/// Body of a request, which may arrive in several pieces.
 async fn body_of(stream: &mut TcpStream) -> Option<Json> {
     let mut bytes = Vec::new();
     loop {
@@ -21,7 +21,7 @@ async fn body_of(stream: &mut TcpStream) -> Option<Json> {
     }
 }
 
-/// A model server on loopback; gives its port and how often it was asked.
+/// Starts a model server on loopback. Returns its port and its number of requests.
 pub async fn serve(answer: fn(&Json) -> String) -> (u16, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("it has one").port();

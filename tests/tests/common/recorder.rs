@@ -1,4 +1,4 @@
-//! A policy that keeps what it was asked and what it said, to be compared with the records.
+//! A policy that records its requests and replies, for comparison with the episode's record.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,20 +9,20 @@ use gymkhana_policy::{
 };
 use gymkhana_record::{EpisodeRecord, Sampled, Segment};
 
-/// Says what a function of the request says, and remembers.
+/// Replies with the result of a function and records the exchange.
 pub struct Recorder<F> {
     say: F,
-    heard: Mutex<Vec<(GenerateRequest, Sampled)>>,
+    exchanges: Mutex<Vec<(GenerateRequest, Sampled)>>,
 }
 
 impl<F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync> Recorder<F> {
     pub fn new(say: F) -> Self {
-        Self { say, heard: Mutex::default() }
+        Self { say, exchanges: Mutex::default() }
     }
 
-    /// What it was asked and what it said, in the order in which it was asked.
+    /// Recorded requests and replies, in order.
     pub fn take(&self) -> Vec<(GenerateRequest, Sampled)> {
-        std::mem::take(&mut self.heard.lock().expect("no test panics here"))
+        std::mem::take(&mut self.exchanges.lock().expect("no test panics here"))
     }
 }
 
@@ -34,7 +34,7 @@ impl<F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync> Policy for Recorder<F> {
             Some(last) if request.stop.contains(last) => Stop::Token,
             _ => Stop::Length,
         };
-        // Numbers by which each token is known again.
+        // Numbers that identify each token.
         let mut stream = request.seed.child("numbers").stream();
         let sampled = Sampled {
             log_probs: tokens.iter().map(|_| -(stream.unit() as f32)).collect(),
@@ -42,7 +42,7 @@ impl<F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync> Policy for Recorder<F> {
             versions: tokens.iter().map(|_| stream.below(9) as u32).collect(),
             tokens,
         };
-        self.heard.lock().expect("no test panics here").push((request, sampled.clone()));
+        self.exchanges.lock().expect("no test panics here").push((request, sampled.clone()));
         Box::pin(async move { Ok(Generated { sampled, stop }) })
     }
 
@@ -61,12 +61,12 @@ impl<F: Fn(&GenerateRequest) -> Vec<u32> + Send + Sync> Policy for Recorder<F> {
     }
 }
 
-/// Every sampled token of the record stands in one segment as it was sampled, behind what the policy was shown, and
-/// nothing else is marked as sampled. Each token's number of its turn is right.
-pub fn assert_saw(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampled)]) {
+/// Checks that every sampled token occurs in one segment as it was sampled, after the prompt that the policy saw, that
+/// no other token is marked as sampled, and that each token has its turn's number.
+pub fn assert_saw(record: &EpisodeRecord, exchanges: &[(GenerateRequest, Sampled)]) {
     let mut by_seat: BTreeMap<u32, VecDeque<&(GenerateRequest, Sampled)>> = BTreeMap::new();
     let mut names: Vec<u64> = vec![];
-    for each in heard {
+    for each in exchanges {
         let seat = each.0.conversation.place - record.id.member * record.opening.functions.len() as u32;
         by_seat.entry(seat).or_default().push_back(each);
         names.push(each.0.conversation.id);
@@ -77,8 +77,12 @@ pub fn assert_saw(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampled)]) 
         for run in runs(segment) {
             let turn = turns.entry(seat).or_default();
             let expected = by_seat.get_mut(&seat).and_then(VecDeque::pop_front);
-            let (request, sampled) = expected.expect("nobody said what stands here");
-            assert_eq!(&segment.tokens()[..run.start], &request.tokens[..], "turn {turn} of seat {seat} saw otherwise");
+            let (request, sampled) = expected.expect("a recorded reply");
+            assert_eq!(
+                &segment.tokens()[..run.start],
+                &request.tokens[..],
+                "turn {turn} of seat {seat} had another prompt"
+            );
             assert_eq!(segment.tokens()[run.clone()], sampled.tokens);
             assert_eq!(segment.log_probs()[run.clone()], sampled.log_probs);
             assert_eq!(segment.entropies()[run.clone()], sampled.entropies);
@@ -87,7 +91,7 @@ pub fn assert_saw(record: &EpisodeRecord, heard: &[(GenerateRequest, Sampled)]) 
             *turn += 1;
         }
     }
-    assert!(by_seat.values().all(VecDeque::is_empty), "something that was said stands nowhere");
+    assert!(by_seat.values().all(VecDeque::is_empty), "a reply is missing in the record");
     let taken: u32 = turns.values().sum();
     assert_eq!(record.policy_turns.len(), taken as usize);
 }

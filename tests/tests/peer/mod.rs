@@ -1,6 +1,6 @@
-//! A server on loopback that speaks vLLM's and SGLang's protocols, backed by a real model, and misbehaves when told to.
+//! A server on loopback with vLLM's or SGLang's protocol, backed by a real model, with selectable faults.
 //!
-//! It is strict: what the recordings do not show of a request is refused, and so are weights that come while requests may.
+//! It is strict: it refuses requests that differ from the recordings, and new weights while requests may run.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::VecDeque;
@@ -17,56 +17,56 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the server calls its model.
+/// Name of the server's model.
 pub const MODEL: &str = "tiny";
 
-/// What is done to one answer for tokens.
+/// Fault of one answer for tokens.
 #[derive(Clone, Copy)]
 pub enum Mischief {
-    /// Nothing is ever answered.
+    /// Never answers.
     Hangs,
-    /// The connection is closed instead.
+    /// Closes the connection instead of answering.
     Closes,
-    /// The connection is closed in the middle of the answer.
+    /// Closes the connection in the middle of the answer.
     BreaksOff,
-    /// A page of a proxy.
+    /// Answers with a proxy's page.
     Garbage,
-    /// A status, with what stands in `retry-after`.
+    /// Answers with a status and a `retry-after` header.
     Status(u16, &'static str),
-    /// The answer is changed.
+    /// Changes the answer.
     Edits(fn(&mut Value)),
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct Shared {
     protocol: Protocol,
-    /// Every model that was loaded, the last of which plays.
+    /// All loaded models; the last one generates.
     loaded: Mutex<Vec<Trainer>>,
     version: Mutex<String>,
     paused: Mutex<bool>,
     mischief: Mutex<VecDeque<Mischief>>,
-    /// What is done to every answer for tokens.
+    /// Fault of every answer for tokens.
     always: Mutex<Option<Mischief>>,
-    heard: Mutex<Vec<(String, Value)>>,
+    requests: Mutex<Vec<(String, Value)>>,
     answers: Mutex<Vec<Value>>,
-    /// The last request's `authorization`.
+    /// Header `authorization` of the last request.
     key: Mutex<Option<String>>,
-    /// Held while tokens are made: one request at a time has the one place.
+    /// Lock held during generation, because only one place is used.
     making: tokio::sync::Mutex<()>,
 }
 
-/// The server; it ends with the process.
+/// The server. It ends with the process.
 pub struct Peer {
     shared: Arc<Shared>,
     address: String,
 }
 
-/// Settings under which the same request gives the same tokens.
+/// Settings with which equal requests give equal tokens.
 pub fn settings() -> Settings {
     Settings { max_concurrent_sequences: 4, deterministic: true, context: Some(512), ..Settings::default() }
 }
 
-/// Writes the tiny model that a seed draws.
+/// Writes a tiny model with random weights of this seed.
 pub fn write_model(seed: u64, folder: &Path) {
     let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 512 };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -76,7 +76,7 @@ pub fn write_model(seed: u64, folder: &Path) {
     });
 }
 
-/// The chat format of a model.
+/// Chat format of a model.
 pub fn chat(trainer: &Trainer) -> ChatFormat {
     let text = |wanted: &str| trainer.files().iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned());
     let files = ChatFiles {
@@ -98,7 +98,7 @@ impl Peer {
             paused: Mutex::new(false),
             mischief: Mutex::default(),
             always: Mutex::default(),
-            heard: Mutex::default(),
+            requests: Mutex::default(),
             answers: Mutex::default(),
             key: Mutex::default(),
             making: tokio::sync::Mutex::default(),
@@ -118,53 +118,53 @@ impl Peer {
         Self { shared, address: receiver.recv().expect("it listens") }
     }
 
-    /// Where it is.
+    /// URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Does these to the next answers for tokens.
+    /// Applies these faults to the next answers for tokens.
     pub fn misbehave(&self, mischief: &[Mischief]) {
         self.shared.mischief.lock().expect("unpoisoned").extend(mischief);
     }
 
-    /// Does this to all answers for tokens, or nothing any more.
+    /// Applies this fault to all answers for tokens; `None` ends it.
     pub fn always(&self, mischief: Option<Mischief>) {
         *self.shared.always.lock().expect("unpoisoned") = mischief;
     }
 
-    /// What was asked since this was last called, as path and body.
-    pub fn heard(&self) -> Vec<(String, Value)> {
-        std::mem::take(&mut self.shared.heard.lock().expect("unpoisoned"))
+    /// Requests since the last call of this method, as path and body.
+    pub fn requests(&self) -> Vec<(String, Value)> {
+        std::mem::take(&mut self.shared.requests.lock().expect("unpoisoned"))
     }
 
-    /// What was answered since this was last called, before mischief.
+    /// Answers since the last call of this method, before faults.
     pub fn answers(&self) -> Vec<Value> {
         std::mem::take(&mut self.shared.answers.lock().expect("unpoisoned"))
     }
 
-    /// What the last request was authorised by.
+    /// Header `authorization` of the last request.
     pub fn key(&self) -> Option<String> {
         self.shared.key.lock().expect("unpoisoned").clone()
     }
 
-    /// Every model that was loaded, in order.
+    /// All loaded models, in order.
     pub fn loaded(&self) -> Vec<Trainer> {
         self.shared.loaded.lock().expect("unpoisoned").clone()
     }
 
-    /// Answers so many more requests for tokens, and then none any more.
+    /// Answers this number of further requests for tokens, then none.
     pub fn die_after(&self, answers: usize) {
         self.misbehave(&vec![Mischief::Edits(|_| {}); answers]);
         self.always(Some(Mischief::Closes));
     }
 
-    /// Answers again.
+    /// Answers requests again.
     pub fn revive(&self) {
         self.always(None);
     }
 
-    /// Forgets the weights that it was given, as a server that was started anew.
+    /// Forgets the loaded weights, like a restarted server.
     pub fn restart(&self) {
         self.shared.loaded.lock().expect("unpoisoned").truncate(1);
         *self.shared.version.lock().expect("unpoisoned") = "default".to_owned();
@@ -174,7 +174,7 @@ impl Peer {
 async fn serve(shared: Arc<Shared>, mut stream: TcpStream) {
     let Some((path, body, key)) = request(&mut stream).await else { return };
     *shared.key.lock().expect("unpoisoned") = key;
-    shared.heard.lock().expect("unpoisoned").push((path.clone(), body.clone()));
+    shared.requests.lock().expect("unpoisoned").push((path.clone(), body.clone()));
     let (status, answer) = shared.answer(&path, &body).await.unwrap_or_else(|why| (400, json!({"error": why})));
     shared.answers.lock().expect("unpoisoned").push(answer.clone());
     let is_for_tokens = status == 200 && matches!(path.as_str(), "/v1/completions" | "/generate");
@@ -217,11 +217,11 @@ async fn request(stream: &mut TcpStream) -> Option<(String, Value, Option<String
     }
 }
 
-/// Writes one answer, or the first bytes of it.
+/// Writes an answer, or its first bytes.
 async fn write(stream: &mut TcpStream, status: u16, headers: &str, body: &str, only: Option<usize>) {
     let head = format!("HTTP/1.1 {status} S\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n", body.len());
     let body = &body.as_bytes()[..only.unwrap_or(body.len()).min(body.len())];
-    // Whoever asked may be gone.
+    // The client may have disconnected.
     let _ = stream.write_all(&[head.as_bytes(), body].concat()).await;
     let _ = stream.shutdown().await;
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -285,7 +285,7 @@ impl Shared {
 
     fn load(&self, folder: &str) -> Result<(), String> {
         if !Path::new(folder).is_absolute() {
-            return Err(format!("`{folder}` is no path of this machine"));
+            return Err(format!("`{folder}` is not a folder on this machine"));
         }
         let trainer = Trainer::open(Path::new(folder), &settings()).map_err(|error| error.to_string())?;
         self.loaded.lock().expect("unpoisoned").push(trainer);
@@ -437,13 +437,13 @@ impl Shared {
         ))
     }
 
-    /// The log-probabilities of the tokens behind the first `given`.
+    /// Log-probabilities of the tokens after the first `given`, in nats.
     async fn score(&self, tokens: &[u32], given: usize) -> Result<Vec<f32>, String> {
         let request = ScoreRequest { prefix: tokens[..given].into(), continuation: tokens[given..].into() };
         Ok(self.trainer().score(request).await.map_err(|error| error.to_string())?.log_probs)
     }
 
-    /// A completion of text, as OpenAI's API has it.
+    /// A text completion of OpenAI's API.
     async fn text(&self, body: &Value) -> Answered {
         only(body, &["model", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop"])?;
         let chat = chat(&self.trainer());
@@ -465,7 +465,7 @@ fn numbers(values: &[Value]) -> Vec<u32> {
     values.iter().map(|value| value.as_u64().expect("a token") as u32).collect()
 }
 
-/// Refuses keys that no recording shows.
+/// Refuses keys that are not in the recordings.
 fn only(body: &Value, known: &[&str]) -> Result<(), String> {
     let keys = body.as_object().ok_or("no object")?;
     match keys.keys().find(|key| !known.contains(&key.as_str())) {

@@ -10,7 +10,7 @@ use crate::step::execute;
 use crate::tools::{Tool, ensure_tool};
 use crate::workspace::Workspace;
 
-/// Without its web server, which would double the time of its build.
+/// Built without its web server, which would double the build time.
 const MDBOOK: Tool =
     Tool { name: "mdbook", version: "0.5.4", arguments: &["--no-default-features", "--features", "search"] };
 

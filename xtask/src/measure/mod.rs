@@ -20,7 +20,7 @@ use clap::ValueEnum;
 use crate::setup::run_cargo;
 use crate::workspace::Workspace;
 
-/// The name of a bench or a study, as the command line takes it.
+/// Name of a bench or a study on the command line.
 fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

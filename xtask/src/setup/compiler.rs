@@ -10,10 +10,10 @@ use anyhow::Context;
 use crate::step::step;
 use crate::tools::ensure_python;
 
-/// The package, pinned.
+/// The pinned package.
 const PACKAGE: &str = "ziglang==0.15.2\n";
 
-/// Makes `.tools/c/cc` and `.tools/c/ar`, unless they are there.
+/// Creates `.tools/c/cc` and `.tools/c/ar` if they are missing.
 pub fn ensure(root: &Path) -> anyhow::Result<()> {
     step("compiler for C", || {
         let python = ensure_python(root, "zig", PACKAGE)?;
@@ -25,7 +25,7 @@ pub fn ensure(root: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// cargo's builds name the target as Rust does, which zig does not know.
+/// Replaces the target of cargo's builds, which zig does not know, by zig's name.
 fn compile(python: &Path, cache: &Path) -> String {
     let (python, cache) = (python.display(), cache.display());
     format!(
@@ -40,7 +40,7 @@ exec '{python}' -m ziglang cc -target wasm32-wasi "$@"
     )
 }
 
-/// Writes a program, unless it is as it should be.
+/// Writes a program if it is missing or differs.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return Ok(());

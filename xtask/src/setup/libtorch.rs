@@ -1,7 +1,7 @@
-//! Download of libtorch into `.libtorch/`, verified by hash; a libtorch of the user is used as it is.
+//! Downloads libtorch into `.libtorch/` and verifies its hashes. A libtorch of the user is used unchanged.
 //!
-//! The Python registry has the only build that fits `tch`. Only the CPU libraries and the headers of its wheels are
-//! kept, so that nothing links CUDA.
+//! The Python registry has the only build that fits `tch`. Only the CPU libraries and the headers are unpacked from its
+//! wheels, so that nothing links CUDA.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,7 +12,7 @@ use anyhow::Context;
 
 use crate::step::{UserError, execute, output_of};
 
-/// The version that `tch` wants, exactly.
+/// Version that `tch` requires, exactly.
 const VERSION: &str = "2.11.0";
 
 const REQUIREMENTS: &str = "\
@@ -23,7 +23,7 @@ nvidia-cuda-cupti==13.0.85 --hash=sha256:4eb01c08e859bf924d222250d2e8f8b8ff6d3db
 
 const UNPACK: &str = include_str!("unpack_libtorch.py");
 
-/// Makes sure that the build will find libtorch.
+/// Makes libtorch available to the build.
 pub fn ensure(root: &Path) -> anyhow::Result<()> {
     let home = root.join(".libtorch");
     // `.cargo/config.toml` sets LIBTORCH to our folder when the user has not set it.
@@ -80,7 +80,7 @@ fn ensure_ours(home: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Downloads the wheels (544 MB) into a folder and unpacks there what is kept of them (499 MiB).
+/// Downloads the wheels (544 MB) into a folder and unpacks the required part of them (499 MiB) there.
 fn fetch(partial: &Path) -> anyhow::Result<()> {
     if output_of(Command::new("python3").args(["-m", "pip", "--version"])).is_none() {
         let message = "cannot fetch libtorch: Python 3 with pip is missing\nhint: on Debian or Ubuntu run `apt-get install \
@@ -90,8 +90,8 @@ fn fetch(partial: &Path) -> anyhow::Result<()> {
     let wheels = partial.join("wheels");
     fs::create_dir_all(&wheels)?;
     fs::write(partial.join("requirements.txt"), REQUIREMENTS)?;
-    // The wheels are named by Python and platform tags; saying them makes any Python's pip take these. No cache: some
-    // pips read what they cache into memory whole.
+    // The wheels are named by Python and platform tags; explicit tags make the pip of any Python accept them. Without
+    // cache, because some versions of pip read cached files into memory whole.
     execute(
         Command::new("python3")
             .args(["-m", "pip", "download", "--disable-pip-version-check", "--no-cache-dir", "--no-deps"])
@@ -104,7 +104,7 @@ fn fetch(partial: &Path) -> anyhow::Result<()> {
     .context("cannot fetch libtorch (hint: check the network and the disk space, 2 GB)")?;
     execute(Command::new("python3").arg("-c").arg(UNPACK).arg(&wheels).arg(partial))
         .context("cannot unpack libtorch's wheels (hint: check the disk space, 2 GB)")?;
-    // The binding always asks for `-ltorch`, whose real library wants CUDA.
+    // The binding always links `-ltorch`, whose real library requires CUDA.
     fs::write(partial.join("torch/lib/libtorch.so"), "INPUT ( libtorch_cpu.so )\n")?;
     fs::write(partial.join("torch/build-version"), format!("{VERSION}\n"))?;
     Ok(())
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_libtorch_is_used_or_named_with_what_is_wrong() {
+    fn a_users_libtorch_is_used_or_refused_with_the_reason() {
         for (name, version, message) in [
             ("same", Some("2.11.0+cpu\n"), None),
             ("older", Some("2.9.1\n"), Some("is version 2.9.1")),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_fetched_again() {
+    fn existing_files_are_not_fetched_again() {
         let home = folder("stamped", None);
         fs::write(home.join("stamp"), REQUIREMENTS).expect("written");
         ensure_ours(&home).expect("nothing to do");

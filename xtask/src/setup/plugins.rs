@@ -24,11 +24,12 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
     })
 }
 
-/// Copies a component if it changed, by a rename, so that concurrent readers see the old or the new file whole.
+/// Copies a component if it changed. A rename makes the replacement atomic for concurrent readers.
 fn copy(workspace: &Workspace, package: &str) -> anyhow::Result<()> {
     let name = format!("{}.wasm", package.replace('-', "_"));
     let built = workspace.target.join("wasm32-wasip2").join("release").join(name);
-    let bytes = fs::read(&built).with_context(|| format!("package `{package}` gave no `{}`", built.display()))?;
+    let bytes =
+        fs::read(&built).with_context(|| format!("package `{package}` did not produce `{}`", built.display()))?;
     let component = workspace.component(package);
     if fs::read(&component).is_ok_and(|old| old == bytes) {
         return Ok(());

@@ -9,7 +9,7 @@ KEEP = {
     "torch/lib/libc10.so",
     "torch/lib/libtorch_cpu.so",
     "torch/lib/libgomp.so.1",
-    # libtorch_cpu.so finds these by its own run path, beside `torch/`.
+    # libtorch_cpu.so finds these by its own run path, next to `torch/`.
     "nvidia/cu13/lib/libcudart.so.13",
     "nvidia/cu13/lib/libcupti.so.13",
 }

@@ -1,4 +1,4 @@
-//! What calls cost: instructions and memory against what passes, time for people to read.
+//! Cost of calls: instructions and memory compared with the limits; times are informational.
 
 use std::collections::BTreeMap;
 
@@ -18,19 +18,19 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         let (fuel, memory) = (most(|one| one.cost.fuel), most(|one| one.cost.memory_bytes));
         let limit = fixture.settings.most_fuel;
         if fuel > limit {
-            let seen = format!("one {call} took {fuel} instructions, and at most {limit} pass");
+            let seen = format!("one {call} took {fuel} instructions; the limit is {limit}");
             return Err(stop(seen, "do less in one call, or do it once and keep the result"));
         }
         let limit = fixture.settings.most_memory;
         if memory > limit {
-            let seen = format!("during a {call} the instance held {memory} bytes, and at most {limit} pass");
-            return Err(stop(seen, "hold less at once"));
+            let seen = format!("during a {call} the instance held {memory} bytes; the limit is {limit}");
+            return Err(stop(seen, "hold less memory at once"));
         }
         let mut times: Vec<f64> = used.iter().map(|one| one.cost.running_us).collect();
         times.sort_by(f64::total_cmp);
         let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
         told.push(format!(
-            "{call}: {median:.0} µs in the middle and {slowest:.0} at most, {fuel} instructions and {} KiB at most",
+            "{call}: median {median:.0} µs, at most {slowest:.0} µs, {fuel} instructions and {} KiB",
             memory >> 10
         ));
     }

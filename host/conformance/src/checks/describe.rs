@@ -1,4 +1,4 @@
-//! What a plugin says of itself: users choose by it and set options by it.
+//! Descriptions: users choose plugins and options by them.
 
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::OptionInfo;
@@ -43,10 +43,7 @@ fn options(options: &[OptionInfo]) -> Result<(), Stop> {
 
 fn words(what: &str, text: &str) -> Result<(), Stop> {
     if text.trim().is_empty() {
-        return Err(stop(
-            format!("{what} is described by nothing"),
-            "say in one line what it is, with its unit and range",
-        ));
+        return Err(stop(format!("{what} has no description"), "describe it in one line, with its unit and range"));
     }
     Ok(())
 }

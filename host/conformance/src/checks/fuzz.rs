@@ -1,10 +1,10 @@
-//! Random and fuzzed actions for a set number of steps: every one is answered, and rewards stay in their range.
+//! Random and fuzzed actions for a set number of steps: each is answered, and rewards stay in their range.
 
 use crate::finding::{CheckPhase, Finding, passed, skipped};
 use crate::fixture::Fixture;
 use crate::path::Path;
 
-/// Acts of a path.
+/// Actions per path.
 const LENGTH: usize = 40;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
@@ -20,9 +20,9 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         let place = path.place();
         driver.close().await.during(format!("closing {place}"))?;
         ended += u64::from(path.over);
-        // A start counts too, lest episodes that end at once go on for ever.
+        // A start counts as a step, so that episodes that end at once do not repeat forever.
         steps += path.actions.len().max(1) as u64;
         paths += 1;
     }
-    passed(format!("{steps} actions in {paths} episodes and sessions, of which {ended} came to their end"))
+    passed(format!("{steps} actions in {paths} episodes and sessions, of which {ended} ended"))
 }

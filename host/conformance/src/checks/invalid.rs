@@ -1,4 +1,4 @@
-//! Actions that the rules forbid: they are answered, and the episode or session goes on.
+//! Invalid actions: they are answered, and the episode or session continues.
 
 use gymkhana_record::Function;
 use gymkhana_registry::Kind;
@@ -15,7 +15,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     if starts.is_empty() {
         return skipped(fixture.nothing_to_play());
     }
-    // Rules do not depend on the task; a tool's may on what was prepared.
+    // Rules do not depend on the task; those of a tool can depend on its setup.
     let sessions = starts.iter().filter(|start| matches!(start, Start::Session(_))).take(2);
     let episodes = starts.iter().filter(|start| matches!(start, Start::Episode(_))).take(2);
     let mut answered = 0;
@@ -24,7 +24,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         let (_, driver) = Path::begin(fixture, &fixture.plugin, start, &fixture.options, seed).await?;
         let functions: Vec<Function> = driver.functions().to_vec();
         for (act, must_fail) in strange_acts(&functions, driver.is_session()) {
-            // Each on its own: some end the episode.
+            // Separate episodes, because some actions end the episode.
             let (mut path, mut driver) = Path::begin(fixture, &fixture.plugin, start, &fixture.options, seed).await?;
             path.act(fixture, &mut driver, act.clone()).await?;
             answered += 1;
@@ -32,7 +32,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         }
     }
     let what = if fixture.is(Kind::Environment) { "messages and calls" } else { "calls" };
-    passed(format!("{answered} strange {what} were answered"))
+    passed(format!("{answered} invalid {what} were answered"))
 }
 
 fn strange_acts(functions: &[Function], session: bool) -> Vec<(ScriptedAction, bool)> {
@@ -50,7 +50,7 @@ fn strange_acts(functions: &[Function], session: bool) -> Vec<(ScriptedAction, b
     actions
 }
 
-/// A session's answer to a call that cannot have worked says so, in words.
+/// A session's answer to a call that must fail is marked as failed and has a text.
 fn told(driver: &Driver, act: &ScriptedAction, must_fail: bool) -> Result<(), Stop> {
     if !driver.is_session() || !must_fail {
         return Ok(());
@@ -60,7 +60,7 @@ fn told(driver: &Driver, act: &ScriptedAction, must_fail: bool) -> Result<(), St
         return Err(stop(seen, "answer what an agent did wrong with `failed`, and say what to write instead"));
     }
     if driver.shown.trim().is_empty() {
-        return Err(stop(format!("{act} failed without a word"), "say in the answer what to write instead"));
+        return Err(stop(format!("{act} failed with an empty answer"), "say in the answer what to write instead"));
     }
     Ok(())
 }

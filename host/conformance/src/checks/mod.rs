@@ -1,4 +1,4 @@
-//! One module for each check.
+//! The checks, one module each.
 
 pub(crate) mod capabilities;
 pub(crate) mod cost;

@@ -1,4 +1,4 @@
-//! Options that a plugin does not know: a misspelt one that is ignored spoils an experiment unnoticed.
+//! Wrong options: they are refused, because an ignored misspelling would silently change an experiment.
 
 use gymkhana_record::{FailureKind, NamedValue, TaskRef, Value};
 use gymkhana_registry::Kind;
@@ -8,7 +8,7 @@ use crate::finding::{Finding, Stop, passed, stop};
 use crate::fixture::Fixture;
 use crate::settings::with;
 
-/// No plugin has such an option.
+/// Name that no plugin uses for an option.
 const UNKNOWN: &str = "no-such-option";
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
@@ -42,7 +42,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     passed(format!("{} wrong options were refused", wrong.len()))
 }
 
-/// All options of all kinds.
+/// Options of all interfaces of the plugin.
 async fn declared(fixture: &Fixture) -> Result<Vec<OptionInfo>, Stop> {
     use crate::finding::CheckPhase;
     let mut options = Vec::new();
@@ -58,7 +58,7 @@ async fn declared(fixture: &Fixture) -> Result<Vec<OptionInfo>, Stop> {
     Ok(options)
 }
 
-/// The option with a value of a type that it has not.
+/// The option with a value of a wrong type.
 fn mistyped(option: &OptionInfo) -> NamedValue {
     let value = match option.default {
         Value::Flag(_) => Value::Text("perhaps".to_owned()),
@@ -68,7 +68,7 @@ fn mistyped(option: &OptionInfo) -> NamedValue {
     NamedValue { name: option.name.clone(), value }
 }
 
-/// Every call that takes options.
+/// Results of every call that takes options.
 async fn calls(fixture: &Fixture, options: &[NamedValue]) -> Vec<(&'static str, Result<(), CallError>)> {
     let (plugin, seed) = (&fixture.plugin, fixture.seed("options"));
     let mut calls = Vec::new();

@@ -1,4 +1,4 @@
-//! The oracle: what it advises ends episodes, and well. Demonstrations are made of it.
+//! The oracle: its advice ends episodes successfully. Demonstrations are made from it.
 
 use gymkhana_record::{Ending, NamedValue, TaskRef, Value};
 use gymkhana_registry::Kind;
@@ -9,7 +9,7 @@ use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
 use crate::fixture::Fixture;
 use crate::play::{Chosen, Player, play};
 
-/// Tasks of each split.
+/// Tasks per split.
 const TASKS: u64 = 8;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
@@ -28,10 +28,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             if finished.ending != Ending::Terminated {
                 let seen =
                     format!("the oracle's episode of task {task} with seed {} ended as {:?}", seed.0, finished.ending);
-                return Err(stop(
-                    seen,
-                    "have the oracle advise what ends the episode within the environment's own limits",
-                ));
+                return Err(stop(seen, "make the oracle's advice end the episode within the environment's limits"));
             }
             if let Some(success) = success(fixture, &finished, &task).await? {
                 judged += 1;
@@ -39,21 +36,21 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             }
         }
         if judged > 0 && good == 0 {
-            let seen = format!("the oracle succeeded at none of {judged} tasks of `{}`", split.name);
-            return Err(stop(seen, "have it advise what leads to `success`, as it knows the answer"));
+            let seen = format!("the oracle succeeded at 0 of {judged} tasks of `{}`", split.name);
+            return Err(stop(seen, "make its advice lead to `success`, because it knows the answer"));
         }
         told.push(match judged {
-            0 => format!("{}: {played} of {played} ended, and nothing says whether well", split.name),
+            0 => format!("{}: {played} of {played} ended, success unknown", split.name),
             judged => format!("{}: success at {good} of {judged}", split.name),
         });
     }
-    let beside = "; to judge by a reward, give it with --with REWARD.wasm";
-    let unjudged = told.iter().any(|told| told.ends_with("whether well"));
+    let beside = "; give a reward with --with REWARD.wasm to measure success";
+    let unjudged = told.iter().any(|told| told.ends_with("success unknown"));
     passed(format!("{}{}", told.join(", "), if unjudged { beside } else { "" }))
 }
 
-/// Whether an episode went well: what the environment says of `success`, else whether the rewards beside it give more
-/// than for an empty message, else whether it earned anything.
+/// Whether an episode succeeded: the environment's fact `success`; else whether the rewards given with it score it
+/// higher than an empty message; else whether the environment's rewards are positive. `None` if unknown.
 async fn success(fixture: &Fixture, finished: &FinishedEpisode, task: &TaskRef) -> Result<Option<bool>, Stop> {
     let is_success = |fact: &&NamedValue| fact.name == "success";
     if let Some(fact) = finished.extras.iter().find(is_success) {
@@ -77,7 +74,7 @@ async fn total(fixture: &Fixture, rewards: &[Chosen<'_>], finished: &FinishedEpi
     let mut sum = 0.0;
     for (reward, options) in rewards {
         let scores = score(reward, &[finished.trajectory()], options, 0, fixture.seed("score")).await;
-        let scores = scores.during(format!("the reward `{}` beside it", reward.name()))?;
+        let scores = scores.during(format!("the reward `{}` given with it", reward.name()))?;
         sum += scores.iter().flatten().map(|score| score.total).sum::<f64>();
     }
     Ok(sum)

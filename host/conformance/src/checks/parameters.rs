@@ -1,4 +1,4 @@
-//! Functions: their parameters are a JSON Schema, and arguments that fit it are answered.
+//! Functions: their parameters are a JSON Schema, and matching arguments are answered.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::finding::{Finding, Stop, passed, short, skipped, stop};
 use crate::fixture::Fixture;
 use crate::path::Path;
 
-/// Examples of each function.
+/// Examples per function.
 const EXAMPLES: usize = 12;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
@@ -36,7 +36,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         }
     }
     if names.is_empty() {
-        return skipped("it offers no function");
+        return skipped("it does not offer functions");
     }
     let names: Vec<String> = names.into_iter().collect();
     let names = names.join(", ");
@@ -47,30 +47,36 @@ async fn begin(fixture: &Fixture, start: &Start, number: usize) -> Result<(Path,
     Path::begin(fixture, &fixture.plugin, start, &fixture.options, fixture.seed("parameters").child(number)).await
 }
 
-/// The function's schema, which must be one of an object whose parts are told in words.
+/// Parses a function's schema, which must describe an object and each of its properties.
 fn schema(function: &Function) -> Result<Examples, Stop> {
     let name = &function.name;
     let examples = Examples::of(&function.parameters)
         .map_err(|why| stop(format!("the parameters of `{name}`: {why}"), "write them as JSON Schema"))?;
     if examples.schema().get("type").and_then(Value::as_str) != Some("object") {
         let seen = format!("the parameters of `{name}` are not of type `object`");
-        return Err(stop(seen, "write {\"type\": \"object\", \"properties\": {…}}, as calls have named arguments"));
+        return Err(stop(
+            seen,
+            "write {\"type\": \"object\", \"properties\": {…}}, because calls have named arguments",
+        ));
     }
     let properties = examples.schema().get("properties").and_then(Value::as_object);
     let lacking =
         examples.required().into_iter().find(|name| !properties.is_some_and(|known| known.contains_key(name)));
     if let Some(lacking) = lacking {
         let seen = format!("`{name}` requires the argument `{lacking}`, which its `properties` lack");
-        return Err(stop(seen, "describe it under `properties`, or take it out of `required`"));
+        return Err(stop(seen, "describe it under `properties`, or remove it from `required`"));
     }
     if function.description.trim().is_empty() {
-        return Err(stop(format!("`{name}` is described by nothing"), "tell the agent in a sentence what it does"));
+        return Err(stop(
+            format!("`{name}` has no description"),
+            "describe for the agent what it does, in one sentence",
+        ));
     }
     Ok(examples)
 }
 
-/// Calls with what the schema allows, and gives how many calls there were and how many failed. An answer may say that the
-/// call failed, since a schema does not say everything that a text must be.
+/// Makes calls with arguments that the schema allows. Returns the number of calls and of failed ones. A call may fail,
+/// because a schema does not express every rule about a text.
 async fn try_examples(
     fixture: &Fixture,
     start: &Start,
@@ -86,8 +92,8 @@ async fn try_examples(
         path.act(fixture, &mut driver, call(&function.name, arguments.to_string())).await?;
         failures += usize::from(driver.failed);
         if driver.is_session() && driver.shown.trim().is_empty() {
-            let seen = format!("`{}` answers {} with nothing", function.name, short(&arguments.to_string()));
-            return Err(stop(seen, "answer in words, even if only that it is done: agents read nothing else"));
+            let seen = format!("`{}` gives an empty answer to {}", function.name, short(&arguments.to_string()));
+            return Err(stop(seen, "answer with a text, even if only that it is done: agents read only text"));
         }
     }
     Ok((made, failures))

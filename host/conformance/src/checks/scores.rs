@@ -1,5 +1,5 @@
-//! Scores of finished episodes of all shapes: one for each seat, in the declared range, finite, with the declared
-//! components, and the same each time.
+//! Scores of finished episodes of all shapes: one per seat, finite, in the declared range, with the declared
+//! components, and reproducible.
 
 use gymkhana_record::Score;
 use gymkhana_registry::Kind;
@@ -11,12 +11,12 @@ use crate::finished_episode::made_up;
 use crate::fixture::{Fixture, Used, splits_of};
 use crate::play::{Chosen, Player, play};
 
-/// Groups of recorded episodes that are scored.
+/// Maximum number of recorded groups that are scored.
 const MOST_GROUPS: usize = 200;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     if !fixture.is(Kind::Reward) {
-        return skipped("it is no reward");
+        return skipped("it is not a reward");
     }
     let (mut scored, mut refused, mut totals, mut why) = (0, 0, Vec::new(), String::new());
     for (name, group) in groups(fixture).await? {
@@ -36,7 +36,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     }
     if scored <= 2 {
         return skipped(format!(
-            "it refused all of {refused} groups as invalid, such as {why}; give it episodes with --with ENVIRONMENT.wasm or \
+            "it refused all {refused} groups as invalid, such as {why}; give it episodes with --with ENVIRONMENT.wasm or \
              --on RUN"
         ));
     }
@@ -48,13 +48,13 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     passed(format!("{scored} groups were scored, {} totals from {low} to {high}{refusals}", totals.len()))
 }
 
-/// Scores each group twice in fresh instances and once where another group was scored before.
+/// Scores each group twice in fresh instances, and once after another group in the same instance.
 pub(crate) async fn check_again(fixture: &Fixture) -> Finding {
     if !fixture.is(Kind::Reward) {
-        return skipped("it is no reward");
+        return skipped("it is not a reward");
     }
     if !fixture.plugin.manifest().deterministic {
-        return skipped("its manifest says that it is not deterministic");
+        return skipped("its manifest declares it non-deterministic");
     }
     let groups = groups(fixture).await?;
     let mut alike = 0;
@@ -64,7 +64,7 @@ pub(crate) async fn check_again(fixture: &Fixture) -> Finding {
         same(name, &first, &second, "draw every random choice from the seed")?;
         let (_, other) = &groups[(number + 1) % groups.len()];
         let mut scorer = open(fixture).await.during("the start of a scoring")?;
-        // Whether the other group is refused is of no interest here.
+        // A refusal of the other group is not a finding of this check.
         if scorer.score(&trajectories(other), &fixture.options, 7).await.is_err_and(|error| !error.is_invalid()) {
             continue;
         }
@@ -74,12 +74,12 @@ pub(crate) async fn check_again(fixture: &Fixture) -> Finding {
             name,
             &first,
             &third,
-            "keep nothing in statics, globals or module variables: groups are scored by themselves",
+            "keep no state in statics, globals or module variables: each group is scored separately",
         )?;
         alike += 1;
     }
     if alike == 0 {
-        skipped("nothing could be scored")
+        skipped("it scored no group")
     } else {
         passed(format!("{alike} groups got the same scores three times"))
     }
@@ -108,7 +108,7 @@ async fn score(fixture: &Fixture, group: &[FinishedEpisode], training_step: u64)
     scores
 }
 
-/// What is scored: made-up episodes, recorded ones, and ones of environments beside the reward.
+/// Groups to score: synthetic episodes, recorded ones, and episodes of environments given with the reward.
 async fn groups(fixture: &Fixture) -> Result<Vec<(String, Vec<FinishedEpisode>)>, Stop> {
     let mut groups = made_up(fixture.seed("made-up"));
     let recorded = fixture.settings.recorded.iter().take(MOST_GROUPS).enumerate();

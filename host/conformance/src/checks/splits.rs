@@ -1,4 +1,4 @@
-//! Splits and tasks: what an environment promises to have, it starts; what it does not have, it refuses.
+//! Splits and tasks: an environment starts the tasks that it lists and refuses others.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,15 @@ const COMPARED: u64 = 12;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     if !fixture.is(Kind::Environment) {
-        return skipped("it is no environment");
+        return skipped("it is not an environment");
     }
     if fixture.splits.is_empty() {
-        return failed("it has no split", "give at least one in `splits`, such as `train`");
+        return failed("it has no splits", "give at least one in `splits`, such as `train`");
     }
     if let Some(empty) = fixture.splits.iter().find(|split| split.tasks == Some(0)) {
         return failed(
-            format!("split `{}` has no task", empty.name),
-            "leave the split out of `splits` under these options",
+            format!("split `{}` has no tasks", empty.name),
+            "omit the split from `splits` under these options",
         );
     }
     let tasks = fixture.some_tasks(&fixture.splits);
@@ -40,7 +40,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     }
     let shown = fixture.splits.iter().map(|split| match split.tasks {
         Some(count) => format!("{} with {count}", split.name),
-        None => format!("{} without end", split.name),
+        None => format!("{} (generated)", split.name),
     });
     passed(format!("{}; {} tasks were started", shown.collect::<Vec<_>>().join(", "), tasks.len()))
 }
@@ -55,17 +55,15 @@ async fn refused(fixture: &Fixture, task: TaskRef) -> Result<(), Stop> {
     match EnvironmentEpisode::start(&fixture.plugin, &task, &fixture.options, fixture.seed("opening")).await {
         Err(error) if error.kind == FailureKind::Refused => Ok(()),
         Err(error) if error.kind.is_hosts() => Err(Stop::Host(error)),
-        Err(error) => {
-            Err(stop(format!("task {task}, which there is not: {}", error.message), "refuse it with `Error::NotFound`"))
-        }
+        Err(error) => Err(stop(format!("missing task {task}: {}", error.message), "refuse it with `Error::NotFound`")),
         Ok(_) => Err(stop(
-            format!("task {task} was started, and `splits` says that there is no such task"),
+            format!("task {task} was started, but `splits` does not list it"),
             "refuse it with `Error::NotFound`, or correct the number of tasks",
         )),
     }
 }
 
-/// Splits never share a task. A few openings may be alike; when all are, the split is not looked at.
+/// Checks that two splits differ. A few equal openings are allowed; if all tasks open alike, the check does not apply.
 async fn differ(fixture: &Fixture, one: &SplitInfo, other: &SplitInfo) -> Result<(), Stop> {
     let count = COMPARED.min(one.tasks.unwrap_or(COMPARED)).min(other.tasks.unwrap_or(COMPARED));
     let (mut alike, mut openings) = (0, BTreeSet::new());
@@ -75,7 +73,7 @@ async fn differ(fixture: &Fixture, one: &SplitInfo, other: &SplitInfo) -> Result
         alike += u64::from(first == second);
         openings.insert(first);
     }
-    // Where all tasks begin alike, as in some games, an opening tells nothing.
+    // If all tasks open alike, as in some games, openings do not identify tasks.
     if alike == count && openings.len() as u64 > count / 2 && count > 2 {
         let first = openings.first().map_or("", String::as_str);
         return Err(stop(
@@ -85,7 +83,7 @@ async fn differ(fixture: &Fixture, one: &SplitInfo, other: &SplitInfo) -> Result
                 other.name,
                 short(first)
             ),
-            "make them from the split's name too: what is trained on must not be measured on",
+            "derive them from the split's name too: training tasks must not be evaluation tasks",
         ));
     }
     Ok(())

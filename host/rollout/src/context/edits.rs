@@ -1,7 +1,8 @@
-//! Edits as actions: the function by which a policy takes turns out of its own context (MemAct).
+//! Context edits as actions: a function by which a policy deletes or rewrites turns of its own context (MemAct).
 //!
-//! A turn is a reply with what was heard after it, so that a call never stands without its answer. What is heard
-//! carries the turn's number. A number that is not there is answered in words: it is the agent's mistake.
+//! A turn is a reply with the messages received after it, so that a call always keeps its answer. The first message
+//! after a reply starts with the turn's number. An unknown number is answered with an error text, because it is the
+//! agent's mistake.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +12,10 @@ use serde::Deserialize;
 use super::Entry;
 use gymkhana_chat::{Message, Role};
 
-/// The function's name.
+/// Name of the function.
 pub(super) const EDIT: &str = "edit_context";
 
-/// What a seat is offered.
+/// Function that the host offers to every seat.
 pub(super) fn function() -> Function {
     let parameters = serde_json::json!({
         "type": "object",
@@ -30,7 +31,7 @@ pub(super) fn function() -> Function {
     Function { name, description, parameters: parameters.to_string(), cost: 0.0 }
 }
 
-/// How the first thing that is heard after a reply begins.
+/// Prefix of the first message after a reply.
 pub(super) fn mark(turn: u32) -> String {
     format!("[turn {turn}]\n")
 }
@@ -42,10 +43,10 @@ struct Arguments {
     text: Option<String>,
 }
 
-/// Makes an edit that is called for in the turn number `now`, and says what came of it.
+/// Applies an edit that was requested in turn `now`, and returns the text for the agent.
 ///
 /// # Errors
-/// In words for the agent, if the arguments are no such edit or name turns that are not there. Nothing is changed then.
+/// A text for the agent, if the arguments are invalid or name unknown turns. The entries do not change then.
 pub(super) fn edit(entries: &mut Vec<Entry>, arguments: &str, now: u32) -> Result<String, String> {
     let Arguments { turns, text } = serde_json::from_str(arguments).map_err(|error| {
         format!("the arguments are not of the form {{\"turns\": [0, 1], \"text\": \"…\"}}: {error}")
@@ -93,22 +94,22 @@ mod tests {
     }
 
     #[test]
-    fn turns_go_whole_and_a_text_takes_the_first_ones_place() {
+    fn whole_turns_are_replaced_by_a_text_at_the_first_one() {
         let mut edited = entries();
         assert_eq!(edit(&mut edited, r#"{"turns": [1]}"#, 3), Ok("deleted: 1".to_owned()));
         assert_eq!(texts(&edited), ["task", "call", "result 0", "call", "result 2"]);
         assert_eq!(edit(&mut edited, r#"{"turns": [2, 0], "text": "6"}"#, 3), Ok("rewritten: 0, 2".to_owned()));
         assert_eq!(texts(&edited), ["task", "[turn 0]\n6"]);
-        // What was rewritten can be edited again.
+        // A rewritten turn can be edited again.
         assert_eq!(edit(&mut edited, r#"{"turns": [0]}"#, 3), Ok("deleted: 0".to_owned()));
         assert_eq!(texts(&edited), ["task"]);
     }
 
     #[test]
-    fn what_cannot_be_edited_is_answered_and_changes_nothing() {
+    fn invalid_edits_are_answered_and_change_nothing() {
         for (arguments, now, words) in [
             (r#"{"turns": [0, 7, 8]}"#, 3, "no such turn to edit: 7, 8; there is 0, 1, 2"),
-            // A turn does not edit itself, as its answers are still to come.
+            // A turn cannot edit itself, because its answers are still missing.
             (r#"{"turns": [2]}"#, 2, "no such turn to edit: 2; there is 0, 1"),
             (r#"{"turns": [0]}"#, 0, "no such turn to edit: 0; there is none"),
             (r#"{"turns": []}"#, 3, "`turns` is empty"),

@@ -1,8 +1,8 @@
 //! One seat's context: its conversation as messages and as the tokens that its policy saw.
 //!
-//! A segment only ever grows. Where a strategy, an edit or the template shows something else than before, a new segment
-//! begins; replies that stand in it are shown as the tokens that were sampled, and not sampled again: each sampled
-//! token is learnt in the one segment in which it was sampled.
+//! A segment only grows. If a strategy, an edit or the template changes earlier text, a new segment begins. It contains
+//! kept replies as the tokens that were sampled, marked as given: each token is trained on only in the segment in which
+//! it was sampled.
 
 mod edits;
 mod strategy;
@@ -14,16 +14,16 @@ use gymkhana_record::{Function, Sampled, Segment, SegmentError};
 use gymkhana_chat::{ChatError, ChatFormat, Extension, Message, Rendered, Role};
 use gymkhana_policy::Conversation;
 
-use strategy::Next;
+use strategy::ContextAction;
 pub use strategy::{ContextError, ContextStrategy, Summary, Window};
 
-/// A message of the context, and to which of the seat's turns it belongs.
+/// A message of the context.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     message: Message,
-    /// The reply that it is, or after which it was heard; none for what came before all replies, the task.
+    /// Turn of the reply, or of the reply before the message; `None` for messages before the first reply (the task).
     turn: Option<u32>,
-    /// A placeholder stands for it.
+    /// Whether a placeholder has replaced the text.
     left_out: bool,
 }
 
@@ -33,16 +33,16 @@ impl Entry {
     }
 }
 
-/// What the policy is asked for.
+/// Kind of reply that the policy is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
-    /// To do something.
+    /// An action.
     Action,
-    /// To write down for itself what it needs, as the context will begin anew.
+    /// A note to itself, from which the context begins again.
     Note,
 }
 
-/// A seat's conversation.
+/// Context of one seat.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) conversation: Conversation,
@@ -53,22 +53,22 @@ pub(crate) struct Context {
     rendered: Rendered,
     segments: Vec<Segment>,
     sampled_stop: bool,
-    /// Everything heard is in tokens: the policy may speak.
+    /// Whether all messages are in tokens, so that the policy can generate.
     prompted: bool,
     asked: Asked,
-    /// What the policy would see, were what the last turn brought hidden.
+    /// Prompt with the last turn's feedback hidden.
     masked: Option<Vec<u32>>,
-    /// How many turns the policy has taken, notes to itself included.
+    /// Number of turns of the policy, including notes to itself.
     pub(crate) turns: u32,
 }
 
-/// What a context grows by.
+/// Tokens to append to a context.
 struct Growth {
     tokens: Vec<u32>,
-    /// They begin a segment.
+    /// Whether the tokens begin a new segment.
     fresh: bool,
     rendered: Rendered,
-    /// How long the segment becomes.
+    /// Length of the segment afterwards, in tokens.
     total: usize,
 }
 
@@ -97,7 +97,7 @@ impl Context {
         }
     }
 
-    /// Adds what the policy will see before its next turn.
+    /// Appends a message that the policy sees before its next turn.
     pub(crate) fn hear(&mut self, role: Role, text: &str) {
         let turn = self.turns.checked_sub(1);
         let first = self.entries.last().is_some_and(|entry| entry.is_reply() && entry.turn == turn);
@@ -107,10 +107,9 @@ impl Context {
         self.prompted = false;
     }
 
-    /// Lets the strategy decide how the context goes on, puts it into tokens up to where the policy may speak, and
-    /// gives the whole segment; none when less than one token of `limit` would be left to say. Then the policy sees
-    /// nothing of it, and nor does the segment. With a `mask`, what it would be is kept as well where the mask stands in
-    /// the place of all that was heard since the last reply.
+    /// Applies the context strategy, renders the messages up to the next reply, and returns the whole segment. `None`
+    /// if fewer than one of `limit` tokens is left for the reply; the messages are not added to the segment then. With
+    /// a `mask`, also keeps the prompt in which the mask replaces every message since the last reply.
     pub(crate) fn prompt(
         &mut self,
         chat: &ChatFormat,
@@ -122,12 +121,12 @@ impl Context {
         }
         let mut growth = self.growth(chat, &self.entries)?;
         match self.strategy.next(&self.entries, growth.total) {
-            Next::Append => {}
-            Next::Begin(entries) => {
+            ContextAction::Append => {}
+            ContextAction::Begin(entries) => {
                 self.begin_with(entries);
                 growth = self.growth(chat, &self.entries)?;
             }
-            Next::Ask(instruction) => {
+            ContextAction::Ask(instruction) => {
                 self.asked = Asked::Note;
                 self.hear(Role::User, &instruction);
                 growth = self.growth(chat, &self.entries)?;
@@ -150,7 +149,7 @@ impl Context {
         Ok(Some(&self.segments[last]))
     }
 
-    /// The whole context with a mask in the place of all that was heard since the last reply; none where nothing was.
+    /// Prompt in which the mask replaces every message since the last reply; `None` if there is no such message.
     fn behind(&self, chat: &ChatFormat, mask: &str) -> Result<Option<Vec<u32>>, ChatError> {
         let last = self.entries.iter().rposition(Entry::is_reply);
         let Some(heard) = last.map(|last| last + 1).filter(|heard| *heard < self.entries.len()) else {
@@ -163,7 +162,7 @@ impl Context {
         Ok(Some([standing.unwrap_or_default(), growth.tokens].concat()))
     }
 
-    /// What the policy would see, were what the last turn brought hidden; none where it brought nothing.
+    /// Prompt with the last turn's feedback hidden; `None` if the turn had no feedback.
     pub(crate) fn masked(&self) -> Option<&[u32]> {
         self.masked.as_deref()
     }
@@ -179,19 +178,19 @@ impl Context {
         Ok(Growth { tokens, fresh, rendered, total })
     }
 
-    /// What is in tokens so far is over: the next segment begins with these.
+    /// Ends the segment: the next one begins with these entries.
     fn begin_with(&mut self, entries: Vec<Entry>) {
         self.entries = entries;
         self.rendered = Rendered::default();
         self.prompted = false;
     }
 
-    /// Whether the policy is asked for a note to itself, and not for an action.
+    /// Whether the policy is asked for a note to itself instead of an action.
     pub(crate) fn asks_for_note(&self) -> bool {
         self.asked == Asked::Note
     }
 
-    /// Adds what the policy said; `stopped` says that it ended with a stop token. A note takes the place of all but
+    /// Appends the policy's reply; `stopped` tells whether it ended with a stop token. A note replaces everything but
     /// the task.
     pub(crate) fn speak(&mut self, text: &str, sampled: &Sampled, stopped: bool) -> Result<(), SegmentError> {
         if let Some(segment) = self.segments.last_mut() {
@@ -215,15 +214,15 @@ impl Context {
         Ok(())
     }
 
-    /// Whether the host itself answers this function, by an edit of the context.
+    /// Whether the host answers this function, by an edit of the context.
     pub(crate) fn answers(&self, function: &str) -> bool {
         self.strategy.offers(function)
     }
 
-    /// Makes the edit that the last reply calls for, and says what came of it.
+    /// Applies the edit that the last reply requests, and returns the text for the agent.
     ///
     /// # Errors
-    /// In words for the agent, if it is none that can be made.
+    /// A text for the agent, if the edit is invalid.
     pub(crate) fn edit(&mut self, arguments: &str) -> Result<String, String> {
         let mut entries = self.entries.clone();
         let done = edits::edit(&mut entries, arguments, self.turns.saturating_sub(1))?;
@@ -231,22 +230,22 @@ impl Context {
         Ok(done)
     }
 
-    /// How many tokens the context has that no strategy makes fewer.
+    /// Number of tokens that no strategy can remove.
     pub(crate) fn lasting_tokens(&self) -> usize {
         if self.strategy.only_grows() { self.tokens() } else { 0 }
     }
 
-    /// How many tokens the current segment has.
+    /// Number of tokens in the current segment.
     fn tokens(&self) -> usize {
         self.segments.last().map_or(0, Segment::len)
     }
 
-    /// The segments so far.
+    /// Segments so far.
     pub(crate) fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// All segments, when the episode is over.
+    /// All segments of the finished episode.
     pub(crate) fn into_segments(self) -> Vec<Segment> {
         self.segments
     }

@@ -1,7 +1,7 @@
-//! Context strategies: what a context's next segment begins with.
+//! Context strategies: rules for the first messages of a context's next segment.
 //!
-//! Each is a rule over the messages that a seat's policy has before it. What the policy has sampled is never changed:
-//! a strategy only decides which of it, and of what was heard, is shown again.
+//! A strategy works on the messages that a seat's policy sees. It never changes sampled tokens: it only selects which
+//! replies and other messages are shown again.
 
 use gymkhana_record::Function;
 use serde::{Deserialize, Serialize};
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use super::{Entry, edits};
 use gymkhana_chat::Role;
 
-/// How a seat's context goes on once it grows long.
+/// Rule for contexts that grow long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "strategy", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ContextStrategy {
-    /// It only grows.
+    /// Never shortens the context.
     Append {},
-    /// Older results of tools give way to a placeholder; everything else stays (DeepMiner).
+    /// Replaces older tool results by a placeholder and keeps everything else (DeepMiner).
     Window(Window),
-    /// The policy sums up what it has seen and goes on from the task and its own summary (SUPO).
+    /// Lets the policy summarise the context and continue from the task and the summary (SUPO).
     Summary(Summary),
-    /// Each reply is the policy's whole memory: it sees the task, its last reply and what was answered to that (MEM1).
+    /// Keeps the task, the last reply and the answers to it: each reply is the policy's whole memory (MEM1).
     State {},
-    /// The policy takes turns out of its context, or rewrites them, by calls of a function of the host's (MemAct).
+    /// Offers a function of the host by which the policy deletes or rewrites turns of its context (MemAct).
     Edits {},
 }
 
@@ -31,18 +31,18 @@ impl Default for ContextStrategy {
     }
 }
 
-/// Which results of tools give way, and to what.
+/// Which tool results are replaced, and by which text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Window {
-    /// The most results that stand at once. One more, and all but the newest `keep` give way.
+    /// Maximum number of complete results. When it is exceeded, all but the newest `keep` are replaced.
     pub most: u32,
-    /// So many of the newest results stay, at least 1 and at most `most`.
+    /// Number of newest results that stay; from 1 to `most`.
     pub keep: u32,
-    /// The results also give way when the context has more tokens than this.
+    /// Results are also replaced when the context has more tokens than this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<usize>,
-    /// What stands where a result stood.
+    /// Text in place of a replaced result.
     pub placeholder: String,
 }
 
@@ -52,14 +52,14 @@ impl Default for Window {
     }
 }
 
-/// When the policy is asked for a summary, and how.
+/// When and how the policy is asked for a summary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
-    /// With more tokens than this the context is summed up. What the limit on the context's tokens has above it must
-    /// hold the newest observation, the instruction and the summary.
+    /// Context length in tokens above which a summary is requested. The rest of the limit on context tokens must hold
+    /// the newest observation, the instruction and the summary.
     pub tokens: usize,
-    /// What the policy is told.
+    /// Instruction to the policy.
     #[serde(default = "instruction")]
     pub instruction: String,
 }
@@ -70,7 +70,7 @@ fn instruction() -> String {
         .to_owned()
 }
 
-/// A strategy's setting that is out of range, or that nothing can come of.
+/// A strategy's setting that is out of range or has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("context.{key} is {found}, but must be {allowed}")]
 pub struct ContextError {
@@ -79,19 +79,19 @@ pub struct ContextError {
     allowed: String,
 }
 
-/// What happens to a context before its policy speaks.
+/// Action of a strategy before the policy generates.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Next {
-    /// It goes on as it is.
+pub(super) enum ContextAction {
+    /// Continues the segment.
     Append,
-    /// A new segment begins with this.
+    /// Begins a new segment with these entries.
     Begin(Vec<Entry>),
-    /// The policy is asked for a note first, in these words.
+    /// Asks the policy for a note, with this instruction.
     Ask(String),
 }
 
 impl ContextStrategy {
-    /// Refuses settings out of range, and thresholds that a context of `context_tokens` never passes.
+    /// Refuses settings out of range, and thresholds that a context of `context_tokens` tokens cannot exceed.
     ///
     /// # Errors
     /// Names the first such setting.
@@ -115,18 +115,18 @@ impl ContextStrategy {
         }
     }
 
-    /// Whether the context only grows, so that a full one is the episode's end.
+    /// Whether the context is never shortened, so that a full context ends the episode.
     pub(crate) fn only_grows(&self) -> bool {
         matches!(self, Self::Append {})
     }
 
-    /// Whether the policy may be asked for a note.
+    /// Whether the strategy may ask the policy for a note.
     #[must_use]
     pub fn asks_for_notes(&self) -> bool {
         matches!(self, Self::Summary(_))
     }
 
-    /// What the host itself offers to every seat.
+    /// Functions that the host itself offers to every seat.
     pub(crate) fn functions(&self) -> Vec<Function> {
         if matches!(self, Self::Edits {}) { vec![edits::function()] } else { vec![] }
     }
@@ -136,45 +136,45 @@ impl ContextStrategy {
         matches!(self, Self::Edits {}) && function == edits::EDIT
     }
 
-    /// What happens to a context of these entries, which has so many tokens when it goes on as it is.
-    pub(super) fn next(&self, entries: &[Entry], tokens: usize) -> Next {
+    /// Action for a context of these entries; `tokens` is its length if it is continued.
+    pub(super) fn next(&self, entries: &[Entry], tokens: usize) -> ContextAction {
         match self {
-            Self::Append {} | Self::Edits {} => Next::Append,
+            Self::Append {} | Self::Edits {} => ContextAction::Append,
             Self::Window(window) => window.next(entries, tokens),
             Self::State {} => newest(entries),
-            // Without a reply of its own the context would not get shorter.
+            // Without a reply to summarise, the context would not get shorter.
             Self::Summary(summary) if tokens > summary.tokens && entries.iter().any(Entry::is_reply) => {
-                Next::Ask(summary.instruction.clone())
+                ContextAction::Ask(summary.instruction.clone())
             }
-            Self::Summary(_) => Next::Append,
+            Self::Summary(_) => ContextAction::Append,
         }
     }
 }
 
 impl Window {
-    fn next(&self, entries: &[Entry], tokens: usize) -> Next {
+    fn next(&self, entries: &[Entry], tokens: usize) -> ContextAction {
         let stands = |entry: &Entry| entry.message.role == Role::Tool && !entry.left_out;
         let standing = entries.iter().filter(|entry| stands(entry)).count();
         let too_many = standing > self.most as usize || self.tokens.is_some_and(|most| tokens > most);
         let leaving = standing.saturating_sub(self.keep as usize);
         if !too_many || leaving == 0 {
-            return Next::Append;
+            return ContextAction::Append;
         }
         let mut entries = entries.to_vec();
         for entry in entries.iter_mut().filter(|entry| stands(entry)).take(leaving) {
             entry.message.text.clone_from(&self.placeholder);
             entry.left_out = true;
         }
-        Next::Begin(entries)
+        ContextAction::Begin(entries)
     }
 }
 
-/// The task, the last reply and what was heard since; nothing changes while that is all there is.
-fn newest(entries: &[Entry]) -> Next {
+/// Keeps the task, the last reply and the messages after it; continues if there is nothing else.
+fn newest(entries: &[Entry]) -> ContextAction {
     let last = entries.iter().rev().find_map(|entry| entry.turn);
     let stays = |entry: &&Entry| entry.turn.is_none() || entry.turn == last;
     let kept: Vec<Entry> = entries.iter().filter(stays).cloned().collect();
-    if kept.len() == entries.len() { Next::Append } else { Next::Begin(kept) }
+    if kept.len() == entries.len() { ContextAction::Append } else { ContextAction::Begin(kept) }
 }
 
 #[cfg(test)]
@@ -186,7 +186,7 @@ mod tests {
         Entry { message: Message::of_text(role, text), turn, left_out: false }
     }
 
-    /// A task, and so many turns with a result each.
+    /// A task and `count` turns with one result each.
     fn turns(count: u32) -> Vec<Entry> {
         let exchange = |turn: u32| {
             let reply = entry(Role::Assistant, &format!("call {turn}"), Some(turn));
@@ -195,8 +195,8 @@ mod tests {
         std::iter::once(entry(Role::User, "task", None)).chain((0..count).flat_map(exchange)).collect()
     }
 
-    fn texts(next: &Next) -> Vec<&str> {
-        let Next::Begin(entries) = next else { panic!("a new segment begins: {next:?}") };
+    fn texts(next: &ContextAction) -> Vec<&str> {
+        let ContextAction::Begin(entries) = next else { panic!("a new segment begins: {next:?}") };
         entries.iter().map(|entry| entry.message.text.as_str()).collect()
     }
 
@@ -204,34 +204,34 @@ mod tests {
     fn the_window_keeps_the_newest_results_and_every_reply() {
         let window = Window { most: 3, keep: 2, placeholder: "-".to_owned(), ..Window::default() };
         let strategy = ContextStrategy::Window(window.clone());
-        assert_eq!(strategy.next(&turns(3), 1000), Next::Append);
+        assert_eq!(strategy.next(&turns(3), 1000), ContextAction::Append);
         let next = strategy.next(&turns(4), 1000);
         assert_eq!(texts(&next), ["task", "call 0", "-", "call 1", "-", "call 2", "result 2", "call 3", "result 3"]);
-        // What was left out does not count again.
-        let Next::Begin(entries) = next else { panic!("a new segment") };
-        assert_eq!(strategy.next(&entries, 1000), Next::Append);
-        // The threshold on tokens counts whatever the number of results is, and stops where nothing is left to leave.
+        // Replaced results do not count again.
+        let ContextAction::Begin(entries) = next else { panic!("a new segment") };
+        assert_eq!(strategy.next(&entries, 1000), ContextAction::Append);
+        // The token threshold applies to any number of results, until no result is left to replace.
         let strategy = ContextStrategy::Window(Window { tokens: Some(100), ..window });
-        assert_eq!(strategy.next(&turns(3), 100), Next::Append);
+        assert_eq!(strategy.next(&turns(3), 100), ContextAction::Append);
         assert_eq!(texts(&strategy.next(&turns(3), 101))[2], "-");
-        assert_eq!(strategy.next(&turns(2), 101), Next::Append);
+        assert_eq!(strategy.next(&turns(2), 101), ContextAction::Append);
     }
 
     #[test]
     fn the_state_is_the_last_reply() {
         let strategy = ContextStrategy::State {};
-        assert_eq!(strategy.next(&turns(0), 10), Next::Append);
-        assert_eq!(strategy.next(&turns(1), 10), Next::Append);
+        assert_eq!(strategy.next(&turns(0), 10), ContextAction::Append);
+        assert_eq!(strategy.next(&turns(1), 10), ContextAction::Append);
         assert_eq!(texts(&strategy.next(&turns(3), 10)), ["task", "call 2", "result 2"]);
     }
 
     #[test]
-    fn a_summary_is_asked_for_beyond_the_threshold_and_never_of_itself() {
+    fn a_summary_is_requested_above_the_threshold_and_not_of_a_summary() {
         let summary = Summary { tokens: 100, instruction: "sum up".to_owned() };
         let strategy = ContextStrategy::Summary(summary);
-        assert_eq!(strategy.next(&turns(1), 100), Next::Append);
-        assert_eq!(strategy.next(&turns(1), 101), Next::Ask("sum up".to_owned()));
-        assert_eq!(strategy.next(&turns(0), 101), Next::Append);
+        assert_eq!(strategy.next(&turns(1), 100), ContextAction::Append);
+        assert_eq!(strategy.next(&turns(1), 101), ContextAction::Ask("sum up".to_owned()));
+        assert_eq!(strategy.next(&turns(0), 101), ContextAction::Append);
     }
 
     #[test]

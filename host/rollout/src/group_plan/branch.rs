@@ -1,5 +1,5 @@
-//! Paths part where the policy is unsure: right after a tool's answer entropy rises, and that is where another try
-//! says most (ARPO; AEPO for the budget and the penalty).
+//! Branching where the policy is uncertain: token entropy rises after tool answers, where a second attempt is most
+//! informative (ARPO; AEPO for the budget and the penalty).
 
 use futures::StreamExt;
 use futures::future::try_join_all;
@@ -14,40 +14,40 @@ use crate::episode::state::{Actor, EpisodeState, Started};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{ForkError, Rollout};
 
-/// When paths part, and how the group's budget is shared between episodes from the start and branches.
+/// Rule for branching, and the division of a group into episodes from the start and branches.
 ///
-/// Of a turn that follows answers of tools the first `tokens` tokens are looked at. With ΔH the difference between
-/// their mean entropy and that of the episode's first turn, over the logarithm of the number of tokens that there are,
-/// the path parts if `base + slope * ΔH > threshold` (ARPO). With a `penalty`, it parts with the probability
-/// `(base + slope * ΔH) * (1 - penalty)^n` instead, `n` being how often the path has parted in turns one behind the
-/// other (AEPO).
+/// The rule considers the first `tokens` tokens of a turn that follows tool answers. ΔH is their mean entropy minus
+/// that of the episode's first turn, divided by the logarithm of the vocabulary size. The path branches if
+/// `base + slope * ΔH > threshold` (ARPO). With a `penalty`, it branches with probability
+/// `(base + slope * ΔH) * (1 - penalty)^n` instead, where `n` is the number of consecutive turns that have branched
+/// (AEPO).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Branch {
-    /// How many episodes begin at the start; the rest of the group's size are branches.
+    /// Number of episodes from the start; the rest of the group's size are branches.
     pub roots: u32,
-    /// The share of roots is found from the first episode instead: `roots` is then the least.
+    /// Computes the number of roots from the first episode; `roots` is then the minimum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
-    /// How many tokens of a turn are looked at.
+    /// Number of a turn's first tokens that the rule considers.
     pub tokens: u32,
-    /// The willingness to part where entropy has not changed.
+    /// Score of a turn without a change in entropy.
     pub base: f64,
-    /// What a change of entropy adds.
+    /// Factor of the change in entropy.
     pub slope: f64,
-    /// From here on paths part.
+    /// Score above which a path branches.
     pub threshold: f64,
-    /// Makes parting a matter of chance, and less likely the more often a path has just parted; from 0 to 1.
+    /// Makes branching random, and less likely after consecutive branches; from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub penalty: Option<f64>,
 }
 
-/// AEPO's share of roots, from the group's first episode: `size * sigmoid(beta * (H_root - H_tool))`, with the mean
-/// entropy of its first turn and that of its turns after answers of tools, each of the first tokens.
+/// AEPO's number of roots, from the group's first episode: `size * sigmoid(beta * (H_root - H_tool))`. H_root is the
+/// mean entropy of its first turn, H_tool that of its turns after tool answers, each over the turn's first tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
-    /// How much the difference counts.
+    /// Weight of the difference.
     pub beta: f64,
 }
 
@@ -80,12 +80,12 @@ impl Branch {
         looked_at.iter().map(|entropy| f64::from(*entropy)).sum::<f64>() / looked_at.len().max(1) as f64
     }
 
-    /// How willing the path is to part.
-    fn willingness(&self, entropy: f64, first: f64, vocabulary: usize) -> f64 {
+    /// Branching score of a turn.
+    fn score(&self, entropy: f64, first: f64, vocabulary: usize) -> f64 {
         self.base + self.slope * (entropy - first) / (vocabulary.max(2) as f64).ln()
     }
 
-    /// How many episodes begin at the start.
+    /// Number of episodes from the start.
     fn roots(&self, size: u32, probe: &EpisodeRecord) -> u32 {
         let Some(Probe { beta }) = self.probe else { return self.roots };
         let turns = turn_entropies(probe).map(|(after_answers, entropies)| (after_answers, self.entropy(&entropies)));
@@ -99,7 +99,7 @@ impl Branch {
     }
 }
 
-/// The entropies of each turn's tokens, and whether the turn followed answers.
+/// Entropies of each turn's tokens, and whether the turn follows tool answers.
 fn turn_entropies(record: &EpisodeRecord) -> impl Iterator<Item = (bool, Vec<f32>)> {
     let turns = record.segments.iter().flat_map(|segment| {
         let last = segment.turns().last().map_or(0, |last| last + 1);
@@ -111,32 +111,32 @@ fn turn_entropies(record: &EpisodeRecord) -> impl Iterator<Item = (bool, Vec<f32
     turns.filter(|(_, entropies)| !entropies.is_empty())
 }
 
-/// A path with what it may still part into.
+/// A path and the branches that it may still create.
 struct Path<'a> {
     play: Box<EpisodeState<'a>>,
-    /// Numbers of members that this path and its branches may still use.
+    /// Member numbers that this path and its branches can still use.
     budget: Vec<u32>,
     /// Mean entropy of the first turn's first tokens.
     first: Option<f64>,
-    /// In how many turns one behind the other it has parted.
+    /// Number of consecutive turns in which it has branched.
     parted: u32,
-    /// It is a branch that has said nothing yet: here the path has parted already.
+    /// Whether it is a branch before its first turn, where the path has just branched.
     fresh: bool,
 }
 
-/// What came of following a path.
+/// Outcome of following a path.
 struct Followed<'a> {
     ended: Option<EpisodeRecord>,
-    /// Paths that go on.
+    /// Paths that continue.
     open: Vec<Path<'a>>,
-    /// Members that nobody will use.
+    /// Members that remain unused.
     unused: Vec<u32>,
 }
 
 impl Rollout {
-    /// Plays a group whose paths may part. The budget of branches is shared out evenly among the roots, and where a path
-    /// parts both sides get a half of what it has left: what becomes of one path never depends on how fast another
-    /// was. What no path uses is played from the start.
+    /// Plays a group with branching paths. The roots share the budget of branches evenly, and a branch gets half of its
+    /// path's remaining budget, so that no path depends on the speed of another. Unused members are played from the
+    /// start.
     pub(super) async fn run_branching(
         &self,
         group: &GroupPlan,
@@ -167,7 +167,7 @@ impl Rollout {
         Ok(records)
     }
 
-    /// Plays one episode from the start with all its branches; gives the records, and the members that were not used.
+    /// Plays one episode from the start with all its branches. Returns the records and the unused members.
     async fn run_tree<'a>(
         &'a self,
         group: &GroupPlan,
@@ -196,7 +196,7 @@ impl Rollout {
         Ok((records, unused))
     }
 
-    /// Plays a path until it ends or parts.
+    /// Plays a path until it ends or branches.
     async fn follow<'a>(
         &'a self,
         group: &GroupPlan,
@@ -216,7 +216,7 @@ impl Rollout {
                 let Path { play, budget, .. } = path;
                 play.release(actor);
                 let ended = Some(play.finish(ending).await?);
-                // What an ended path has left is its branch's.
+                // An ended path leaves its budget to its branch.
                 let unused = match open.first_mut() {
                     Some(branch) => {
                         branch.budget.extend(budget);
@@ -233,7 +233,7 @@ impl Rollout {
         }
     }
 
-    /// The branch that leaves the path in front of what was just said, if one does.
+    /// Branch before the reply that was just sampled, if the rule creates one.
     async fn branch<'a>(
         &'a self,
         group: &GroupPlan,
@@ -247,11 +247,11 @@ impl Rollout {
         if std::mem::take(&mut path.fresh) || !answered || path.budget.is_empty() {
             return Ok(None);
         }
-        let willingness = rule.willingness(entropy, first, self.chat.vocabulary());
+        let score = rule.score(entropy, first, self.chat.vocabulary());
         let parts = match rule.penalty {
-            None => willingness > rule.threshold,
+            None => score > rule.threshold,
             Some(penalty) => {
-                let chance = willingness * (1.0 - penalty).powi(path.parted.min(1000) as i32);
+                let chance = score * (1.0 - penalty).powi(path.parted.min(1000) as i32);
                 path.play.policy.plan.seed.child("branch").child(path.play.taken()).stream().unit() < chance
             }
         };
@@ -274,12 +274,12 @@ impl Rollout {
 mod tests {
     use super::*;
 
-    /// Numbers by hand: ln 256 = 5.545; 0.5 + 0.2 * (2 - 0.6137) / 5.545 = 0.55.
+    /// Computed by hand: ln 256 = 5.545; 0.5 + 0.2 * (2 - 0.6137) / 5.545 = 0.55.
     #[test]
-    fn willingness_grows_with_the_rise_of_entropy() {
+    fn score_grows_with_entropy() {
         let rule = Branch::default();
-        assert!((rule.willingness(2.0, 0.613_7, 256) - 0.55).abs() < 1e-4);
-        assert!((rule.willingness(1.0, 1.0, 256) - 0.5).abs() < 1e-12);
+        assert!((rule.score(2.0, 0.613_7, 256) - 0.55).abs() < 1e-4);
+        assert!((rule.score(1.0, 1.0, 256) - 0.5).abs() < 1e-12);
         assert!((rule.entropy(&[1.0; 30]) - 1.0).abs() < 1e-12);
         let short = Branch { tokens: 2, ..rule };
         assert!((short.entropy(&[1.0, 2.0, 9.0]) - 1.5).abs() < 1e-12);

@@ -1,4 +1,4 @@
-//! Failed attempts are made again with a hint of the environment's (Agent-RLVR).
+//! Guided retries: failed attempts are repeated with a hint from the environment (Agent-RLVR).
 
 use futures::future::try_join_all;
 use gymkhana_record::{Ending, EpisodeRecord};
@@ -8,11 +8,11 @@ use super::{GroupPlan, PlanError, require};
 use crate::episode::state::{Actor, EpisodePlan};
 use crate::{Rollout, RolloutError};
 
-/// Each attempt that fails is followed by another one, which is shown the environment's hint about the failed one.
+/// Follows each failed attempt with another one that shows the environment's hint about the failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Guided {
-    /// How often a member is tried again with a hint; from 1 to 8.
+    /// Maximum number of retries with a hint per member; from 1 to 8.
     pub retries: u32,
 }
 
@@ -29,7 +29,7 @@ impl Guided {
 }
 
 impl Rollout {
-    /// Plays a group's members and, for each that fails, its guided attempts. Attempt `k` of member `m` has the number
+    /// Plays a group's members and, for each failed one, its guided attempts. Attempt `k` of member `m` has the number
     /// `m + k * size`.
     pub(super) async fn run_guided(
         &self,
@@ -41,7 +41,8 @@ impl Rollout {
             let mut attempts = vec![self.run_member(group.member(member), actor).await?];
             for retry in 1..=guided.retries {
                 let last = &mut attempts[retry as usize - 1];
-                // Whether it failed is the success rule's word; rewards that compare have the last one, later.
+                // The success rule decides provisionally here; rewards that compare members can change the result
+                // later.
                 self.score_group(std::slice::from_mut(last), &[]).await;
                 let solved = last.success || last.ending == Ending::Dropped;
                 let Some(hint) = last.hint.clone().filter(|_| !solved) else { break };

@@ -1,9 +1,9 @@
-//! Sampling plans: how the episodes of one group come about.
+//! Sampling plans: which episodes a group consists of.
 //!
-//! A group has a budget of episodes. Plain groups play all of them from the start; other plans play more and keep a
-//! part, let paths part where it promises something, or try failed tasks again with a hint. Whatever the plan, an
-//! episode is a member of its group under a number of its own, with a seed that depends on that number alone, and what
-//! is decided depends on what the episodes are and never on which of them was faster.
+//! A group has a budget of episodes. Plain groups play all of them from the start. Other plans play more and keep a
+//! part, branch paths at selected turns, or repeat failed attempts with a hint. In every plan, an episode is a member
+//! of its group with its own number, its seed depends only on that number, and decisions depend only on the episodes,
+//! not on their timing.
 
 mod branch;
 mod guided;
@@ -25,19 +25,19 @@ use crate::episode::state::{Actor, EpisodePlan};
 use crate::{ForkError, Rollout, RolloutError};
 use gymkhana_policy::Sampling;
 
-/// How the episodes of one group come about.
+/// Plan of the episodes of one group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SamplingPlan {
-    /// All from the start.
+    /// Plays all episodes from the start.
     Groups {},
-    /// More than the group's size, of which the best material is kept.
+    /// Plays more episodes than the group's size and keeps a selection.
     Oversample(Oversample),
-    /// Paths part where the policy is unsure after a tool's answer.
+    /// Branches where the policy is uncertain after a tool answer.
     Branch(Branch),
-    /// Paths part where the outcome is most open.
+    /// Branches at the prefix with the most uncertain outcome.
     Prefixes(Prefixes),
-    /// Failed attempts are made again with a hint of the environment's.
+    /// Repeats failed attempts with a hint from the environment.
     Guided(Guided),
 }
 
@@ -47,27 +47,27 @@ impl Default for SamplingPlan {
     }
 }
 
-/// One group to be played.
+/// Plan of one group.
 #[derive(Debug, Clone)]
 pub struct GroupPlan {
-    /// The first member's name.
+    /// Id of the first member.
     pub id: EpisodeId,
-    /// What all its episodes are about.
+    /// Task of all episodes.
     pub task: TaskRef,
-    /// The run's seed of episodes; a member's seed is below it, by the member's name.
+    /// The run's seed of episodes; a member's seed is derived from it and the member's id.
     pub seeds: Seed,
-    /// How its policy chooses tokens.
+    /// Sampling settings of the policy.
     pub sampling: Sampling,
-    /// The first member's place in the batch.
+    /// Place of the first member in the batch.
     pub place: u32,
-    /// How many episodes are to be trained on.
+    /// Number of episodes to train on.
     pub size: u32,
-    /// The most turns of one seat, where it differs from the run's.
+    /// Maximum turns per seat, if it differs from the run's.
     pub turns: Option<u32>,
 }
 
 impl GroupPlan {
-    /// The plan of one member.
+    /// Plan of one member.
     #[must_use]
     pub fn member(&self, member: u32) -> EpisodePlan {
         let id = EpisodeId { member, ..self.id };
@@ -103,7 +103,7 @@ fn require(
 }
 
 impl SamplingPlan {
-    /// The plan's name in run files.
+    /// Name of the plan in run files.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -115,7 +115,7 @@ impl SamplingPlan {
         }
     }
 
-    /// How many episodes a group of this size plays at most.
+    /// Maximum number of episodes that a group of this size plays.
     #[must_use]
     pub fn members(&self, size: u32) -> u32 {
         match self {
@@ -144,7 +144,7 @@ impl Rollout {
     /// Plays one group by a plan and scores its episodes together.
     ///
     /// # Errors
-    /// If the host is at fault, or an environment cannot be forked where the plan needs it.
+    /// If the host fails, or the plan needs to fork an environment that cannot be forked.
     pub async fn run_plan(
         &self,
         group: &GroupPlan,
@@ -165,7 +165,7 @@ impl Rollout {
         Ok(records)
     }
 
-    /// Plays members from the start, side by side, and does not score them.
+    /// Plays members from the start, concurrently and without scoring.
     async fn run_members(
         &self,
         group: &GroupPlan,
@@ -175,8 +175,8 @@ impl Rollout {
         try_join_all(members.map(|member| self.run_member(group.member(member), actor))).await
     }
 
-    /// Tries again, from the start, what a fault of the model or the host ended on its way through a tree. An episode
-    /// that others have left stays beside its new attempt: their records name it.
+    /// Repeats, from the start, episodes of a tree that a failure of the model or the host ended. An episode that has
+    /// branches is kept next to its new attempt, because the branches' records refer to it.
     async fn try_again(
         &self,
         group: &GroupPlan,

@@ -1,4 +1,4 @@
-//! Paths part where the outcome is most open: at the prefix from which success and failure are both likely (TRACE).
+//! Branching at the prefix with the most uncertain outcome, where success and failure are both likely (TRACE).
 
 use gymkhana_record::{Ending, EpisodeRecord};
 use serde::{Deserialize, Serialize};
@@ -8,20 +8,20 @@ use crate::episode::state::Actor;
 use crate::replay::overrides::turns_taken;
 use crate::{ForkError, Rollout};
 
-/// Some episodes begin at the start; then the rest of the group's size is spent round by round on the prefixes of which
-/// a few continuations are likeliest to come out differently: with p the estimated chance of success behind a prefix,
-/// `1 - p^k - (1 - p)^k` for `k` continuations.
+/// Plays some episodes from the start, then spends the rest of the group's size in rounds on prefixes. Each round
+/// selects the prefix whose continuations most likely have mixed outcomes: with the estimated success rate p after a
+/// prefix, the probability is `1 - p^k - (1 - p)^k` for `k` continuations.
 ///
-/// p is the share of solved episodes among those that went through the prefix, together with `prior` episodes as
-/// successful as the group is on the whole. Episodes that were dropped count for nothing.
+/// p is the share of successes among the episodes that went through the prefix and `prior` further episodes with the
+/// group's mean success rate. Dropped episodes do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Prefixes {
-    /// How many episodes begin at the start.
+    /// Number of episodes from the start.
     pub roots: u32,
-    /// How many continuations a chosen prefix gets.
+    /// Number of continuations of a selected prefix.
     pub continuations: u32,
-    /// How many episodes the group's share of success counts for; above 0.
+    /// Number of episodes by which the group's mean success rate counts; above 0.
     pub prior: f64,
 }
 
@@ -38,9 +38,8 @@ impl Prefixes {
         require(self.prior > 0.0 && self.prior.is_finite(), "prior", self.prior, "a number above 0")
     }
 
-    /// The prefix whose continuations are likeliest to differ: the record's place and the turn in front of which the
-    /// paths would part. Of equals the earliest turn of the first record, so that a path parts early where nothing
-    /// speaks for late.
+    /// The prefix whose continuations most likely have mixed outcomes: index of the record, and the turn before which
+    /// to branch. Ties go to the earliest turn of the first record.
     fn choose(self, records: &[EpisodeRecord]) -> Option<(usize, u32)> {
         let mut best: Option<(f64, usize, u32)> = None;
         let counted = |record: &&EpisodeRecord| record.ending != Ending::Dropped;
@@ -59,13 +58,13 @@ impl Prefixes {
     }
 }
 
-/// The chance that of `count` continuations some succeed and some fail.
+/// Probability that `count` continuations include both successes and failures.
 fn mixed(success: f64, count: u32) -> f64 {
     let count = i32::try_from(count).unwrap_or(i32::MAX);
     1.0 - success.powi(count) - (1.0 - success).powi(count)
 }
 
-/// The share of solved episodes, with `weight` more of which `mean` were solved; `mean` of nothing.
+/// Share of solved episodes, with `weight` further episodes of success rate `mean`; `mean` without any episode.
 fn share<'a>(records: impl Iterator<Item = &'a EpisodeRecord>, weight: f64, mean: f64) -> f64 {
     let (mut solved, mut all) = (weight * mean, weight);
     for record in records {
@@ -75,13 +74,13 @@ fn share<'a>(records: impl Iterator<Item = &'a EpisodeRecord>, weight: f64, mean
     if all > 0.0 { solved / all } else { mean }
 }
 
-/// Whether an episode went through the moment in front of this turn of another one.
+/// Whether an episode went through the state before this turn of another episode.
 fn goes_through(record: &EpisodeRecord, of: &EpisodeRecord, turn: u32) -> bool {
     turn == 0 || record.id == of.id || record.forks.iter().any(|fork| fork.parent == of.id && fork.taken() >= turn)
 }
 
-/// The turns in front of which an episode's path may part: all for an episode from the start, and for a branch those
-/// behind the place where it left its parent.
+/// Turns before which an episode can branch: all for an episode from the start, and for a branch those after it left
+/// its parent.
 fn turns_of(record: &EpisodeRecord) -> std::ops::Range<u32> {
     record.forks.last().map_or(0, |fork| fork.taken() + 1)..turns_taken(record)
 }
@@ -97,7 +96,7 @@ impl Rollout {
         let mut records = self.run_members(group, 0..rule.roots, actor).await?;
         let mut next = rule.roots;
         while next < group.size {
-            // Whether an episode succeeded is the success rule's word, which may need the rewards.
+            // The success rule may need the rewards.
             self.score_group(&mut records, &[]).await;
             let members = next..group.size.min(next + rule.continuations);
             next = members.end;
@@ -123,9 +122,9 @@ impl Rollout {
 mod tests {
     use super::*;
 
-    /// With p = 1/2 and two continuations half of the pairs are mixed; nothing is open where p is 0 or 1.
+    /// With p = 1/2 and two continuations, half of the pairs are mixed; with p of 0 or 1, none is.
     #[test]
-    fn what_is_open_is_worth_most() {
+    fn uncertain_prefixes_score_highest() {
         for (success, count, expected) in [(0.5, 2, 0.5), (0.5, 3, 0.75), (0.0, 2, 0.0), (1.0, 4, 0.0), (0.9, 2, 0.18)]
         {
             assert!((mixed(success, count) - expected).abs() < 1e-12, "{success} {count}");

@@ -1,30 +1,30 @@
-//! Oversample, then keep the best material.
+//! Oversampling: plays more episodes than needed and keeps a selection.
 
 use gymkhana_record::{Ending, EpisodeRecord, Turn};
 use serde::{Deserialize, Serialize};
 
 use super::{PlanError, require};
 
-/// Plays `factor` times as many episodes as the group is to have, and keeps as many as it is to have.
+/// Plays `factor` times the group's size and keeps the group's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Oversample {
-    /// How many times the group's size is played; from 2 to 16.
+    /// Multiple of the group's size that is played; from 2 to 16.
     pub factor: u32,
-    /// Which are kept.
+    /// Selection rule.
     pub keep: Selection,
 }
 
-/// Which episodes of an oversampled group are kept.
+/// Selection rule of an oversampled group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selection {
-    /// GRPO-RoC's (resampling on correct, rStar2-Agent): solved and unsolved ones in the proportion in which they came,
-    /// at least two of each where there are two; of the solved those with the least trouble with their tools, of the
-    /// unsolved the first, so that their variety is kept.
+    /// GRPO-RoC (resampling on correct, rStar2-Agent): keeps solved and unsolved episodes in proportion, at least two
+    /// of each if there are two. Keeps the solved episodes with the fewest tool problems, and the first unsolved ones,
+    /// which preserves their variety.
     #[default]
     Clean,
-    /// As many solved ones as unsolved, as far as there are, the first of each.
+    /// Keeps equal numbers of solved and unsolved episodes, as far as possible; the first of each.
     Balanced,
 }
 
@@ -40,7 +40,7 @@ impl Oversample {
     }
 }
 
-/// Marks what is trained on: `size` episodes that were not dropped, or all if there are fewer.
+/// Marks the episodes to train on: `size` episodes that were not dropped, or all if there are fewer.
 pub(super) fn select(records: &mut [EpisodeRecord], size: usize, keep: Selection) {
     let counted = |record: &EpisodeRecord| record.ending != Ending::Dropped;
     let places = |solved: bool| -> Vec<usize> {
@@ -63,7 +63,7 @@ pub(super) fn select(records: &mut [EpisodeRecord], size: usize, keep: Selection
     }
 }
 
-/// How many solved and unsolved episodes are kept, in the proportion in which they came, but at least two of each.
+/// Numbers of solved and unsolved episodes to keep: in proportion, but at least two of each.
 fn proportional(solved: usize, unsolved: usize, size: usize) -> (usize, usize) {
     let all = (solved + unsolved).max(1);
     let fair = (solved * size + all / 2) / all;
@@ -71,14 +71,14 @@ fn proportional(solved: usize, unsolved: usize, size: usize) -> (usize, usize) {
     shares(least, solved, unsolved, size)
 }
 
-/// So many solved ones, the rest unsolved; what one side lacks the other fills up.
+/// `wanted` solved episodes and the rest unsolved; a side with too few episodes is filled from the other.
 fn shares(wanted: usize, solved: usize, unsolved: usize, size: usize) -> (usize, usize) {
     let others = unsolved.min(size - wanted.min(solved).min(size));
     (solved.min(size - others), others)
 }
 
-/// GRPO-RoC's penalty: the share of calls that failed (one half if there were none), and one for each final message
-/// beyond the first in a turn's time, at most 1 in all.
+/// GRPO-RoC's penalty: the share of failed calls (one half without calls), plus the number of messages beyond the first
+/// per turn, at most 1.
 fn trouble(record: &EpisodeRecord) -> f64 {
     let answers = record.turns.iter().filter_map(|turn| match turn {
         Turn::Answer { failed, .. } => Some(*failed),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn balanced_shares_fill_up_what_one_side_lacks() {
+    fn balanced_shares_are_filled_from_the_larger_side() {
         assert_eq!(shares(4, 10, 6, 8), (4, 4));
         assert_eq!(shares(4, 1, 15, 8), (1, 7));
         assert_eq!(shares(4, 15, 1, 8), (7, 1));

@@ -6,19 +6,20 @@ use serde::Serialize;
 /// The first difference between a record and its replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The part of the record, such as `turns[3]`.
+    /// Path in the record, such as `turns[3]`.
     pub place: String,
-    /// What was recorded, as JSON.
+    /// Recorded value, as JSON.
     pub recorded: String,
-    /// What the replay gave, as JSON.
+    /// Replayed value, as JSON.
     pub replayed: String,
 }
 
 impl Difference {
-    /// The first difference between a record and its replay; none when every byte is equal. Times are not compared, nor is
-    /// what a call used, or asked the world, that a replay does not make again: one that ended by the machine's clock, one that asked an
-    /// oracle, and one of a reward, which is asked less often where the clock decided on whom it failed. What a fork's
-    /// calls used is not compared either: a copied instance began in the midst of things, and a replayed one at the start.
+    /// First difference between a record and its replay; `None` if all compared bytes are equal. Times are not
+    /// compared. Neither are costs and outbound calls of plugin calls that a replay does not repeat: calls that ended
+    /// by the clock, calls of an oracle, and scorings, of which there are fewer if a reward failed by the clock on some
+    /// members. Costs of forks are not compared, because a copied instance starts in the middle of an episode and a
+    /// replayed one at its start.
     #[must_use]
     pub fn between(recorded: &EpisodeRecord, replayed: &EpisodeRecord) -> Option<Self> {
         let (left, right) = (timeless(recorded), timeless(replayed));

@@ -1,7 +1,7 @@
-//! Gates: what counts only once something else has passed its threshold (G-RA).
+//! Gates: conditions under which a reward counts (G-RA).
 //!
-//! A gate stands behind those of what it looks at: a reward counts when its condition holds and what the condition is
-//! about counts itself, to any depth. So does `R = R1 + [R1 >= d1] (R2 + [R2 >= d2] (R3 + …))` come about.
+//! Gates nest: a reward counts if its condition holds and the reward in the condition counts itself, to any depth. `R =
+//! R1 + [R1 >= d1] (R2 + [R2 >= d2] (R3 + …))` is built this way.
 
 use gymkhana_record::EpisodeRecord;
 
@@ -9,7 +9,7 @@ use super::RuleError;
 use super::catalog::Catalog;
 use super::metric_ref::{ENVIRONMENT, MetricRef};
 
-/// How a number is compared with the threshold.
+/// Comparison of a metric with the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Comparison {
     AtLeast,
@@ -18,23 +18,23 @@ enum Comparison {
     Below,
 }
 
-/// The signs, each before those that begin alike.
+/// Operators; longer ones come before their prefixes.
 const SIGNS: [(&str, Comparison); 4] =
     [(">=", Comparison::AtLeast), ("<=", Comparison::AtMost), (">", Comparison::Above), ("<", Comparison::Below)];
 
-/// A condition, written such as `answer-match.correct >= 0.5`.
+/// A condition such as `answer-match.correct >= 0.5`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    quantity: MetricRef,
+    metric: MetricRef,
     comparison: Comparison,
     threshold: f64,
 }
 
 impl Gate {
-    /// Reads a condition; `of` is whose gate it is: a reward's name, or `environment`.
+    /// Parses a condition; `of` is the gate's owner: a reward's name, or `environment`.
     ///
     /// # Errors
-    /// If it names no number or compares it with none.
+    /// If it names no metric, or has no comparison with a number.
     pub fn parse(of: &str, text: &str) -> Result<Self, RuleError> {
         let rule = key(of);
         let condition = || RuleError::Condition { rule: rule.clone(), text: text.to_owned() };
@@ -44,7 +44,7 @@ impl Gate {
         if !threshold.is_finite() {
             return Err(condition());
         }
-        Ok(Self { quantity: MetricRef::parse(&rule, name.trim())?, comparison, threshold })
+        Ok(Self { metric: MetricRef::parse(&rule, name.trim())?, comparison, threshold })
     }
 
     fn holds(&self, record: &EpisodeRecord, seat: u32) -> bool {
@@ -54,16 +54,16 @@ impl Gate {
             Comparison::AtMost => value <= self.threshold,
             Comparison::Below => value < self.threshold,
         };
-        self.quantity.value(record, seat).is_some_and(passes)
+        self.metric.value(record, seat).is_some_and(passes)
     }
 }
 
-/// The run file's key of a gate.
+/// Key of a gate in the run file.
 fn key(of: &str) -> String {
     if of == ENVIRONMENT { format!("{of}.gate") } else { format!("rewards.{of}.gate") }
 }
 
-/// The gates of a run by whose they are. None of them waits for itself.
+/// Gates of a run by owner. No gate waits for itself.
 pub(super) struct Gates<'a>(Vec<(&'a str, &'a Gate)>);
 
 impl<'a> Gates<'a> {
@@ -75,37 +75,37 @@ impl<'a> Gates<'a> {
         self.0.iter().find(|(of, _)| *of == source).map(|(_, gate)| *gate)
     }
 
-    /// Checks that what the gates name can be there, and that each can open.
+    /// Checks that the metrics in the gates can exist, and that each gate can open.
     pub(super) fn check(&self, catalog: &Catalog<'_>) -> Result<(), RuleError> {
         for (of, gate) in &self.0 {
-            gate.quantity.check(&key(of), catalog)?;
+            gate.metric.check(&key(of), catalog)?;
             let mut passed = vec![*of];
-            let mut next = gate.quantity.source.as_str();
+            let mut next = gate.metric.source.as_str();
             while let Some(gate) = self.of(next) {
                 if let Some(first) = passed.iter().position(|passed| *passed == next) {
                     let circle = passed[first..].iter().map(|of| (*of).to_owned()).collect();
                     return Err(RuleError::Circle { circle });
                 }
                 passed.push(next);
-                next = &gate.quantity.source;
+                next = &gate.metric.source;
             }
         }
         Ok(())
     }
 
-    /// Checks that an episode which the environment ended has the facts that gates name.
+    /// Checks that an episode that the environment ended has the facts in the gates.
     pub(super) fn check_record(&self, record: &EpisodeRecord) -> Result<(), RuleError> {
-        self.0.iter().try_for_each(|(of, gate)| gate.quantity.check_record(&key(of), record))
+        self.0.iter().try_for_each(|(of, gate)| gate.metric.check_record(&key(of), record))
     }
 
-    /// Whether what this source says counts for a seat.
+    /// Whether a source of rewards counts for a seat.
     pub(super) fn open(&self, source: &str, record: &EpisodeRecord, seat: u32) -> bool {
         let mut source = source;
         while let Some(gate) = self.of(source) {
             if !gate.holds(record, seat) {
                 return false;
             }
-            source = &gate.quantity.source;
+            source = &gate.metric.source;
         }
         true
     }
@@ -116,10 +116,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_read() {
+    fn conditions_are_parsed() {
         let gate = Gate::parse("style", "answer-match.correct >= 0.5").expect("a condition");
         let expected = (Comparison::AtLeast, 0.5);
-        assert_eq!((gate.quantity.source.as_str(), (gate.comparison, gate.threshold)), ("answer-match", expected));
+        assert_eq!((gate.metric.source.as_str(), (gate.comparison, gate.threshold)), ("answer-match", expected));
         for (text, comparison) in
             [("a.b>1", Comparison::Above), ("a.b <= -1e3", Comparison::AtMost), (" a.b < 2 ", Comparison::Below)]
         {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_condition_is_refused_by_its_key() {
+    fn invalid_conditions_are_refused_by_key() {
         for (of, text, message) in [
             ("style", "correct >= 0.5", "rewards.style.gate `correct` is neither `environment.FACT` nor `REWARD.COMP"),
             ("style", "a.b", "rewards.style.gate `a.b` is not a condition\nhint: write one such as"),

@@ -1,48 +1,47 @@
-//! Numbers of an episode by their names: what success and gates are judged by.
+//! References to metrics of an episode, used by the success rule and by gates.
 
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Value};
 
 use super::catalog::Catalog;
 use crate::listing::listed;
 
-/// The source that is no reward.
+/// Source name of the environment's facts; other sources are rewards.
 pub(super) const ENVIRONMENT: &str = "environment";
-/// What every reward has beside its components.
+/// Name of a reward's total, next to its components.
 const TOTAL: &str = "total";
 
-/// A fact of the environment, a component of a reward, or a reward's total.
-///
-/// Written `environment.FACT`, `REWARD.COMPONENT` or `REWARD.total`.
+/// A fact of the environment, a component of a reward, or a reward's total, written `environment.FACT`,
+/// `REWARD.COMPONENT` or `REWARD.total`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MetricRef {
     pub(super) source: String,
     name: String,
 }
 
-/// A rule of the run file, such as `success`, that says nothing. `rule` is its key.
+/// An invalid rule of the run file, such as `success`. `rule` is its key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// It names no number.
+    /// The rule does not name a metric.
     #[error("{rule} `{text}` is neither `environment.FACT` nor `REWARD.COMPONENT`")]
     Form {
         /// The rule.
         rule: String,
-        /// What stands there.
+        /// The rule's text.
         text: String,
     },
-    /// It compares nothing.
+    /// The rule has no comparison.
     #[error(
         "{rule} `{text}` is not a condition\nhint: write one such as `answer-match.correct >= 0.5`, with >=, >, <= or <"
     )]
     Condition {
         /// The rule.
         rule: String,
-        /// What stands there.
+        /// The rule's text.
         text: String,
     },
-    /// There is no such reward.
+    /// The reward does not exist.
     #[error(
-        "{rule} names the reward `{reward}`, but the rewards among the run's plugins are {}; add it to --plugins",
+        "{rule} names the reward `{reward}`, but the rewards among the run's plugins are {}\nhint: add it to --plugins",
         listed(known)
     )]
     NoReward {
@@ -50,11 +49,14 @@ pub enum RuleError {
         rule: String,
         /// The reward.
         reward: String,
-        /// Those that there are.
+        /// Names of the run's rewards.
         known: Vec<String>,
     },
-    /// The reward has no such component.
-    #[error("{rule} names `{component}`, but reward `{reward}` has only {}", listed(known))]
+    /// The reward does not have the component.
+    #[error(
+        "{rule} names `{component}`, but reward `{reward}` has no such component\nhint: its components are {}",
+        listed(known)
+    )]
     NoComponent {
         /// The rule.
         rule: String,
@@ -62,13 +64,13 @@ pub enum RuleError {
         reward: String,
         /// The component.
         component: String,
-        /// What it has.
+        /// Components of the reward.
         known: Vec<String>,
     },
-    /// The environment ended an episode and told no such fact.
+    /// The environment ended an episode without the fact.
     #[error(
-        "{rule} names the fact `{fact}`, but the environment ended episode {episode} without it; its facts that are \
-         flags or numbers are {}",
+        "{rule} names the fact `{fact}`, but the environment ended episode {episode} without it\nhint: its facts that \
+         are flags or numbers are {}",
         listed(known)
     )]
     NoFact {
@@ -78,19 +80,19 @@ pub enum RuleError {
         fact: String,
         /// The episode.
         episode: EpisodeId,
-        /// Those that there were.
+        /// Facts of the episode that are flags or numbers.
         known: Vec<String>,
     },
-    /// Gates wait for each other.
-    #[error("no gate of {} can ever open, as they wait for each other; take one of them out", listed(circle))]
+    /// Gates depend on each other.
+    #[error("the gates of {} wait for each other and can never open\nhint: remove one of them", listed(circle))]
     Circle {
-        /// Whose gates they are.
+        /// Owners of the gates.
         circle: Vec<String>,
     },
 }
 
 impl MetricRef {
-    /// Reads `SOURCE.NAME`; `rule` is the key that names it.
+    /// Parses `SOURCE.NAME`; `rule` is the run-file key that contains it.
     pub(super) fn parse(rule: &str, text: &str) -> Result<Self, RuleError> {
         match text.split_once('.') {
             Some((source, name)) if !source.is_empty() && !name.is_empty() => {
@@ -100,10 +102,10 @@ impl MetricRef {
         }
     }
 
-    /// Checks that it can be there; `rule` is the key that names it.
+    /// Checks that the metric can exist; `rule` is the run-file key that contains it.
     ///
     /// # Errors
-    /// If there is no such reward or component. An environment's facts are known only when it acts.
+    /// If the reward or the component does not exist. Facts of an environment are known only after a step.
     pub(super) fn check(&self, rule: &str, catalog: &Catalog<'_>) -> Result<(), RuleError> {
         if self.source == ENVIRONMENT {
             return Ok(());
@@ -119,10 +121,10 @@ impl MetricRef {
         }
     }
 
-    /// Checks that an episode which the environment ended has the fact.
+    /// Checks that an episode that the environment ended has the fact.
     ///
     /// # Errors
-    /// If it has not: then the rule could never hold.
+    /// If the fact is missing, so that the rule could never hold.
     pub(super) fn check_record(&self, rule: &str, record: &EpisodeRecord) -> Result<(), RuleError> {
         let over = matches!(record.ending, Ending::Terminated | Ending::Truncated);
         if self.source != ENVIRONMENT || !over {
@@ -137,7 +139,7 @@ impl MetricRef {
         Err(RuleError::NoFact { rule, fact, episode: record.id, known })
     }
 
-    /// Its value in an episode for a seat; none if the episode has none. A fact is the same for all seats.
+    /// Value in an episode for a seat; `None` if the episode does not have it. A fact is the same for all seats.
     pub(super) fn value(&self, record: &EpisodeRecord, seat: u32) -> Option<f64> {
         if self.source == ENVIRONMENT {
             let fact = record.extras.iter().find(|fact| fact.name == self.name);
@@ -152,7 +154,7 @@ impl MetricRef {
         }
     }
 
-    /// The first seat that the source speaks of, and 0 where it speaks of none.
+    /// First seat in the source's scores; 0 without scores.
     pub(super) fn first_seat(&self, record: &EpisodeRecord) -> u32 {
         let plugin = record.scores.iter().find(|each| each.plugin == self.source);
         plugin.and_then(|plugin| plugin.scores.first()).map_or(0, |score| score.seat)

@@ -1,8 +1,8 @@
-//! From scores to the numbers that are trained on, and whether an episode succeeded.
+//! From scores to the rewards that are trained on, and the success of an episode.
 //!
-//! Each source of rewards, the environment and the reward plugins, has a share: a weight, which may change with the
-//! training step, and a gate, which may be shut. What a seat gets is the sum of the shares; what of it belongs to
-//! single turns stands beside it, turn by turn.
+//! Each source of rewards (the environment and the reward plugins) has a term: a weight, which can change with the
+//! training step, and a gate. A seat's reward is the sum of the terms; rewards that belong to single turns are also
+//! kept per turn.
 
 mod catalog;
 mod gate;
@@ -21,48 +21,48 @@ pub use metric_ref::RuleError;
 pub use success::SuccessRule;
 pub use weight::{Schedule, ScheduleError, Shape, Weight};
 
-/// What a source of rewards counts.
+/// Weight and gate of a source of rewards.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RewardTerm {
-    /// Its numbers are multiplied by this.
+    /// Factor of the source's rewards.
     pub weight: Weight,
-    /// They count only where this holds.
+    /// Condition under which the source counts.
     pub gate: Option<Gate>,
 }
 
 impl From<f64> for RewardTerm {
-    /// Always so much.
+    /// A constant weight without a gate.
     fn from(weight: f64) -> Self {
         Self { weight: weight.into(), gate: None }
     }
 }
 
-/// How a run makes a reward of what plugins say. What the reward plugins count stands with them in the set.
+/// Sum of the reward terms of a run. The terms of reward plugins are in the plugin set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RewardSum {
-    /// What each seat's sum of environment rewards counts.
+    /// Term of the environment's rewards.
     pub environment: RewardTerm,
-    /// What every seat gets when the environment or a reward fails.
+    /// Reward of every seat if the environment or a reward fails.
     pub failure_reward: f64,
-    /// When an episode counts as solved.
+    /// Rule for success.
     pub success: SuccessRule,
 }
 
 impl RewardSum {
-    /// Checks that what success and gates name can be there, and that each gate can open.
+    /// Checks that the metrics in the success rule and gates can exist, and that each gate can open.
     ///
     /// # Errors
-    /// If a reward or a component does not exist, or gates wait for each other. An environment's facts are known only
-    /// when it acts.
+    /// If a reward or a component does not exist, or gates depend on each other. Facts of an environment are known only
+    /// after a step.
     pub(crate) fn check(&self, catalog: &Catalog<'_>, shares: &[(&str, &RewardTerm)]) -> Result<(), RuleError> {
         self.success.check(catalog)?;
         self.gates(shares).check(catalog)
     }
 
-    /// Checks that an episode which the environment ended has the facts that success and gates name.
+    /// Checks that an episode that the environment ended has the facts in the success rule and gates.
     ///
     /// # Errors
-    /// If it has not: then the rule could never hold.
+    /// If a fact is missing, so that the rule could never hold.
     pub(crate) fn check_record(&self, shares: &[(&str, &RewardTerm)], record: &EpisodeRecord) -> Result<(), RuleError> {
         self.success.check_record(record)?;
         self.gates(shares).check_record(record)
@@ -110,7 +110,7 @@ impl RewardSum {
     }
 }
 
-/// A sum that is 0 when there is nothing to add: the standard library's is then -0, which a reader would wonder at.
+/// Sum; 0 for no numbers (the standard library's sum is -0).
 pub(crate) fn sum(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(0.0, |sum, number| sum + number)
 }

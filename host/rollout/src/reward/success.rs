@@ -1,4 +1,4 @@
-//! When an episode counts as solved.
+//! Success rule of an episode.
 
 use std::str::FromStr;
 
@@ -10,8 +10,7 @@ use super::metric_ref::MetricRef;
 
 const RULE: &str = "success";
 
-/// An episode succeeded when a fact of the environment, or a number of a reward for the first seat, is at least one
-/// half.
+/// Rule for success: a fact of the environment, or a metric of a reward for the first seat, is at least 0.5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuccessRule(MetricRef);
 
@@ -24,18 +23,18 @@ impl FromStr for SuccessRule {
 }
 
 impl SuccessRule {
-    /// Checks that what the rule names can be there.
+    /// Checks that the rule's metric can exist.
     ///
     /// # Errors
-    /// If it names a reward or a component that does not exist. An environment's facts are known only when it acts.
+    /// If a reward or a component does not exist. Facts of an environment are known only after a step.
     pub(super) fn check(&self, catalog: &Catalog<'_>) -> Result<(), RuleError> {
         self.0.check(RULE, catalog)
     }
 
-    /// Checks that an episode which the environment ended has the fact that the rule names.
+    /// Checks that an episode that the environment ended has the rule's fact.
     ///
     /// # Errors
-    /// If it has not: then no episode could ever succeed.
+    /// If the fact is missing, so that no episode could ever succeed.
     pub fn check_record(&self, record: &EpisodeRecord) -> Result<(), RuleError> {
         self.0.check_record(RULE, record)
     }

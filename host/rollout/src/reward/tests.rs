@@ -1,4 +1,4 @@
-//! Sums by hand.
+//! Sums computed by hand.
 
 use gymkhana_record::{
     Component, EPISODE_SCHEMA, Ending, EpisodeId, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, Score,
@@ -7,7 +7,7 @@ use gymkhana_record::{
 
 use super::*;
 
-/// An episode without anything.
+/// A record with default values.
 fn record() -> EpisodeRecord {
     EpisodeRecord {
         schema: EPISODE_SCHEMA,
@@ -62,7 +62,7 @@ fn assembly(environment: RewardTerm) -> RewardSum {
     RewardSum { environment, failure_reward: -1.0, success }
 }
 
-/// The rewards of `seats` seats from these shares.
+/// Rewards of `seats` seats from these terms.
 fn assembled(mut record: EpisodeRecord, shares: &[(&str, RewardTerm)], seats: usize) -> EpisodeRecord {
     let shares: Vec<(&str, &RewardTerm)> = shares.iter().map(|(name, share)| (*name, share)).collect();
     assembly(1.0.into()).assemble(&mut record, &shares, seats, false);
@@ -77,7 +77,7 @@ fn near(found: &[f64], expected: &[f64]) {
 
 /// R = R1 + [R1 >= 0.5] (R2 + [R2 >= 0.4] R3).
 #[test]
-fn levels_count_once_those_above_them_are_passed() {
+fn levels_count_after_those_above_them_have_passed() {
     let shares = [
         ("one", RewardTerm::from(1.0)),
         ("two", gated("two", 1.0, "one.part >= 0.5")),
@@ -86,24 +86,24 @@ fn levels_count_once_those_above_them_are_passed() {
     for (levels, expected) in [
         ([0.6, 0.3, 0.7], 0.6 + 0.3),
         ([0.6, 0.5, 0.7], 0.6 + 0.5 + 0.7),
-        // The second level passes its threshold, but does not count: nor does the third.
+        // The second level passes its threshold but does not count, so the third does not count either.
         ([0.4, 0.5, 0.7], 0.4),
         ([0.5, 0.4, -0.2], 0.5 + 0.4 - 0.2),
         ([-1.0, 0.9, 0.9], -1.0),
     ] {
         let [one, two, three] = levels.map(|total| vec![score(0, total)]);
-        // The order in which rewards score says nothing.
+        // The order of scoring does not matter.
         let record = scored(&[("two", two), ("three", three), ("one", one)]);
         near(&assembled(record, &shares, 1).rewards, &[expected]);
     }
-    // Plain sums, as without gates: G-RA's baseline.
+    // Plain sums without gates: G-RA's baseline.
     let plain = ["one", "two", "three"].map(|name| (name, RewardTerm::from(1.0)));
     let record = scored(&[("one", vec![score(0, 0.4)]), ("two", vec![score(0, 0.5)]), ("three", vec![score(0, 0.7)])]);
     near(&assembled(record, &plain, 1).rewards, &[1.6]);
 }
 
 #[test]
-fn each_seat_has_a_gate_of_its_own_and_the_environment_has_one_too() {
+fn each_seat_and_the_environment_have_their_own_gate() {
     let shares = [("one", RewardTerm::from(2.0)), ("two", gated("two", 0.5, "one.part > 0"))];
     let mut record =
         scored(&[("one", vec![score(0, 1.0), score(1, 0.0)]), ("two", vec![score(1, 0.8), score(0, 0.6)])]);
@@ -116,7 +116,7 @@ fn each_seat_has_a_gate_of_its_own_and_the_environment_has_one_too() {
 }
 
 #[test]
-fn a_gate_may_look_at_a_fact_and_stays_shut_without_one() {
+fn a_gate_on_a_fact_stays_shut_without_the_fact() {
     let shares = [("two", gated("two", 1.0, "environment.goals >= 2"))];
     for (facts, expected) in
         [(vec![("goals", Value::Integer(2))], 1.0), (vec![("goals", Value::Integer(1))], 0.0), (vec![], 0.0)]
@@ -139,15 +139,14 @@ fn weights_follow_the_training_step() {
 }
 
 #[test]
-fn a_failure_decides_alone() {
+fn a_failure_sets_the_reward() {
     let mut record = scored(&[("one", vec![score(0, 1.0)])]);
     record.policy_turns = vec![PolicyTurn { seat: 0, turn: 0, transcript: 0, steps: 0, probe_score: None, note: None }];
     assembly(1.0.into()).assemble(&mut record, &[("one", &1.0.into())], 1, true);
     assert_eq!((record.rewards, record.turn_rewards, record.success), (vec![-1.0], vec![vec![0.0]], false));
 }
 
-/// Two seats. Seat 0 calls a tool, then speaks, which is step 0; seat 1 speaks, which is step 1; seat 0 writes a note,
-/// then speaks, which is step 2.
+/// Two seats. Seat 0 calls a tool, then acts (step 0); seat 1 acts (step 1); seat 0 writes a note, then acts (step 2).
 fn two_seats() -> EpisodeRecord {
     let says = |seat| Turn::Message { seat, content: vec![Part::Text("…".to_owned())] };
     let turn = |seat, turn, transcript, steps, note: Option<&str>| PolicyTurn {
@@ -183,16 +182,17 @@ fn steps_and_messages_belong_to_their_turns() {
     let scores = |seats: [Score; 2]| seats.to_vec();
     record.scores = vec![
         PluginScore { plugin: "one".to_owned(), scores: scores([with_turns(0, &[0.1, 0.2]), with_turns(1, &[0.3])]) },
-        // Only the whole counts.
+        // Only the total counts.
         PluginScore { plugin: "two".to_owned(), scores: scores([score(0, 0.5), score(1, 0.5)]) },
     ];
     let shares = [("one", RewardTerm::from(10.0)), ("two", RewardTerm::from(1.0))];
     let both = assembled(record.clone(), &shares, 2);
-    // What seat 1 did in step 1 came to seat 0 in its second turn; what came to seat 1 before its first turn, there.
+    // The reward of seat 0 for seat 1's step belongs to its second turn; the reward of seat 1 before its first turn
+    // belongs to that turn.
     near(&both.turn_rewards[0], &[0.0, 1.0 + 2.0 + 1.0, 0.0, 4.0 + 2.0]);
     near(&both.turn_rewards[1], &[8.0 + 16.0 + 32.0 + 3.0]);
     near(&both.rewards, &[7.0 + 5.0 + 0.5, 56.0 + 5.0 + 0.5]);
-    // A shut gate takes the turns along.
+    // A shut gate also removes the rewards of turns.
     let shut = [("one", gated("one", 10.0, "two.part > 0.5")), ("two", RewardTerm::from(1.0))];
     let shut = assembled(record, &shut, 2);
     near(&shut.turn_rewards[0], &[0.0, 3.0, 0.0, 4.0]);

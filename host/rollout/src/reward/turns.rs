@@ -1,8 +1,8 @@
-//! Rewards of single turns: to which of a seat's turns a number belongs.
+//! Rewards of single turns: assigns each number to a turn of its seat.
 
 use gymkhana_record::{EpisodeRecord, PolicyTurn, Turn};
 
-/// Nothing for each turn of a seat.
+/// Zero for each turn of a seat.
 pub(super) fn nothing(record: &EpisodeRecord, seat: u32) -> Vec<f64> {
     vec![0.0; of_seat(record, seat).count()]
 }
@@ -11,8 +11,8 @@ fn of_seat(record: &EpisodeRecord, seat: u32) -> impl Iterator<Item = &PolicyTur
     record.policy_turns.iter().filter(move |turn| turn.seat == seat)
 }
 
-/// Adds what the environment gave for its steps. A step belongs to the turn that brought it about; for another seat, to
-/// the last turn that this one has taken, or to its first, if it has taken none.
+/// Adds the environment's rewards of its steps. A step's reward belongs to the turn that made the step; for other
+/// seats, to their last turn before it, or to their first one.
 pub(super) fn add_steps(turns: &mut [f64], record: &EpisodeRecord, seat: u32, steps: &[f64], weight: f64) {
     for (step, reward) in steps.iter().enumerate() {
         let taken = of_seat(record, seat).filter(|turn| turn.steps as usize <= step).count();
@@ -22,7 +22,7 @@ pub(super) fn add_steps(turns: &mut [f64], record: &EpisodeRecord, seat: u32, st
     }
 }
 
-/// Adds what a reward gave for a seat's messages, one number each. A message belongs to the turn in which it was said.
+/// Adds a reward's numbers for a seat's messages, one per message. A message belongs to the turn that contains it.
 pub(super) fn add_messages(turns: &mut [f64], record: &EpisodeRecord, seat: u32, messages: &[f64], weight: f64) {
     let said = |turn: &Turn| matches!(turn, Turn::Message { seat: by, .. } if *by == seat);
     let places = record.turns.iter().enumerate().filter(|(_, turn)| said(turn)).map(|(place, _)| place);

@@ -1,53 +1,53 @@
-//! Weights of rewards, and how they change with the training step.
+//! Weights of rewards and their schedules over training steps.
 
 use serde::{Deserialize, Serialize};
 
-/// What a reward's numbers are multiplied by.
+/// Factor of a reward.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weight {
-    /// In the first step.
+    /// Weight in the first step.
     pub start: f64,
-    /// How it changes, if it does.
+    /// Schedule; `None` for a constant weight.
     pub schedule: Option<Schedule>,
 }
 
-/// How a weight goes from where it starts to where it stays.
+/// Change of a weight from its start to its final value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// On which way.
+    /// Shape of the change.
     pub shape: Shape,
-    /// Where it ends.
+    /// Final weight.
     pub to: f64,
-    /// It begins to change behind this training step, counted from 0 within the stage.
+    /// Training step, counted from 0 within the stage, after which the change begins.
     #[serde(default)]
     pub begin: u64,
-    /// It changes for so many training steps.
+    /// Number of training steps of the change.
     pub over: u64,
-    /// The steps of `steps`, in training steps; of no other shape.
+    /// Training steps per stair, required for `steps` and unused otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<u64>,
 }
 
-/// The way from one weight to another.
+/// Shape of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
-    /// On a straight line.
+    /// Linear.
     Linear,
-    /// Along half a period of the cosine: slowly, fast, slowly.
+    /// Half a period of the cosine: slow, fast, slow.
     Cosine,
-    /// On a straight line's stairs: the weight changes once in `every` training steps.
+    /// Stairs along a line: the weight changes once every `every` training steps.
     Steps,
 }
 
-/// A schedule that says nothing. The key is below that of the schedule.
+/// A schedule with an invalid key. The key is relative to the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{key} must be {allowed}")]
 pub struct ScheduleError {
-    /// The key.
+    /// Invalid key.
     pub key: &'static str,
-    /// What it may be.
+    /// Allowed values.
     pub allowed: &'static str,
 }
 
@@ -58,7 +58,7 @@ impl From<f64> for Weight {
 }
 
 impl Weight {
-    /// The weight in a training step.
+    /// Weight in a training step.
     #[must_use]
     pub fn at(self, step: u64) -> f64 {
         let Some(schedule) = self.schedule else { return self.start };
@@ -67,7 +67,7 @@ impl Weight {
 }
 
 impl Schedule {
-    /// Refuses what would do nothing.
+    /// Refuses values out of range and keys without effect.
     ///
     /// # Errors
     /// Names the first such key.
@@ -83,7 +83,7 @@ impl Schedule {
         }
     }
 
-    /// How much of the way lies behind, from 0 to 1.
+    /// Completed share of the change, from 0 to 1.
     fn done(self, step: u64) -> f64 {
         let passed = step.saturating_sub(self.begin).min(self.over);
         let share = |passed: u64| passed as f64 / self.over as f64;
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// A way of 8 steps from 2 to 0. A quarter of half a period is 45 degrees: 1 + cos(45°) = 1.7071.
+    /// A change over 8 steps from 2 to 0. A quarter of half a period is 45 degrees: cos(45°) + 1 = 1.7071.
     #[test]
     fn by_hand() {
         near(Weight::from(0.5), &[(0, 0.5), (1000, 0.5)]);
@@ -120,12 +120,12 @@ mod tests {
         let eighth = 1.0 + std::f64::consts::FRAC_1_SQRT_2;
         near(weight(Shape::Cosine, 0, None), &[(0, 2.0), (2, eighth), (4, 1.0), (6, 2.0 - eighth), (9, 0.0)]);
         near(weight(Shape::Steps, 0, Some(4)), &[(0, 2.0), (3, 2.0), (4, 1.0), (7, 1.0), (8, 0.0)]);
-        // The last stair may be shorter.
+        // The last stair can be shorter.
         near(weight(Shape::Steps, 0, Some(3)), &[(2, 2.0), (3, 1.25), (6, 0.5), (7, 0.5), (8, 0.0)]);
     }
 
     #[test]
-    fn schedules_that_say_nothing_are_refused() {
+    fn schedules_without_effect_are_refused() {
         let schedule = |shape, every| Schedule { shape, to: 0.0, begin: 0, over: 8, every };
         for (wrong, key) in [
             (Schedule { over: 0, ..schedule(Shape::Linear, None) }, "over"),

@@ -1,4 +1,4 @@
-//! Groups: attempts at one task that are played concurrently and scored together.
+//! Groups: episodes of one task that are played concurrently and scored together.
 
 use futures::future::join_all;
 
@@ -15,12 +15,12 @@ use crate::{Rollout, RolloutError};
 use gymkhana_policy::ReplayedPolicy;
 
 impl Rollout {
-    /// Plays a group's episodes, each at its own pace, and scores them together. A member that meets a fault of
-    /// the model or the host is tried again; one that keeps failing is `Dropped` and takes no part in the scoring.
-    /// When the host keeps failing to run a reward, all members that were to be scored are `Dropped`.
+    /// Plays a group's episodes concurrently and scores them together. A member that meets a fault of the model or the
+    /// host is repeated; if it keeps failing, it is `Dropped` and not scored. If the host keeps failing to run a
+    /// reward, all scored members are `Dropped`.
     ///
     /// # Errors
-    /// If the host itself is at fault.
+    /// If the host itself fails.
     pub async fn run_group(
         &self,
         plans: Vec<EpisodePlan>,
@@ -54,10 +54,10 @@ impl Rollout {
         }
     }
 
-    /// Plays recorded episodes of one group again, from their tokens, and scores them together.
+    /// Replays recorded episodes of one group from their tokens and scores them together.
     ///
     /// # Errors
-    /// If the host itself is at fault.
+    /// If the host itself fails.
     pub async fn replay_group(&self, recorded: &[EpisodeRecord]) -> Result<Vec<EpisodeRecord>, RolloutError> {
         let members = recorded.iter().map(|record| async move {
             match self.begin_replay(record).await? {
@@ -74,7 +74,7 @@ impl Rollout {
         Ok(records)
     }
 
-    /// Asks every reward and assembles. `recorded` holds the episodes that are replayed, if they are.
+    /// Calls every reward and assembles the rewards. `recorded` holds the records of a replay and is empty otherwise.
     pub(crate) async fn score_group(&self, records: &mut [EpisodeRecord], recorded: &[EpisodeRecord]) {
         let playable = |record: &EpisodeRecord| {
             !matches!(record.ending, Ending::Dropped | Ending::EnvironmentFailed) && !record.segments.is_empty()
@@ -124,8 +124,8 @@ impl Rollout {
     }
 }
 
-/// One reward's outcome for each member that is present. If the reward fails on the group, each member on which it
-/// fails alone has failed, and the others are scored without those.
+/// Outcome of one reward for each present member. If the reward fails on the group, each member is scored alone:
+/// members on which that fails have failed, and the others are scored together again.
 async fn ask(
     call: &mut RewardCall<'_>,
     records: &[EpisodeRecord],
@@ -164,7 +164,7 @@ async fn ask(
     outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| ScoreOutcome::Failed(error.clone()))).collect()
 }
 
-/// Puts scores into their places; every other place holds its failure already.
+/// Sets the scores of the members that have no failure yet.
 fn fill(
     mut outcomes: Vec<Option<ScoreOutcome<Vec<Score>>>>,
     places: &[usize],
@@ -176,7 +176,7 @@ fn fill(
     outcomes.into_iter().flatten().collect()
 }
 
-/// Drops an episode whose group the host could not score: it keeps no scores and no rewards.
+/// Drops an episode whose group the host could not score. It keeps no scores and no rewards.
 fn drop_unscored(record: &mut EpisodeRecord, failure: Failure) {
     record.clear_scores();
     record.ending = Ending::Dropped;

@@ -1,4 +1,4 @@
-//! Scoring: a group's episodes are scored together, by one call of each reward where nothing fails.
+//! Scoring: each reward scores a group's episodes together, with one call if nothing fails.
 
 pub(crate) mod group;
 pub(crate) mod rescore;

@@ -38,7 +38,7 @@ impl<T> ScoreOutcome<T> {
 pub(crate) struct RewardCall<'a> {
     rollout: &'a Rollout,
     pub(crate) reward: &'a Reward,
-    /// What a replay answers from; none where the world itself is asked.
+    /// Recorded answers of a replay; `None` if real calls are made.
     recorded: Option<RecordedExchanges>,
     heard: Vec<Exchange>,
     costs: Vec<CallCost>,
@@ -46,8 +46,8 @@ pub(crate) struct RewardCall<'a> {
 }
 
 impl<'a> RewardCall<'a> {
-    /// `recorded` holds the group's episodes if they are replayed, and `overrides` those of each. Where the clock
-    /// decided that the reward failed on some members, only its last scoring, without them, is made again.
+    /// `recorded` holds the group's records in a replay, and `overrides` those of each episode. If the reward failed by
+    /// the clock on some members, the replay repeats only its last scoring, without them.
     pub(crate) fn new(
         rollout: &'a Rollout,
         reward: &'a Reward,
@@ -66,12 +66,12 @@ impl<'a> RewardCall<'a> {
         Self { rollout, reward, recorded, heard: vec![], costs: vec![], scorings: 0 }
     }
 
-    /// What the reward asked and what it used, in the scorings that count.
+    /// Outbound calls and costs of the scorings that count.
     pub(crate) fn into_account(self) -> (Vec<Exchange>, Vec<CallCost>) {
         (self.heard, self.costs)
     }
 
-    /// Scores some members together; tries again after a fault of the host.
+    /// Scores some members together; repeats the scoring after a fault of the host.
     pub(crate) async fn score(
         &mut self,
         records: &[EpisodeRecord],

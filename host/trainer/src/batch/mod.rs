@@ -29,7 +29,7 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// A sequence cut behind its last target; `None` without targets. `stats` has one row per target.
+    /// A sequence cut after its last target; `None` without targets. `stats` has one row per target.
     pub fn new(tokens: &[u32], targets: Vec<Target>, stats: TokenStats) -> Option<Self> {
         debug_assert_eq!(targets.len(), stats.len(), "one row per target");
         let last = targets.last()?.at;
@@ -58,7 +58,7 @@ impl PrefixGroup<'_> {
     }
 }
 
-/// Cuts sequences into parts of at most `micro_batch_tokens` computed positions; a longer sequence is a part by itself.
+/// Cuts sequences into parts of at most `micro_batch_tokens` computed positions; a longer sequence is a separate part.
 /// With `share`, common prefixes are computed once.
 pub(crate) fn parts(sequences: &[Sequence], micro_batch_tokens: usize, share: bool) -> Vec<Vec<PrefixGroup<'_>>> {
     let mut parts: Vec<Vec<PrefixGroup<'_>>> = Vec::new();

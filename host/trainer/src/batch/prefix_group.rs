@@ -2,11 +2,11 @@
 
 use super::{PrefixGroup, Sequence};
 
-/// Shortest common prefix that gets an attention row of its own.
+/// Shortest common prefix that gets a separate attention row.
 const LEAST_SHARED: usize = 8;
 
 /// Groups sequences by prefix. A group is a run of the sorted sequences; a sequence joins while that saves positions.
-/// Without `share` every sequence is a group by itself.
+/// Without `share` every sequence is a separate group.
 pub(super) fn prefix_groups(sequences: &[Sequence], share: bool) -> Vec<PrefixGroup<'_>> {
     let mut sorted: Vec<(usize, &Sequence)> = sequences.iter().enumerate().collect();
     sorted.sort_by(|(_, one), (_, other)| one.inputs().cmp(other.inputs()));

@@ -336,7 +336,7 @@ fn attend(query_RSHD: &Tensor, key: &Tensor, value: &Tensor, mask_R1ST: &Tensor,
     let size = query_RSHD.size();
     let (R, S, H, D) = (size[0], size[1], size[2], size[3]);
     if S == 1 && group > 1 {
-        // The heads of a group see the same keys: with heads in the place of positions, each key is read once.
+        // The heads of a group see the same keys: with heads as positions, each key is read once.
         let query_RKGD = query_RSHD.reshape([R, H / group, group, D]);
         let attended = sdpa(&query_RKGD, key, value, mask_R1ST, false);
         return attended.reshape([R, S, H, D]);

@@ -36,7 +36,7 @@ use crate::token_stats::{Column, TokenStats};
 /// Named metrics of one training step, in a fixed order.
 pub type StepMetrics = Vec<(String, f64)>;
 
-/// Models that a stage needs beside the policy.
+/// Models that a stage needs in addition to the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StageModels {
     /// Reference policy: a frozen copy of the weights at the start of the stage.

@@ -24,7 +24,7 @@ pub(super) struct Report {
 impl Report {
     pub fn metrics(&self, batch: &Batch, learning_rate: f64) -> StepMetrics {
         let (updates, tokens) = (self.updates.max(1.0), self.tokens.max(1.0));
-        // The first token in the loss stands for the episode: without credit of turns all its tokens are equal.
+        // The first token in the loss represents the episode: without credit of turns all its tokens are equal.
         let firsts = batch.inputs.iter().filter_map(|input| input.tokens.column_in_loss(Column::Advantage).next());
         let advantages: Vec<f64> = firsts.collect();
         let count = advantages.len().max(1) as f64;

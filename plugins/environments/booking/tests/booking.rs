@@ -121,7 +121,7 @@ fn splits_share_no_wish() {
 }
 
 #[test]
-fn a_snapshot_goes_on_as_the_episode_and_a_broken_one_is_refused() {
+fn a_restored_episode_continues_alike_and_a_broken_snapshot_is_refused() {
     let (mut episode, _) = start(9, vec![]);
     episode.step(Action::say(0, "Which day?")).expect("a message");
     let snapshot = episode.environment().snapshot();

@@ -46,7 +46,7 @@ fn place_in(observation: &str) -> u64 {
 }
 
 #[test]
-fn maps_and_turn_limits_are_gymnasiums() {
+fn maps_and_turn_limits_equal_those_of_gymnasium() {
     let golden = golden();
     for name in ["4x4", "8x8"] {
         assert_eq!(Map::fixed(name).map(|map| map.text()), Some(rows(&golden["maps"][name]).join("\n")));
@@ -57,7 +57,7 @@ fn maps_and_turn_limits_are_gymnasiums() {
 }
 
 #[test]
-fn valid_maps_are_gymnasiums() {
+fn valid_maps_equal_those_of_gymnasium() {
     for board in golden()["boards"].as_array().expect("boards") {
         let map = Map::parse(&rows(&board["rows"])).expect("a board of known letters");
         assert_eq!(Some(map.is_valid()), board["valid"].as_bool(), "{}", map.text());
@@ -66,7 +66,7 @@ fn valid_maps_are_gymnasiums() {
 
 /// Every outcome in Gymnasium's table occurs with its probability, and no other outcome occurs.
 #[test]
-fn transitions_are_gymnasiums() {
+fn transitions_equal_those_of_gymnasium() {
     let golden = golden();
     for (name, draws) in [("4x4 firm", 1), ("8x8 firm", 1), ("4x4 slippery", 600), ("8x8 slippery", 60)] {
         let map = Map::fixed(&name[..3]).expect("a fixed map");
@@ -188,7 +188,7 @@ fn the_expert_on_slippery_ice_is_as_good_as_can_be() {
 }
 
 #[test]
-fn one_direction_is_heard_and_anything_else_costs_a_turn() {
+fn one_direction_is_a_move_and_anything_else_costs_a_turn() {
     let options = || vec![named("map", "4x4"), named("turns", 3)];
     let (mut episode, started) = start("train", 0, options(), 0);
     assert_eq!(text_of(&started.observations[0].content), "AFFF\nFHFH\nFFFH\nHFFG");

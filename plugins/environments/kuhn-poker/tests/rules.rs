@@ -162,7 +162,7 @@ fn the_six_deals_are_the_tasks() {
 }
 
 #[test]
-fn a_restored_hand_goes_on_alike() {
+fn a_restored_hand_continues_alike() {
     for (line, _) in LINES {
         let (mut episode, started) = start(2, vec![], 7);
         let mut seat = started.seat;

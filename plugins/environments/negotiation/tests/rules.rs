@@ -77,7 +77,7 @@ fn a_deal_pays_the_value_of_each_share() {
 }
 
 #[test]
-fn an_offer_stands_until_it_is_answered_or_talked_away() {
+fn an_offer_is_open_until_the_next_message() {
     let mut talk = known();
     say(&mut talk, 0, "offer 1 0 2");
     let heard = say(&mut talk, 1, "let me think");
@@ -165,7 +165,7 @@ fn read_situation(negotiation: &Negotiation) -> Situation {
 
 /// The observations of a seat before its last turn do not depend on the other seat's values.
 #[test]
-fn nothing_that_a_seat_hears_depends_on_the_others_values() {
+fn observations_of_a_seat_do_not_depend_on_the_others_values() {
     let script = [(0, "hello"), (1, "offer 1 0 1"), (0, "offer 0 0 1"), (1, "reject"), (0, "offer 1 0 0"), (1, "hm")];
     let heard = |mut negotiation: Negotiation, seat: u32, opening: &str| {
         let mut heard = if seat == 0 { opening.to_owned() } else { String::new() };
@@ -223,7 +223,7 @@ fn oracles_agree_immediately_on_the_fair_deal() {
 }
 
 #[test]
-fn a_restored_negotiation_goes_on_alike() {
+fn a_restored_negotiation_continues_alike() {
     let (mut episode, _) = start("train", 9, vec![]);
     for (seat, words) in
         [(0, "hello"), (1, "offer 0 1 0"), (0, "offer 9 9 9"), (0, "reject"), (1, "offer 1 0 0"), (0, "accept")]

@@ -65,7 +65,7 @@ fn a_query_that_does_not_run_may_be_mended() {
 }
 
 #[test]
-fn a_query_stands_in_the_last_fence_or_alone() {
+fn a_query_is_read_from_the_last_fence_or_the_whole_text() {
     assert_eq!(query_in(" SELECT 1;\n"), "SELECT 1;");
     assert_eq!(query_in("Perhaps ```sql\nSELECT 1\n``` or better\n```sql\nSELECT 2\n```"), "SELECT 2");
     assert_eq!(query_in("```SELECT 1```"), "SELECT 1");

@@ -230,7 +230,7 @@ fn start_expert(episode: &Episode<TicTacToe>) -> String {
 }
 
 #[test]
-fn a_restored_game_goes_on_alike() {
+fn a_restored_game_continues_alike() {
     let (mut episode, started) = start("train", 5, vec![named("slips", 50)], 11);
     let mut seat = started.seat;
     loop {

@@ -72,7 +72,7 @@ fn the_oracle_calls_the_calculator_at_the_chosen_rate() {
 }
 
 #[test]
-fn a_restored_episode_goes_on_alike() {
+fn a_restored_episode_continues_alike() {
     let (mut episode, _) = start(3, 0);
     let mut restored = Episode::<WordProblems>::restore(&episode.snapshot()).expect("its own snapshot");
     assert_eq!(episode.environment(), restored.environment());

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_number_is_read_as_it_stands() {
+    fn the_last_number_is_read_as_written() {
         for (text, expected) in [
             ("from 3 to 1,234.5.", Some(1234.5)),
             ("it is -7", Some(-7.0)),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn json_stands_alone_or_in_its_only_block() {
+    fn json_is_read_from_the_whole_text_or_its_only_block() {
         for (text, expected) in [
             ("{\"a\": 1}", true),
             (" [1, 2]\n", true),

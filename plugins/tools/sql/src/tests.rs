@@ -30,7 +30,7 @@ fn fails(session: &mut Session<Sql>, sql: &str, words: &str) {
 }
 
 #[test]
-fn rows_stand_in_columns_and_nothing_is_mistaken() {
+fn rows_are_aligned_in_columns_without_ambiguity() {
     let mut session = session(vec![]);
     let table = "id | name       | height | photo\n\
                  ---+------------+--------+--------------------------------------------------\n\

@@ -1,5 +1,4 @@
-//! Determinism: the same start, seed and actions give the same bytes, in a fresh instance and in one that others
-//! used before.
+//! Determinism: the same start, seed and actions give the same bytes, in a fresh instance and in a used one.
 
 use std::num::NonZeroU32;
 
@@ -8,12 +7,12 @@ use crate::finding::{Finding, Stop, passed, skipped, stop};
 use crate::fixture::Fixture;
 use crate::path::Path;
 
-/// Acts of a path.
+/// Actions per path.
 const LENGTH: usize = 12;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     if !fixture.plugin.manifest().deterministic {
-        return skipped("its manifest says that it is not deterministic");
+        return skipped("its manifest declares it non-deterministic");
     }
     let starts = fixture.starts();
     if starts.is_empty() {
@@ -27,24 +26,24 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         again(fixture, &path).await?;
         after_another(fixture, start, &path).await?;
     }
-    passed(format!("{} paths of {actions} actions in all came out alike, three times each", starts.len()))
+    passed(format!("{} paths with {actions} actions in total were equal in three runs each", starts.len()))
 }
 
-/// In another instance.
+/// Repeats a path in another instance.
 async fn again(fixture: &Fixture, path: &Path) -> Result<(), Stop> {
     let (second, mut driver) = Path::begin(fixture, &fixture.plugin, &path.start, &fixture.options, path.seed).await?;
     let change = "draw every random choice from the seed, and read neither the clock nor addresses";
     if second.said != path.said[..1] {
         let seen = crate::finding::divergence(&path.said[0], &second.said[0]);
-        return Err(stop(format!("{} began in two ways: {seen}", path.place()), change));
+        return Err(stop(format!("{} started differently in two runs: {seen}", path.place()), change));
     }
     match path.retrace(fixture, &mut driver, 0).await? {
         None => Ok(()),
-        Some(divergence) => Err(stop(format!("{} came out in two ways: {divergence}", path.place()), change)),
+        Some(divergence) => Err(stop(format!("{} differed in two runs: {divergence}", path.place()), change)),
     }
 }
 
-/// In an instance in which another path was gone before.
+/// Repeats a path in an instance that played another path before.
 async fn after_another(fixture: &Fixture, start: &Start, path: &Path) -> Result<(), Stop> {
     let shared = fixture.plugin.shared_by(NonZeroU32::MIN.saturating_add(7));
     let (mut before, mut driver) =
@@ -55,17 +54,20 @@ async fn after_another(fixture: &Fixture, start: &Start, path: &Path) -> Result<
         }
         before.act(fixture, &mut driver, act.clone()).await?;
     }
-    let change = "keep all state in the episode or session itself: none in statics, globals or module variables, and \
-                  none in the order of a hash table";
+    let change = "keep all state in the episode or session itself, not in statics, globals or module variables, \
+                  and not in the order of a hash table";
     let (second, mut again) = Path::begin(fixture, &shared, start, &fixture.options, path.seed).await?;
     if second.said != path.said[..1] {
         let seen = crate::finding::divergence(&path.said[0], &second.said[0]);
-        return Err(stop(format!("{} began otherwise after another had been played: {seen}", path.place()), change));
+        return Err(stop(
+            format!("{} started differently after another path in the same instance: {seen}", path.place()),
+            change,
+        ));
     }
     match path.retrace(fixture, &mut again, 0).await? {
         None => Ok(()),
         Some(divergence) => Err(stop(
-            format!("{} came out otherwise after another had been played: {divergence}", path.place()),
+            format!("{} differed after another path in the same instance: {divergence}", path.place()),
             change,
         )),
     }

@@ -7,7 +7,7 @@ use crate::finding::{Finding, passed, skipped, stop};
 use crate::fixture::Fixture;
 use crate::path::Path;
 
-/// Acts of a path.
+/// Actions per path.
 const LENGTH: usize = 8;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
@@ -29,7 +29,10 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             let (begun, driver) = Path::begin(fixture, &shared, &path.start, &fixture.options, path.seed).await?;
             if begun.said != path.said[..1] {
                 let seen = crate::finding::divergence(&path.said[0], &begun.said[0]);
-                return Err(stop(format!("{} began otherwise beside another: {seen}", path.place()), CHANGE));
+                return Err(stop(
+                    format!("{} started differently next to another in the same instance: {seen}", path.place()),
+                    CHANGE,
+                ));
             }
             drivers.push(driver);
         }
@@ -37,14 +40,14 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             for (path, driver) in paths.iter().zip(&mut drivers) {
                 let one = Path { actions: path.actions[..path.actions.len().min(turn + 1)].to_vec(), ..path.clone() };
                 if let Some(divergence) = one.retrace(fixture, driver, turn).await? {
-                    let seen = format!("{} went otherwise beside another: {divergence}", path.place());
+                    let seen = format!("{} differed next to another in the same instance: {divergence}", path.place());
                     return Err(stop(seen, CHANGE));
                 }
             }
         }
         pairs += 1;
     }
-    passed(format!("{pairs} pairs in one instance each went as they went alone"))
+    passed(format!("{pairs} pairs in one instance were equal to separate runs"))
 }
 
-const CHANGE: &str = "keep all state in the episode or session itself: none in statics, globals or module variables";
+const CHANGE: &str = "keep all state in the episode or session itself, not in statics, globals or module variables";

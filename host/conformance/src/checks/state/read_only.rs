@@ -1,4 +1,4 @@
-//! Reads do not change a state: snapshots, keys, views, hints, images and advice.
+//! Reads do not change a state: snapshots, state keys, views, hints, images and advice.
 
 use gymkhana_record::FailureKind;
 use gymkhana_sandbox::OptionalInterface;
@@ -8,7 +8,7 @@ use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
 use crate::fixture::Fixture;
 use crate::path::Path;
 
-/// Acts of a path.
+/// Actions per path.
 const LENGTH: usize = 8;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
@@ -23,27 +23,26 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             looks += 2;
             let one = Path { actions: path.actions[..=turn].to_vec(), ..path.clone() };
             if let Some(divergence) = one.retrace(fixture, &mut driver, turn).await? {
-                let seen =
-                    format!("{} went on otherwise after it was looked at, with {act}: {divergence}", path.place());
-                return Err(stop(seen, "have every look read the state and change nothing of it"));
+                let seen = format!("{} differed after its state was read, at {act}: {divergence}", path.place());
+                return Err(stop(seen, "make reads leave the state unchanged"));
             }
         }
         look_twice(fixture, &mut driver, &path, path.actions.len()).await?;
     }
     if ways == 0 {
-        return skipped("it offers nothing to look at");
+        return skipped("it does not offer reads");
     }
-    passed(format!("{looks} looks in {ways} ways changed nothing"))
+    passed(format!("{looks} reads of {ways} kinds changed nothing"))
 }
 
-/// Looks in every way, twice; gives the number of ways.
+/// Reads the state in every way, twice. Returns the number of ways.
 async fn look_twice(fixture: &Fixture, driver: &mut Driver, path: &Path, turn: usize) -> Result<usize, Stop> {
     let place = format!("in front of step {turn} of {}", path.place());
-    let during = || format!("a look {place}");
+    let during = || format!("a read {place}");
     let first = driver.look(&fixture.plugin).await.during(during())?;
     if fixture.plugin.offers(OptionalInterface::Oracle) && !driver.is_session() && !driver.over {
         match driver.advice().await {
-            // An expert may be at a loss.
+            // An oracle may have no advice.
             Err(error) if error.kind != FailureKind::Refused => {
                 return Err(error).during(format!("the advice {place}"));
             }
@@ -53,8 +52,8 @@ async fn look_twice(fixture: &Fixture, driver: &mut Driver, path: &Path, turn: u
     let second = driver.look(&fixture.plugin).await.during(during())?;
     if let Some((one, _)) = first.iter().zip(&second).find(|(one, other)| one != other).map(|(one, _)| one) {
         return Err(stop(
-            format!("`{one}` {place} is another when it is asked for twice"),
-            "have every look change nothing",
+            format!("`{one}` {place} differs when it is read twice"),
+            "make reads leave the state unchanged",
         ));
     }
     Ok(first.len())

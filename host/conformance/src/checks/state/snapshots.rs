@@ -1,4 +1,4 @@
-//! Snapshots: what is restored goes on as what was saved, and as what was played again from the start.
+//! Snapshots: a restored state continues like the saved one, and like a replay from the start.
 
 use gymkhana_record::FailureKind;
 
@@ -7,22 +7,22 @@ use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
 use crate::fixture::Fixture;
 use crate::path::Path;
 
-/// Acts of a path.
+/// Actions per path.
 const LENGTH: usize = 8;
 
 const CHANGE: &str = "put everything into the snapshot that a later turn depends on: counters, the state of the random \
-                      generator, who is to move, what was said";
+                      generator, the seat to move, the history";
 
 fn saveable(fixture: &Fixture) -> Vec<Start> {
     let offered = |start: &Start| Driver::can_be_saved(&fixture.plugin, start);
     fixture.starts().into_iter().filter(offered).collect()
 }
 
-/// Saves a path in front of each act. Each copy must go on as the path did, and saving must not have changed the path.
+/// Saves a path before each action. Each copy must continue like the path, and saving must not change the path.
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     let starts = saveable(fixture);
     if starts.is_empty() {
-        return skipped("it offers no snapshots");
+        return skipped("it does not offer snapshots");
     }
     let (mut copies, mut largest) = (0, 0);
     for (number, start) in starts.iter().enumerate() {
@@ -36,15 +36,17 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             let mut copy = restore(&saved, &path, turn).await?;
             if let Some(divergence) = path.retrace(fixture, &mut copy, turn).await? {
                 let seen =
-                    format!("{}, restored in front of step {turn}, went on otherwise: {divergence}", path.place());
+                    format!("{}, restored in front of step {turn}, continued differently: {divergence}", path.place());
                 return Err(stop(seen, CHANGE));
             }
             copies += 1;
             let one = Path { actions: path.actions[..=turn].to_vec(), ..path.clone() };
             if let Some(divergence) = one.retrace(fixture, &mut original, turn).await? {
-                let seen =
-                    format!("{}, saved in front of step {turn}, went on otherwise itself: {divergence}", path.place());
-                return Err(stop(seen, "have `snapshot` read the state and change nothing of it"));
+                let seen = format!(
+                    "{}, saved in front of step {turn}, continued differently itself: {divergence}",
+                    path.place()
+                );
+                return Err(stop(seen, "make `snapshot` leave the state unchanged"));
             }
         }
     }
@@ -56,9 +58,9 @@ async fn restore(saved: &Saved, path: &Path, turn: usize) -> Result<Driver, Stop
     copy.during(format!("its own snapshot in front of step {turn} of {} could not be restored", path.place()))
 }
 
-/// Gives bytes that are no snapshot, and starts and spoilt copies of one that is.
+/// Restores invalid bytes, among them truncated and altered snapshots.
 pub(crate) async fn check_bad(fixture: &Fixture) -> Finding {
-    let Some(start) = saveable(fixture).into_iter().next() else { return skipped("it offers no snapshots") };
+    let Some(start) = saveable(fixture).into_iter().next() else { return skipped("it does not offer snapshots") };
     let seed = fixture.seed("bad-snapshots");
     let (_, mut driver) = Path::begin(fixture, &fixture.plugin, &start, &fixture.options, seed).await?;
     let saved = driver.save().await.during(format!("the snapshot of {start}"))?;
@@ -67,7 +69,7 @@ pub(crate) async fn check_bad(fixture: &Fixture) -> Finding {
     seed.stream().fill(&mut noise);
     let mut bad: Vec<Vec<u8>> = vec![noise, vec![0xff; 64], good.iter().chain(b"and more").copied().collect()];
     bad.extend((0..good.len().min(64)).map(|cut| good[..cut].to_vec()));
-    // Another state, or none; whichever, `restore` must see it.
+    // The result may be another state, or bytes that `restore` must refuse.
     bad.extend((0..good.len().min(256)).map(|place| {
         let mut flipped = good.to_vec();
         flipped[place] ^= 0xff;
@@ -80,14 +82,14 @@ pub(crate) async fn check_bad(fixture: &Fixture) -> Finding {
             Err(error) if error.kind == FailureKind::Refused => refused += 1,
             Err(error) if error.kind.is_hosts() => return Err(Stop::Host(error)),
             Err(error) => {
-                let seen = format!("`restore` of {} bytes that are no snapshot: {}", bytes.len(), error.message);
+                let seen = format!("`restore` of {} invalid bytes: {}", bytes.len(), error.message);
                 return Err(stop(seen, "return `Error::BadSnapshot`"));
             }
         }
     }
     if refused == 0 {
-        let seen = format!("`restore` took all of {} texts that are no snapshot", bad.len());
+        let seen = format!("`restore` accepted all of {} invalid byte strings", bad.len());
         return Err(stop(seen, "return `Error::BadSnapshot` for bytes that `snapshot` did not write"));
     }
-    passed(format!("{refused} of {} were refused, and none did harm", bad.len()))
+    passed(format!("{refused} of {} were refused, and none caused an error", bad.len()))
 }

@@ -1,4 +1,4 @@
-//! State keys: equal states give equal bytes, whatever path led there, and other states give others.
+//! State keys: equal states have equal keys on every path, and different states have different keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +9,15 @@ use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
 use crate::fixture::Fixture;
 use crate::path::Path;
 
-/// Acts of a path.
+/// Actions per path.
 const LENGTH: usize = 8;
-/// Paths from one start.
+/// Paths per start.
 const PATHS: usize = 3;
 
 const UNEQUAL: &str =
-    "make the key of the state's meaning alone: no counter of looks, no address, no order of a hash table";
+    "derive the key only from the state's content, not from counters of reads, addresses or the order of a hash table";
 
-/// What was seen along all paths.
+/// Observations of all paths.
 #[derive(Default)]
 struct Seen {
     keys: BTreeSet<Vec<u8>>,
@@ -27,12 +27,12 @@ struct Seen {
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     if !fixture.plugin.offers(OptionalInterface::StateKey) {
-        return skipped("it offers no state keys");
+        return skipped("it does not offer state keys");
     }
     let mut seen = Seen::default();
     let episodes = fixture.starts().into_iter().filter(|start| matches!(start, Start::Episode(_)));
     for (number, start) in episodes.enumerate() {
-        // What was saved on one seed's paths, with the key of each state.
+        // Snapshots on one seed's paths, with the key of each state.
         let mut known: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for walk in 0..PATHS {
             let seed = fixture.seed("state-keys").child(number);
@@ -43,14 +43,13 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     let Seen { keys, shown, moments } = seen;
     if keys.len() == 1 && shown.len() > 1 {
         let shown = shown.len();
-        let seen =
-            format!("all of {moments} states have the same key, and {shown} different things were shown in them");
-        return Err(stop(seen, "put into the key what tells one state from another"));
+        let seen = format!("all of {moments} states have the same key, but showed {shown} different observations");
+        return Err(stop(seen, "include in the key what distinguishes the states"));
     }
     passed(format!("{moments} states have {} keys", keys.len()))
 }
 
-/// Does what was done on a path with its own seed, and looks at the key of every state on the way.
+/// Repeats a path's actions with the path's seed and checks the key of every state.
 async fn follow(
     fixture: &Fixture,
     path: &Path,
@@ -73,7 +72,7 @@ async fn follow(
     Ok(())
 }
 
-/// The key is the same once the state is restored, and that of every state which was saved alike.
+/// Checks that the key survives a snapshot, and that equal snapshots have equal keys.
 async fn survives(
     driver: &mut Driver,
     path: &Path,
@@ -86,7 +85,7 @@ async fn survives(
     let copy = Driver::restore(&saved, path.seed).await;
     let mut copy = copy.during(format!("its own snapshot {place} could not be restored"))?;
     if self::key(&mut copy, path, turn).await? != key {
-        return Err(stop(format!("the key {place} is another once the state is restored"), UNEQUAL));
+        return Err(stop(format!("the key {place} differs after the state is restored"), UNEQUAL));
     }
     if known.entry(saved.bytes().to_vec()).or_insert_with(|| key.to_vec()) != key {
         return Err(stop(format!("two states with equal snapshots have different keys, one {place}"), UNEQUAL));
@@ -94,13 +93,13 @@ async fn survives(
     Ok(())
 }
 
-/// The key, asked for twice.
+/// The key, read twice.
 async fn key(driver: &mut Driver, path: &Path, turn: usize) -> Result<Vec<u8>, Stop> {
     let place = || format!("the state key in front of step {turn} of {}", path.place());
     let first = driver.state_key().await.during(place())?.unwrap_or_default();
     let second = driver.state_key().await.during(place())?.unwrap_or_default();
     if first != second {
-        return Err(stop(format!("{} is another when it is asked for twice", place()), UNEQUAL));
+        return Err(stop(format!("{} differs when it is read twice", place()), UNEQUAL));
     }
     Ok(first)
 }
