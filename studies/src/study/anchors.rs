@@ -32,7 +32,7 @@ where
     let mut flags = preset("gigpo")?;
     match arm {
         "gigpo" => {}
-        "episodes-alone" => flags.credit = Credit::Episode,
+        "episodes-alone" => flags.credit = Credit::Episode {},
         other => bail!("there is no arm `{other}`"),
     }
     trainer.begin_stage(flags.stage_models()).await?;

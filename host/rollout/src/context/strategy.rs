@@ -4,24 +4,26 @@
 //! a strategy only decides which of it, and of what was heard, is shown again.
 
 use gymkhana_record::Function;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, edits};
 use gymkhana_chat::Role;
 
-/// How a seat's context goes on once it grows long.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Context strategy: the part of a long episode that the policy sees. The default is `append`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "strategy", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ContextStrategy {
-    /// It only grows.
+    /// The context only grows.
     Append {},
-    /// Older results of tools give way to a placeholder; everything else stays (DeepMiner).
+    /// A placeholder replaces older tool results; everything else stays (DeepMiner).
     Window(Window),
-    /// The policy sums up what it has seen and goes on from the task and its own summary (SUPO).
+    /// The policy summarises its context and continues from the task and the summary (SUPO). Excludes oracles and `sft`
+    /// stages.
     Summary(Summary),
-    /// Each reply is the policy's whole memory: it sees the task, its last reply and what was answered to that (MEM1).
+    /// The policy sees the task, its last reply and the answer to it (MEM1).
     State {},
-    /// The policy takes turns out of its context, or rewrites them, by calls of a function of the host's (MemAct).
+    /// The policy removes or rewrites turns of its context by calling `edit_context` (MemAct).
     Edits {},
 }
 
@@ -31,18 +33,21 @@ impl Default for ContextStrategy {
     }
 }
 
-/// Which results of tools give way, and to what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Number of tool results that stay in the context, and the text that replaces the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Window {
-    /// The most results that stand at once. One more, and all but the newest `keep` give way.
+    /// Maximum number of tool results in the context; with one result above it, all but the newest `keep` are replaced.
+    #[schemars(range(min = 1))]
     pub most: u32,
-    /// So many of the newest results stay, at least 1 and at most `most`.
+    /// Number of newest results that stay.
+    #[schemars(range(min = 1), extend("x-range" = "1 to `most`"))]
     pub keep: u32,
-    /// The results also give way when the context has more tokens than this.
+    /// Size of the context in tokens above which results are also replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2), extend("x-range" = "2 to `limits.context_tokens` - 1"))]
     pub tokens: Option<usize>,
-    /// What stands where a result stood.
+    /// Text that replaces a result.
     pub placeholder: String,
 }
 
@@ -52,15 +57,17 @@ impl Default for Window {
     }
 }
 
-/// When the policy is asked for a summary, and how.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Threshold and instruction of summaries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
-    /// With more tokens than this the context is summed up. What the limit on the context's tokens has above it must
-    /// hold the newest observation, the instruction and the summary.
+    /// Size of the context in tokens above which it is summarised. The rest of the context must hold the newest
+    /// observation, the instruction and the summary.
+    #[schemars(range(min = 2), extend("x-range" = "2 to `limits.context_tokens` - 1"))]
     pub tokens: usize,
-    /// What the policy is told.
+    /// Instruction to the policy.
     #[serde(default = "instruction")]
+    #[schemars(extend("x-default" = "a request for a summary"))]
     pub instruction: String,
 }
 

@@ -11,6 +11,7 @@ use gymkhana_record::{
     CallSite, EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, ProbeScore, Sampled, Seed, TaskRef, Value,
 };
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::episode::state::EpisodeState;
@@ -21,37 +22,39 @@ use crate::{Rollout, RolloutError};
 use gymkhana_chat::ChatError;
 use gymkhana_policy::{Policy, PolicyError, ScoreRequest};
 
-/// What is scored in each turn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Turn probe: the policy scores a text in each turn, and each turn except the last gets a gain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TurnProbe {
-    /// The right answer, before the turn (IGPO). A turn's gain is the difference of its probability, the geometric mean
-    /// over its tokens, before the next turn and before this one; the last turn has none.
+    /// The gain is the increase of the correct answer's probability, the geometric mean over its tokens, from before the
+    /// turn to before the next turn (IGPO).
     Answer(AnswerProbe),
-    /// The reply, with and without what the turn before it brought (InfoPO). A turn's gain is the difference of the
-    /// mean log-probability of the next reply; the last turn has none.
+    /// The gain is the mean log-probability of the next reply minus that with the observations since the last reply
+    /// hidden (InfoPO).
     Feedback(FeedbackProbe),
 }
 
-/// Where the right answer stands and how it is said.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Source of the correct answer, and the text before it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnswerProbe {
-    /// The field of the environment's privileged view at the beginning of the episode.
+    /// Field of the environment's privileged view with the correct answer, at the beginning of the episode.
     pub field: String,
-    /// What the policy would say before the answer; it is not scored.
+    /// Text before the answer, which is not scored.
     pub lead: String,
-    /// What gains count as rewards of turns.
+    /// Factor of the gains as rewards of turns.
+    #[schemars(range(min = -1e6, max = 1e6))]
     pub weight: f64,
 }
 
-/// What hides what a turn brought.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Text that hides observations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FeedbackProbe {
-    /// It stands in the place of each thing that was heard since the last reply.
+    /// Text that replaces each observation.
     pub mask: String,
-    /// What gains count as rewards of turns.
+    /// Factor of the gains as rewards of turns.
+    #[schemars(range(min = -1e6, max = 1e6))]
     pub weight: f64,
 }
 

@@ -5,6 +5,7 @@ use futures::StreamExt;
 use futures::future::try_join_all;
 use futures::stream::FuturesUnordered;
 use gymkhana_record::{EpisodeRecord, Sampled, Turn};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::{Instrument, info_span};
 
@@ -13,40 +14,45 @@ use crate::episode::generate::Generation;
 use crate::episode::state::{Actor, EpisodeState, Started};
 use crate::{ForkError, ReplayOverrides, Rollout};
 
-/// When paths part, and how the group's budget is shared between episodes from the start and branches.
+/// Condition of branching, and the division of the group into episodes from the start and branches.
 ///
-/// Of a turn that follows answers of tools the first `tokens` tokens are looked at. With ΔH the difference between
-/// their mean entropy and that of the episode's first turn, over the logarithm of the number of tokens that there are,
-/// the path parts if `base + slope * ΔH > threshold` (ARPO). With a `penalty`, it parts with the probability
-/// `(base + slope * ΔH) * (1 - penalty)^n` instead, `n` being how often the path has parted in turns one behind the
-/// other (AEPO).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// ΔH is the mean entropy of the first `tokens` tokens of a turn after tool results minus that of the episode's first
+/// turn, over the logarithm of the vocabulary's size. An episode branches if `base + slope * ΔH > threshold` (ARPO).
+/// With a `penalty`, it branches with probability `(base + slope * ΔH) * (1 - penalty)^n` instead, where `n` counts the
+/// branchings in consecutive turns before this one (AEPO).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Branch {
-    /// How many episodes begin at the start; the rest of the group's size are branches.
+    /// Episodes that begin at the start; the others are branches.
+    #[schemars(range(min = 1), extend("x-range" = "1 to `group_size`"))]
     pub roots: u32,
-    /// The share of roots is found from the first episode instead: `roots` is then the least.
+    /// Measurement of the share of roots in the first episode (AEPO); `roots` is then the minimum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
-    /// How many tokens of a turn are looked at.
+    /// Tokens of a turn whose entropy is measured.
+    #[schemars(range(min = 1))]
     pub tokens: u32,
-    /// The willingness to part where entropy has not changed.
+    /// Branching score without a change of entropy.
     pub base: f64,
-    /// What a change of entropy adds.
+    /// Factor of the entropy change in the branching score.
     pub slope: f64,
-    /// From here on paths part.
+    /// Branching score above which an episode branches; unused with `penalty`.
     pub threshold: f64,
-    /// Makes parting a matter of chance, and less likely the more often a path has just parted; from 0 to 1.
+    /// Branching by chance (AEPO): an episode branches with probability `score * (1 - penalty)^n` after `n` branchings in
+    /// consecutive turns.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1))]
     pub penalty: Option<f64>,
 }
 
 /// AEPO's share of roots, from the group's first episode: `size * sigmoid(beta * (H_root - H_tool))`, with the mean
 /// entropy of its first turn and that of its turns after answers of tools, each of the first tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "BranchProbe")]
 pub struct Probe {
-    /// How much the difference counts.
+    /// Factor of the entropy difference. AEPO derives the share of roots from the first episode,
+    /// `group_size * sigmoid(beta * (H_root - H_tool))`; `roots` is then the minimum.
     pub beta: f64,
 }
 

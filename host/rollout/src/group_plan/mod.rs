@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Seed, TaskRef};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use branch::{Branch, Probe};
@@ -25,19 +26,21 @@ use crate::episode::state::{Actor, EpisodePlan};
 use crate::{ForkError, Rollout, RolloutError};
 use gymkhana_policy::Sampling;
 
-/// How the episodes of one group come about.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Sampling plan: how the episodes of a group start, branch and are selected. `groups` is the default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SamplingPlan {
-    /// All from the start.
+    /// All episodes begin at the start.
     Groups {},
-    /// More than the group's size, of which the best material is kept.
+    /// More episodes than the group's size are played, and a selection is kept (GRPO-RoC).
     Oversample(Oversample),
-    /// Paths part where the policy is unsure after a tool's answer.
+    /// Episodes branch after tool results where the policy's entropy rises (ARPO, AEPO). ΔH is the mean entropy of the
+    /// turn's first `tokens` tokens minus that of the episode's first turn, over the logarithm of the vocabulary's size;
+    /// the score is `base + slope * ΔH`.
     Branch(Branch),
-    /// Paths part where the outcome is most open.
+    /// Episodes branch at the prefix whose continuations are most likely to differ in success (TRACE).
     Prefixes(Prefixes),
-    /// Failed attempts are made again with a hint of the environment's.
+    /// Failed episodes are repeated with the environment's hint (Agent-RLVR).
     Guided(Guided),
 }
 

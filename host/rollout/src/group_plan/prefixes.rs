@@ -1,6 +1,7 @@
 //! Paths part where the outcome is most open: at the prefix from which success and failure are both likely (TRACE).
 
 use gymkhana_record::{Ending, EpisodeRecord};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GroupPlan, PlanError, require};
@@ -14,14 +15,17 @@ use crate::{ForkError, Rollout};
 ///
 /// p is the share of solved episodes among those that went through the prefix, together with `prior` episodes as
 /// successful as the group is on the whole. Episodes that were dropped count for nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Prefixes {
-    /// How many episodes begin at the start.
+    /// Episodes that begin at the start.
+    #[schemars(range(min = 1), extend("x-range" = "1 to `group_size`"))]
     pub roots: u32,
-    /// How many continuations a chosen prefix gets.
+    /// Continuations of a chosen prefix.
+    #[schemars(range(min = 1))]
     pub continuations: u32,
-    /// How many episodes the group's share of success counts for; above 0.
+    /// Weight of the group's success rate in the estimate for a prefix, in episodes.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub prior: f64,
 }
 

@@ -1,30 +1,31 @@
 //! Oversample, then keep the best material.
 
 use gymkhana_record::{Ending, EpisodeRecord, Turn};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PlanError, require};
 
-/// Plays `factor` times as many episodes as the group is to have, and keeps as many as it is to have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Number of played episodes, and the selection of `group_size` of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Oversample {
-    /// How many times the group's size is played; from 2 to 16.
+    /// Multiple of `group_size` that is played.
+    #[schemars(range(min = 2, max = 16))]
     pub factor: u32,
-    /// Which are kept.
+    /// Selection of the episodes that are kept.
     pub keep: Selection,
 }
 
-/// Which episodes of an oversampled group are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Selection among the episodes of an oversampled group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selection {
-    /// GRPO-RoC's (resampling on correct, rStar2-Agent): solved and unsolved ones in the proportion in which they came,
-    /// at least two of each where there are two; of the solved those with the least trouble with their tools, of the
-    /// unsolved the first, so that their variety is kept.
+    /// Solved and unsolved episodes in their proportion, at least two of each if available; of the solved ones those with
+    /// the least tool trouble, of the unsolved ones the first (GRPO-RoC, rStar2-Agent).
     #[default]
     Clean,
-    /// As many solved ones as unsolved, as far as there are, the first of each.
+    /// Equal numbers of solved and unsolved episodes if available, the first of each.
     Balanced,
 }
 

@@ -1,5 +1,6 @@
 //! Weights of rewards, and how they change with the training step.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a reward's numbers are multiplied by.
@@ -11,33 +12,38 @@ pub struct Weight {
     pub schedule: Option<Schedule>,
 }
 
-/// How a weight goes from where it starts to where it stays.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Schedule that changes a weight from `weight` to `to`. Steps are counted from 0 within the stage.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "WeightSchedule")]
 pub struct Schedule {
-    /// On which way.
+    /// Course of the change.
     pub shape: Shape,
-    /// Where it ends.
+    /// Final weight.
+    #[schemars(range(min = -1e6, max = 1e6))]
     pub to: f64,
-    /// It begins to change behind this training step, counted from 0 within the stage.
+    /// Training step at which the change begins.
     #[serde(default)]
     pub begin: u64,
-    /// It changes for so many training steps.
+    /// Training steps that the change takes.
+    #[schemars(range(min = 1))]
     pub over: u64,
-    /// The steps of `steps`, in training steps; of no other shape.
+    /// Training steps of one stair; required by `shape = "steps"`, rejected by other shapes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub every: Option<u64>,
 }
 
-/// The way from one weight to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Course of a change of weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "WeightShape")]
 pub enum Shape {
-    /// On a straight line.
+    /// A straight line.
     Linear,
-    /// Along half a period of the cosine: slowly, fast, slowly.
+    /// Half a cosine period.
     Cosine,
-    /// On a straight line's stairs: the weight changes once in `every` training steps.
+    /// A staircase along a straight line: the weight changes once in `every` training steps.
     Steps,
 }
 
