@@ -45,7 +45,7 @@ fn tidy(value: &mut Value) {
         Value::Object(schema) => {
             remove_null(schema);
             if schema.get("format").is_some_and(|format| format != "uri") {
-                schema.remove("format");
+                schema.shift_remove("format");
             }
             if let Some(Value::String(text)) = schema.get_mut("description") {
                 let paragraphs = text.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));
@@ -70,7 +70,7 @@ fn remove_null(schema: &mut Map<String, Value>) {
     choices.retain(|choice| choice["type"] != "null");
     if let [Value::Object(only)] = choices.as_mut_slice() {
         let only = std::mem::take(only);
-        schema.remove("anyOf");
+        schema.shift_remove("anyOf");
         schema.extend(only);
     }
 }
@@ -97,12 +97,13 @@ fn shorten_defaults_of(table: &mut Value, definitions: &Value) {
 fn relax_flags(schema: &mut Value) {
     let Some(definitions) = schema.get_mut("$defs").and_then(Value::as_object_mut) else { return };
     let Some(Value::Object(algorithm)) = definitions.get_mut("Algorithm") else { return };
-    algorithm.remove("required");
+    algorithm.shift_remove("required");
     let mut tables = Vec::new();
     for flag in algorithm.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
         tables.extend(target(flag).map(str::to_owned));
         let Value::Object(own) = flag else { continue };
-        let notes: Vec<_> = ["description", "default"].into_iter().filter_map(|key| own.remove_entry(key)).collect();
+        let notes: Vec<_> =
+            ["description", "default"].into_iter().filter_map(|key| own.shift_remove_entry(key)).collect();
         let own = std::mem::take(own);
         *flag = json!({ "anyOf": [own, { "const": "off" }] });
         flag.as_object_mut().into_iter().for_each(|flag| flag.extend(notes.clone()));
@@ -115,11 +116,11 @@ fn relax_flags(schema: &mut Value) {
 /// Makes all keys of a table optional. A table without `kind` extends the preset's, of whatever kind.
 fn make_optional(table: &mut Value) {
     let Value::Object(table) = table else { return };
-    table.remove("required");
+    table.shift_remove("required");
     let Some(Value::Array(kinds)) = table.get_mut("oneOf") else { return };
     if kinds.iter().all(|kind| kind["type"] == "object") {
-        kinds.iter_mut().filter_map(Value::as_object_mut).for_each(|kind| drop(kind.remove("required")));
-        let kinds = table.remove("oneOf");
+        kinds.iter_mut().filter_map(Value::as_object_mut).for_each(|kind| drop(kind.shift_remove("required")));
+        let kinds = table.shift_remove("oneOf");
         table.extend(kinds.map(|kinds| ("anyOf".to_owned(), kinds)));
     }
 }
@@ -128,8 +129,8 @@ fn remove_words(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(remove_words),
         Value::Object(schema) => {
-            schema.remove(RANGE);
-            schema.remove(DEFAULT);
+            schema.shift_remove(RANGE);
+            schema.shift_remove(DEFAULT);
             schema.values_mut().for_each(remove_words);
         }
         _ => {}

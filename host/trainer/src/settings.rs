@@ -107,8 +107,8 @@ pub enum Schedule {
     Cosine,
 }
 
-/// AdamW and its learning rate. An `rl` stage without `optimizer` uses a learning rate of `1e-4`. A table that leaves out
-/// `learning_rate` uses `1e-3` in every stage.
+/// AdamW and its learning rate. An `rl` stage without `optimizer` uses a learning rate of `1e-4`. A table that leaves
+/// out `learning_rate` uses `1e-3` in every stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Optimizer {
@@ -121,7 +121,7 @@ pub struct Optimizer {
     pub schedule: Schedule,
     /// Optimiser steps of the stage; required by `schedule = "cosine"`, rejected by `"constant"`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-range" = "above `warmup_steps`"))]
+    #[schemars(range(min = 1), extend("x-range" = "above `warmup_steps`"))]
     pub total_steps: Option<u64>,
     /// Decay of the mean of gradients.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]

@@ -67,7 +67,8 @@ impl<'a> Tables<'a> {
         if keys.is_empty() {
             return meanings;
         }
-        format!("{meanings}\n| `{tag}` | key | type | default | range | meaning |\n| --- | --- | --- | --- | --- | --- |\n{keys}")
+        let head = "key | type | default | range | meaning |\n| --- | --- | --- | --- | --- | --- |";
+        format!("{meanings}\n| `{tag}` | {head}\n{keys}")
     }
 
     /// One row per key, without the outer bars. Tables without a section of their own give a row per inner key.
@@ -95,7 +96,8 @@ impl<'a> Tables<'a> {
         if let Some(name) = target(key) {
             return self.kind(&self.definitions[name]);
         }
-        if let Some(choices) = key.get("anyOf").or(key.get("oneOf")).and_then(Value::as_array) {
+        let choices = key.get("anyOf").or(key.get("oneOf")).filter(|_| key.get("type").is_none());
+        if let Some(choices) = choices.and_then(Value::as_array) {
             let mut kinds: Vec<String> = choices.iter().map(|choice| self.kind(choice)).collect();
             kinds.dedup();
             return kinds.join(" or ");
@@ -120,11 +122,13 @@ impl<'a> Tables<'a> {
         let entries = [key.get("items"), key.get("additionalProperties")].into_iter().flatten();
         let named = std::iter::once(key).chain(entries).find_map(target);
         let section = named.and_then(section_of).map(|section| format!("see {}", link(section.heading)));
-        let own = match named.filter(|_| key.get(RANGE).is_none()) {
-            Some(name) => Some(listed(words(&self.definitions[name]).map(|(word, _)| word))),
-            None => None,
+        let named_words = named.filter(|_| key.get(RANGE).is_none()).map(|name| words(&self.definitions[name]));
+        let listed = named_words.map(|words| listed(words.map(|(word, _)| word))).filter(|words| !words.is_empty());
+        let own = match (listed, range(key)) {
+            (Some(words), bound) if bound.is_empty() => words,
+            (Some(words), bound) => format!("{bound} of {words}"),
+            (None, bound) => bound,
         };
-        let own = own.filter(|words| !words.is_empty()).unwrap_or_else(|| range(key));
         [Some(own), section].into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
     }
 

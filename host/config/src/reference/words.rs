@@ -6,6 +6,9 @@ use crate::schema::RANGE;
 
 /// A value as TOML.
 pub(super) fn toml_value(value: &Value) -> String {
+    if let Some(number) = value.as_f64().filter(|_| value.is_f64()) {
+        return format!("{number:?}");
+    }
     let value: Option<toml::Value> = serde_json::from_value(value.clone()).ok();
     value.map(|value| value.to_string()).unwrap_or_default()
 }

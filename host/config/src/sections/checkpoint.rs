@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::RunFileError;
 
-/// Model: the path of a folder in the Hugging Face layout, or a table that names a repository on a hub.
+/// Source of a model: the path of a folder in the Hugging Face layout, or a table that names a repository on a hub.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Checkpoint {
@@ -19,7 +19,7 @@ pub enum Checkpoint {
     Hub(HubModel),
 }
 
-/// Model on a hub: the keys of the table.
+/// Model on a hub, a table with these keys.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HubModel {

@@ -48,10 +48,18 @@ impl JsonSchema for Stage {
         "Stage".into()
     }
 
-    /// The stage as written: `kind` selects the keys.
+    /// The stage as written: `kind` selects the keys. With `if`, validators name the wrong key instead of the whole
+    /// stage. Editors complete keys from `anyOf`, which refuses nothing.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let (sft, rl) = (generator.subschema_for::<SftStage>(), generator.subschema_for::<RlStage>());
-        json_schema!({ "description": "Training stage; `kind` selects its keys.", "oneOf": [sft, rl] })
+        json_schema!({
+            "description": "Training stage; `kind` selects its keys.",
+            "type": "object",
+            "if": { "properties": { "kind": { "const": "sft" } } },
+            "then": sft,
+            "else": rl,
+            "anyOf": [sft, rl, {}],
+        })
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 24] = [
+const COMPANIONS: [(&str, &str, &str); 25] = [
     ("policy.server", "policy.checkpoint", "\"model\""),
     ("policy.tiny", "policy.tiny.heads", "1"),
     ("policy.tiny", "policy.tiny.kv_heads", "1"),
@@ -28,6 +28,7 @@ const COMPANIONS: [(&str, &str, &str); 24] = [
     ("rewards.x.schedule.every", "rewards.x.schedule.shape", "\"steps\""),
     ("context:window.most", "context.keep", "1"),
     ("context:summary", "stages.0.kind", "\"rl\""),
+    ("stages.0.optimizer.total_steps", "stages.0.optimizer.schedule", "\"cosine\""),
     ("stages.0.settings.average_decay", "stages.0.settings.baseline", "\"seat-average\""),
     ("stages.0.settings.critic", "stages.0.settings.baseline", "\"critic\""),
     ("stages.0.settings.constant_tokens", "stages.0.settings.aggregation", "\"constant\""),
@@ -94,7 +95,11 @@ impl<'a> Walk<'a> {
             }
             Some("array") => {
                 let fill = fill.clone();
-                self.visit(&schema["items"], &format!("{path}.0"), &(Rc::new(move |value| fill(json!([value]))) as Fill));
+                self.visit(
+                    &schema["items"],
+                    &format!("{path}.0"),
+                    &(Rc::new(move |value| fill(json!([value]))) as Fill),
+                );
             }
             Some("object") => self.visit_table(schema, path, fill),
             _ => {}
@@ -149,7 +154,9 @@ impl<'a> Walk<'a> {
                 };
                 let keys = schema["properties"].as_object().into_iter().flatten();
                 let keys = keys.filter(|(key, inner)| wanted(key, inner));
-                Value::Object(keys.map(|(key, inner)| (key.clone(), self.sample(inner, path, key))).collect::<Map<_, _>>())
+                Value::Object(
+                    keys.map(|(key, inner)| (key.clone(), self.sample(inner, path, key))).collect::<Map<_, _>>(),
+                )
             }
             Some("array") => json!([self.sample(&schema["items"], path, name)]),
             Some("boolean") => json!(false),
@@ -190,7 +197,9 @@ pub fn limits(schema: &Value) -> Vec<(Value, bool)> {
     };
     let exact = |bound: &Value| if whole { bound.clone() } else { json!(bound.as_f64()) };
     let mut values = Vec::new();
-    for (key, open, outside) in [("minimum", false, -1), ("maximum", false, 1), ("exclusiveMinimum", true, -1), ("exclusiveMaximum", true, 1)] {
+    for (key, open, outside) in
+        [("minimum", false, -1), ("maximum", false, 1), ("exclusiveMinimum", true, -1), ("exclusiveMaximum", true, 1)]
+    {
         let Some(bound) = schema.get(key) else { continue };
         if open {
             values.extend([(exact(bound), false), (beside(bound, -outside), true)]);

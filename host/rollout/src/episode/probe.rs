@@ -26,8 +26,8 @@ use gymkhana_policy::{Policy, PolicyError, ScoreRequest};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TurnProbe {
-    /// The gain is the increase of the correct answer's probability, the geometric mean over its tokens, from before the
-    /// turn to before the next turn (IGPO).
+    /// The gain is the increase of the correct answer's probability, the geometric mean over its tokens, from before
+    /// the turn to before the next turn (IGPO).
     Answer(AnswerProbe),
     /// The gain is the mean log-probability of the next reply minus that with the observations since the last reply
     /// hidden (InfoPO).

@@ -38,8 +38,8 @@ pub struct Branch {
     pub slope: f64,
     /// Branching score above which an episode branches; unused with `penalty`.
     pub threshold: f64,
-    /// Branching by chance (AEPO): an episode branches with probability `score * (1 - penalty)^n` after `n` branchings in
-    /// consecutive turns.
+    /// Branching by chance (AEPO): an episode branches with probability `score * (1 - penalty)^n` after `n` branchings
+    /// in consecutive turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
     pub penalty: Option<f64>,

@@ -35,8 +35,8 @@ pub enum SamplingPlan {
     /// More episodes than the group's size are played, and a selection is kept (GRPO-RoC).
     Oversample(Oversample),
     /// Episodes branch after tool results where the policy's entropy rises (ARPO, AEPO). ΔH is the mean entropy of the
-    /// turn's first `tokens` tokens minus that of the episode's first turn, over the logarithm of the vocabulary's size;
-    /// the score is `base + slope * ΔH`.
+    /// turn's first `tokens` tokens minus that of the episode's first turn, over the logarithm of the vocabulary's
+    /// size; the score is `base + slope * ΔH`.
     Branch(Branch),
     /// Episodes branch at the prefix whose continuations are most likely to differ in success (TRACE).
     Prefixes(Prefixes),

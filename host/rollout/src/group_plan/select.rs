@@ -21,8 +21,8 @@ pub struct Oversample {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selection {
-    /// Solved and unsolved episodes in their proportion, at least two of each if available; of the solved ones those with
-    /// the least tool trouble, of the unsolved ones the first (GRPO-RoC, rStar2-Agent).
+    /// Solved and unsolved episodes in their proportion, at least two of each if available; of the solved ones those
+    /// with the least tool trouble, of the unsolved ones the first (GRPO-RoC, rStar2-Agent).
     #[default]
     Clean,
     /// Equal numbers of solved and unsolved episodes if available, the first of each.

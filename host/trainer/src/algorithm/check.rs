@@ -48,11 +48,20 @@ impl Algorithm {
             Credit::Returns { discount } | Credit::Rewards { discount, .. } | Credit::Anchors { discount, .. } => {
                 discount
             }
-            Credit::Episode {} | Credit::Outcome {} | Credit::Immediate {} | Credit::Teacher {} | Credit::Turns { .. } => 1.0,
+            Credit::Episode {}
+            | Credit::Outcome {}
+            | Credit::Immediate {}
+            | Credit::Teacher {}
+            | Credit::Turns { .. } => 1.0,
         };
         require(share(discount), "credit.discount", discount, "from 0 to 1")?;
-        if let Credit::Turns { outcome_weight: counts } | Credit::Anchors { weight: counts, .. } = self.credit {
-            require(weight(counts), "credit's weight", counts, "at least 0")?;
+        let second_term = match self.credit {
+            Credit::Turns { outcome_weight } => Some(("credit.outcome_weight", outcome_weight)),
+            Credit::Anchors { weight, .. } => Some(("credit.weight", weight)),
+            _ => None,
+        };
+        if let Some((key, factor)) = second_term {
+            require(weight(factor), key, factor, "at least 0")?;
         }
         require(weight(self.progress), "progress", self.progress, "at least 0")?;
         let by_turn = !matches!(self.credit, Credit::Episode {} | Credit::Outcome {} | Credit::Teacher {});
@@ -87,7 +96,8 @@ impl Algorithm {
             "set",
             "left out unless `baseline` compares the group, as what is not 0 among equals would be divided by 0",
         )?;
-        let taught = self.credit != Credit::Teacher {} || (self.baseline == Baseline::None && self.scale == Scale::None);
+        let taught =
+            self.credit != Credit::Teacher {} || (self.baseline == Baseline::None && self.scale == Scale::None);
         require(taught, "baseline", "set", "none, without `scale`, when `credit` is a teacher's")?;
         let normal = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
         let needs = matches!(self.credit, Credit::Rewards { .. } | Credit::Turns { .. } | Credit::Anchors { .. });
@@ -166,8 +176,7 @@ impl Algorithm {
                 Some((low, high))
             }
             Surrogate::Cispo { low, high } => Some((low, high)),
-            Surrogate::Regression { eta: scale } | Surrogate::Preference { beta: scale } => {
-                require(positive(scale), "surrogate's factor", scale, "above 0")?;
+            Surrogate::Regression { .. } | Surrogate::Preference { .. } => {
                 let whole = self.credit == Credit::Episode {} && self.baseline == Baseline::None;
                 require(whole, "baseline", "set", "none, without `credit`, when `surrogate` looks at pairs")?;
                 let summed = self.constant_tokens == Some(1);
@@ -176,6 +185,14 @@ impl Algorithm {
             }
             Surrogate::Importance {} | Surrogate::Plain {} => None,
         };
+        let factor = match self.surrogate {
+            Surrogate::Regression { eta } => Some(("surrogate.eta", eta)),
+            Surrogate::Preference { beta } => Some(("surrogate.beta", beta)),
+            _ => None,
+        };
+        if let Some((key, factor)) = factor {
+            require(positive(factor), key, factor, "above 0")?;
+        }
         if let Some((low, high)) = bounds {
             require(low > 0.0 && low <= 1.0, "surrogate.low", low, "above 0 and at most 1")?;
             require(positive(high), "surrogate.high", high, "above 0")?;

@@ -142,9 +142,9 @@ pub struct Critic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// A token.
+    /// One action per token.
     Token,
-    /// A turn.
+    /// One action per turn.
     Turn,
 }
 
@@ -152,7 +152,8 @@ pub enum Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mask {
-    /// Episodes with a turn that neither called a function, where one could be called, nor ended the episode (SimpleTIR).
+    /// Episodes with a turn that neither called a function, where one could be called, nor ended the episode
+    /// (SimpleTIR).
     VoidTurn,
     /// Episodes that a limit of the run ended.
     OverLong,
@@ -208,7 +209,8 @@ pub enum Surrogate {
         #[schemars(!skip_serializing_if)]
         when_clipped: WhenClipped,
     },
-    /// `sg(clip(ρ, 1 - low, 1 + high)) · A · log π`: every token keeps its gradient (CISPO). Requires `ratio = "token"`.
+    /// `sg(clip(ρ, 1 - low, 1 + high)) · A · log π`: every token keeps its gradient (CISPO). Requires `ratio =
+    /// "token"`.
     Cispo {
         /// Clip range of the weight below 1.
         #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::StageModels;
 
-/// Algorithm flags. A run file names a preset and overrides single flags. A flag that would have no effect is an error,
-/// such as `group_by` with a critic or `length_penalty` with a teacher.
+/// Flags of an algorithm. A run file names a preset and overrides single flags. A flag that would have no effect is an
+/// error, such as `group_by` with a critic or `length_penalty` with a teacher.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Algorithm {
