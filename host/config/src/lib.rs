@@ -8,13 +8,17 @@ mod error;
 mod hint;
 mod overlay;
 mod range;
+mod reference;
 mod run_file;
+mod schema;
 mod sections;
 #[cfg(test)]
 mod tests;
 
 pub use error::RunFileError;
+pub use reference::run_file_page;
 pub use run_file::RunFile;
+pub use schema::json_schema;
 pub use sections::{
     Checkpoint, DynamicSampling, EnvironmentSection, EvaluationSection, FailuresSection, HttpSection, HubModel,
     LimitsSection, ModelSection, Options, PluginSection, PolicySection, RewardSection, RlStage, SandboxSection,

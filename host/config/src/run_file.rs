@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gymkhana_rollout::{ContextStrategy, TurnProbe};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
@@ -17,26 +18,29 @@ use crate::sections::{
 };
 use crate::{hint, overlay};
 
-/// A run file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A run file of Gymkhana.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunFile {
-    /// Root seed of all random numbers, 0 to 2^64 - 1.
+    /// Root seed of all random numbers.
     #[serde(default)]
     pub seed: u64,
-    /// Bit-identical tokens for the same seed, at lower speed. Requires `threads = 1` and excludes `policy.server`.
+    /// Same seed, same tokens, at lower speed. Requires `threads = 1`, `policy.device = "cpu"`, `max_staleness = 0` and
+    /// `oversample_groups = 0`; excludes `policy.server`.
     #[serde(default)]
     pub deterministic: bool,
-    /// Number of libtorch threads, 1 to 256; 1 if `deterministic`.
+    /// Threads of libtorch; 1 if `deterministic`.
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 256))]
     pub threads: usize,
-    /// Success criterion of an episode: `environment.FACT` or `REWARD.COMPONENT`. An episode succeeds if the value is
-    /// true or at least 0.5; a component is that of the first seat.
+    /// Success criterion: an episode is solved if the value is true or at least 0.5. A component is that of the first
+    /// seat.
+    #[schemars(extend("x-range" = "`environment.FACT`, `REWARD.COMPONENT` or `REWARD.total`"))]
     pub success: String,
-    /// Policy: its weights, its size and the device that computes it.
+    /// Policy of the run: its weights, its size and the device that computes it.
     #[serde(default)]
     pub policy: PolicySection,
-    /// Policies of the environment's seats, by seat name. Seats without a section share the run's policy.
+    /// Policies of the environment's seats, by seat name. A seat without a section is `shared`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seats: BTreeMap<String, SeatSection>,
     /// Environment: its splits, its options and the weight of its rewards.
@@ -51,10 +55,11 @@ pub struct RunFile {
     /// Limits of an episode.
     #[serde(default)]
     pub limits: LimitsSection,
-    /// Context management for episodes that outgrow the context window.
+    /// Context strategy: the part of a long episode that the policy sees.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub context: ContextStrategy,
-    /// Text that the policy scores in each turn.
+    /// Turn probe: a text that the policy scores in each turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<TurnProbe>,
     /// Resource limits of plugin calls.
@@ -66,13 +71,14 @@ pub struct RunFile {
     /// Models that plugins may call, by the name used in `plugins.NAME.model`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelSection>,
-    /// Cost of failures, and the share of failures that ends a run.
+    /// Handling of failed episodes.
     #[serde(default)]
     pub failures: FailuresSection,
-    /// Measurement of success on held-out tasks.
+    /// Evaluation on held-out tasks.
     #[serde(default)]
     pub evaluation: EvaluationSection,
-    /// Training stages, in order; at least one.
+    /// Training stages, in order, each with its own name.
+    #[schemars(length(min = 1))]
     pub stages: Vec<Stage>,
 }
 

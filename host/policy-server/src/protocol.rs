@@ -1,9 +1,10 @@
 //! Protocols of inference servers and their capabilities.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Protocol of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// vLLM's completions, with token ids and log-probabilities.
@@ -23,10 +24,10 @@ impl Protocol {
 }
 
 /// Distribution of a server's log-probabilities, which the server does not report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogProbs {
-    /// The model's distribution at temperature 1: vLLM's default.
+    /// The model's distribution at temperature 1, which the stage's `temperature` must equal: vLLM's default.
     #[default]
     Raw,
     /// The sampled distribution: vLLM's `--logprobs-mode processed_logprobs`.

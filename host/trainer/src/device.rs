@@ -6,19 +6,20 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Cuda, Device};
 
 use crate::TrainerError;
 
 /// Device of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Accelerator {
-    /// CPU.
+    /// The processor's cores.
     #[default]
     Cpu,
-    /// First CUDA GPU.
+    /// The first GPU.
     Cuda,
 }
 

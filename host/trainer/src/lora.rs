@@ -6,6 +6,7 @@
 #![allow(non_snake_case)]
 
 use gymkhana_record::Seed;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::{Device, TchError, Tensor, no_grad_guard};
 
@@ -13,22 +14,26 @@ use crate::TrainerError;
 use crate::error::require;
 use crate::parameters::Parameters;
 
-/// Settings of the adapters of a frozen model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Low-rank adapters of a frozen model. When set, only they are trained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lora {
-    /// Rank; from 1 to 4096.
+    /// Rank of the adapters.
+    #[schemars(range(min = 1, max = 4096))]
     pub rank: u32,
-    /// Numerator of the adapters' factor `alpha / rank`; above 0.
+    /// Scale: the adapter's product is multiplied by `alpha / rank`.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub alpha: f64,
-    /// Matrices that get an adapter in every layer.
+    /// Adapted matrices of each layer.
     #[serde(default = "Module::all")]
+    #[schemars(length(min = 1), extend("x-default" = "all seven"))]
     pub modules: Vec<Module>,
 }
 
-/// A matrix of every layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Matrix of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "LoraModule")]
 #[allow(missing_docs, reason = "the names of the checkpoint's tensors say what they are")]
 pub enum Module {
     QProj,

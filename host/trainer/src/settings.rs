@@ -1,6 +1,7 @@
 //! Settings of the trainer, checked before anything is computed.
 
 use gymkhana_record::{Seed, Segment};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tch::Kind;
 
@@ -35,13 +36,13 @@ pub struct Settings {
 }
 
 /// Number format of passes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precision {
     /// 32 bits.
     #[default]
     Float32,
-    /// 16 bits with the range of float32: half the memory for activations, and several times the speed on a GPU.
+    /// 16 bits with float32's range: half the memory of stored activations, and several times the speed on a GPU.
     Bfloat16,
 }
 
@@ -96,37 +97,46 @@ impl Settings {
 }
 
 /// Learning rate schedule after the warm-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "LearningRateSchedule")]
 pub enum Schedule {
-    /// Constant.
+    /// A constant learning rate.
     Constant,
-    /// Down to 0 at `total_steps`, along half a cosine.
+    /// Down to 0 at `total_steps` along half a cosine.
     Cosine,
 }
 
-/// AdamW and the learning rate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// AdamW and its learning rate. An `rl` stage without `optimizer` uses a learning rate of `1e-4`. A table that leaves
+/// out `learning_rate` uses `1e-3` in every stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Optimizer {
-    /// The learning rate after the warm-up; above 0.
+    /// Learning rate after the warm-up.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub learning_rate: f64,
-    /// Steps of linear warm-up.
+    /// Optimiser steps of linear warm-up.
     pub warmup_steps: u64,
-    /// Schedule after the warm-up.
+    /// Schedule of the learning rate after the warm-up.
     pub schedule: Schedule,
-    /// Optimiser steps of the stage, required for `schedule = "cosine"` and unused without.
+    /// Optimiser steps of the stage; required by `schedule = "cosine"`, rejected by `"constant"`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1), extend("x-range" = "above `warmup_steps`"))]
     pub total_steps: Option<u64>,
-    /// Decay of the mean of gradients; in [0, 1).
+    /// Decay of the mean of gradients.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub beta1: f64,
-    /// Decay of the mean of squared gradients; in [0, 1).
+    /// Decay of the mean of squared gradients.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub beta2: f64,
-    /// Added to the root of the mean square; above 0.
+    /// Term added to the root of the mean square.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub epsilon: f64,
-    /// Decoupled weight decay, multiplied by the learning rate; at least 0.
+    /// Decoupled weight decay, multiplied by the learning rate.
+    #[schemars(range(min = 0))]
     pub weight_decay: f64,
-    /// Maximum gradient norm; larger gradients are rescaled; above 0.
+    /// Maximum gradient norm; larger gradients are rescaled.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub gradient_clip: f64,
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -28,21 +29,27 @@ const VOCABULARY: i64 = 264;
 /// starts from random weights cannot read it and learns the calls from demonstrations instead.
 const CHAT_TEMPLATE: &str = include_str!("chat_template.jinja");
 
-/// Size of a tiny model, as in a run file. The default has 1.35 million parameters.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Size of a byte-level model with random initial weights. The default has 1.35 million parameters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TinyModel {
-    /// Number of layers.
+    /// Layers.
+    #[schemars(range(min = 1, max = 64))]
     pub layers: u32,
     /// Width of the residual stream.
+    #[schemars(range(min = 2, max = 4096))]
     pub width: u32,
-    /// Number of query heads; `width / heads` must be a whole even number.
+    /// Query heads.
+    #[schemars(range(min = 1), extend("x-range" = "a divisor of `width` that leaves heads of an even width"))]
     pub heads: u32,
-    /// Number of key and value heads; divides `heads`.
+    /// Key and value heads.
+    #[schemars(range(min = 1), extend("x-range" = "a divisor of `heads`"))]
     pub kv_heads: u32,
     /// Width of the feed-forward layers.
+    #[schemars(range(min = 1, max = 32_768))]
     pub mlp: u32,
-    /// Maximum tokens of a conversation.
+    /// Context length in tokens.
+    #[schemars(range(min = 2, max = 65_536))]
     pub context: u32,
 }
 

@@ -32,8 +32,8 @@ where
     let mut flags = preset("gigpo")?;
     match arm {
         "gigpo" => {}
-        "episodes-alone" => flags.credit = Credit::Episode,
-        other => bail!("unknown arm `{other}`"),
+        "episodes-alone" => flags.credit = Credit::Episode {},
+        other => bail!("there is no arm `{other}`"),
     }
     trainer.begin_stage(flags.stage_models()).await?;
     let settings = settings(flags, 3e-3);

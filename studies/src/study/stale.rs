@@ -17,7 +17,7 @@ const STEPS: u64 = 150;
 const STALENESS: usize = 4;
 
 pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
-    let mut flags = Algorithm { surrogate: Surrogate::Importance, ..Algorithm::default() };
+    let mut flags = Algorithm { surrogate: Surrogate::Importance {}, ..Algorithm::default() };
     // The clipped ratio of PPO, with its usual bounds of 0.2.
     let clipped = Algorithm::default().surrogate;
     let staleness = match arm {

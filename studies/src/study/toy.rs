@@ -41,7 +41,7 @@ fn imitation(steps: u32) -> RlSettings {
         baseline: Baseline::GroupMean,
         scale: Scale::GroupStd,
         ratio: None,
-        surrogate: Surrogate::Plain,
+        surrogate: Surrogate::Plain {},
         aggregation: Aggregation::Token,
         entropy_bonus: 0.1,
         replay: Some(Replay::SelfImitation { capacity: 512, baselines: 512, stale_steps: 100, ramp_steps: 20 }),

@@ -3,32 +3,35 @@
 use std::path::PathBuf;
 
 use gymkhana_hub::{Commit, Repository, Revision};
+use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::RunFileError;
 
-/// Source of a model.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// Source of a model: the path of a folder in the Hugging Face layout, or a table that names a repository on a hub.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Checkpoint {
-    /// A folder in the Hugging Face layout.
+    /// Path of a folder in the Hugging Face layout.
     Folder(PathBuf),
-    /// A repository on a hub.
+    /// Repository on a hub.
     Hub(HubModel),
 }
 
-/// A model on a hub.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Model on a hub, a table with these keys.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HubModel {
     /// Repository, such as `Qwen/Qwen2.5-0.5B-Instruct`.
+    #[schemars(extend("x-range" = "`OWNER/NAME`"))]
     pub hub: String,
     /// Branch, tag or commit.
     #[serde(default = "main")]
     pub revision: String,
-    /// Commit hash of 40 digits, pinned when the run starts so that a resumed run uses the same weights.
+    /// Commit. A run pins it at its start, so that a resumed run uses the same weights.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(pattern(r"^[0-9a-f]{40}$"), extend("x-range" = "40 hexadecimal digits"))]
     pub commit: Option<String>,
 }
 

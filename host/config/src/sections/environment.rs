@@ -3,31 +3,38 @@
 use std::collections::BTreeMap;
 
 use gymkhana_rollout::Schedule;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rewards::check_weight;
 use crate::error::RunFileError;
 
-/// Options of a plugin, as written in the run file.
+/// Options of a plugin, as in the run file.
 pub type Options = BTreeMap<String, toml::Value>;
 
-/// The environment: its splits, its options and the weight of its rewards.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Environment: its splits, its options and the weight of its rewards.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnvironmentSection {
     /// Split of training tasks.
+    #[schemars(extend("x-range" = "a split"))]
     pub train: String,
-    /// Split of held-out tasks for evaluation.
+    /// Split of held-out tasks.
+    #[schemars(extend("x-range" = "a split"))]
     pub eval: String,
-    /// Weight of the sum of the environment's rewards, -1000000 to 1000000.
+    /// Factor of the sum of the environment's rewards.
+    #[schemars(range(min = -1e6, max = 1e6))]
     pub weight: f64,
-    /// Change of the weight over training steps. Default: constant.
+    /// Change of the weight over training steps.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "constant"))]
     pub schedule: Option<Schedule>,
-    /// Condition under which the rewards count, such as `answer-match.correct >= 0.5`. Default: always.
+    /// Condition under which the rewards count, such as `answer-match.correct >= 0.5`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-range" = "a [condition](#gates)"))]
     pub gate: Option<String>,
     /// Options of the plugin.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>", extend("x-range" = "the plugin's options"))]
     pub options: Options,
 }
 

@@ -1,20 +1,24 @@
 //! `[failures]`: handling of failed episodes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
 use crate::range::check_range;
 
 /// Handling of failed episodes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FailuresSection {
-    /// Reward of an episode whose environment or reward plugin failed, -1000000 to 1000000.
+    /// Reward of an episode whose environment or reward plugin failed.
+    #[schemars(range(min = -1e6, max = 1e6))]
     pub reward: f64,
-    /// Maximum share of failed episodes, 0 to 1, above which the run stops; applied to each batch (a step, an
-    /// evaluation) and to each stage so far, from 20 episodes on.
+    /// Maximum share of failed episodes, above which the run stops; applied to each batch (a step, an evaluation) and
+    /// to each stage so far, from 20 episodes on.
+    #[schemars(range(min = 0, max = 1))]
     pub limit: f64,
-    /// Retries of an episode after a failure of the host or a model, 0 to 100.
+    /// Retries of an episode after a failure of the host or a model.
+    #[schemars(range(max = 100))]
     pub retries: u32,
 }
 

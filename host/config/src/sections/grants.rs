@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gymkhana_egress::{Rule, RuleError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -12,27 +13,32 @@ use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
 use gymkhana_nearest::did_you_mean;
 
-/// Sharing and grants of a plugin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Sharing and grants of the plugin `NAME`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PluginSection {
-    /// Shares one instance of the plugin among `sandbox.shared_episodes` episodes.
+    /// Shares one instance of the plugin among `sandbox.shared_episodes` episodes. Excludes fuel limits.
     pub shared: bool,
     /// Grant of `assets`: paths of readable files, by the name that the plugin uses. A path is relative to the run
     /// file; the resolved run file holds the digest of the content instead.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(!skip_serializing_if, extend("x-range" = "paths"))]
     pub assets: BTreeMap<String, String>,
-    /// Grant of `model`: name of the section of `[models]` that answers.
+    /// Grant of `model`: the section of `[models]` that answers.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-range" = "a name in `[models]`"))]
     pub model: Option<String>,
     /// Grant of `http`: allow-list of servers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
     pub http: Vec<HttpSection>,
-    /// HTTP requests per episode, 1 to 1000000.
+    /// HTTP requests per episode. Requires `http`.
     #[serde(skip_serializing_if = "is_default_requests")]
+    #[schemars(!skip_serializing_if, range(min = 1, max = 1_000_000))]
     pub http_requests: u32,
     /// Grant of `tools`: a reward may call the run's tools.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub tools: bool,
 }
 
@@ -88,14 +94,19 @@ impl PluginSection {
     }
 }
 
-/// One rule of an HTTP allow-list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Rule of a plugin's HTTP allow-list, a table of the list `http`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpSection {
-    /// Server: `https://HOST` or `https://HOST:PORT`.
+    /// Server, without path, user or wildcard.
+    #[schemars(
+        pattern(r"^https?://"),
+        extend("x-range" = "`https://HOST`, `https://HOST:PORT`, or the same with `http`")
+    )]
     pub allow: String,
-    /// Allowed methods, at least one.
+    /// Allowed methods.
     #[serde(default = "get")]
+    #[schemars(length(min = 1), extend("x-range" = "at least one, in capitals"))]
     pub methods: Vec<String>,
     /// Allows addresses of this machine and of private networks.
     #[serde(default)]
@@ -103,11 +114,13 @@ pub struct HttpSection {
     /// Header that the host adds to each request, invisible to the plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretSection>,
-    /// Maximum size of a response body in KiB, 1 to 1048576.
+    /// Maximum size of a response body in KiB.
     #[serde(default = "kib")]
+    #[schemars(range(min = 1, max = 1_048_576))]
     pub max_kib: usize,
-    /// Timeout of a request in seconds, 0.001 to 3600.
+    /// Timeout of a request in seconds, including redirects.
     #[serde(default = "ten")]
+    #[schemars(range(min = 0.001, max = 3600))]
     pub seconds: f64,
 }
 
@@ -123,11 +136,12 @@ fn ten() -> f64 {
     10.0
 }
 
-/// A request header whose value comes from an environment variable of the host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Request header whose value comes from an environment variable of the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretSection {
-    /// Name of the header, such as `authorization`.
+    /// Name of a header that the host adds to each request, such as `authorization`; invisible to the plugin. Over
+    /// `http` it requires `private = true`.
     pub header: String,
     /// Environment variable with the header's whole value, such as `Bearer …`.
     pub env: String,
@@ -159,29 +173,36 @@ impl HttpSection {
     }
 }
 
-/// A model that plugins may call: a server, or a list of scripted replies.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Model that plugins may call: a server (`url` and `name`) or scripted replies (`script`). At least one plugin must
+/// refer to each section by `plugins.NAME.model`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSection {
     /// Base URL of an OpenAI-compatible server, including the version: `http://127.0.0.1:8000/v1`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = "^https?://", "x-range" = "`http://` or `https://`"))]
     pub url: Option<Url>,
-    /// Model name that the server expects.
+    /// Model name that the server expects. Required with `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Environment variable with the server's API key.
+    /// Environment variable with the server's API key. Excludes `script`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_env: Option<String>,
-    /// Scripted replies in order, restarted for each episode; replaces a server.
+    /// Scripted replies in order, restarted for each episode. Excludes `url` and `name`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
     pub script: Option<Vec<String>>,
-    /// Completions that a plugin may request per episode, 1 to 1000000.
+    /// Completions that a plugin may request per episode.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub calls: u32,
-    /// Prompt and completion tokens that a plugin may use per episode, 1 to 1000000000000.
+    /// Prompt and completion tokens that a plugin may use per episode.
+    #[schemars(range(min = 1, max = 1_000_000_000_000_u64))]
     pub tokens: u64,
-    /// Timeout of a completion in seconds, 0.001 to 3600.
+    /// Timeout of a completion in seconds.
+    #[schemars(range(min = 0.001, max = 3600))]
     pub seconds: f64,
-    /// Retries of a failed request, 0 to 100.
+    /// Retries of a failed request.
+    #[schemars(range(max = 100))]
     pub retries: u32,
 }
 

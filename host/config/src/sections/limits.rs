@@ -3,31 +3,39 @@
 use std::time::Duration;
 
 use gymkhana_rollout::EarlyStop;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
 
-/// Limits of an episode.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Limits of one episode. After each turn they are checked in the order turns, context, calls, time, early stop. With a
+/// context strategy other than `append`, the context is checked last, before the next turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSection {
-    /// Turns per seat, 1 to 100000.
+    /// Turns per seat, including summaries.
+    #[schemars(range(min = 1, max = 100_000))]
     pub turns: u32,
-    /// Tokens per reply, 1 to 1000000.
+    /// Tokens per reply; a longer reply is cut.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub reply_tokens: usize,
-    /// Tokens per context, prompt and replies together, 2 to 10000000. Default: the model's context length.
+    /// Tokens per context, prompt and replies together; at most the model's context length.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2, max = 10_000_000), extend("x-default" = "the model's context length"))]
     pub context_tokens: Option<usize>,
-    /// Function calls per episode, 1 to 100000.
+    /// Function calls of all seats.
+    #[schemars(range(min = 1, max = 100_000))]
     pub calls: u32,
-    /// Wall-clock time per episode in seconds, 0.001 to 1000000.
+    /// Wall-clock time in seconds.
+    #[schemars(range(min = 0.001, max = 1_000_000))]
     pub seconds: f64,
-    /// Conditions that end an episode early. Default: none.
+    /// Conditions that end an episode early.
     #[serde(skip_serializing_if = "is_default")]
     pub early_stop: EarlyStop,
     /// Stop texts: a reply ends with the first of them that it contains.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if, inner(length(min = 1)), extend("x-range" = "texts that are not empty"))]
     pub stop: Vec<String>,
 }
 

@@ -2,17 +2,18 @@
 
 use gymkhana_chat::ToolFormat;
 use gymkhana_trainer::{Accelerator, Lora, Precision, SftSettings, TinyModel};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Checkpoint, ServerSection};
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
 
-/// The format of tool calls, or its choice by the chat template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Format of tool calls, or its choice by the chat template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolFormatChoice {
-    /// The format that the chat template shows, else Hermes.
+    /// The format in the chat template, else `hermes`.
     #[default]
     Auto,
     /// `<tool_call>` around JSON.
@@ -48,11 +49,11 @@ impl ToolFormatChoice {
     }
 }
 
-/// The run's policy. Without `checkpoint` and `tiny` it is a tiny model of the default size.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Policy of the run. Without `checkpoint` and `tiny` it is a tiny model of the default size with random weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicySection {
-    /// Initial weights: a folder in the Hugging Face layout, or a model on a hub. Excludes `tiny`.
+    /// Initial weights. Excludes `tiny`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
     /// Size of a byte-level model with random initial weights. Excludes `checkpoint`.
@@ -64,25 +65,30 @@ pub struct PolicySection {
     /// System prompt of every conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Format of tool calls in replies; `auto` takes it from the chat template.
+    /// Format of tool calls in replies.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub tool_format: ToolFormatChoice,
-    /// Sequences that the engine generates concurrently, 1 to 4096.
+    /// Sequences that the engine generates concurrently.
+    #[schemars(range(min = 1, max = 4096))]
     pub max_concurrent_sequences: usize,
     /// Device of the models.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub device: Accelerator,
-    /// Number format of forward and backward passes.
+    /// Number format of forward and backward passes; weights and optimiser state stay in float32.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub precision: Precision,
     /// Low-rank adapters; when set, only they are trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora: Option<Lora>,
-    /// Tokens per forward and backward pass, 1 to 16777216; a step accumulates the gradients of as many passes as
-    /// needed.
+    /// Tokens per forward and backward pass; a step accumulates gradients over several passes.
+    #[schemars(range(min = 1, max = 16_777_216))]
     pub micro_batch_tokens: usize,
-    /// Activation checkpointing: recomputes layers in the backward pass instead of storing their activations.
+    /// Recomputes layers in the backward pass instead of storing their activations.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub activation_checkpointing: bool,
 }
 

@@ -1,25 +1,32 @@
 //! `[rewards.NAME]`: weight, schedule, gate and options of a reward.
 
+use std::collections::BTreeMap;
+
 use gymkhana_rollout::Schedule;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Options;
 use crate::error::RunFileError;
 use crate::range::check_range;
 
-/// A reward.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Reward `NAME`, a plugin: its weight and its options.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RewardSection {
-    /// Factor of the reward's total in the sum of rewards, -1000000 to 1000000.
+    /// Factor of the reward's total in the sum of rewards.
+    #[schemars(range(min = -1e6, max = 1e6))]
     pub weight: f64,
-    /// Change of the weight over training steps. Default: constant.
+    /// Change of the weight over training steps.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "constant"))]
     pub schedule: Option<Schedule>,
-    /// Condition under which the reward counts, such as `answer-match.correct >= 0.5`. Default: always.
+    /// Condition under which the reward counts, such as `answer-match.correct >= 0.5`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-range" = "a [condition](#gates)"))]
     pub gate: Option<String>,
     /// Options of the plugin.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>", extend("x-range" = "the plugin's options"))]
     pub options: Options,
 }
 

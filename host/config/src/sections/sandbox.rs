@@ -3,38 +3,51 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
 use crate::range::check_range;
 
 /// Resource limits of plugin calls.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSection {
-    /// Guest compute time per call in seconds, 0.001 to 3600.
+    /// Guest compute time per call in seconds.
+    #[schemars(range(min = 0.001, max = 3600))]
     pub budget_seconds: f64,
-    /// Guest compute time per episode in seconds, 0.001 to 86400.
+    /// Guest compute time per episode in seconds.
+    #[schemars(range(min = 0.001, max = 86400))]
     pub episode_budget_seconds: f64,
-    /// Fuel per call, 1000 to 1000000000000000; about one unit per instruction, identical on all machines. Default:
-    /// unlimited.
+    /// Fuel per call; about one unit per instruction, identical on all machines.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1000, max = 1_000_000_000_000_000_u64), extend("x-default" = "unlimited"))]
     pub fuel_per_call: Option<u64>,
-    /// Fuel per episode, 1000 to 1000000000000000. Default: unlimited.
+    /// Fuel per episode.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1000, max = 1_000_000_000_000_000_u64), extend("x-default" = "unlimited"))]
     pub fuel_per_episode: Option<u64>,
-    /// Wall-clock limit per call in seconds, excluding outbound requests, 0.001 to 86400.
+    /// Wall-clock limit per call in seconds, excluding outbound requests.
+    #[schemars(range(min = 0.001, max = 86400))]
     pub wall_seconds: f64,
-    /// Memory per instance in MiB, 1 to 4096.
+    /// Memory per instance in MiB.
+    #[schemars(range(min = 1, max = 4096))]
     pub memory_mib: usize,
-    /// Size of a call's result in MiB, 1 to 1024.
+    /// Size of a call's result in MiB.
+    #[schemars(range(min = 1, max = 1024))]
     pub result_mib: usize,
-    /// Retained log per instance in KiB, 1 to 65536.
+    /// Retained log per instance in KiB.
+    #[schemars(range(min = 1, max = 65_536))]
     pub log_kib: usize,
-    /// Episodes per shared instance, 1 to 100000.
+    /// Episodes per shared instance.
+    #[schemars(range(min = 1, max = 100_000))]
     pub shared_episodes: NonZeroU32,
-    /// Concurrent instances, 1 to 1000000. Default: as many as the machine's memory mappings allow.
+    /// Concurrent plugin instances.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        range(min = 1, max = 1_000_000),
+        extend("x-default" = "as many as the machine's memory mappings allow")
+    )]
     pub instances: Option<u32>,
 }
 

@@ -1,20 +1,21 @@
 //! `[seats.NAME]`: the policy of a seat of the environment.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Checkpoint, PolicySection};
 use crate::error::RunFileError;
 
 /// Policy of a seat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SeatBinding {
-    /// The run's policy, shared with all other seats of this kind.
+    /// The run's policy.
     #[default]
     Shared,
     /// A model whose weights never change.
     Frozen,
-    /// A separate model, trained beside the run's policy.
+    /// A model of its own, which is trained.
     Separate,
     /// The environment's oracle.
     Oracle,
@@ -32,15 +33,16 @@ impl SeatBinding {
     }
 }
 
-/// A seat of the environment.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// Policy of the environment's seat `NAME`. A seat without a section is `shared`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SeatSection {
-    /// Policy of the seat: `shared`, `frozen`, `separate` or `oracle`.
+    /// Policy of the seat.
     pub policy: SeatBinding,
-    /// Initial weights of a frozen or separate seat. Default: the initial weights of the run's policy; a separate seat
-    /// without `policy.checkpoint` starts from random weights of its own.
+    /// Initial weights of a `frozen` or `separate` seat. If `policy.checkpoint` is unset, a `frozen` seat requires this
+    /// key and a `separate` seat starts from random weights of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "the run's initial weights"))]
     pub checkpoint: Option<Checkpoint>,
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gymkhana_net::{RequestPolicy, Retry};
 use gymkhana_policy_server::{LogProbs, Protocol};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -16,11 +17,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum delay between retries, including delays that the server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// An inference server that replaces the model's own engine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Inference server that generates instead of the built-in engine.
+///
+/// With `protocol = "sglang"` or `logprobs = "processed"`, a stage must not set `top_k`, `top_p` or `min_p`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSection {
-    /// Base URL without the version: `http://127.0.0.1:8000`.
+    /// Base URL without the version, such as `http://127.0.0.1:8000`.
+    #[schemars(extend("pattern" = "^https?://", "x-range" = "`http://` or `https://`"))]
     pub url: Url,
     /// Protocol of the server.
     pub protocol: Protocol,
@@ -29,20 +33,25 @@ pub struct ServerSection {
     /// Environment variable with the server's API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_env: Option<String>,
-    /// Distribution of the returned log-probabilities; for vLLM, the value of its `--logprobs-mode`.
+    /// Distribution of vLLM's log-probabilities; another protocol allows `raw` only.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub logprobs: LogProbs,
-    /// Timeout of a request in seconds, 0.001 to 86400.
+    /// Timeout of a request in seconds.
     #[serde(default = "ten_minutes")]
+    #[schemars(range(min = 0.001, max = 86400))]
     pub seconds: f64,
-    /// Timeout of a weight update in seconds, 0.001 to 86400.
+    /// Timeout of a weight update in seconds.
     #[serde(default = "ten_minutes")]
+    #[schemars(range(min = 0.001, max = 86400))]
     pub update_seconds: f64,
-    /// Retries of a failed request, 0 to 100.
+    /// Retries of a failed request.
     #[serde(default = "six")]
+    #[schemars(range(max = 100))]
     pub retries: u32,
-    /// Concurrent requests, 1 to 65536.
+    /// Concurrent requests.
     #[serde(default = "many")]
+    #[schemars(range(min = 1, max = 65_536))]
     pub requests: usize,
 }
 

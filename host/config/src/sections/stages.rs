@@ -1,10 +1,12 @@
 //! `[[stages]]`: training stages with their algorithm, length and sampling.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use gymkhana_policy::Sampling;
 use gymkhana_rollout::SamplingPlan;
 use gymkhana_trainer::{Algorithm, KlPlace, Optimizer, Preset, RlSettings, SftSettings};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
@@ -41,21 +43,66 @@ impl From<Written> for Stage {
     }
 }
 
-/// Supervised fine-tuning on the oracle's demonstrations.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+impl JsonSchema for Stage {
+    fn schema_name() -> Cow<'static, str> {
+        "Stage".into()
+    }
+
+    /// The stage as written: `kind` selects the keys. With `if`, validators name the wrong key instead of the whole
+    /// stage. Editors complete keys from `anyOf`, which refuses nothing.
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (sft, rl) = (generator.subschema_for::<SftStage>(), generator.subschema_for::<RlStage>());
+        json_schema!({
+            "description": "Training stage; `kind` selects its keys.",
+            "type": "object",
+            "if": { "properties": { "kind": { "const": "sft" } } },
+            "then": sft,
+            "else": rl,
+            "anyOf": [sft, rl, {}],
+        })
+    }
+}
+
+fn sft_kind(schema: &mut Schema) {
+    add_kind(schema, &["sft"]);
+}
+
+fn rl_kind(schema: &mut Schema) {
+    add_kind(schema, &["rl", "dpo", "distill"]);
+}
+
+/// Adds the key `kind`, which the parser takes off before it reads the stage's own keys.
+fn add_kind(schema: &mut Schema, kinds: &[&str]) {
+    let kind = json_schema!({ "type": "string", "enum": kinds, "description": "Kind of the stage." });
+    if let Some(serde_json::Value::Object(properties)) = schema.get_mut("properties") {
+        let others = std::mem::take(properties);
+        properties.insert("kind".to_owned(), kind.to_value());
+        properties.extend(others);
+    }
+    schema.insert("required".to_owned(), serde_json::json!(["kind"]));
+}
+
+/// Supervised fine-tuning on demonstrations by the environment's oracle.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(transform = sft_kind)]
 pub struct SftStage {
-    /// Name of the stage, unique in the run; used in metrics and in `--set stages.NAME.KEY=VALUE`.
+    /// Name of the stage in metrics and in `--set stages.NAME.KEY=VALUE`.
+    #[schemars(extend("x-range" = "unique in the run"))]
     pub name: String,
-    /// Number of training steps, 1 to 100000000.
+    /// Training steps.
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub steps: u64,
-    /// Demonstrations per step, 1 to 65536, each of another task.
+    /// Demonstrations per step, each of another task.
+    #[schemars(range(min = 1, max = 65_536))]
     pub batch: u32,
-    /// Steps between checkpoints, 1 or more; the last step always writes one.
+    /// Steps between checkpoints; the last step always writes one.
+    #[schemars(range(min = 1))]
     pub checkpoint_every: u64,
-    /// Settings of the AdamW optimiser and its learning rate.
+    /// Optimiser and learning rate.
     pub optimizer: Optimizer,
-    /// Total loss weight of tokens that the oracle did not write, relative to 1 for those that it wrote; 0 or more.
+    /// Total loss weight of tokens that the oracle did not write, relative to 1 for those that it wrote.
+    #[schemars(range(min = 0))]
     pub other_tokens: f64,
 }
 
@@ -82,14 +129,16 @@ impl SftStage {
 }
 
 /// Curriculum on turns: the limit grows from step to step up to `limits.turns` (ScalingInter-RL).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TurnSchedule {
-    /// Turns per episode in the first steps, 1 to 100000.
+    /// Turns per seat in the first steps.
+    #[schemars(range(min = 1, max = 100_000))]
     pub from: u32,
-    /// Turns added at each increase, 0 or more.
+    /// Turns added at each increase, up to `limits.turns`.
     pub by: u32,
-    /// Steps between increases, 1 or more.
+    /// Steps between increases.
+    #[schemars(range(min = 1))]
     pub every: u64,
 }
 
@@ -103,71 +152,100 @@ impl TurnSchedule {
 }
 
 /// Dynamic sampling (DAPO): zero-variance groups are replaced by groups of other tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DynamicSampling {
-    /// Rounds of replacement per step, 0 to 100; 0 keeps every group.
+    /// Rounds per step that replace zero-variance groups by groups of other tasks (DAPO); 0 keeps every group.
+    #[schemars(range(max = 100))]
     pub max_rounds: u32,
 }
 
-/// Reinforcement learning.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Reinforcement learning on the policy's own episodes. `dpo` and `distill` are `rl` stages with another default of
+/// `algorithm`.
+///
+/// `top_k`, `top_p` and `min_p` affect sampling but not the distribution in the loss.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(transform = rl_kind)]
 pub struct RlStage {
-    /// Name of the stage, unique in the run; used in metrics and in `--set stages.NAME.KEY=VALUE`. Default: the stage's
-    /// `kind`.
+    /// Name of the stage in metrics and in `--set stages.NAME.KEY=VALUE`.
     #[serde(default)]
+    #[schemars(
+        skip_serializing_if = "String::is_empty",
+        extend("x-range" = "unique in the run", "x-default" = "the stage's `kind`")
+    )]
     pub name: String,
-    /// Algorithm preset, the name of a file in `presets`. Default: `loop`, or the preset that `kind` implies.
+    /// Algorithm preset.
     #[serde(default)]
+    #[schemars(
+        skip_serializing_if = "String::is_empty",
+        extend(
+            "enum" = Preset::names().collect::<Vec<_>>(),
+            "x-range" = "a [preset](#presets)",
+            "x-default" = "`\"loop\"`, `\"dpo\"` or `\"distill\"`, by `kind`",
+        )
+    )]
     pub algorithm: String,
-    /// Algorithm flags that override the preset's; `"off"` removes a flag.
+    /// Algorithm flags that override the preset's. A table overrides single keys unless its `kind` differs; `"off"`
+    /// removes a flag.
     #[serde(skip_serializing_if = "toml::Table::is_empty")]
+    #[schemars(!skip_serializing_if, with = "Algorithm")]
     pub settings: toml::Table,
     /// Folder of the teacher model; required by algorithms that distil, rejected by others.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-range" = "a folder"))]
     pub teacher: Option<PathBuf>,
-    /// Number of training steps, 1 to 100000000.
+    /// Training steps.
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub steps: u64,
-    /// Groups per step, 1 to 65536, each of another task.
+    /// Groups per step, each of another task.
+    #[schemars(range(min = 1, max = 65_536))]
     pub groups: u32,
-    /// Episodes per group, 1 to 65536.
+    /// Episodes per group.
+    #[schemars(range(min = 1, max = 65_536))]
     pub group_size: u32,
-    /// Sampling plan of a group: how its episodes start, fork and are selected.
+    /// Sampling plan of a group: how its episodes start, branch and are selected.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub plan: SamplingPlan,
     /// Replacement of zero-variance groups (DAPO's dynamic sampling).
     #[serde(skip_serializing_if = "is_default")]
     pub dynamic_sampling: DynamicSampling,
-    /// Maximum staleness of a token in training steps, 0 to 64: the steps between its sampling and its training. 0
-    /// alternates rollout and training; larger values overlap them.
+    /// Maximum number of training steps between sampling a token and training on it; 0 alternates rollout and training,
+    /// larger values overlap them.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if, range(max = 64))]
     pub max_staleness: u32,
-    /// Extra groups started per step, 0 to 65536; the last groups to finish are cancelled. Requires
+    /// Extra groups started per step; the last groups to finish are cancelled. Requires
     /// `dynamic_sampling.max_rounds = 0`.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if, range(max = 65_536))]
     pub oversample_groups: u32,
-    /// Curriculum on turns. Default: `limits.turns` in every step.
+    /// Curriculum on turns (ScalingInter-RL).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`limits.turns` in every step"))]
     pub turns: Option<TurnSchedule>,
-    /// Sampling temperature, 0.01 to 100; the loss uses the same temperature.
+    /// Sampling temperature; the loss uses the same one.
+    #[schemars(range(min = 0.01, max = 100))]
     pub temperature: f32,
-    /// Sampling among the `top_k` most probable tokens; 0 disables the cut. Like `top_p` and `min_p`, it affects
-    /// sampling but not the distribution in the loss.
+    /// Sampling among the `top_k` most probable tokens; 0 disables the cut.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub top_k: u32,
-    /// Nucleus sampling: the share of probability, above 0 to 1, that the most probable tokens make up; 1 disables the
-    /// cut.
+    /// Nucleus sampling: share of probability of the kept tokens; 1 disables the cut.
     #[serde(skip_serializing_if = "is_one")]
+    #[schemars(!skip_serializing_if, range(max = 1), extend("exclusiveMinimum" = 0))]
     pub top_p: f32,
-    /// Minimum probability of a sampled token relative to the most probable one, 0 to 1; 0 disables the cut.
+    /// Minimum probability of a sampled token relative to the most probable one; 0 disables the cut.
     #[serde(skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if, range(min = 0, max = 1))]
     pub min_p: f32,
-    /// Steps between checkpoints, 1 or more; the last step always writes one.
+    /// Steps between checkpoints; the last step always writes one.
+    #[schemars(range(min = 1))]
     pub checkpoint_every: u64,
     /// Control experiment: shuffles rewards within the batch, which removes the learning signal.
     pub shuffle_rewards: bool,
-    /// Settings of the AdamW optimiser and its learning rate.
+    /// Optimiser and learning rate.
     pub optimizer: Optimizer,
 }
 

@@ -4,24 +4,26 @@
 //! replies and other messages are shown again.
 
 use gymkhana_record::Function;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, edits};
 use gymkhana_chat::Role;
 
-/// Rule for contexts that grow long.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Context strategy: the part of a long episode that the policy sees. The default is `append`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "strategy", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ContextStrategy {
-    /// Never shortens the context.
+    /// The context only grows.
     Append {},
-    /// Replaces older tool results by a placeholder and keeps everything else (DeepMiner).
+    /// A placeholder replaces older tool results; everything else stays (DeepMiner).
     Window(Window),
-    /// Lets the policy summarise the context and continue from the task and the summary (SUPO).
+    /// The policy summarises its context and continues from the task and the summary (SUPO). Excludes oracles and `sft`
+    /// stages.
     Summary(Summary),
-    /// Keeps the task, the last reply and the answers to it: each reply is the policy's whole memory (MEM1).
+    /// The policy sees the task, its last reply and the answer to it (MEM1).
     State {},
-    /// Offers a function of the host by which the policy deletes or rewrites turns of its context (MemAct).
+    /// The policy removes or rewrites turns of its context by calling `edit_context` (MemAct).
     Edits {},
 }
 
@@ -31,18 +33,21 @@ impl Default for ContextStrategy {
     }
 }
 
-/// Which tool results are replaced, and by which text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Number of tool results that stay in the context, and the text that replaces the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Window {
-    /// Maximum number of complete results. When it is exceeded, all but the newest `keep` are replaced.
+    /// Maximum number of tool results in the context; with one result above it, all but the newest `keep` are replaced.
+    #[schemars(range(min = 1))]
     pub most: u32,
-    /// Number of newest results that stay; from 1 to `most`.
+    /// Number of newest results that stay.
+    #[schemars(range(min = 1), extend("x-range" = "1 to `most`"))]
     pub keep: u32,
-    /// Results are also replaced when the context has more tokens than this.
+    /// Size of the context in tokens above which results are also replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2), extend("x-range" = "2 to `limits.context_tokens` - 1"))]
     pub tokens: Option<usize>,
-    /// Text in place of a replaced result.
+    /// Text that replaces a result.
     pub placeholder: String,
 }
 
@@ -52,15 +57,17 @@ impl Default for Window {
     }
 }
 
-/// When and how the policy is asked for a summary.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Threshold and instruction of summaries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
-    /// Context length in tokens above which a summary is requested. The rest of the limit on context tokens must hold
-    /// the newest observation, the instruction and the summary.
+    /// Size of the context in tokens above which it is summarised. The rest of the context must hold the newest
+    /// observation, the instruction and the summary.
+    #[schemars(range(min = 2), extend("x-range" = "2 to `limits.context_tokens` - 1"))]
     pub tokens: usize,
     /// Instruction to the policy.
     #[serde(default = "instruction")]
+    #[schemars(extend("x-default" = "a request for a summary"))]
     pub instruction: String,
 }
 

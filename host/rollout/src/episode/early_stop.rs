@@ -4,19 +4,22 @@ use std::collections::HashMap;
 
 use gymkhana_record::{Ending, Failure, Turn};
 use gymkhana_sandbox::OptionalInterface;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::episode::state::EpisodeState;
 
-/// The early-stop rule. A stopped episode ends as at any other limit and is scored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Early-stop rule. A stopped episode ends as at any other limit and is scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EarlyStop {
-    /// Stops when the environment has been in one state, by its state key, more than this number of times.
+    /// Maximum number of visits to one state; the episode ends above it. Requires an environment with state keys.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub repeats: Option<u32>,
-    /// Stops when this number of consecutive calls have failed.
+    /// Number of consecutive failed calls that ends the episode.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub failed_calls: Option<u32>,
 }
 

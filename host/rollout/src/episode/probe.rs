@@ -14,43 +14,46 @@ use gymkhana_record::{
     CallSite, EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, ProbeScore, Sampled, Seed, TaskRef, Value,
 };
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::episode::state::{EpisodeState, hooks};
 use crate::listing::listed;
 use crate::{Rollout, RolloutError};
 
-/// The text that is scored in each turn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Turn probe: the policy scores a text in each turn, and each turn except the last gets a gain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TurnProbe {
-    /// The right answer, before the turn (IGPO). The gain of a turn is the difference between the answer's probability
-    /// before the next turn and before this one, as geometric mean over its tokens. The last turn has no gain.
+    /// The gain is the increase of the correct answer's probability, the geometric mean over its tokens, from before
+    /// the turn to before the next turn (IGPO).
     Answer(AnswerProbe),
-    /// The reply, with and without the feedback of the turn before it (InfoPO). The gain of a turn is the difference
-    /// between both mean log-probabilities of the next reply. The last turn has no gain.
+    /// The gain is the mean log-probability of the next reply minus that with the observations since the last reply
+    /// hidden (InfoPO).
     Feedback(FeedbackProbe),
 }
 
-/// Source and form of the right answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Source of the correct answer, and the text before it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnswerProbe {
-    /// Field of the environment's privileged view at the start of the episode.
+    /// Field of the environment's privileged view with the correct answer, at the beginning of the episode.
     pub field: String,
     /// Text before the answer, which is not scored.
     pub lead: String,
-    /// Weight of gains as rewards of turns.
+    /// Factor of the gains as rewards of turns.
+    #[schemars(range(min = -1e6, max = 1e6))]
     pub weight: f64,
 }
 
-/// Mask for the feedback of a turn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Text that hides observations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FeedbackProbe {
-    /// Text that replaces each message since the last reply.
+    /// Text that replaces each observation.
     pub mask: String,
-    /// Weight of gains as rewards of turns.
+    /// Factor of the gains as rewards of turns.
+    #[schemars(range(min = -1e6, max = 1e6))]
     pub weight: f64,
 }
 

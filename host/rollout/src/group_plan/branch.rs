@@ -5,6 +5,7 @@ use futures::StreamExt;
 use futures::future::try_join_all;
 use futures::stream::FuturesUnordered;
 use gymkhana_record::{EpisodeRecord, Sampled, Turn};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::{Instrument, info_span};
 
@@ -14,40 +15,45 @@ use crate::episode::state::{Actor, EpisodeState, Started};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{ForkError, Rollout};
 
-/// Rule for branching, and the division of a group into episodes from the start and branches.
+/// Condition of branching, and the division of the group into episodes from the start and branches.
 ///
-/// The rule considers the first `tokens` tokens of a turn that follows tool answers. ΔH is their mean entropy minus
-/// that of the episode's first turn, divided by the logarithm of the vocabulary size. The path branches if
-/// `base + slope * ΔH > threshold` (ARPO). With a `penalty`, it branches with probability
-/// `(base + slope * ΔH) * (1 - penalty)^n` instead, where `n` is the number of consecutive turns that have branched
-/// (AEPO).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// ΔH is the mean entropy of the first `tokens` tokens of a turn after tool results minus that of the episode's first
+/// turn, over the logarithm of the vocabulary's size. An episode branches if `base + slope * ΔH > threshold` (ARPO).
+/// With a `penalty`, it branches with probability `(base + slope * ΔH) * (1 - penalty)^n` instead, where `n` counts the
+/// branchings in consecutive turns before this one (AEPO).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Branch {
-    /// Number of episodes from the start; the rest of the group's size are branches.
+    /// Episodes that begin at the start; the others are branches.
+    #[schemars(range(min = 1), extend("x-range" = "1 to `group_size`"))]
     pub roots: u32,
-    /// Computes the number of roots from the first episode; `roots` is then the minimum.
+    /// Measurement of the share of roots in the first episode (AEPO); `roots` is then the minimum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
-    /// Number of a turn's first tokens that the rule considers.
+    /// Tokens of a turn whose entropy is measured.
+    #[schemars(range(min = 1))]
     pub tokens: u32,
-    /// Score of a turn without a change in entropy.
+    /// Branching score without a change of entropy.
     pub base: f64,
-    /// Factor of the change in entropy.
+    /// Factor of the entropy change in the branching score.
     pub slope: f64,
-    /// Score above which a path branches.
+    /// Branching score above which an episode branches; unused with `penalty`.
     pub threshold: f64,
-    /// Makes branching random, and less likely after consecutive branches; from 0 to 1.
+    /// Branching by chance (AEPO): an episode branches with probability `score * (1 - penalty)^n` after `n` branchings
+    /// in consecutive turns.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1))]
     pub penalty: Option<f64>,
 }
 
-/// AEPO's number of roots, from the group's first episode: `size * sigmoid(beta * (H_root - H_tool))`. H_root is the
-/// mean entropy of its first turn, H_tool that of its turns after tool answers, each over the turn's first tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// AEPO's share of roots, from the group's first episode: `size * sigmoid(beta * (H_root - H_tool))`, with the mean
+/// entropy of its first turn and that of its turns after answers of tools, each of the first tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "BranchProbe")]
 pub struct Probe {
-    /// Weight of the difference.
+    /// Factor of the entropy difference. AEPO derives the share of roots from the first episode,
+    /// `group_size * sigmoid(beta * (H_root - H_tool))`; `roots` is then the minimum.
     pub beta: f64,
 }
 

@@ -2,17 +2,19 @@
 
 use futures::future::try_join_all;
 use gymkhana_record::{Ending, EpisodeRecord};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GroupPlan, PlanError, require};
 use crate::episode::state::{Actor, EpisodePlan};
 use crate::{Rollout, RolloutError};
 
-/// Follows each failed attempt with another one that shows the environment's hint about the failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Repetition of failed episodes with the environment's hint about the failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Guided {
-    /// Maximum number of retries with a hint per member; from 1 to 8.
+    /// Further attempts of a failed episode, each with the environment's hint.
+    #[schemars(range(min = 1, max = 8))]
     pub retries: u32,
 }
 

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Seed, TaskRef};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use branch::{Branch, Probe};
@@ -25,19 +26,21 @@ use crate::episode::state::{Actor, EpisodePlan};
 use crate::{ForkError, Rollout, RolloutError};
 use gymkhana_policy::Sampling;
 
-/// Plan of the episodes of one group.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Sampling plan: how the episodes of a group start, branch and are selected. `groups` is the default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SamplingPlan {
-    /// Plays all episodes from the start.
+    /// All episodes begin at the start.
     Groups {},
-    /// Plays more episodes than the group's size and keeps a selection.
+    /// More episodes than the group's size are played, and a selection is kept (GRPO-RoC).
     Oversample(Oversample),
-    /// Branches where the policy is uncertain after a tool answer.
+    /// Episodes branch after tool results where the policy's entropy rises (ARPO, AEPO). ΔH is the mean entropy of the
+    /// turn's first `tokens` tokens minus that of the episode's first turn, over the logarithm of the vocabulary's
+    /// size; the score is `base + slope * ΔH`.
     Branch(Branch),
-    /// Branches at the prefix with the most uncertain outcome.
+    /// Episodes branch at the prefix whose continuations are most likely to differ in success (TRACE).
     Prefixes(Prefixes),
-    /// Repeats failed attempts with a hint from the environment.
+    /// Failed episodes are repeated with the environment's hint (Agent-RLVR).
     Guided(Guided),
 }
 

@@ -1,6 +1,7 @@
 //! Branching at the prefix with the most uncertain outcome, where success and failure are both likely (TRACE).
 
 use gymkhana_record::{Ending, EpisodeRecord};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GroupPlan, PlanError, require};
@@ -12,16 +13,19 @@ use crate::{ForkError, Rollout};
 /// selects the prefix whose continuations most likely have mixed outcomes: with the estimated success rate p after a
 /// prefix, the probability is `1 - p^k - (1 - p)^k` for `k` continuations.
 ///
-/// p is the share of successes among the episodes that went through the prefix and `prior` further episodes with the
-/// group's mean success rate. Dropped episodes do not count.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// p is the share of solved episodes among those that went through the prefix, together with `prior` episodes as
+/// successful as the group is on the whole. Episodes that were dropped count for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Prefixes {
-    /// Number of episodes from the start.
+    /// Episodes that begin at the start.
+    #[schemars(range(min = 1), extend("x-range" = "1 to `group_size`"))]
     pub roots: u32,
-    /// Number of continuations of a selected prefix.
+    /// Continuations of a chosen prefix.
+    #[schemars(range(min = 1))]
     pub continuations: u32,
-    /// Number of episodes by which the group's mean success rate counts; above 0.
+    /// Weight of the group's success rate in the estimate for a prefix, in episodes.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub prior: f64,
 }
 

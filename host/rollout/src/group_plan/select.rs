@@ -1,30 +1,31 @@
 //! Oversampling: plays more episodes than needed and keeps a selection.
 
 use gymkhana_record::{Ending, EpisodeRecord, Turn};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PlanError, require};
 
-/// Plays `factor` times the group's size and keeps the group's size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Number of played episodes, and the selection of `group_size` of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Oversample {
-    /// Multiple of the group's size that is played; from 2 to 16.
+    /// Multiple of `group_size` that is played.
+    #[schemars(range(min = 2, max = 16))]
     pub factor: u32,
-    /// Selection rule.
+    /// Selection of the episodes that are kept.
     pub keep: Selection,
 }
 
-/// Selection rule of an oversampled group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Selection among the episodes of an oversampled group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Selection {
-    /// GRPO-RoC (resampling on correct, rStar2-Agent): keeps solved and unsolved episodes in proportion, at least two
-    /// of each if there are two. Keeps the solved episodes with the fewest tool problems, and the first unsolved ones,
-    /// which preserves their variety.
+    /// Solved and unsolved episodes in their proportion, at least two of each if available; of the solved ones those
+    /// with the least tool trouble, of the unsolved ones the first (GRPO-RoC, rStar2-Agent).
     #[default]
     Clean,
-    /// Keeps equal numbers of solved and unsolved episodes, as far as possible; the first of each.
+    /// Equal numbers of solved and unsolved episodes if available, the first of each.
     Balanced,
 }
 

@@ -1,5 +1,6 @@
 //! Weights of rewards and their schedules over training steps.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Factor of a reward.
@@ -11,33 +12,38 @@ pub struct Weight {
     pub schedule: Option<Schedule>,
 }
 
-/// Change of a weight from its start to its final value.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Schedule that changes a weight from `weight` to `to`. Steps are counted from 0 within the stage.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "WeightSchedule")]
 pub struct Schedule {
-    /// Shape of the change.
+    /// Course of the change.
     pub shape: Shape,
     /// Final weight.
+    #[schemars(range(min = -1e6, max = 1e6))]
     pub to: f64,
-    /// Training step, counted from 0 within the stage, after which the change begins.
+    /// Training step at which the change begins.
     #[serde(default)]
     pub begin: u64,
-    /// Number of training steps of the change.
+    /// Training steps that the change takes.
+    #[schemars(range(min = 1))]
     pub over: u64,
-    /// Training steps per stair, required for `steps` and unused otherwise.
+    /// Training steps of one stair; required by `shape = "steps"`, rejected by other shapes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub every: Option<u64>,
 }
 
-/// Shape of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Course of a change of weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "WeightShape")]
 pub enum Shape {
-    /// Linear.
+    /// A straight line.
     Linear,
-    /// Half a period of the cosine: slow, fast, slow.
+    /// Half a cosine period.
     Cosine,
-    /// Stairs along a line: the weight changes once every `every` training steps.
+    /// A staircase along a straight line: the weight changes once in `every` training steps.
     Steps,
 }
 

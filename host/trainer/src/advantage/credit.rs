@@ -19,10 +19,10 @@ pub(super) fn turns(
     // Turns of equal index are compared; last turns are compared with last turns.
     let by_turn = |member: usize, turn: usize| if turn + 1 == rewards[member].len() { u64::MAX } else { turn as u64 };
     match credit {
-        Credit::Episode => whole(members.iter().map(|member| member.reward).collect()),
-        Credit::Outcome => whole(last()),
-        Credit::Teacher => members.iter().map(|member| vec![0.0; member.turns.len()]).collect(),
-        Credit::Immediate => pooled(rewards, by_turn, comparison),
+        Credit::Episode {} => whole(members.iter().map(|member| member.reward).collect()),
+        Credit::Outcome {} => whole(last()),
+        Credit::Teacher {} => members.iter().map(|member| vec![0.0; member.turns.len()]).collect(),
+        Credit::Immediate {} => pooled(rewards, by_turn, comparison),
         Credit::Returns { discount } => pooled(&returns(rewards, discount), |_, _| 0, comparison),
         Credit::Rewards { discount, jointly } => {
             let pool = |member: usize, turn: usize| u64::from(!jointly && turn + 1 == rewards[member].len());

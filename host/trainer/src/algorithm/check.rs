@@ -48,14 +48,23 @@ impl Algorithm {
             Credit::Returns { discount } | Credit::Rewards { discount, .. } | Credit::Anchors { discount, .. } => {
                 discount
             }
-            Credit::Episode | Credit::Outcome | Credit::Immediate | Credit::Teacher | Credit::Turns { .. } => 1.0,
+            Credit::Episode {}
+            | Credit::Outcome {}
+            | Credit::Immediate {}
+            | Credit::Teacher {}
+            | Credit::Turns { .. } => 1.0,
         };
         require(share(discount), "credit.discount", discount, "from 0 to 1")?;
-        if let Credit::Turns { outcome_weight: counts } | Credit::Anchors { weight: counts, .. } = self.credit {
-            require(weight(counts), "credit's weight", counts, "at least 0")?;
+        let second_term = match self.credit {
+            Credit::Turns { outcome_weight } => Some(("credit.outcome_weight", outcome_weight)),
+            Credit::Anchors { weight, .. } => Some(("credit.weight", weight)),
+            _ => None,
+        };
+        if let Some((key, factor)) = second_term {
+            require(weight(factor), key, factor, "at least 0")?;
         }
         require(weight(self.progress), "progress", self.progress, "at least 0")?;
-        let by_turn = !matches!(self.credit, Credit::Episode | Credit::Outcome | Credit::Teacher);
+        let by_turn = !matches!(self.credit, Credit::Episode {} | Credit::Outcome {} | Credit::Teacher {});
         require(
             self.progress == 0.0 || by_turn,
             "progress",
@@ -78,8 +87,8 @@ impl Algorithm {
             let clip = critic.clip.unwrap_or(1.0);
             require(positive(clip), "critic.clip", clip, "above 0")?;
         }
-        let plain = self.credit == Credit::Episode && self.scale == Scale::None;
-        require(plain || !critic, "credit", "set", "left out, like `scale`, when `baseline` is critic")?;
+        let plain = self.credit == Credit::Episode {} && self.scale == Scale::None;
+        require(plain || !critic, "credit", "set", "left out, as `scale` is, when `baseline` is critic: it decides")?;
         let compared = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
         require(
             compared || self.scale == Scale::None,
@@ -87,8 +96,9 @@ impl Algorithm {
             "set",
             "left out unless `baseline` is group-mean or leave-one-out: equal rewards would be divided by 0",
         )?;
-        let taught = self.credit != Credit::Teacher || (self.baseline == Baseline::None && self.scale == Scale::None);
-        require(taught, "baseline", "set", "none, without `scale`, when `credit` is teacher")?;
+        let taught =
+            self.credit != Credit::Teacher {} || (self.baseline == Baseline::None && self.scale == Scale::None);
+        require(taught, "baseline", "set", "none, without `scale`, when `credit` is a teacher's")?;
         let normal = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
         let needs = matches!(self.credit, Credit::Rewards { .. } | Credit::Turns { .. } | Credit::Anchors { .. });
         require(!needs || normal, "baseline", "another", "group-mean or leave-one-out with this `credit`")
@@ -158,21 +168,28 @@ impl Algorithm {
                 Some((low, high))
             }
             Surrogate::Cispo { low, high } => Some((low, high)),
-            Surrogate::Regression { eta: scale } | Surrogate::Preference { beta: scale } => {
-                require(positive(scale), "surrogate's factor", scale, "above 0")?;
-                let whole = self.credit == Credit::Episode && self.baseline == Baseline::None;
-                require(whole, "baseline", "set", "none, without `credit`, when `surrogate` compares pairs")?;
+            Surrogate::Regression { .. } | Surrogate::Preference { .. } => {
+                let whole = self.credit == Credit::Episode {} && self.baseline == Baseline::None;
+                require(whole, "baseline", "set", "none, without `credit`, when `surrogate` looks at pairs")?;
                 let summed = self.constant_tokens == Some(1);
                 require(summed, "aggregation", "another", "constant with `constant_tokens = 1` for pairs")?;
                 None
             }
-            Surrogate::Importance | Surrogate::Plain => None,
+            Surrogate::Importance {} | Surrogate::Plain {} => None,
         };
+        let factor = match self.surrogate {
+            Surrogate::Regression { eta } => Some(("surrogate.eta", eta)),
+            Surrogate::Preference { beta } => Some(("surrogate.beta", beta)),
+            _ => None,
+        };
+        if let Some((key, factor)) = factor {
+            require(positive(factor), key, factor, "above 0")?;
+        }
         if let Some((low, high)) = bounds {
             require(low > 0.0 && low <= 1.0, "surrogate.low", low, "above 0 and at most 1")?;
             require(positive(high), "surrogate.high", high, "above 0")?;
         }
-        let has_ratio = !self.pairs() && self.surrogate != Surrogate::Plain;
+        let has_ratio = !self.pairs() && self.surrogate != Surrogate::Plain {};
         only(self.ratio.is_some(), has_ratio, "ratio", "`surrogate` has a ratio")?;
         let own_token = !matches!(self.surrogate, Surrogate::Cispo { .. }) || self.ratio == Some(Ratio::Token);
         require(own_token, "ratio", "another", "token when `surrogate` is cispo")?;
@@ -267,7 +284,7 @@ mod tests {
                 };
                 flags.critic = Some(critic);
             }),
-            ("ratio", |flags| flags.surrogate = Surrogate::Plain),
+            ("ratio", |flags| flags.surrogate = Surrogate::Plain {}),
             ("progress", |flags| flags.progress = 1.0),
             ("masks", |flags| (flags.baseline, flags.masks) = (Baseline::None, vec![Mask::ZeroVariance])),
         ];

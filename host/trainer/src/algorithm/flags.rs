@@ -1,54 +1,65 @@
 //! Flags of an algorithm: one enum or table per axis.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Credit assignment: from the rewards of an episode to its turns.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Credit {
     /// The total reward, for every turn.
-    #[default]
-    Episode,
+    Episode {},
     /// The last turn's reward, for every turn.
-    Outcome,
+    Outcome {},
     /// Each turn's own reward, compared with the same turn of the group. The last turn also gets rewards without a turn.
-    Immediate,
+    Immediate {},
     /// The return from the turn on: rewards are summed, then compared (MARS).
     Returns {
-        /// γ, from 0 to 1, for each turn.
+        /// γ, per turn.
+        #[schemars(range(min = 0, max = 1))]
         discount: f64,
     },
     /// Rewards of turns: compared first, then summed (IGPO).
     Rewards {
-        /// γ, from 0 to 1, for each turn.
+        /// γ, per turn.
+        #[schemars(range(min = 0, max = 1))]
         discount: f64,
-        /// Whether last turns are compared with all turns, or only with each other.
+        /// Compares last turns with all turns instead of with each other only.
         jointly: bool,
     },
     /// The turn's reward compared with the same turn of the group, plus the last turn's compared with last turns (MT-GRPO).
     Turns {
         /// Weight of the second term.
+        #[schemars(range(min = 0))]
         outcome_weight: f64,
     },
     /// Log-probability under a teacher minus that under the behaviour policy; rewards are not used.
-    Teacher,
+    Teacher {},
     /// The total reward compared in the group, plus returns compared between turns with equal observations (GiGPO).
     Anchors {
-        /// γ, from 0 to 1, for each turn.
+        /// γ, per turn.
+        #[schemars(range(min = 0, max = 1))]
         discount: f64,
         /// ω: weight of the second term.
+        #[schemars(range(min = 0))]
         weight: f64,
     },
 }
 
+impl Default for Credit {
+    fn default() -> Self {
+        Self::Episode {}
+    }
+}
+
 /// Comparison within a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupBy {
-    /// Each seat with the same seat of the other episodes.
+    /// Compares each seat with the same seat of the other episodes.
     #[default]
     Seat,
-    /// All seats of all episodes.
+    /// Compares all seats of all episodes.
     All,
 }
 
@@ -63,10 +74,10 @@ impl GroupBy {
 }
 
 /// Baseline subtracted from rewards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Baseline {
-    /// 0.
+    /// No baseline.
     None,
     /// Mean of the group.
     GroupMean,
@@ -79,10 +90,10 @@ pub enum Baseline {
 }
 
 /// Divisor of the difference from the baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// Nothing.
+    /// No divisor.
     #[default]
     None,
     /// Sample standard deviation of the group.
@@ -92,7 +103,7 @@ pub enum Scale {
 }
 
 /// Final whitening of advantages to mean 0 and standard deviation 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whiten {
     /// No whitening.
@@ -104,40 +115,45 @@ pub enum Whiten {
     Turns,
 }
 
-/// A separate model that predicts returns.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Critic: a separate model that predicts returns.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Critic {
     /// Granularity of values.
     pub level: Level,
-    /// γ, from 0 to 1, for each token or turn.
+    /// γ, per token or turn.
+    #[schemars(range(min = 0, max = 1))]
     pub discount: f64,
-    /// λ, from 0 (one-step TD error) to 1 (Monte Carlo return).
+    /// λ of generalised advantage estimation: 0 is the one-step TD error, 1 the Monte Carlo return.
+    #[schemars(range(min = 0, max = 1))]
     pub lambda: f64,
-    /// Its learning rate; above 0.
+    /// Learning rate of the critic.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub learning_rate: f64,
     /// Training steps in which only the critic learns.
     pub warmup_steps: u64,
-    /// Clip range of a value around its prediction at the start of the step; above 0.
+    /// Clip range of a value around its prediction at the start of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub clip: Option<f64>,
 }
 
 /// Granularity of an action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// A token.
+    /// One action per token.
     Token,
-    /// A turn.
+    /// One action per turn.
     Turn,
 }
 
 /// Tokens excluded from the loss; their episodes still count in comparisons.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mask {
-    /// Episodes with a turn that neither called, where something could be called, nor ended the episode (SimpleTIR).
+    /// Episodes with a turn that neither called a function, where one could be called, nor ended the episode
+    /// (SimpleTIR).
     VoidTurn,
     /// Episodes that a limit of the run ended.
     OverLong,
@@ -148,17 +164,19 @@ pub enum Mask {
 }
 
 /// DAPO's soft penalty of long episodes: from 0 at `tokens - buffer` sampled tokens down to -1 at `tokens`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LengthPenalty {
-    /// Length at which the penalty is 1.
+    /// Sampled tokens at which the penalty of an episode is 1 (DAPO).
+    #[schemars(range(min = 1))]
     pub tokens: u32,
-    /// Number of tokens over which it grows; from 1 to `tokens`.
+    /// Tokens over which the penalty grows from 0.
+    #[schemars(range(min = 1), extend("x-range" = "1 to `length_penalty.tokens`"))]
     pub buffer: u32,
 }
 
 /// Granularity of the ratio of new to old probability.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ratio {
     /// Each token.
@@ -169,49 +187,59 @@ pub enum Ratio {
     Sequence,
 }
 
-/// Surrogate objective.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Surrogate objective. `regression` and `preference` require `baseline = "none"`, `aggregation = "constant"` and
+/// `constant_tokens = 1`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Surrogate {
     /// `min(ρA, clip(ρ, 1 - low, 1 + high)A)`.
     Clip {
-        /// Clip range below 1; in (0, 1].
+        /// Clip range below 1.
+        #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
         low: f64,
-        /// Clip range above 1; above 0.
+        /// Clip range above 1.
+        #[schemars(extend("exclusiveMinimum" = 0))]
         high: f64,
-        /// Lower bound, as a multiple of A, where A is negative (dual clip); above 1.
+        /// Lower bound, as a multiple of A, where A is negative (dual clip).
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(extend("exclusiveMinimum" = 1))]
         dual: Option<f64>,
         /// Gradient of tokens with a positive advantage above the upper bound.
         #[serde(default, skip_serializing_if = "WhenClipped::drops_gradient")]
+        #[schemars(!skip_serializing_if)]
         when_clipped: WhenClipped,
     },
-    /// `sg(clip(ρ, 1 - low, 1 + high)) · A · log π`: every token keeps its gradient (CISPO).
+    /// `sg(clip(ρ, 1 - low, 1 + high)) · A · log π`: every token keeps its gradient (CISPO). Requires `ratio =
+    /// "token"`.
     Cispo {
-        /// Clip range of the weight below 1; in (0, 1].
+        /// Clip range of the weight below 1.
+        #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
         low: f64,
-        /// Clip range above 1; above 0.
+        /// Clip range above 1.
+        #[schemars(extend("exclusiveMinimum" = 0))]
         high: f64,
     },
     /// `ρA` without clipping.
-    Importance,
+    Importance {},
     /// `A · log π`.
-    Plain,
+    Plain {},
     /// Least squares between the difference of two episodes' log-ratios, divided by `eta`, and the difference of their
     /// rewards (REFUEL).
     Regression {
-        /// η; above 0.
+        /// η: divisor of the difference of log-ratios.
+        #[schemars(extend("exclusiveMinimum" = 0))]
         eta: f64,
     },
     /// For each pair of a group's episodes, raises the better one's log-ratio to the reference policy (DPO).
     Preference {
-        /// β: weight of a difference; above 0.
+        /// β: weight of a difference.
+        #[schemars(extend("exclusiveMinimum" = 0))]
         beta: f64,
     },
 }
 
 /// Gradient of tokens with a positive advantage above the upper bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenClipped {
     /// No gradient.
@@ -229,7 +257,7 @@ impl WhenClipped {
 }
 
 /// Aggregation of token losses into the loss of a minibatch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aggregation {
     /// Mean over all tokens: long episodes weigh more.
@@ -240,23 +268,26 @@ pub enum Aggregation {
     Constant,
 }
 
-/// Penalty on the divergence from the reference policy.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Penalty on the divergence from the reference policy. Plans that fork (`branch`, `prefixes`) exclude
+/// `kl.place = "reward"` and `length_penalty`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kl {
-    /// Weight; at least 0, where 0 disables it.
+    /// Weight; 0 disables the penalty.
+    #[schemars(range(min = 0))]
     pub beta: f64,
-    /// Estimator from sampled tokens.
+    /// Estimator from sampled tokens, with `d = log π - log π_ref`.
     pub estimator: Estimator,
     /// Term that it enters.
     pub place: KlPlace,
     /// Number of first turns that it covers (SCoRe's first stage); with `place = "loss"` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub first_turns: Option<u32>,
 }
 
 /// Schulman's estimators of the divergence, with `d = log π - log π_ref`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Estimator {
     /// `d`: unbiased; as a loss, its expected gradient is 0.
@@ -268,7 +299,7 @@ pub enum Estimator {
 }
 
 /// Term that a penalty enters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KlPlace {
     /// Added to each token's loss.
@@ -279,20 +310,24 @@ pub enum KlPlace {
     Tokens,
 }
 
-/// Keeps the entropy of each turn in a band around its running mean (EPO).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// Band around the running mean in which the entropy of each turn is kept (EPO).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntropyBand {
-    /// Lower end, as a multiple of the running mean; at least 0.
+    /// Lower end, as a multiple of the running mean.
+    #[schemars(range(min = 0))]
     pub low: f64,
-    /// Upper end, as a multiple of the running mean; above `low`.
+    /// Upper end, as a multiple of the running mean.
+    #[schemars(extend("x-range" = "above `low`"))]
     pub high: f64,
     /// β: weight of the penalty relative to the entropy bonus.
+    #[schemars(range(min = 0))]
     pub weight: f64,
     /// Form of the penalty.
     pub mode: BandMode,
     /// First turn that it covers, from 0.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(!skip_serializing_if)]
     pub from_turn: u32,
 }
 
@@ -302,25 +337,27 @@ fn is_zero(number: &u32) -> bool {
 }
 
 /// Form of the penalty outside the band.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandMode {
-    /// Distance to the band; its gradient leads back.
+    /// Distance to the band.
     Hinge,
     /// The constant 0.1, as in the released code; it has no gradient.
     Literal,
 }
 
 /// Off-policy correction of tokens that older weights sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OffPolicy {
-    /// Cap on the importance weight of the proximal over the behaviour policy (truncated importance sampling); above 0.
+    /// Cap on the importance weight of the proximal over the behaviour policy (truncated importance sampling).
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub cap: f64,
-    /// Granularity of that ratio.
+    /// Granularity of the importance weight.
     pub level: CapLevel,
-    /// Episodes with a token ratio below this are masked; above 0.
+    /// Minimum token ratio; episodes with a smaller one are masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub veto: Option<f64>,
     /// Maximum staleness in training steps; older tokens are masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -328,7 +365,7 @@ pub struct OffPolicy {
 }
 
 /// Granularity of the importance weight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapLevel {
     /// Each token.
@@ -338,38 +375,43 @@ pub enum CapLevel {
 }
 
 /// Replay of good episodes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Replay {
     /// SPEAR: episodes with a positive advantage are replayed, with advantages over the median of recent group means.
     SelfImitation {
         /// Number of stored episodes.
+        #[schemars(range(min = 1))]
         capacity: usize,
         /// Number of stored group means.
+        #[schemars(range(min = 1))]
         baselines: usize,
         /// Maximum age of stored episodes in training steps.
         stale_steps: u32,
-        /// Training steps over which their weight grows to 1, along half a cosine.
+        /// Training steps over which the weight of replayed episodes grows to 1 along half a cosine.
         ramp_steps: u64,
     },
     /// DART: a group without a success gets a stored success of the same task.
     Backfill {
         /// Number of stored episodes, one per task.
+        #[schemars(range(min = 1))]
         capacity: usize,
-        /// Least reward of a success.
+        /// Minimum reward of a success.
         success: f64,
     },
 }
 
 /// SPEAR's covariance clip: a share of the tokens whose covariance of advantage and log-probability lies between two
 /// bounds gets no surrogate gradient.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CovarianceClip {
-    /// Lower bound.
+    /// Lower bound of the covariance of advantage and log-probability (SPEAR).
     pub low: f64,
-    /// Upper bound; above `low`.
+    /// Upper bound of the covariance.
+    #[schemars(extend("x-range" = "above `low`"))]
     pub high: f64,
-    /// Largest share of all tokens in the loss; above 0, at most 1.
+    /// Maximum share of all tokens in the loss, drawn from those between the bounds, that get no surrogate gradient.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub share: f64,
 }

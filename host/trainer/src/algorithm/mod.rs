@@ -11,53 +11,65 @@ pub use flags::{
 };
 pub use presets::Preset;
 pub use requirement::Requirement;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::StageModels;
 
-/// The flags. A run file names a preset and overrides single flags.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Flags of an algorithm. A run file names a preset and overrides single flags. A flag that would have no effect is an
+/// error, such as `group_by` with a critic or `length_penalty` with a teacher.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Algorithm {
     /// Credit assignment to turns.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub credit: Credit,
     /// Comparison within a group.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub group_by: GroupBy,
     /// Baseline subtracted from rewards.
     pub baseline: Baseline,
-    /// Decay of `baseline = "seat-average"`, required with it and unused without; in [0, 1).
+    /// Decay of the moving average; required by `baseline = "seat-average"`, rejected otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub average_decay: Option<f64>,
-    /// Advantage normalisation.
+    /// Divisor of the advantage. Requires a baseline that compares the group.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub scale: Scale,
     /// Final whitening of advantages.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
     pub whiten: Whiten,
-    /// Critic, required with `baseline = "critic"` and unused without.
+    /// Critic; required by `baseline = "critic"`, rejected otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critic: Option<Critic>,
-    /// Bonus per unit by which a turn's reward exceeds the previous turn's (SCoRe).
+    /// Bonus per unit by which a turn's reward exceeds the previous turn's (SCoRe). Requires a `credit` of turns.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if, range(min = 0))]
     pub progress: f64,
-    /// Replaces each advantage by `exp(advantage / reward_temperature)` (RISE); above 0.
+    /// Temperature of RISE, which replaces each advantage by `exp(advantage / reward_temperature)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub reward_temperature: Option<f64>,
-    /// Penalty of long episodes.
+    /// Penalty of long episodes (DAPO).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length_penalty: Option<LengthPenalty>,
     /// Relative increase of the advantage per standard deviation of entropy above the batch's mean (AEPO).
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if, range(min = 0))]
     pub entropy_advantage: f64,
-    /// Turns with a mean entropy below this quantile of the batch are masked (DART); above 0, below 1.
+    /// Quantile of the batch's mean entropies below which turns are masked (DART).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub entropy_quantile: Option<f64>,
-    /// Tokens excluded from the loss.
+    /// Tokens excluded from the loss, whose episodes still count in comparisons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
     pub masks: Vec<Mask>,
-    /// Granularity of the ratio, required for a `surrogate` with a ratio and unused without.
+    /// Granularity of the probability ratio; required by a `surrogate` with a ratio, rejected otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Ratio>,
     /// Surrogate objective.
@@ -66,14 +78,16 @@ pub struct Algorithm {
     pub aggregation: Aggregation,
     /// Divisor of `aggregation = "constant"`, required with it: a typical number of sampled tokens in an episode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub constant_tokens: Option<u32>,
     /// Penalty on the divergence from the reference policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kl: Option<Kl>,
-    /// Weight of the token entropy in the objective; at least 0.
+    /// Weight of the token entropy in the objective.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if, range(min = 0))]
     pub entropy_bonus: f64,
-    /// Entropy band; requires `entropy_bonus`.
+    /// Band for the entropy of each turn (EPO). Requires `entropy_bonus`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entropy_band: Option<EntropyBand>,
     /// Off-policy correction.
@@ -82,14 +96,16 @@ pub struct Algorithm {
     /// Replay of good episodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
-    /// Covariance clip.
+    /// Covariance clip (SPEAR).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covariance_clip: Option<CovarianceClip>,
-    /// Number of passes over a batch; at least 1.
+    /// Passes over a batch.
     #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(!skip_serializing_if, range(min = 1))]
     pub epochs: u32,
-    /// Number of optimiser steps per pass; at least 1.
+    /// Optimiser steps per pass.
     #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(!skip_serializing_if, range(min = 1))]
     pub minibatches: u32,
 }
 
@@ -110,7 +126,7 @@ impl Default for Algorithm {
     /// The preset `loop`.
     fn default() -> Self {
         Self {
-            credit: Credit::Episode,
+            credit: Credit::Episode {},
             group_by: GroupBy::Seat,
             baseline: Baseline::LeaveOneOut,
             average_decay: None,
@@ -165,7 +181,7 @@ impl Algorithm {
     /// Whether the stage needs a teacher.
     #[must_use]
     pub fn wants_teacher(&self) -> bool {
-        self.credit == Credit::Teacher
+        self.credit == Credit::Teacher {}
     }
 
     /// Whether the loss is over pairs of a group's episodes.

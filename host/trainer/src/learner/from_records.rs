@@ -183,8 +183,8 @@ fn supo_gives_every_segment_the_advantage_of_the_episode() {
 fn group_by_all_compares_seats_with_each_other() {
     let game = |member| episode(member, vec![segment(0, 0..1, 1.0), segment(1, 0..1, 1.0)], &[1.0, 0.0]);
     let by = |group_by| Algorithm { group_by, scale: Scale::None, ..preset("mars") };
-    let all = Algorithm { credit: Credit::Episode, ..by(GroupBy::All) };
-    let seat = Algorithm { credit: Credit::Episode, ..by(GroupBy::Seat) };
+    let all = Algorithm { credit: Credit::Episode {}, ..by(GroupBy::All) };
+    let seat = Algorithm { credit: Credit::Episode {}, ..by(GroupBy::Seat) };
     for (algorithm, expected) in [(all, [0.5, -0.5]), (seat, [0.0, 0.0])] {
         let found = advantages(vec![game(0), game(1)], &algorithm);
         near(&found[0], &[expected[0]; 2]);

@@ -19,8 +19,10 @@ pub fn ratios(log_probs_N: &Tensor, proximal_N: &Tensor, units_N: Option<&Tensor
 /// Loss of each token, `[N]`. `log_probs_N` carry the gradient; a surrogate without a ratio ignores `ratios_N`.
 pub fn surrogate(kind: Surrogate, log_probs_N: &Tensor, ratios_N: &Tensor, advantages_N: &Tensor) -> Tensor {
     match kind {
-        Surrogate::Plain | Surrogate::Regression { .. } | Surrogate::Preference { .. } => -(log_probs_N * advantages_N),
-        Surrogate::Importance => -(ratios_N * advantages_N),
+        Surrogate::Plain {} | Surrogate::Regression { .. } | Surrogate::Preference { .. } => {
+            -(log_probs_N * advantages_N)
+        }
+        Surrogate::Importance {} => -(ratios_N * advantages_N),
         Surrogate::Cispo { low, high } => {
             -(ratios_N.detach().clamp(1.0 - low, 1.0 + high) * advantages_N * log_probs_N)
         }

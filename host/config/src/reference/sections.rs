@@ -1,0 +1,105 @@
+//! Sections of the page, in order, and the types that they describe.
+
+/// A section of the page.
+pub(super) struct Section {
+    /// Level of the heading.
+    pub level: usize,
+    /// Heading in Markdown.
+    pub heading: &'static str,
+    /// Generated content.
+    pub body: Body,
+    /// Default column of a required key.
+    pub required: &'static str,
+    /// Text after the generated content.
+    pub note: &'static str,
+}
+
+/// Generated content of a section.
+pub(super) enum Body {
+    /// Keys of the run file itself.
+    Root,
+    /// Descriptions and keys of types, by the names of their definitions.
+    Types(&'static [&'static str]),
+    /// Names of the algorithm presets.
+    Presets,
+    /// No generated content.
+    Text,
+}
+
+impl Section {
+    const fn new(level: usize, heading: &'static str, body: Body, note: &'static str) -> Self {
+        Self { level, heading, body, required: "required", note }
+    }
+
+    const fn of(level: usize, heading: &'static str, types: &'static [&'static str]) -> Self {
+        Self::new(level, heading, Body::Types(types), "")
+    }
+}
+
+const TOOL_FORMATS: &str = "[Tool formats](tool-formats.md) describes the values of `tool_format`.";
+
+const GATES: &str = "\
+A condition has the form `NAME SIGN NUMBER`: the name is `environment.FACT`, `REWARD.COMPONENT` or `REWARD.total`; the
+sign is `>=`, `>`, `<=` or `<`; the number is finite. An example is `answer-match.correct >= 0.5`. A reward counts if
+its own condition holds and the reward in this condition counts itself. Gates must not form a circle.";
+
+const GRANTS: &str = "[Grant capabilities](../how-to/grant-capabilities.md) explains them.";
+
+const PRESETS: &str = "\
+[Algorithms](../explanation/algorithms.md) describes them and names the companions that some of them require. A stage
+without its companion is rejected with the missing lines.";
+
+const FLAGS: &str = "\
+These are the keys of a stage's `settings`. The default column is the value of a flag that neither the preset nor
+`settings` gives; \"preset\" marks a flag that every preset gives.";
+
+/// All sections.
+pub(super) const SECTIONS: &[Section] = &[
+    Section::new(2, "Top level", Body::Root, ""),
+    Section::new(2, "`[policy]`", Body::Types(&["PolicySection"]), TOOL_FORMATS),
+    Section::of(3, "Models by folder or hub", &["Checkpoint", "HubModel"]),
+    Section::of(3, "`policy.tiny`", &["TinyModel"]),
+    Section::of(3, "`policy.lora`", &["Lora"]),
+    Section::of(3, "`policy.server`", &["ServerSection"]),
+    Section::of(2, "`[seats.NAME]`", &["SeatSection"]),
+    Section::of(2, "`[environment]`", &["EnvironmentSection"]),
+    Section::of(3, "Schedules", &["WeightSchedule"]),
+    Section::new(3, "Gates", Body::Text, GATES),
+    Section::of(2, "`[tools.NAME]`", &["ToolSection"]),
+    Section::of(2, "`[rewards.NAME]`", &["RewardSection"]),
+    Section::of(2, "`[limits]`", &["LimitsSection"]),
+    Section::of(2, "`[context]`", &["ContextStrategy"]),
+    Section::of(2, "`[probe]`", &["TurnProbe"]),
+    Section::of(2, "`[sandbox]`", &["SandboxSection"]),
+    Section::new(2, "`[plugins.NAME]`", Body::Types(&["PluginSection"]), GRANTS),
+    Section::of(3, "`[[plugins.NAME.http]]`", &["HttpSection"]),
+    Section::of(2, "`[models.NAME]`", &["ModelSection"]),
+    Section::of(2, "`[failures]`", &["FailuresSection"]),
+    Section::of(2, "`[evaluation]`", &["EvaluationSection"]),
+    Section::of(2, "`[[stages]]`", &["Stage"]),
+    Section::of(3, "Supervised fine-tuning: `kind = \"sft\"`", &["SftStage"]),
+    Section::of(3, "Reinforcement learning: `kind = \"rl\"`, `\"dpo\"` or `\"distill\"`", &["RlStage"]),
+    Section::of(3, "Optimizer", &["Optimizer"]),
+    Section::of(3, "Turn schedule", &["TurnSchedule"]),
+    Section::of(3, "Sampling plans", &["SamplingPlan"]),
+    Section::new(3, "Presets", Body::Presets, PRESETS),
+    Section {
+        level: 3,
+        heading: "Algorithm flags",
+        body: Body::Types(&["Algorithm"]),
+        required: "preset",
+        note: FLAGS,
+    },
+    Section::of(4, "Credit", &["Credit"]),
+    Section::of(4, "Critic", &["Critic"]),
+    Section::of(4, "Surrogate", &["Surrogate"]),
+    Section::of(4, "KL", &["Kl"]),
+    Section::of(4, "Entropy band", &["EntropyBand"]),
+    Section::of(4, "Off-policy correction", &["OffPolicy"]),
+    Section::of(4, "Replay", &["Replay"]),
+];
+
+/// The section that describes a type.
+pub(super) fn section_of(name: &str) -> Option<&'static Section> {
+    SECTIONS.iter().find(|section| matches!(section.body, Body::Types(types) if types.contains(&name)))
+}
