@@ -33,7 +33,7 @@ where
     match arm {
         "gigpo" => {}
         "episodes-alone" => flags.credit = Credit::Episode {},
-        other => bail!("there is no arm `{other}`"),
+        other => bail!("unknown arm `{other}`"),
     }
     trainer.begin_stage(flags.stage_models()).await?;
     let settings = settings(flags, 3e-3);

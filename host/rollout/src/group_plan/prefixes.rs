@@ -13,8 +13,8 @@ use crate::{ForkError, Rollout};
 /// selects the prefix whose continuations most likely have mixed outcomes: with the estimated success rate p after a
 /// prefix, the probability is `1 - p^k - (1 - p)^k` for `k` continuations.
 ///
-/// p is the share of solved episodes among those that went through the prefix, together with `prior` episodes as
-/// successful as the group is on the whole. Episodes that were dropped count for nothing.
+/// p is the share of solved episodes among those that went through the prefix and `prior` further episodes with the
+/// group's mean success rate. Dropped episodes do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Prefixes {
