@@ -17,6 +17,7 @@ mod policy_turn;
 mod score;
 mod seed;
 mod segment;
+pub mod step_metrics;
 mod transcript;
 
 pub use call_site::CallSite;
@@ -35,4 +36,5 @@ pub use policy_turn::{PolicyTurn, ProbeScore};
 pub use score::{Component, Evidence, Score};
 pub use seed::{Seed, Stream};
 pub use segment::{Sampled, Segment, SegmentColumns, SegmentError};
+pub use step_metrics::{StepMetric, StepMetrics};
 pub use transcript::Turn;

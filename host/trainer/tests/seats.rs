@@ -3,8 +3,8 @@
 mod common;
 
 use common::{episode, figure, segment, smallest, written};
-use gymkhana_record::{EpisodeRecord, Segment};
-use gymkhana_trainer::{RlSettings, Settings, StepMetrics, Trainer};
+use gymkhana_record::{EpisodeRecord, Segment, StepMetrics};
+use gymkhana_trainer::{RlSettings, Settings, Trainer};
 
 /// What the second seat saw and said.
 fn second(reply: &[u32]) -> Segment {
