@@ -7,9 +7,9 @@ use futures::future::try_join_all;
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
 use gymkhana_record::{
     Call, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Part, Phase, PolicyTurn, Sampled, SeatFunctions,
-    Seed, Segment, TaskRef, Timing, Turn,
+    Seed, Segment, StepMetrics, TaskRef, Timing, Turn,
 };
-use gymkhana_trainer::{Algorithm, Optimizer, Preset, RlSettings, Settings, StepMetrics, TinyModel, Trainer};
+use gymkhana_trainer::{Algorithm, Optimizer, Preset, RlSettings, Settings, TinyModel, Trainer};
 
 /// Number of groups per step, and of episodes per group.
 pub const GROUPS: u32 = 8;
@@ -43,8 +43,7 @@ pub fn settings(algorithm: Algorithm, learning_rate: f64) -> RlSettings {
 
 /// A metric of a training step.
 pub fn reported(metrics: &StepMetrics, name: &str) -> Result<f64> {
-    let found = metrics.iter().find(|(known, _)| known == name);
-    Ok(found.with_context(|| format!("a step reports no `{name}`"))?.1)
+    metrics.get(name).with_context(|| format!("a step reports no `{name}`"))
 }
 
 /// Mean over the episodes of a value.

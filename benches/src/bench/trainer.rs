@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::median;
 use gymkhana_benches::trainer::toy;
-use gymkhana_record::Seed;
-use gymkhana_trainer::{Precision, RlSettings, StepMetrics};
+use gymkhana_record::{Seed, StepMetrics};
+use gymkhana_trainer::{Precision, RlSettings};
 use serde_json::{Value, json};
 
 /// Positions that a step computes.
@@ -78,7 +78,7 @@ pub fn curve(arguments: &Curve) -> Result<()> {
         None => RlSettings { share_beginnings: true, skip_idle: true, ..toy::settings() },
     };
     let show = |step, reward, metrics: &StepMetrics| {
-        print(&json!({ "step": step, "reward": reward, "entropy": reported(metrics, "entropy") }));
+        print(&json!({ "step": step, "reward": reward, "entropy": metrics.get("entropy") }));
     };
     let costs = train(&settings, precision(arguments.bfloat16), Seed(arguments.seed), arguments.steps, show)?;
     print(&costs.line("curve", arguments.steps));
@@ -126,15 +126,11 @@ fn train(
             let metrics = trainer.rl_step(&groups, settings).await?;
             costs.play.push(between - start);
             costs.learn.push(cpu_seconds()? - between);
-            costs.positions.push(reported(&metrics, "positions").unwrap_or(0.0));
+            costs.positions.push(metrics.get("positions").unwrap_or(0.0));
             show(step, reward, &metrics);
         }
         Ok(costs)
     })
-}
-
-fn reported(metrics: &StepMetrics, name: &str) -> Option<f64> {
-    metrics.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
 }
 
 /// CPU seconds of this process.

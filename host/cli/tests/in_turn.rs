@@ -126,7 +126,7 @@ fn a_step_is_played_by_the_weights_of_all_steps_before_it_and_then_trained_on() 
                 assert_eq!(Difference::between(record, played), None, "{}", played.id);
             }
             let measured = trainer.rl_step(&groups, &settings()).await.expect("trained");
-            moved += measured.iter().find(|(name, _)| name == "updates").map_or(0.0, |(_, updates)| *updates);
+            moved += measured.get("updates").unwrap_or_default();
         }
         assert!(moved >= 2.0, "the weights moved {moved} times");
         let position = serde_json::json!({ "stage": 0, "step": STEPS });

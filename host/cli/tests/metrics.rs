@@ -24,8 +24,8 @@ fn a_run_serves_its_metrics() {
     let read: Vec<_> = pages.iter().map(|page| values(page)).collect();
     let last = read.last().expect("at least one page");
     for wait in ["generate", "tool", "environment", "reward", "train", "queue"] {
-        let count = last[&*format!("gymkhana_wait_seconds_count{{boundary=\"{wait}\"}}")];
-        assert_eq!(count, last[&*format!("gymkhana_wait_seconds_bucket{{boundary=\"{wait}\",le=\"+Inf\"}}")]);
+        let count = last[&*format!("gymkhana_wait_seconds_count{{kind=\"{wait}\"}}")];
+        assert_eq!(count, last[&*format!("gymkhana_wait_seconds_bucket{{le=\"+Inf\",kind=\"{wait}\"}}")]);
         assert!(count > 0.0, "no {wait} in {}", pages[pages.len() - 1]);
     }
     assert!(last["gymkhana_episodes_total"] >= 8.0, "both evaluations before the first stage");

@@ -14,6 +14,7 @@ mod policy_turn;
 mod score;
 mod seed;
 mod segment;
+pub mod step_metrics;
 mod transcript;
 
 pub use call::{
@@ -29,4 +30,5 @@ pub use policy_turn::{PolicyTurn, ProbeScore};
 pub use score::{Component, Evidence, Score};
 pub use seed::{Seed, Stream};
 pub use segment::{Sampled, Segment, SegmentColumns, SegmentError};
+pub use step_metrics::{StepMetric, StepMetrics};
 pub use transcript::Turn;

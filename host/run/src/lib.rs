@@ -27,6 +27,7 @@ mod state;
 mod trace;
 
 pub use error::{Classify, ErrorKind, RunError, RunResult};
+pub use metrics::metrics_page;
 pub use recorded_groups::groups;
 pub use report::{Progress, Reporter, Silent};
 pub use session::{Finished, describe};

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::error::{Classify, RunResult};
 use crate::evaluate::held_out;
-use crate::metrics::{Listener, Page, exposition};
+use crate::metrics::{Listener, ReadState, RunState};
 use crate::report::Reporter;
 use crate::seats::SeatPolicies;
 use crate::state::{self, Progress, State};
@@ -98,10 +98,14 @@ impl Session {
     /// Serves the metrics until the returned set is dropped.
     pub(crate) fn serve_metrics(&self, listener: Listener, sandbox: Sandbox) -> JoinSet<()> {
         self.reporter.status(&format!("serving metrics at {}", listener.url()));
-        let (metrics, seats) = (Arc::clone(self.rollout.metrics()), self.seats.clone());
-        let page: Page = Arc::new(move || exposition(&metrics, &sandbox.counters(), &seats.idle()));
+        let (rollout, seats) = (Arc::clone(self.rollout.metrics()), self.seats.clone());
+        let state: ReadState = Arc::new(move || RunState {
+            rollout: Arc::clone(&rollout),
+            sandbox: sandbox.counters(),
+            idle: seats.idle(),
+        });
         let mut served = JoinSet::new();
-        served.spawn(listener.serve(page));
+        served.spawn(listener.serve(state));
         served
     }
 

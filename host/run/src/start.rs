@@ -194,7 +194,7 @@ impl Prepared {
         let Self { opened, out, plugins, lock, assets, sandbox, places, listener, trace, reporter } = self;
         let Opened { file, rollout, seats, folder, state, models, left_off } = opened;
         weight_sync::begin(&seats, &file, &models, left_off).await?;
-        let trace = trace.as_deref().map(Trace::start).transpose()?;
+        let trace = Trace::start(trace.as_deref())?;
         let folder = match folder {
             Some(folder) => folder,
             None => RunFolder::create(&out, &file.resolved().internal()?)?,
@@ -205,9 +205,11 @@ impl Prepared {
         // The page and the meter end when they are dropped.
         let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));
         let metrics = Arc::clone(session.rollout.metrics());
-        let _meter = ProgressMeter::start(metrics, move || sandbox.counters(), reporter)?;
-        let finished = session.run().await?;
-        trace.map_or(Ok(()), |trace| trace.all_written())?;
+        let _meter = ProgressMeter::start(metrics, move || sandbox.counters(), Arc::clone(&reporter))?;
+        let finished = session.run().await;
+        let traced = trace.finish(reporter.as_ref()).await;
+        let finished = finished?;
+        traced?;
         Ok(finished)
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use gymkhana_record::StepMetrics;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -57,7 +58,7 @@ impl Metrics {
     ///
     /// # Errors
     /// If a file cannot be written. An incomplete line is cut off when the metrics are opened again.
-    pub fn append(&mut self, stage: u32, step: u64, values: &[(&str, f64)]) -> Result<(), StoreError> {
+    pub fn append(&mut self, stage: u32, step: u64, values: &StepMetrics) -> Result<(), StoreError> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = since.as_secs_f64();
         let line = MetricsLine {
@@ -65,7 +66,7 @@ impl Metrics {
             stage,
             step,
             time,
-            values: values.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect(),
+            values: values.iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect(),
         };
         let path = self.run.join(METRICS_FILE);
         let mut text = serde_json::to_string(&line).map_err(|source| StoreError::json(&path, source))?;
@@ -84,7 +85,7 @@ impl Metrics {
                 &mut other.insert((stage, file)).1
             }
         };
-        file.scalars(time, step, values).map_err(failed)
+        file.scalars(time, step, &values.iter().collect::<Vec<_>>()).map_err(failed)
     }
 
     /// Removes the metrics of this step, of later steps and of later stages. A resumed run repeats them.

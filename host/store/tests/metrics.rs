@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use gymkhana_record::StepMetrics;
+use gymkhana_record::step_metrics::sft::{GRADIENT_NORM, LOSS};
 use gymkhana_store::{RunFolder, StoreError};
 
 fn places(run: &RunFolder) -> Vec<(u32, u64)> {
@@ -19,19 +21,19 @@ fn complete_lines_are_read_and_an_incomplete_one_is_cut_off() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = RunFolder::create(&folder.path().join("run"), "").expect("made");
     let mut metrics = run.metrics().expect("opened");
-    metrics.append(0, 0, &[("loss", 2.5), ("gradient", f64::NAN)]).expect("written");
-    metrics.append(0, 1, &[("loss", 0.1)]).expect("written");
+    metrics.append(0, 0, &[(LOSS, 2.5), (GRADIENT_NORM, f64::NAN)].into()).expect("written");
+    metrics.append(0, 1, &[(LOSS, 0.1)].into()).expect("written");
     let lines = run.reader().metrics().expect("readable");
     assert_eq!(lines[0].values["loss"], 2.5);
-    assert!(lines[0].values["gradient"].is_null());
-    assert_eq!(lines[0].values.keys().collect::<Vec<_>>(), ["loss", "gradient"]);
+    assert!(lines[0].values["gradient_norm"].is_null());
+    assert_eq!(lines[0].values.keys().collect::<Vec<_>>(), ["loss", "gradient_norm"]);
     let path = run.reader().path().join("metrics.jsonl");
     let whole = fs::read(&path).expect("read");
     let first = whole.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
     for length in first..whole.len() {
         fs::write(&path, &whole[..length]).expect("torn");
         assert_eq!(places(&run), [(0, 0)]);
-        run.metrics().expect("opened").append(0, 1, &[]).expect("written");
+        run.metrics().expect("opened").append(0, 1, &StepMetrics::default()).expect("written");
         assert_eq!(places(&run), [(0, 0), (0, 1)]);
     }
 }
@@ -43,14 +45,14 @@ fn a_rewind_removes_later_steps_and_stages() {
     let path = run.reader().path();
     let mut metrics = run.metrics().expect("opened");
     for (stage, step) in [(0, 0), (0, 1), (0, 2), (1, 0)] {
-        metrics.append(stage, step, &[("loss", 1.0)]).expect("written");
+        metrics.append(stage, step, &[(LOSS, 1.0)].into()).expect("written");
     }
     assert_eq!((event_files(path, 0), event_files(path, 1)), (1, 1));
     metrics.rewind_before(0, 2).expect("rewound");
     assert_eq!(places(&run), [(0, 0), (0, 1)]);
     assert_eq!((event_files(path, 0), event_files(path, 1)), (1, 0));
     // The second file of the stage begins with a session start at step 2.
-    metrics.append(0, 2, &[("loss", 0.5)]).expect("written");
+    metrics.append(0, 2, &[(LOSS, 0.5)].into()).expect("written");
     assert_eq!(places(&run), [(0, 0), (0, 1), (0, 2)]);
     assert_eq!(event_files(path, 0), 2);
 }

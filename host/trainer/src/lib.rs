@@ -35,7 +35,7 @@ pub use algorithm::{
 pub use config::{Biases, Family, ModelConfig};
 pub use device::Accelerator;
 pub use error::TrainerError;
-pub use learner::{StageModels, StepMetrics};
+pub use learner::StageModels;
 pub use lora::{Lora, Module};
 pub use settings::{Optimizer, Precision, RlSettings, Schedule, Settings, SftSettings};
 pub use storage::checkpoint::open_model;

@@ -12,7 +12,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
-use gymkhana_record::{EpisodeRecord, Sampled, Segment};
+use gymkhana_record::step_metrics::rl;
+use gymkhana_record::{EpisodeRecord, Sampled, Segment, StepMetrics};
 use tch::TchError;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -20,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
-use crate::learner::{Batch, Learner, StageModels, StepMetrics, check_segment, demonstration_sequences, mean_entropy};
+use crate::learner::{Batch, Learner, StageModels, check_segment, demonstration_sequences, mean_entropy};
 use crate::model::Model;
 use crate::storage::checkpoint::{self, Opened, Snapshot};
 use crate::{ModelConfig, ModelFiles, RlSettings, Settings, SftSettings, TinyModel, TrainerError};
@@ -195,8 +196,7 @@ impl Trainer {
 
     /// One supervised optimiser step on the sampled tokens of demonstrations.
     ///
-    /// Reports `loss`, `loss_sampled`, `gradient_norm`, `learning_rate`, `tokens` (sampled ones), `positions` (tokens
-    /// that went through the model).
+    /// Reports the values of [`gymkhana_record::step_metrics::sft::TRAINER`].
     ///
     /// # Errors
     /// If a setting or a demonstration cannot be used, or the gradient is not finite.
@@ -222,10 +222,7 @@ impl Trainer {
     /// Trains on groups of episodes with the algorithm's flags. Dropped episodes and seats outside the settings are
     /// excluded.
     ///
-    /// Reports `loss`, `gradient_norm`, `learning_rate`, `updates`, `clip_fraction`, `behaviour_divergence` and
-    /// `reference_divergence` (k3 estimates in nats per token), `entropy` (of the behaviour policy, in nats per token),
-    /// `advantage_mean`, `advantage_std`, `episodes_with_advantage`, `tokens` (sampled ones), `positions`. If all
-    /// advantages are 0, `updates` is 0 and the weights do not change.
+    /// Reports the values of [`rl::TRAINER`]. If all advantages are 0, `updates` is 0 and the weights do not change.
     ///
     /// # Errors
     /// If a setting or an episode cannot be used, or a gradient is not finite.
@@ -255,13 +252,13 @@ impl Trainer {
             }
             let (seed, version) = (worker.settings.seed, worker.version.load(Ordering::Acquire));
             let metrics = worker.learner.rl_step(&mut worker.model, batch, &settings, seed, version)?;
-            if metrics.iter().any(|(name, value)| name == "updates" && *value > 0.0) {
+            if metrics.get(rl::UPDATES.name()).is_some_and(|updates| updates > 0.0) {
                 worker.publish_weights();
             }
             Ok(metrics)
         });
         let mut metrics = metrics.await?;
-        metrics.push(("entropy".to_owned(), entropy));
+        metrics.push(rl::ENTROPY, entropy);
         Ok(metrics)
     }
 

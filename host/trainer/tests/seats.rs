@@ -3,8 +3,8 @@
 mod common;
 
 use common::{episode, figure, segment, smallest, written};
-use gymkhana_record::{EpisodeRecord, Segment};
-use gymkhana_trainer::{RlSettings, Settings, StepMetrics, Trainer};
+use gymkhana_record::{EpisodeRecord, Segment, StepMetrics};
+use gymkhana_trainer::{RlSettings, Settings, Trainer};
 
 /// Segment of the second seat.
 fn second(reply: &[u32]) -> Segment {

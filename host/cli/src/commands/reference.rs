@@ -15,9 +15,10 @@ use crate::printer::Printer;
 type Page = (&'static str, fn() -> String);
 
 /// The generated pages.
-const PAGES: [Page; 4] = [
+const PAGES: [Page; 5] = [
     ("cli.md", cli_page),
     ("exit-codes.md", exit_codes_page),
+    ("metrics.md", gymkhana_run::metrics_page),
     ("run-file.md", run_file_page),
     ("run-file.schema.json", run_file_schema),
 ];

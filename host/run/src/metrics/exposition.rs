@@ -1,128 +1,172 @@
-//! State of a run in the Prometheus text format, version 0.0.4.
+//! State of a run as OpenMetrics text.
 
-use std::fmt::{Display, Write};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gymkhana_rollout::{Buckets, RolloutMetrics, WaitKind};
 use gymkhana_sandbox::Counters;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::families::{self, Family};
 
 /// HTTP content type of the text.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Nanoseconds per second.
-const SECOND: f64 = 1e9;
+pub const SECOND: f64 = 1e9;
 
-/// Text under construction.
-#[derive(Default)]
-struct Exposition(String);
+/// State of a run at a scrape.
+#[derive(Debug)]
+pub struct RunState {
+    /// Counters and histograms of the rollouts.
+    pub rollout: Arc<RolloutMetrics>,
+    /// Capacity of the sandbox.
+    pub sandbox: Counters,
+    /// Idle time of each model, by name.
+    pub idle: Vec<(String, Duration)>,
+}
 
-impl Exposition {
-    /// Starts a metric; `name` is given without the common prefix.
-    fn metric(&mut self, name: &str, kind: &str, help: &str) {
-        self.line(format_args!("# HELP gymkhana_{name} {help}"));
-        self.line(format_args!("# TYPE gymkhana_{name} {kind}"));
+impl RunState {
+    /// The whole page.
+    ///
+    /// # Errors
+    /// If the encoder refuses a value.
+    pub fn exposition(self) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix(families::PREFIX);
+        registry.register_collector(Box::new(self));
+        let mut page = String::new();
+        text::encode(&mut page, &registry)?;
+        Ok(page)
+    }
+}
+
+impl Collector for RunState {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page(encoder);
+        let (rollout, sandbox) = (&self.rollout, &self.sandbox);
+        let times = |wait: WaitKind| (wait.label(), Value::of_buckets(&rollout.times(wait), SECOND));
+        page.labelled(families::WAIT, WaitKind::ALL.into_iter().map(times))?;
+        let running = |wait: WaitKind| (wait.label(), Value::Integer(rollout.running(wait)));
+        page.labelled(families::WAITING, WaitKind::ALL.into_iter().map(running))?;
+        page.single(families::EPISODES, Value::Integer(rollout.episodes()))?;
+        let failures = rollout.failures().map(|(boundary, count)| (boundary, Value::Integer(count)));
+        page.labelled(families::FAILURES, failures)?;
+        page.single(families::TOKEN_STALENESS, Value::of_buckets(&rollout.lags(), 1.0))?;
+        page.single(families::TRAINER_IDLE, Value::Seconds(rollout.trainer_idle()))?;
+        let idle = self.idle.iter().map(|(model, idle)| (model.as_str(), Value::Seconds(*idle)));
+        page.labelled(families::POLICY_IDLE, idle)?;
+        let taken = sandbox.places.saturating_sub(sandbox.free_places);
+        page.single(families::PLUGIN_PLACES, Value::Integer(sandbox.places.into()))?;
+        page.single(families::PLUGIN_PLACES_TAKEN, Value::Integer(taken.into()))?;
+        page.single(families::PLUGIN_STARTS_WAITING, Value::Integer(sandbox.waiting.into()))?;
+        page.single(families::PLUGIN_START_WAITS, Value::Integer(sandbox.waits))?;
+        page.single(families::PLUGIN_START_WAIT, Value::Seconds(sandbox.waited))
+    }
+}
+
+/// Value of a metric with certain labels.
+enum Value {
+    Integer(u64),
+    Seconds(Duration),
+    /// Sum and buckets; a bucket has its upper bound and the number of its own observations.
+    Histogram(f64, Vec<(f64, u64)>),
+}
+
+impl Value {
+    /// A histogram whose values are divided by `unit`.
+    fn of_buckets(buckets: &Buckets, unit: f64) -> Self {
+        let bounds = buckets.bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
+        Self::Histogram(buckets.sum as f64 / unit, bounds.zip(buckets.counts.iter().copied()).collect())
     }
 
-    /// Adds a value; `labels` is empty or enclosed in braces.
-    fn value(&mut self, name: &str, labels: &str, value: impl Display) {
-        self.line(format_args!("gymkhana_{name}{labels} {value}"));
-    }
-
-    /// Adds a metric with one value.
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        self.metric(name, kind, help);
-        self.value(name, "", value);
-    }
-
-    /// Adds the lines of a histogram with cumulative buckets. Values are divided by `unit`.
-    fn histogram(&mut self, name: &str, label: &str, buckets: &Buckets, unit: f64) {
-        let comma = if label.is_empty() { "" } else { "," };
-        let bounds = buckets.bounds.iter().map(|bound| (*bound as f64 / unit).to_string());
-        let mut below = 0;
-        for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(&buckets.counts) {
-            below += count;
-            self.value(&format!("{name}_bucket"), &format!("{{{label}{comma}le=\"{bound}\"}}"), below);
+    fn encode(&self, kind: MetricType, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let is_counter = matches!(kind, MetricType::Counter);
+        match self {
+            Self::Integer(value) if is_counter => encoder.encode_counter::<NoLabelSet, _, f64>(value, None),
+            Self::Integer(value) => encoder.encode_gauge(value),
+            Self::Seconds(value) if is_counter => {
+                encoder.encode_counter::<NoLabelSet, _, f64>(&value.as_secs_f64(), None)
+            }
+            Self::Seconds(value) => encoder.encode_gauge(&value.as_secs_f64()),
+            Self::Histogram(sum, buckets) => {
+                let count = buckets.iter().map(|(_, count)| count).sum();
+                encoder.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)
+            }
         }
-        let labels = if label.is_empty() { String::new() } else { format!("{{{label}}}") };
-        self.value(&format!("{name}_sum"), &labels, buckets.sum as f64 / unit);
-        self.value(&format!("{name}_count"), &labels, below);
-    }
-
-    fn line(&mut self, line: impl Display) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.0, "{line}");
     }
 }
 
-/// A quoted label.
-fn label(name: &str, value: &str) -> String {
-    let value = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
-    format!("{name}=\"{value}\"")
-}
+/// Page under construction.
+struct Page<'a>(DescriptorEncoder<'a>);
 
-/// The whole text. `idle` holds the idle time of each model by name.
-pub fn exposition(watch: &RolloutMetrics, sandbox: &Counters, idle: &[(String, Duration)]) -> String {
-    let mut text = Exposition::default();
-    let boundary = |wait: WaitKind| label("boundary", wait.label());
-    text.metric("wait_seconds", "histogram", "Wait time of episodes and the trainer, by boundary.");
-    for wait in WaitKind::ALL {
-        text.histogram("wait_seconds", &boundary(wait), &watch.times(wait), SECOND);
+impl Page<'_> {
+    /// Adds a metric with one value.
+    fn single(&mut self, family: Family, value: Value) -> fmt::Result {
+        self.metric(family, |encoder| value.encode(family.kind(), encoder))
     }
-    text.metric("waiting", "gauge", "Waits in progress, by boundary.");
-    for wait in WaitKind::ALL {
-        text.value("waiting", &format!("{{{}}}", boundary(wait)), watch.running(wait));
-    }
-    text.single("episodes_total", "counter", "Finished episodes.", watch.episodes());
-    text.metric("failures_total", "counter", "Failures of episodes, by boundary.");
-    for (at, count) in watch.failures() {
-        text.value("failures_total", &format!("{{{}}}", label("boundary", at)), count);
-    }
-    text.metric("token_staleness_steps", "histogram", "Staleness of trained tokens, in training steps.");
-    text.histogram("token_staleness_steps", "", &watch.lags(), 1.0);
-    let help = "Time for which the trainer waited for episodes.";
-    text.single("trainer_idle_seconds_total", "counter", help, watch.trainer_idle().as_secs_f64());
-    text.metric("policy_idle_seconds_total", "counter", "Idle time of a model, by model.");
-    for (model, idle) in idle {
-        text.value("policy_idle_seconds_total", &format!("{{{}}}", label("model", model)), idle.as_secs_f64());
-    }
-    places(&mut text, sandbox);
-    text.0
-}
 
-/// Adds the metrics of the sandbox.
-fn places(text: &mut Exposition, sandbox: &Counters) {
-    let taken = sandbox.places.saturating_sub(sandbox.free_places);
-    text.single("plugin_places", "gauge", "Capacity for live plugin instances.", sandbox.places);
-    text.single("plugin_places_taken", "gauge", "Live plugin instances.", taken);
-    text.single("plugin_starts_waiting", "gauge", "Plugin starts waiting for capacity.", sandbox.waiting);
-    text.single("plugin_start_waits_total", "counter", "Plugin starts that had to wait.", sandbox.waits);
-    let help = "Time for which plugin starts waited for capacity.";
-    text.single("plugin_start_wait_seconds_total", "counter", help, sandbox.waited.as_secs_f64());
+    /// Adds a metric with one value per value of its label.
+    fn labelled<'v>(&mut self, family: Family, values: impl Iterator<Item = (&'v str, Value)>) -> fmt::Result {
+        let label = family.label().unwrap_or_default();
+        self.metric(family, |mut encoder| {
+            for (of, value) in values {
+                value.encode(family.kind(), encoder.encode_family(&[(label, of)])?)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds the head of a metric and its values.
+    fn metric(&mut self, family: Family, values: impl FnOnce(MetricEncoder<'_>) -> fmt::Result) -> fmt::Result {
+        let unit = family.suffix().map(|unit| Unit::Other(unit.to_owned()));
+        values(self.0.encode_descriptor(family.name(), family.meaning(), unit.as_ref(), family.kind())?)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn counters() -> Counters {
+    fn state(rollout: &Arc<RolloutMetrics>) -> RunState {
         let waited = Duration::from_millis(1500);
-        Counters { compiled: 3, cache_hits: 2, places: 10, free_places: 4, waits: 7, waiting: 2, waited }
+        let sandbox = Counters { compiled: 3, cache_hits: 2, places: 10, free_places: 4, waits: 7, waiting: 2, waited };
+        let idle = vec![("policy".to_owned(), Duration::from_secs(2)), ("a \"b\"\\".to_owned(), Duration::ZERO)];
+        RunState { rollout: Arc::clone(rollout), sandbox, idle }
     }
 
     /// Covers every metric whose value does not depend on the clock.
     #[test]
     fn the_text_is_what_was_reported() {
-        let watch = RolloutMetrics::default();
-        watch.finished([gymkhana_record::Boundary::Model].iter());
-        watch.lagged(0, 5);
-        watch.lagged(3, 2);
-        watch.trainer_waited(Duration::from_millis(250));
-        let running = watch.time(WaitKind::Tool);
-        let idle = [("policy".to_owned(), Duration::from_secs(2)), ("a \"b\"\\".to_owned(), Duration::ZERO)];
-        insta::assert_snapshot!(exposition(&watch, &counters(), &idle));
+        let rollout = Arc::new(RolloutMetrics::default());
+        rollout.finished([gymkhana_record::Boundary::Model].iter());
+        rollout.lagged(0, 5);
+        rollout.lagged(3, 2);
+        rollout.trainer_waited(Duration::from_millis(250));
+        let running = rollout.time(WaitKind::Tool);
+        insta::assert_snapshot!(state(&rollout).exposition().unwrap());
         drop(running);
-        let text = exposition(&watch, &counters(), &idle);
-        assert!(text.contains("gymkhana_wait_seconds_count{boundary=\"tool\"} 1\n"), "{text}");
-        assert!(text.contains("gymkhana_wait_seconds_bucket{boundary=\"tool\",le=\"+Inf\"} 1\n"), "{text}");
+        let text = state(&rollout).exposition().unwrap();
+        assert!(text.contains("gymkhana_wait_seconds_count{kind=\"tool\"} 1\n"), "{text}");
+        assert!(text.contains("gymkhana_wait_seconds_bucket{le=\"+Inf\",kind=\"tool\"} 1\n"), "{text}");
+    }
+
+    /// The page shows the rows of the table in their order, under the names that the table documents.
+    #[test]
+    fn the_page_has_every_metric_of_the_table() {
+        let text = state(&Arc::default()).exposition().unwrap();
+        let shown: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# HELP ")).collect();
+        let listed: Vec<String> = families::ALL
+            .iter()
+            .map(|family| format!("{} {}", family.full_name().trim_end_matches("_total"), family.meaning()))
+            .collect();
+        assert_eq!(shown, listed);
+        for family in families::ALL {
+            let name = family.full_name();
+            assert!(text.lines().any(|line| line.starts_with(&name)), "{name} has no value in {text}");
+        }
     }
 }

@@ -2,17 +2,40 @@
 
 use std::net::Ipv4Addr;
 
+use gymkhana_rollout::RolloutMetrics;
+use gymkhana_sandbox::Counters;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
 use super::*;
 use crate::error::ErrorKind;
 
-const TEXT: &str = "# TYPE gymkhana_records_total counter\ngymkhana_records_total 7\n";
+/// A state with seven finished episodes.
+fn state() -> RunState {
+    let rollout = Arc::new(RolloutMetrics::default());
+    (0..7).for_each(|_| rollout.finished(std::iter::empty()));
+    let sandbox = Counters {
+        compiled: 0,
+        cache_hits: 0,
+        places: 1,
+        free_places: 1,
+        waits: 0,
+        waiting: 0,
+        waited: Duration::ZERO,
+    };
+    RunState { rollout, sandbox, idle: vec![] }
+}
+
+fn assert_is_page(text: &str) {
+    assert!(text.contains("# TYPE gymkhana_episodes counter\ngymkhana_episodes_total 7\n"), "{text}");
+    assert!(text.ends_with("\n# EOF\n"), "{text}");
+}
 
 /// Serves a page until the task set is dropped.
 async fn served() -> (SocketAddr, JoinSet<()>) {
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).await.expect("a port");
     let address = listener.address;
     let mut tasks = JoinSet::new();
-    tasks.spawn(listener.serve(Arc::new(|| TEXT.to_owned())));
+    tasks.spawn(listener.serve(Arc::new(state)));
     (address, tasks)
 }
 
@@ -22,13 +45,13 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-/// Sends bytes and returns the whole response.
+/// Sends bytes and returns the response until the connection is closed or reset.
 async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(bytes).await.expect("sent");
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).await.expect("an answer");
-    heard
+    let mut received = Vec::new();
+    let _ = stream.read_to_end(&mut received).await;
+    String::from_utf8(received).expect("text")
 }
 
 #[tokio::test]
@@ -37,8 +60,9 @@ async fn a_client_gets_the_page() {
     for path in ["/metrics", "/metrics?name[]=x"] {
         let response = client().get(format!("http://{address}{path}")).send().await.expect("answered");
         assert_eq!(response.status(), 200);
-        assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
-        assert_eq!(response.text().await.expect("a body"), TEXT);
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        assert_eq!(response.headers()["content-type"], kind);
+        assert_is_page(&response.text().await.expect("a body"));
     }
 }
 
@@ -49,25 +73,32 @@ async fn other_requests_get_an_error_status() {
     let status = |request: reqwest::RequestBuilder| async { request.send().await.expect("answered").status() };
     assert_eq!(status(client().get(url("/"))).await, 404);
     assert_eq!(status(client().get(url("/metrics/../x"))).await, 404);
-    assert_eq!(status(client().post(url("/metrics")).body("x")).await, 405);
     assert_eq!(status(client().head(url("/metrics"))).await, 200);
+    let posted = client().post(url("/metrics")).body("x").send().await.expect("answered");
+    assert_eq!((posted.status().as_u16(), &posted.headers()["allow"]), (405, &"GET,HEAD".parse().unwrap()));
     assert!(raw(address, b"HEAD /metrics HTTP/1.0\r\n\r\n").await.ends_with("\r\n\r\n"), "no body behind the head");
-    for nonsense in ["\r\n\r\n", "GET\r\n\r\n", "GET /metrics SMTP\r\n\r\n", "GET http://a/metrics HTTP/1.1\r\n\r\n"] {
+    for nonsense in ["GET\r\n\r\n", "GET /metrics SMTP\r\n\r\n", "\x16\x03\x01\r\n\r\n"] {
         assert!(raw(address, nonsense.as_bytes()).await.starts_with("HTTP/1.1 400 "), "{nonsense:?}");
     }
     assert!(raw(address, b"\xff\xfe /metrics HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
 }
 
 #[tokio::test]
+async fn a_connection_serves_one_request() {
+    let (address, _tasks) = served().await;
+    let twice = raw(address, &b"GET /metrics HTTP/1.1\r\n\r\n".repeat(2)).await;
+    assert_eq!(twice.matches("HTTP/1.1 ").count(), 1, "{twice}");
+    assert!(twice.contains("\r\nconnection: close\r\n"), "{twice}");
+}
+
+#[tokio::test]
 async fn an_oversized_request_is_not_read_to_its_end() {
     let (address, _tasks) = served().await;
     let head = |filling: usize| format!("GET /metrics HTTP/1.1\r\nx: {}", "y".repeat(filling));
-    let longest = REQUEST - head(0).len() - 4;
-    let just = raw(address, format!("{}\r\n\r\n", head(longest)).as_bytes()).await;
-    assert!(just.ends_with(TEXT), "{just}");
-    let long = raw(address, format!("{}\r\n\r\n", head(longest + 1)).as_bytes()).await;
-    assert!(long.starts_with("HTTP/1.1 431 "), "{long}");
-    // More than the server discards: the connection may be reset.
+    let long = MAX_HEAD - head(0).len() - 4;
+    assert_is_page(&raw(address, format!("{}\r\n\r\n", head(long)).as_bytes()).await);
+    let refused = raw(address, head(MAX_HEAD).as_bytes()).await;
+    assert!(refused.starts_with("HTTP/1.1 431 "), "{refused}");
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let flood = vec![b'y'; 64 << 20];
     assert!(stream.write_all(&flood).await.is_err(), "64 MiB were taken");
@@ -85,10 +116,26 @@ async fn silent_clients_time_out() {
     drop(silent.split_off(MAX_CONNECTIONS));
     assert_eq!(client().get(format!("http://{address}/metrics")).send().await.expect("answered").status(), 200);
     for mut stream in silent {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         // Closed or reset.
-        let _ = stream.read_to_end(&mut heard).await;
-        assert!(heard.is_empty());
+        let _ = stream.read_to_end(&mut received).await;
+        assert!(received.is_empty());
+    }
+}
+
+/// A byte from time to time does not extend the timeout, neither in the head nor in a body that no route reads.
+#[tokio::test]
+async fn slow_clients_time_out() {
+    let (address, _tasks) = served().await;
+    for start in ["GET /metrics HTTP/1.1\r\nx: ", "POST /metrics HTTP/1.1\r\ncontent-length: 1000\r\n\r\n"] {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(start.as_bytes()).await.expect("sent");
+        let dripping = async {
+            while stream.write_all(b"y").await.is_ok() {
+                tokio::time::sleep(TIMEOUT / 20).await;
+            }
+        };
+        tokio::time::timeout(2 * TIMEOUT, dripping).await.expect("the connection ends");
     }
 }
 

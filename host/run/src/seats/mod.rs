@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use gymkhana_policy::Policy;
 use gymkhana_policy_server::ServerPolicy;
-use gymkhana_record::Seed;
+use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_rollout::{PluginSet, SeatPlayer};
 use gymkhana_sandbox::OptionalInterface;
-use gymkhana_trainer::{Settings, StepMetrics, Trainer};
+use gymkhana_trainer::{Settings, Trainer};
 
 pub(crate) mod frozen;
 pub(crate) mod weight_sync;
@@ -48,7 +48,7 @@ impl Model {
     /// Prefixes metrics with the seat's name, so that names are unique across models.
     pub fn named(&self, measured: StepMetrics) -> StepMetrics {
         match &self.own {
-            Some((_, name)) => measured.into_iter().map(|(key, value)| (format!("{name}/{key}"), value)).collect(),
+            Some((_, name)) => measured.of_seat(name),
             None => measured,
         }
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gymkhana_record::{EpisodeRecord, Segment};
+use gymkhana_record::step_metrics::rl;
+use gymkhana_record::{EpisodeRecord, Segment, StepMetrics};
 use gymkhana_rollout::WaitKind;
-use gymkhana_trainer::{RlSettings, StepMetrics};
+use gymkhana_trainer::RlSettings;
 use tracing::{Instrument, info_span};
 
 use crate::error::{Classify, RunResult};
@@ -55,20 +56,20 @@ impl Session {
             drop(timer);
             let trained = since.elapsed().as_secs_f64();
             self.count_step(figures.episodes, self.trained_tokens(&groups));
-            let more = [
-                ("reward", figures.reward),
-                ("success", figures.success),
-                ("episodes", figures.episodes as f64),
-                ("sampled_tokens", figures.tokens as f64),
-                ("calls", figures.calls),
-                ("failures", figures.failures as f64),
-                ("staleness_max", f64::from(most)),
-                ("staleness_mean", staleness.mean()),
-                ("seconds_play", played),
-                ("seconds_train", trained),
-            ];
-            measured.extend(rewards);
-            self.record_step(step, &measured, &more)?;
+            measured.append(rewards);
+            measured.append(StepMetrics::from([
+                (rl::REWARD, figures.reward),
+                (rl::SUCCESS, figures.success),
+                (rl::EPISODES, figures.episodes as f64),
+                (rl::SAMPLED_TOKENS, figures.tokens as f64),
+                (rl::CALLS, figures.calls),
+                (rl::FAILURES, figures.failures as f64),
+                (rl::STALENESS_MAX, f64::from(most)),
+                (rl::STALENESS_MEAN, staleness.mean()),
+                (rl::SECONDS_PLAY, played),
+                (rl::SECONDS_TRAIN, trained),
+            ]));
+            self.record_step(step, &measured)?;
             let rate = figures.tokens as f64 / played;
             progress.at(
                 step + 1,
@@ -118,21 +119,24 @@ impl Session {
 
 /// Trains every trained model on its seats; returns the metrics.
 async fn learn(seats: &SeatPolicies, groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> RunResult<StepMetrics> {
-    let mut measured = vec![];
+    let mut measured = StepMetrics::default();
     for model in seats.trained() {
         let settings = RlSettings { seats: Some(model.seats.clone()), ..settings.clone() };
-        measured.extend(model.named(model.trainer.rl_step(groups, &settings).await.internal()?));
+        measured.append(model.named(model.trainer.rl_step(groups, &settings).await.internal()?));
     }
     Ok(measured)
 }
 
 /// Mean reward of each seat; empty for a single seat.
 fn seat_rewards(groups: &[Vec<EpisodeRecord>], seats: &[String]) -> StepMetrics {
-    if seats.len() < 2 {
-        return vec![];
+    let mut rewards = StepMetrics::default();
+    if seats.len() > 1 {
+        for (seat, name) in (0..).zip(seats) {
+            let mean = mean(groups, |record| reward_of(record, seat));
+            rewards.append(StepMetrics::from([(rl::SEAT_REWARD, mean)]).of_seat(name));
+        }
     }
-    let mean = |seat: u32| mean(groups, |record| reward_of(record, seat));
-    (0..).zip(seats).map(|(seat, name)| (format!("{name}/reward"), mean(seat))).collect()
+    rewards
 }
 
 /// Mean over the episodes of a step.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use gymkhana_policy::Sampling;
-use gymkhana_record::{Ending, EpisodeRecord, Failure, Phase, Segment};
+use gymkhana_record::step_metrics::sft;
+use gymkhana_record::{Ending, EpisodeRecord, Failure, Phase, Segment, StepMetrics};
 use gymkhana_rollout::WaitKind;
-use gymkhana_trainer::{SftSettings, StepMetrics};
+use gymkhana_trainer::SftSettings;
 use tracing::{Instrument, info_span};
 
 use crate::error::{Classify, RunError, RunResult};
@@ -93,16 +94,17 @@ impl Session {
                     return Err(failed.error(self.rollout.plugins().environment().plugin.name()));
                 }
                 self.count_step(0, 0);
-                self.record_step(step, &[], &[("demonstrations", 0.0)])?;
+                self.record_step(step, &[(sft::DEMONSTRATIONS, 0.0)].into())?;
                 "no demonstrations".to_owned()
             } else {
                 failed = FailedDemonstrations::default();
                 let span = info_span!("train", stage = stage.name, step);
-                let (measured, tokens) = self.imitate(&groups, &settings).instrument(span).await?;
+                let (mut measured, tokens) = self.imitate(&groups, &settings).instrument(span).await?;
                 self.count_step(solved, tokens);
-                self.record_step(step, &measured, &[("demonstrations", solved as f64)])?;
-                let loss = measured.iter().find(|(name, _)| name == "loss");
-                loss.map_or_else(|| "no demonstrations".to_owned(), |(_, loss)| format!("loss {loss:.3}"))
+                measured.push(sft::DEMONSTRATIONS, solved as f64);
+                self.record_step(step, &measured)?;
+                let loss = measured.get(sft::LOSS.name());
+                loss.map_or_else(|| "no demonstrations".to_owned(), |loss| format!("loss {loss:.3}"))
             };
             progress.at(step + 1, &message);
             if (step + 1) % stage.checkpoint_every == 0 || self.next_step(stage.steps).is_none() {
@@ -115,13 +117,13 @@ impl Session {
     /// Trains every trained model on its seats' demonstrations; returns the metrics and the number of tokens.
     async fn imitate(&self, groups: &[Vec<EpisodeRecord>], settings: &SftSettings) -> RunResult<(StepMetrics, usize)> {
         let _timer = self.rollout.metrics().time(WaitKind::Train);
-        let (mut measured, mut tokens) = (vec![], 0);
+        let (mut measured, mut tokens) = (StepMetrics::default(), 0);
         for model in self.seats.trained() {
             let segments = demonstrations(groups, &model.seats);
             let own: usize = segments.iter().map(Segment::sampled_len).sum();
             if own > 0 {
                 tokens += own;
-                measured.extend(model.named(model.trainer.sft_step(&segments, settings).await.internal()?));
+                measured.append(model.named(model.trainer.sft_step(&segments, settings).await.internal()?));
             }
         }
         weight_sync::follow(&self.seats, self.folder.reader().path()).await?;
@@ -140,9 +142,7 @@ impl Session {
     }
 
     /// Writes the metrics of a step.
-    pub(crate) fn record_step(&mut self, step: u64, measured: &[(String, f64)], more: &[(&str, f64)]) -> RunResult<()> {
-        let values: Vec<(&str, f64)> =
-            measured.iter().map(|(name, value)| (name.as_str(), *value)).chain(more.iter().copied()).collect();
-        Ok(self.metrics.append(self.progress.stage as u32, step, &values)?)
+    pub(crate) fn record_step(&mut self, step: u64, values: &StepMetrics) -> RunResult<()> {
+        Ok(self.metrics.append(self.progress.stage as u32, step, values)?)
     }
 }

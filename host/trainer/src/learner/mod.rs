@@ -19,6 +19,8 @@ use std::path::PathBuf;
 
 use critic::Critic;
 use forward::{Pass, accumulate};
+use gymkhana_record::StepMetrics;
+use gymkhana_record::step_metrics::sft;
 pub(crate) use layout::{Batch, check_segment, demonstration_sequences, mean_entropy};
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
@@ -32,9 +34,6 @@ use crate::model::Model;
 use crate::parameters::Parameters;
 use crate::settings::SftSettings;
 use crate::token_stats::{Column, TokenStats};
-
-/// Named metrics of one training step, in a fixed order.
-pub type StepMetrics = Vec<(String, f64)>;
 
 /// Models that a stage needs in addition to the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -162,13 +161,13 @@ impl Learner {
         let sampled =
             |stats: &TokenStats| stats.column(Column::Advantage).iter().filter(|by_expert| **by_expert > 0.0).count();
         let tokens: usize = sequences.iter().map(|sequence| sampled(&sequence.stats)).sum();
-        Ok(named([
-            ("loss", sums[0]),
-            ("loss_sampled", sums[1]),
-            ("gradient_norm", norm),
-            ("learning_rate", learning_rate),
-            ("tokens", tokens as f64),
-            ("positions", positions(&parts) as f64),
+        Ok(StepMetrics::from([
+            (sft::LOSS, sums[0]),
+            (sft::LOSS_SAMPLED, sums[1]),
+            (sft::GRADIENT_NORM, norm),
+            (sft::LEARNING_RATE, learning_rate),
+            (sft::TOKENS, tokens as f64),
+            (sft::POSITIONS, positions(&parts) as f64),
         ]))
     }
 
@@ -204,8 +203,4 @@ impl Learner {
         }
         self.state = state;
     }
-}
-
-fn named<const COUNT: usize>(figures: [(&str, f64); COUNT]) -> StepMetrics {
-    figures.into_iter().map(|(name, figure)| (name.to_owned(), figure)).collect()
 }

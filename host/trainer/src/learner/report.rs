@@ -1,7 +1,9 @@
 //! Metrics of one reinforcement learning step.
 
+use gymkhana_record::StepMetrics;
+use gymkhana_record::step_metrics::rl;
+
 use super::layout::Batch;
-use super::{StepMetrics, named};
 use crate::token_stats::Column;
 
 /// Sums over the minibatches of a step.
@@ -32,25 +34,25 @@ impl Report {
         let variance = advantages.iter().map(|advantage| (advantage - mean).powi(2)).sum::<f64>() / count;
         let learning = advantages.iter().filter(|advantage| **advantage != 0.0).count();
         let sampled: usize = batch.inputs.iter().map(|input| input.tokens.len()).sum();
-        let mut metrics = named([
-            ("loss", self.sums[0] / updates),
-            ("gradient_norm", self.gradient_norm / updates),
-            ("learning_rate", learning_rate),
-            ("updates", self.updates),
-            ("clip_fraction", self.sums[1] / tokens),
-            ("behaviour_divergence", self.sums[2] / tokens),
-            ("reference_divergence", self.sums[3] / tokens),
-            ("advantage_mean", mean),
-            ("advantage_std", variance.sqrt()),
-            ("episodes_with_advantage", learning as f64),
-            ("tokens", sampled as f64),
-            ("positions", self.positions),
+        let mut metrics = StepMetrics::from([
+            (rl::LOSS, self.sums[0] / updates),
+            (rl::GRADIENT_NORM, self.gradient_norm / updates),
+            (rl::LEARNING_RATE, learning_rate),
+            (rl::UPDATES, self.updates),
+            (rl::CLIP_FRACTION, self.sums[1] / tokens),
+            (rl::BEHAVIOUR_DIVERGENCE, self.sums[2] / tokens),
+            (rl::REFERENCE_DIVERGENCE, self.sums[3] / tokens),
+            (rl::ADVANTAGE_MEAN, mean),
+            (rl::ADVANTAGE_STD, variance.sqrt()),
+            (rl::EPISODES_WITH_ADVANTAGE, learning as f64),
+            (rl::TOKENS, sampled as f64),
+            (rl::POSITIONS, self.positions),
         ]);
         if let Some((loss, steps)) = self.values {
-            metrics.push(("value_loss".to_owned(), loss / steps));
+            metrics.push(rl::VALUE_LOSS, loss / steps);
         }
         if let Some(replayed) = self.replayed {
-            metrics.push(("replayed".to_owned(), replayed));
+            metrics.push(rl::REPLAYED, replayed);
         }
         metrics
     }

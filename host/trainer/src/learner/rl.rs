@@ -1,14 +1,14 @@
 //! One reinforcement learning step: annotate every token, compute advantages, then take minibatch steps.
 #![allow(non_snake_case)]
 
-use gymkhana_record::{Seed, Stream};
+use gymkhana_record::{Seed, StepMetrics, Stream};
 
 use super::forward::{Pass, accumulate, log_probs};
 use super::layout::Batch;
 use super::minibatch::{tokens_in_loss, value_sequences, weigh};
 use super::pairs;
 use super::report::Report;
-use super::{Learner, StepMetrics, Teacher};
+use super::{Learner, Teacher};
 use crate::TrainerError;
 use crate::advantage;
 use crate::algorithm::{Ratio, Replay};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
 use gymkhana_record::{
-    EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Phase, Sampled, Seed, Segment, TaskRef, Timing,
+    EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Phase, Sampled, Seed, Segment, StepMetrics, TaskRef,
+    Timing,
 };
-use gymkhana_trainer::{Estimator, Kl, KlPlace, StepMetrics, TinyModel, Trainer};
+use gymkhana_trainer::{Estimator, Kl, KlPlace, TinyModel, Trainer};
 
 /// Size of a model that answers in microseconds.
 pub fn smallest() -> TinyModel {
@@ -67,7 +68,7 @@ pub fn near(found: &[f32], expected: &[f32], tolerance: f32) {
 }
 
 pub fn figure(metrics: &StepMetrics, name: &str) -> f64 {
-    metrics.iter().find(|(found, _)| found == name).expect("a reported figure").1
+    metrics.get(name).expect("a reported figure")
 }
 
 /// An episode of one segment.

@@ -1,20 +1,21 @@
-//! `--trace FILE`: finished spans of a run as JSON lines, each with its enclosing spans.
+//! `--trace FILE`: finished spans as JSON lines, each with its enclosing spans.
 //!
-//! Lines are unbuffered, so that a killed run leaves all finished spans. Without `--trace` there is no subscriber and a
-//! span costs one comparison.
+//! Lines are unbuffered, so that a killed run leaves all finished spans.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracing::Level;
+use tracing_subscriber::fmt;
 use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::Layer;
 
+use super::SpanLayer;
 use crate::error::{Classify, RunResult};
 
 /// A file of spans.
-pub struct Trace {
+pub struct TraceFile {
     path: PathBuf,
     lines: Arc<Lines>,
 }
@@ -25,21 +26,18 @@ struct Lines {
     unwritten: Mutex<Option<io::Error>>,
 }
 
-impl Trace {
-    /// Appends the spans of this process to the file from now on.
-    pub fn start(path: &Path) -> RunResult<Self> {
+impl TraceFile {
+    /// Opens the file to append to it.
+    pub fn open(path: &Path) -> RunResult<Self> {
         let unwritable =
             || format!("--trace `{}` cannot be written\nhint: name a file in a writable folder", path.display());
         let file = OpenOptions::new().append(true).create(true).open(path).user_context(unwritable())?;
-        let lines = Arc::new(Lines { file, unwritten: Mutex::default() });
-        let subscriber = tracing_subscriber::fmt()
-            .json()
-            .with_max_level(Level::INFO)
-            .with_span_events(FmtSpan::CLOSE)
-            .with_writer(Arc::clone(&lines))
-            .finish();
-        tracing::subscriber::set_global_default(subscriber).internal()?;
-        Ok(Self { path: path.to_owned(), lines })
+        Ok(Self { path: path.to_owned(), lines: Arc::new(Lines { file, unwritten: Mutex::default() }) })
+    }
+
+    /// The layer that writes finished spans.
+    pub fn layer(&self) -> SpanLayer {
+        fmt::layer().json().with_span_events(FmtSpan::CLOSE).with_writer(Arc::clone(&self.lines)).boxed()
     }
 
     /// Returns the first write error, if any.

@@ -1,0 +1,186 @@
+//! Values of a training step: the table of all of them, and those of one step.
+//!
+//! A [`StepMetric`] can be created only in this file, so that every value that a run writes has a row with its name,
+//! unit and meaning. `docs/reference/metrics.md` is generated from the rows.
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepMetric {
+    name: &'static str,
+    unit: &'static str,
+    meaning: &'static str,
+}
+
+impl StepMetric {
+    /// Name in `metrics.jsonl` and in TensorBoard.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Unit; empty for a value without one.
+    #[must_use]
+    pub fn unit(self) -> &'static str {
+        self.unit
+    }
+
+    /// Meaning, as Markdown without a full stop.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        self.meaning
+    }
+}
+
+/// Defines rows and the slice that lists them.
+macro_rules! rows {
+    ($(#[$doc:meta])* $table:ident: $($row:ident = $name:literal, $unit:literal, $meaning:expr;)+) => {
+        $(
+            #[doc = concat!("The value `", $name, "`.")]
+            pub const $row: StepMetric = StepMetric { name: $name, unit: $unit, meaning: $meaning };
+        )+
+        $(#[$doc])*
+        pub const $table: &[StepMetric] = &[$($row),+];
+    };
+}
+
+/// Supervised fine-tuning.
+pub mod sft {
+    use super::StepMetric;
+
+    rows! {
+        /// Values that the run measures.
+        RUN:
+        DEMONSTRATIONS = "demonstrations", "episodes", "demonstrations that met `success` and were trained on";
+    }
+
+    rows! {
+        /// Values that a model's trainer measures.
+        TRAINER:
+        LOSS = "loss", "nats", "loss: mean negative log-probability of the oracle's tokens, plus `other_tokens` times \
+            that of the other tokens";
+        LOSS_SAMPLED = "loss_sampled", "nats per token", "the oracle's part of the loss";
+        GRADIENT_NORM = "gradient_norm", "", "norm of the gradient before clipping";
+        LEARNING_RATE = "learning_rate", "", "learning rate of the optimiser step";
+        TOKENS = "tokens", "tokens", "tokens in the loss that the oracle wrote";
+        POSITIONS = "positions", "tokens", "positions that the forward passes computed; a shared prefix counts once";
+    }
+}
+
+/// Reinforcement learning.
+pub mod rl {
+    use super::StepMetric;
+
+    rows! {
+        /// Values that the run measures.
+        RUN:
+        REWARD = "reward", "reward", "mean reward over the step's episodes and the seats that the run's policy plays";
+        SUCCESS = "success", "share, 0 to 1", "share of the step's episodes that met `success`";
+        EPISODES = "episodes", "episodes", "episodes of the step, without dropped and unselected ones";
+        SAMPLED_TOKENS = "sampled_tokens", "tokens", "tokens that the policies of all seats sampled";
+        CALLS = "calls", "calls per episode", "mean number of function calls";
+        FAILURES = "failures", "episodes", "episodes with at least one recorded failure";
+        STALENESS_MAX = "staleness_max", "training steps", "maximum staleness of the sampled tokens";
+        STALENESS_MEAN = "staleness_mean", "training steps", "mean staleness of the sampled tokens";
+        SECONDS_PLAY = "seconds_play", "seconds", "wall-clock time until the step's episodes were complete; with \
+            overlap, the wait of the trainer";
+        SECONDS_TRAIN = "seconds_train", "seconds", "wall-clock time of the update, including the transfer of weights \
+            to a server";
+    }
+
+    rows! {
+        /// Values that the run measures per seat, in environments with several seats.
+        SEAT:
+        SEAT_REWARD = "reward", "reward", "mean reward of the seat `SEAT`; only in environments with several seats";
+    }
+
+    rows! {
+        /// Values that a model's trainer measures.
+        TRAINER:
+        LOSS = "loss", "", "mean loss of the step's optimiser steps";
+        GRADIENT_NORM = "gradient_norm", "", "mean norm of the gradients before clipping";
+        LEARNING_RATE = "learning_rate", "", "learning rate of the last optimiser step";
+        UPDATES = "updates", "optimiser steps", "optimiser steps of the policy; 0 if no sequence had a gradient";
+        CLIP_FRACTION = "clip_fraction", "share, 0 to 1", "share of the tokens in the loss whose gradient the clip \
+            removed";
+        BEHAVIOUR_DIVERGENCE = "behaviour_divergence", "nats per token", "mean k3 estimate of the divergence between \
+            the trained policy and the policy before the update (the behaviour policy, or the proximal policy with \
+            `off_policy`); about 0 for the surrogates `regression` and `preference`";
+        REFERENCE_DIVERGENCE = "reference_divergence", "nats per token", "mean estimate of the divergence from the \
+            reference policy, by `kl.estimator`; 0 unless `kl.place` is `loss`";
+        ADVANTAGE_MEAN = "advantage_mean", "reward", "mean advantage, measured at the first token in the loss of each \
+            seat's part of an episode";
+        ADVANTAGE_STD = "advantage_std", "reward", "population standard deviation of these advantages";
+        EPISODES_WITH_ADVANTAGE = "episodes_with_advantage", "seats' parts of episodes", "number of these advantages \
+            that are not 0";
+        TOKENS = "tokens", "tokens", "sampled tokens of the trained seats, including masked ones";
+        POSITIONS = "positions", "tokens", "positions that the forward passes of the updates computed; a shared prefix \
+            counts once";
+        ENTROPY = "entropy", "nats per token", "mean entropy of the behaviour policy at the sampled tokens";
+        VALUE_LOSS = "value_loss", "", "mean loss of the critic's optimiser steps; only with a critic";
+        REPLAYED = "replayed", "episodes", "replayed episodes; only with `replay.kind = \"self-imitation\"`";
+    }
+}
+
+/// Values of one training step, in the order of their line in `metrics.jsonl`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StepMetrics(Vec<(String, f64)>);
+
+impl<const COUNT: usize> From<[(StepMetric, f64); COUNT]> for StepMetrics {
+    fn from(values: [(StepMetric, f64); COUNT]) -> Self {
+        Self(values.into_iter().map(|(metric, value)| (metric.name.to_owned(), value)).collect())
+    }
+}
+
+impl StepMetrics {
+    /// Adds a value.
+    pub fn push(&mut self, metric: StepMetric, value: f64) {
+        self.0.push((metric.name.to_owned(), value));
+    }
+
+    /// Adds the values of `other` after the present ones.
+    pub fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// The values with the name of a seat before each name, as in `o/loss`.
+    #[must_use]
+    pub fn of_seat(self, seat: &str) -> Self {
+        Self(self.0.into_iter().map(|(name, value)| (format!("{seat}/{name}"), value)).collect())
+    }
+
+    /// The value with this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
+    }
+
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of `metrics.jsonl` is a JSON object, so that no name may occur twice in it.
+    #[test]
+    fn names_of_a_stage_are_unique() {
+        for tables in [[sft::RUN, sft::TRAINER], [rl::RUN, rl::TRAINER]] {
+            let mut names: Vec<&str> = tables.concat().iter().map(|row| row.name).collect();
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count);
+        }
+    }
+
+    #[test]
+    fn a_seat_is_a_prefix() {
+        let mut values = StepMetrics::from([(rl::REWARD, 0.5)]);
+        values.append(StepMetrics::from([(rl::LOSS, 0.25)]).of_seat("o"));
+        assert_eq!(values.iter().collect::<Vec<_>>(), [("reward", 0.5), ("o/loss", 0.25)]);
+        assert_eq!((values.get("o/loss"), values.get("loss")), (Some(0.25), None));
+    }
+}

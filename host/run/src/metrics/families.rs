@@ -1,0 +1,117 @@
+//! Table of the metrics that the page for Prometheus shows.
+//!
+//! A [`Family`] can be created only in this file, so that every metric has a row. `docs/reference/metrics.md` is
+//! generated from the rows.
+
+use gymkhana_rollout::WaitKind;
+use prometheus_client::metrics::MetricType;
+
+/// Prefix of all names.
+pub const PREFIX: &str = "gymkhana";
+
+/// A row of the table: a metric with all its label values.
+#[derive(Debug, Clone, Copy)]
+pub struct Family {
+    name: &'static str,
+    kind: MetricType,
+    label: Option<&'static str>,
+    suffix: Option<&'static str>,
+    unit: &'static str,
+    meaning: &'static str,
+}
+
+impl Family {
+    /// Name without prefix, unit and suffix of the type.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Type of its values.
+    pub fn kind(&self) -> MetricType {
+        self.kind
+    }
+
+    /// Name of the label that distinguishes its values.
+    pub fn label(&self) -> Option<&'static str> {
+        self.label
+    }
+
+    /// Unit in OpenMetrics' sense, which is a part of the full name.
+    pub fn suffix(&self) -> Option<&'static str> {
+        self.suffix
+    }
+
+    /// Unit for readers.
+    pub fn unit(&self) -> &'static str {
+        self.unit
+    }
+
+    /// Meaning; also the help text on the page.
+    pub fn meaning(&self) -> &'static str {
+        self.meaning
+    }
+
+    /// Name of the values on the page, without the suffixes of a histogram.
+    pub fn full_name(&self) -> String {
+        let suffix = self.suffix.map(|unit| format!("_{unit}")).unwrap_or_default();
+        let total = if matches!(self.kind, MetricType::Counter) { "_total" } else { "" };
+        format!("{PREFIX}_{}{suffix}{total}", self.name)
+    }
+}
+
+/// Defines rows and the list of all rows.
+macro_rules! families {
+    ($($row:ident: $kind:ident $name:literal, label $label:expr, suffix $suffix:expr, $unit:literal, $meaning:literal;)+) => {
+        $(
+            #[doc = concat!("The metric `", $name, "`.")]
+            pub const $row: Family = Family {
+                name: $name,
+                kind: MetricType::$kind,
+                label: $label,
+                suffix: $suffix,
+                unit: $unit,
+                meaning: $meaning,
+            };
+        )+
+        /// All metrics, in the order of the page.
+        pub const ALL: &[Family] = &[$($row),+];
+    };
+}
+
+/// Unit of times.
+const SECONDS: Option<&str> = Some("seconds");
+
+families! {
+    WAIT: Histogram "wait", label Some("kind"), suffix SECONDS, "seconds", "duration of finished waits";
+    WAITING: Gauge "waiting", label Some("kind"), suffix None, "waits", "waits in progress";
+    EPISODES: Counter "episodes", label None, suffix None, "episodes", "finished episodes";
+    FAILURES: Counter "failures", label Some("boundary"), suffix None, "failures", "failures of episodes";
+    TOKEN_STALENESS: Histogram "token_staleness", label None, suffix Some("steps"), "training steps",
+        "staleness of trained tokens, one observation per token";
+    TRAINER_IDLE: Counter "trainer_idle", label None, suffix SECONDS, "seconds",
+        "time for which the trainer waited for episodes";
+    POLICY_IDLE: Counter "policy_idle", label Some("model"), suffix SECONDS, "seconds", "idle time of a model's thread";
+    PLUGIN_PLACES: Gauge "plugin_places", label None, suffix None, "instances", "capacity for live plugin instances";
+    PLUGIN_PLACES_TAKEN: Gauge "plugin_places_taken", label None, suffix None, "instances", "live plugin instances";
+    PLUGIN_STARTS_WAITING: Gauge "plugin_starts_waiting", label None, suffix None, "starts",
+        "plugin starts that wait for capacity";
+    PLUGIN_START_WAITS: Counter "plugin_start_waits", label None, suffix None, "starts",
+        "plugin starts that had to wait";
+    PLUGIN_START_WAIT: Counter "plugin_start_wait", label None, suffix SECONDS, "seconds",
+        "time for which plugin starts waited for capacity";
+}
+
+/// Meaning of a value of the label `kind`.
+pub fn wait_meaning(wait: WaitKind) -> &'static str {
+    match wait {
+        WaitKind::Queue => {
+            "a group waits for capacity among the episodes in flight; under `deterministic = true`, an episode also \
+             waits for its place"
+        }
+        WaitKind::Generate => "a policy generates a reply or scores a text",
+        WaitKind::Tool => "a tool starts its session or answers a call",
+        WaitKind::Environment => "the environment starts, steps, advises or shows its final view",
+        WaitKind::Reward => "reward plugins score a group",
+        WaitKind::Train => "a training step runs",
+    }
+}

@@ -1,0 +1,64 @@
+//! Spans of a run: `--trace FILE` writes them to a file, and the feature `otel` exports them to a collector.
+//!
+//! Without a receiver there is no subscriber and a span costs one comparison.
+
+mod file;
+#[cfg(feature = "otel")]
+mod otel;
+
+use std::path::Path;
+
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+
+use crate::error::{Classify, RunResult};
+use crate::report::Reporter;
+use file::TraceFile;
+
+/// A receiver of spans.
+type SpanLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Receivers of this process's spans.
+pub struct Trace {
+    file: Option<TraceFile>,
+    #[cfg(feature = "otel")]
+    export: Option<otel::SpanExport>,
+}
+
+impl Trace {
+    /// Appends the spans of this process to the file from now on. With the feature `otel` it also exports them if the
+    /// environment names a collector.
+    pub fn start(file: Option<&Path>) -> RunResult<Self> {
+        let trace = Self {
+            file: file.map(TraceFile::open).transpose()?,
+            #[cfg(feature = "otel")]
+            export: otel::SpanExport::from_environment()?,
+        };
+        let layers = trace.layers();
+        if !layers.is_empty() {
+            let subscriber = Registry::default().with(layers).with(LevelFilter::INFO);
+            tracing::subscriber::set_global_default(subscriber).internal()?;
+        }
+        Ok(trace)
+    }
+
+    fn layers(&self) -> Vec<SpanLayer> {
+        let layers = self.file.iter().map(TraceFile::layer);
+        #[cfg(feature = "otel")]
+        let layers = layers.chain(self.export.iter().map(otel::SpanExport::layer));
+        layers.collect()
+    }
+
+    /// Exports the remaining spans. Returns the first write error of the file, if any; a failed export is a status line.
+    #[cfg_attr(not(feature = "otel"), allow(clippy::unused_async, unused_variables))]
+    pub async fn finish(self, reporter: &dyn Reporter) -> RunResult<()> {
+        #[cfg(feature = "otel")]
+        if let Some(export) = self.export
+            && let Some(failure) = export.finish().await
+        {
+            reporter.status(&failure);
+        }
+        self.file.map_or(Ok(()), |file| file.all_written())
+    }
+}
