@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use gymkhana_record::EpisodeId;
 use gymkhana_registry::{Digest, LockError, PluginFileError};
 
+use crate::episodes::reader::is_journal;
 use crate::folder::{STATE_FILE, SUMMARY_FILE};
 use crate::metrics::METRICS_FILE;
-use crate::reader::is_journal;
 
 /// The run's folder is unusable, or reading or writing a file in it failed.
 #[derive(Debug, thiserror::Error)]

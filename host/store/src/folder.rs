@@ -8,10 +8,11 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use gymkhana_registry::{Digest, LOCK_FILE, Lock, PluginFileError, read_plugin_file, write_atomically};
+use gymkhana_registry::{Digest, LOCK_FILE, Lock, PluginFileError, read_plugin_file};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::fs::{names_in, write};
 use crate::{EpisodeReader, EpisodeStore, Metrics, MetricsLine, StoreError, Summary};
 
 /// Schema number of `state.json`.
@@ -293,18 +294,6 @@ impl RunFolder {
         text.push(b'\n');
         write(&path, &text)
     }
-}
-
-/// Writes a file atomically: either whole or not at all.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    write_atomically(path, bytes).map_err(|source| StoreError::io(path, source))
-}
-
-/// Names of the entries of a folder.
-pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>, StoreError> {
-    let failed = |source| StoreError::io(folder, source);
-    let entries = fs::read_dir(folder).map_err(failed)?;
-    entries.map(|entry| Ok(entry.map_err(failed)?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 fn refuse_existing_content(path: &Path) -> Result<(), StoreError> {

@@ -7,28 +7,21 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod checksum;
-mod columns;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod common;
-mod entry;
 mod episodes;
 mod error;
 mod folder;
-mod journal;
+mod fs;
 mod metrics;
-mod old_record;
-mod part;
-mod reader;
-mod sharing;
 mod summary;
 mod tensorboard;
 
 pub use episodes::EpisodeStore;
+pub use episodes::part::PART_SCHEMA;
+pub use episodes::reader::EpisodeReader;
 pub use error::StoreError;
 pub use folder::{RunFolder, RunReader, STATE_SCHEMA};
 pub use metrics::{METRICS_SCHEMA, Metrics, MetricsLine};
-pub use part::PART_SCHEMA;
-pub use reader::EpisodeReader;
 pub use summary::{SUMMARY_SCHEMA, StageSummary, Summary};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::StoreError;
-use crate::folder::{names_in, write};
+use crate::fs::{names_in, write};
 use crate::tensorboard::EventFile;
 
 /// Schema number of the lines.

@@ -1,15 +1,24 @@
 //! Stores episodes exactly once: first in a journal, then in immutable Parquet parts.
 
+mod checksum;
+mod columns;
+mod entry;
+mod journal;
+mod old_record;
+pub(crate) mod part;
+pub(crate) mod reader;
+mod sharing;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use gymkhana_record::{EpisodeId, EpisodeRecord};
 
 use crate::StoreError;
-use crate::entry::Entry;
-use crate::journal::Journal;
-use crate::part::{read_part, write_part};
-use crate::reader::{EpisodeReader, journal_path, part_path};
+use crate::episodes::entry::Entry;
+use crate::episodes::journal::Journal;
+use crate::episodes::part::{read_part, write_part};
+use crate::episodes::reader::{EpisodeReader, journal_path, part_path};
 
 /// Writer of a run's episodes.
 #[derive(Debug)]

@@ -23,12 +23,12 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
 use crate::StoreError;
-use crate::checksum::{self, CHECKSUM_KEY};
-use crate::columns::JoinedColumns;
-use crate::entry::Entry;
-use crate::folder::write;
-use crate::old_record::{self, BadRecord};
-use crate::sharing::{self, Shared};
+use crate::episodes::checksum::{self, CHECKSUM_KEY};
+use crate::episodes::columns::JoinedColumns;
+use crate::episodes::entry::Entry;
+use crate::episodes::old_record::{self, BadRecord};
+use crate::episodes::sharing::{self, Shared};
+use crate::fs::write;
 
 /// Schema number of the parts.
 pub const PART_SCHEMA: u32 = 3;

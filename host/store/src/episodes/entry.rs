@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::ser::Formatter;
 
 use crate::StoreError;
-use crate::columns::only_seat;
-use crate::old_record::{self, BadRecord};
+use crate::episodes::columns::only_seat;
+use crate::episodes::old_record::{self, BadRecord};
 
 /// A record with its JSON texts.
 #[derive(Debug, Clone)]

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use gymkhana_record::EPISODE_SCHEMA;
 
 use crate::StoreError;
-use crate::entry::{BadEntry, Entry};
-use crate::folder::write;
+use crate::episodes::entry::{BadEntry, Entry};
+use crate::fs::write;
 
 const MAGIC: &[u8; 4] = b"GYMJ";
 const JOURNAL_SCHEMA: u32 = 2;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use gymkhana_record::{EpisodeId, EpisodeRecord};
 
 use crate::StoreError;
-use crate::entry::Entry;
-use crate::folder::names_in;
-use crate::journal::{self, Recovered};
-use crate::part::{read_ids, read_part};
+use crate::episodes::entry::Entry;
+use crate::episodes::journal::{self, Recovered};
+use crate::episodes::part::{read_ids, read_part};
+use crate::fs::names_in;
 
 /// Prefix of the names of journals.
 const JOURNAL: &str = "journal-";
