@@ -70,7 +70,9 @@ impl Default for FeedbackProbe {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
     /// The policy cannot score text.
-    #[error("[probe] requires a policy that can score, but `{policy}` cannot\nhint: choose another policy or remove [probe]")]
+    #[error(
+        "[probe] requires a policy that can score, but `{policy}` cannot\nhint: choose another policy or remove [probe]"
+    )]
     CannotScore {
         /// The policy's name.
         policy: String,
