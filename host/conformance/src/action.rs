@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::driver::Driver;
 use crate::examples::Examples;
 
-/// What the seat to move does.
+/// Action of the seat to move.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ScriptedAction {
-    /// It says this.
+    /// A message.
     Say(Vec<Part>),
-    /// It calls a function.
+    /// A call of a function.
     Call(Call),
-    /// Anything else.
+    /// An action of another kind.
     Other(Vec<Part>),
 }
 
@@ -31,17 +31,17 @@ impl std::fmt::Display for ScriptedAction {
     }
 }
 
-/// Says a text.
+/// A message with this text.
 pub(crate) fn say(text: impl Into<String>) -> ScriptedAction {
     ScriptedAction::Say(vec![Part::Text(text.into())])
 }
 
-/// Calls a function.
+/// A call of a function.
 pub(crate) fn call(name: impl Into<String>, arguments: impl Into<String>) -> ScriptedAction {
     ScriptedAction::Call(Call { id: "call-0".to_owned(), name: name.into(), arguments: arguments.into() })
 }
 
-/// Messages that no rule expects.
+/// Messages that rules do not expect.
 pub(crate) fn strange_messages() -> Vec<ScriptedAction> {
     let image = Part::Image(Media { mime: "image/png".to_owned(), bytes: vec![0x89, b'P', b'N', b'G', 0, 255] });
     let texts = [
@@ -65,8 +65,7 @@ pub(crate) fn strange_messages() -> Vec<ScriptedAction> {
     actions
 }
 
-/// Arguments that do not fit a function, with what is wrong with them. `wrong` says whether the function must answer
-/// that the call failed.
+/// Calls with invalid arguments, each with whether the function must answer that the call failed.
 pub(crate) fn strange_arguments(function: &Function, examples: &Examples) -> Vec<(ScriptedAction, bool)> {
     let needs = examples.required();
     let must_fail = !needs.is_empty();
@@ -95,7 +94,7 @@ pub(crate) fn strange_arguments(function: &Function, examples: &Examples) -> Vec
     texts.into_iter().map(|(text, must_fail)| (call(&function.name, text), must_fail)).collect()
 }
 
-/// Picks actions, the same ones for the same seed and the same answers.
+/// Chooses actions; equal seeds and answers give equal actions.
 pub(crate) struct Chooser {
     stream: Stream,
 }
@@ -105,13 +104,13 @@ impl Chooser {
         Self { stream: seed.child("acts").stream() }
     }
 
-    /// What is done next.
+    /// The next action.
     pub(crate) async fn next(&mut self, plugin: &Plugin, driver: &mut Driver) -> Result<ScriptedAction, CallError> {
         let chance = self.stream.below(100);
         if !driver.is_session() && chance < 40 && plugin.offers(OptionalInterface::Oracle) {
             match driver.advice().await {
                 Ok(Some(act)) => return Ok(act),
-                // An expert may be at a loss, or want a tool that is not here.
+                // An oracle may have no advice, or need a tool that is not given.
                 Ok(None) => {}
                 Err(error) if error.kind == gymkhana_record::FailureKind::Refused => {}
                 Err(error) => return Err(error),
@@ -143,7 +142,7 @@ impl Chooser {
         }
     }
 
-    /// Words and numbers of what was shown, or others.
+    /// A message of words and numbers from the observation, or a fixed one.
     fn words(&mut self, shown: &str) -> String {
         const OTHERS: [&str; 12] =
             ["yes", "no", "0", "1", "2", "5", "up", "left", "accept", "call", "check", "I do not know"];

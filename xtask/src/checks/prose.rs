@@ -23,23 +23,28 @@ const FILES: [&str; 7] = [
 ];
 
 /// Archaic phrases and their replacements.
-const PHRASES: [(&str, &str); 33] = [
+const PHRASES: [(&str, &str); 39] = [
     ("anew", "write `again`"),
     ("anybody", "name the person or the program"),
     ("are no", "write `are not`, or state what exists"),
     ("asks nobody", "write `makes no request` or `offline`"),
+    ("at a loss", "write `without`, and name what is missing"),
     ("by and by", "write `gradually`"),
+    ("came of", "name the result"),
     ("counts no more", "write `is ignored` or `is no longer valid`"),
     ("everybody", "write `all users`, or name them"),
     ("gives way", "write `is replaced`"),
     ("goes on counting", "write `stays valid`"),
     ("hence", "write `therefore`"),
     ("herein", "name the place"),
+    ("in the midst", "write `within` or `during`"),
     ("in the place of", "write `instead of`"),
+    ("in vain", "state the failure"),
     ("is no", "write `is not`, or state what it is"),
     ("is not let in", "write `is refused`"),
     ("is told", "write `receives`, or name the message"),
     ("learnt", "write `learned` or `trained on`"),
+    ("lest", "write `so that … not`"),
     ("let in", "write `accepted`"),
     ("lies beside", "write `is in the same folder as`"),
     ("moreover", "write `also`"),
@@ -47,6 +52,7 @@ const PHRASES: [(&str, &str); 33] = [
     ("nobody", "name the person or the program"),
     ("nor does", "write `neither`, or start a new sentence"),
     ("of one's own", "write `your own`"),
+    ("save that", "write `except that`"),
     ("shall", "write `must` or `will`"),
     ("so many", "give the number"),
     ("somebody", "name the person or the program"),

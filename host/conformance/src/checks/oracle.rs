@@ -14,7 +14,7 @@ const TASKS: u64 = 8;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     if !fixture.plugin.offers(OptionalInterface::Oracle) {
-        return skipped("it offers no oracle");
+        return skipped("it does not offer an oracle");
     }
     let tools: Vec<Chosen<'_>> = fixture.beside(Kind::Tool).collect();
     let mut told = Vec::new();

@@ -6,12 +6,12 @@ use gymkhana_record::Ending;
 
 use crate::EarlyStop;
 
-/// The limits of one episode. After every turn they are checked in the order of the fields; the environment's
-/// own word comes before all of them. Where a strategy may shorten the context, its tokens come last of all: they are
-/// counted when the strategy has had its say, before the next turn.
+/// Limits of one episode. They are checked after every turn, in the order of the fields and after an ending by the
+/// environment. If a strategy can shorten the context, its tokens are checked last: after the strategy, before the next
+/// turn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Turns of one seat's policy, its notes to itself included.
+    /// Turns of one seat's policy, including notes to itself.
     pub turns: u32,
     /// Tokens of one seat's context, prompt and replies together.
     pub context_tokens: usize,
@@ -19,13 +19,13 @@ pub struct Limits {
     pub calls: u32,
     /// Wall-clock time.
     pub time: Duration,
-    /// Tokens of one reply; a reply that reaches it is taken as it stands.
+    /// Tokens of one reply; a reply that reaches it is used as it is.
     pub reply_tokens: usize,
-    /// When an episode is given up before it reaches another limit; looked at last.
+    /// Early-stop rule; checked last.
     pub early_stop: EarlyStop,
 }
 
-/// The amounts that an episode has used.
+/// Usage of an episode so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) turns: u32,

@@ -73,15 +73,17 @@ impl Default for FeedbackProbe {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
     /// The policy cannot score text.
-    #[error("[probe] has text scored, but policy `{policy}` cannot score; choose another policy or leave [probe] out")]
+    #[error(
+        "[probe] requires a policy that can score, but `{policy}` cannot\nhint: choose another policy or remove [probe]"
+    )]
     CannotScore {
         /// The policy's name.
         policy: String,
     },
     /// The environment has no privileged view.
     #[error(
-        "[probe] scores a field of the privileged view, but environment `{environment}` has none; choose kind = \
-         \"feedback\" or leave [probe] out"
+        "[probe] scores a field of the privileged view, but environment `{environment}` has none\nhint: choose kind = \
+         \"feedback\" or remove [probe]"
     )]
     NoView {
         /// The environment.
@@ -311,15 +313,15 @@ mod tests {
         assert!(found.len() == expected.len() && found.iter().zip(expected).all(equal), "{found:?}");
     }
 
-    /// Probabilities 0.2, 0.5, 0.4: gains 0.3 and -0.1, and none of the last turn.
+    /// Probabilities 0.2, 0.5, 0.4: gains 0.3 and -0.1, and none for the last turn.
     #[test]
     fn gains_of_the_answer_by_hand() {
         let at = |number: u32, probability: f64| turn(number, Some((probability.ln(), None)), false);
         near(&[at(0, 0.2), at(1, 0.5), at(2, 0.4)], &[(0, 0.3), (1, -0.1)]);
         near(&[at(0, 0.2)], &[]);
-        // A note asks nothing: what the turn before it gained shows behind it.
+        // A note is not scored: the score after it gives the gain of the turn before it.
         near(&[at(0, 0.2), turn(1, None, true), at(2, 0.4)], &[(0, 0.2)]);
-        // Where the answer did not fit nothing is known of the turns around.
+        // Without a score, the gains of the turns around are unknown.
         near(&[at(0, 0.2), turn(1, None, false), at(2, 0.4), at(3, 0.5)], &[(2, 0.1)]);
     }
 

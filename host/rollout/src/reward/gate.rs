@@ -1,7 +1,7 @@
 //! Gates: conditions under which a reward counts (G-RA).
 //!
-//! Gates nest: a reward counts if its condition holds and the reward in the condition counts itself, to any depth. `R =
-//! R1 + [R1 >= d1] (R2 + [R2 >= d2] (R3 + …))` is built this way.
+//! Gates nest: a reward counts if its condition holds and the reward in the condition counts itself, to any depth. This
+//! builds `R = R1 + [R1 >= d1] (R2 + [R2 >= d2] (R3 + …))`.
 
 use gymkhana_record::EpisodeRecord;
 

@@ -209,8 +209,8 @@ impl Model {
         self.rotary.at(positions_BS)
     }
 
-    /// Normalised residual stream after the last layer, `[B, S, C]`. `attend` receives the layer's index, queries `[B,
-    /// S, H, D]`, keys and values `[B, S, K, D]`, and returns `[B, S, H, D]`. With `only`, indices into the flattened
+    /// Normalised residual stream after the last layer, `[B, S, C]`. `attend` receives the layer's index, queries
+    /// `[B, S, H, D]`, keys and values `[B, S, K, D]`, and returns `[B, S, H, D]`. With `only`, indices into the flattened
     /// `[B · S]`, the result covers these positions alone, `[1, N, C]`, and the last layer computes its feed-forward
     /// part for them only.
     pub(crate) fn hidden(
