@@ -231,14 +231,14 @@ fn texts_alone_are_evaluated_and_never_trained_on() {
     desk.write("run.toml", served(RUN, &peer.url(), "openai"));
     let refused = desk.run(WORD_PROBLEMS, &[]).mistake("texts");
     assert!(refused.contains("`rl`") && refused.contains("host eval") && refused.contains("openai"), "{refused}");
-    assert!(peer.heard().is_empty(), "nothing was asked");
+    assert!(peer.requests().is_empty(), "nothing was asked");
     let plugins = ["--plugins", WORD_PROBLEMS];
     let eval = ["eval", "model", "run.toml", "--tasks", "3", "--json"];
     let arguments = [&eval[..], &plugins[..]].concat();
     let results = desk.host(&arguments).succeeded();
     let figures: serde_json::Value = serde_json::from_str(&results).expect("JSON");
     assert_eq!((figures["episodes"].as_u64(), figures["dropped"].as_u64()), (Some(3), Some(0)), "{results}");
-    assert!(peer.heard().iter().any(|(path, _)| path == "/v1/completions"));
+    assert!(peer.requests().iter().any(|(path, _)| path == "/v1/completions"));
 }
 
 #[test]

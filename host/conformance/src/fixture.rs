@@ -32,11 +32,16 @@ pub(crate) struct Fixture {
     used: Mutex<Vec<Used>>,
 }
 
+/// The plugin with synthetic answers to its outbound calls, in episodes and outside of them.
+fn with_synthetic_answers(plugin: &Plugin) -> Plugin {
+    plugin.granting(Arc::new(Synthetic)).asking(Arc::new(Synthetic))
+}
+
 impl Fixture {
     /// Queries the plugin's description.
     pub(crate) async fn new(plugin: Plugin, settings: Settings) -> Result<Self, Stop> {
-        let plugin = plugin.with_assets(settings.assets.clone()).asking(Arc::new(Synthetic));
-        let asking = |(plugin, options): (Plugin, _)| (plugin.asking(Arc::new(Synthetic)), options);
+        let plugin = with_synthetic_answers(&plugin.with_assets(settings.assets.clone()));
+        let asking = |(plugin, options): (Plugin, _)| (with_synthetic_answers(&plugin), options);
         let settings = Settings { beside: settings.beside.into_iter().map(asking).collect(), ..settings };
         let options = settings.options.clone();
         let mut fixture =

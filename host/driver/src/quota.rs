@@ -76,6 +76,9 @@ fn permit(used: &mut Quota, question: &Question, quota: &Quota) -> Result<(Quest
 }
 
 fn used_up(allowed: u64, what: &str) -> Refused {
+    if allowed == 0 {
+        return Refused::Denied(format!("the run allows 0 {what}"));
+    }
     Refused::Denied(format!("this episode has used up its {allowed} {what}"))
 }
 
