@@ -52,19 +52,19 @@ impl Collector for RunState {
         page.labelled(families::WAIT, WaitKind::ALL.into_iter().map(times))?;
         let running = |wait: WaitKind| (wait.label(), Value::Integer(rollout.running(wait)));
         page.labelled(families::WAITING, WaitKind::ALL.into_iter().map(running))?;
-        page.single(families::EPISODES, Value::Integer(rollout.episodes()))?;
+        page.single(families::EPISODES, &Value::Integer(rollout.episodes()))?;
         let failures = rollout.failures().map(|(boundary, count)| (boundary, Value::Integer(count)));
         page.labelled(families::FAILURES, failures)?;
-        page.single(families::TOKEN_STALENESS, Value::of_buckets(&rollout.lags(), 1.0))?;
-        page.single(families::TRAINER_IDLE, Value::Seconds(rollout.trainer_idle()))?;
+        page.single(families::TOKEN_STALENESS, &Value::of_buckets(&rollout.lags(), 1.0))?;
+        page.single(families::TRAINER_IDLE, &Value::Seconds(rollout.trainer_idle()))?;
         let idle = self.idle.iter().map(|(model, idle)| (model.as_str(), Value::Seconds(*idle)));
         page.labelled(families::POLICY_IDLE, idle)?;
         let taken = sandbox.places.saturating_sub(sandbox.free_places);
-        page.single(families::PLUGIN_PLACES, Value::Integer(sandbox.places.into()))?;
-        page.single(families::PLUGIN_PLACES_TAKEN, Value::Integer(taken.into()))?;
-        page.single(families::PLUGIN_STARTS_WAITING, Value::Integer(sandbox.waiting.into()))?;
-        page.single(families::PLUGIN_START_WAITS, Value::Integer(sandbox.waits))?;
-        page.single(families::PLUGIN_START_WAIT, Value::Seconds(sandbox.waited))
+        page.single(families::PLUGIN_PLACES, &Value::Integer(sandbox.places.into()))?;
+        page.single(families::PLUGIN_PLACES_TAKEN, &Value::Integer(taken.into()))?;
+        page.single(families::PLUGIN_STARTS_WAITING, &Value::Integer(sandbox.waiting.into()))?;
+        page.single(families::PLUGIN_START_WAITS, &Value::Integer(sandbox.waits))?;
+        page.single(families::PLUGIN_START_WAIT, &Value::Seconds(sandbox.waited))
     }
 }
 
@@ -105,7 +105,7 @@ struct Page<'a>(DescriptorEncoder<'a>);
 
 impl Page<'_> {
     /// Adds a metric with one value.
-    fn single(&mut self, family: Family, value: Value) -> fmt::Result {
+    fn single(&mut self, family: Family, value: &Value) -> fmt::Result {
         self.metric(family, |encoder| value.encode(family.kind(), encoder))
     }
 
