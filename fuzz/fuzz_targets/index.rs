@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use gymkhana_registry::{PluginName, read_catalogue, read_index, write_index};
 use libfuzzer_sys::fuzz_target;
 
-static NAME: LazyLock<PluginName> = LazyLock::new(|| PluginName::new("acme", "tool").expect("a valid name"));
+static NAME: LazyLock<PluginName> = LazyLock::new(|| PluginName::new("gymkhana", "calculator").expect("a valid name"));
 
 fuzz_target!(|text: &str| {
     let _ = read_catalogue(text);

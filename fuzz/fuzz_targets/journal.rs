@@ -21,9 +21,10 @@ static RUN: LazyLock<PathBuf> = LazyLock::new(|| {
 
 fuzz_target!(|data: &[u8]| {
     let Some((form, data)) = data.split_first() else { return };
-    let journal = match form % 2 {
+    let journal = match form % 3 {
         0 => [&HEADER[..], data].concat(),
-        _ => framed(data),
+        1 => framed(&[data]),
+        _ => framed(&data.split(|byte| *byte == b'\n').collect::<Vec<_>>()),
     };
     fs::write(RUN.join("episodes").join("journal-000001.log"), journal).expect("written");
     let reader = RunReader::open(&RUN).expect("opened");
@@ -32,13 +33,13 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// A journal of one frame for each line of the input.
-fn framed(data: &[u8]) -> Vec<u8> {
+/// A journal of one frame for each payload.
+fn framed(payloads: &[&[u8]]) -> Vec<u8> {
     let mut journal = HEADER.to_vec();
-    for payload in data.split(|byte| *byte == b'\n') {
+    for payload in payloads {
         journal.extend(u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
         journal.extend(crc32fast::hash(payload).to_le_bytes());
-        journal.extend(payload);
+        journal.extend(*payload);
     }
     journal
 }

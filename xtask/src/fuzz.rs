@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
@@ -19,6 +19,8 @@ use crate::workspace::Workspace;
 const TARGETS: &str = "fuzz/fuzz_targets";
 /// Committed inputs, a folder for each target.
 const SEEDS: &str = "fuzz/seeds";
+/// Run files that a target parses; the tests keep them valid.
+const RUN_FILES: (&str, &str) = ("run_file", "examples/runs");
 /// Longest time for one input, in seconds.
 const TIMEOUT: u64 = 10;
 /// Most memory of a target, in MiB.
@@ -40,6 +42,11 @@ exec "$rustc" "$@" --cfg fuzzing -Cdebug-assertions=on -Coverflow-checks=on -Cpa
 /// Sets up and runs all targets for `seconds` together.
 pub fn run(workspace: &Workspace, seconds: u64) -> anyhow::Result<()> {
     setup::run(workspace)?;
+    run_built(workspace, seconds)
+}
+
+/// As [`run`], after the set-up.
+pub fn run_built(workspace: &Workspace, seconds: u64) -> anyhow::Result<()> {
     let names = targets(&workspace.root)?;
     step("fuzz: build", || build(workspace, &names))?;
     let each = (seconds / names.len() as u64).max(1);
@@ -81,7 +88,7 @@ fn fuzz(workspace: &Workspace, name: &str, seconds: u64) -> anyhow::Result<()> {
     }
     fs::create_dir_all(&corpus)?;
     fs::create_dir_all(&temporary)?;
-    let seeds: PathBuf = workspace.root.join(SEEDS).join(name);
+    let seeds = workspace.root.join(if name == RUN_FILES.0 { RUN_FILES.1.into() } else { format!("{SEEDS}/{name}") });
     let mut command = Command::new(workspace.target.join("release").join(name));
     // The first folder receives new inputs; libFuzzer only reads the others.
     command.arg(&corpus).args(seeds.is_dir().then_some(&seeds));

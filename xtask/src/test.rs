@@ -8,7 +8,10 @@ use crate::publish::package;
 use crate::setup::run_cargo;
 use crate::step::{print_summary, step};
 use crate::workspace::Workspace;
-use crate::{docs, foreign, reference, setup};
+use crate::{docs, foreign, fuzz, reference, setup};
+
+/// Time of all fuzz targets together, in seconds: enough to find that one does not start or a seed fails.
+const FUZZ_SECONDS: u64 = 40;
 
 /// Sets up and runs all checks; with `reference`, also those against reference implementations. Prints a summary,
 /// also after a failure.
@@ -34,6 +37,7 @@ fn run_all(workspace: &Workspace, reference: bool) -> anyhow::Result<()> {
     deny::run(workspace)?;
     docs::run_built(workspace)?;
     step("tests", || run_cargo(workspace, &["test", "--release", "--workspace"]))?;
+    fuzz::run_built(workspace, FUZZ_SECONDS)?;
     bench::run_built(workspace, &[], true)?;
     study::run_smoke(workspace, None)?;
     package::run(workspace)?;

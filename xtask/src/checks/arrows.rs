@@ -116,7 +116,7 @@ const ALLOWED: [Allowed; 30] = [
         ],
     ),
     ("studies", &["benches", "record", "policy", "chat", "sandbox", "rollout", "trainer"]),
-    ("fuzz", &["chat", "config", "registry", "store"]),
+    ("fuzz", &["chat", "config", "record", "registry", "store"]),
     ("loopback", &[]),
     ("tests", &[]),
     ("xtask", &[]),
