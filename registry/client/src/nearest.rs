@@ -2,19 +2,12 @@
 
 use gymkhana_registry::PluginName;
 
-/// Minimum Jaro-Winkler similarity of a suggestion, from 0 to 1.
-const MIN_SIMILARITY: f64 = 0.8;
-
 /// Returns the known plugin whose full or short name is most similar to a misspelt one.
 pub(crate) fn nearest<'a>(misspelt: &str, known: impl Iterator<Item = &'a PluginName>) -> Option<PluginName> {
-    let similarity = |name: &PluginName| {
-        strsim::jaro_winkler(misspelt, &name.to_string()).max(strsim::jaro_winkler(misspelt, name.name()))
-    };
-    known
-        .map(|name| (similarity(name), name))
-        .filter(|(similarity, _)| *similarity > MIN_SIMILARITY)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, name)| name.clone())
+    let names: Vec<(String, &PluginName)> =
+        known.flat_map(|name| [(name.to_string(), name), (name.name().to_owned(), name)]).collect();
+    let similar = gymkhana_nearest::nearest(misspelt, names.iter().map(|(text, _)| text.as_str()))?;
+    names.iter().find(|(text, _)| text == similar).map(|(_, name)| (*name).clone())
 }
 
 #[cfg(test)]
