@@ -1,6 +1,6 @@
 //! Forks of real episodes:
 //! - an episode forked by snapshot and one forked by replay continue equally, including the host's part: random
-//! streams, clocks, sessions of tools;
+//!   streams, clocks, sessions of tools;
 //! - a fork can have its own seed, and its prefix keeps the old one: a replay of forks of forks is equal byte by byte;
 //! - plugins without snapshots are forked by replay;
 //! - a plugin whose snapshot is not its state is detected.

@@ -2,7 +2,7 @@
 //! - whole games end by their rules with every assignment of seats, and a replay gives the same bytes;
 //! - a seat's policy never sees private information of the other seat, over many seeds and tasks;
 //! - each seat has its own player, an oracle and a policy can share an episode, and each oracle receives the answers to
-//! its own calls;
+//!   its own calls;
 //! - games are forked by snapshot before every turn, and each fork reaches the recorded end;
 //! - a strategy is estimated from recorded hands of Kuhn poker.
 

@@ -1,6 +1,6 @@
 //! Turn probes:
 //! - before each turn the right answer is scored after the policy's prompt, or each reply is scored with and without
-//! the previous turn's feedback;
+//!   the previous turn's feedback;
 //! - a turn's gain is added to its reward;
 //! - replays and fork checks take over the recorded scores, without a policy that scores;
 //! - a policy that cannot score, and an environment without an answer, are refused by name.

@@ -1,6 +1,6 @@
 //! Episodes through real components with scripted policies:
 //! - a reply's calls are answered in order by the tools that offer them, however long each takes, and the episode
-//! continues;
+//!   continues;
 //! - sampled tokens are in the record exactly, and all others are masked;
 //! - a tool that crashes is an observation, and its state is lost;
 //! - an environment or a reward that fails gives the run's failure reward;

@@ -55,7 +55,7 @@ pub(crate) struct Saved {
 
 #[derive(Clone)]
 enum SavedState {
-    Episode { snapshot: EpisodeSnapshot, data: EpisodeData },
+    Episode { snapshot: Box<EpisodeSnapshot>, data: Box<EpisodeData> },
     Session { snapshot: Snapshot, plugin: Plugin, functions: Vec<Function> },
 }
 
@@ -220,7 +220,8 @@ impl Driver {
     pub(crate) async fn save(&mut self) -> Result<Saved, CallError> {
         let state = match &mut self.live {
             Live::Episode(episode) => {
-                SavedState::Episode { snapshot: episode.snapshot().await?, data: episode.data.clone() }
+                let snapshot = Box::new(episode.snapshot().await?);
+                SavedState::Episode { snapshot, data: Box::new(episode.data.clone()) }
             }
             Live::Session { session, plugin, functions } => SavedState::Session {
                 snapshot: session.snapshot().await?,
@@ -235,7 +236,7 @@ impl Driver {
     pub(crate) async fn restore(saved: &Saved, seed: Seed) -> Result<Self, CallError> {
         let live = match &saved.state {
             SavedState::Episode { snapshot, data } => {
-                Live::Episode(Box::new(Episode::restore(snapshot, data.clone(), seeds(seed)).await?))
+                Live::Episode(Box::new(Episode::restore(snapshot, (**data).clone(), seeds(seed)).await?))
             }
             SavedState::Session { snapshot, plugin, functions } => {
                 let session = Box::new(ToolSession::restore(plugin, snapshot, seed).await?);

@@ -51,8 +51,8 @@ pub(crate) async fn play(
         };
         let turn = episode.data.turns.len();
         episode.take_turn(&mut NoHooks, reply(advice), u32::MAX).await;
-        let failure = episode.data.failures.first().cloned();
-        failure.map_or(Ok(()), Err).map_err(call_error).during(format!("turn {turn} of {place}"))?;
+        let failure = episode.data.failures.first().map(call_error);
+        failure.map_or(Ok(()), Err).during(format!("turn {turn} of {place}"))?;
     }
     finish(episode, &place).await
 }
@@ -62,7 +62,7 @@ fn bound((plugin, options): Chosen<'_>) -> Bound {
 }
 
 /// The call error of a failure, which names the plugin.
-fn call_error(failure: Failure) -> CallError {
+fn call_error(failure: &Failure) -> CallError {
     CallError::new(failure.kind, format!("{}: {}", failure.at, failure.message))
 }
 
@@ -146,8 +146,8 @@ async fn finish(mut episode: Episode, place: &str) -> Result<FinishedEpisode, St
     };
     let views = episode.final_views().await;
     let data = episode.data;
-    let failure = data.failures.into_iter().next();
-    failure.map_or(Ok(()), Err).map_err(call_error).during(format!("the final views of {place}"))?;
+    let failure = data.failures.first().map(call_error);
+    failure.map_or(Ok(()), Err).during(format!("the final views of {place}"))?;
     Ok(FinishedEpisode {
         task: data.task,
         turns: data.turns,
