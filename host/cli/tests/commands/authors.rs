@@ -1,0 +1,206 @@
+//! Commands of plugin authors: create, build, test, play and measure a plugin.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::common::{Desk, Outcome, finish};
+use gymkhana_registry::{Digest, Report};
+
+/// Runs `host` with a build folder that all new plugins share, with downloaded dependencies.
+fn author(desk: &Desk, arguments: &[&str]) -> Outcome {
+    let mut command = desk.command(arguments);
+    finish(command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/authors")))
+}
+
+/// Copies this repository's lock file, so that no registry is needed.
+fn lock(desk: &Desk, folder: &str) {
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+    fs::copy(lock, desk.path(folder).join("Cargo.lock")).expect("a lock file");
+}
+
+/// Runs `host` with these input lines.
+fn typed(desk: &Desk, arguments: &[&str], lines: &str) -> Outcome {
+    desk.write("typed", lines);
+    let mut command: Command = desk.command(arguments);
+    finish(command.stdin(Stdio::from(fs::File::open(desk.path("typed")).expect("a file"))))
+}
+
+#[test]
+fn a_new_plugin_of_each_kind_builds_and_passes() {
+    let desk = Desk::new();
+    for kind in ["environment", "tool", "reward"] {
+        let name = format!("my-{kind}");
+        let said = desk.host(&["plugin", "new", &name, "--kind", kind, "--namespace", "me"]).succeeded();
+        assert_eq!(said, format!("created me/{name} in {name}\n"));
+        lock(&desk, &name);
+        let report = format!("{name}.json");
+        let outcome = author(&desk, &["plugin", "test", &name, "--steps", "200", "--json", &report]);
+        assert!(
+            outcome.talk.contains("running the tests of") && outcome.talk.contains("test result: ok"),
+            "{outcome:?}"
+        );
+        let said = outcome.succeeded();
+        assert!(said.contains(&format!("me/{name} 0.1.0 conforms")), "{said}");
+        let report: Report = serde_json::from_slice(&fs::read(desk.path(&report)).expect("a report")).expect("JSON");
+        let component = fs::read(desk.path(&name).join(format!("{name}.wasm"))).expect("a component");
+        assert_eq!(report.digest, Digest::of(&component));
+        assert_eq!(report.failures().count(), 0);
+        // An existing folder is not touched.
+        let again = desk.host(&["plugin", "new", &name, "--kind", kind]);
+        assert!(again.mistake("again").contains("already exists"), "{again:?}");
+    }
+    let built = author(&desk, &["plugin", "build", "my-tool", "--out", "notes.wasm"]).succeeded();
+    assert!(built.starts_with("notes.wasm: me/my-tool 0.1.0, tool, "), "{built}");
+
+    // A failing test of the author's and code that does not compile end before the suite starts.
+    let source = desk.path("my-tool/src/lib.rs");
+    let code = fs::read_to_string(&source).expect("a template");
+    fs::write(&source, code.replace("assert!(failed &&", "assert!(!failed &&")).expect("a file");
+    let failing = author(&desk, &["plugin", "test", "my-tool"]);
+    assert_eq!((failing.code, failing.results.as_str()), (Some(2), ""), "{failing:?}");
+    assert!(failing.talk.contains("cargo test --release --quiet` failed in `my-tool`"), "{failing:?}");
+    fs::write(&source, code.replace("impl Tool for Notes", "impl Fool for Notes")).expect("a file");
+    let broken = author(&desk, &["plugin", "build", "my-tool"]);
+    assert_eq!(broken.code, Some(2));
+    assert!(broken.talk.contains("cargo failed to build `my-tool`"), "{broken:?}");
+}
+
+#[test]
+fn mistakes_of_authors() {
+    let desk = Desk::new();
+    fs::create_dir(desk.path("empty")).expect("a folder");
+    let mut told = String::new();
+    let mut tell = |arguments: &[&str]| {
+        let arguments = [&["plugin"], arguments].concat();
+        told.push_str(&desk.host(&arguments).mistake(&arguments.join(" ")));
+    };
+    tell(&["new", "Bad_Name", "--kind", "tool"]);
+    tell(&["new", "good", "--kind", "tool", "--sdk", "nowhere"]);
+    tell(&["build", "empty"]);
+    tell(&["test", "nothing.wasm"]);
+    tell(&["test", "plugins/frozen-lake.wasm", "--option", "size"]);
+    tell(&["test", "plugins/frozen-lake.wasm", "--asset", "words.txt"]);
+    tell(&["test", "plugins/calculator.wasm", "--setup", "nothing"]);
+    tell(&["play", "plugins/answer-match.wasm"]);
+    tell(&["play", "plugins/frozen-lake.wasm", "--split", "trian"]);
+    tell(&["play", "plugins/tic-tac-toe.wasm", "--seat", "2"]);
+    tell(&["play", "plugins/guest-two-seats.wasm", "--seat", "1"]);
+    insta::assert_snapshot!("mistakes-of-authors", told);
+}
+
+#[test]
+fn a_failing_check_says_what_was_seen_and_what_to_change() {
+    let desk = Desk::new();
+    let file = "plugins/guest-crooked-tool.wasm";
+    let outcome =
+        desk.host(&["plugin", "test", file, "--steps", "50", "--option", "crook=polite", "--json", "report.json"]);
+    assert_eq!(outcome.code, Some(2));
+    let line = outcome.results.lines().find(|line| line.contains("FAILED")).expect("a failed check");
+    assert_eq!(
+        line,
+        "FAILED  invalid-actions            the call no-such-function({}) was answered as if it had worked: \"done\"; answer \
+         what an agent did wrong with `failed`, and say what to write instead"
+    );
+    assert!(outcome.talk.contains("fails 1 of 18 checks: invalid-actions"), "{outcome:?}");
+    let report: Report = serde_json::from_slice(&fs::read(desk.path("report.json")).expect("a report")).expect("JSON");
+    assert_eq!(report.failures().map(|(name, _)| name).collect::<Vec<_>>(), ["invalid-actions"]);
+}
+
+#[test]
+fn a_reward_is_checked_on_the_episodes_of_a_run() {
+    let desk = Desk::with_run_file(crate::common::SMALL_RUN);
+    desk.run(crate::common::WORD_PROBLEMS, &[]).succeeded();
+    let groups = |more: &[&str]| {
+        let arguments = [&["plugin", "test", "plugins/answer-match.wasm"], more].concat();
+        let said = desk.host(&arguments).succeeded();
+        let line =
+            said.lines().find(|line| line.contains("groups were scored")).expect("a line about scores").to_owned();
+        let count = line.split_whitespace().nth(2).and_then(|count| count.parse::<usize>().ok());
+        count.unwrap_or_else(|| panic!("no number of groups: {line}"))
+    };
+    // Each group is scored at two training steps.
+    let recorded: std::collections::BTreeSet<_> = desk
+        .episodes()
+        .iter()
+        .map(|record| (record.id.stage, record.id.phase, record.id.step, record.id.group))
+        .collect();
+    assert!(recorded.len() > 8, "{recorded:?}");
+    assert_eq!(groups(&["--on", "out"]), groups(&[]) + 2 * recorded.len());
+}
+
+#[test]
+fn a_folder_of_another_language_says_what_to_install() {
+    let desk = Desk::new();
+    fs::create_dir(desk.path("snake")).expect("a folder");
+    desk.write("snake/pyproject.toml", "[project]\nname = \"snake\"\n");
+    fs::create_dir(desk.path("script")).expect("a folder");
+    desk.write("script/package.json", "{}");
+    // A Python without the SDK.
+    let mut python = desk.command(&["plugin", "build", "snake"]);
+    let told = finish(python.env_remove("PYTHONPATH").env("PYTHONNOUSERSITE", "1")).mistake("snake");
+    assert!(told.contains("python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"), "{told}");
+    let told = desk.host(&["plugin", "build", "script"]).mistake("script");
+    assert!(told.contains("run `npm install` in it"), "{told}");
+    let mut nothing = desk.command(&["plugin", "build", "snake"]);
+    let told = finish(nothing.env("PATH", desk.path("snake"))).mistake("no Python");
+    assert!(told.contains("apt-get install python3"), "{told}");
+}
+
+#[test]
+fn an_environment_is_played_by_hand() {
+    let desk = Desk::new();
+    let game = ["plugin", "play", "plugins/tic-tac-toe.wasm", "--seat", "0"];
+    let lines = "oracle\nfollow\nundo\nfunctions\ncall move\nthe middle\nrender it\nhelp\n5\nundo\nfollow\nfollow\nfollow\nfollow\n";
+    insta::assert_snapshot!("play-environment", typed(&desk, &game, lines).succeeded());
+    let alone = ["plugin", "play", "plugins/frozen-lake.wasm", "--option", "map=4x4", "--option", "turns=2"];
+    let lines = "render\ndown\nguide me\n";
+    insta::assert_snapshot!("play-alone", typed(&desk, &alone, lines).succeeded());
+}
+
+#[test]
+fn a_tool_is_called_by_hand() {
+    let desk = Desk::new();
+    let tool = ["plugin", "play", "plugins/guest-crooked-tool.wasm"];
+    let lines = "call add {\"number\": 40}\ncall add {\"number\": 2}\nundo\ncall add {\"number\": 3}\ncall add\ncall take\n\
+                 hello\nquit\ncall add {\"number\": 1}\n";
+    insta::assert_snapshot!("play-tool", typed(&desk, &tool, lines).succeeded());
+}
+
+#[test]
+fn what_a_plugin_says_cannot_steer_the_terminal() {
+    let desk = Desk::new();
+    let hostile = ["plugin", "play", "plugins/guest-hostile-environment.wasm", "--option", "behaviour=escape"];
+    let said = typed(&desk, &hostile, "yes\n").succeeded();
+    assert!(said.contains("\\u{1b}[2J") && !said.contains('\u{1b}') && !said.contains('\u{202e}'), "{said:.300}");
+}
+
+#[test]
+fn an_environment_that_fails_is_the_plugins_end_and_not_the_hosts() {
+    let desk = Desk::new();
+    let hostile = ["plugin", "play", "plugins/guest-hostile-environment.wasm", "--option", "behaviour=trap-step"];
+    let outcome = typed(&desk, &hostile, "hello\nagain\n");
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.talk.contains("the environment failed, and the episode is lost"), "{outcome:?}");
+}
+
+#[test]
+fn calls_are_measured_for_people_and_for_programs() {
+    let desk = Desk::new();
+    let table = desk.host(&["plugin", "bench", "plugins/tic-tac-toe.wasm", "--times", "20"]).succeeded();
+    let calls: Vec<&str> = table.lines().skip(1).map(|line| line[..22].trim()).collect();
+    assert_eq!(calls, ["environment start", "environment step", "environment snapshot", "environment restore"]);
+    for (plugin, calls) in [("calculator", 4), ("answer-match", 1)] {
+        let file = format!("plugins/{plugin}.wasm");
+        let lines = desk.host(&["plugin", "bench", &file, "--times", "20", "--json"]).succeeded();
+        let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+        let lines: Vec<serde_json::Value> = lines.lines().map(read).collect();
+        assert_eq!(lines.len(), calls, "{lines:?}");
+        for line in lines {
+            assert_eq!(line["times"], 20, "{line}");
+            assert!(line["median_us"].as_f64().is_some_and(|time| time > 0.0), "{line}");
+            assert!(line["median_us"].as_f64() <= line["p95_us"].as_f64(), "{line}");
+            assert!(line["memory_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{line}");
+        }
+    }
+}

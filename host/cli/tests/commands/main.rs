@@ -1,0 +1,12 @@
+//! Commands of `host` that do not run a stage: help, messages about mistakes, plugins, registries, models, tutorials.
+
+mod authors;
+#[path = "../common/mod.rs"]
+mod common;
+mod eval;
+mod generate;
+mod help;
+mod inspect;
+mod libtorch;
+mod mistakes;
+mod tutorials;

@@ -1,0 +1,11 @@
+//! Folders of runs: damage, determinism, failures, metrics, spans, and rescoring.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod damage;
+mod determinism;
+mod failures;
+mod metrics;
+mod reference;
+mod rescore;
+mod trace;

@@ -1,0 +1,115 @@
+//! Rescoring of recorded episodes: with the same reward, other options, another version, and unsuitable plugins.
+
+use crate::common::{Desk, WORD_PROBLEMS, files_below};
+use serde_json::Value;
+
+/// Demonstrations, half of them with calls, and a step of an untrained model.
+fn played() -> Desk {
+    let desk = Desk::with_run_file(
+        r#"
+seed = 3
+success = "answer-match.correct"
+
+[policy]
+max_concurrent_sequences = 8
+tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }
+
+[limits]
+turns = 4
+reply_tokens = 40
+
+[evaluation]
+tasks = 0
+
+[[stages]]
+kind = "sft"
+steps = 2
+batch = 6
+
+[[stages]]
+kind = "rl"
+steps = 1
+groups = 2
+group_size = 3
+"#,
+    );
+    desk.run(WORD_PROBLEMS, &[]).succeeded();
+    desk
+}
+
+fn answer_match() -> &'static str {
+    WORD_PROBLEMS.split(',').find(|path| path.contains("answer-match")).expect("a reward")
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn figure(report: &Value, name: &str, when: &str) -> f64 {
+    report["figures"][name][when].as_f64().unwrap_or_else(|| panic!("no {name}: {report}"))
+}
+
+const PRICE: &str = "rewards.answer-match.options.per-call-cost=0.125";
+
+#[test]
+fn a_run_is_scored_again_and_left_as_it_is() {
+    let desk = played();
+    let before = files_below(&desk.path("out"));
+    let same = json(&desk.host(&["rescore", "out", "--json"]).succeeded());
+    assert_eq!((&same["episodes"], &same["changed"], &same["failed"]), (&18.into(), &0.into(), &0.into()));
+    let priced = json(&desk.host(&["rescore", "out", "--json", "--set", PRICE, "--out", "scores.jsonl"]).succeeded());
+    let calls = figure(&priced, "answer-match.calls", "now");
+    assert!(calls > 0.0 && figure(&priced, "reward", "recorded") == figure(&same, "reward", "now"), "{priced}");
+    let expected = figure(&priced, "answer-match.correct", "recorded") - 0.125 * calls;
+    assert!((figure(&priced, "reward", "now") - expected).abs() < 1e-9, "{priced}");
+    let lines = std::fs::read_to_string(desk.path("scores.jsonl")).expect("lines");
+    let rewards: Vec<f64> = lines.lines().map(|line| json(line)["rewards"][0].as_f64().expect("a reward")).collect();
+    assert_eq!(rewards.len(), 18);
+    assert!((rewards.iter().sum::<f64>() / 18.0 - expected).abs() < 1e-9);
+    assert_eq!(files_below(&desk.path("out")), before);
+    let table = desk.host(&["rescore", "out", "--set", PRICE]).succeeded();
+    assert!(table.contains("answer-match.cost") && table.contains("of 18 episodes changed"), "{table}");
+}
+
+#[test]
+fn two_versions_are_compared() {
+    let desk = played();
+    let both =
+        |more: &[&str]| desk.host(&[&["reward", "diff", answer_match(), answer_match(), "--on", "out"], more].concat());
+    let same = json(&both(&["--json"]).succeeded());
+    assert_eq!((&same["scored"], &same["equal"], &same["reordered_pairs"]), (&18.into(), &18.into(), &0.into()));
+    assert_eq!((same["rank_correlation"].as_f64(), same["worst"].as_array().map(Vec::len)), (Some(1.0), Some(0)));
+    let priced = json(&both(&["--json", "--option-b", "per-call-cost=0.125", "--worst", "3"]).succeeded());
+    let [a, b] = ["a", "b"].map(|side| priced[side]["mean"].as_f64().expect("a mean"));
+    let cost = priced["components"]["cost"]["b"].as_f64().expect("a mean");
+    assert!(cost > 0.0 && (a - cost - b).abs() < 1e-9, "{priced}");
+    let worst = priced["worst"].as_array().expect("a list");
+    let apart: Vec<f64> = worst
+        .iter()
+        .map(|pair| pair["a"]["total"].as_f64().expect("a total") - pair["b"]["total"].as_f64().expect("a total"))
+        .collect();
+    assert!(apart.len() == 3 && apart.is_sorted_by(|one, next| one >= next) && apart[2] > 0.0, "{apart:?}");
+    let told = both(&["--option-b", "per-call-cost=0.125", "--worst", "1"]).succeeded();
+    assert!(told.contains("rank correlation: 0.") && told.contains("episode "), "{told}");
+    assert!(!told.contains('\u{1b}') && told.matches("episode ").count() == 1, "{told}");
+}
+
+#[test]
+fn what_cannot_score_is_refused_by_name() {
+    let desk = played();
+    let calculator = WORD_PROBLEMS.split(',').find(|path| path.contains("calculator")).expect("a tool");
+    let refused = |arguments: &[&str]| {
+        let outcome = desk.host(arguments);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.talk);
+        outcome.talk
+    };
+    let on = ["--on", "out"];
+    assert!(refused(&["rescore", "out", "--plugins", calculator]).contains("`gymkhana/calculator` is not a reward"));
+    assert!(refused(&[&["reward", "diff", answer_match(), calculator], &on[..]].concat()).contains("is not a reward"));
+    let misspelt = [&["reward", "diff", answer_match(), answer_match()], &on[..], &["--option-a", "per-cal-cost=1.0"]];
+    assert!(refused(&misspelt.concat()).contains("did you mean `per-call-cost`?"));
+    assert!(refused(&["rescore", "nowhere"]).contains("nowhere"));
+    assert!(
+        refused(&["rescore", "out", "--out", "no/folder/file"]).contains("--out `no/folder/file` cannot be written")
+    );
+}

@@ -1,0 +1,78 @@
+//! Runs with context strategies: episodes with several segments are trained on, resumed, replayed and forked.
+
+use std::fs;
+
+use crate::common::Desk;
+use gymkhana_record::{EpisodeRecord, Phase};
+
+const PLUGINS: &str = "plugins/frozen-lake.wasm";
+
+/// The run of `examples/runs/frozen-lake.toml` on a small lake with a small model.
+fn desk() -> Desk {
+    let example =
+        fs::read_to_string(gymkhana_tests::root().join("examples/runs/frozen-lake.toml")).expect("an example");
+    Desk::with_run_file(&example)
+}
+
+fn sets(more: &[&'static str]) -> Vec<&'static str> {
+    let smaller = [
+        "policy.tiny.layers=1",
+        "policy.tiny.width=16",
+        "policy.tiny.mlp=32",
+        "policy.max_concurrent_sequences=8",
+        "limits.turns=6",
+        "evaluation.tasks=4",
+        "stages.sft.steps=2",
+        "stages.sft.batch=4",
+        "stages.rl.steps=2",
+        "stages.rl.groups=4",
+        "stages.rl.group_size=2",
+        "deterministic=true",
+        "threads=1",
+    ];
+    smaller.into_iter().chain(more.iter().copied()).flat_map(|set| ["--set", set]).collect()
+}
+
+/// Episodes and metrics without times.
+fn tokens(desk: &Desk) -> Vec<Vec<Vec<u32>>> {
+    let of = |record: &EpisodeRecord| record.segments.iter().map(|segment| segment.tokens().to_vec()).collect();
+    desk.episodes().iter().map(of).collect()
+}
+
+#[test]
+fn a_run_learns_from_several_segments() {
+    let desk = desk();
+    let state = sets(&["context.strategy=state"]);
+    desk.run(PLUGINS, &state).succeeded();
+    let records = desk.episodes();
+    let of = |phase: Phase| records.iter().filter(move |record| record.id.phase == phase);
+    for phase in [Phase::Demonstration, Phase::Train] {
+        assert!(
+            of(phase).any(|record| record.segments.len() > 2),
+            "{phase:?}: each turn but the first begins a segment"
+        );
+    }
+    let metrics = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
+    let trained: Vec<f64> = metrics
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .filter(|line| line["stage"] == 1)
+        .map(|line| line["values"]["tokens"].as_f64().expect("a number"))
+        .collect();
+    let sampled = |step: u64| {
+        let played = of(Phase::Train).filter(|record| record.id.step == step);
+        played.map(EpisodeRecord::sampled_tokens).sum::<usize>() as f64
+    };
+    assert_eq!(trained, [sampled(0), sampled(1)], "each sampled token is learnt once");
+    let replayed = desk.host(&["replay", "out", "--forks"]).succeeded();
+    assert!(replayed.contains(&format!("every byte equal: {}", records.len())), "{replayed}");
+    assert!(replayed.contains(&format!("episodes with equal forks: {}", records.len())), "{replayed}");
+    // The same seed gives the same tokens in every segment.
+    let again = self::desk();
+    again.run(PLUGINS, &state).succeeded();
+    assert_eq!(tokens(&again), tokens(&desk));
+    // A run resumes under its own strategy only.
+    let other = desk.run(PLUGINS, &[sets(&["context.strategy=edits"]), vec!["--resume"]].concat());
+    assert_eq!(other.code, Some(2), "{other:?}");
+    desk.run(PLUGINS, &[&state[..], &["--resume"]].concat()).succeeded();
+}

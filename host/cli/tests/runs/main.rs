@@ -1,0 +1,17 @@
+//! Whole runs by the binary `host`: what is trained on, with which models, plugins and grants.
+
+mod algorithms;
+#[path = "../common/mod.rs"]
+mod common;
+mod contexts;
+mod grants;
+mod hub;
+mod in_turn;
+mod overlap;
+#[path = "../../../../tests/tests/peer/mod.rs"]
+mod peer;
+mod plans;
+mod probes;
+mod run;
+mod seats;
+mod servers;

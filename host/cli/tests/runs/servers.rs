@@ -1,0 +1,264 @@
+//! Runs with an inference server: the same tokens as without it, new weights after each step, failures and rejections.
+
+use crate::common::{Desk, TIC_TAC_TOE, WORD_PROBLEMS, json};
+use crate::peer::{Mischief, Peer, write_model};
+use gymkhana_policy::{Policy, ScoreRequest};
+use gymkhana_policy_server::Protocol;
+use gymkhana_record::{EpisodeRecord, Phase, Segment};
+use gymkhana_trainer::Trainer;
+
+/// A run of two steps from a model's folder.
+const RUN: &str = r#"
+seed = 1
+success = "answer-match.correct"
+limits = { turns = 2, reply_tokens = 24 }
+evaluation = { tasks = 3 }
+policy = { max_concurrent_sequences = 1, checkpoint = "model" }
+
+[[stages]]
+kind = "rl"
+steps = 2
+groups = 2
+group_size = 4
+"#;
+
+/// A run of a game whose rewards vary, so that weights change; the model first learns that a move is a digit.
+const GAME: &str = r#"
+seed = 1
+success = "environment.success"
+limits = { turns = 8, reply_tokens = 2 }
+evaluation = { tasks = 2 }
+environment = { options = { opening = 4 } }
+policy = { max_concurrent_sequences = 1, checkpoint = "model" }
+
+[[stages]]
+kind = "sft"
+steps = 12
+batch = 4
+optimizer = { learning_rate = 5e-2 }
+
+[[stages]]
+kind = "rl"
+steps = 3
+groups = 4
+group_size = 4
+optimizer = { learning_rate = 1e-2 }
+"#;
+
+fn desk(run: &str) -> Desk {
+    let desk = Desk::with_run_file(run);
+    write_model(2, &desk.path("model"));
+    desk
+}
+
+/// The run file with a server and one retry.
+fn served(run: &str, url: &str, protocol: &str) -> String {
+    let server = format!(
+        "checkpoint = \"model\", server = {{ url = \"{url}\", protocol = \"{protocol}\", name = \"tiny\", retries = 1 }}"
+    );
+    run.replace("checkpoint = \"model\"", &server)
+}
+
+fn peer(desk: &Desk, protocol: Protocol) -> Peer {
+    Peer::start(protocol, &desk.path("model"))
+}
+
+fn of_step(records: &[EpisodeRecord], step: u64) -> Vec<&EpisodeRecord> {
+    records.iter().filter(|record| record.id.phase == Phase::Train && record.id.step == step).collect()
+}
+
+/// Largest difference between recorded and recomputed log-probabilities of a segment's sampled tokens.
+fn largest_difference(trainer: &Trainer, segment: &Segment) -> f32 {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let scored = runtime.block_on(
+        trainer
+            .score(ScoreRequest { prefix: segment.tokens()[..1].into(), continuation: segment.tokens()[1..].into() }),
+    );
+    let scored = scored.expect("scored").log_probs;
+    let places = segment.log_probs()[1..].iter().zip(&scored).zip(&segment.sampled()[1..]);
+    let differences = places.filter(|(_, sampled)| **sampled).map(|((recorded, scored), _)| (recorded - scored).abs());
+    differences.fold(0.0, f32::max)
+}
+
+/// Weight version that sampled all tokens of a step.
+fn version_of(records: &[&EpisodeRecord]) -> u32 {
+    let segments = records.iter().flat_map(|record| &record.segments);
+    let tokens = segments.flat_map(|segment| segment.versions().iter().zip(segment.sampled()));
+    let versions: Vec<u32> = tokens.filter(|(_, sampled)| **sampled).map(|(version, _)| *version).collect();
+    assert!(versions.iter().all(|version| *version == versions[0]), "{versions:?}");
+    versions[0]
+}
+
+#[test]
+fn a_run_through_a_server_is_the_run_without_it_and_new_weights_play_each_step() {
+    let alone = desk(GAME);
+    alone.run(TIC_TAC_TOE, &[]).succeeded();
+    let expected = alone.episodes();
+    for (protocol, name) in [(Protocol::Vllm, "vllm"), (Protocol::Sglang, "sglang")] {
+        let desk = desk(GAME);
+        let peer = peer(&desk, protocol);
+        desk.write("run.toml", served(GAME, &peer.url(), name));
+        desk.run(TIC_TAC_TOE, &[]).succeeded();
+        let found = desk.episodes();
+        // Before any update. SGLang receives 63 bits of a seed, so half of its draws differ.
+        let alike = |record: &&EpisodeRecord| match record.id.phase {
+            Phase::Before => record.id.stage == 0,
+            Phase::BeforeSampled => record.id.stage == 0 && protocol == Protocol::Vllm,
+            Phase::Train => record.id.step == 0 && protocol == Protocol::Vllm,
+            _ => false,
+        };
+        let (found_alike, expected_alike): (Vec<_>, Vec<_>) =
+            (found.iter().filter(alike).collect(), expected.iter().filter(alike).collect());
+        assert_eq!(found_alike.len(), if protocol == Protocol::Vllm { 2 + 2 + 16 } else { 2 });
+        for (found, expected) in found_alike.into_iter().zip(expected_alike) {
+            same_episode(found, expected);
+        }
+        // The initial weights of the server, those of the run, and those after each step of both stages.
+        let loaded = peer.loaded();
+        let mut versions = vec![];
+        for step in 0..3 {
+            let records = of_step(&found, step);
+            assert_eq!(records.len(), 16);
+            let version = version_of(&records);
+            versions.push(version);
+            let (own, before) = (&loaded[1 + version as usize], &loaded[version as usize]);
+            let segments = || records.iter().flat_map(|record| &record.segments);
+            assert!(segments().all(|segment| largest_difference(own, segment) < 1e-4), "step {step}: its own weights");
+            assert!(segments().any(|segment| largest_difference(before, segment) > 1e-3), "step {step}: they differ");
+        }
+        assert_eq!(versions, [12, 13, 14], "every step's tokens are of the weights of the step before");
+        assert_eq!(loaded.len(), 2 + 12 + 3);
+        assert!(!desk.path("out/served").exists(), "what the server has loaded is removed");
+    }
+}
+
+fn same_episode(found: &EpisodeRecord, expected: &EpisodeRecord) {
+    assert_eq!(found.id, expected.id);
+    assert_eq!(found.rewards, expected.rewards, "{}", found.id);
+    assert_eq!(found.segments.len(), expected.segments.len());
+    for (found, expected) in found.segments.iter().zip(&expected.segments) {
+        assert_eq!((found.tokens(), found.sampled()), (expected.tokens(), expected.sampled()));
+        assert_eq!(found.versions(), expected.versions());
+        let near = |(found, expected): (&f32, &f32)| (found - expected).abs() < 1e-4;
+        assert!(found.log_probs().iter().zip(expected.log_probs()).all(near), "the same probabilities");
+    }
+}
+
+/// Weights are pushed during episodes; no token exceeds the staleness bound or comes from later weights.
+#[test]
+fn the_staleness_bound_holds_with_a_server() {
+    let lagged = GAME
+        .replace("group_size = 4", "group_size = 4\nmax_staleness = 1")
+        .replace("max_concurrent_sequences = 1", "max_concurrent_sequences = 16");
+    let desk = desk(&lagged);
+    let peer = peer(&desk, Protocol::Sglang);
+    desk.write("run.toml", served(&lagged, &peer.url(), "sglang"));
+    desk.run(TIC_TAC_TOE, &[]).succeeded();
+    let found = desk.episodes();
+    let mut older = 0;
+    for step in 0..3 {
+        let now = 12 + step as u32;
+        for segment in of_step(&found, step).iter().flat_map(|record| &record.segments) {
+            for (version, _) in segment.versions().iter().zip(segment.sampled()).filter(|(_, sampled)| **sampled) {
+                assert!((now - 1..=now).contains(version), "step {step} has a token of version {version}");
+                older += u32::from(*version < now);
+            }
+        }
+    }
+    assert!(older > 0, "steps are played ahead");
+}
+
+#[test]
+fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
+    let desk = desk(RUN);
+    let peer = peer(&desk, Protocol::Vllm);
+    desk.write("run.toml", served(RUN, &peer.url(), "vllm"));
+    // It answers the checks at the start and then dies.
+    peer.die_after(9);
+    let outcome = desk.run(WORD_PROBLEMS, &[]);
+    let told = outcome.mistake("a dead server");
+    assert!(told.contains(&peer.url()) && told.contains("--resume") && told.contains("failed 2 times"), "{told}");
+    assert!(told.contains("waiting for the server at"), "{told}");
+    for record in desk.episodes().iter().filter(|record| !record.failures.is_empty()) {
+        assert_eq!(record.ending, gymkhana_record::Ending::Dropped, "no agent pays for it: {record:?}");
+        assert!(record.failures.iter().all(|failure| failure.at == gymkhana_record::Boundary::Model));
+        assert_eq!(record.rewards.iter().sum::<f64>(), 0.0);
+    }
+    peer.revive();
+    desk.run(WORD_PROBLEMS, &["--resume"]).succeeded();
+    let records = desk.episodes();
+    for step in [0, 1] {
+        let sound = of_step(&records, step).into_iter().filter(|record| record.failures.is_empty()).count();
+        assert_eq!(sound, 8, "step {step}");
+    }
+    assert_eq!(json(&desk.path("out/summary.json"))["stages"][0]["episodes"], 16);
+}
+
+#[test]
+fn passing_faults_cost_nothing() {
+    let calm = desk(RUN);
+    let peer_of_calm = peer(&calm, Protocol::Vllm);
+    calm.write("run.toml", served(RUN, &peer_of_calm.url(), "vllm"));
+    calm.run(WORD_PROBLEMS, &[]).succeeded();
+    let rough = desk(RUN);
+    let peer_of_rough = peer(&rough, Protocol::Vllm);
+    rough.write("run.toml", served(RUN, &peer_of_rough.url(), "vllm"));
+    peer_of_rough.misbehave(&[Mischief::Status(503, "0"), Mischief::Garbage]);
+    // The first failure hits the check at the start, the second its only retry.
+    let refused = rough.run(WORD_PROBLEMS, &[]).mistake("two faults and one retry");
+    assert!(refused.contains("not JSON"), "{refused}");
+    peer_of_rough.misbehave(&[Mischief::Status(429, "0")]);
+    rough.run(WORD_PROBLEMS, &[]).succeeded();
+    let tokens = |desk: &Desk| -> Vec<Vec<u32>> {
+        let records = desk.episodes();
+        of_step(&records, 0)
+            .iter()
+            .flat_map(|record| &record.segments)
+            .map(|segment| segment.tokens().to_vec())
+            .collect()
+    };
+    assert_eq!(tokens(&calm), tokens(&rough));
+}
+
+#[test]
+fn texts_alone_are_evaluated_and_never_trained_on() {
+    let desk = desk(RUN);
+    let peer = peer(&desk, Protocol::Openai);
+    desk.write("run.toml", served(RUN, &peer.url(), "openai"));
+    let refused = desk.run(WORD_PROBLEMS, &[]).mistake("texts");
+    assert!(refused.contains("`rl`") && refused.contains("host eval") && refused.contains("openai"), "{refused}");
+    assert!(peer.requests().is_empty(), "nothing was asked");
+    let plugins = ["--plugins", WORD_PROBLEMS];
+    let eval = ["eval", "model", "run.toml", "--tasks", "3", "--json"];
+    let arguments = [&eval[..], &plugins[..]].concat();
+    let results = desk.host(&arguments).succeeded();
+    let figures: serde_json::Value = serde_json::from_str(&results).expect("JSON");
+    assert_eq!((figures["episodes"].as_u64(), figures["dropped"].as_u64()), (Some(3), Some(0)), "{results}");
+    assert!(peer.requests().iter().any(|(path, _)| path == "/v1/completions"));
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let desk = desk(RUN);
+    let url = "http://127.0.0.1:9";
+    let refused = |text: String, words: &[&str]| {
+        desk.write("run.toml", text);
+        let told = desk.run(WORD_PROBLEMS, &[]).mistake(words[0]);
+        for word in words {
+            assert!(told.contains(word), "`{told}` does not say `{word}`");
+        }
+    };
+    let vllm = || served(RUN, url, "vllm");
+    refused(vllm().replace("checkpoint = \"model\", ", ""), &["policy.checkpoint"]);
+    refused(vllm().replace("seed = 1", "seed = 1\ndeterministic = true"), &["deterministic", "server"]);
+    refused(vllm().replace("protocol = \"vllm\"", "protocol = \"tgi\""), &["tgi", "sglang"]);
+    refused(vllm().replace(url, "ftp://a.b"), &["policy.server.url", "http://"]);
+    refused(vllm().replace("retries = 1", "key_env = \"NO_SUCH_KEY\""), &["NO_SUCH_KEY", "policy.server.key_env"]);
+    refused(vllm().replace("group_size = 4", "group_size = 4\ntemperature = 0.7"), &["temperature 0.7", "processed"]);
+    let processed = vllm().replace("retries = 1", "logprobs = \"processed\"");
+    refused(processed.replace("group_size = 4", "group_size = 4\ntop_k = 5"), &["top_k", "processed"]);
+    refused(served(RUN, url, "sglang").replace("group_size = 4", "group_size = 4\nmin_p = 0.1"), &["min_p", "SGLang"]);
+    refused(processed.replace("\"vllm\"", "\"sglang\""), &["policy.server.logprobs", "hint: remove it"]);
+    // Nothing listens at this address.
+    refused(vllm(), &[url, "policy.server.url", "start it"]);
+}

@@ -1,0 +1,18 @@
+//! Episodes over real components with scripted policies.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod context_properties;
+mod contexts;
+mod costs;
+mod episode_machine;
+mod forging;
+mod forks;
+mod host_faults;
+mod places;
+mod plans;
+mod probes;
+#[path = "../common/recorder.rs"]
+mod recorder;
+mod rollout;
+mod watch;

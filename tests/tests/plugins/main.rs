@@ -1,0 +1,17 @@
+//! First-party plugins and the conformance suite, as components.
+
+mod asking;
+mod assembly;
+mod authors;
+mod booking;
+#[path = "../common/mod.rs"]
+mod common;
+mod conformance;
+mod games;
+#[path = "../common/model.rs"]
+mod model;
+mod python_tool;
+mod rewards;
+mod search;
+mod sql;
+mod text_to_sql;

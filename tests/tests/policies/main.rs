@@ -1,0 +1,7 @@
+//! Tokens of conversations, and served policies.
+
+mod chat;
+#[path = "../peer/mod.rs"]
+mod peer;
+mod policy_servers;
+mod stop_texts;
