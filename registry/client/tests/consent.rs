@@ -1,5 +1,5 @@
-//! Consent to secrets and to project files comes from the user: a cloned project cannot give it. Each attack has a permitted
-//! counterpart.
+//! Consent to secrets and to project files comes from the user: a cloned project cannot give it. Each attack has a
+//! permitted counterpart.
 
 mod common;
 
