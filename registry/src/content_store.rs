@@ -239,10 +239,10 @@ impl ContentStore {
     }
 }
 
-/// Reads at most `limit + 1` bytes of a file.
+/// Reads at most `limit + 1` bytes of a regular file.
 pub(crate) fn read_up_to(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    crate::open_regular_file(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -1,9 +1,12 @@
-//! Bounded reads of plugin files and atomic writes.
+//! Bounded reads of plugin files, opening of regular files only, and atomic writes.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::OFlags;
 
 use crate::{ComponentError, MAX_PLUGIN_BYTES};
 
@@ -51,6 +54,32 @@ pub fn read_plugin_file(path: &Path) -> Result<Vec<u8>, PluginFileError> {
     Ok(bytes)
 }
 
+/// Opens a file for reading. Another person may write in a registry's folder, and an open of a named pipe would wait for
+/// a writer: pipes, devices and folders are refused at once.
+///
+/// # Errors
+/// The I/O error; [`io::ErrorKind::InvalidInput`] if it is not a regular file.
+pub fn open_regular_file(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
+}
+
+/// Opens or creates a lock file, with the same rule as [`open_regular_file`]. The caller takes the lock.
+///
+/// # Errors
+/// As for [`open_regular_file`].
+pub fn open_lock_file(path: &Path) -> io::Result<File> {
+    let file = File::options().write(true).create(true).truncate(false).custom_flags(NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
+}
+
+/// Flag of `open` that returns at once for a pipe; it has no effect on regular files.
+const NONBLOCK: i32 = OFlags::NONBLOCK.bits() as i32;
+
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
+}
+
 /// Replaces a file atomically: writes a temporary file in the same folder, syncs it and renames it to `path`. A crash
 /// before the return leaves the old content, a crash afterwards the new content.
 ///
@@ -90,6 +119,25 @@ mod tests {
         write_atomically(&path, b"short").expect("written again");
         assert_eq!(fs::read(&path).expect("read"), b"short");
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
+    }
+
+    /// Without a reader or writer, `open` of a pipe waits for ever unless it is told not to.
+    #[test]
+    fn pipes_and_folders_are_refused_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        for refused in [pipe.as_path(), folder.path()] {
+            let error = open_regular_file(refused).expect_err("not a regular file");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+            open_lock_file(refused).expect_err("not a regular file");
+        }
+        let file = folder.path().join("file");
+        fs::write(&file, b"text").expect("written");
+        let mut text = String::new();
+        open_regular_file(&file).expect("a file").read_to_string(&mut text).expect("read");
+        assert_eq!(text, "text");
+        open_lock_file(&folder.path().join("lock")).expect("created").lock().expect("locked");
     }
 
     #[test]

@@ -386,3 +386,78 @@ fn only_canonical_paths_are_parsed() {
         assert_eq!(ContentFile::from_path(&path), None, "{path}");
     }
 }
+
+/// Whoever can write in a signed folder, but has no root key, must not choose files that the maintainer deletes.
+#[test]
+fn list_of_replaced_files_deletes_only_files_of_the_registry() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    add(&registry, &Made::version("1.0.0")).expect("added");
+    let (absolute, other) = (folder.path().join("absolute"), folder.path().join("other"));
+    fs::write(&absolute, "kept").expect("written");
+    fs::write(&other, "kept").expect("written");
+    let release = ContentFile::Release(rows(&registry)[0].release);
+    let list = registry.path().join(".replaced.json");
+    let release_path = release.path();
+    let paths = [absolute.to_str().expect("UTF-8"), "../other", "checkpoint.json", release_path.as_str()];
+    // The sequence number of the folder exceeds the 16 checkpoints for which a replaced file is kept.
+    for _ in 0..20 {
+        registry.renew(by(&root())).expect("renewed");
+    }
+    let before = registry.checkpoint_text().expect("a checkpoint");
+    for path in paths {
+        fs::write(&list, serde_json::json!([{ "by": 0, "path": path }]).to_string()).expect("written");
+        for refused in [registry.renew(by(&root())), registry.clean_up(Duration::ZERO, by(&root()))] {
+            let error = refused.expect_err(path);
+            assert!(matches!(&error, FolderError::Read(FolderReadError::ForeignPath { file, .. }) if file == path));
+            assert!(said(&error).contains(".replaced.json"), "{}", said(&error));
+        }
+        assert_eq!(registry.checkpoint_text().expect("a checkpoint"), before, "the change was not made");
+    }
+    assert!(absolute.exists() && other.exists() && registry.content_store().contains(&release));
+    // A file that a change replaced is deleted after 16 further checkpoints.
+    fs::remove_file(&list).expect("removed");
+    let index = ContentFile::Index(
+        name("acme/adder"),
+        registry.state(Some(&pinned())).expect("a state").checkpoint.index[&name("acme/adder")],
+    );
+    add(&registry, &Made::version("1.1.0")).expect("added");
+    assert!(registry.content_store().contains(&index), "readers may still use it");
+    for _ in 0..16 {
+        registry.renew(by(&root())).expect("renewed");
+    }
+    assert!(!registry.content_store().contains(&index), "the replaced index file was deleted");
+    assert_eq!(versions(&registry), ["1.0.0", "1.1.0"]);
+}
+
+/// Opening a named pipe waits for a writer, so a pipe in the place of a file must be refused before it is read.
+#[test]
+fn named_pipes_in_a_folder_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    add(&registry, &Made::version("1.0.0")).expect("added");
+    let state = registry.state(Some(&pinned())).expect("a state");
+    let index = ContentFile::Index(name("acme/adder"), state.checkpoint.index[&name("acme/adder")]);
+    let as_pipe = |path: &Path| {
+        let aside = path.with_extension("aside");
+        fs::rename(path, &aside).expect("moved aside");
+        assert!(std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
+        aside
+    };
+    let path = registry.content_store().path(&index);
+    let aside = as_pipe(&path);
+    let error = registry.rows(&state, &name("acme/adder")).expect_err("a pipe");
+    assert!(said(&error).contains("it is not a regular file"), "{}", said(&error));
+    fs::rename(aside, &path).expect("moved back");
+    let path = registry.path().join("checkpoint.json");
+    let aside = as_pipe(&path);
+    let error = registry.checkpoint_text().expect_err("a pipe");
+    assert!(said(&error).contains("it is not a regular file"), "{}", said(&error));
+    fs::rename(aside, &path).expect("moved back");
+    let lock = registry.path().join(".lock");
+    let aside = as_pipe(&lock);
+    registry.renew(by(&root())).expect_err("a pipe");
+    fs::rename(aside, &lock).expect("moved back");
+    registry.renew(by(&root())).expect("files again");
+    assert_eq!(versions(&registry), ["1.0.0"]);
+}

@@ -30,7 +30,17 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     step("reference: tests", || {
         execute(
             cargo()
-                .args(["test", "--release", "--workspace", "--test", "reference", "--test", "folders", "--", "--ignored"])
+                .args([
+                    "test",
+                    "--release",
+                    "--workspace",
+                    "--test",
+                    "reference",
+                    "--test",
+                    "folders",
+                    "--",
+                    "--ignored",
+                ])
                 .env("GYMKHANA_REFERENCE_PYTHON", &python)
                 .current_dir(&workspace.root),
         )

@@ -18,6 +18,19 @@ pub fn escape_terminal(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Escapes the same characters, line ends and tabs: text of a stranger that must stay within its line.
+pub fn escape_line(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_harmful(character) || matches!(character, '\n' | '\t') {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
 /// Escapes the same characters of JSON text as `\u` sequences; they occur in its strings only.
 pub fn escape_json(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
@@ -36,7 +49,8 @@ pub fn escape_json(text: &str) -> Cow<'_, str> {
 }
 
 fn is_harmful(character: char) -> bool {
-    let directs = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let directs =
+        matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     directs || (character.is_control() && !matches!(character, '\n' | '\t'))
 }
 
@@ -51,8 +65,24 @@ mod tests {
     }
 
     #[test]
+    fn every_mark_of_direction_is_escaped() {
+        let marks = ['\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}'];
+        for mark in marks {
+            assert_eq!(escape_terminal(&format!("a{mark}b")), format!("a{}b", mark.escape_default()));
+        }
+    }
+
+    #[test]
+    fn a_line_stays_one_line() {
+        assert_eq!(
+            escape_line("about\n    wants  none\r\t\x1b[2J ä 漢字"),
+            "about\\n    wants  none\\r\\t\\u{1b}[2J ä 漢字"
+        );
+    }
+
+    #[test]
     fn json_stays_json() {
-        let value = serde_json::json!({ "text": "\x1b[2J\x7f\u{9b}31m \u{202e}txt 🙂\n" });
+        let value = serde_json::json!({ "text": "\x1b[2J\x7f\u{9b}31m \u{202e}txt\u{61c} 🙂\n" });
         let shown = escape_json(&value.to_string()).into_owned();
         assert!(!shown.chars().any(is_harmful), "{shown}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).expect("JSON"), value);

@@ -82,6 +82,11 @@ impl Printer {
         let _gone = self.beside_bar(|| writeln!(stderr(), "{}", escape_terminal(&text)));
     }
 
+    /// Prints a status line in JSON.
+    pub fn json_status(&self, text: &str) {
+        let _gone = self.beside_bar(|| writeln!(stderr(), "{}", escape_json(text)));
+    }
+
     fn beside_bar<T>(&self, write: impl FnOnce() -> T) -> T {
         let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match bar.filter(|bar| !bar.is_finished()) {

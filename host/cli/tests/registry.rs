@@ -6,8 +6,9 @@ mod plugins;
 #[path = "../../../registry/tests/common/registry.rs"]
 mod registry;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use common::{Desk, Outcome, SMALL_RUN, finish};
 use gymkhana_registry::{Check, Outcome as CheckOutcome, contract};
@@ -32,8 +33,11 @@ struct Market {
     token: String,
 }
 
-/// Serves the desk's `shop` and adds it to the desk's registries.
-fn serve(desk: &Desk, root: &str) -> Served {
+/// The user's own configuration of registries, on a desk.
+const USERS_REGISTRIES: &str = "config/gymkhana/gymkhana-registries.toml";
+
+/// Starts a server of the desk's `shop`; returns its URL and its log.
+fn start(desk: &Desk) -> (Served, String, BufReader<ChildStderr>) {
     let arguments = ["registry", "serve", "shop", "--root", "root.key", "--listen", "127.0.0.1:0"];
     let mut served = desk.command(&arguments).stderr(Stdio::piped()).spawn().expect("a server");
     let mut talk = BufReader::new(served.stderr.take().expect("its talk"));
@@ -41,13 +45,20 @@ fn serve(desk: &Desk, root: &str) -> Served {
     talk.read_line(&mut line).expect("a line");
     let url = line.trim().rsplit(' ').next().expect("a word").to_owned();
     assert!(url.starts_with("http://127.0.0.1:"), "{line}");
+    (Served(served), url, talk)
+}
+
+/// Serves the desk's `shop` and adds it to the user's registries.
+fn serve(desk: &Desk, root: &str) -> Served {
+    let (served, url, talk) = start(desk);
     // Drains the log.
     std::thread::spawn(move || talk.lines().for_each(drop));
     let config = format!(
         "[registries.shop]\nurl = '{url}'\nroot = '{root}'\ntoken = 'GYMKHANA_SHOP_TOKEN'\n\n[namespaces]\ngymkhana = 'shop'\nacme = 'shop'\nguest = 'shop'\n"
     );
-    desk.write("gymkhana-registries.toml", config);
-    Served(served)
+    std::fs::create_dir_all(desk.path("config/gymkhana")).expect("created");
+    desk.write(USERS_REGISTRIES, config);
+    served
 }
 
 impl Market {
@@ -95,9 +106,14 @@ impl Market {
 
 /// A tool `acme/searcher` that can be pinned but not run.
 fn searcher(version: &str, capabilities: &str) -> Vec<u8> {
+    tool("searcher", version, capabilities)
+}
+
+/// A tool of `acme` that can be pinned but not run.
+fn tool(name: &str, version: &str, capabilities: &str) -> Vec<u8> {
     let digest = contract::digest();
     plugins::tool(&format!(
-        r#"{{"schema":1,"namespace":"acme","name":"searcher","version":"{version}","kinds":["tool"],"contract":{{"version":"0.1.0","digest":"{digest}"}},"license":"MIT","description":"Finds pages.","capabilities":{capabilities},"deterministic":true}}"#
+        r#"{{"schema":1,"namespace":"acme","name":"{name}","version":"{version}","kinds":["tool"],"contract":{{"version":"0.1.0","digest":"{digest}"}},"license":"MIT","description":"Finds pages.","capabilities":{capabilities},"deterministic":true}}"#
     ))
 }
 
@@ -298,7 +314,7 @@ fn a_mirror_of_the_server_is_a_registry_of_its_own() {
     market.publish_built("calculator");
     let told = market.host(&["registry", "mirror", "shop", "mirror"]).succeeded();
     assert!(told.contains("holds 1 plugins in 1 versions, 1 downloaded now"), "{told}");
-    let config = std::fs::read_to_string(market.desk.path("gymkhana-registries.toml")).expect("a file");
+    let config = std::fs::read_to_string(market.desk.path(USERS_REGISTRIES)).expect("a file");
     let root = config.lines().find(|line| line.starts_with("root")).expect("a root");
     let config = format!("[registries.near]\nfolder = 'mirror'\n{root}\n[namespaces]\ngymkhana = 'near'\n");
     market.desk.write("gymkhana-registries.toml", config);
@@ -331,5 +347,72 @@ fn a_server_that_is_killed_while_it_takes_a_release_leaves_a_whole_registry() {
         let again = market.host(&publish);
         assert!(again.code == Some(0) || again.talk.contains("is already published"), "{again:?}");
         market.host(&["add", &format!("searcher@=1.{round}.0")]).succeeded();
+    }
+}
+
+/// Commands that change one project at once wait for each other.
+#[test]
+fn six_plugins_added_at_once_are_all_kept() {
+    let market = Market::new();
+    let names = ["abacus", "beacon", "canyon", "dolphin", "ember", "falcon"];
+    for name in names {
+        market.publish(name, &tool(name, "1.0.0", r#"["log"]"#)).succeeded();
+    }
+    let add = |name: &&str| {
+        let mut command = market.desk.command(&["add", name]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a command")
+    };
+    let running: Vec<Child> = names.iter().map(add).collect();
+    for child in running {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let project = std::fs::read_to_string(market.desk.path("gymkhana.toml")).expect("a project");
+    let lock = market.lock();
+    for name in names {
+        assert!(project.contains(&format!("\"acme/{name}\"")), "{name} is missing in {project}");
+        assert!(lock.contains(&format!("\"acme/{name}\"")), "{name} is missing in {lock}");
+    }
+}
+
+/// Opening a named pipe waits for a writer, so whoever can write in a registry's folder could stop its readers.
+#[test]
+fn a_named_pipe_in_a_registry_stops_no_command() {
+    let market = Market::new();
+    market.publish("one", &searcher("1.0.0", r#"["log"]"#)).succeeded();
+    let config = std::fs::read_to_string(market.desk.path(USERS_REGISTRIES)).expect("a file");
+    let root = config.lines().find(|line| line.starts_with("root")).expect("a root");
+    let config = format!("[registries.near]\nfolder = 'shop'\n{root}\n[namespaces]\nacme = 'near'\n");
+    market.desk.write("gymkhana-registries.toml", config);
+    let folder = market.desk.path("shop/index/acme/searcher");
+    let index = std::fs::read_dir(folder).expect("a folder").next().expect("an index file").expect("an entry").path();
+    let aside = market.desk.path("aside");
+    std::fs::rename(&index, &aside).expect("moved aside");
+    assert!(Command::new("mkfifo").arg(&index).status().expect("mkfifo").success());
+    let told = market.host(&["add", "searcher"]).mistake("a pipe");
+    assert!(told.contains("it is not a regular file"), "{told}");
+    std::fs::rename(&aside, &index).expect("moved back");
+    market.host(&["add", "searcher"]).succeeded();
+}
+
+/// A client chooses the path that the server logs, and with it marks that reverse the reading direction.
+#[test]
+fn log_lines_stay_json() {
+    let desk = Desk::new();
+    desk.host(&["keygen", "root.key"]).succeeded();
+    desk.host(&["registry", "init", "shop", "--root", "root.key"]).succeeded();
+    let (_served, url, mut log) = start(&desk);
+    for path in ["/\u{202e}txt\u{61c}", "/plain"] {
+        let mut stream =
+            TcpStream::connect(url.trim_start_matches("http://").trim_end_matches('/')).expect("connected");
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+        let mut line = String::new();
+        log.read_line(&mut line).expect("a line");
+        assert!(!line.contains(['\u{202e}', '\u{61c}']), "{line}");
+        let entry: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        assert_eq!(entry["path"], path);
     }
 }

@@ -48,7 +48,10 @@ impl Backend {
             }
             RegistrySource::Oci { url, keys, also, credentials } => {
                 let http = transport(also)?;
-                let credentials = OciCredentials::new(also.clone(), credentials.clone(), variable);
+                // A password goes only to origins of the user's own configuration; `also` may come from a project.
+                let token_origins = credentials.as_ref().map_or(also, |credentials| &credentials.also).clone();
+                let password = credentials.as_ref().map(|credentials| credentials.variable.clone());
+                let credentials = OciCredentials::new(token_origins, password, variable);
                 Self::Oci(Box::new(OciRegistry::new(name, http, url.clone(), keys.clone(), credentials)))
             }
         })

@@ -12,6 +12,8 @@ use gymkhana_registry::{Namespace, PublicKey};
 use serde::Deserialize;
 use url::{Host, Url};
 
+use crate::ownership::{OwnerError, TrustedOwners};
+
 /// File name of the configuration.
 pub const CONFIG_FILE: &str = "gymkhana-registries.toml";
 
@@ -53,9 +55,18 @@ pub enum RegistrySource {
         keys: Option<BTreeSet<PublicKey>>,
         /// Additional origins that are allowed as redirect targets and token endpoints.
         also: Vec<Url>,
-        /// Environment variable with `user:password`.
-        credentials: Option<String>,
+        /// Password, if the registry requires one.
+        credentials: Option<Credentials>,
     },
+}
+
+/// Password of an OCI registry and its permitted receivers, from the user's own configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// Environment variable with `user:password`.
+    pub variable: String,
+    /// Origins of token endpoints that may receive the password, besides the registry's own.
+    pub also: Vec<Url>,
 }
 
 /// Trust settings of a registry with a checkpoint.
@@ -96,6 +107,22 @@ pub enum RegistryConfigError {
         path: PathBuf,
         /// TOML error.
         source: Box<toml::de::Error>,
+    },
+    /// A project file of another user.
+    #[error("cannot use a project's registries")]
+    Owner(#[from] OwnerError),
+    /// A project file names a secret. Such a file may come with a cloned, untrusted project, together with the server.
+    #[error(
+        "registry `{name}` in the project file `{path}` names a secret, which only your own configuration may do\nhint: \
+         remove `token` and `credentials` there, and add them to a registry with the same URL in `{users}`"
+    )]
+    SecretInProject {
+        /// File.
+        path: PathBuf,
+        /// Registry name.
+        name: String,
+        /// The user's configuration file.
+        users: PathBuf,
     },
     /// Invalid registry settings.
     #[error("registry `{name}` in `{path}` {problem}")]
@@ -147,16 +174,35 @@ struct RegistryEntry {
 }
 
 impl RegistryConfig {
-    /// Reads the file in the project folder, otherwise the one in the user's configuration folder; empty if both are missing.
+    /// Reads the file in the project folder, otherwise the one in the user's configuration folder; empty if both are
+    /// missing. A registry of a project gets its secret only from the user's file: from the registry with the longest URL
+    /// that begins its own.
     ///
     /// # Errors
-    /// If the file cannot be used.
-    pub fn find(folder: &Path, users: Option<&Path>) -> Result<Self, RegistryConfigError> {
-        let candidates = [Some(folder), users].into_iter().flatten().map(|folder| folder.join(CONFIG_FILE));
-        candidates.into_iter().find(|path| path.is_file()).map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
+    /// If a file cannot be used, or the project's file belongs to another user or names a secret.
+    pub fn find(folder: &Path, users: Option<&Path>, owners: &TrustedOwners) -> Result<Self, RegistryConfigError> {
+        let users = users.map(|folder| folder.join(CONFIG_FILE));
+        let of_user = users.as_deref().filter(|path| path.is_file());
+        let project = folder.join(CONFIG_FILE);
+        let canonical = |path: &Path| fs::canonicalize(path).ok();
+        let is_project = project.is_file() && of_user.is_none_or(|path| canonical(path) != canonical(&project));
+        let user = of_user.map(Self::read).transpose()?.unwrap_or_default();
+        if !is_project {
+            return Ok(user);
+        }
+        owners.check(&project)?;
+        let mut config = Self::read(&project)?;
+        if let Some((name, _)) = config.registries.iter().find(|(_, source)| source.names_secret()) {
+            let users = users.unwrap_or_else(|| Path::new("~/.config/gymkhana").join(CONFIG_FILE));
+            return Err(RegistryConfigError::SecretInProject { path: project, name: name.clone(), users });
+        }
+        for source in config.registries.values_mut() {
+            source.adopt_secret(user.registries.values());
+        }
+        Ok(config)
     }
 
-    /// Reads a configuration file.
+    /// Reads a configuration file of the user.
     ///
     /// # Errors
     /// If the file cannot be read or is invalid.
@@ -188,7 +234,45 @@ impl RegistryConfig {
     }
 }
 
-/// Required prefix of environment variables with secrets: the file may come with a cloned, untrusted project.
+impl RegistrySource {
+    fn names_secret(&self) -> bool {
+        match self {
+            Self::Folder { .. } => false,
+            Self::Web { token, .. } => token.is_some(),
+            Self::Oci { credentials, .. } => credentials.is_some(),
+        }
+    }
+
+    /// Copies the secret of the user's registry of the same kind with the longest URL that begins this one's.
+    fn adopt_secret<'a>(&mut self, users: impl Iterator<Item = &'a Self>) {
+        match self {
+            Self::Folder { .. } => {}
+            Self::Web { url, token, .. } => {
+                let candidates = users.filter_map(|user| match user {
+                    Self::Web { url: known, token, .. } => token.as_ref().map(|token| (known, token)),
+                    Self::Folder { .. } | Self::Oci { .. } => None,
+                });
+                *token = closest(url, candidates).cloned();
+            }
+            Self::Oci { url, credentials, .. } => {
+                let candidates = users.filter_map(|user| match user {
+                    Self::Oci { url: known, credentials, .. } => credentials.as_ref().map(|secret| (known, secret)),
+                    Self::Folder { .. } | Self::Web { .. } => None,
+                });
+                *credentials = closest(url, candidates).cloned();
+            }
+        }
+    }
+}
+
+/// Secret of the longest URL with the same origin whose path begins the path of `url`. All paths end with a slash.
+fn closest<'a, T>(url: &Url, candidates: impl Iterator<Item = (&'a Url, &'a T)>) -> Option<&'a T> {
+    let begins = |known: &Url| known.origin() == url.origin() && url.path().starts_with(known.path());
+    let matching = candidates.filter(|(known, _)| begins(known));
+    matching.max_by_key(|(known, _)| known.path().len()).map(|(_, secret)| secret)
+}
+
+/// Required prefix of environment variables with secrets, so that a typing error cannot send another program's secret.
 const SECRET_PREFIX: &str = "GYMKHANA_";
 
 impl RegistryEntry {
@@ -200,8 +284,8 @@ impl RegistryEntry {
         }
         if token.iter().chain(&credentials).any(|variable| !variable.starts_with(SECRET_PREFIX)) {
             return Err(
-                "reads a secret from a variable without the prefix `GYMKHANA_`, which protects other secrets from cloned \
-                        projects\nhint: rename the variable",
+                "reads a secret from a variable without the prefix `GYMKHANA_`, which protects the secrets of other \
+                 programs\nhint: rename the variable",
             );
         }
         if also.iter().any(|url| !is_web(url)) {
@@ -217,6 +301,7 @@ impl RegistryEntry {
                 return Err("needs either `keys` (the keys that may sign its releases) or `unsigned = true`");
             }
             let url = validated(url, unsigned || credentials.is_some())?;
+            let credentials = credentials.map(|variable| Credentials { variable, also: also.clone() });
             return Ok(RegistrySource::Oci { url, keys, also, credentials });
         }
         if keys.is_some() || credentials.is_some() {

@@ -22,12 +22,10 @@ use tokio::time::Instant;
 
 use crate::http_error::HttpError;
 use crate::publish_tokens::Publisher;
+use crate::release_head::ReleaseHead;
 use crate::request_log::LogDetail;
 use crate::service::RegistryService;
 use crate::stall_timeout::StallTimeout;
-
-/// Separator of release file and component: the last line end of the file and an empty line.
-const SEPARATOR: &[u8] = b"\n\n";
 
 /// A yank request.
 #[derive(Debug, Deserialize)]
@@ -173,16 +171,14 @@ impl TimedBody {
 
     /// Release file at the start of the body, and the bytes of the component that were received with it.
     async fn release_file(&mut self) -> Result<(String, Bytes), HttpError> {
-        let mut bytes = BytesMut::new();
+        let mut head = ReleaseHead::default();
         loop {
-            if let Some(at) = bytes.windows(SEPARATOR.len()).position(|window| window == SEPARATOR) {
-                let mut head = bytes.split_to(at + SEPARATOR.len());
-                head.truncate(at + 1);
-                let file = String::from_utf8(head.to_vec());
+            if let Some((file, first)) = head.take() {
+                let file = String::from_utf8(file);
                 let file = file.map_err(|error| HttpError::client(StatusCode::BAD_REQUEST, &error))?;
-                return Ok((file, bytes.freeze()));
+                return Ok((file, first));
             }
-            if bytes.len() as u64 > MAX_RELEASE_BYTES {
+            if head.len() as u64 > MAX_RELEASE_BYTES {
                 let message = format!("the release file is larger than {MAX_RELEASE_BYTES} bytes");
                 return Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, message));
             }
@@ -190,8 +186,7 @@ impl TimedBody {
                 let message = "the request is truncated: expected a release file, an empty line and the component";
                 HttpError::new(StatusCode::BAD_REQUEST, message)
             };
-            let chunk = self.chunk().await?.ok_or_else(truncated)?;
-            bytes.extend_from_slice(&chunk);
+            head.push(&self.chunk().await?.ok_or_else(truncated)?);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Files of the registry: the mutable checkpoint and the immutable content-addressed files.
 
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -7,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use gymkhana_registry::{CHECKPOINT_FILE, ContentFile, Digest};
+use gymkhana_registry::{CHECKPOINT_FILE, ContentFile, Digest, open_regular_file};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
@@ -43,8 +45,8 @@ pub(crate) async fn serve(
     if is_cached(request.headers(), &etag) {
         return Ok(not_modified(etag));
     }
-    let file = match File::open(service.folder.content_store().path(&content)).await {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(HttpError::not_found()),
+    let file = match open(service.folder.content_store().path(&content)).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(HttpError::not_found()),
         other => other.map_err(|error| HttpError::internal(&error))?,
     };
     let length = file.metadata().await.map_err(|error| HttpError::internal(&error))?.len();
@@ -62,8 +64,10 @@ pub(crate) async fn serve(
 }
 
 async fn checkpoint(service: &RegistryService, headers: &HeaderMap, with_body: bool) -> Result<Response, HttpError> {
-    let path = service.folder.path().join(CHECKPOINT_FILE);
-    let text = tokio::fs::read(path).await.map_err(|error| HttpError::internal(&error))?;
+    let mut file =
+        open(service.folder.path().join(CHECKPOINT_FILE)).await.map_err(|error| HttpError::internal(&error))?;
+    let mut text = Vec::new();
+    file.read_to_end(&mut text).await.map_err(|error| HttpError::internal(&error))?;
     let etag = format!("\"{}\"", Digest::of(&text));
     if is_cached(headers, &etag) {
         return Ok(not_modified(etag));
@@ -71,6 +75,12 @@ async fn checkpoint(service: &RegistryService, headers: &HeaderMap, with_body: b
     let length = text.len() as u64;
     let body = if with_body { Body::from(text) } else { Body::empty() };
     Ok(file_response(body, length, "application/json", "no-cache", etag))
+}
+
+/// Opens a regular file on a blocking thread.
+async fn open(path: PathBuf) -> io::Result<File> {
+    let file = tokio::task::spawn_blocking(move || open_regular_file(&path)).await.map_err(io::Error::other)??;
+    Ok(File::from_std(file))
 }
 
 fn file_response(body: Body, length: u64, media_type: &str, cache_control: &str, etag: String) -> Response {

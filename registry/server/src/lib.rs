@@ -18,6 +18,7 @@ mod http_error;
 mod limits;
 mod publish_tokens;
 mod rate_limit;
+mod release_head;
 mod request_log;
 mod server;
 mod service;

@@ -11,24 +11,48 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Authority, FolderError, RegistryFolder};
+use super::edit::Draft;
+use super::{Authority, FolderError, FolderReadError, RegistryFolder};
+use crate::content_store::read_up_to;
 use crate::{ContentFile, RegistryCheckpoint, write_atomically};
 
 /// Number of checkpoints before the newest one whose files are kept.
 const RETAINED_CHECKPOINTS: u64 = 16;
 /// List of replaced files.
 const REPLACED_FILE: &str = ".replaced.json";
+/// Size limit of the list in bytes. It has at most a few dozen lines of about 150 bytes.
+const MAX_REPLACED_BYTES: u64 = 1 << 20;
 
 /// A file that a checkpoint stopped referencing.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Replaced {
+#[derive(Debug, Clone)]
+pub(super) struct Replaced {
     /// Sequence number of the first checkpoint without the file.
+    by: u64,
+    file: ContentFile,
+}
+
+/// JSON of a replaced file.
+#[derive(Serialize, Deserialize)]
+struct ReplacedJson {
     by: u64,
     /// Path relative to the folder.
     path: String,
 }
 
 impl Replaced {
+    /// Parses an entry. Whoever can write in the folder can write any path into the list, so only paths of replaceable
+    /// files are accepted: the error is the rejected path.
+    fn parse(ReplacedJson { by, path }: ReplacedJson) -> Result<Self, String> {
+        match ContentFile::from_path(&path) {
+            Some(file @ (ContentFile::Index(..) | ContentFile::Catalogue(_))) => Ok(Self { by, file }),
+            Some(ContentFile::Release(_) | ContentFile::Component(_)) | None => Err(path.escape_debug().to_string()),
+        }
+    }
+
+    fn to_json(&self) -> ReplacedJson {
+        ReplacedJson { by: self.by, path: self.file.path() }
+    }
+
     /// Returns true if a reader may still use a checkpoint that references the file.
     fn is_retained(&self, newest: u64) -> bool {
         newest < self.by.saturating_add(RETAINED_CHECKPOINTS)
@@ -38,16 +62,17 @@ impl Replaced {
 impl RegistryFolder {
     /// Deletes files that expired with a new checkpoint and records the files that it replaced. I/O errors are ignored:
     /// the change is complete, and leftover files are harmless.
-    pub(super) fn delete_unreferenced(&self, current: &RegistryCheckpoint, replaced: &[ContentFile]) {
-        let mut list = self.replaced_files();
-        list.extend(replaced.iter().map(|file| Replaced { by: current.sequence, path: file.path() }));
+    pub(super) fn delete_unreferenced(&self, draft: Draft) {
+        let Draft { checkpoint: current, mut listed, replaced, .. } = draft;
+        listed.extend(replaced.into_iter().map(|file| Replaced { by: current.sequence, file }));
         let (retained, expired): (Vec<_>, Vec<_>) =
-            list.into_iter().partition(|file| file.is_retained(current.sequence));
-        let referenced = referenced_paths(current, &retained);
+            listed.into_iter().partition(|file| file.is_retained(current.sequence));
+        let referenced = referenced_files(&current, &retained);
         // A replaced file can be referenced again: yanking and restoring a version gives the same file.
-        for file in expired.iter().filter(|file| !referenced.contains(&file.path)) {
-            let _ = fs::remove_file(self.path().join(&file.path));
+        for Replaced { file, .. } in expired.iter().filter(|expired| !referenced.contains(&expired.file)) {
+            let _ = fs::remove_file(self.content_store().path(file));
         }
+        let retained: Vec<ReplacedJson> = retained.iter().map(Replaced::to_json).collect();
         if let Ok(bytes) = serde_json::to_vec(&retained) {
             let _ = write_atomically(&self.path().join(REPLACED_FILE), &bytes);
         }
@@ -57,17 +82,17 @@ impl RegistryFolder {
     /// temporary files not written to for longer than `older_than`.
     ///
     /// # Errors
-    /// If the folder cannot be read.
+    /// If the folder cannot be read, or the list of replaced files names a path that no registry has.
     pub fn clean_up(&self, older_than: Duration, authority: Authority<'_>) -> Result<(), FolderError> {
         let draft = self.draft(authority)?;
         self.content_store().remove_stale(older_than).map_err(|error| self.write_error(error))?;
-        let mut retained = self.replaced_files();
-        retained.retain(|file| file.is_retained(draft.checkpoint.sequence));
-        let referenced = referenced_paths(&draft.checkpoint, &retained);
+        let is_retained = |file: &&Replaced| file.is_retained(draft.checkpoint.sequence);
+        let retained: Vec<Replaced> = draft.listed.iter().filter(is_retained).cloned().collect();
+        let referenced = referenced_files(&draft.checkpoint, &retained);
         for path in files_below(self.path(), "index", 3).chain(files_below(self.path(), "catalogue", 1)) {
             let below = path.strip_prefix(self.path()).ok().and_then(Path::to_str);
             // Files with other names do not belong to the registry.
-            if below.is_some_and(|below| ContentFile::from_path(below).is_some() && !referenced.contains(below)) {
+            if below.and_then(ContentFile::from_path).is_some_and(|file| !referenced.contains(&file)) {
                 let _ = fs::remove_file(&path);
             }
         }
@@ -76,17 +101,24 @@ impl RegistryFolder {
 
     /// Reads the list of replaced files. A missing or damaged list counts as empty, because the next
     /// [`clean_up`](Self::clean_up) finds the files without it.
-    fn replaced_files(&self) -> Vec<Replaced> {
-        let bytes = fs::read(self.path().join(REPLACED_FILE)).ok();
-        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    ///
+    /// # Errors
+    /// If the list names a path that no registry has: it was not written by this program.
+    pub(super) fn replaced_files(&self) -> Result<Vec<Replaced>, FolderReadError> {
+        let list = self.path().join(REPLACED_FILE);
+        let bytes = read_up_to(&list, MAX_REPLACED_BYTES).ok();
+        let entries: Vec<ReplacedJson> =
+            bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        let foreign = |file| FolderReadError::ForeignPath { list: list.clone(), file };
+        entries.into_iter().map(|entry| Replaced::parse(entry).map_err(foreign)).collect()
     }
 }
 
-/// Paths referenced by a checkpoint or by the list of replaced files.
-fn referenced_paths(checkpoint: &RegistryCheckpoint, retained: &[Replaced]) -> HashSet<String> {
+/// Files referenced by a checkpoint or by the list of replaced files.
+fn referenced_files(checkpoint: &RegistryCheckpoint, retained: &[Replaced]) -> HashSet<ContentFile> {
     let index = checkpoint.index.iter().map(|(name, digest)| ContentFile::Index(name.clone(), *digest));
     let files = index.chain([ContentFile::Catalogue(checkpoint.catalogue)]);
-    files.map(|file| file.path()).chain(retained.iter().map(|file| file.path.clone())).collect()
+    files.chain(retained.iter().map(|retained| retained.file.clone())).collect()
 }
 
 /// Entries exactly `levels` levels below a folder of a registry.

@@ -6,13 +6,14 @@ use std::path::Path;
 
 use semver::Version;
 
+use super::cleanup::Replaced;
 use super::{CHECKPOINT_FILE, FolderError, RegistryFolder};
 use crate::content_store::{disk, read_up_to};
 use crate::publish;
 use crate::{
     CatalogueRow, ContentFile, ContentStore, ContentStoreError, Digest, IndexRow, KeyHolder, MAX_CHECKPOINT_BYTES,
     Namespace, NamespaceKeys, PendingFile, PluginName, PublicKey, RegistryCheckpoint, Release, ReleaseError, Rotation,
-    SecretKey, SignedText, check_append_only, write_atomically, write_catalogue, write_index,
+    SecretKey, SignedText, check_append_only, open_lock_file, write_atomically, write_catalogue, write_index,
 };
 
 /// Lock file of writers.
@@ -34,7 +35,9 @@ pub(super) struct Draft {
     pub(super) checkpoint: RegistryCheckpoint,
     catalogue: BTreeMap<PluginName, CatalogueRow>,
     /// Files that the edited state no longer references.
-    replaced: Vec<ContentFile>,
+    pub(super) replaced: Vec<ContentFile>,
+    /// Files that earlier states stopped referencing.
+    pub(super) listed: Vec<Replaced>,
     _lock: File,
 }
 
@@ -192,7 +195,7 @@ impl RegistryFolder {
         let path = self.path().join(LOCK);
         let failed =
             |source| self.write_error(ContentStoreError::Disk { operation: "lock", path: path.clone(), source });
-        let lock = File::options().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        let lock = open_lock_file(&path).map_err(failed)?;
         lock.lock().map_err(failed)?;
         let root = authority.root.map(SecretKey::public);
         let state = self.state(root.as_ref())?;
@@ -201,7 +204,9 @@ impl RegistryFolder {
             return Err(FolderError::OldRoot(new));
         }
         let catalogue = self.catalogue(&state)?.into_iter().map(|row| (row.name.clone(), row)).collect();
-        Ok(Draft { checkpoint: state.checkpoint, catalogue, replaced: Vec::new(), _lock: lock })
+        // Read before the change, so that a list with foreign paths prevents it.
+        let listed = self.replaced_files()?;
+        Ok(Draft { checkpoint: state.checkpoint, catalogue, replaced: Vec::new(), listed, _lock: lock })
     }
 
     /// Checks that a release is signed by a current key of its namespace and violates no rule.
@@ -265,7 +270,7 @@ impl RegistryFolder {
     /// Writes the new state and releases the lock.
     fn finish(&self, mut draft: Draft, authority: Authority<'_>) -> Result<(), FolderError> {
         self.commit(&mut draft.checkpoint, authority)?;
-        self.delete_unreferenced(&draft.checkpoint, &draft.replaced);
+        self.delete_unreferenced(draft);
         Ok(())
     }
 

@@ -37,6 +37,17 @@ pub enum FolderReadError {
         /// Path of the file within the folder.
         file: String,
     },
+    /// A list within the folder names a path that no registry has.
+    #[error(
+        "`{list}` lists `{file}`, which is not an index file or catalogue of the registry\nhint: the list was not \
+         written by this program; check who can write in the folder, then remove the list"
+    )]
+    ForeignPath {
+        /// List.
+        list: PathBuf,
+        /// Listed path, with control characters escaped.
+        file: String,
+    },
     /// Rejected index file.
     #[error("cannot use plugin `{name}` in the registry `{path}`")]
     Index {

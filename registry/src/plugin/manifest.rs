@@ -313,9 +313,22 @@ fn parse(json: &[u8]) -> Result<Manifest, ManifestError> {
     struct Schema {
         schema: u64,
     }
-    let Schema { schema } = serde_json::from_slice(json).map_err(ManifestError::Invalid)?;
+    let Schema { schema } = serde_json::from_slice(json).map_err(invalid)?;
     if schema != u64::from(MANIFEST_SCHEMA) {
         return Err(ManifestError::Schema(schema));
     }
-    serde_json::from_slice(json).map_err(ManifestError::Invalid)
+    serde_json::from_slice(json).map_err(invalid)
+}
+
+/// Error of an invalid manifest. The reason quotes the manifest, whose author must not be able to add lines to it, such as
+/// a hint.
+fn invalid(error: serde_json::Error) -> ManifestError {
+    let reason = error.to_string();
+    if !reason.contains(char::is_control) {
+        return ManifestError::Invalid(error);
+    }
+    let escape = |character: char| {
+        if character.is_control() { character.escape_default().to_string() } else { character.to_string() }
+    };
+    ManifestError::Invalid(serde::de::Error::custom(reason.chars().map(escape).collect::<String>()))
 }

@@ -2,19 +2,22 @@
 
 use std::path::Path;
 
-use gymkhana_registry::{Capability, Digest, exports, imports, read_manifest, read_plugin_file};
+use gymkhana_registry::{Capability, Digest, ErrorChain, exports, imports, read_manifest, read_plugin_file};
 use serde_json::json;
 
 use crate::error::{Classify, CliError, CliResult};
+use crate::escape::escape_line;
 use crate::printer::Printer;
 
 /// Runs the command.
 pub fn inspect(file: &Path, as_json: bool, printer: &Printer) -> CliResult<()> {
     let bytes = read_plugin_file(file).user_error()?;
-    let wrong = |cause: String| CliError::user(format!("plugin file `{}` cannot be used: {cause}", file.display()));
-    let manifest = read_manifest(&bytes).map_err(|error| wrong(error.to_string()))?;
-    let mut exported = exports(&bytes).map_err(|error| wrong(error.to_string()))?;
-    let mut imported = imports(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let wrong = |cause: &dyn std::error::Error| {
+        CliError::user(format!("plugin file `{}` cannot be used: {}", file.display(), ErrorChain(cause)))
+    };
+    let manifest = read_manifest(&bytes).map_err(|error| wrong(&error))?;
+    let mut exported = exports(&bytes).map_err(|error| wrong(&error))?;
+    let mut imported = imports(&bytes).map_err(|error| wrong(&error))?;
     // The order is an artefact of the build.
     exported.sort();
     imported.sort();
@@ -40,17 +43,19 @@ pub fn inspect(file: &Path, as_json: bool, printer: &Printer) -> CliResult<()> {
         true => format!("{capability} (if granted)"),
         false => capability.to_string(),
     };
+    let lines = |names: &[String]| names.iter().map(|name| escape_line(name)).collect::<Vec<_>>().join("\n           ");
+    // The texts of the manifest are the author's: a line end in them would forge the rows below.
     let rows = [
         ("plugin", format!("{} {}", manifest.name, manifest.version)),
-        ("about", manifest.description.clone()),
+        ("about", escape_line(&manifest.description)),
         ("kinds", list(&mut manifest.kinds.iter().map(ToString::to_string))),
         ("wants", list(&mut manifest.capabilities.iter().map(wanted))),
-        ("licence", manifest.license.clone()),
+        ("licence", escape_line(&manifest.license)),
         ("contract", contract.map_or_else(|error| error.to_string(), |()| "this host's".to_owned())),
         ("digest", digest.to_string()),
         ("size", format!("{} bytes", bytes.len())),
-        ("exports", exported.join("\n           ")),
-        ("imports", imported.join("\n           ")),
+        ("exports", lines(&exported)),
+        ("imports", lines(&imported)),
     ];
     for (name, value) in rows {
         printer.result(format!("{name:>9}  {value}"));

@@ -9,7 +9,8 @@ use semver::{Comparator, Op, VersionReq};
 
 use super::RegistrySession;
 use super::args::AddArgs;
-use super::project::{Project, ProjectDependency, listed, wants_consent};
+use super::project::{Project, ProjectDependency, listed, root_or_here, wants_consent};
+use super::project_lock::ProjectLock;
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_terminal;
 use crate::printer::Printer;
@@ -20,6 +21,7 @@ pub fn add(args: &AddArgs, printer: &Printer) -> CliResult<()> {
         return Err(CliError::user("`host add` changes gymkhana.lock, which --locked forbids\nhint: remove --locked"));
     }
     let session = RegistrySession::new(args.fetch.offline)?;
+    let _lock = ProjectLock::acquire(&root_or_here()?, printer)?;
     let mut project = Project::open_or_begin()?;
     let entries = session.wait(printer, session.client.resolve(&args.plugins, None, Unpinned::Resolve))?;
     let mut agreed = Vec::new();
@@ -90,7 +92,7 @@ fn with(lock: Option<Lock>, entries: &[LockEntry]) -> CliResult<Lock> {
 
 /// Runs `host remove`.
 pub fn remove(name: &str, printer: &Printer) -> CliResult<()> {
-    let mut project = Project::existing()?;
+    let (_lock, mut project) = Project::existing_for_change(printer)?;
     let name = project.named(name)?;
     project.take(&name);
     let entries = project.lock()?.map(|lock| lock.entries().to_vec()).unwrap_or_default();

@@ -7,6 +7,7 @@ mod add;
 pub mod args;
 mod names;
 mod project;
+mod project_lock;
 mod publish;
 mod search;
 mod serve;
@@ -16,7 +17,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gymkhana_registry_client::{ClientFolders, ClientSettings, RegistryClient, RegistryConfig};
+use gymkhana_registry_client::{ClientFolders, ClientSettings, RegistryClient, RegistryConfig, TrustedOwners};
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -51,7 +52,7 @@ impl RegistrySession {
     fn new(offline: bool) -> CliResult<Self> {
         let here = project::root_or_here()?;
         let users = user_folder("XDG_CONFIG_HOME", ".config");
-        let config = RegistryConfig::find(&here, users.as_deref()).user_error()?;
+        let config = RegistryConfig::find(&here, users.as_deref(), &TrustedOwners::of_process()).user_error()?;
         let no_home = || CliError::user("there is no folder for plugins\nhint: set HOME or XDG_CACHE_HOME");
         let cache = user_folder("XDG_CACHE_HOME", ".cache").ok_or_else(no_home)?.join("plugins");
         let memory = user_folder("XDG_STATE_HOME", ".local/state").ok_or_else(no_home)?.join("registries");

@@ -6,7 +6,8 @@ use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, Requirement, without_consent
 use gymkhana_registry_client::Unpinned;
 
 use super::args::FetchArgs;
-use super::project::{Project, root_or_here, wants_consent};
+use super::project::{Project, project_lock_in, root_or_here, wants_consent};
+use super::project_lock::ProjectLock;
 use super::{RegistrySession, lock_in};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -103,7 +104,7 @@ fn named(
     let session = RegistrySession::new(fetch.offline)?;
     let folder = root_or_here()?;
     let resumes = resumed.is_some();
-    let lock = if resumes { resumed } else { lock_in(&folder)? };
+    let lock = if resumes { resumed } else { project_lock_in(&folder)? };
     let unlocked = if fetch.locked || resumes { Unpinned::Reject } else { Unpinned::Resolve };
     let pinned = session.wait(printer, session.client.resolve(wanted, lock.as_ref(), unlocked))?;
     for entry in &pinned {
@@ -133,15 +134,19 @@ fn agreed(entry: &LockEntry, project: Option<&Project>, lock: Option<&Lock>) -> 
     if open.is_empty() { Ok(()) } else { Err(wants_consent(entry, &open)) }
 }
 
-/// Adds pins to the lock in `folder`.
+/// Adds pins to the lock in `folder`, which was `lock` when the plugins were resolved.
 fn add_pins(folder: &Path, lock: Option<&Lock>, pinned: &[LockEntry], printer: &Printer) -> CliResult<()> {
     let before = lock.map(Lock::entries).unwrap_or_default();
+    if pinned.iter().all(|entry| before.contains(entry)) {
+        return Ok(());
+    }
+    let _lock = ProjectLock::acquire(folder, printer)?;
+    // Another command may have added pins since.
+    let current = project_lock_in(folder)?;
+    let before = current.as_ref().map(Lock::entries).unwrap_or_default();
     let is_new = |entry: &&LockEntry| !before.contains(entry);
     for entry in pinned.iter().filter(is_new) {
         printer.status(format!("locked {} {} in {LOCK_FILE}", entry.name, entry.version));
-    }
-    if pinned.iter().all(|entry| before.contains(entry)) {
-        return Ok(());
     }
     let others = before.iter().filter(|old| pinned.iter().all(|new| new.name != old.name)).cloned();
     let lock = Lock::new(others.chain(pinned.iter().cloned()).collect()).user_error()?;

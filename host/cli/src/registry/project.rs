@@ -9,11 +9,14 @@ use std::path::{Path, PathBuf};
 use gymkhana_registry::{
     Capability, LOCK_FILE, Lock, LockEntry, PluginName, Requirement, RequirementName, write_atomically,
 };
+use gymkhana_registry_client::TrustedOwners;
 use semver::VersionReq;
 use serde::Deserialize;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
+use super::project_lock::ProjectLock;
 use crate::error::{Classify, CliError, CliResult};
+use crate::printer::Printer;
 
 /// Error for an unreadable working directory.
 const NO_FOLDER: &str = "the working directory cannot be read\nhint: change into an existing one";
@@ -60,10 +63,29 @@ struct EntryTable {
     allow: BTreeSet<Capability>,
 }
 
-/// Folder of the nearest project file, from the working directory upwards.
+/// Folder of the nearest project file, from the working directory upwards. Above the working directory can be folders of
+/// other users, whose project files are refused.
 fn find() -> CliResult<Option<PathBuf>> {
     let here = std::env::current_dir().user_context(NO_FOLDER)?;
-    Ok(here.ancestors().find(|folder| folder.join(PROJECT_FILE).is_file()).map(Path::to_owned))
+    let folder = here.ancestors().find(|folder| folder.join(PROJECT_FILE).is_file()).map(Path::to_owned);
+    if let Some(folder) = &folder {
+        check_owner(&folder.join(PROJECT_FILE))?;
+    }
+    Ok(folder)
+}
+
+/// Rejects a project's file of another user.
+fn check_owner(file: &Path) -> CliResult<()> {
+    TrustedOwners::of_process().check(file).user_context(format!("cannot use `{}`", file.display()))
+}
+
+/// The lock of a project, or of a folder without a project, if there is one.
+pub fn project_lock_in(folder: &Path) -> CliResult<Option<Lock>> {
+    let path = folder.join(LOCK_FILE);
+    if path.is_file() {
+        check_owner(&path)?;
+    }
+    super::lock_in(folder)
 }
 
 /// Folder of the project, or the working directory without a project.
@@ -89,6 +111,17 @@ impl Project {
         let missing =
             || CliError::user(format!("no {PROJECT_FILE} here or above\nhint: create one with `host add PLUGIN`"));
         Self::open()?.ok_or_else(missing)
+    }
+
+    /// The project of the working directory, with exclusive access to its files.
+    ///
+    /// # Errors
+    /// If there is no project.
+    pub fn existing_for_change(printer: &Printer) -> CliResult<(ProjectLock, Self)> {
+        let folder = Self::existing()?.folder().to_owned();
+        let lock = ProjectLock::acquire(&folder, printer)?;
+        // Another command may have changed it before the lock was acquired.
+        Ok((lock, Self::read(folder.join(PROJECT_FILE))?))
     }
 
     /// The project of the working directory, or an empty one.
@@ -185,7 +218,7 @@ impl Project {
 
     /// The lock, if there is one.
     pub fn lock(&self) -> CliResult<Option<Lock>> {
-        super::lock_in(self.folder())
+        project_lock_in(self.folder())
     }
 
     /// Folder of the project.

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::RegistrySession;
 use super::args::FetchArgs;
 use crate::error::CliResult;
+use crate::escape::escape_line;
 use crate::printer::Printer;
 
 /// Runs `host search`.
@@ -20,7 +21,8 @@ pub fn search(words: &[String], as_json: bool, fetch: FetchArgs, printer: &Print
     for found in &found {
         let kinds: Vec<String> = found.row.kinds.iter().map(ToString::to_string).collect();
         let (row, kinds) = (&found.row, kinds.join(", "));
-        printer.result(format!("{} {} ({kinds}, {}): {}", row.name, row.version, found.registry, row.description));
+        let description = escape_line(&row.description);
+        printer.result(format!("{} {} ({kinds}, {}): {description}", row.name, row.version, found.registry));
     }
     if found.is_empty() {
         printer.status("no plugin matches");

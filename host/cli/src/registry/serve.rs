@@ -127,7 +127,7 @@ fn serve(
         let log = printer.clone();
         let log = Box::new(move |line: &gymkhana_registry_server::RequestLogEntry| {
             // A line is plain data, so serialization cannot fail.
-            log.status(serde_json::to_string(line).unwrap_or_default());
+            log.json_status(&serde_json::to_string(line).unwrap_or_default());
         });
         let server = RegistryServer::start(dir, root, days(signing.days), listen, limits, log).await.user_error()?;
         printer.status(format!("serving `{}` at http://{}/", dir.display(), server.address()));

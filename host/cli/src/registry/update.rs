@@ -17,7 +17,7 @@ pub fn update(names: &[String], fetch: FetchArgs, printer: &Printer) -> CliResul
                                    --locked",
         ));
     }
-    let project = Project::existing()?;
+    let (_lock, project) = Project::existing_for_change(printer)?;
     let names: Vec<PluginName> = names.iter().map(|name| project.named(name)).collect::<CliResult<_>>()?;
     let before = project.lock()?;
     let stays = |entry: &&LockEntry| !names.is_empty() && !names.contains(&entry.name);
@@ -28,7 +28,13 @@ pub fn update(names: &[String], fetch: FetchArgs, printer: &Printer) -> CliResul
 
 /// Runs `host lock`.
 pub fn lock(fetch: FetchArgs, printer: &Printer) -> CliResult<()> {
-    let project = Project::existing()?;
+    // `host lock --locked` only checks and works in a folder that cannot be written.
+    let (_lock, project) = if fetch.locked {
+        (None, Project::existing()?)
+    } else {
+        let (lock, project) = Project::existing_for_change(printer)?;
+        (Some(lock), project)
+    };
     let before = project.lock()?;
     pin_all(&project, before.as_ref(), before.as_ref(), fetch, printer)
 }

@@ -3,10 +3,13 @@
 mod authors;
 #[path = "../common/mod.rs"]
 mod common;
+mod consent;
 mod eval;
 mod generate;
 mod help;
 mod inspect;
 mod libtorch;
 mod mistakes;
+#[path = "../../../../registry/tests/common/plugins.rs"]
+mod plugins;
 mod tutorials;

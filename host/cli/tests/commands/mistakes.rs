@@ -30,6 +30,7 @@ impl Messages {
                 (r"digests [0-9a-f]{12}… and [0-9a-f]{12}…", "digests [DIGEST] and [DIGEST]"),
                 (r"digest [0-9a-f]{12}…, this host has [0-9a-f]{12}…", "digest [DIGEST], this host has [DIGEST]"),
                 (r"at byte \d+ of \d+", "at byte [PLACE] of [LENGTH]"),
+                (r"at offset 0x[0-9a-f]+", "at offset [PLACE]"),
                 (r"this machine holds \d+ ", "this machine holds [PLACES] "),
                 (r"set 1 to \d+,", "set 1 to [PLACES],"),
                 (r"ended episode \S+ ", "ended episode [ID] "),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gymkhana_registry::{Kind, Lock, LockEntry, read_manifest, read_plugin_file};
+use gymkhana_registry::{ErrorChain, Kind, Lock, LockEntry, read_manifest, read_plugin_file};
 use gymkhana_rollout::{Bound, BoundReward, PluginSet, PluginSetError};
 use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig, SandboxError};
 use gymkhana_store::RunReader;
@@ -73,9 +73,11 @@ fn short_names_differ(lock: &Lock) -> RunResult<()> {
 }
 
 fn entry(origin: &str, bytes: &[u8]) -> RunResult<LockEntry> {
-    let wrong = |cause: String| RunError::user(format!("plugin file `{origin}` cannot be used: {cause}"));
-    let manifest = read_manifest(bytes).map_err(|error| wrong(error.to_string()))?;
-    manifest.check_contract().map_err(|error| wrong(error.to_string()))?;
+    let wrong = |cause: &dyn std::error::Error| {
+        RunError::user(format!("plugin file `{origin}` cannot be used: {}", ErrorChain(cause)))
+    };
+    let manifest = read_manifest(bytes).map_err(|error| wrong(&error))?;
+    manifest.check_contract().map_err(|error| wrong(&error))?;
     Ok(LockEntry::new(&manifest, gymkhana_registry::Digest::of(bytes)))
 }
 

@@ -18,6 +18,7 @@ const MAX_TOKEN: u64 = 64 << 10;
 
 /// Configured credentials and obtained tokens by repository.
 pub(crate) struct OciCredentials {
+    /// Origins of token endpoints, besides the registry's own.
     also: Vec<Url>,
     /// Environment variable with `user:password`.
     credentials: Option<String>,
@@ -53,21 +54,25 @@ impl OciCredentials {
         self.known.lock().ok()?.get(name).cloned()
     }
 
-    /// Obtains the authorization that a `401` response asks for; `None` if the scheme is unsupported or credentials are
-    /// missing.
+    /// Obtains the authorization that a `401` response of `registry` asks for; `None` if the scheme is unsupported or
+    /// credentials are missing, or if the response came from another origin after a redirect.
     pub async fn obtain(
         &self,
         http: &HttpTransport,
+        registry: &Url,
         unauthorized: &HttpResponse,
         name: &PluginName,
     ) -> Result<Option<String>, FetchError> {
+        if unauthorized.url().origin() != registry.origin() {
+            return Ok(None);
+        }
         let Some(challenge) = unauthorized.header(&WWW_AUTHENTICATE) else { return Ok(None) };
         let basic = self.basic();
         let (scheme, rest) = challenge.split_once(' ').unwrap_or((challenge, ""));
         let authorization = if scheme.eq_ignore_ascii_case("basic") {
             basic
         } else if scheme.eq_ignore_ascii_case("bearer") {
-            Some(self.bearer(http, unauthorized.url(), rest, basic.as_deref()).await?)
+            Some(self.bearer(http, registry, rest, basic.as_deref()).await?)
         } else {
             None
         };

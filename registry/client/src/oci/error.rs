@@ -14,6 +14,19 @@ pub enum OciError {
         /// JSON error.
         source: serde_json::Error,
     },
+    /// The repository sends more than a limit.
+    #[error(
+        "the repository has {found} {what}, but the limit is {limit}\nhint: require fewer versions, such as `@=1.2.3`, or \
+         report this to the registry's maintainer"
+    )]
+    TooMuch {
+        /// Description of the counted data.
+        what: &'static str,
+        /// Amount so far.
+        found: u64,
+        /// Limit.
+        limit: u64,
+    },
     /// The manifest does not describe a component.
     #[error("version {version} is not a component in the layout of `wkg`: {why}")]
     Layout {

@@ -5,6 +5,7 @@
 //! annotation, which other tools preserve and ignore. The operator of the registry can move and hide tags, and there is
 //! no checkpoint; only a lock file pins a version.
 
+mod budget;
 mod credentials;
 pub(crate) mod error;
 mod layout;
@@ -28,16 +29,13 @@ use crate::error::RegistryClientError;
 use crate::remote::Access;
 use crate::transport::{FetchError, HttpResponse, HttpTransport, RequestParts, below};
 use crate::trust::SourceId;
+use budget::RepositoryBudget;
 pub(crate) use credentials::OciCredentials;
 use error::OciError;
 use layout::{MANIFEST, OciManifest};
 
 /// Size limit of a manifest in bytes; registries enforce the same limit.
 const MAX_MANIFEST: u64 = 4 << 20;
-/// Size limit of a page of a tag list in bytes.
-const MAX_TAGS: u64 = 4 << 20;
-/// Maximum number of pages of a tag list.
-const MAX_PAGES: usize = 100;
 /// Maximum number of manifests fetched concurrently.
 const MAX_CONCURRENT: usize = 8;
 
@@ -95,9 +93,14 @@ impl OciRegistry {
             return Err(RegistryClientError::Offline { what });
         }
         let versions = self.versions(name).await?.into_iter().filter(|version| required.matches(version));
+        let versions: Vec<Version> = versions.collect();
+        let budget = &RepositoryBudget::default();
+        let within = |charged: Result<(), OciError>| charged.map_err(|error| self.rejected(name, error));
+        within(budget.manifests.charge(versions.len() as u64))?;
         let one = |version: Version| async move {
-            let Some(manifest) = self.manifest(name, &version).await? else { return Ok(None) };
-            self.release(name, version, &manifest, cache).await.map(Some)
+            let Some((manifest, size)) = self.manifest(name, &version).await? else { return Ok(None) };
+            within(budget.manifest_bytes.charge(size))?;
+            self.release(name, version, &manifest, budget, cache).await.map(Some)
         };
         let releases: Vec<Option<OciRelease>> =
             stream::iter(versions).map(one).buffered(MAX_CONCURRENT).try_collect().await?;
@@ -111,19 +114,23 @@ impl OciRegistry {
             /// Some registries send `null` for an empty list.
             tags: Option<Vec<String>>,
         }
-        let mut versions = BTreeSet::new();
+        let (mut versions, budget) = (BTreeSet::new(), RepositoryBudget::default());
+        let within = |charged: Result<(), OciError>| charged.map_err(|error| self.rejected(name, error));
         let mut url = self.url_of(name, "tags/list");
         url.set_query(Some("n=1000"));
-        for _ in 0..MAX_PAGES {
+        loop {
+            within(budget.pages.charge(1))?;
             let missing = [StatusCode::NOT_FOUND];
             let response = self.request(Method::GET, &url, name, RequestParts::default(), &missing).await?;
             if response.status() == StatusCode::NOT_FOUND {
                 break;
             }
             let next = response.header(&LINK).and_then(next_page).and_then(|next| url.join(&next).ok());
-            let bytes = response.bytes(MAX_TAGS).await.map_err(self.failed(name))?;
+            let bytes = response.bytes(budget.tag_bytes.limit()).await.map_err(self.failed(name))?;
+            within(budget.tag_bytes.charge(bytes.len() as u64))?;
             let page: TagPage = serde_json::from_slice(&bytes)
                 .map_err(|source| self.rejected(name, OciError::Json { file: "tag list", source }))?;
+            within(budget.tags.charge(page.tags.iter().flatten().count() as u64))?;
             // Other tags, such as `latest`, are ignored.
             versions.extend(page.tags.iter().flatten().filter_map(|tag| tag.parse::<Version>().ok()));
             match next {
@@ -134,8 +141,12 @@ impl OciRegistry {
         Ok(versions.into_iter().collect())
     }
 
-    /// Manifest of a version; `None` if the version does not exist.
-    async fn manifest(&self, name: &PluginName, version: &Version) -> Result<Option<OciManifest>, RegistryClientError> {
+    /// Manifest of a version and its size in bytes; `None` if the version does not exist.
+    async fn manifest(
+        &self,
+        name: &PluginName,
+        version: &Version,
+    ) -> Result<Option<(OciManifest, u64)>, RegistryClientError> {
         let url = self.url_of(name, &format!("manifests/{version}"));
         let parts = RequestParts { headers: vec![(ACCEPT, MANIFEST)], ..RequestParts::default() };
         let response = self.request(Method::GET, &url, name, parts, &[StatusCode::NOT_FOUND]).await?;
@@ -143,8 +154,9 @@ impl OciRegistry {
             return Ok(None);
         }
         let bytes = response.bytes(MAX_MANIFEST).await.map_err(self.failed(name))?;
-        let manifest = serde_json::from_slice(&bytes);
-        Ok(Some(manifest.map_err(|source| self.rejected(name, OciError::Json { file: "manifest", source }))?))
+        let manifest = serde_json::from_slice(&bytes)
+            .map_err(|source| self.rejected(name, OciError::Json { file: "manifest", source }))?;
+        Ok(Some((manifest, bytes.len() as u64)))
     }
 
     async fn release(
@@ -152,6 +164,7 @@ impl OciRegistry {
         name: &PluginName,
         version: Version,
         manifest: &OciManifest,
+        budget: &RepositoryBudget,
         cache: &ContentStore,
     ) -> Result<OciRelease, RegistryClientError> {
         let invalid = |why| self.rejected(name, OciError::Layout { version: version.clone(), why });
@@ -167,7 +180,7 @@ impl OciRegistry {
             }
             (None, Some(file)) => (file.to_owned(), None),
             // Pushed by another tool: only the component describes itself.
-            (None, None) => (self.release_of_component(name, &version, (digest, size), cache).await?, None),
+            (None, None) => (self.release_of_component(name, &version, (digest, size), budget, cache).await?, None),
         };
         let release = Release::read(&file, signer.as_ref()).map_err(bad_release)?;
         let described = &release.manifest;
@@ -186,6 +199,7 @@ impl OciRegistry {
         name: &PluginName,
         version: &Version,
         (digest, size): (Digest, u64),
+        budget: &RepositoryBudget,
         cache: &ContentStore,
     ) -> Result<String, RegistryClientError> {
         let content = ContentFile::Component(digest);
@@ -199,6 +213,7 @@ impl OciRegistry {
         if let Ok(Some(bytes)) = cache.read(&content) {
             return derive(&bytes);
         }
+        budget.component_bytes.charge(size).map_err(|error| self.rejected(name, error))?;
         let pending = self.blob(name, digest, size, cache).await?;
         let file = derive(&read_pending(pending.path())?)?;
         cache.commit(&pending, &content)?;
@@ -256,7 +271,7 @@ impl OciRegistry {
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
-        let obtained = self.credentials.obtain(&self.http, &response, name).await;
+        let obtained = self.credentials.obtain(&self.http, &self.url, &response, name).await;
         let authorization = obtained.map_err(self.failed(name))?;
         let response = attempt(authorization.as_deref()).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
@@ -265,8 +280,8 @@ impl OciRegistry {
         let message = match self.credentials.variable() {
             Some(variable) => format!("the credentials in {variable} were rejected"),
             None => {
-                "credentials are required\nhint: set `credentials` to the name of an environment variable that holds \
-                     `user:password`"
+                "credentials are required\nhint: in your own gymkhana-registries.toml, not the project's, set `credentials` \
+                     to the name of an environment variable that holds `user:password`"
                     .to_owned()
             }
         };

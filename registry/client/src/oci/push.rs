@@ -41,7 +41,7 @@ impl OciRegistry {
         let manifest = OciManifest::new(&config, component, file);
         self.put(name, version, &manifest).await?;
         let current = self.manifest(name, version).await?;
-        match current.and_then(|current| current.component().ok()) {
+        match current.and_then(|(current, _)| current.component().ok()) {
             Some((digest, _)) if digest == release.digest => Ok(()),
             _ => Err(self.rejected(name, OciError::Overwritten { version: version.clone() })),
         }
@@ -53,7 +53,7 @@ impl OciRegistry {
             registry: self.name.clone(),
             problem: format!("does not have version {version} of `{name}`"),
         };
-        let mut manifest = self.manifest(name, version).await?.ok_or_else(unknown)?;
+        let (mut manifest, _) = self.manifest(name, version).await?.ok_or_else(unknown)?;
         if yanked {
             manifest.annotations.insert(YANKED.to_owned(), "true".to_owned());
         } else {

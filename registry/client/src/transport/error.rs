@@ -60,6 +60,16 @@ pub enum FetchError {
         /// Reason.
         why: String,
     },
+    /// Response headers above the size limit.
+    #[error("`{origin}` sends {bytes} bytes of response headers, but the limit is {limit}")]
+    LargeHeaders {
+        /// Contacted origin.
+        origin: String,
+        /// Size of the headers in bytes.
+        bytes: u64,
+        /// Size limit in bytes.
+        limit: u64,
+    },
     /// Body above the size limit.
     #[error("`{origin}` sends more than the expected {limit} bytes")]
     TooLarge {

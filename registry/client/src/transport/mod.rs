@@ -32,6 +32,8 @@ pub(crate) use response::HttpResponse;
 const MAX_REDIRECTS: usize = 5;
 /// Upper bound of sent bytes that are still in this machine's socket buffers.
 const SOCKET_BUFFER: u64 = 256 << 10;
+/// Size limit of all headers of a response, in bytes. The HTTP library itself allows 400 KiB.
+const MAX_HEADERS: u64 = 64 << 10;
 /// Reason in the error of a timeout.
 const TIMED_OUT: &str = "timed out";
 
@@ -78,7 +80,7 @@ impl HttpTransport {
         parts: &RequestParts<'_>,
         expected: &[StatusCode],
     ) -> Result<HttpResponse, FetchError> {
-        let mut url = first.clone();
+        let mut url = without_userinfo(first.clone());
         for _ in 0..=MAX_REDIRECTS {
             let origin = url.origin().ascii_serialization();
             let mut request = self.client.request(method.clone(), url.clone()).headers(headers(parts, &origin)?);
@@ -94,6 +96,10 @@ impl HttpTransport {
                 request = request.body(Vec::new());
             }
             let response = self.response_head(request.send(), &upload, &origin).await?;
+            let bytes = header_bytes(response.headers());
+            if bytes > MAX_HEADERS {
+                return Err(FetchError::LargeHeaders { origin, bytes, limit: MAX_HEADERS });
+            }
             let status = response.status();
             if status.is_success() || status == StatusCode::NOT_MODIFIED || expected.contains(&status) {
                 return Ok(HttpResponse { response, origin, limits: self.limits });
@@ -106,7 +112,7 @@ impl HttpTransport {
             let location = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
             let next = location.and_then(|to| url.join(to).ok());
             url = match next {
-                Some(next) if self.is_allowed(first, &next) => next,
+                Some(next) if self.is_allowed(first, &next) => without_userinfo(next),
                 _ => {
                     return Err(FetchError::Redirected { origin, to: location.unwrap_or("an invalid URL").to_owned() });
                 }
@@ -206,6 +212,20 @@ fn headers(parts: &RequestParts<'_>, origin: &str) -> Result<HeaderMap, FetchErr
 fn header_value(name: &HeaderName, value: &str, origin: &str) -> Result<HeaderValue, FetchError> {
     let invalid = |_| FetchError::InvalidHeader { origin: origin.to_owned(), name: name.to_string() };
     HeaderValue::from_str(value).map_err(invalid)
+}
+
+/// Size of the names and values of headers in bytes, with their separators.
+fn header_bytes(headers: &HeaderMap) -> u64 {
+    headers.iter().map(|(name, value)| name.as_str().len() as u64 + value.len() as u64 + 4).sum()
+}
+
+/// URL without user name and password. The HTTP library would send them as an `authorization` header, and a URL may come
+/// from a server: as a redirect, a token endpoint, a next page or an upload target.
+fn without_userinfo(mut url: Url) -> Url {
+    // An error means that the URL has no host, and thereby no user name.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url
 }
 
 /// Appends a path to a URL whose path ends with a slash.

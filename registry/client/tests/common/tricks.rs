@@ -15,6 +15,8 @@ pub enum Trick {
     None,
     /// Serves other bytes.
     Other(Vec<u8>),
+    /// Sends these bytes as the whole response, with its head.
+    Raw(Vec<u8>),
     /// Redirects.
     Redirect(String),
     /// Sends an endless body without a length.
@@ -27,6 +29,13 @@ pub enum Trick {
     Slow,
     /// Responds with status 503.
     Broken,
+}
+
+/// A whole response with these header lines.
+pub fn raw(status: &str, headers: &str, body: &str) -> Trick {
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n");
+    Trick::Raw(format!("{head}{body}").into_bytes())
 }
 
 /// Serves a folder; `tricks` selects the response to a path.
@@ -65,6 +74,7 @@ async fn answer(mut stream: TcpStream, folder: &Path, tricks: &(dyn Fn(&str) -> 
     let head = |length: usize| format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
     let sent = match (tricks(&path), content) {
         (Trick::Other(bytes), _) => stream.write_all(&[head(bytes.len()).as_bytes(), &bytes].concat()).await,
+        (Trick::Raw(bytes), _) => stream.write_all(&bytes).await,
         (Trick::Redirect(to), _) => {
             let head =
                 format!("HTTP/1.1 302 SearchHit\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");

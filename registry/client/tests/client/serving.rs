@@ -1,12 +1,10 @@
 //! Publishing to the registry server, and fetching from it, static servers, folders and mirrors.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use common::tricks::{Trick, serve};
-use common::{
+use crate::common::tricks::{Trick, serve};
+use crate::common::{
     DAY, Made, Shop, TOKEN, User, acme, by, get, key, name, now, pinned, registry, reqwest_client, resolve, root, said,
     stock, web,
 };

@@ -1,11 +1,9 @@
 //! Plugins in a real OCI registry, Debian's `docker-registry`, in the layout of `wkg`.
 
-mod common;
-
 use std::process::{Child, Command, Stdio};
 
-use common::tricks::{Trick, serve};
-use common::{Made, User, acme, get, key, name, resolve, said};
+use crate::common::tricks::{Trick, serve};
+use crate::common::{Made, User, acme, get, key, name, resolve, said};
 use gymkhana_registry::{Digest, Lock, Requirement};
 use gymkhana_registry_client::{PublishRequest, RegistryClient, RegistryClientError, Secrets, Unpinned};
 use serde_json::{Value, json};

@@ -1,9 +1,7 @@
 //! Revoked keys: releases signed by one are not resolved, fetched, mirrored or used from the cache.
 
-mod common;
-
-use common::tricks::{Trick, serve};
-use common::{Made, Shop, User, acme, by, get, key, name, resolve, root, said, stock};
+use crate::common::tricks::{Trick, serve};
+use crate::common::{Made, Shop, User, acme, by, get, key, name, resolve, root, said, stock};
 use gymkhana_registry::{FolderError, KeyHolder, Namespace, PublicKey, ResolveError, Rotation};
 use gymkhana_registry_client::RegistryClientError;
 
@@ -19,7 +17,7 @@ fn rotate(shop: &Shop, revoke: bool) {
 
 fn publish_with_the_new_key(shop: &Shop, made: &Made) {
     let file = made.release().sign(Some(&key(5))).expect("JSON");
-    common::add_file(&shop.registry, &file, &made.component(), by(&root())).expect("added");
+    crate::common::add_file(&shop.registry, &file, &made.component(), by(&root())).expect("added");
 }
 
 fn assert_revoked<T: std::fmt::Debug>(outcome: Result<T, RegistryClientError>) {
@@ -86,7 +84,7 @@ async fn revoked_release_is_not_used_from_the_cache() {
 #[tokio::test]
 async fn unreachable_registry_does_not_block_cached_plugins() {
     let shop = Shop::new();
-    let root = common::pinned();
+    let root = crate::common::pinned();
     let broken = |path: &str| if path == "checkpoint.json" { Trick::Broken } else { Trick::None };
     let (sound, _) = serve(shop.registry.path(), |_| Trick::None).await;
     let (silent, heard) = serve(shop.registry.path(), broken).await;

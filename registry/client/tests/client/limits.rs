@@ -1,13 +1,11 @@
 //! Limits that keep one client from blocking others.
 
-mod common;
-
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use common::{Made, Shop, reqwest_client};
+use crate::common::{Made, Shop, reqwest_client};
 use gymkhana_registry_server::ServerLimits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};

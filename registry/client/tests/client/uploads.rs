@@ -1,11 +1,9 @@
 //! Uploads have no total timeout as long as they make progress.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{Made, Shop, TOKEN, User, acme, get, said, web};
+use crate::common::{Made, Shop, TOKEN, User, acme, get, said, web};
 use gymkhana_registry_client::{PublishRequest, RegistryClientError, Secrets};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};

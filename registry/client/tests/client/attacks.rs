@@ -1,13 +1,11 @@
 //! Attacks by registries, mirrors, networks and other users: each is rejected with a reason and leaves the cache intact.
 //! Each test also covers the permitted counterpart.
 
-mod common;
-
 use std::fs;
 use std::net::SocketAddr;
 
-use common::tricks::{Trick, serve};
-use common::{DAY, Made, Shop, User, acme, get, key, name, now, pinned, resolve, root, said, stock, web};
+use crate::common::tricks::{Trick, serve};
+use crate::common::{DAY, Made, Shop, User, acme, get, key, name, now, pinned, resolve, root, said, stock, web};
 use gymkhana_registry::{
     Authority, CheckpointError, ContentFile, Digest, IndexRow, KeyHolder, NamespaceKeys, Release, Rotation, SecretKey,
     SignedTextError,
@@ -167,7 +165,7 @@ async fn rollback_is_rejected() {
     let user = user(address).await;
     // A vulnerable version is yanked; an attacker serves the previous state.
     let version = "1.1.0".parse().expect("a version");
-    shop.registry.yank(&name("acme/adder"), &version, true, common::by(&root())).expect("yanked");
+    shop.registry.yank(&name("acme/adder"), &version, true, crate::common::by(&root())).expect("yanked");
     assert_eq!(resolve(&user.client(address), "acme/adder").await.expect("resolved").version.to_string(), "1.0.0");
     shop.registry.write_checkpoint(&old).expect("shown");
     assert_rejected(&user, &user.client(address), "acme/adder@=1.1.0", "the server returned an old state").await;
@@ -350,7 +348,8 @@ async fn precompiled_file_is_rejected() {
     // The server rejects it as well.
     let file = release.sign(Some(&acme())).expect("JSON");
     let shop = Shop::new();
-    let error = common::add_file(&shop.registry, &file, &elf, common::by(&root())).expect_err("no component");
+    let error =
+        crate::common::add_file(&shop.registry, &file, &elf, crate::common::by(&root())).expect_err("no component");
     assert!(said(&error).contains("not WebAssembly"), "{}", said(&error));
 }
 

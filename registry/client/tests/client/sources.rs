@@ -1,12 +1,10 @@
 //! Provenance: a cached component is used only for sources that vouched for it.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::tricks::{Trick, serve};
-use common::{DAY, Made, Shop, User, acme, get, key, now, pinned, resolve, said};
+use crate::common::tricks::{Trick, serve};
+use crate::common::{DAY, Made, Shop, User, acme, get, key, now, pinned, resolve, said};
 use gymkhana_registry::{Authority, LockEntry, RegistryFolder};
 use gymkhana_registry_client::{RegistryClient, RegistryClientError};
 
@@ -16,7 +14,7 @@ fn unsigned(folder: &Path, made: &[Made]) -> RegistryFolder {
     let registry = RegistryFolder::create(folder, authority).expect("a registry");
     for made in made {
         let file = made.release().sign(None).expect("JSON");
-        common::registry::add_file(&registry, &file, &made.component(), authority).expect("added");
+        crate::common::registry::add_file(&registry, &file, &made.component(), authority).expect("added");
     }
     registry
 }
@@ -128,7 +126,7 @@ async fn unpinned_root_key_gives_no_provenance() {
     let pinned_version = resolve(&user.client(address), "adder").await.expect("resolved");
     user.client(address).component(&pinned_version).await.expect("fetched");
     user.offline(address).component(&pinned_version).await.expect("it is here");
-    let config = common::web(address, "").replace(&pinned().to_string(), &key(9).public().to_string());
+    let config = crate::common::web(address, "").replace(&pinned().to_string(), &key(9).public().to_string());
     let strange = |offline| user.client_of(&config, move |settings| settings.offline = offline);
     assert_no_provenance(strange(true).component(&pinned_version).await);
     let error = strange(false).component(&pinned_version).await.expect_err("another root");

@@ -1,0 +1,13 @@
+//! The client of registries against servers, folders, mirrors and OCI registries.
+
+mod attacks;
+mod bounds;
+#[path = "../common/mod.rs"]
+mod common;
+mod consent;
+mod limits;
+mod oci;
+mod revoked;
+mod serving;
+mod sources;
+mod uploads;
