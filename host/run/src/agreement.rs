@@ -47,8 +47,8 @@ fn last_step(checkpoint: CheckpointName, stages: &[Stage]) -> Option<(u32, u64)>
     Some((u32::try_from(stage).ok()?, steps.checked_sub(1)?))
 }
 
-/// Checks the opened models against the checkpoint: the position that each was saved with, and the digest of its list of
-/// checksums.
+/// Checks the opened models against the checkpoint: the position that each was saved with, and the digest of its list
+/// of checksums.
 pub(crate) fn checkpoint(folder: &RunFolder, saved: &SavedCheckpoint, seats: &SeatPolicies) -> RunResult<()> {
     let (name, position) = (saved.name.to_string(), saved.name.position());
     let mut trained = 0;

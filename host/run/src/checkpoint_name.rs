@@ -29,8 +29,8 @@ impl fmt::Display for NotACheckpoint {
 impl std::error::Error for NotACheckpoint {}
 
 impl CheckpointName {
-    /// The last checkpoint of a run that is at stage `stage`, after `step` steps of it, or before it began. `before` are
-    /// the stages before it. `None` before the first checkpoint.
+    /// The last checkpoint of a run at stage `stage`, after `step` steps of it, or before it began if `None`. `before`
+    /// are the stages before it. `None` before the first checkpoint.
     pub fn at(stage: usize, step: Option<u64>, before: &[Stage]) -> Option<Self> {
         match step {
             Some(step) => Some(Self { stage, step }),

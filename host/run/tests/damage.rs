@@ -226,7 +226,7 @@ async fn a_flipped_bit_is_refused_by_the_name_of_its_file_or_changes_nothing() {
         }
         fs::remove_dir_all(&damaged).expect("removed");
     }
-    // A resumed run reads about half of the files: not the older checkpoint, the copies of the plugins, or TensorBoard's.
+    // A resumed run reads about half of the files: not the older checkpoint, the plugins' copies, or TensorBoard's.
     assert!(refused > FLIPS / 4 && harmless > 0, "{refused} refused, {harmless} harmless");
 }
 

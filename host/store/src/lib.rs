@@ -3,7 +3,7 @@
 //! A process that is killed or a machine that stops at any moment never leaves a partial file that looks complete, or
 //! an episode twice. Complete files are renamed to their final name. Files that grow (journal, metrics) are framed, so
 //! that an incomplete end is detected and cut off. A run folder has one writer, which holds its lock, and any number of
-//! readers, which change nothing. Every file that a reader believes holds a checksum, or `state.json` names its digest.
+//! readers, which change nothing. Files that are read back hold a checksum, or `state.json` names their digest.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

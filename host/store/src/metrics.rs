@@ -165,7 +165,8 @@ pub(crate) fn lines_before(path: &Path, extent: &MetricsExtent) -> Result<Vec<Me
     parsed_lines(path, &verified(path, extent)?)
 }
 
-/// Bytes of an extent, after verifying its digest. Empty if the file is empty or does not exist: users may move it away.
+/// Bytes of an extent, after verifying its digest. Empty if the file is empty or does not exist, because users may move
+/// it away.
 fn verified(path: &Path, extent: &MetricsExtent) -> Result<Vec<u8>, StoreError> {
     let mut bytes = read(path)?;
     if !bytes.is_empty() {

@@ -69,7 +69,7 @@ fn resealed(text: &str) -> String {
     format!("{}{digest}{}", &text[..start], &text[end..])
 }
 
-/// Every flipped bit of a file that holds its own digest is refused by the file's name, and an edit with a new digest is
+/// Every flipped bit of a file that holds its own digest is refused by the file's name. An edit with a new digest is
 /// read.
 #[test]
 fn files_with_a_digest_are_whole_or_refused() {

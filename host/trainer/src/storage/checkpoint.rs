@@ -1,9 +1,9 @@
 //! Checkpoints: a folder that transformers loads, with additional files for resuming training.
 //!
 //! `config.json`, `model.safetensors` and the tokenizer's files form a Hugging Face model. `trainer.safetensors` holds
-//! the optimiser's state. `trainer.json` holds counters and the caller's position. `SHA256SUMS` holds the digest of every
-//! other file, and is written last. The folder gets its name only when all files are on disk, so it is either complete
-//! or refused.
+//! the optimiser's state. `trainer.json` holds counters and the caller's position. `SHA256SUMS` holds the digest of
+//! every other file, and is written last. The folder gets its name only when all files are on disk, so it is either
+//! complete or refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,8 +18,8 @@ use crate::storage::fs::{sync_folder, write_synced, write_whole};
 use crate::storage::{checksums, tensor_file, weight_files};
 use crate::{Lora, ModelConfig, Settings, TrainerError};
 
-/// Version of the format of `trainer.json`; it grows when an older reader would misread a file. Since schema 4, the digests
-/// are in `SHA256SUMS`.
+/// Version of the format of `trainer.json`; it grows when an older reader would misread a file. Since schema 4, the
+/// digests are in `SHA256SUMS`.
 const SCHEMA: u32 = 4;
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = weight_files::SINGLE;
