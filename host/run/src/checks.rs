@@ -9,8 +9,9 @@ use gymkhana_record::{Seed, TaskRef};
 use gymkhana_rollout::{ContextStrategy, ProbeError, Rollout, SeatPlayer, TurnProbe};
 use gymkhana_trainer::Requirement;
 
+use crate::agreement;
 use crate::error::{Classify, RunError, RunResult};
-use crate::resume::{lost_state, same_run_file};
+use crate::resume::same_run_file;
 use crate::seats;
 use crate::stages::batch;
 use crate::start::{Assembled, Opened, Resolved};
@@ -23,7 +24,8 @@ pub(crate) const ASSEMBLED: [fn(&Assembled) -> RunResult<()>; 4] =
     [seats_exist, groups_fit, deterministic_places, companions_present];
 
 /// Checks of the run file against the models and, when resuming, against the run's folder.
-pub(crate) const OPENED: [fn(&Opened) -> RunResult<()>; 3] = [run_file_holds, same_run, policies_can_score];
+pub(crate) const OPENED: [fn(&Opened) -> RunResult<()>; 4] =
+    [run_file_holds, same_run, checkpoint_agrees, policies_can_score];
 
 fn learns_from_server(run: &Resolved) -> RunResult<()> {
     run.request.file.check_learns_from_server().user_error()
@@ -62,10 +64,12 @@ fn run_file_holds(run: &Opened) -> RunResult<()> {
 }
 
 fn same_run(run: &Opened) -> RunResult<()> {
-    let Some(folder) = &run.folder else { return Ok(()) };
-    same_run_file(folder, &run.file)?;
-    match run.state.as_ref().and_then(|state| state.check(&run.file.stages).err()) {
-        Some(problem) => Err(lost_state(folder, &format!("does not fit the run: {problem}"))),
+    run.folder.as_ref().map_or(Ok(()), |folder| same_run_file(folder, &run.file))
+}
+
+fn checkpoint_agrees(run: &Opened) -> RunResult<()> {
+    match run.folder.as_ref().zip(run.state.as_ref()) {
+        Some((folder, state)) => agreement::checkpoint(folder, &state.checkpoint, &run.seats),
         None => Ok(()),
     }
 }

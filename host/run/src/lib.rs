@@ -10,6 +10,8 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod agreement;
+mod checkpoint_name;
 mod checks;
 mod error;
 pub mod evaluate;

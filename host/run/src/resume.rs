@@ -7,6 +7,8 @@ use gymkhana_record::{EpisodeId, Phase};
 use gymkhana_registry::{LOCK_FILE, Lock};
 use gymkhana_store::RunFolder;
 
+use crate::agreement;
+use crate::checkpoint_name::CheckpointName;
 use crate::error::{Classify, RunError, RunResult};
 use crate::seats;
 use crate::state::{self, State};
@@ -14,6 +16,7 @@ use crate::state::{self, State};
 /// Opens the folder of a run with the same plugins.
 pub(crate) fn reopen(out: &Path, lock: &Lock) -> RunResult<(RunFolder, Option<State>)> {
     let folder = RunFolder::open_for_resume(out)?;
+    folder.reader().run_text()?;
     let state = folder.reader().state::<State>()?;
     if state.is_none() && !died_early(&folder)? {
         return Err(lost_state(&folder, "is missing, although the run has later episodes or checkpoints"));
@@ -25,6 +28,10 @@ pub(crate) fn reopen(out: &Path, lock: &Lock) -> RunResult<(RunFolder, Option<St
             "the run in `{out}` was started with other plugins\nhint: use those pinned in `{out}/gymkhana.lock`"
         )));
     }
+    // A run file that this host cannot parse differs from the given one, which is reported later.
+    if let Some((state, begun)) = state.as_ref().zip(begun_as(&folder)) {
+        agreement::position(&folder, state, &begun.stages)?;
+    }
     Ok((folder, state))
 }
 
@@ -34,8 +41,9 @@ fn died_early(folder: &RunFolder) -> RunResult<bool> {
     let first = |id: &EpisodeId| id.stage == 0 && matches!(id.phase, Phase::Before | Phase::BeforeSampled);
     let checkpoints = state::checkpoints(&folder.reader().checkpoints_path())?;
     let named = checkpoints.iter().filter(|name| !name.starts_with('.'));
+    let start = CheckpointName { stage: 0, step: 0 }.to_string();
     Ok(folder.reader().episodes()?.ids().iter().all(first)
-        && named.into_iter().all(|name| seats::is_part_of(name, &state::name(0, 0))))
+        && named.into_iter().all(|name| seats::is_part_of(name, &start)))
 }
 
 pub(crate) fn lost_state(folder: &RunFolder, problem: &str) -> RunError {

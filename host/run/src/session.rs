@@ -8,16 +8,17 @@ use gymkhana_config::{RunFile, Stage};
 use gymkhana_record::Seed;
 use gymkhana_rollout::Rollout;
 use gymkhana_sandbox::Sandbox;
-use gymkhana_store::{EpisodeStore, Metrics, RunFolder, StageSummary, Summary};
+use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, RunFolder, StageSummary, Summary};
 use gymkhana_trainer::StageModels;
 use tokio::task::JoinSet;
 
+use crate::agreement;
 use crate::error::{Classify, RunResult};
 use crate::evaluate::held_out;
 use crate::metrics::{Listener, ReadState, RunState};
 use crate::report::Reporter;
 use crate::seats::SeatPolicies;
-use crate::state::{self, Progress, State};
+use crate::state::{self, Progress, SavedCheckpoint, State};
 
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,8 +42,8 @@ pub(crate) struct Session {
     pub(crate) metrics: Metrics,
     pub(crate) seed: Seed,
     pub(crate) progress: Progress,
-    /// Name of the last checkpoint; absent before the first.
-    pub(crate) checkpoint: Option<String>,
+    /// The last checkpoint; absent before the first.
+    pub(crate) checkpoint: Option<SavedCheckpoint>,
     /// Capacity for live plugin instances.
     pub(crate) places: u32,
     /// Start time of this process, less the time of earlier ones.
@@ -61,16 +62,22 @@ impl Session {
     ) -> RunResult<Self> {
         let mut episodes = folder.episodes()?;
         let mut metrics = folder.metrics()?;
-        let checkpoint = state.as_ref().and_then(|state| state.checkpoint.clone());
-        let progress = state.map(|state| state.progress).unwrap_or_default();
+        if let Some(state) = &state {
+            agreement::episodes(&folder, state, &file.stages, episodes.stored())?;
+        }
+        let (checkpoint, lines, progress) = match state {
+            Some(state) => (Some(state.checkpoint), state.metrics, state.progress),
+            None => (None, MetricsExtent::default(), Progress::default()),
+        };
         // A run that died while writing or removing a checkpoint has left parts of it.
         let checkpoints = folder.reader().checkpoints_path();
-        state::remove_checkpoints(&checkpoints, progress.stage, checkpoint.as_deref())?;
-        progress.rewind(&mut episodes, &mut metrics)?;
+        state::remove_checkpoints(&checkpoints, progress.stage, checkpoint.as_ref().map(|saved| saved.name))?;
+        progress.rewind(&mut episodes, &mut metrics, &lines)?;
         let begun = progress.begun_before(Instant::now());
         let seed = Seed(file.seed);
         let rollout = Arc::new(rollout);
-        Ok(Self {
+        let moved_away = checkpoint.is_some() && metrics.extent() != lines;
+        let mut session = Self {
             file,
             reporter,
             folder,
@@ -83,7 +90,12 @@ impl Session {
             checkpoint,
             places,
             begun,
-        })
+        };
+        if moved_away {
+            // The user moved the metrics away, so that the state must not expect their lines.
+            session.write_state()?;
+        }
+        Ok(session)
     }
 
     /// Runs the remaining stages.

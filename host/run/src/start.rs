@@ -165,14 +165,14 @@ async fn open(
     let places = batch::deterministic_places(&file, &set)?;
     let slots = places.map_or(file.policy.max_concurrent_sequences, |places| places * set.seats());
     let begun = folder.as_ref().and_then(begun_as);
-    let last = state.as_ref().and_then(|state| state.checkpoint.as_deref());
+    let last = state.as_ref().map(|state| state.checkpoint.name.to_string());
     let models = Models::pin(&mut file, begun.as_ref(), last.is_some(), reporter).await?;
     if let Some((folder, begun)) = folder.as_ref().zip(begun) {
         same_seats(folder, &begun, &file)?;
     }
     let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
     let frozen = state.as_ref().map(|state| state.frozen.clone()).unwrap_or_default();
-    let left_off = checkpoints.as_deref().zip(last);
+    let left_off = checkpoints.as_deref().zip(last.as_deref());
     let mut seats = seats::start(&file, &models, &set, &seats::settings(&file, slots), left_off, &frozen)?;
     weight_sync::connect(&mut seats, &file, reporter).await?;
     file.limits.fit_model(seats.context()).user_error()?;

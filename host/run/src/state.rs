@@ -1,13 +1,17 @@
 //! Position of a run, saved so that the run can be resumed.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gymkhana_record::Phase;
-use gymkhana_store::{EpisodeStore, Metrics, StageSummary};
+use gymkhana_registry::Digest;
+use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, StageSummary};
+use gymkhana_trainer::CHECKSUMS_FILE;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Classify, RunResult};
+use crate::checkpoint_name::CheckpointName;
+use crate::error::{Classify, RunError, RunResult};
 use crate::evaluate::held_out::Success;
 use crate::seats::frozen::Frozen;
 use crate::seats::is_part_of;
@@ -17,9 +21,12 @@ use gymkhana_config::Stage;
 
 /// Content of `state.json`, written last, after the checkpoint that it names is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct State {
-    /// Folder of the weights below `checkpoints`; absent before the first checkpoint.
-    pub checkpoint: Option<String>,
+    /// Checkpoint with the current weights.
+    pub checkpoint: SavedCheckpoint,
+    /// Lines of `metrics.jsonl` of the steps taken.
+    pub metrics: MetricsExtent,
     /// Digests of frozen models.
     #[serde(default, skip_serializing_if = "Frozen::is_empty")]
     pub frozen: Frozen,
@@ -27,8 +34,19 @@ pub(crate) struct State {
     pub progress: Progress,
 }
 
+/// A complete checkpoint.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedCheckpoint {
+    /// Position of the run when it was written.
+    pub name: CheckpointName,
+    /// Digest of each model's list of checksums, by the model's folder below `checkpoints`.
+    pub models: BTreeMap<String, Digest>,
+}
+
 /// Position of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Progress {
     /// Index of the current stage.
     pub stage: usize,
@@ -44,6 +62,7 @@ pub(crate) struct Progress {
 
 /// A started stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Current {
     /// Name of the stage.
     pub name: String,
@@ -77,6 +96,13 @@ impl State {
                 return Err(format!("it is at step {} of {}", current.step, stage.steps()));
             }
         }
+        let step = current.as_ref().map(|current| current.step);
+        let Some(position) = CheckpointName::at(*stage, step, before) else {
+            return Err("it is before the first checkpoint".to_owned());
+        };
+        if self.checkpoint.name != position {
+            return Err(format!("its checkpoint is `{}`, but its position is `{position}`", self.checkpoint.name));
+        }
         let times = [Some(*seconds), current.as_ref().map(|current| current.begun)];
         match times.into_iter().flatten().find(|time| Duration::try_from_secs_f64(*time).is_err()) {
             Some(time) => Err(format!("{time} is not a time in seconds")),
@@ -86,8 +112,8 @@ impl State {
 }
 
 impl Progress {
-    /// Discards records after this position; they will be played again.
-    pub fn rewind(&self, episodes: &mut EpisodeStore, metrics: &mut Metrics) -> RunResult<()> {
+    /// Discards records after this position; they will be played again. `lines` are the metrics before it.
+    pub fn rewind(&self, episodes: &mut EpisodeStore, metrics: &mut Metrics, lines: &MetricsExtent) -> RunResult<()> {
         let stage = self.stage as u32;
         let step = self.current.as_ref().map(|current| current.step);
         episodes.discard(|id| {
@@ -99,7 +125,7 @@ impl Progress {
             };
             id.stage > stage || (id.stage == stage && again)
         })?;
-        Ok(metrics.rewind_before(stage, step.unwrap_or(0))?)
+        Ok(metrics.rewind(stage, lines)?)
     }
 
     /// Start time of the run, as if it had never been interrupted.
@@ -146,38 +172,34 @@ impl Session {
 
     /// Saves the weights, writes the state, then removes older checkpoints of the stage.
     pub(crate) async fn checkpoint(&mut self) -> RunResult<()> {
-        let step = self.steps_done();
-        let stage = self.progress.stage;
-        let name = name(stage, step);
+        let name = CheckpointName { stage: self.progress.stage, step: self.steps_done() };
         let folder = self.folder.reader().checkpoints_path();
-        let position = serde_json::json!({ "stage": stage, "step": step });
+        let mut models = BTreeMap::new();
         for model in self.seats.trained() {
-            let path = folder.join(model.checkpoint(&name));
+            let part = model.checkpoint(&name.to_string());
+            let path = folder.join(&part);
             if path.exists() {
                 // A run that died between the checkpoint and its state gets here again.
                 std::fs::remove_dir_all(&path).internal()?;
             }
             let full =
                 format!("the checkpoint `{}` cannot be written\nhint: free space, then use --resume", path.display());
-            model.trainer.save(&path, &position).await.user_context(full)?;
+            model.trainer.save(&path, &name.position()).await.user_context(full)?;
+            models.insert(part, Digest::of(&std::fs::read(path.join(CHECKSUMS_FILE)).internal()?));
         }
         self.episodes.commit()?;
-        self.checkpoint = Some(name.clone());
+        self.checkpoint = Some(SavedCheckpoint { name, models });
         self.write_state()?;
-        remove_checkpoints(&folder, stage, Some(&name))
+        remove_checkpoints(&folder, name.stage, Some(name))
     }
 
     /// Writes the position; its weights are those of the last checkpoint.
     pub(crate) fn write_state(&mut self) -> RunResult<()> {
         self.progress.seconds = self.begun.elapsed().as_secs_f64();
-        let (checkpoint, frozen) = (self.checkpoint.clone(), self.seats.frozen.clone());
-        Ok(self.folder.write_state(&State { checkpoint, frozen, progress: self.progress.clone() })?)
+        let checkpoint = self.checkpoint.clone().ok_or_else(|| RunError::internal("no checkpoint was written yet"))?;
+        let (metrics, frozen) = (self.metrics.extent(), self.seats.frozen.clone());
+        Ok(self.folder.write_state(&State { checkpoint, metrics, frozen, progress: self.progress.clone() })?)
     }
-}
-
-/// Folder name of a checkpoint.
-pub(crate) fn name(stage: usize, step: u64) -> String {
-    format!("{stage}-{step:06}")
 }
 
 /// Names in the checkpoint folder. An incomplete checkpoint starts with a dot.
@@ -187,10 +209,11 @@ pub(crate) fn checkpoints(folder: &Path) -> RunResult<Vec<String>> {
 }
 
 /// Removes the stage's checkpoints except `keep`, including incomplete ones.
-pub(crate) fn remove_checkpoints(folder: &Path, stage: usize, keep: Option<&str>) -> RunResult<()> {
+pub(crate) fn remove_checkpoints(folder: &Path, stage: usize, keep: Option<CheckpointName>) -> RunResult<()> {
+    let keep = keep.map(|keep| keep.to_string());
     for name in checkpoints(folder)? {
         let of_stage = name.trim_start_matches('.').starts_with(&format!("{stage}-"));
-        if of_stage && !keep.is_some_and(|keep| is_part_of(&name, keep)) {
+        if of_stage && !keep.as_ref().is_some_and(|keep| is_part_of(&name, keep)) {
             std::fs::remove_dir_all(folder.join(name)).internal()?;
         }
     }

@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gymkhana_record::EpisodeId;
-use gymkhana_registry::{Digest, LockError, PluginFileError};
+use gymkhana_registry::{Digest, LOCK_FILE, LockError, PluginFileError};
 
 use crate::episodes::reader::is_journal;
-use crate::folder::{STATE_FILE, SUMMARY_FILE};
+use crate::folder::{RUN_FILE, STATE_FILE, SUMMARY_FILE};
 use crate::metrics::METRICS_FILE;
 
 /// The run's folder is unusable, or reading or writing a file in it failed.
@@ -64,6 +64,14 @@ pub enum StoreError {
         /// Description of the damage.
         what: &'static str,
     },
+    /// The file differs from its digest.
+    #[error("`{path}` is damaged: {what}\nhint: {}", repair_hint(path))]
+    Altered {
+        /// The file.
+        path: PathBuf,
+        /// Description of the difference.
+        what: &'static str,
+    },
     /// Reading or writing a Parquet part failed.
     #[error("episodes in `{path}` cannot be read or written\nhint: {}", repair_hint(path))]
     Parquet {
@@ -114,6 +122,7 @@ pub enum StoreError {
 /// Hint for a damaged file, by the file's name.
 fn repair_hint(path: &Path) -> &'static str {
     match path.file_name().and_then(|name| name.to_str()).unwrap_or_default() {
+        RUN_FILE | LOCK_FILE => "restore the file from a copy of the run, or start a new run in another --out",
         STATE_FILE => {
             "restore the file, or start a new run in another --out: `host show` and `host replay` still read this one"
         }

@@ -9,16 +9,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gymkhana_registry::{Digest, LOCK_FILE, Lock, PluginFileError, read_plugin_file};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::fs::{names_in, write};
-use crate::{EpisodeReader, EpisodeStore, Metrics, MetricsLine, StoreError, Summary};
+use crate::metrics::{METRICS_FILE, lines_before, read_lines};
+use crate::sealed;
+use crate::summary::SUMMARY_SCHEMA;
+use crate::{EpisodeReader, EpisodeStore, Metrics, MetricsExtent, MetricsLine, StoreError, Summary};
 
 /// Schema number of `state.json`.
-pub const STATE_SCHEMA: u32 = 1;
+pub const STATE_SCHEMA: u32 = 2;
 
-const RUN_FILE: &str = "run.toml";
+pub(crate) const RUN_FILE: &str = "run.toml";
 const PROCESS_LOCK: &str = ".lock";
 pub(crate) const STATE_FILE: &str = "state.json";
 pub(crate) const SUMMARY_FILE: &str = "summary.json";
@@ -57,18 +61,20 @@ impl RunReader {
     /// The resolved run file, as TOML text.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If it cannot be read or differs from its digest.
     pub fn run_text(&self) -> Result<String, StoreError> {
-        let path = self.path.join(RUN_FILE);
-        fs::read_to_string(&path).map_err(|source| StoreError::io(&path, source))
+        sealed::read_toml(&self.path.join(RUN_FILE))
     }
 
     /// Lock file with the run's plugins.
     ///
     /// # Errors
-    /// If the lock file cannot be read.
+    /// If the lock file cannot be read or differs from its digest.
     pub fn lock(&self) -> Result<Lock, StoreError> {
-        Ok(Lock::read(&self.path.join(LOCK_FILE))?)
+        let path = self.path.join(LOCK_FILE);
+        let lock = Lock::read(&path)?;
+        sealed::read_toml(&path)?;
+        Ok(lock)
     }
 
     /// Bytes of a plugin of the run, verified against the digest.
@@ -110,27 +116,22 @@ impl RunReader {
     /// Progress of the run. `None` before it is first written.
     ///
     /// # Errors
-    /// If the file cannot be read as a `T` or is newer than this host.
+    /// If the file cannot be read as a `T`, differs from its digest or is newer than this host.
     pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, StoreError> {
-        #[derive(Deserialize)]
-        struct Schema {
-            schema: u32,
-        }
-        match self.read_json(STATE_FILE)? {
-            Some(Schema { schema: found }) if found != STATE_SCHEMA => {
-                Err(StoreError::Schema { path: self.path.join(STATE_FILE), found, known: STATE_SCHEMA })
-            }
-            _ => self.read_json(STATE_FILE),
-        }
+        let path = self.path.join(STATE_FILE);
+        let Some(mut object) = sealed::read_json(&path, STATE_SCHEMA)? else { return Ok(None) };
+        object.remove("schema");
+        serde_json::from_value(Value::Object(object)).map(Some).map_err(|source| StoreError::json(&path, source))
     }
 
     /// Summary of the run. `None` before the run has ended.
     ///
     /// # Errors
-    /// If the file cannot be read or is newer than this host.
+    /// If the file cannot be read, differs from its digest or is newer than this host.
     pub fn summary(&self) -> Result<Option<Summary>, StoreError> {
-        let summary: Option<Summary> = self.read_json(SUMMARY_FILE)?;
-        summary.map(|summary| summary.checked(&self.path.join(SUMMARY_FILE))).transpose()
+        let path = self.path.join(SUMMARY_FILE);
+        let Some(object) = sealed::read_json(&path, SUMMARY_SCHEMA)? else { return Ok(None) };
+        serde_json::from_value(Value::Object(object)).map(Some).map_err(|source| StoreError::json(&path, source))
     }
 
     /// Episodes stored so far.
@@ -146,20 +147,19 @@ impl RunReader {
     /// # Errors
     /// If the file is damaged or newer than this host.
     pub fn metrics(&self) -> Result<Vec<MetricsLine>, StoreError> {
-        crate::metrics::read_lines(&self.path.join(crate::metrics::METRICS_FILE))
+        read_lines(&self.path.join(METRICS_FILE))
+    }
+
+    /// Lines of `metrics.jsonl` in this extent; none if the file is empty or was moved away.
+    ///
+    /// # Errors
+    /// If the file differs from the digest or is newer than this host.
+    pub fn metrics_before(&self, extent: &MetricsExtent) -> Result<Vec<MetricsLine>, StoreError> {
+        lines_before(&self.path.join(METRICS_FILE), extent)
     }
 
     fn episodes_path(&self) -> PathBuf {
         self.path.join("episodes")
-    }
-
-    fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
-        let path = self.path.join(name);
-        match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|source| StoreError::json(&path, source)),
-            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(StoreError::io(&path, source)),
-        }
     }
 }
 
@@ -185,7 +185,7 @@ impl RunFolder {
         let lock = lock(path)?;
         // Repeated under the lock, because another process may have created a run in between.
         refuse_existing_content(path)?;
-        write(&path.join(RUN_FILE), run_text.as_bytes())?;
+        sealed::write_toml(&path.join(RUN_FILE), run_text)?;
         Self::held(path, lock)
     }
 
@@ -246,7 +246,9 @@ impl RunFolder {
     /// # Errors
     /// If it cannot be written.
     pub fn write_lock(&self, lock: &Lock) -> Result<(), StoreError> {
-        Ok(lock.write(&self.reader.path.join(LOCK_FILE))?)
+        let path = self.reader.path.join(LOCK_FILE);
+        let text = lock.to_text().map_err(|source| StoreError::io(&path, io::Error::other(source)))?;
+        sealed::write_toml(&path, &text)
     }
 
     /// Writes the progress of the run. Callers write it last, after the files that it refers to, because a resumed run
@@ -261,7 +263,7 @@ impl RunFolder {
             #[serde(flatten)]
             state: &'a T,
         }
-        self.write_json(STATE_FILE, &Numbered { schema: STATE_SCHEMA, state })
+        sealed::write_json(&self.reader.path.join(STATE_FILE), &Numbered { schema: STATE_SCHEMA, state })
     }
 
     /// Writes the summary of the run.
@@ -269,7 +271,7 @@ impl RunFolder {
     /// # Errors
     /// If it cannot be written.
     pub fn write_summary(&self, summary: &Summary) -> Result<(), StoreError> {
-        self.write_json(SUMMARY_FILE, summary)
+        sealed::write_json(&self.reader.path.join(SUMMARY_FILE), summary)
     }
 
     /// Opens the run's episodes for writing.
@@ -286,13 +288,6 @@ impl RunFolder {
     /// If they are damaged or newer than this host.
     pub fn metrics(&self) -> Result<Metrics, StoreError> {
         Metrics::open(&self.reader.path)
-    }
-
-    fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), StoreError> {
-        let path = self.reader.path.join(name);
-        let mut text = serde_json::to_vec_pretty(value).map_err(|source| StoreError::json(&path, source))?;
-        text.push(b'\n');
-        write(&path, &text)
     }
 }
 

@@ -3,7 +3,7 @@
 //! A process that is killed or a machine that stops at any moment never leaves a partial file that looks complete, or
 //! an episode twice. Complete files are renamed to their final name. Files that grow (journal, metrics) are framed, so
 //! that an incomplete end is detected and cut off. A run folder has one writer, which holds its lock, and any number of
-//! readers, which change nothing.
+//! readers, which change nothing. Files that are read back hold a checksum, or `state.json` names their digest.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -15,6 +15,8 @@ mod error;
 mod folder;
 mod fs;
 mod metrics;
+mod seal;
+mod sealed;
 mod summary;
 mod tensorboard;
 
@@ -23,5 +25,5 @@ pub use episodes::part::PART_SCHEMA;
 pub use episodes::reader::EpisodeReader;
 pub use error::StoreError;
 pub use folder::{RunFolder, RunReader, STATE_SCHEMA};
-pub use metrics::{METRICS_SCHEMA, Metrics, MetricsLine};
+pub use metrics::{METRICS_SCHEMA, Metrics, MetricsExtent, MetricsLine};
 pub use summary::{SUMMARY_SCHEMA, StageSummary, Summary};

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gymkhana_record::StepMetrics;
+use gymkhana_registry::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use crate::StoreError;
 use crate::fs::{names_in, write};
@@ -21,6 +23,7 @@ const TENSORBOARD: &str = "tensorboard";
 
 /// One line: metrics of one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MetricsLine {
     /// [`METRICS_SCHEMA`] at the time of writing.
     pub schema: u32,
@@ -34,11 +37,37 @@ pub struct MetricsLine {
     pub values: Map<String, Value>,
 }
 
+/// The first lines of `metrics.jsonl`. The default is no line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricsExtent {
+    /// Length of the lines in bytes.
+    pub bytes: u64,
+    /// Digest of the lines.
+    pub digest: Digest,
+}
+
+impl MetricsExtent {
+    fn of(lines: &[u8]) -> Self {
+        Self { bytes: lines.len() as u64, digest: Digest::of(lines) }
+    }
+}
+
+impl Default for MetricsExtent {
+    fn default() -> Self {
+        Self::of(&[])
+    }
+}
+
 /// Writer of a run's metrics.
 #[derive(Debug)]
 pub struct Metrics {
     run: PathBuf,
     lines: File,
+    /// Length of the lines in bytes.
+    bytes: u64,
+    /// Hasher of the lines.
+    hasher: Sha256,
     /// Event file for TensorBoard and the stage that it belongs to.
     events: Option<(u32, EventFile)>,
 }
@@ -47,11 +76,18 @@ impl Metrics {
     /// Opens the metrics of the run in this folder and cuts off an incomplete last line.
     pub(crate) fn open(run: &Path) -> Result<Self, StoreError> {
         let path = run.join(METRICS_FILE);
-        let whole = whole_lines(&path)?.len() as u64;
+        let whole = whole_lines(&path)?;
+        let bytes = whole.len() as u64;
         let failed = |source| StoreError::io(&path, source);
         let lines = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
-        lines.set_len(whole).map_err(failed)?;
-        Ok(Self { run: run.to_owned(), lines, events: None })
+        lines.set_len(bytes).map_err(failed)?;
+        Ok(Self { run: run.to_owned(), lines, bytes, hasher: Sha256::new_with_prefix(&whole), events: None })
+    }
+
+    /// The lines written so far.
+    #[must_use]
+    pub fn extent(&self) -> MetricsExtent {
+        MetricsExtent { bytes: self.bytes, digest: Digest::from_hasher(self.hasher.clone()) }
     }
 
     /// Writes the metrics of one step and flushes them to disk.
@@ -73,6 +109,8 @@ impl Metrics {
         text.push('\n');
         let written = self.lines.write_all(text.as_bytes()).and_then(|()| self.lines.sync_data());
         written.map_err(|source| StoreError::io(&path, source))?;
+        self.bytes += text.len() as u64;
+        self.hasher.update(&text);
         let folder = stage_folder(&self.run, stage);
         let failed = |source| StoreError::io(&folder, source);
         let file = match &mut self.events {
@@ -88,19 +126,14 @@ impl Metrics {
         file.scalars(time, step, &values.iter().collect::<Vec<_>>()).map_err(failed)
     }
 
-    /// Removes the metrics of this step, of later steps and of later stages. A resumed run repeats them.
+    /// Removes the lines after `kept`, and the TensorBoard events of the stages after `stage`. A resumed run repeats
+    /// them.
     ///
     /// # Errors
-    /// If the files cannot be read or rewritten.
-    pub fn rewind_before(&mut self, stage: u32, step: u64) -> Result<(), StoreError> {
+    /// If the kept lines differ from their digest, or the files cannot be read or rewritten.
+    pub fn rewind(&mut self, stage: u32, kept: &MetricsExtent) -> Result<(), StoreError> {
         let path = self.run.join(METRICS_FILE);
-        let mut kept = Vec::new();
-        for (text, line) in parsed_lines(&path, &whole_lines(&path)?)? {
-            if (line.stage, line.step) < (stage, step) {
-                kept.extend_from_slice(text);
-            }
-        }
-        write(&path, &kept)?;
+        write(&path, &verified(&path, kept)?)?;
         // The next event file of this stage tells TensorBoard which points to drop. Later stages start with new
         // folders.
         let board = self.run.join(TENSORBOARD);
@@ -124,22 +157,46 @@ fn stage_folder(run: &Path, stage: u32) -> PathBuf {
 
 /// Reads the complete lines.
 pub(crate) fn read_lines(path: &Path) -> Result<Vec<MetricsLine>, StoreError> {
-    Ok(parsed_lines(path, &whole_lines(path)?)?.into_iter().map(|(_, line)| line).collect())
+    parsed_lines(path, &whole_lines(path)?)
 }
 
-/// Bytes of the file up to its last line end. Empty if the file does not exist.
+/// Reads the lines of an extent; none if the file is empty or does not exist.
+pub(crate) fn lines_before(path: &Path, extent: &MetricsExtent) -> Result<Vec<MetricsLine>, StoreError> {
+    parsed_lines(path, &verified(path, extent)?)
+}
+
+/// Bytes of an extent, after verifying its digest. Empty if the file is empty or does not exist, because users may move
+/// it away.
+fn verified(path: &Path, extent: &MetricsExtent) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = read(path)?;
+    if !bytes.is_empty() {
+        bytes.truncate(usize::try_from(extent.bytes).unwrap_or(usize::MAX));
+        if MetricsExtent::of(&bytes) != *extent {
+            let what = "its lines before the last checkpoint do not match the digest in state.json";
+            return Err(StoreError::Altered { path: path.to_owned(), what });
+        }
+    }
+    Ok(bytes)
+}
+
+/// Bytes of the file; empty if it does not exist.
+fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(bytes),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(source) => Err(StoreError::io(path, source)),
+    }
+}
+
+/// Bytes of the file up to its last line end.
 fn whole_lines(path: &Path) -> Result<Vec<u8>, StoreError> {
-    let mut bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(source) if source.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(source) => return Err(StoreError::io(path, source)),
-    };
+    let mut bytes = read(path)?;
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1);
     bytes.truncate(end);
     Ok(bytes)
 }
 
-fn parsed_lines<'a>(path: &Path, bytes: &'a [u8]) -> Result<Vec<(&'a [u8], MetricsLine)>, StoreError> {
+fn parsed_lines(path: &Path, bytes: &[u8]) -> Result<Vec<MetricsLine>, StoreError> {
     #[derive(Deserialize)]
     struct Schema {
         schema: u32,
@@ -150,7 +207,7 @@ fn parsed_lines<'a>(path: &Path, bytes: &'a [u8]) -> Result<Vec<(&'a [u8], Metri
         if found != METRICS_SCHEMA {
             return Err(StoreError::Schema { path: path.to_owned(), found, known: METRICS_SCHEMA });
         }
-        Ok((text, serde_json::from_slice(text).map_err(json)?))
+        serde_json::from_slice(text).map_err(json)
     });
     parsed.collect()
 }

@@ -1,10 +1,6 @@
 //! `summary.json`: the results of a run.
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
-
-use crate::StoreError;
 
 /// Schema number of the summary.
 pub const SUMMARY_SCHEMA: u32 = 1;
@@ -12,6 +8,7 @@ pub const SUMMARY_SCHEMA: u32 = 1;
 /// Results of a run. Success is the share of solved evaluation tasks, from 0 to 1; `None` if the run does not measure
 /// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Summary {
     /// [`SUMMARY_SCHEMA`] at the time of writing.
     pub schema: u32,
@@ -28,6 +25,7 @@ pub struct Summary {
 
 /// Results of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StageSummary {
     /// Name of the stage in the run file.
     pub name: String,
@@ -47,15 +45,4 @@ pub struct StageSummary {
     pub tokens: u64,
     /// Wall time in seconds, summed over all resumptions.
     pub seconds: f64,
-}
-
-impl Summary {
-    /// Returns the summary, or an error if it is newer than this host.
-    pub(crate) fn checked(self, path: &Path) -> Result<Self, StoreError> {
-        if self.schema == SUMMARY_SCHEMA {
-            Ok(self)
-        } else {
-            Err(StoreError::Schema { path: path.to_owned(), found: self.schema, known: SUMMARY_SCHEMA })
-        }
-    }
 }

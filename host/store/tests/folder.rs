@@ -60,6 +60,65 @@ fn plugins_are_verified_against_their_digests() {
     assert_eq!(run.reader().lock().expect("read"), lock);
 }
 
+/// The text with the digest of itself, as a person would write it after an edit.
+fn resealed(text: &str) -> String {
+    const MARK: &str = "sha256 of this file with zeros here: ";
+    let start = text.rfind(MARK).expect("a mark") + MARK.len();
+    let (zeros, end) = ("0".repeat(64), start + 64);
+    let digest = Digest::of([&text[..start], zeros.as_str(), &text[end..]].concat().as_bytes());
+    format!("{}{digest}{}", &text[..start], &text[end..])
+}
+
+/// Every flipped bit of a file that holds its own digest is refused by the file's name. An edit with a new digest is
+/// read.
+#[test]
+fn files_with_a_digest_are_whole_or_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = RunFolder::create(&folder.path().join("run"), RUN).expect("made");
+    let summary =
+        Summary { schema: SUMMARY_SCHEMA, stages: vec![], success: None, success_sampled: None, seconds: 1.5 };
+    run.write_state(&BTreeMap::from([("stage", 3)])).expect("written");
+    run.write_summary(&summary).expect("written");
+    run.write_lock(&Lock::new(Vec::new()).expect("an empty lock")).expect("written");
+    type Read = fn(&RunReader) -> Result<String, StoreError>;
+    let files: [(&str, &str, &str, Read); 4] = [
+        ("run.toml", "seed = 1", "seed = 2", RunReader::run_text),
+        ("state.json", "\"stage\": 3", "\"stage\": 4", |run| {
+            run.state::<BTreeMap<String, u32>>().map(|state| format!("{state:?}"))
+        }),
+        ("summary.json", "1.5", "2.5", |run| run.summary().map(|summary| format!("{summary:?}"))),
+        ("gymkhana.lock", "do not edit", "do edit", |run| run.lock().map(|lock| format!("{lock:?}"))),
+    ];
+    for (name, from, to, read) in files {
+        let path = run.reader().path().join(name);
+        let whole = fs::read(&path).expect("read");
+        let before = read(run.reader()).expect(name);
+        for place in 0..whole.len() {
+            for bit in 0..8 {
+                let mut damaged = whole.clone();
+                damaged[place] ^= 1 << bit;
+                fs::write(&path, damaged).expect("written");
+                let error = read(run.reader()).expect_err(name);
+                assert!(error.to_string().contains(name), "{name}, bit {bit} of byte {place}: {error}");
+            }
+        }
+        let text = String::from_utf8(whole).expect("text");
+        let edited = text.replace(from, to);
+        assert_ne!(edited, text, "{name}");
+        fs::write(&path, &edited).expect("written");
+        let error = read(run.reader()).expect_err(name);
+        assert!(error.to_string().contains("its digest does not match its content"), "{error}");
+        fs::write(&path, resealed(&edited)).expect("written");
+        read(run.reader()).expect(name);
+        fs::write(&path, text).expect("written");
+        assert_eq!(read(run.reader()).expect(name), before);
+    }
+    let path = run.reader().path().join("state.json");
+    fs::write(&path, "{\"schema\": 1, \"stage\": 3}").expect("written");
+    let error = run.reader().state::<BTreeMap<String, u32>>().expect_err("without a digest");
+    assert!(error.to_string().contains("an older version wrote it"), "{error}");
+}
+
 #[test]
 fn state_and_summary_survive_a_round_trip() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -67,9 +126,13 @@ fn state_and_summary_survive_a_round_trip() {
     let state = BTreeMap::from([("stage".to_owned(), 3)]);
     assert_eq!(run.reader().state::<BTreeMap<String, u32>>().expect("none"), None);
     run.write_state(&state).expect("written");
-    let numbered = BTreeMap::from([("schema".to_owned(), STATE_SCHEMA), ("stage".to_owned(), 3)]);
-    assert_eq!(run.reader().state().expect("read"), Some(numbered));
-    fs::write(run.reader().path().join("state.json"), "{\"schema\": 9, \"stage\": {}}").expect("written");
+    assert_eq!(run.reader().state().expect("read"), Some(state));
+    let path = run.reader().path().join("state.json");
+    let written = fs::read_to_string(&path).expect("read");
+    assert_eq!(resealed(&written), written, "the digest is that of the text with zeros in its place");
+    assert!(written.contains(&format!("\"schema\": {STATE_SCHEMA},")), "{written}");
+    let newer = written.replace(&format!("\"schema\": {STATE_SCHEMA},"), "\"schema\": 9,");
+    fs::write(&path, resealed(&newer)).expect("written");
     let error = run.reader().state::<BTreeMap<String, u32>>().expect_err("newer");
     assert!(matches!(error, StoreError::Schema { found: 9, .. }), "{error}");
     let summary = Summary {

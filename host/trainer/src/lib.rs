@@ -39,6 +39,7 @@ pub use learner::StageModels;
 pub use lora::{Lora, Module};
 pub use settings::{Optimizer, Precision, RlSettings, Schedule, Settings, SftSettings};
 pub use storage::checkpoint::open_model;
+pub use storage::checksums::FILE as CHECKSUMS_FILE;
 pub use storage::files::ModelFiles;
 pub use storage::weight_files;
 pub use tiny::TinyModel;

@@ -8,6 +8,7 @@ use common::{segment, smallest, written};
 use gymkhana_record::Seed;
 use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 async fn saved(folder: &Path) -> Trainer {
     let trainer = Trainer::create(&smallest(), &Settings { seed: Seed(1), ..Settings::default() }).expect("a model");
@@ -45,10 +46,8 @@ async fn failed_saves_overwrite_nothing_and_leave_nothing() {
 #[tokio::test]
 async fn incomplete_and_changed_checkpoints_are_refused() {
     let root = tempfile::tempdir().expect("a folder");
-    for (index, name) in ["config.json", "model.safetensors", "tokenizer.json", "trainer.safetensors", "trainer.json"]
-        .into_iter()
-        .enumerate()
-    {
+    let names = ["config.json", "model.safetensors", "tokenizer.json", "trainer.safetensors", "trainer.json"];
+    for (index, name) in names.into_iter().enumerate() {
         let folder = root.path().join(index.to_string());
         saved(&folder).await;
         let path = folder.join(name);
@@ -56,21 +55,79 @@ async fn incomplete_and_changed_checkpoints_are_refused() {
         std::fs::remove_file(&path).expect("removed");
         let message = refusal(&folder);
         assert!(message.contains(name), "{message}");
-        if name != "trainer.json" {
-            std::fs::write(&path, &bytes[..bytes.len() - 1]).expect("written");
-            let message = refusal(&folder);
-            assert!(message.contains(name) && message.contains("changed"), "{message}");
+        std::fs::write(&path, &bytes[..bytes.len() - 1]).expect("written");
+        let message = refusal(&folder);
+        assert!(message.contains(name) && message.contains("changed"), "{message}");
+    }
+}
+
+/// Writes the digest of a changed file into the list of checksums.
+fn list_again(folder: &Path, name: &str) {
+    let digest: String = Sha256::digest(std::fs::read(folder.join(name)).expect("a file"))
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let list = folder.join("SHA256SUMS");
+    let text = std::fs::read_to_string(&list).expect("a list");
+    let line = |line: &str| {
+        if line.ends_with(&format!("  {name}")) { format!("{digest}  {name}\n") } else { format!("{line}\n") }
+    };
+    std::fs::write(&list, text.lines().map(line).collect::<String>()).expect("written");
+}
+
+#[tokio::test]
+async fn a_checkpoint_of_another_schema_or_with_an_unknown_field_is_refused() {
+    let root = tempfile::tempdir().expect("a folder");
+    let folder = root.path().join("1");
+    saved(&folder).await;
+    let path = folder.join("trainer.json");
+    for (from, to, words) in [
+        ("\"schema\":4", "\"schema\":5", "`trainer.json` has schema 5, not 4"),
+        ("\"schema\":5", "\"schema\":4,\"note\":1", "trainer.json`: not the expected JSON"),
+        (",\"note\":1", "", ""),
+    ] {
+        edit(&path, from, to);
+        let message = refusal(&folder);
+        assert!(message.contains("`trainer.json` or its digest in `SHA256SUMS` was changed"), "{message}");
+        list_again(&folder, "trainer.json");
+        match words {
+            "" => drop(Trainer::open(&folder, &Settings::default()).expect("the original file")),
+            words => assert!(refusal(&folder).contains(words), "{}", refusal(&folder)),
         }
     }
 }
 
+/// The list of checksums names every file that is read, and nothing outside of the folder.
 #[tokio::test]
-async fn a_later_schema_is_refused() {
+async fn a_damaged_list_of_checksums_is_refused() {
     let root = tempfile::tempdir().expect("a folder");
     let folder = root.path().join("1");
     saved(&folder).await;
-    edit(&folder.join("trainer.json"), "\"schema\":3", "\"schema\":4");
-    assert!(refusal(&folder).contains("schema 4"));
+    let list = folder.join("SHA256SUMS");
+    let whole = std::fs::read_to_string(&list).expect("a list");
+    let without = |name: &str| {
+        whole.lines().filter(|line| !line.ends_with(name)).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let first = whole.lines().next().expect("a line");
+    let outside = format!("{}  ../1/config.json\n{whole}", &first[..64]);
+    let cases: [(String, &str); 5] = [
+        (without("  config.json"), "`SHA256SUMS` has no digest of `config.json`"),
+        (without("  tokenizer.json"), "`SHA256SUMS` has no digest of `tokenizer.json`"),
+        (without("  trainer.json"), "`SHA256SUMS` has no digest of `trainer.json`"),
+        (outside, "line 1 of `SHA256SUMS` is not a digest and the name of a file in the folder"),
+        (whole.replace("  config.json", "  config.jsom"), "`config.jsom`, which `SHA256SUMS` lists, is missing"),
+    ];
+    for (text, words) in cases {
+        std::fs::write(&list, text).expect("written");
+        assert!(refusal(&folder).contains(words), "{words}: {}", refusal(&folder));
+    }
+    std::fs::remove_file(&list).expect("removed");
+    assert!(refusal(&folder).contains("`SHA256SUMS` is missing"));
+    std::fs::write(&list, &whole).expect("written");
+    std::fs::write(folder.join("added_tokens.json"), "{}").expect("written");
+    assert!(refusal(&folder).contains("`SHA256SUMS` has no digest of `added_tokens.json`"));
+    std::fs::remove_file(folder.join("added_tokens.json")).expect("removed");
+    assert!(Trainer::open(&folder, &Settings::default()).is_ok());
 }
 
 /// A folder without `trainer.json` is a plain model, whose weights must fit its config.
@@ -79,7 +136,7 @@ async fn unsupported_models_are_refused_by_name() {
     let root = tempfile::tempdir().expect("a folder");
     let folder = root.path().join("1");
     saved(&folder).await;
-    for name in ["trainer.json", "trainer.safetensors"] {
+    for name in ["trainer.json", "trainer.safetensors", "SHA256SUMS"] {
         std::fs::remove_file(folder.join(name)).expect("removed");
     }
     let plain = Trainer::open(&folder, &Settings::default()).expect("a plain model");

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use gymkhana_record::EpisodeRecord;
+use gymkhana_registry::Digest;
 use gymkhana_store::RunReader;
 use gymkhana_tests::component;
 
@@ -224,6 +225,15 @@ pub fn files_below(folder: &Path) -> Vec<(String, u64)> {
     walk(folder, folder, &mut found);
     found.sort();
     found
+}
+
+/// A text with the digest of itself behind its last mark, as a person would write it after an edit.
+pub fn resealed(text: &str) -> String {
+    const MARK: &str = "sha256 of this file with zeros here: ";
+    let start = text.rfind(MARK).expect("a mark") + MARK.len();
+    let (zeros, end) = ("0".repeat(64), start + 64);
+    let digest = Digest::of([&text[..start], zeros.as_str(), &text[end..]].concat().as_bytes());
+    format!("{}{digest}{}", &text[..start], &text[end..])
 }
 
 /// JSON of a file.

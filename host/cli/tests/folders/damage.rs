@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::{Desk, Outcome, SMALL_RUN, WORD_PROBLEMS, files_below};
+use crate::common::{Desk, Outcome, SMALL_RUN, WORD_PROBLEMS, files_below, resealed};
 use gymkhana_registry::Digest;
 
 /// A desk with a finished small run.
@@ -85,13 +85,27 @@ fn a_state_that_does_not_fit_is_refused() {
         ("/progress/finished/0/name", serde_json::json!("warm"), "its finished stages differ"),
         ("/progress/current", begun, "is not called `warm`"),
         ("/progress/stage", serde_json::json!("two"), "cannot read"),
-        ("/schema", serde_json::json!(2), "use a newer host"),
+        ("/schema", serde_json::json!(3), "use a newer host"),
+        (
+            "/checkpoint/name",
+            serde_json::json!("0-000002"),
+            "its checkpoint is `0-000002`, but its position is `1-000002`",
+        ),
+        ("/checkpoint/name", serde_json::json!("../../other/checkpoints/1-000002"), "cannot read"),
     ] {
         let mut damaged = state.clone();
         *damaged.pointer_mut(place).unwrap_or_else(|| panic!("{place} in {state}")) = value;
         fs::write(&path, damaged.to_string()).expect("a file can be written");
+        assert_refused(&resume(&desk), "state.json", "its digest does not match its content");
+        fs::write(&path, resealed(&damaged.to_string())).expect("a file can be written");
         assert_refused(&resume(&desk), "state.json", words);
     }
+    fs::write(&path, "{\"schema\": 1, \"checkpoint\": null}").expect("a file can be written");
+    assert_refused(
+        &resume(&desk),
+        "state.json",
+        "it has no digest, so that another program or an older version wrote it",
+    );
     fs::write(&path, &sound[..sound.len() / 2]).expect("a file can be written");
     assert_refused(&resume(&desk), "state.json", "restore the file, or start a new run");
     fs::write(&path, sound).expect("a file can be written");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::common::{Desk, SMALL_RUN, WORD_PROBLEMS, files_below, json};
+use crate::common::{Desk, SMALL_RUN, WORD_PROBLEMS, files_below, json, resealed};
 use gymkhana_record::{EpisodeId, EpisodeRecord, Phase};
 use gymkhana_registry::{Digest, Lock};
 use serde_json::Value;
@@ -65,7 +65,7 @@ fn every_episode_is_recorded_and_the_summary_counts_them() {
     assert_eq!(records.len(), EPISODES);
     let summary = json(&desk.path("out/summary.json"));
     let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
-    assert_eq!(keys(&summary), ["schema", "stages", "success", "success_sampled", "seconds"]);
+    assert_eq!(keys(&summary), ["schema", "stages", "success", "success_sampled", "seconds", "digest"]);
     let stages = summary["stages"].as_array().expect("a list");
     let [sft, rl] = &stages[..] else { panic!("{stages:?}") };
     let shape = [
@@ -180,7 +180,12 @@ fn a_replay_tells_what_is_not_as_it_was() {
     let desk = finished();
     let run_file = fs::read_to_string(desk.path("out/run.toml")).expect("the resolved run file");
     assert!(run_file.contains("per-call-cost = 0.5"), "{run_file}");
-    desk.write("out/run.toml", run_file.replace("per-call-cost = 0.5", "per-call-cost = 0.25"));
+    let edited = run_file.replace("per-call-cost = 0.5", "per-call-cost = 0.25");
+    desk.write("out/run.toml", &edited);
+    let refused = desk.host(&["replay", "out"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.talk.contains("`out/run.toml` is damaged: its digest does not match"), "{}", refused.talk);
+    desk.write("out/run.toml", resealed(&edited));
     // Every demonstration makes a call, whose cost has changed.
     let outcome = desk.host(&["replay", "out", "--episode", "0.demo.0.0.0.0"]);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");

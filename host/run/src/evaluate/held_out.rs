@@ -17,6 +17,7 @@ pub(crate) enum EvalPoint {
 
 /// Success rates on held-out tasks, 0 to 1; absent if not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Success {
     /// Greedy decoding.
     pub greedy: Option<f64>,

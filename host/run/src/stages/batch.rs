@@ -18,6 +18,7 @@ const MIN_EPISODES: u64 = 20;
 
 /// Number of failed episodes among those played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Failures {
     failed: u64,
     played: u64,

@@ -1,6 +1,5 @@
 //! Stores episodes exactly once: first in a journal, then in immutable Parquet parts.
 
-mod checksum;
 mod columns;
 mod entry;
 mod journal;

@@ -23,17 +23,18 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
 use crate::StoreError;
-use crate::episodes::checksum::{self, CHECKSUM_KEY};
 use crate::episodes::columns::JoinedColumns;
 use crate::episodes::entry::Entry;
 use crate::episodes::old_record::{self, BadRecord};
 use crate::episodes::sharing::{self, Shared};
 use crate::fs::write;
+use crate::seal::PART;
 
 /// Schema number of the parts.
 pub const PART_SCHEMA: u32 = 3;
 
 const SCHEMA_KEY: &str = "gymkhana:schema";
+const CHECKSUM_KEY: &str = "gymkhana:checksum";
 
 pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -74,7 +75,7 @@ pub(crate) fn read_ids(path: &Path) -> Result<Vec<EpisodeId>, StoreError> {
 fn open(path: &Path, column: Option<&str>) -> Result<ParquetRecordBatchReader, StoreError> {
     let failed = |source: Cause| StoreError::Parquet { path: path.to_owned(), source };
     let bytes = fs::read(path).map_err(|source| StoreError::io(path, source))?;
-    if !checksum::is_whole(&bytes) {
+    if PART.verify(&bytes).is_err() {
         return Err(failed("the checksum is missing or wrong: the file was changed after it was written".into()));
     }
     let bytes = Bytes::from(bytes);
@@ -111,7 +112,7 @@ fn encode(entries: &[Entry]) -> Result<Vec<u8>, Cause> {
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_key_value_metadata(Some(vec![
             KeyValue::new(SCHEMA_KEY.to_owned(), PART_SCHEMA.to_string()),
-            KeyValue::new(CHECKSUM_KEY.to_owned(), checksum::unsealed()),
+            KeyValue::new(CHECKSUM_KEY.to_owned(), PART.unsealed()),
         ]))
         .build();
     let mut writer = None;
@@ -124,7 +125,7 @@ fn encode(entries: &[Entry]) -> Result<Vec<u8>, Cause> {
         writer.write(&batch)?;
     }
     let mut bytes = writer.ok_or("a part holds at least one episode")?.into_inner()?;
-    if checksum::seal(&mut bytes) { Ok(bytes) } else { Err("the metadata has no place for a checksum".into()) }
+    if PART.seal(&mut bytes) { Ok(bytes) } else { Err("the metadata has no place for a checksum".into()) }
 }
 
 /// All columns of a batch of rows.

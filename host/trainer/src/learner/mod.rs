@@ -37,6 +37,7 @@ use crate::token_stats::{Column, TokenStats};
 
 /// Models that a stage needs in addition to the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StageModels {
     /// Reference policy: a frozen copy of the weights at the start of the stage.
     pub reference: bool,
@@ -81,7 +82,7 @@ impl Teacher {
 
 /// State of a stage that is not a tensor.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct StageState {
     /// Steps of reinforcement learning so far.
     pub steps: u64,

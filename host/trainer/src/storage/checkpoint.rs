@@ -1,37 +1,39 @@
 //! Checkpoints: a folder that transformers loads, with additional files for resuming training.
 //!
 //! `config.json`, `model.safetensors` and the tokenizer's files form a Hugging Face model. `trainer.safetensors` holds
-//! the optimiser's state. `trainer.json` holds counters, the caller's position and the digest of every other file, and
-//! is written last. The folder gets its name only when all files are on disk, so it is either complete or refused.
+//! the optimiser's state. `trainer.json` holds counters and the caller's position. `SHA256SUMS` holds the digest of
+//! every other file, and is written last. The folder gets its name only when all files are on disk, so it is either
+//! complete or refused.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tch::{Device, Tensor, no_grad_guard};
 
 use crate::learner::{Learner, StageModels, StageState};
 use crate::model::Model;
 use crate::storage::files::ModelFiles;
 use crate::storage::fs::{sync_folder, write_synced, write_whole};
-use crate::storage::{tensor_file, weight_files};
+use crate::storage::{checksums, tensor_file, weight_files};
 use crate::{Lora, ModelConfig, Settings, TrainerError};
 
-/// Version of the format of `trainer.json`; it grows when an older reader would misread a file. Schema 3 stores per-token
-/// numbers as columns, anchors as SHA-256 hashes, tasks as `split/index`, and names its keys `stage_models` and
-/// `stage_state`.
-const SCHEMA: u32 = 3;
+/// Version of the format of `trainer.json`; it grows when an older reader would misread a file. Since schema 4, the
+/// digests are in `SHA256SUMS`.
+const SCHEMA: u32 = 4;
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = weight_files::SINGLE;
 const STATE_TENSORS: &str = "trainer.safetensors";
 const STATE: &str = "trainer.json";
+/// Files that every checkpoint has and lists in `SHA256SUMS`.
+const REQUIRED: [&str; 4] = [CONFIG, WEIGHTS, STATE_TENSORS, STATE];
 /// Adapters have a folder of their own, because transformers loads a folder with an adapter in it as an adapter only.
 const ADAPTER: &str = "adapter";
 const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
 const ADAPTER_CONFIG: &str = "adapter_config.json";
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct State {
     schema: u32,
     weight_version: u32,
@@ -42,8 +44,6 @@ struct State {
     lora: Option<Lora>,
     stage_state: StageState,
     position: serde_json::Value,
-    /// sha256 of every other file of the checkpoint.
-    files: BTreeMap<String, String>,
 }
 
 /// Data to write.
@@ -103,16 +103,12 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
     let model = snapshot.model;
     write_model(partial, model, snapshot.files)?;
     tensor_file::write(&partial.join(STATE_TENSORS), &snapshot.learner.named(model)?)?;
-    let mut names: Vec<String> = snapshot.files.iter().map(|(name, _)| name.to_owned()).collect();
-    names.extend([CONFIG, WEIGHTS, STATE_TENSORS].map(ToOwned::to_owned));
+    let mut names: BTreeSet<String> = snapshot.files.iter().map(|(name, _)| name.to_owned()).collect();
+    names.extend(REQUIRED.map(ToOwned::to_owned));
     if let Some(lora) = model.lora() {
         write_adapter(partial, model, lora)?;
         names.extend([ADAPTER_WEIGHTS, ADAPTER_CONFIG].map(|name| format!("{ADAPTER}/{name}")));
     }
-    let files = names.into_iter().map(|name| {
-        let digest = digest(&partial.join(&name))?;
-        Ok((name, digest))
-    });
     let state = State {
         schema: SCHEMA,
         weight_version: snapshot.weight_version,
@@ -121,17 +117,12 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
         lora: model.lora().cloned(),
         stage_state: snapshot.learner.stage_state(),
         position: snapshot.position.clone(),
-        files: files.collect::<Result<_, TrainerError>>()?,
     };
     let path = partial.join(STATE);
     let text = serde_json::to_string(&state).map_err(|source| TrainerError::Json { path: path.clone(), source })?;
     write_synced(&path, text.as_bytes())?;
+    checksums::write(partial, &names)?;
     sync_folder(partial)
-}
-
-fn digest(path: &Path) -> Result<String, TrainerError> {
-    let bytes = std::fs::read(path).map_err(TrainerError::file("read", path))?;
-    Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Opens a checkpoint, or a plain Hugging Face folder as the start of training. Training state is read only if the
@@ -183,16 +174,17 @@ pub(crate) fn open_teacher(models: &StageModels, device: Device) -> Result<Optio
     models.teacher.as_ref().map(|folder| open_model(folder, device)).transpose()
 }
 
-/// State of a checkpoint, after the digest of every file was verified; `None` for other folders.
+/// State of a checkpoint, after the digest of every file was verified; `None` for folders that are no checkpoints.
 fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
     let path = folder.join(STATE);
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     if !path.is_file() {
-        if folder.join(STATE_TENSORS).exists() {
+        if [STATE_TENSORS, checksums::FILE].iter().any(|name| folder.join(name).exists()) {
             return Err(incomplete(format!("`{STATE}` is missing\nhint: use another checkpoint")));
         }
         return Ok(None);
     }
+    let listed = checksums::verify(folder)?;
     let text = std::fs::read_to_string(&path).map_err(TrainerError::file("read", &path))?;
     let schema = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|state| state["schema"].as_u64());
     if schema.is_some_and(|schema| schema != u64::from(SCHEMA)) {
@@ -201,21 +193,16 @@ fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
             "`{STATE}` has schema {schema}, not {SCHEMA}\nhint: use the version that wrote it"
         )));
     }
-    let state: State = serde_json::from_str(&text).map_err(|source| TrainerError::Json { path, source })?;
-    for name in [CONFIG, WEIGHTS, STATE_TENSORS] {
-        if !state.files.contains_key(name) {
-            return Err(incomplete(format!("`{STATE}` has no digest of `{name}`\nhint: use another checkpoint")));
-        }
+    let Some(listed) = listed else {
+        return Err(incomplete(format!("`{}` is missing\nhint: use another checkpoint", checksums::FILE)));
+    };
+    // The files that are read: those that must exist, and text files that exist.
+    let present = ModelFiles::NAMES.into_iter().filter(|name| folder.join(name).exists());
+    if let Some(name) = REQUIRED.into_iter().chain(present).find(|name| !listed.contains(*name)) {
+        let list = checksums::FILE;
+        return Err(incomplete(format!("`{list}` has no digest of `{name}`\nhint: use another checkpoint")));
     }
-    for (name, expected) in &state.files {
-        let file: PathBuf = folder.join(name);
-        if !file.is_file() {
-            return Err(incomplete(format!("`{name}` is missing\nhint: use another checkpoint")));
-        }
-        if digest(&file)? != *expected {
-            return Err(incomplete(format!("`{name}` was changed after it was written\nhint: use another checkpoint")));
-        }
-    }
+    let state = serde_json::from_str(&text).map_err(|source| TrainerError::Json { path, source })?;
     Ok(Some(state))
 }
 

@@ -1,6 +1,7 @@
 //! Files of models and checkpoints: text files, safetensors, folders that are complete or absent.
 
 pub(crate) mod checkpoint;
+pub(crate) mod checksums;
 pub(crate) mod files;
 pub(crate) mod fs;
 pub(crate) mod tensor_file;
