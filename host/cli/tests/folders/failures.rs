@@ -121,7 +121,7 @@ fn a_replay_has_all_the_time_that_it_needs() {
     let recorded = std::fs::read_to_string(desk.path("out/run.toml")).expect("the run file");
     let slow = recorded.replace("budget_seconds = 1.0", "budget_seconds = 0.001");
     assert_ne!(slow, recorded);
-    desk.write("out/run.toml", common::resealed(&slow));
+    desk.write("out/run.toml", crate::common::resealed(&slow));
     assert_replays(&desk);
 }
 
