@@ -6,7 +6,9 @@ use anyhow::Result;
 use gymkhana_chat::{ChatFiles, ChatFormat, ReplyPiece};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, Phase, Seed, TaskRef};
-use gymkhana_rollout::{Bound, BoundReward, EarlyStop, EpisodePlan, Limits, PluginSet, RewardSum, Rollout};
+use gymkhana_rollout::{
+    Bound, BoundReward, DEFAULT_EPISODE_BYTES, EarlyStop, EpisodePlan, Limits, PluginSet, RewardSum, Rollout,
+};
 use gymkhana_sandbox::Plugin;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
@@ -51,6 +53,7 @@ pub async fn rollout(
         calls: 1000,
         time: Duration::from_secs(3600),
         reply_tokens: 100_000,
+        episode_bytes: DEFAULT_EPISODE_BYTES,
         early_stop: EarlyStop::default(),
     };
     Ok(Rollout::new(set, chat()?, limits, assembly, None, 0))

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{Bound, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks, TimedCall};
+use gymkhana_driver::{
+    Bound, DEFAULT_EPISODE_BYTES, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks, TimedCall,
+};
 use gymkhana_record::{Call, Cost, Function, NamedValue, Part, Seed, TaskRef, text_of};
 use gymkhana_sandbox::{Action, Advice, CallError, OptionalInterface, Plugin, Snapshot, StepResult, ToolSession};
 
@@ -124,6 +126,7 @@ impl Driver {
                     task: task.clone(),
                     seeds: seeds(seed),
                     overrides: Arc::default(),
+                    max_bytes: DEFAULT_EPISODE_BYTES,
                 };
                 let hooks = &mut Transcriber::default();
                 let mut episode = Episode::start(setup, hooks).await.map_err(|failed| failed.failure)?;

@@ -68,7 +68,7 @@ fn advice(kind: FailureKind) -> &'static str {
         FailureKind::Memory => {
             "bound what one call may hold in memory, or ask users to allow more (`sandbox.memory_mib`)"
         }
-        FailureKind::ResultSize => "shorten what the plugin returns",
+        FailureKind::ResultSize | FailureKind::EpisodeSize => "shorten what the plugin returns",
         FailureKind::Malformed => "return what the contract and the plugin's own description allow",
         FailureKind::Refused => "answer it: an `Error` is only for what the host did wrong",
         FailureKind::Neighbour | FailureKind::Capacity | FailureKind::Fault => "try again",

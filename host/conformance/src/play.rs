@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{Bound, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, Tool, ToolSet};
+use gymkhana_driver::{
+    Bound, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, Tool, ToolSet,
+};
 use gymkhana_record::{
     Call, CallSite, Ending, Failure, FailureKind, Function, NamedValue, Seed, Stream, TaskRef, WrittenCall,
 };
@@ -86,6 +88,7 @@ async fn begin(
         task: task.clone(),
         seeds: EpisodeSeeds { environment: seed, tools: seed },
         overrides: Arc::default(),
+        max_bytes: DEFAULT_EPISODE_BYTES,
     };
     let started = Episode::start(setup, &NoHooks).await.map_err(|failed| CallError::from(failed.failure));
     let mut episode = started.during(format!("the start of {place}"))?;

@@ -6,6 +6,7 @@ use gymkhana_record::{
     CallCost, Content, Ending, Exchange, Failure, Function, NamedValue, Opening, SeatRewards, TaskRef, Timing, Turn,
 };
 
+use crate::budget::ByteBudget;
 use crate::overrides::CallOverrides;
 
 /// The host's part of an episode. A fork gets a clone.
@@ -29,6 +30,8 @@ pub struct EpisodeData {
     pub costs: Vec<CallCost>,
     /// Outbound calls of the plugins.
     pub exchanges: Vec<Exchange>,
+    /// Room for what plugins return.
+    pub budget: ByteBudget,
     /// Wall-clock time of the calls, in milliseconds.
     pub timing: Timing,
     /// Seat to move.
@@ -45,7 +48,8 @@ pub struct EpisodeData {
 
 impl EpisodeData {
     /// Data of an episode that has just started.
-    pub(crate) fn new(task: TaskRef, overrides: Arc<CallOverrides>, opening: Opening, seat: u32) -> Self {
+    pub(crate) fn new(task: TaskRef, overrides: Arc<CallOverrides>, started: Started, budget: ByteBudget) -> Self {
+        let Started { opening, seat } = started;
         Self {
             task,
             overrides,
@@ -56,6 +60,7 @@ impl EpisodeData {
             failures: vec![],
             costs: vec![],
             exchanges: vec![],
+            budget,
             timing: Timing::default(),
             seat,
             steps: 0,

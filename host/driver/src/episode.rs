@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use gymkhana_record::{
     Boundary, CallCost, CallSite, Content, Exchange, Failure, FailureKind, Function, NamedValue, SeatFunctions,
-    SeatRewards, Seed, TaskRef, Turn,
+    SeatRewards, Seed, TaskRef, Turn, stored_bytes,
 };
 use gymkhana_sandbox::{Advice, CallError, CallFuture, EnvironmentEpisode, OptionalInterface};
 
+use crate::budget::ByteBudget;
 use crate::data::EpisodeData;
 use crate::hooks::{Hooks, TimedCall};
 use crate::overrides::CallOverrides;
@@ -37,6 +38,8 @@ pub struct EpisodeSetup<'a> {
     pub seeds: EpisodeSeeds,
     /// Recorded results that replace calls.
     pub overrides: Arc<CallOverrides>,
+    /// Budget of the record for what plugins return, in bytes.
+    pub max_bytes: u64,
 }
 
 /// An environment that did not start.
@@ -77,7 +80,7 @@ impl Episode {
     /// # Errors
     /// If the environment rejects the task or an option, or fails.
     pub async fn start<H: Hooks>(setup: EpisodeSetup<'_>, hooks: &H) -> Result<Self, StartFailure> {
-        let EpisodeSetup { environment: bound, tools, task, seeds, overrides } = setup;
+        let EpisodeSetup { environment: bound, tools, task, seeds, overrides, max_bytes } = setup;
         let at = bound.boundary();
         let recorder = ExchangeRecorder::of(&bound.plugin, overrides.exchanges(&at));
         let plugin = with_recorder(&bound.plugin, recorder.as_ref());
@@ -90,12 +93,17 @@ impl Episode {
                     .map_err(|error| bound.failure(CallSite::Reset, error))
             }
         };
+        let mut budget = ByteBudget::new(max_bytes);
+        let started = started.and_then(|(environment, started)| {
+            let charged = budget.charge(&started.opening);
+            charged.map(|()| (environment, started)).map_err(|error| bound.failure(CallSite::Reset, error))
+        });
         let (environment, started) = started.map_err(|failure| {
             let exchanges = recorder.as_ref().map(|recorder| recorder.take(&at, &CallSite::Reset));
             StartFailure { failure, exchanges: exchanges.unwrap_or_default() }
         })?;
         let toolbox = Toolbox::new(tools, &overrides, seeds.tools, &started.opening.setup);
-        let data = EpisodeData::new(task, overrides, started.opening, started.seat);
+        let data = EpisodeData::new(task, overrides, started, budget);
         let mut episode = Self { bound: bound.clone(), environment, recorder, toolbox, data };
         episode.account(CallSite::Reset);
         Ok(episode)
@@ -104,7 +112,8 @@ impl Episode {
     /// Gives each of `seats` seats its functions: those of the environment, of the tools and of the owner.
     ///
     /// # Errors
-    /// If the environment offers a function that a tool or the owner offers.
+    /// If the environment offers a function that a tool or the owner offers, or the functions of all seats exceed the
+    /// record's budget.
     pub fn offer(&mut self, seats: u32, owners: &[Function]) -> Result<(), Failure> {
         let tools = self.toolbox.tools();
         let mut offered = Vec::new();
@@ -121,6 +130,11 @@ impl Episode {
                 let message = format!("it offers a function `{}`, which {other} offers as well", function.name);
                 return Err(self.failure(CallSite::Reset, CallError::new(FailureKind::Malformed, message)));
             }
+            let shared = tools.stored_bytes().saturating_add(stored_bytes(owners));
+            if let Err(error) = self.data.budget.charge_bytes(shared) {
+                return Err(self.failure(CallSite::Reset, error));
+            }
+            let own = self.data.functions(seat);
             let functions = own.iter().chain(tools.functions()).chain(owners).cloned().collect();
             offered.push(SeatFunctions { seat, functions });
         }
@@ -271,7 +285,11 @@ impl Episode {
     /// Adds the outbound calls of the environment's last call.
     fn take_exchanges(&mut self, site: &CallSite) {
         if let Some(recorder) = &self.recorder {
-            self.data.exchanges.extend(recorder.take(&self.bound.boundary(), site));
+            let exchanges = recorder.take(&self.bound.boundary(), site);
+            if !exchanges.is_empty() {
+                self.data.budget.add(&exchanges);
+                self.data.exchanges.extend(exchanges);
+            }
         }
     }
 }

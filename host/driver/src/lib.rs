@@ -4,6 +4,7 @@
 //! Rollouts add policies, contexts and limits on top of it. The conformance suite and `host plugin play` use it
 //! directly, so that a plugin is tested by the code that later runs it.
 
+mod budget;
 mod data;
 mod episode;
 mod hooks;
@@ -17,6 +18,7 @@ mod tool_set;
 mod toolbox;
 mod turn;
 
+pub use budget::{ByteBudget, DEFAULT_EPISODE_BYTES};
 pub use data::EpisodeData;
 pub use episode::{Episode, EpisodeSeeds, EpisodeSetup, StartFailure};
 pub use hooks::{Hooks, NoHooks, TimedCall};

@@ -1,17 +1,17 @@
 //! Accounting of outbound calls against a plugin's quota.
 
-use gymkhana_record::{Part, Question, Refused, Reply};
+use gymkhana_record::{Question, Refused, Reply, stored_bytes};
 use gymkhana_sandbox::Quota;
 
-/// Limit of all questions and replies of one plugin in one episode, in bytes: the record keeps them.
-const MAX_BYTES: usize = 32 << 20;
+/// Limit of all questions and replies of one plugin in one episode, in bytes as the record stores them.
+const MAX_BYTES: u64 = 32 << 20;
 
 /// What a plugin has used in one episode or one scoring.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Usage {
     quota: Quota,
     /// Bytes of questions and replies so far.
-    bytes: usize,
+    bytes: u64,
 }
 
 impl Usage {
@@ -20,7 +20,7 @@ impl Usage {
     /// # Errors
     /// If the quota is used up. Nothing is counted then.
     pub(crate) fn permit(&mut self, question: &Question, quota: &Quota) -> Result<(Question, u32), Refused> {
-        let bytes = self.bytes + size_of_question(question);
+        let bytes = self.bytes + stored_bytes(question);
         if bytes > MAX_BYTES {
             return Err(too_many_bytes());
         }
@@ -31,14 +31,14 @@ impl Usage {
 
     /// Counts a recorded exchange whose call is not repeated. It was permitted when it was recorded.
     pub(crate) fn repeat(&mut self, question: &Question, reply: &Reply, quota: &Quota) {
-        self.bytes += size_of_question(question);
+        self.bytes += stored_bytes(question);
         let _ = permit(&mut self.quota, question, &Quota { model_tokens: u64::MAX, ..*quota });
         self.charge(reply);
     }
 
     /// Replaces a reply that exceeds the limit of bytes by a refusal, and counts the result.
     pub(crate) fn accept(&mut self, reply: Reply) -> Reply {
-        let fits = self.bytes + size_of_reply(&reply) <= MAX_BYTES;
+        let fits = self.bytes + stored_bytes(&reply) <= MAX_BYTES;
         let reply = if fits { reply } else { Reply::Refused(too_many_bytes()) };
         self.charge(&reply);
         reply
@@ -46,7 +46,7 @@ impl Usage {
 
     /// Counts a reply.
     fn charge(&mut self, reply: &Reply) {
-        self.bytes += size_of_reply(reply);
+        self.bytes += stored_bytes(reply);
         if let Reply::Model(reply) = reply {
             self.quota.model_tokens += u64::from(reply.prompt_tokens) + u64::from(reply.completion_tokens);
         }
@@ -84,36 +84,4 @@ fn used_up(allowed: u64, what: &str) -> Refused {
 
 fn too_many_bytes() -> Refused {
     Refused::Denied(format!("this episode has used up its {MAX_BYTES} bytes of questions and answers"))
-}
-
-fn size_of_question(question: &Question) -> usize {
-    match question {
-        Question::Model(request) => {
-            let contents = request.messages.iter().map(|message| size_of_content(&message.content)).sum::<usize>();
-            contents + request.stop.iter().map(String::len).sum::<usize>()
-        }
-        Question::Http(request) => request.url.len() + size_of_headers(&request.headers) + request.body.len(),
-        Question::Tool(call) => call.name.len() + call.arguments.len(),
-    }
-}
-
-fn size_of_reply(reply: &Reply) -> usize {
-    match reply {
-        Reply::Model(reply) => reply.text.len(),
-        Reply::Http(response) => size_of_headers(&response.headers) + response.body.len(),
-        Reply::Tool(reply) => size_of_content(&reply.content),
-        Reply::Refused(_) => 0,
-    }
-}
-
-fn size_of_headers(headers: &[(String, String)]) -> usize {
-    headers.iter().map(|(name, value)| name.len() + value.len()).sum()
-}
-
-fn size_of_content(content: &[Part]) -> usize {
-    let part = |part: &Part| match part {
-        Part::Text(text) => text.len(),
-        Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::Other(media) => media.bytes.len(),
-    };
-    content.iter().map(part).sum()
 }

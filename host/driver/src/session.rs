@@ -10,9 +10,13 @@ use gymkhana_record::{
 };
 use gymkhana_sandbox::{CallError, OptionalInterface, Plugin, Snapshot, Spent, ToolSession};
 
+use crate::budget::ByteBudget;
 use crate::overrides::CallOverrides;
 use crate::recorder::{ExchangeRecorder, with_recorder};
 use crate::tool_set::Tool;
+
+/// Reason of a failed call whose answer the record has no room for.
+const EPISODE_IS_FULL: &str = "the episode has no room for its answer";
 
 /// Answer to a call.
 pub(crate) struct ToolAnswer {
@@ -29,6 +33,26 @@ impl ToolAnswer {
     /// Answer of a successful call.
     pub(crate) fn success(text: String) -> Self {
         Self { content: vec![Part::Text(text)], failed: false, failure: None, cost: None, exchanges: vec![] }
+    }
+
+    /// The answer if the budget has room for it, or else a failed one. What the call used is kept in both cases.
+    pub(crate) fn within(self, budget: &mut ByteBudget) -> Self {
+        budget.add(&self.exchanges);
+        budget.add(&self.failure);
+        match (budget.charge(&self.content), &self.cost) {
+            // Text of the host has no cost, and is short.
+            (Ok(()), _) | (Err(_), None) => self,
+            (Err(error), Some(cost)) => {
+                let failure = Failure {
+                    at: cost.at.clone(),
+                    kind: error.kind,
+                    call_site: cost.call_site.clone(),
+                    message: error.message,
+                };
+                let reason = Self::failed(format!("the tool failed: {EPISODE_IS_FULL}"));
+                Self { failure: self.failure.or(Some(failure)), cost: self.cost, exchanges: self.exchanges, ..reason }
+            }
+        }
     }
 
     /// Answer of a failed call, with the reason.
@@ -194,6 +218,7 @@ impl Session {
             FailureKind::Budget | FailureKind::Fuel | FailureKind::Deadline => "it ran out of time",
             FailureKind::Memory => "it ran out of memory",
             FailureKind::ResultSize => "its answer was too large",
+            FailureKind::EpisodeSize => EPISODE_IS_FULL,
             FailureKind::Malformed => "its answer was malformed",
             FailureKind::Refused => error.message.as_str(),
             // The episode is dropped, so a policy does not read this.
@@ -254,6 +279,11 @@ impl Session {
             cost: Some(self.cost(CallSite::FinalView, cost)),
             exchanges: self.take_exchanges(&CallSite::FinalView),
         })
+    }
+
+    /// The fields of the final view, if the record has room for them.
+    pub(crate) fn fitting(&self, fields: Vec<NamedValue>, budget: &mut ByteBudget) -> Result<Vec<NamedValue>, Failure> {
+        budget.charge(&fields).map(|()| fields).map_err(|error| self.failure(CallSite::FinalView, error))
     }
 
     fn cost(&self, call_site: CallSite, cost: Cost) -> CallCost {

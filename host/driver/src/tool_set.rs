@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gymkhana_record::{Function, NamedValue};
+use gymkhana_record::{Function, NamedValue, stored_bytes};
 use gymkhana_sandbox::{CallError, Plugin};
 
 /// A plugin and the options that the run gives it.
@@ -56,6 +56,8 @@ pub struct SameFunction {
 #[derive(Default)]
 pub struct ToolSet {
     tools: Vec<Arc<Tool>>,
+    /// Size of all functions in a record, in bytes.
+    stored_bytes: u64,
     /// Index of the tool that offers a function.
     directory: HashMap<String, usize>,
 }
@@ -76,6 +78,7 @@ impl ToolSet {
                 });
             }
         }
+        self.stored_bytes = self.stored_bytes.saturating_add(stored_bytes(&tool.functions));
         self.tools.push(Arc::new(tool));
         Ok(())
     }
@@ -96,6 +99,11 @@ impl ToolSet {
     #[must_use]
     pub fn offering(&self, function: &str) -> Option<&Tool> {
         self.index_of(function).map(|index| &*self.tools[index])
+    }
+
+    /// Size of the functions of all tools in a record, in bytes.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.stored_bytes
     }
 
     /// The functions of all tools.

@@ -100,8 +100,9 @@ impl Toolbox {
         for session in &mut self.sessions {
             let Some(view) = session.final_view().await else { continue };
             data.costs.extend(view.cost);
+            data.budget.add(&view.exchanges);
             data.exchanges.extend(view.exchanges);
-            match view.fields {
+            match view.fields.and_then(|fields| session.fitting(fields, &mut data.budget)) {
                 Ok(fields) => views.extend(fields),
                 Err(failure) => data.failures.push(failure),
             }

@@ -94,6 +94,7 @@ impl Episode {
                     },
                 },
             };
+            let answer = answer.within(&mut self.data.budget);
             self.data.failures.extend(answer.failure);
             self.data.costs.extend(answer.cost);
             self.data.exchanges.extend(answer.exchanges);
@@ -163,7 +164,11 @@ impl Episode {
                 let stepped = self.environment.step(seat, action).instrument(info_span!("step", number, seat)).await;
                 drop(timer);
                 self.account(site.clone());
-                stepped.map_err(|error| self.failure(site, error))
+                let room = |stepped: StepResult| {
+                    let budget = &mut self.data.budget;
+                    budget.charge(&(&stepped.observations, &stepped.extras)).map(|()| stepped)
+                };
+                stepped.and_then(room).map_err(|error| self.failure(site, error))
             }
         };
         self.data.timing.environment_ms += milliseconds(since);

@@ -8,6 +8,7 @@ pub struct Media {
     /// The mime type, such as `image/png`.
     pub mime: String,
     /// The bytes as the plugin gave them.
+    #[serde(with = "crate::bytes")]
     pub bytes: Vec<u8>,
 }
 
@@ -58,7 +59,7 @@ pub enum Value {
     /// Text.
     Text(String),
     /// Bytes.
-    Bytes(Vec<u8>),
+    Bytes(#[serde(with = "crate::bytes")] Vec<u8>),
     /// Any other value, as JSON text.
     Other(String),
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The schema number of the record. It increases with every change that an older reader would misread.
-pub const EPISODE_SCHEMA: u32 = 6;
+pub const EPISODE_SCHEMA: u32 = 7;
 
 /// The functions that one seat may call: the environment's, the tools' and the host's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,7 @@ pub struct Opening {
     /// The functions of each seat, in the order of seats.
     pub functions: Vec<SeatFunctions>,
     /// The environment's setup for tools: tool name and bytes. Policies never see it.
+    #[serde(with = "crate::bytes::named")]
     pub setup: Vec<(String, Vec<u8>)>,
     /// The first observations: seat and content.
     pub observations: Vec<(u32, Content)>,

@@ -4,6 +4,7 @@
 //! things. What a plugin says, what a policy sampled, how an episode ended and whose fault a failure was are
 //! types here; the crates above move them about.
 
+mod bytes;
 mod call;
 mod content;
 mod ending;
@@ -14,6 +15,7 @@ mod policy_turn;
 mod score;
 mod seed;
 mod segment;
+mod size;
 pub mod step_metrics;
 mod transcript;
 
@@ -30,5 +32,6 @@ pub use policy_turn::{PolicyTurn, ProbeScore};
 pub use score::{Component, Evidence, Score};
 pub use seed::{Seed, Stream};
 pub use segment::{Sampled, Segment, SegmentColumns, SegmentError};
+pub use size::stored_bytes;
 pub use step_metrics::{StepMetric, StepMetrics};
 pub use transcript::Turn;

@@ -27,7 +27,7 @@ pub use episode::limits::Limits;
 pub use episode::probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
 pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
-pub use gymkhana_driver::Bound;
+pub use gymkhana_driver::{Bound, DEFAULT_EPISODE_BYTES};
 pub use metrics::{Buckets, RolloutMetrics, Timer, WaitKind};
 pub use plugins::{BoundReward, PluginSet, PluginSetError};
 pub use replay::compare::Difference;

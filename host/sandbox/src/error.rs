@@ -11,6 +11,9 @@ use crate::cache::CacheError;
 /// in every crate that awaits a call: this makes a step about 20 % faster.
 pub type CallFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send + 'a>>;
 
+/// Size limit of a failure's message in bytes. A record holds every failure of an episode.
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
+
 /// Failed call of a plugin. The caller adds the plugin's name and the call site.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -40,10 +43,15 @@ pub enum PluginErrorKind {
 }
 
 impl CallError {
-    /// Creates a failure that the plugin did not return itself.
+    /// Creates a failure that the plugin did not return itself. A long message is cut.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), plugin_error: None }
+        let mut message = message.into();
+        if message.len() > MAX_MESSAGE_BYTES {
+            message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
+            message.push_str(" [cut]");
+        }
+        Self { kind, message, plugin_error: None }
     }
 
     /// Returns whether the plugin reported the request as invalid, which is a mistake of the caller and not of the

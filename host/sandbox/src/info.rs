@@ -6,6 +6,24 @@ use crate::bindings::exports::gymkhana::plugin::{environment, reward, tool};
 use crate::bindings::gymkhana::plugin::types;
 use crate::convert;
 
+/// Maximum number of seats of an environment.
+const MAX_SEATS: usize = 64;
+
+/// Maximum number of functions that a tool offers, or an environment offers to one seat.
+const MAX_FUNCTIONS: usize = 256;
+
+/// Maximum number of options of a plugin, and of components of a reward.
+const MAX_ENTRIES: usize = 256;
+
+/// Maximum number of splits of an environment.
+const MAX_SPLITS: usize = 1_024;
+
+/// Size limit of a description's texts together, in bytes: a policy reads them, and every record repeats functions.
+const MAX_DESCRIPTION_BYTES: usize = 1 << 20;
+
+/// Largest absolute value of a reward. Gradients have 32 bits, and sums and squares of rewards must stay finite in them.
+const MAX_REWARD: f64 = 1e6;
+
 /// Closed range of numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
@@ -16,6 +34,13 @@ pub struct Range {
 }
 
 impl Range {
+    /// Returns whether a step's reward, or the sum of the steps so far, can be part of an episode whose sum is inside: its
+    /// absolute value is at most the distance between any two of `low`, `high` and 0.
+    pub(crate) fn allows_part(&self, number: f64) -> bool {
+        let widest = self.low.abs().max(self.high.abs()).max(self.high - self.low);
+        number.is_finite() && number.abs() <= widest + 1e-9 * widest.max(1.0)
+    }
+
     /// Returns whether a finite number is inside, with a tolerance of 1e-9 for the rounding of sums.
     #[must_use]
     pub fn contains(&self, number: f64) -> bool {
@@ -98,6 +123,8 @@ pub(crate) fn environment(info: environment::Info) -> Result<EnvironmentInfo, St
     if info.seats.is_empty() {
         return Err("it describes an environment without a seat".to_owned());
     }
+    at_most("seats", info.seats.len(), MAX_SEATS)?;
+    check_text(info.seats.iter().map(String::len).sum::<usize>() + info.summary.len())?;
     Ok(EnvironmentInfo {
         summary: info.summary,
         seats: info.seats,
@@ -107,6 +134,8 @@ pub(crate) fn environment(info: environment::Info) -> Result<EnvironmentInfo, St
 }
 
 pub(crate) fn splits(splits: Vec<environment::SplitInfo>) -> Result<Vec<SplitInfo>, String> {
+    at_most("splits", splits.len(), MAX_SPLITS)?;
+    check_text(splits.iter().map(|split| split.name.len()).sum())?;
     if let Some(twice) = first_repeated(splits.iter().map(|split| split.name.as_str())) {
         return Err(format!("it has two splits named `{twice}`"));
     }
@@ -114,10 +143,14 @@ pub(crate) fn splits(splits: Vec<environment::SplitInfo>) -> Result<Vec<SplitInf
 }
 
 pub(crate) fn tool(info: tool::Info) -> Result<ToolInfo, String> {
+    check_text(info.summary.len())?;
     Ok(ToolInfo { summary: info.summary, options: options(info.options)? })
 }
 
 pub(crate) fn reward(info: reward::Info) -> Result<RewardInfo, String> {
+    at_most("components", info.components.len(), MAX_ENTRIES)?;
+    let texts = info.components.iter().map(|component| component.name.len() + component.description.len());
+    check_text(texts.sum::<usize>() + info.summary.len())?;
     if let Some(twice) = first_repeated(info.components.iter().map(|component| component.name.as_str())) {
         return Err(format!("it describes two components named `{twice}`"));
     }
@@ -133,6 +166,9 @@ pub(crate) fn reward(info: reward::Info) -> Result<RewardInfo, String> {
 
 /// Validates functions: unique names of the contract's form, and a schema that is a JSON object.
 pub(crate) fn functions(functions: Vec<types::Function>) -> Result<Vec<Function>, String> {
+    at_most("functions", functions.len(), MAX_FUNCTIONS)?;
+    let texts = functions.iter().map(|one| one.name.len() + one.description.len() + one.parameters.len());
+    check_text(texts.sum())?;
     if let Some(twice) = first_repeated(functions.iter().map(|function| function.name.as_str())) {
         return Err(format!("it offers two functions named `{twice}`"));
     }
@@ -155,6 +191,8 @@ fn function(function: types::Function) -> Result<Function, String> {
 }
 
 fn options(options: Vec<types::OptionInfo>) -> Result<Vec<OptionInfo>, String> {
+    at_most("options", options.len(), MAX_ENTRIES)?;
+    check_text(options.iter().map(|option| option.name.len() + option.description.len()).sum())?;
     if let Some(twice) = first_repeated(options.iter().map(|option| option.name.as_str())) {
         return Err(format!("it describes two options named `{twice}`"));
     }
@@ -168,11 +206,26 @@ fn options(options: Vec<types::OptionInfo>) -> Result<Vec<OptionInfo>, String> {
 
 fn range(range: types::Range) -> Result<Range, String> {
     let types::Range { low, high } = range;
-    if low.is_finite() && high.is_finite() && low <= high {
-        Ok(Range { low, high })
-    } else {
-        Err(format!("it describes the range {low} to {high}; both ends must be finite and in order"))
+    if !(low.is_finite() && high.is_finite() && low <= high) {
+        return Err(format!("it describes the range {low} to {high}; both ends must be finite and in order"));
     }
+    if low < -MAX_REWARD || high > MAX_REWARD {
+        return Err(format!("it describes the range {low} to {high}; both ends must be within {MAX_REWARD} of 0"));
+    }
+    Ok(Range { low, high })
+}
+
+/// Refuses more entries of a kind than the limit.
+fn at_most(what: &str, found: usize, limit: usize) -> Result<(), String> {
+    if found <= limit { Ok(()) } else { Err(format!("it describes {found} {what}; the limit is {limit}")) }
+}
+
+/// Refuses texts that are too large together.
+fn check_text(bytes: usize) -> Result<(), String> {
+    if bytes <= MAX_DESCRIPTION_BYTES {
+        return Ok(());
+    }
+    Err(format!("its description has {bytes} bytes of text; the limit is {MAX_DESCRIPTION_BYTES}"))
 }
 
 fn first_repeated<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -200,6 +253,57 @@ mod tests {
             assert!(functions(vec![offer("a", "{}", cost)]).is_err(), "{cost}");
         }
         assert!(functions(vec![offer("a", "{}", 0.0), offer("a", "{}", 0.0)]).is_err());
+    }
+
+    #[test]
+    fn descriptions_are_bounded() {
+        let info = |seats: usize, summary: usize| environment::Info {
+            summary: "s".repeat(summary),
+            seats: vec![String::new(); seats],
+            options: vec![],
+            rewards: types::Range { low: 0.0, high: 1.0 },
+        };
+        assert!(environment(info(64, 1 << 20)).is_ok());
+        for (wrong, limit) in [(info(65, 0), "65 seats; the limit is 64"), (info(1, (1 << 20) + 1), "1048577 bytes")] {
+            let refused = environment(wrong).expect_err(limit);
+            assert!(refused.contains(limit), "{refused}");
+        }
+        let offer = |index: usize| types::Function {
+            name: format!("f{index}"),
+            description: String::new(),
+            parameters: "{}".to_owned(),
+            cost: 0.0,
+        };
+        assert!(functions((0..256).map(offer).collect()).is_ok());
+        let refused = functions((0..257).map(offer).collect()).expect_err("one more");
+        assert!(refused.contains("257 functions; the limit is 256"), "{refused}");
+        let long = types::Function { description: "d".repeat(1 << 20), ..offer(0) };
+        assert!(functions(vec![long]).is_err());
+        let named = |index: usize| environment::SplitInfo { name: format!("s{index}"), tasks: None };
+        assert!(splits((0..1024).map(named).collect()).is_ok());
+        assert!(splits((0..1025).map(named).collect()).is_err());
+    }
+
+    #[test]
+    fn ranges_are_of_a_size_that_training_can_use() {
+        assert!(range(types::Range { low: -1e6, high: 1e6 }).is_ok());
+        for (low, high) in [(-1.1e6, 0.0), (0.0, 1e300), (1.0, 0.0), (f64::NAN, 1.0)] {
+            assert!(range(types::Range { low, high }).is_err(), "{low} {high}");
+        }
+    }
+
+    /// With the range 0 to 1 an episode may lose up to 1 before it gains it; with 2 to 3, one step may earn all 3.
+    #[test]
+    fn parts_are_at_most_as_large_as_the_range() {
+        for (low, high, widest) in [(0.0, 1.0, 1.0), (2.0, 3.0, 3.0), (-1.0, 1.0, 2.0), (0.0, 0.0, 0.0)] {
+            let range = Range { low, high };
+            for sign in [-1.0, 1.0] {
+                assert!(range.allows_part(sign * widest), "{range}");
+                assert!(!range.allows_part(sign * (widest + 1e-3)), "{range}");
+            }
+        }
+        let unit = Range { low: 0.0, high: 1.0 };
+        assert!([1e300, f64::NAN, f64::INFINITY].iter().all(|number| !unit.allows_part(*number)));
     }
 
     #[test]

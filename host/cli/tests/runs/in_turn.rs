@@ -10,7 +10,8 @@ use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Value};
 use gymkhana_rollout::{
-    Actor, Bound, BoundReward, Difference, EarlyStop, GroupPlan, Limits, PluginSet, RewardSum, Rollout, SamplingPlan,
+    Actor, Bound, BoundReward, DEFAULT_EPISODE_BYTES, Difference, EarlyStop, GroupPlan, Limits, PluginSet, RewardSum,
+    Rollout, SamplingPlan,
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -66,6 +67,7 @@ async fn rollout(desk: &Desk) -> Rollout {
         context_tokens: 320,
         calls: 32,
         time: Duration::from_secs(600),
+        episode_bytes: DEFAULT_EPISODE_BYTES,
         early_stop: EarlyStop::default(),
     };
     let text = |name: &str| fs::read_to_string(desk.path("out/chat").join(name)).expect("a file of the chat format");

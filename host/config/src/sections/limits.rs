@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_rollout::EarlyStop;
+use gymkhana_rollout::{DEFAULT_EPISODE_BYTES, EarlyStop};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,10 @@ pub struct LimitsSection {
     /// Wall-clock time in seconds.
     #[schemars(range(min = 0.001, max = 1_000_000))]
     pub seconds: f64,
+    /// Size of the record of one episode in MiB, as far as plugins cause it: observations, answers, function
+    /// descriptions, outbound calls. A plugin that returns more fails.
+    #[schemars(range(min = 1, max = 512))]
+    pub episode_mib: u64,
     /// Conditions that end an episode early.
     #[serde(skip_serializing_if = "is_default")]
     pub early_stop: EarlyStop,
@@ -47,6 +51,7 @@ impl Default for LimitsSection {
             context_tokens: None,
             calls: 32,
             seconds: 600.0,
+            episode_mib: DEFAULT_EPISODE_BYTES >> 20,
             early_stop: EarlyStop::default(),
             stop: vec![],
         }
@@ -61,6 +66,7 @@ impl LimitsSection {
         check_range("limits.context_tokens", context, 2..=10_000_000, "a number from 2 to 10000000")?;
         check_range("limits.calls", self.calls, 1..=100_000, "a number from 1 to 100000")?;
         check_range("limits.seconds", self.seconds, 0.001..=1e6, "0.001 to 1000000 seconds")?;
+        check_range("limits.episode_mib", self.episode_mib, 1..=512, "1 to 512 MiB")?;
         let EarlyStop { repeats, failed_calls } = self.early_stop;
         check_range("limits.early_stop.repeats", repeats.unwrap_or(1), 1..=u32::MAX, "1 or more")?;
         check_range("limits.early_stop.failed_calls", failed_calls.unwrap_or(1), 1..=u32::MAX, "1 or more")?;
@@ -96,6 +102,7 @@ impl From<&LimitsSection> for gymkhana_rollout::Limits {
             context_tokens: section.context_tokens.unwrap_or(usize::MAX),
             calls: section.calls,
             time: Duration::from_secs_f64(section.seconds),
+            episode_bytes: section.episode_mib << 20,
             reply_tokens: section.reply_tokens,
             early_stop: section.early_stop,
         }

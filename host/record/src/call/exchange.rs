@@ -61,6 +61,7 @@ pub struct HttpRequest {
     /// Names and values, as the plugin gave them; secrets are added later and stand nowhere.
     pub headers: Vec<(String, String)>,
     /// The body.
+    #[serde(with = "crate::bytes")]
     pub body: Vec<u8>,
     /// How long the plugin wants to wait, in milliseconds.
     pub timeout_ms: u32,
@@ -74,6 +75,7 @@ pub struct HttpResponse {
     /// Names and values.
     pub headers: Vec<(String, String)>,
     /// The body.
+    #[serde(with = "crate::bytes")]
     pub body: Vec<u8>,
 }
 

@@ -48,6 +48,8 @@ pub enum FailureKind {
     Memory,
     /// The guest made the host copy more than its host-call budget, or returned more than the result-size cap.
     ResultSize,
+    /// The episode's plugins made its record larger than the episode's limit.
+    EpisodeSize,
     /// The guest returned what the contract forbids: NaN, a reward out of range, a wrong number of scores.
     Malformed,
     /// The plugin answered with an error of its own.

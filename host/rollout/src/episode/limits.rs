@@ -21,6 +21,8 @@ pub struct Limits {
     pub time: Duration,
     /// Tokens of one reply; a reply that reaches it is used as it is.
     pub reply_tokens: usize,
+    /// Size of the record as far as plugins cause it, in bytes; exceeding it is a failure of the plugin.
+    pub episode_bytes: u64,
     /// Early-stop rule; checked last.
     pub early_stop: EarlyStop,
 }
@@ -63,6 +65,7 @@ mod tests {
             calls: 3,
             time: Duration::from_secs(1),
             reply_tokens: 5,
+            episode_bytes: 1 << 20,
             early_stop: EarlyStop::default(),
         };
         let mut used = Usage { turns: 2, context_tokens: 10, calls: 3, time: Duration::from_secs(1) };

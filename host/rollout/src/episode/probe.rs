@@ -230,6 +230,7 @@ impl Rollout {
             task: task.clone(),
             seeds: EpisodeSeeds { environment: seed, tools: seed },
             overrides: Arc::default(),
+            max_bytes: self.limits.episode_bytes,
         };
         let Ok(mut episode) = Episode::start(setup, &NoHooks).await else { return Ok(()) };
         let Ok(fields) = episode.environment().privileged().await else { return Ok(()) };

@@ -196,6 +196,7 @@ impl<'a> EpisodeState<'a> {
             task: plan.task.clone(),
             seeds: plugin_seeds(plan.seed),
             overrides: Arc::clone(&overrides.calls),
+            max_bytes: rollout.limits.episode_bytes,
         };
         let episode = match Episode::start(setup, &hooks(rollout, &mut [])).await {
             Ok(episode) => episode,

@@ -421,9 +421,9 @@ fn accept_step(
         let (earned, total) = (&mut earned[*seat as usize], &mut totals[*seat as usize]);
         *earned += reward;
         *total += reward;
-        // The sum of finite numbers may be infinite.
-        if let Some(wrong) = [*reward, *earned, *total].iter().find(|number| !number.is_finite()) {
-            return Err(format!("seat {seat} earned {wrong}"));
+        // A sum in range does not bound its parts, and huge parts would make advantages infinite.
+        if let Some(wrong) = [*reward, *earned, *total].iter().find(|number| !info.rewards.allows_part(**number)) {
+            return Err(format!("seat {seat} earned {wrong} before the end, too much for the range {}", info.rewards));
         }
     }
     if over {

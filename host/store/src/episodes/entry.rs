@@ -88,16 +88,16 @@ impl Entry {
         let (rest, transcript) = (reader.count()?, reader.count()?);
         let (rest, transcript) = (reader.take(rest)?, reader.take(transcript)?);
         let (mut record, schema) = old_record::parse(rest)?;
-        record.turns = serde_json::from_slice::<Vec<Turn>>(transcript)?;
+        record.turns = old_record::parse_turns(transcript, schema)?;
         while !reader.0.is_empty() {
             record.segments.push(reader.segment(schema)?);
         }
-        // The parsed JSON is valid UTF-8, so the lossy conversion replaces nothing.
-        let transcript = String::from_utf8_lossy(transcript).into_owned();
-        let rest = if schema == EPISODE_SCHEMA {
-            String::from_utf8_lossy(rest).into_owned()
+        let (transcript, rest) = if schema == EPISODE_SCHEMA {
+            // The parsed JSON is valid UTF-8, so the lossy conversion replaces nothing.
+            (String::from_utf8_lossy(transcript).into_owned(), String::from_utf8_lossy(rest).into_owned())
         } else {
-            serde_json::to_string(&EpisodeRecord { turns: vec![], segments: vec![], ..record.clone() })?
+            let rest = EpisodeRecord { turns: vec![], segments: vec![], ..record.clone() };
+            (serde_json::to_string(&record.turns)?, serde_json::to_string(&rest)?)
         };
         Ok(Self { record, transcript, rest })
     }
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
     /// Reads one segment. Records of schema 5 hold the seat once per token, after the versions.
     fn segment(&mut self, schema: u32) -> Result<Segment, BadEntry> {
         let length = self.count()?;
-        let current = schema == EPISODE_SCHEMA;
+        let current = old_record::has_seat_per_segment(schema);
         let seat = if current { self.column(1, u32::from_le_bytes)?[0] } else { 0 };
         let tokens = self.column(length, u32::from_le_bytes)?;
         let versions = self.column(length, u32::from_le_bytes)?;

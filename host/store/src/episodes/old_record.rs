@@ -1,15 +1,20 @@
-//! Parses the JSON of a record of the current schema or of schema 5, which it translates to the current one.
+//! Parses the JSON of a record of the current schema or of schema 5 or 6, which it translates to the current one.
+//!
+//! Schema 6 wrote bytes as lists of numbers, which `gymkhana-record` still reads.
 //!
 //! Schema 5 identified a call by a text, `during`. It also named an early stop `hopeless` and a turn's probe score
 //! `reading`, and recorded a malformed call as a call without a name. Only this module knows these forms.
 
-use gymkhana_record::{CallSite, EPISODE_SCHEMA, EpisodeRecord};
+use gymkhana_record::{CallSite, EPISODE_SCHEMA, EpisodeRecord, Turn};
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::{Value, json};
 
-/// Oldest supported schema.
-const OLD_SCHEMA: u32 = 5;
+/// Schema with texts in place of call sites.
+const TEXT_SITES: u32 = 5;
+
+/// Schema with lists of numbers in place of base64.
+const NUMBER_LISTS: u32 = 6;
 
 /// Reason why JSON is not a record.
 #[derive(Debug)]
@@ -35,7 +40,11 @@ pub(crate) fn parse(json: &[u8]) -> Result<(EpisodeRecord, u32), BadRecord> {
     let Schema { schema } = serde_json::from_slice(json)?;
     match schema {
         EPISODE_SCHEMA => Ok((serde_json::from_slice(json)?, schema)),
-        OLD_SCHEMA => {
+        NUMBER_LISTS => {
+            let record: EpisodeRecord = serde_json::from_slice(json)?;
+            Ok((EpisodeRecord { schema: EPISODE_SCHEMA, ..record }, schema))
+        }
+        TEXT_SITES => {
             let mut record: Value = serde_json::from_slice(json)?;
             translate(&mut record)?;
             Ok((serde_json::from_value(record)?, schema))
@@ -44,7 +53,22 @@ pub(crate) fn parse(json: &[u8]) -> Result<(EpisodeRecord, u32), BadRecord> {
     }
 }
 
-/// Translates a record of schema 5 to the current schema.
+/// Parses the transcript of a record of this schema. Returns it in the current form.
+pub(crate) fn parse_turns(json: &[u8], schema: u32) -> Result<Vec<Turn>, serde_json::Error> {
+    if schema != TEXT_SITES {
+        return serde_json::from_slice(json);
+    }
+    let mut turns: Vec<Value> = serde_json::from_slice(json)?;
+    turns.iter_mut().for_each(translate_turn);
+    serde_json::from_value(Value::Array(turns))
+}
+
+/// Whether records of this schema hold the seat once per segment, and not once per token.
+pub(crate) fn has_seat_per_segment(schema: u32) -> bool {
+    schema != TEXT_SITES
+}
+
+/// Translates a record of schema 5 to the current schema, without its transcript, which is stored apart.
 fn translate(record: &mut Value) -> Result<(), serde_json::Error> {
     record["schema"] = EPISODE_SCHEMA.into();
     if record["ending"] == "hopeless" {
@@ -61,18 +85,20 @@ fn translate(record: &mut Value) -> Result<(), serde_json::Error> {
             entry.insert("call_site".to_owned(), serde_json::to_value(site)?);
         }
     }
-    for turn in record["turns"].as_array_mut().into_iter().flatten() {
-        if turn["turn"] == "call" && turn["call"]["name"] == "" {
-            let (id, text) = (turn["call"]["id"].take(), turn["call"]["arguments"].take());
-            *turn = json!({ "turn": "malformed-call", "seat": turn["seat"], "id": id, "text": text });
-        }
-    }
     for turn in record["policy_turns"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         if let Some(score) = turn.remove("reading") {
             turn.insert("probe_score".to_owned(), score);
         }
     }
     Ok(())
+}
+
+/// Translates a call without a name to a malformed call.
+fn translate_turn(turn: &mut Value) {
+    if turn["turn"] == "call" && turn["call"]["name"] == "" {
+        let (id, text) = (turn["call"]["id"].take(), turn["call"]["arguments"].take());
+        *turn = json!({ "turn": "malformed-call", "seat": turn["seat"], "id": id, "text": text });
+    }
 }
 
 /// Call that schema 5 identified by this text.
@@ -109,10 +135,11 @@ mod tests {
             json!({ "turn": "call", "seat": 1, "cost": 0.0,
             "call": { "id": "call-3", "name": name, "arguments": "{nonsense" } })
         };
-        let mut record = json!({ "turns": [call(""), call("add")] });
-        translate(&mut record).unwrap();
-        let malformed = json!({ "turn": "malformed-call", "seat": 1, "id": "call-3", "text": "{nonsense" });
-        assert_eq!(record["turns"], json!([malformed, call("add")]));
+        let transcript = json!([call(""), call("add")]).to_string();
+        let turns = parse_turns(transcript.as_bytes(), TEXT_SITES).unwrap();
+        let malformed = Turn::MalformedCall { seat: 1, id: "call-3".to_owned(), text: "{nonsense".to_owned() };
+        assert_eq!(turns[0], malformed);
+        assert_eq!(serde_json::to_value(&turns[1]).unwrap(), call("add"));
     }
 
     #[test]

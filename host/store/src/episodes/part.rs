@@ -254,12 +254,13 @@ fn text_columns(entries: &[Entry], shares: &[Option<Shared>]) -> Result<Vec<(&'s
 
 /// Rebuilds a row's record; `above` holds the records of the rows before it.
 fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Result<EpisodeRecord, Cause> {
-    let (mut record, _) = old_record::parse(text(batch, "record", row)?.as_bytes()).map_err(|error| match error {
-        BadRecord::Json(source) => Cause::from(source),
-        BadRecord::Schema(found) => {
-            format!("row {row} has record schema {found} but this host reads schemas up to {EPISODE_SCHEMA}").into()
-        }
-    })?;
+    let (mut record, schema) =
+        old_record::parse(text(batch, "record", row)?.as_bytes()).map_err(|error| match error {
+            BadRecord::Json(source) => Cause::from(source),
+            BadRecord::Schema(found) => {
+                format!("row {row} has record schema {found} but this host reads schemas up to {EPISODE_SCHEMA}").into()
+            }
+        })?;
     let shared = Shared::read(batch, row)?;
     let parent = match &shared {
         Some(shared) => Some(above.iter().rfind(|record| record.id == shared.parent).ok_or_else(|| {
@@ -277,7 +278,7 @@ fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Resul
         }
         front.truncate(shared.tokens);
     }
-    turns.extend(serde_json::from_str::<Vec<Turn>>(text(batch, "transcript", row)?)?);
+    turns.extend(old_record::parse_turns(text(batch, "transcript", row)?.as_bytes(), schema)?);
     record.turns = turns;
     record.segments = decode_segments(batch, row, front)?;
     Ok(record)

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use gymkhana_driver::{
-    Bound, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks, NoHooks, Reply, TimedCall,
+    Bound, DEFAULT_EPISODE_BYTES, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks, NoHooks,
+    Reply, TimedCall,
 };
 use gymkhana_record::{Call, Ending, FailureKind, NamedValue, Seed, TaskRef, WrittenCall, text_of};
 use gymkhana_sandbox::{Advice, CallError, Image, OptionalInterface, Plugin, StepResult};
@@ -93,6 +94,7 @@ impl<'a> Table<'a> {
             task: task.clone(),
             seeds,
             overrides: Arc::default(),
+            max_bytes: DEFAULT_EPISODE_BYTES,
         };
         let cannot_start = || format!("task {task} cannot be started");
         let started = Episode::start(setup, &NoHooks).await.map_err(|failed| CallError::from(failed.failure));
