@@ -13,6 +13,7 @@
 mod checks;
 mod error;
 pub mod evaluate;
+mod host_io;
 mod metrics;
 mod progress;
 mod recorded_groups;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gymkhana_record::NamedValue;
 use gymkhana_registry::{Manifest, read_manifest, read_plugin_file};
-use gymkhana_sandbox::{Assets, Grants, Plugin, Sandbox, SandboxConfig, SandboxError};
+use gymkhana_sandbox::{Assets, Grants, Limits, Plugin, Sandbox, SandboxConfig, SandboxError};
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -73,6 +73,15 @@ pub fn setup(path: Option<&Path>) -> CliResult<Option<Vec<u8>>> {
         std::fs::read(path).user_context(format!("the setup `{}` cannot be read\nhint: check the path", path.display()))
     };
     path.map(read).transpose()
+}
+
+/// Memory per instance where an author tries out one plugin and no run file says how much it may use, in bytes. CPython
+/// with SymPy begins with 72 MiB.
+const AUTHOR_MEMORY: usize = 256 << 20;
+
+/// Settings of a sandbox in which an author tries out a plugin.
+pub fn author_config() -> SandboxConfig {
+    SandboxConfig { limits: Limits { memory_bytes: AUTHOR_MEMORY, ..Limits::default() }, ..SandboxConfig::default() }
 }
 
 /// A sandbox that caches compiled plugins if there is a cache folder.
