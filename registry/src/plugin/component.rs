@@ -30,7 +30,7 @@ pub enum ComponentError {
     CoreModule,
     /// More than [`Quantity::limit`].
     #[error(
-        "the component has more than the limit on {quantity}: {value} of at most {limit}\nhint: build it again with the \
+        "the component is too complex, {quantity}: {value} of at most {limit}\nhint: build it again with the \
          SDK's tools; the plugin contract lists the limits of components"
     )]
     TooComplex {
