@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use gymkhana_conformance::MOST_MEMORY;
 use gymkhana_record::NamedValue;
 use gymkhana_registry::{Manifest, read_manifest, read_plugin_file};
 use gymkhana_sandbox::{Assets, Grants, Limits, Plugin, Sandbox, SandboxConfig, SandboxError};
@@ -75,13 +76,12 @@ pub fn setup(path: Option<&Path>) -> CliResult<Option<Vec<u8>>> {
     path.map(read).transpose()
 }
 
-/// Memory per instance where an author tries out one plugin and no run file says how much it may use, in bytes. CPython
-/// with SymPy begins with 72 MiB.
-const AUTHOR_MEMORY: usize = 256 << 20;
-
 /// Settings of a sandbox in which an author tries out a plugin.
 pub fn author_config() -> SandboxConfig {
-    SandboxConfig { limits: Limits { memory_bytes: AUTHOR_MEMORY, ..Limits::default() }, ..SandboxConfig::default() }
+    SandboxConfig {
+        limits: Limits { memory_bytes: MOST_MEMORY as usize, ..Limits::default() },
+        ..SandboxConfig::default()
+    }
 }
 
 /// A sandbox that caches compiled plugins if there is a cache folder.
