@@ -65,8 +65,17 @@ fn definitions_are_expanded_as_well() {
     };
     let one = read(&with(1)).expect("small").value(Quantity::Definitions);
     let two = read(&with(2)).expect("small").value(Quantity::Definitions);
-    // An import, an export, the instance and its argument, for each instance.
-    assert_eq!(two - one, 4);
+    // A type, an import, an export, the instance and its argument, for each instance.
+    assert_eq!(two - one, 5);
+}
+
+#[test]
+fn aliases_do_not_take_memory_before_they_are_counted() {
+    let aliases = |count: usize| {
+        read(&format!("(component $o (component $c) {})", "(alias outer $o $c (component))".repeat(count)))
+    };
+    assert_eq!(refused(aliases(40_000)).0, Quantity::Definitions);
+    aliases(39_999).expect("below the limit");
 }
 
 #[test]

@@ -231,7 +231,7 @@ impl StructureCounter {
         // An outer alias names a definition of an enclosing component, so it is resolved before the scope is borrowed.
         if let Payload::ComponentAliasSection(section) = payload {
             for alias in section.clone() {
-                self.alias(&alias?);
+                self.alias(&alias?)?;
             }
             return Ok(());
         }
@@ -264,7 +264,7 @@ impl StructureCounter {
             Payload::ComponentImportSection(section) => {
                 for import in section.clone() {
                     scope.own.define(1_u64);
-                    scope.declare(import?.ty.kind(), None);
+                    scope.declare(import?.ty.kind(), None)?;
                 }
             }
             Payload::ComponentExportSection(section) => {
@@ -272,7 +272,7 @@ impl StructureCounter {
                     let export = export?;
                     scope.own.define(1_u64);
                     let exported = scope.definition(export.kind, export.index);
-                    scope.declare(export.kind, exported);
+                    scope.declare(export.kind, exported)?;
                 }
             }
             Payload::ComponentCanonicalSection(section) => scope.own.define(section.count()),
@@ -286,7 +286,7 @@ impl StructureCounter {
         Ok(())
     }
 
-    fn alias(&mut self, alias: &ComponentAlias<'_>) {
+    fn alias(&mut self, alias: &ComponentAlias<'_>) -> Result<(), ComponentError> {
         let (kind, aliased) = match *alias {
             ComponentAlias::InstanceExport { kind, .. } => (Some(kind), None),
             ComponentAlias::CoreInstanceExport { .. } => (None, None),
@@ -300,11 +300,9 @@ impl StructureCounter {
                 (kind, outer.zip(kind).and_then(|(outer, kind)| outer.definition(kind, index)))
             }
         };
-        let Some(scope) = self.scopes.last_mut() else { return };
+        let Some(scope) = self.scopes.last_mut() else { return Ok(()) };
         scope.own.define(1_u64);
-        if let Some(kind) = kind {
-            scope.declare(kind, aliased);
-        }
+        kind.map_or(Ok(()), |kind| scope.declare(kind, aliased))
     }
 
     fn module(&mut self, payload: &Payload<'_>) -> Result<(), Visit> {
@@ -363,13 +361,20 @@ impl Scope {
         space.get(index as usize).copied().flatten()
     }
 
-    /// Appends to the index space of a kind; others than components and modules are not followed.
-    fn declare(&mut self, kind: ComponentExternalKind, definition: Option<Expansion>) {
-        match kind {
-            ComponentExternalKind::Component => self.components.push(definition),
-            ComponentExternalKind::Module => self.modules.push(definition),
-            _ => {}
+    /// Appends to the index space of a kind; others than components and modules are not followed. The space is bounded
+    /// here, since an entry is larger than its four bytes in the file.
+    fn declare(&mut self, kind: ComponentExternalKind, definition: Option<Expansion>) -> Result<(), ComponentError> {
+        let space = match kind {
+            ComponentExternalKind::Component => &mut self.components,
+            ComponentExternalKind::Module => &mut self.modules,
+            _ => return Ok(()),
+        };
+        let (quantity, value) = (Quantity::Definitions, space.len() as u64 + 1);
+        if value > quantity.limit() {
+            return Err(ComponentError::TooComplex { quantity, value, limit: quantity.limit() });
         }
+        space.push(definition);
+        Ok(())
     }
 }
 

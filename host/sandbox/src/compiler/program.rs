@@ -30,6 +30,10 @@ const MAX_TEXT_BYTES: u64 = 64 << 10;
 /// Length of a digest in hexadecimal digits, which precedes the compiled code.
 const DIGEST_LENGTH: usize = 64;
 
+/// Setting of mimalloc, the host's allocator: it reserves a gibibyte of addresses at the start otherwise, which would
+/// be memory beyond the limit.
+const NO_RESERVE: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "0");
+
 /// Beginning of the text with which a Rust program ends that is refused memory.
 const OUT_OF_MEMORY_TEXT: &str = "memory allocation of";
 
@@ -80,6 +84,7 @@ impl CompilerProgram {
         let mut process = Command::new(&self.program)
             .arg(COMPILE_COMMAND)
             .args(job.arguments())
+            .env(NO_RESERVE.0, NO_RESERVE.1)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
