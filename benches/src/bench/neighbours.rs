@@ -49,6 +49,7 @@ pub fn run(effort: Effort) -> Result<()> {
         ] {
             print_in("µs", &format!("{what}-p99-{load}"), apart, "guests on the host's threads", together);
         }
+        print_in("calls/s", &format!("calls-{load}"), apart.rate, "guests on the host's threads", together.rate);
         host.shutdown_background();
         shared_runtime.shutdown_background();
     }
@@ -60,8 +61,9 @@ fn host_runtime() -> Result<Runtime> {
     Ok(Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?)
 }
 
-/// 99th percentiles, in microseconds.
+/// 99th percentiles in microseconds, and the number of calls per second.
 struct Delays {
+    rate: f64,
     call: f64,
     timer: f64,
     socket: f64,
@@ -90,7 +92,9 @@ fn measure(
         let until = Instant::now() + duration;
         let calls = tokio::spawn(run_on_owned(guests.clone(), calls(plugin.clone(), Handle::current(), until)));
         let (timers, echoes) = (tokio::spawn(timers(until)), tokio::spawn(echoes(until)));
-        Ok(Delays { call: p99(calls.await??)?, timer: p99(timers.await?)?, socket: p99(echoes.await??)? })
+        let calls = calls.await??;
+        let rate = calls.len() as f64 / duration.as_secs_f64();
+        Ok(Delays { rate, call: p99(calls)?, timer: p99(timers.await?)?, socket: p99(echoes.await??)? })
     })
 }
 
