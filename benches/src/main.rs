@@ -59,6 +59,7 @@ fn run(name: Bench, effort: Effort) -> Result<()> {
         Bench::Sandbox => bench::sandbox::run(effort),
         Bench::Density => bench::density::run(effort),
         Bench::Hung => bench::hung::run(effort),
+        Bench::Neighbours => bench::neighbours::run(effort),
         Bench::Rollouts => bench::rollouts::run(effort),
         Bench::Async => bench::async_rollouts::run(effort),
         Bench::Replay => bench::replay::run(effort),

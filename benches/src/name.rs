@@ -11,6 +11,8 @@ pub enum Bench {
     Density,
     /// Cost of tool calls that never return to the other episodes
     Hung,
+    /// Delay of calls, timers and sockets beside hostile plugins
+    Neighbours,
     /// CPU time and memory of an episode of three turns
     Rollouts,
     /// Wall-clock time of rollouts compared with an ideal scheduler

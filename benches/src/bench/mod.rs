@@ -3,6 +3,7 @@
 pub mod async_rollouts;
 pub mod density;
 pub mod hung;
+pub mod neighbours;
 pub mod plugin_calls;
 pub mod registry;
 pub mod replay;

@@ -36,11 +36,14 @@ const ATTACKS: [(&str, &str); 8] = [
     ("endless output", "while True: print('a' * 1000)"),
 ];
 
+/// Memory of an interpreter. CPython with SymPy begins with 72 MiB.
+const MEMORY: usize = 136 << 20;
+
 /// Runs the bench.
 pub fn run(effort: Effort) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
     runtime.block_on(async {
-        let limits = Limits { budget: Duration::from_secs(1), ..Limits::default() };
+        let limits = Limits { budget: Duration::from_secs(1), memory_bytes: MEMORY, ..Limits::default() };
         let sandbox =
             Sandbox::new(&SandboxConfig { max_instances: Some(2 * LIVE + 16), limits, ..Default::default() })?;
         let plugin = load(&sandbox, "python")?;

@@ -20,6 +20,9 @@ use crate::printer::Printer;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some(code) = gymkhana_sandbox::run_as_compiler() {
+        return code;
+    }
     let cli = Cli::parse();
     let printer = Printer::new();
     match dispatch(cli.command, &printer).and_then(|()| printer.all_printed()) {

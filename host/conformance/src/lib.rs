@@ -22,5 +22,5 @@ mod world;
 
 pub use finished_episode::FinishedEpisode;
 pub use measure::{Measured, measure};
-pub use settings::{Settings, limits};
+pub use settings::{MOST_MEMORY, Settings, limits};
 pub use suite::{CheckInfo, SuiteError, all_checks, check_plugin};

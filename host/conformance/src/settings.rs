@@ -10,6 +10,10 @@ use crate::FinishedEpisode;
 /// Default limit of instructions per call, about one second's worth: the default of a run.
 const MOST_FUEL: u64 = 1_000_000_000;
 
+/// Default limit of memory per instance where an author tries out a plugin, in bytes. It is above the default of a run,
+/// because no run file says what a plugin with a language runtime may use: CPython with SymPy begins with 72 MiB.
+pub const MOST_MEMORY: u64 = 256 << 20;
+
 /// Settings of a check of one plugin.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -41,7 +45,7 @@ impl Default for Settings {
             steps: 1000,
             options: vec![],
             most_fuel: MOST_FUEL,
-            most_memory: Limits::default().memory_bytes as u64,
+            most_memory: MOST_MEMORY,
             assets: Assets::default(),
             setup: None,
             beside: vec![],

@@ -15,6 +15,7 @@ mod checkpoint_name;
 mod checks;
 mod error;
 pub mod evaluate;
+mod host_io;
 mod metrics;
 mod progress;
 mod recorded_groups;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use gymkhana_config::{RunFile, Stage};
 use gymkhana_record::Seed;
 use gymkhana_rollout::Rollout;
-use gymkhana_sandbox::Sandbox;
+use gymkhana_sandbox::{GuestThreads, Sandbox};
 use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, RunFolder, StageSummary, Summary};
 use gymkhana_trainer::StageModels;
 use tokio::task::JoinSet;
@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) progress: Progress,
     /// The last checkpoint; absent before the first.
     pub(crate) checkpoint: Option<SavedCheckpoint>,
+    /// Threads on which episodes run.
+    pub(crate) guests: GuestThreads,
     /// Capacity for live plugin instances.
     pub(crate) places: u32,
     /// Start time of this process, less the time of earlier ones.
@@ -88,6 +90,7 @@ impl Session {
             seed,
             progress,
             checkpoint,
+            guests: GuestThreads::start().internal()?,
             places,
             begun,
         };

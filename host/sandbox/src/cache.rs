@@ -4,9 +4,10 @@
 //! to this user only, and files from elsewhere are never accepted. A SHA-256 digest beside each file detects accidental
 //! damage; a file that does not match is compiled again.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -67,13 +68,19 @@ impl CodeCache {
     pub fn get(&self, engine: &Engine, component: Digest) -> Option<Component> {
         let (code, stamp) = self.files(component);
         let expected: Digest = fs::read_to_string(stamp).ok()?.parse().ok()?;
-        if Digest::of(&fs::read(&code).ok()?) != expected {
+        let mut file = File::open(code).ok()?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).ok()?;
+        if Digest::of(&bytes) != expected {
             return None;
         }
+        // The open file, whatever its name refers to by now.
+        let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
         // SAFETY: only this user can write into the folder, only `put` creates files there, and the digest shows that
-        // this file is byte for byte the output of `put`. Files are replaced by renaming and never changed in place, so
-        // the mapping keeps the checked bytes. The engine itself rejects code of another engine.
-        unsafe { Component::deserialize_file(engine, code) }.ok()
+        // this file is byte for byte the output of `put`. The mapped file is the one that was hashed. Files are replaced
+        // by renaming and never changed in place, so the mapping keeps the checked bytes. The engine itself rejects code
+        // of another engine.
+        unsafe { Component::deserialize_file(engine, opened) }.ok()
     }
 
     /// Stores the compiled form of a component.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::Compiler;
+
 /// Resource limits of a plugin. Times apply to each call and sizes to each live instance, unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -17,7 +19,7 @@ pub struct Limits {
     pub fuel_per_episode: Option<u64>,
     /// Wall-clock limit of one call, excluding outbound calls.
     pub wall: Duration,
-    /// Linear memory of all core instances together, in bytes.
+    /// Linear memory of all core instances together, including the memory with which they begin, in bytes.
     pub memory_bytes: usize,
     /// Elements per table.
     pub table_elements: usize,
@@ -60,6 +62,8 @@ pub struct SandboxConfig {
     /// Folder for compiled plugins, created if it does not exist. Only this user may have access, since its code is
     /// executed. `None` disables the cache.
     pub cache: Option<PathBuf>,
+    /// Compiler of plugins that are not in the cache.
+    pub compiler: Compiler,
     /// Limits of each plugin.
     pub limits: Limits,
     /// Maximum number of live instances; `None` uses all that this machine can hold.
@@ -70,6 +74,12 @@ pub struct SandboxConfig {
 
 impl Default for SandboxConfig {
     fn default() -> Self {
-        Self { cache: None, limits: Limits::default(), max_instances: None, wait: Duration::from_secs(600) }
+        Self {
+            cache: None,
+            compiler: Compiler::default(),
+            limits: Limits::default(),
+            max_instances: None,
+            wait: Duration::from_secs(600),
+        }
     }
 }

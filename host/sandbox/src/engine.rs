@@ -21,8 +21,12 @@ pub(crate) const TABLES_PER_PLACE: u32 = 4;
 /// other plugins have at most 2 MB.
 const HEAVY_BYTES: usize = 8 << 20;
 
-/// Limit on the initial memory of a runtime, on top of the memory limit, in bytes.
-const HEAVY_START: usize = gymkhana_registry::MAX_PLUGIN_BYTES;
+/// Largest initial memory of a runtime that is mapped copy-on-write even if most of it is zero, in bytes.
+const DENSE_IMAGE: u64 = gymkhana_registry::MAX_PLUGIN_BYTES as u64;
+
+/// Size of a 32-bit linear memory in bytes. The pool reserves the addresses of a whole one in every case; the limiter of
+/// each store bounds the memory in use, which may differ by plugin.
+const WHOLE_MEMORY: usize = 4 << 30;
 
 /// Wasm stack of a call into a runtime, in bytes. CPython measures its stack in linear memory and raises an exception at
 /// deep recursion, provided that this stack, which it cannot measure, is not exhausted first. Only touched pages use
@@ -58,15 +62,6 @@ impl Weight {
             Self::Heavy => 2,
         }
     }
-
-    /// Part of an instance's initial memory that does not count towards the limit: the limit of a heavy plugin applies to
-    /// its program and not to the runtime.
-    pub fn uncounted(self, initial_bytes: usize) -> usize {
-        match self {
-            Self::Light => 0,
-            Self::Heavy => initial_bytes.min(HEAVY_START),
-        }
-    }
 }
 
 /// An engine with its linker, code cache and ticker.
@@ -93,39 +88,42 @@ impl Profile {
     }
 }
 
-/// Engine settings. Features that would make results depend on the machine, and features that plugins do not need, are
-/// disabled. Garbage collection, threads and exceptions are not compiled into this host.
+/// Engine settings of this process.
 pub(crate) fn engine_config(weight: Weight, limits: &Limits, places: u32) -> Config {
+    let mut config = code_config(weight, limits.count_fuel());
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(weight, limits, places)));
+    if weight == Weight::Heavy {
+        config.max_wasm_stack(HEAVY_STACK).async_stack_size(HEAVY_STACK + HOST_STACK);
+    }
+    config
+}
+
+/// Settings on which compiled code depends; equal in the process that compiles and in the one that runs. Features that
+/// would make results depend on the machine, and features that plugins do not need, are disabled. Garbage collection,
+/// threads and exceptions are not compiled into this host.
+pub(crate) fn code_config(weight: Weight, count_fuel: bool) -> Config {
     let heavy = weight == Weight::Heavy;
     let mut config = Config::new();
     config
         .concurrency_support(false)
         .epoch_interruption(true)
         // Counting code is slower. The engine's hash keeps both forms apart in the code cache.
-        .consume_fuel(limits.count_fuel())
+        .consume_fuel(count_fuel)
         .cranelift_nan_canonicalization(true)
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)
         // Inlining makes a small plugin's step 10 % faster and compilation slower.
         .compiler_inlining(if heavy { Inlining::No } else { Inlining::Yes })
         // Copy-on-write needs two more memory mappings per live instance, and mappings are the scarcest resource.
-        .memory_init_cow(heavy)
-        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(weight, limits, places)));
+        .memory_init_cow(heavy);
     if heavy {
-        config
-            .memory_guaranteed_dense_image_size(HEAVY_START as u64)
-            .max_wasm_stack(HEAVY_STACK)
-            .async_stack_size(HEAVY_STACK + HOST_STACK);
+        config.memory_guaranteed_dense_image_size(DENSE_IMAGE);
     }
     config
 }
 
 fn pool(weight: Weight, limits: &Limits, places: u32) -> PoolingAllocationConfig {
     let instances = (places / weight.places()).max(1);
-    let memory = match weight {
-        Weight::Light => limits.memory_bytes,
-        Weight::Heavy => limits.memory_bytes + HEAVY_START,
-    };
     let core_instances = u32::try_from(limits.instances).unwrap_or(u32::MAX);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
@@ -135,7 +133,7 @@ fn pool(weight: Weight, limits: &Limits, places: u32) -> PoolingAllocationConfig
         .total_tables(instances * TABLES_PER_PLACE)
         .max_tables_per_module(TABLES_PER_PLACE)
         .total_stacks(instances)
-        .max_memory_size(memory)
+        .max_memory_size(WHOLE_MEMORY)
         .table_elements(limits.table_elements)
         .linear_memory_keep_resident(KEPT_RESIDENT)
         .table_keep_resident(KEPT_RESIDENT)

@@ -3,13 +3,16 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gymkhana_registry::{
     ContractError, Digest, Manifest, ManifestError, PluginFileError, exports, imports, read_manifest, read_plugin_file,
+    structure,
 };
 use tokio::sync::OnceCell;
 use wasmtime::component::InstancePre;
 
+use crate::compiler::CompilerFailure;
 use crate::engine::{TABLES_PER_PLACE, Weight};
 use crate::exports::{EnvironmentExports, ExportIndices, ToolExports};
 use crate::grants::{self, Refusal};
@@ -17,9 +20,6 @@ use crate::instance::shared::SharedInstances;
 use crate::instance::store_data::StoreData;
 use crate::sandbox::CompileError;
 use crate::{Assets, CacheError, EnvironmentInfo, Grants, Outbound, RewardInfo, Sandbox, SandboxError, ToolInfo};
-
-/// Size of a WebAssembly page.
-const PAGE_BYTES: usize = 64 << 10;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -60,6 +60,49 @@ pub enum LoadError {
         origin: String,
         /// Cause.
         source: Cause,
+    },
+    /// An instance begins with more memory than the limit.
+    #[error(
+        "plugin `{origin}` cannot start: it begins with {needed} MiB of memory and `memory_mib` is {limit}\nhint: set \
+         `memory_mib` in the run file's section of the plugin, if you trust it with that much"
+    )]
+    Memory {
+        /// File or name.
+        origin: String,
+        /// Initial memory in MiB, rounded up.
+        needed: u64,
+        /// Limit in MiB.
+        limit: u64,
+    },
+    /// Compilation took longer than its limit.
+    #[error(
+        "plugin `{origin}` cannot be compiled: it took longer than the limit of {} s\nhint: use a smaller plugin",
+        limit.as_secs_f64()
+    )]
+    CompileTime {
+        /// File or name.
+        origin: String,
+        /// Limit.
+        limit: Duration,
+    },
+    /// Compilation needed more memory than its limit.
+    #[error(
+        "plugin `{origin}` cannot be compiled: it needs more memory than the limit of {} MiB\nhint: use a smaller plugin",
+        limit >> 20
+    )]
+    CompileMemory {
+        /// File or name.
+        origin: String,
+        /// Limit in bytes.
+        limit: u64,
+    },
+    /// The compiler could not be started, or did not end as it should.
+    #[error("plugin `{origin}` cannot be compiled: {why}\nhint: build it again with gymkhana-sdk")]
+    Compiler {
+        /// File or name.
+        origin: String,
+        /// Cause.
+        why: String,
     },
     /// One instance needs more places than the pool has.
     #[error(
@@ -124,7 +167,6 @@ struct Loaded {
     sandbox: Sandbox,
     manifest: Manifest,
     digest: Digest,
-    uncounted: usize,
     linked: InstancePre<StoreData>,
     places: u32,
     indices: ExportIndices,
@@ -155,6 +197,7 @@ impl Plugin {
     /// As [`Plugin::load`].
     pub fn from_bytes(sandbox: &Sandbox, origin: &str, bytes: &[u8], grants: &Grants) -> Result<Self, LoadError> {
         let manifest = checked_manifest(origin, bytes, grants)?;
+        check_initial_memory(origin, bytes, sandbox)?;
         let digest = Digest::of(bytes);
         let misfit = |error: wasmtime::Error| LoadError::Engine {
             origin: origin.to_owned(),
@@ -162,18 +205,16 @@ impl Plugin {
         };
         let failed = |error: CompileError| match error {
             CompileError::Engine(error) => misfit(error),
+            CompileError::Compiler(failure) => compiler_failed(origin, failure),
             CompileError::Cache(error) => LoadError::Cache(error),
             CompileError::Sandbox(error) => LoadError::Sandbox(error),
         };
         let weight = Weight::of(bytes);
         let component = sandbox.compile(digest, bytes).map_err(failed)?;
-        let needs = component.resources_required();
-        let memories = needs
-            .as_ref()
+        let memories = component
+            .resources_required()
             .map_or(1, |needs| needs.num_memories.max(needs.num_tables.div_ceil(TABLES_PER_PLACE)).max(1));
         let needed = memories.saturating_mul(weight.places());
-        let pages = needs.and_then(|needs| needs.max_initial_memory_size).unwrap_or(0);
-        let initial_bytes = usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(PAGE_BYTES);
         let places = sandbox.pool().total();
         if needed > places {
             return Err(LoadError::TooBig { origin: origin.to_owned(), needed, places });
@@ -188,7 +229,6 @@ impl Plugin {
             sandbox: sandbox.clone(),
             manifest,
             digest,
-            uncounted: weight.uncounted(initial_bytes),
             linked,
             places: needed,
             indices,
@@ -307,11 +347,6 @@ impl Plugin {
         self.loaded.places
     }
 
-    /// Initial memory of an instance that does not count towards its limit, in bytes.
-    pub(crate) fn uncounted(&self) -> usize {
-        self.loaded.uncounted
-    }
-
     pub(crate) fn indices(&self) -> &ExportIndices {
         &self.loaded.indices
     }
@@ -338,4 +373,25 @@ fn checked_manifest(origin: &str, bytes: &[u8], grants: &Grants) -> Result<Manif
         .map_err(|source| LoadError::Manifest { origin: origin(), source: ManifestError::Component(source) })?;
     grants::decide(&manifest, &imports, grants).map_err(|source| LoadError::Refused { origin: origin(), source })?;
     Ok(manifest)
+}
+
+/// Refuses a plugin whose instances begin with more memory than the limit, whatever its size.
+fn check_initial_memory(origin: &str, bytes: &[u8], sandbox: &Sandbox) -> Result<(), LoadError> {
+    let structure = structure(bytes)
+        .map_err(|error| LoadError::Manifest { origin: origin.to_owned(), source: ManifestError::Component(error) })?;
+    let limit = sandbox.limits().memory_bytes as u64;
+    if structure.initial_memory <= limit {
+        return Ok(());
+    }
+    let needed = structure.initial_memory.div_ceil(1 << 20);
+    Err(LoadError::Memory { origin: origin.to_owned(), needed, limit: limit >> 20 })
+}
+
+fn compiler_failed(origin: &str, failure: CompilerFailure) -> LoadError {
+    let origin = origin.to_owned();
+    match failure {
+        CompilerFailure::Time(limit) => LoadError::CompileTime { origin, limit },
+        CompilerFailure::Memory(limit) => LoadError::CompileMemory { origin, limit },
+        CompilerFailure::Process(why) => LoadError::Compiler { origin, why },
+    }
 }

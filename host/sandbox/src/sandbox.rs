@@ -9,10 +9,11 @@ use std::time::Duration;
 use gymkhana_registry::Digest;
 use wasmtime::component::{Component, InstancePre};
 
+use crate::compiler::CompilerFailure;
 use crate::engine::{Profile, Weight};
 use crate::instance::pool::{InstancePool, max_map_count, places_for};
 use crate::instance::store_data::StoreData;
-use crate::{CacheError, Limits, SandboxConfig, SandboxError};
+use crate::{CacheError, Compiler, Limits, SandboxConfig, SandboxError};
 
 /// Counters of a sandbox, for reports and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,15 +38,16 @@ pub struct Counters {
 #[derive(Clone)]
 pub struct Sandbox {
     shared: Arc<Shared>,
+    limits: Limits,
 }
 
 struct Shared {
     light: Profile,
     /// Created when the first heavy plugin is loaded; few runs have one.
     heavy: Mutex<Option<Arc<Profile>>>,
-    limits: Limits,
     pool: InstancePool,
     cache: Option<PathBuf>,
+    compiler: Compiler,
     components: Mutex<HashMap<Digest, Arc<Mutex<Option<Component>>>>>,
     compiled: AtomicU64,
     cache_hits: AtomicU64,
@@ -74,13 +76,14 @@ impl Sandbox {
             shared: Arc::new(Shared {
                 light: Profile::new(Weight::Light, &config.limits, places, cache.as_deref())?,
                 heavy: Mutex::default(),
-                limits: config.limits,
                 pool: InstancePool::new(places, config.wait),
                 cache,
+                compiler: config.compiler.clone(),
                 components: Mutex::default(),
                 compiled: AtomicU64::new(0),
                 cache_hits: AtomicU64::new(0),
             }),
+            limits: config.limits,
         })
     }
 
@@ -99,8 +102,15 @@ impl Sandbox {
         }
     }
 
+    /// Returns the sandbox with another memory limit, for the plugins that are loaded with it. It shares the pool and
+    /// the compiled components.
+    #[must_use]
+    pub fn with_memory(&self, memory_bytes: usize) -> Self {
+        Self { limits: Limits { memory_bytes, ..self.limits }, ..self.clone() }
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
-        &self.shared.limits
+        &self.limits
     }
 
     pub(crate) fn pool(&self) -> &InstancePool {
@@ -122,7 +132,7 @@ impl Sandbox {
             match &*heavy {
                 Some(profile) => Arc::clone(profile),
                 None => {
-                    let made = Profile::new(weight, &shared.limits, shared.pool.total(), shared.cache.as_deref());
+                    let made = Profile::new(weight, &self.limits, shared.pool.total(), shared.cache.as_deref());
                     Arc::clone(heavy.insert(Arc::new(made.map_err(CompileError::Sandbox)?)))
                 }
             }
@@ -148,15 +158,20 @@ impl Sandbox {
         if let Some(component) = &*slot {
             return Ok(component.clone());
         }
-        let component = self.with_profile(Weight::of(bytes), |profile| {
+        let weight = Weight::of(bytes);
+        let component = self.with_profile(weight, |profile| {
             if let Some(component) = profile.cache.as_ref().and_then(|cache| cache.get(&profile.engine, digest)) {
                 shared.cache_hits.fetch_add(1, Ordering::Relaxed);
                 return Ok(component);
             }
-            let component = Component::from_binary(&profile.engine, bytes)?;
+            let code = shared.compiler.compile(&profile.engine, weight, self.limits.count_fuel(), bytes)?;
+            // SAFETY: the bytes are the output of this host's compiler, in this process or in one that this process
+            // started; in the second case their digest has been checked. The engine itself rejects code of another
+            // engine.
+            let component = unsafe { Component::deserialize(&profile.engine, &code) }?;
             shared.compiled.fetch_add(1, Ordering::Relaxed);
             if let Some(cache) = &profile.cache {
-                cache.put(digest, &component.serialize()?)?;
+                cache.put(digest, &code)?;
             }
             Ok(component)
         })?;
@@ -167,6 +182,7 @@ impl Sandbox {
 /// Failure to compile, link or cache a component, or to set up its engine.
 pub(crate) enum CompileError {
     Engine(wasmtime::Error),
+    Compiler(CompilerFailure),
     Cache(CacheError),
     Sandbox(SandboxError),
 }

@@ -3,6 +3,7 @@
 use wasmparser::{ComponentExternalKind, ComponentTypeRef, Encoding, Parser, Payload};
 
 use super::MANIFEST_SECTION;
+use super::structure::{Quantity, Structure, StructureCounter, Visit};
 
 /// Size limit of a plugin file in bytes (256 MiB). CPython with a computer algebra system needs 67 MiB.
 pub const MAX_PLUGIN_BYTES: usize = 256 << 20;
@@ -27,6 +28,25 @@ pub enum ComponentError {
     /// A core module.
     #[error("the file is a core module, not a component\nhint: build for `wasm32-wasip2`, which produces a component")]
     CoreModule,
+    /// More than [`Quantity::limit`].
+    #[error(
+        "the component is too complex, {quantity}: {value} of at most {limit}\nhint: build it again with the \
+         SDK's tools; the plugin contract lists the limits of components"
+    )]
+    TooComplex {
+        /// Quantity above its limit.
+        quantity: Quantity,
+        /// Its value.
+        value: u64,
+        /// Its limit.
+        limit: u64,
+    },
+    /// Instantiates a component or module that another party provides, so that its size is unknown.
+    #[error(
+        "the component instantiates a component or module that it does not define itself\nhint: put all parts of the \
+         plugin into one component"
+    )]
+    OutsideDefinition,
     /// Truncated or malformed sections.
     #[error("the component is truncated or damaged at byte {offset} of {length}\nhint: rebuild or download it again")]
     Damaged {
@@ -48,10 +68,13 @@ pub(crate) struct ComponentInspection<'a> {
     pub exports: Vec<&'a str>,
     /// Interfaces that the outermost component imports.
     pub imports: Vec<&'a str>,
+    /// Quantities, all within their limits.
+    pub structure: Structure,
 }
 
 impl<'a> ComponentInspection<'a> {
-    /// Parses all section headers. Function bodies are skipped; the engine validates them at compile time.
+    /// Parses all section headers and refuses a component above a limit of its structure. Function bodies are skipped
+    /// except for their locals; the engine validates them at compile time.
     pub fn of(bytes: &'a [u8]) -> Result<Self, ComponentError> {
         if bytes.is_empty() {
             return Err(ComponentError::Empty);
@@ -68,9 +91,15 @@ impl<'a> ComponentInspection<'a> {
             source,
         };
         let mut inspection = Self::default();
+        let mut counter = StructureCounter::default();
         let mut depth = 0_usize;
         for payload in Parser::new(0).parse_all(bytes) {
-            match payload.map_err(damaged)? {
+            let payload = payload.map_err(damaged)?;
+            counter.visit(&payload).map_err(|failure| match failure {
+                Visit::Damaged(source) => damaged(source),
+                Visit::Refused(error) => error,
+            })?;
+            match payload {
                 Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => {
                     return Err(ComponentError::CoreModule);
                 }
@@ -98,6 +127,7 @@ impl<'a> ComponentInspection<'a> {
                 _ => {}
             }
         }
+        inspection.structure = counter.finish()?;
         Ok(inspection)
     }
 }
@@ -116,6 +146,14 @@ pub fn exports(bytes: &[u8]) -> Result<Vec<String>, ComponentError> {
 /// If the bytes are not a component.
 pub fn imports(bytes: &[u8]) -> Result<Vec<String>, ComponentError> {
     Ok(owned(&ComponentInspection::of(bytes)?.imports))
+}
+
+/// Counts the quantities of a component on which the cost of loading depends.
+///
+/// # Errors
+/// If the bytes are not a component, or a quantity is above its limit.
+pub fn structure(bytes: &[u8]) -> Result<Structure, ComponentError> {
+    Ok(ComponentInspection::of(bytes)?.structure)
 }
 
 fn owned(names: &[&str]) -> Vec<String> {

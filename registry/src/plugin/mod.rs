@@ -4,12 +4,14 @@ mod capability;
 mod component;
 mod manifest;
 mod name;
+mod structure;
 
 pub use capability::{Capability, Kind};
-pub use component::{ComponentError, MAX_PLUGIN_BYTES, exports, imports};
+pub use component::{ComponentError, MAX_PLUGIN_BYTES, exports, imports, structure};
 pub use manifest::{
     ContractError, ContractStamp, MANIFEST_MAGIC, MANIFEST_SCHEMA, MANIFEST_SECTION, Manifest, ManifestError,
     RewardRange, parse_manifest_section, read_manifest,
 };
 pub(crate) use name::is_valid_word;
 pub use name::{Namespace, ParseNameError, ParseNamespaceError, PluginName};
+pub use structure::{Quantity, Structure};

@@ -10,11 +10,14 @@ use gymkhana_sandbox::{CallError, Grants, Limits, Plugin, Sandbox, SandboxConfig
 use gymkhana_tests::component;
 use serde_json::json;
 
+/// CPython with SymPy begins with 72 MiB.
+const MEMORY: usize = 136 << 20;
+
 /// Shared, so that the interpreter is compiled once. A normal call takes some milliseconds of this budget.
 fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| {
-        let limits = Limits { budget: Duration::from_millis(1500), ..Limits::default() };
+        let limits = Limits { budget: Duration::from_millis(1500), memory_bytes: MEMORY, ..Limits::default() };
         let config = SandboxConfig { max_instances: Some(64), limits, ..SandboxConfig::default() };
         Sandbox::new(&config).expect("a sandbox")
     })

@@ -1,7 +1,6 @@
 //! `host plugin bench`: measures time and memory of a plugin's calls.
 
 use gymkhana_conformance::{Measured, Settings, measure};
-use gymkhana_sandbox::SandboxConfig;
 use serde_json::json;
 
 use crate::error::{Classify, CliResult};
@@ -19,7 +18,7 @@ pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
         setup: plugin_inputs::setup(args.setup.as_deref())?,
         ..Settings::default()
     };
-    let sandbox = plugin_inputs::sandbox(&SandboxConfig::default(), printer)?;
+    let sandbox = plugin_inputs::sandbox(&plugin_inputs::author_config(), printer)?;
     let plugin = inputs.load(&sandbox)?;
     let measured = plugin_inputs::runtime()?.block_on(measure(&plugin, settings, args.times)).user_error()?;
     if !args.json {

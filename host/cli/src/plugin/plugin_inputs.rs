@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use gymkhana_conformance::MOST_MEMORY;
 use gymkhana_record::NamedValue;
 use gymkhana_registry::{Manifest, read_manifest, read_plugin_file};
-use gymkhana_sandbox::{Assets, Grants, Plugin, Sandbox, SandboxConfig, SandboxError};
+use gymkhana_sandbox::{Assets, Grants, Limits, Plugin, Sandbox, SandboxConfig, SandboxError};
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -73,6 +74,14 @@ pub fn setup(path: Option<&Path>) -> CliResult<Option<Vec<u8>>> {
         std::fs::read(path).user_context(format!("the setup `{}` cannot be read\nhint: check the path", path.display()))
     };
     path.map(read).transpose()
+}
+
+/// Settings of a sandbox in which an author tries out a plugin.
+pub fn author_config() -> SandboxConfig {
+    SandboxConfig {
+        limits: Limits { memory_bytes: MOST_MEMORY as usize, ..Limits::default() },
+        ..SandboxConfig::default()
+    }
 }
 
 /// A sandbox that caches compiled plugins if there is a cache folder.

@@ -19,6 +19,10 @@ use gymkhana_nearest::did_you_mean;
 pub struct PluginSection {
     /// Shares one instance of the plugin among `sandbox.shared_episodes` episodes. Excludes fuel limits.
     pub shared: bool,
+    /// Memory per instance of this plugin in MiB, including the memory with which it begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 4096), extend("x-default" = "`sandbox.memory_mib`"))]
+    pub memory_mib: Option<usize>,
     /// Grant of `assets`: paths of readable files, by the name that the plugin uses. A path is relative to the run
     /// file; the resolved run file holds the digest of the content instead.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -52,6 +56,7 @@ impl Default for PluginSection {
     fn default() -> Self {
         Self {
             shared: false,
+            memory_mib: None,
             assets: BTreeMap::new(),
             model: None,
             http: vec![],
@@ -88,6 +93,8 @@ impl PluginSection {
                 "plugins.{plugin}.http_requests is set, but no `http` rule allows a request\nhint: remove it"
             ));
         }
+        let key = format!("plugins.{plugin}.memory_mib");
+        check_range(&key, self.memory_mib.unwrap_or(1), 1..=4096, "a number from 1 to 4096")?;
         let key = format!("plugins.{plugin}.http_requests");
         check_range(&key, self.http_requests, 1..=1_000_000, "a number from 1 to 1000000")?;
         self.http.iter().try_for_each(|rule| rule.check(plugin))

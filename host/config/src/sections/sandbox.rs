@@ -30,7 +30,7 @@ pub struct SandboxSection {
     /// Wall-clock limit per call in seconds, excluding outbound requests.
     #[schemars(range(min = 0.001, max = 86400))]
     pub wall_seconds: f64,
-    /// Memory per instance in MiB.
+    /// Memory per instance in MiB, including the memory with which it begins.
     #[schemars(range(min = 1, max = 4096))]
     pub memory_mib: usize,
     /// Size of a call's result in MiB.

@@ -7,6 +7,7 @@ use gymkhana_config::{Checkpoint, RunFile, SeatBinding};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{Ending, EpisodeRecord, Phase, PolicyTurn, Seed, TaskRef, Turn};
 use gymkhana_rollout::Rollout;
+use gymkhana_sandbox::GuestThreads;
 use gymkhana_trainer::Settings;
 use tokio::sync::Semaphore;
 
@@ -101,7 +102,9 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let in_flight = file.policy.max_concurrent_sequences.min(batch::most_in_flight(&set, places));
     let permits = Arc::new(Semaphore::new(in_flight));
     let rollout = Arc::new(rollout::rollout(&file, set, chat_format(seats.policy())?, rewards, ordered)?);
-    let runner = GroupRunner { rollout, seats, seeds: Seed(file.seed).child("episode"), stage: 0, permits };
+    let guests = GuestThreads::start().internal()?;
+    let seeds = Seed(file.seed).child("episode");
+    let runner = GroupRunner { rollout, seats, seeds, stage: 0, guests: guests.handle().clone(), permits };
     let tasks = (0..count).flat_map(|index| (0..samples).map(move |_| index));
     let tasks = tasks.map(|index| TaskRef { split: split.clone(), index }).collect();
     let phase = if sampling.is_greedy() { Phase::After } else { Phase::AfterSampled };

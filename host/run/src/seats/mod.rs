@@ -16,6 +16,7 @@ pub(crate) mod frozen;
 pub(crate) mod weight_sync;
 
 use crate::error::{Classify, RunError, RunResult};
+use crate::host_io::OnHost;
 use crate::setup::models::Models;
 use frozen::Frozen;
 use gymkhana_config::{Checkpoint, RunFile, SeatBinding, SeatSection};
@@ -37,7 +38,7 @@ pub(crate) struct Model {
     /// Engine of the model; also trains it if `trained`.
     pub trainer: Trainer,
     /// Inference server that generates instead of the engine, if any.
-    server: Option<Arc<ServerPolicy>>,
+    server: Option<OnHost<ServerPolicy>>,
     /// Whether the weights are trained.
     trained: bool,
     /// Seats that the model plays.
@@ -56,7 +57,7 @@ impl Model {
     /// The generating side: the server if there is one, else the engine.
     fn generator(&self) -> &dyn Policy {
         match &self.server {
-            Some(server) => server.as_ref(),
+            Some(server) => server,
             None => &self.trainer,
         }
     }
@@ -99,12 +100,12 @@ impl SeatPolicies {
 
     /// Inference server of the run's policy, if any.
     pub fn server(&self) -> Option<&ServerPolicy> {
-        self.models[0].server.as_deref()
+        self.models[0].server.as_ref().map(OnHost::client)
     }
 
-    /// Sets the inference server of the run's policy.
+    /// Sets the inference server of the run's policy. Its requests run on the current runtime.
     pub fn serve(&mut self, server: Arc<ServerPolicy>) {
-        self.models[0].server = Some(server);
+        self.models[0].server = Some(OnHost::new(server));
     }
 
     /// Seats that the run's policy plays.

@@ -12,6 +12,7 @@ use gymkhana_sandbox::{Assets, Grants, Outbound, Plugin, Quota};
 use gymkhana_store::{RunFolder, RunReader};
 
 use crate::error::{Classify, RunError, RunResult};
+use crate::host_io::OnHost;
 use gymkhana_config::{ModelSection, PluginSection, RunFile};
 
 /// Prefix of a pinned asset in a run file.
@@ -146,7 +147,8 @@ fn outbound(
     }
     let model = model.map(|(name, model)| connect(name, model)).transpose()?.map(Arc::new);
     let http = if section.http.is_empty() { None } else { Some(allow(plugin, section)?) };
-    Ok(Some(Arc::new(Egress { model, http, quota })))
+    let egress: Arc<dyn Outbound> = Arc::new(Egress { model, http, quota });
+    Ok(Some(Arc::new(OnHost::new(egress))))
 }
 
 fn connect(name: &str, section: &ModelSection) -> RunResult<Model> {

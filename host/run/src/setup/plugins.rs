@@ -129,7 +129,8 @@ pub async fn assemble(
     let mut plugins = Vec::new();
     for PluginFile { origin, name, bytes } in files {
         let grants = file.plugins.get(name).map(grants::grants).unwrap_or_default();
-        plugins.push(Plugin::from_bytes(sandbox, origin, bytes, &grants).user_error()?);
+        let sandbox = with_memory(file, sandbox, name);
+        plugins.push(Plugin::from_bytes(&sandbox, origin, bytes, &grants).user_error()?);
     }
     sections_have_plugins("plugins", file.plugins.keys(), &plugins)?;
     for plugin in &mut plugins {
@@ -157,6 +158,12 @@ pub async fn assemble(
     });
     let (tools, rewards) = (tools.collect::<RunResult<_>>()?, rewards.collect::<RunResult<_>>()?);
     PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).user_error()
+}
+
+/// The sandbox with the memory limit that the run file sets for a plugin.
+fn with_memory(file: &RunFile, sandbox: &Sandbox, plugin: &str) -> Sandbox {
+    let own = file.plugins.get(plugin).and_then(|section| section.memory_mib);
+    own.map_or_else(|| sandbox.clone(), |mib| sandbox.with_memory(mib << 20))
 }
 
 /// The plugin, shared among episodes if the run file says so.

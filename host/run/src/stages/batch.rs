@@ -100,6 +100,7 @@ impl Session {
             seats: self.seats.clone(),
             seeds: self.episode_seeds(),
             stage: self.progress.stage as u32,
+            guests: self.guests.handle().clone(),
             permits: Arc::new(Semaphore::new(self.in_flight(members))),
         })
     }

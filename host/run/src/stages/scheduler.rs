@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gymkhana_policy::Sampling;
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
 use gymkhana_rollout::{Actor, ForkError, GroupPlan, Rollout, SamplingPlan, WaitKind};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -43,6 +44,8 @@ pub(crate) struct GroupRunner {
     pub seats: SeatPolicies,
     pub seeds: Seed,
     pub stage: u32,
+    /// Threads on which episodes run.
+    pub guests: Handle,
     /// Permits for episodes in flight, granted in order of start across steps.
     pub permits: Arc<Semaphore>,
 }
@@ -97,10 +100,12 @@ impl Scheduler {
                 turns: batch.turns,
             };
             let (runner, plan) = (self.runner.clone(), batch.plan.clone());
-            self.playing.spawn(async move {
+            let guests = runner.guests.clone();
+            let play = async move {
                 let records = runner.play(&group, &plan, members).await;
                 (id.step, place as usize, records)
-            })
+            };
+            self.playing.spawn_on(play, &guests)
         });
         let handles: Vec<AbortHandle> = handles.collect();
         let awaited = handles.len().saturating_sub(batch.spare as usize);

@@ -8,29 +8,26 @@ use crate::Limits;
 pub(crate) struct MemoryLimiter {
     total: usize,
     left: usize,
-    uncounted: usize,
     table_elements: usize,
     instances: usize,
     refused: bool,
 }
 
 impl MemoryLimiter {
-    /// Creates a limiter; `uncounted` is the initial memory of a language runtime, in bytes, on top of the limit.
-    pub fn new(limits: &Limits, uncounted: usize) -> Self {
-        let total = limits.memory_bytes.saturating_add(uncounted);
+    /// Creates a limiter.
+    pub fn new(limits: &Limits) -> Self {
         Self {
-            total,
-            left: total,
-            uncounted,
+            total: limits.memory_bytes,
+            left: limits.memory_bytes,
             table_elements: limits.table_elements,
             instances: limits.instances,
             refused: false,
         }
     }
 
-    /// Bytes of linear memory in use that count towards the limit.
+    /// Bytes of linear memory in use.
     pub fn held_bytes(&self) -> usize {
-        (self.total - self.left).saturating_sub(self.uncounted)
+        self.total - self.left
     }
 
     /// Returns whether growth was refused during this call. Most guests then abort.
@@ -86,7 +83,7 @@ mod tests {
         let module = Module::new(&engine, bomb.unwrap()).unwrap();
         // The guest receives the size before the growth, or -1 if it is refused.
         for (grows, steps) in [("table", [(900, 10), (90, 910), (1, -1)]), ("memory", [(2, 1), (1, 3), (1, -1)])] {
-            let mut store = Store::new(&engine, MemoryLimiter::new(&limits, 0));
+            let mut store = Store::new(&engine, MemoryLimiter::new(&limits));
             store.limiter(|memory| memory);
             store.set_epoch_deadline(1_000_000);
             let instance = Instance::new(&mut store, &module, &[]).unwrap();

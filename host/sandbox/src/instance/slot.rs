@@ -91,14 +91,7 @@ async fn instantiate<E>(plugin: &Plugin, seed: Seed, resolve: impl Resolve<E>) -
     let permit = sandbox.pool().acquire(plugin.places()).await?;
     let timer = Arc::new(CallTimer::new());
     let random = RandomSource::new(seed.child(plugin.name()));
-    let data = StoreData::new(
-        &limits,
-        plugin.uncounted(),
-        random,
-        &timer,
-        plugin.assets().clone(),
-        plugin.outbound().cloned(),
-    );
+    let data = StoreData::new(&limits, random, &timer, plugin.assets().clone(), plugin.outbound().cloned());
     let mut store = Store::new(plugin.linked().engine(), data);
     store.limiter(|data| &mut data.memory);
     store.set_hostcall_fuel(limits.result_bytes);

@@ -49,7 +49,6 @@ pub(crate) struct StoreData {
 impl StoreData {
     pub fn new(
         limits: &Limits,
-        uncounted: usize,
         random: RandomSource,
         timer: &Arc<CallTimer>,
         assets: Assets,
@@ -58,7 +57,7 @@ impl StoreData {
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(MAX_HANDLES);
         Self {
-            memory: MemoryLimiter::new(limits, uncounted),
+            memory: MemoryLimiter::new(limits),
             log: Log::new(limits.log_bytes),
             clock: Clock::default(),
             random,

@@ -26,6 +26,16 @@ pub fn take_memory() -> ! {
     }
 }
 
+/// Fills a large part of the memory in an infinite loop. One `memory.fill` cannot be interrupted.
+pub fn fill_memory() -> ! {
+    let mut memory = vec![0_u8; 60 << 20];
+    let mut byte = 0;
+    loop {
+        black_box(&mut memory).fill(black_box(byte));
+        byte = byte.wrapping_add(1);
+    }
+}
+
 /// Recurses until the stack overflows.
 #[allow(unconditional_recursion, reason = "the point of it")]
 pub fn recurse(depth: u64) -> u64 {

@@ -8,7 +8,7 @@ use std::io::{BufRead, IsTerminal, stdin};
 
 use gymkhana_record::{Function, NamedValue, Seed, Value};
 use gymkhana_registry::Kind;
-use gymkhana_sandbox::{CallError, SandboxConfig};
+use gymkhana_sandbox::CallError;
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::PlayArgs;
@@ -25,7 +25,7 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
             given.manifest.name
         )));
     }
-    let sandbox = plugin_inputs::sandbox(&SandboxConfig::default(), printer)?;
+    let sandbox = plugin_inputs::sandbox(&plugin_inputs::author_config(), printer)?;
     let plugin = given.load(&sandbox)?.with_assets(plugin_inputs::assets(&args.asset)?);
     let options = plugin_inputs::options(plugin.name(), &args.option)?;
     let runtime = plugin_inputs::runtime()?;

@@ -1,0 +1,73 @@
+//! Compilation of components: in a process of its own that has limits, or in this process.
+//!
+//! A compiler is much code, and a component made for the purpose can make it use time and memory without bound, or end
+//! it. The program therefore starts itself as a compiler, for components that are not in the code cache.
+
+mod child;
+mod program;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use wasmtime::Engine;
+
+use crate::engine::Weight;
+use crate::sandbox::CompileError;
+
+pub(crate) use program::CompilerFailure;
+pub use program::CompilerProgram;
+
+/// First argument of a program that is started as a compiler.
+const COMPILE_COMMAND: &str = "__compile-plugin";
+
+/// Exit status of a compiler that rejects the component; its standard output holds the reason.
+const REJECTED: u8 = 3;
+
+/// Exit status of a compiler to which the system refused memory.
+const OUT_OF_MEMORY: u8 = 4;
+
+/// Set in a program that can be started as a compiler.
+static CAN_BE_STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Lets this program be started as a compiler. A `main` that loads plugins calls it first: it returns the exit code of a
+/// process that was started as a compiler and is done, and `None` in every other process.
+#[must_use]
+pub fn run_as_compiler() -> Option<std::process::ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == COMPILE_COMMAND) {
+        return Some(child::run(arguments));
+    }
+    CAN_BE_STARTED.store(true, Ordering::Relaxed);
+    None
+}
+
+/// Place of compilation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Compiler {
+    /// This process, without limits on time and memory. For programs that cannot be started as a compiler.
+    InProcess,
+    /// A process of a program that called [`run_as_compiler`].
+    Program(CompilerProgram),
+}
+
+impl Default for Compiler {
+    /// This program, if it can be started as a compiler.
+    fn default() -> Self {
+        if CAN_BE_STARTED.load(Ordering::Relaxed) { Self::Program(CompilerProgram::default()) } else { Self::InProcess }
+    }
+}
+
+impl Compiler {
+    /// Compiles a component for an engine. The result was produced by this process or by the compiler's process.
+    pub(crate) fn compile(
+        &self,
+        engine: &Engine,
+        weight: Weight,
+        count_fuel: bool,
+        component: &[u8],
+    ) -> Result<Vec<u8>, CompileError> {
+        match self {
+            Self::InProcess => Ok(engine.precompile_component(component)?),
+            Self::Program(program) => program.compile(weight, count_fuel, component),
+        }
+    }
+}
