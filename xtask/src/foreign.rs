@@ -10,10 +10,10 @@ use std::process::Command;
 use anyhow::Context;
 
 use crate::step::{execute, step};
-use crate::tools::{ensure_python, node};
+use crate::tools::{ensure_npm, ensure_python, node};
 use crate::workspace::Workspace;
 
-/// Pinned Python requirements.
+/// Locked Python requirements.
 const REQUIREMENTS: &str = "plugins/requirements.txt";
 const PYTHON_SDK: &str = "sdk/python";
 const JS_SDK: &str = "sdk/js";
@@ -108,25 +108,11 @@ fn ensure_tools(workspace: &Workspace) -> anyhow::Result<Tools> {
     Ok(Tools { python, modules })
 }
 
-/// Installs the packages that the JavaScript SDK locks, and the SDK itself; repeated when the lock changes.
+/// Installs the packages that the JavaScript SDK locks, and the SDK itself.
 fn ensure_modules(workspace: &Workspace, python: &Path) -> anyhow::Result<PathBuf> {
-    let home = workspace.root.join(".tools").join("js");
     let sdk = workspace.root.join(JS_SDK);
-    let lock = fs::read_to_string(sdk.join("package-lock.json"))?;
-    let stamp = home.join("stamp");
-    if fs::read_to_string(&stamp).is_ok_and(|text| text == lock) {
-        link(&sdk, &home.join("node_modules/@gymkhana/sdk"))?;
-        return Ok(home);
-    }
-    fs::create_dir_all(&home)?;
-    for file in ["package.json", "package-lock.json"] {
-        fs::copy(sdk.join(file), home.join(file))?;
-    }
-    // `npm ci` fails because the lock omits packages that only other platforms install.
-    let install = ["install", "--no-save", "--no-audit", "--no-fund"];
-    execute(node(python, "npm")?.args(install).current_dir(&home))?;
+    let home = ensure_npm(&workspace.root, python, "js", &sdk)?;
     link(&sdk, &home.join("node_modules/@gymkhana/sdk"))?;
-    fs::write(&stamp, lock)?;
     Ok(home)
 }
 

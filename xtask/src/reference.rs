@@ -1,7 +1,6 @@
 //! Tests against reference implementations in Python: `cargo xtask test --reference`.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::Context;
@@ -10,20 +9,19 @@ use crate::step::{cargo, execute, step};
 use crate::tools::ensure_python;
 use crate::workspace::Workspace;
 
-/// Pinned requirements of the Python programs.
-const REQUIREMENTS: [&str; 3] = [
-    "tests/reference/requirements.txt",
-    "host/store/tests/reference_requirements.txt",
-    "host/cli/tests/reference_requirements.txt",
-];
+/// Locked requirements of the Python programs, those of `host/store/tests` and `host/cli/tests` included.
+const REQUIREMENTS: &str = "tests/reference/requirements.txt";
 
 /// The program that calls all others of `tests/reference`.
 const PROGRAM: &str = "tests/reference/run.py";
 
 /// Runs the programs of `tests/reference` and the Rust tests named `reference`, in one Python environment.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
-    let python =
-        step("reference: Python", || ensure_python(&workspace.root, "reference", &requirements(&workspace.root)?))?;
+    let python = step("reference: Python", || {
+        let locked = fs::read_to_string(workspace.root.join(REQUIREMENTS))
+            .with_context(|| format!("cannot read `{REQUIREMENTS}`"))?;
+        ensure_python(&workspace.root, "reference", &locked)
+    })?;
     step("reference: programs", || {
         execute(Command::new(&python).args([PROGRAM, "--repo", "."]).current_dir(&workspace.root))
     })?;
@@ -45,9 +43,4 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
                 .current_dir(&workspace.root),
         )
     })
-}
-
-fn requirements(root: &Path) -> anyhow::Result<String> {
-    let read = |file: &str| fs::read_to_string(root.join(file)).with_context(|| format!("cannot read `{file}`"));
-    REQUIREMENTS.into_iter().map(read).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::checks::{arrows, deny, layout, prose};
+use crate::checks::{arrows, deny, layout, locks, prose};
 use crate::measure::{bench, study};
 use crate::publish::package;
 use crate::setup::run_cargo;
@@ -27,6 +27,7 @@ fn run_all(workspace: &Workspace, reference: bool) -> anyhow::Result<()> {
     step("format", || run_cargo(workspace, &["fmt", "--all", "--check"]))?;
     arrows::run(workspace, false)?;
     layout::run(workspace)?;
+    locks::run(workspace)?;
     prose::run(workspace)?;
     setup::run(workspace)?;
     foreign::build(workspace)?;

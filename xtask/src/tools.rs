@@ -8,6 +8,11 @@ use anyhow::Context;
 
 use crate::step::{UserError, cargo, execute, output_of};
 
+/// Folder in `.tools/` of the packages that check and document the JavaScript SDK.
+pub const NPM: &str = "npm";
+/// Folder with their lock, in the repository.
+pub const NPM_LOCK: &str = "xtask/npm";
+
 /// A program that cargo installs.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
@@ -37,7 +42,10 @@ pub fn ensure_tool(root: &Path, tool: &Tool) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// Python of the virtual environment `.tools/NAME` with these requirements; created again when they change.
+/// Python of the virtual environment `.tools/NAME` with these locked requirements; created again when they change.
+///
+/// pip refuses a package without a hash, and packages that would be built on this machine, because their build could
+/// install packages that the lock does not name.
 pub fn ensure_python(root: &Path, name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
     let home = root.join(".tools").join(name);
     let python = home.join("bin").join("python");
@@ -54,7 +62,8 @@ pub fn ensure_python(root: &Path, name: &str, requirements: &str) -> anyhow::Res
     let list = home.join("requirements.txt");
     fs::write(&list, requirements)?;
     let mut install = Command::new(&python);
-    install.args(["-m", "pip", "install", "--disable-pip-version-check", "--requirement"]).arg(&list);
+    install.args(["-m", "pip", "install", "--disable-pip-version-check", "--require-hashes", "--only-binary=:all:"]);
+    install.arg("--requirement").arg(&list);
     execute(&mut install)?;
     fs::write(&stamp, requirements)?;
     Ok(python)
@@ -70,16 +79,24 @@ pub fn node(python: &Path, program: &str) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Programs of npm packages, installed into `.tools/NAME`; `packages` are `PACKAGE@VERSION`.
-pub fn ensure_npm(root: &Path, python: &Path, name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
+/// Folder `.tools/NAME` with the `node_modules` that the `package-lock.json` of the folder `lock` describes; installed
+/// again when the lock changes.
+///
+/// `npm ci` verifies the hash of every package and refuses a package that the lock does not contain. Install scripts are
+/// not run.
+pub fn ensure_npm(root: &Path, python: &Path, name: &str, lock: &Path) -> anyhow::Result<PathBuf> {
     let home = root.join(".tools").join(name);
-    let (stamp, wanted) = (home.join("stamp"), packages.join("\n"));
+    let stamp = home.join("stamp");
+    let file = lock.join("package-lock.json");
+    let wanted = fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
     if !fs::read_to_string(&stamp).is_ok_and(|text| text == wanted) {
         fs::create_dir_all(&home)?;
-        fs::write(home.join("package.json"), "{\"private\": true}\n")?;
-        let install = ["install", "--no-save", "--no-audit", "--no-fund", "--save-exact"];
-        execute(node(python, "npm")?.args(install).args(packages).current_dir(&home))?;
+        for file in ["package.json", "package-lock.json"] {
+            fs::copy(lock.join(file), home.join(file)).with_context(|| format!("cannot copy `{file}`"))?;
+        }
+        let install = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+        execute(node(python, "npm")?.args(install).current_dir(&home))?;
         fs::write(&stamp, wanted)?;
     }
-    Ok(home.join("node_modules"))
+    Ok(home)
 }

@@ -65,6 +65,8 @@ impl HttpGrant {
     pub(crate) async fn send(&self, request: &HttpRequest) -> Reply {
         match self.try_send(request).await {
             Ok(response) => Reply::Http(response),
+            Err(Refused::Denied(why)) => Reply::Refused(Refused::Denied(self.hide_text(why))),
+            Err(Refused::Failed(why)) => Reply::Refused(Refused::Failed(self.hide_text(why))),
             Err(refused) => Reply::Refused(refused),
         }
     }
@@ -99,15 +101,16 @@ impl HttpGrant {
         Err(Refused::Failed(format!("the server redirected the request more than {MAX_REDIRECTS} times")))
     }
 
-    /// Reads a response up to the rule's limit and removes secrets.
+    /// Reads a response, headers and body together up to the rule's limit, and removes secrets.
     async fn receive(&self, mut response: Response, rule: &Rule) -> Result<HttpResponse, Refused> {
         let too_large = || Refused::Failed(format!("the response is larger than the {} bytes allowed", rule.max_bytes));
-        if response.content_length().is_some_and(|length| length > rule.max_bytes as u64) {
+        let left = rule.max_bytes.checked_sub(size_of_headers(response.headers())).ok_or_else(too_large)?;
+        if response.content_length().is_some_and(|length| length > left as u64) {
             return Err(too_large());
         }
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
-            if body.len() + chunk.len() > rule.max_bytes {
+            if body.len() + chunk.len() > left {
                 return Err(too_large());
             }
             body.extend_from_slice(&chunk);
@@ -121,6 +124,12 @@ impl HttpGrant {
     fn hide(&self, bytes: Vec<u8>) -> Vec<u8> {
         let secrets = self.rules.iter().filter_map(|(rule, _)| rule.secret.as_ref());
         secrets.fold(bytes, |bytes, secret| secret.value.hide_in(bytes))
+    }
+
+    /// Removes the secrets of all rules from a text.
+    fn hide_text(&self, text: String) -> String {
+        let secrets = self.rules.iter().filter_map(|(rule, _)| rule.secret.as_ref());
+        secrets.fold(text, |text, secret| secret.value.hide_in_text(text))
     }
 
     /// Returns whether a URL contains a secret.
@@ -203,6 +212,13 @@ impl PendingRequest {
         }
         Ok(Some(next))
     }
+}
+
+/// Size of headers in bytes, as HTTP/1.1 writes them. The client itself refuses a response with more than 100 headers or
+/// about 400 KiB of them.
+fn size_of_headers(headers: &HeaderMap) -> usize {
+    let written = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + ": \r\n".len();
+    headers.iter().map(written).sum()
 }
 
 /// Converts the failure of a request into a refusal.

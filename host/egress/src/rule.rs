@@ -28,7 +28,7 @@ pub struct Rule {
     pub private: bool,
     /// Secret to add.
     pub secret: Option<SecretHeader>,
-    /// Limit on the body of a response, in bytes.
+    /// Limit on a response, headers and body together, in bytes.
     pub max_bytes: usize,
     /// Timeout of a request, including redirects.
     pub time: Duration,

@@ -94,8 +94,18 @@ async fn private_addresses_need_a_grant_whatever_they_are_called() {
 }
 
 #[tokio::test]
-async fn link_local_addresses_are_denied_under_every_rule() {
-    for host in ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "0.0.0.0", "224.0.0.1"] {
+async fn link_local_addresses_and_metadata_services_are_denied_under_every_rule() {
+    for host in [
+        "169.254.169.254",
+        "[fe80::1]",
+        "[::ffff:169.254.169.254]",
+        "0.0.0.0",
+        "224.0.0.1",
+        "168.63.129.16",
+        "100.100.100.200",
+        "[fd00:ec2::254]",
+        "[fd20:ce::254]",
+    ] {
         let url = format!("http://{host}/");
         let mut rule = Rule::parse(url.trim_end_matches('/')).expect("a server");
         rule.private = true;
@@ -170,6 +180,49 @@ async fn secrets_reach_only_their_server() {
 }
 
 #[tokio::test]
+async fn secrets_are_hidden_in_every_promised_spelling() {
+    // base64 of `operator:pa=ss/word`, and its spellings by Python's json, urllib.parse and base64.
+    let secret = "Basic b3BlcmF0b3I6cGE9c3Mvd29yZA==";
+    let spellings = [
+        "Basic b3BlcmF0b3I6cGE9c3Mvd29yZA==",
+        "b3BlcmF0b3I6cGE9c3Mvd29yZA==",
+        r"b3BlcmF0b3I6cGE9c3Mvd29yZA\u003d\u003D",
+        "Basic+b3BlcmF0b3I6cGE9c3Mvd29yZA%3D%3d",
+        "Basic%20b3BlcmF0b3I6cGE9c3Mvd29yZA%3d%3D",
+        "operator",
+        "pa=ss/word",
+        r"pa\u003dss\/word",
+        r"\u0070\u0061\u003D\u0073\u0073\u002f\u0077\u006F\u0072\u0064",
+        "pa%3Dss%2Fword",
+        "pa%3dss%2fword",
+        "cGE9c3Mvd29yZA==",
+        "QmFzaWMgYjNCbGNtRjBiM0k2Y0dFOWMzTXZkMjl5WkE9PQ==",
+    ];
+    let twin = "Basic b3BlcmF0ZXI6cGE4c3Mtd29yZA; operater pa=ss-word pa%3Dss%2Dword";
+    for spelling in spellings {
+        let headers = format!("x-token: <{spelling}>\r\nx-other: {twin}\r\n");
+        let server = Server::start(vec![response("200 OK", &headers, &format!("<{spelling}> {twin}"))]).await;
+        let rule = private(&server).with_secret("authorization", Secret::new(secret)).expect("a header");
+        let answer = ask(vec![rule], get(&server.url("/"))).await.expect("allowed");
+        let header =
+            |name: &str| answer.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        let hidden = header("x-token").expect("the header is kept");
+        for shown in [hidden.as_str(), &body(&answer)] {
+            // The signs `=` at the end of base64 are not secret.
+            assert!(shown.starts_with("<[secret]") && !shown.contains("word>"), "{spelling}: {shown}");
+            assert!(!shown.contains(spelling.trim_end_matches(['=', '>'])), "{spelling}: {shown}");
+        }
+        assert_eq!(header("x-other").as_deref(), Some(twin), "another text passes unchanged");
+        assert!(body(&answer).ends_with(&format!("> {twin}")), "{}", body(&answer));
+        // A redirect to a server whose name the guest would read in the error.
+        let leaks = Server::start(vec![response("302 Found", "location: http://operator.example/\r\n", "")]).await;
+        let rule = private(&leaks).with_secret("authorization", Secret::new(secret)).expect("a header");
+        let refused = ask(vec![rule], get(&leaks.url("/"))).await.expect_err("the target is not allowed");
+        assert!(!format!("{refused:?}").contains("operator"), "{refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn headers_of_the_connection_are_not_the_guests() {
     let server = Server::start(vec![response("200 OK", "", "")]).await;
     for name in
@@ -186,14 +239,15 @@ async fn headers_of_the_connection_are_not_the_guests() {
 }
 
 #[tokio::test]
-async fn bodies_are_bounded_whether_or_not_their_length_is_said() {
+async fn responses_are_bounded_whether_or_not_their_length_is_said() {
     let sized = |length: usize| response("200 OK", "", &"x".repeat(length));
     let chunk = format!("400\r\n{}\r\n", "y".repeat(1024));
     let head = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunk}");
     let unsized_body = Response::Bytes(format!("{head}0\r\n\r\n").into_bytes());
     for (says, whole) in [
-        (sized(4096), Some(4096)),
-        (sized(4097), None),
+        // The header `content-length: 4074` takes 22 bytes.
+        (sized(4074), Some(4074)),
+        (sized(4075), None),
         (unsized_body, Some(1024)),
         (Response::Bytes(format!("{head}{}", chunk.repeat(5)).into_bytes()), None),
     ] {
@@ -204,6 +258,22 @@ async fn bodies_are_bounded_whether_or_not_their_length_is_said() {
             (Ok(answer), Some(length)) => assert_eq!(answer.body.len(), length),
             (answer, None) => assert!(failed(answer).contains("larger than the 4096 bytes")),
             (answer, Some(_)) => panic!("{answer:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn headers_count_for_the_limit() {
+    for (length, allowed) in [(30_000, true), (300_000, false)] {
+        let server = Server::start(vec![response("200 OK", &format!("x-big: {}\r\n", "y".repeat(length)), "in")]).await;
+        let mut rule = private(&server);
+        rule.max_bytes = 64 << 10;
+        match ask(vec![rule], get(&server.url("/"))).await {
+            Ok(answer) => assert!(allowed && body(&answer) == "in", "{length}"),
+            Err(refused) => {
+                let why = failed(Err(refused));
+                assert!(!allowed && why.contains("larger than the 65536 bytes"), "{length}: {why}");
+            }
         }
     }
 }

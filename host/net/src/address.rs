@@ -15,6 +15,17 @@ pub enum Reach {
 
 use Reach::{Never, Private, Public};
 
+/// Metadata services of clouds, which give credentials to every program on a machine, and their operators. They are
+/// refused although some lie in public or private networks; those in link-local networks need no entry.
+const METADATA: [(IpAddr, u32, &str); 6] = [
+    (IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)), 32, "Microsoft Azure"),
+    (IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)), 32, "Alibaba Cloud"),
+    (IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0)), 32, "Amazon Web Services"),
+    (IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)), 128, "Google Cloud"),
+    (IpAddr::V6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)), 128, "Oracle Cloud"),
+    (IpAddr::V6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)), 128, "Scaleway"),
+];
+
 /// IPv4 networks that are not public, from IANA's special-purpose registry: network, prefix length, class.
 const V4: [(Ipv4Addr, u32, Reach); 16] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8, Never),
@@ -59,28 +70,53 @@ const EMBEDDED_V4: [(Ipv6Addr, u32, u32); 4] = [
 /// Returns the class of an address; an embedded IPv4 address determines the class of its IPv6 address.
 #[must_use]
 pub fn reach(address: IpAddr) -> Reach {
-    match address {
+    if metadata_service(address).is_some() {
+        return Never;
+    }
+    match embedded(address) {
         IpAddr::V4(address) => reach_v4(address),
         IpAddr::V6(address) => reach_v6(address),
     }
 }
 
+/// Returns the operator of the metadata service at an address, if there is one outside of link-local networks.
+#[must_use]
+pub(crate) fn metadata_service(address: IpAddr) -> Option<&'static str> {
+    let address = embedded(address);
+    let is_there = |network: IpAddr, length: u32| match (address, network) {
+        (IpAddr::V4(address), IpAddr::V4(network)) => inside_v4(address, network, length),
+        (IpAddr::V6(address), IpAddr::V6(network)) => inside_v6(address, network, length),
+        _ => false,
+    };
+    METADATA.iter().find(|(network, length, _)| is_there(*network, *length)).map(|(_, _, operator)| *operator)
+}
+
+/// Returns the IPv4 address that an IPv6 address embeds; other addresses are unchanged.
+fn embedded(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else { return address };
+    if v6 == Ipv6Addr::LOCALHOST || v6 == Ipv6Addr::UNSPECIFIED {
+        return address;
+    }
+    let network = EMBEDDED_V4.iter().find(|(network, length, _)| inside_v6(v6, *network, *length));
+    network.map_or(address, |(_, _, begins)| Ipv4Addr::from_bits((v6.to_bits() >> (96 - begins)) as u32).into())
+}
+
+fn inside_v4(address: Ipv4Addr, network: Ipv4Addr, length: u32) -> bool {
+    (address.to_bits() ^ network.to_bits()).checked_shr(32 - length).unwrap_or(0) == 0
+}
+
+fn inside_v6(address: Ipv6Addr, network: Ipv6Addr, length: u32) -> bool {
+    (address.to_bits() ^ network.to_bits()).checked_shr(128 - length).unwrap_or(0) == 0
+}
+
 fn reach_v4(address: Ipv4Addr) -> Reach {
-    let bits = address.to_bits();
-    let inside = |(network, length, _): &&(Ipv4Addr, u32, Reach)| (bits ^ network.to_bits()) >> (32 - length) == 0;
-    V4.iter().find(inside).map_or(Public, |(_, _, reach)| *reach)
+    let network = V4.iter().find(|(network, length, _)| inside_v4(address, *network, *length));
+    network.map_or(Public, |(_, _, reach)| *reach)
 }
 
 fn reach_v6(address: Ipv6Addr) -> Reach {
-    let bits = address.to_bits();
-    let inside =
-        |network: Ipv6Addr, length: u32| (bits ^ network.to_bits()).checked_shr(128 - length).unwrap_or(0) == 0;
-    let plain = address == Ipv6Addr::LOCALHOST || address == Ipv6Addr::UNSPECIFIED;
-    let embedded = EMBEDDED_V4.iter().find(|(network, length, _)| !plain && inside(*network, *length));
-    if let Some((_, _, begins)) = embedded {
-        return reach_v4(Ipv4Addr::from_bits((bits >> (96 - begins)) as u32));
-    }
-    V6.iter().find(|(network, length, _)| inside(*network, *length)).map_or(Never, |(_, _, reach)| *reach)
+    let network = V6.iter().find(|(network, length, _)| inside_v6(address, *network, *length));
+    network.map_or(Never, |(_, _, reach)| *reach)
 }
 
 #[cfg(test)]
@@ -116,6 +152,33 @@ mod tests {
             for address in addresses.split(' ') {
                 assert_eq!(reach(address.parse().unwrap()), reached, "{address}");
             }
+        }
+    }
+    #[test]
+    fn metadata_services_are_refused_and_their_neighbours_are_not() {
+        for (address, operator) in [
+            ("168.63.129.16", "Microsoft Azure"),
+            ("::ffff:168.63.129.16", "Microsoft Azure"),
+            ("100.100.100.200", "Alibaba Cloud"),
+            ("64:ff9b::100.100.100.200", "Alibaba Cloud"),
+            ("fd00:ec2::254", "Amazon Web Services"),
+            ("fd00:ec2::23", "Amazon Web Services"),
+            ("fd20:ce::254", "Google Cloud"),
+            ("fd00:c1::a9fe:a9fe", "Oracle Cloud"),
+            ("fd00:42::42", "Scaleway"),
+        ] {
+            let address = address.parse().unwrap();
+            assert_eq!((reach(address), metadata_service(address)), (Never, Some(operator)), "{address}");
+        }
+        for (address, reached) in [
+            ("168.63.129.17", Public),
+            ("100.100.100.201", Private),
+            ("fd00:ec3::254", Private),
+            ("fd20:ce::255", Private),
+            ("169.254.169.254", Never),
+        ] {
+            let address = address.parse().unwrap();
+            assert_eq!((reach(address), metadata_service(address)), (reached, None), "{address}");
         }
     }
 }

@@ -7,7 +7,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, ClientBuilder, redirect};
 use url::{Host, Url};
 
-use crate::address::{Reach, reach};
+use crate::address::{Reach, metadata_service, reach};
 use crate::secret::Secret;
 
 /// Timeout for connecting.
@@ -69,6 +69,14 @@ pub enum Forbidden {
     /// The address is public and the request would carry a secret without encryption.
     #[error("`{0}` is in the public Internet, where a secret must not be sent unencrypted; use https")]
     Public(String),
+    /// The address is a cloud's metadata service, which gives away credentials.
+    #[error("`{host}` is not allowed for plugins: it is the metadata service of {operator}")]
+    Metadata {
+        /// Name or address.
+        host: String,
+        /// Operator of the service.
+        operator: &'static str,
+    },
     /// The address is link-local, multicast, reserved or unspecified.
     #[error("`{0}` is not allowed for plugins: it is link-local, multicast, reserved or unspecified")]
     Never(String),
@@ -84,7 +92,10 @@ pub fn check(address: IpAddr, reachable: Reachable, host: &str) -> Result<(), Fo
         Reach::Private if reachable.private => Ok(()),
         Reach::Public => Err(Forbidden::Public(host.to_owned())),
         Reach::Private => Err(Forbidden::Private(host.to_owned())),
-        Reach::Never => Err(Forbidden::Never(host.to_owned())),
+        Reach::Never => Err(match metadata_service(address) {
+            Some(operator) => Forbidden::Metadata { host: host.to_owned(), operator },
+            None => Forbidden::Never(host.to_owned()),
+        }),
     }
 }
 

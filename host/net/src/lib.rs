@@ -10,6 +10,7 @@ mod client;
 mod json_client;
 mod retry;
 mod secret;
+mod spellings;
 
 pub use address::{Reach, reach};
 pub use client::{

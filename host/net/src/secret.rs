@@ -1,55 +1,57 @@
 //! Secrets: sent in requests and never displayed.
 
 use std::fmt;
+use std::sync::Arc;
+
+use crate::spellings::Spellings;
 
 /// A key or a token. It does not implement `Display`, and its `Debug` hides the value.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+#[derive(Clone)]
+pub struct Secret {
+    value: String,
+    spellings: Arc<Spellings>,
+}
 
 /// Replacement for a secret.
 const HIDDEN: &str = "[secret]";
-
-/// Minimum length of a word after a space that is removed by itself; shorter words are too common.
-const SHORTEST_TOKEN: usize = 6;
 
 impl Secret {
     /// Creates a secret; surrounding white space is removed.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        Self(text.trim().to_owned())
+        let value = text.trim().to_owned();
+        Self { spellings: Arc::new(Spellings::of(&value)), value }
     }
 
     /// Returns the value for a request.
     #[must_use]
     pub fn reveal(&self) -> &str {
-        &self.0
+        &self.value
     }
 
-    /// Removes the secret from a response, such as a page that shows the request's headers. A token is also removed
-    /// without its prefix, as in `Bearer TOKEN`.
+    /// Removes the secret from a response, such as a page that shows the request's headers: the value, its part after
+    /// the last space (as in `Bearer TOKEN`), and name and password of a `Basic` value; each in plain text, with JSON
+    /// escapes, percent-encoded, as a form field, and in base64.
     #[must_use]
     pub fn hide_in(&self, bytes: Vec<u8>) -> Vec<u8> {
-        let token = self.0.rsplit_once(' ').map_or(self.0.as_str(), |(_, token)| token);
-        let bytes = without(self.0.as_bytes(), bytes);
-        if token.len() >= SHORTEST_TOKEN { without(token.as_bytes(), bytes) } else { bytes }
+        self.spellings.hide(bytes, HIDDEN.as_bytes())
+    }
+
+    /// As [`Secret::hide_in`], for text.
+    #[must_use]
+    pub fn hide_in_text(&self, text: String) -> String {
+        // Whole characters are replaced, so the rest stays UTF-8.
+        String::from_utf8_lossy(&self.hide_in(text.into_bytes())).into_owned()
     }
 }
 
-/// Replaces every occurrence of a secret.
-fn without(secret: &[u8], bytes: Vec<u8>) -> Vec<u8> {
-    if secret.is_empty() || secret.len() > bytes.len() {
-        return bytes;
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
     }
-    let mut hidden = Vec::with_capacity(bytes.len());
-    let mut rest = bytes.as_slice();
-    while let Some(place) = rest.windows(secret.len()).position(|window| window == secret) {
-        hidden.extend_from_slice(&rest[..place]);
-        hidden.extend_from_slice(HIDDEN.as_bytes());
-        rest = &rest[place + secret.len()..];
-    }
-    hidden.extend_from_slice(rest);
-    hidden
 }
+
+impl Eq for Secret {}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@ pub mod arrows;
 pub mod deny;
 pub mod layout;
 pub mod links;
+pub mod locks;
 pub mod prose;
 
 use anyhow::bail;

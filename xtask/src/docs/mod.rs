@@ -8,14 +8,12 @@ use std::process::Command;
 use crate::checks::links;
 use crate::setup::run_cargo;
 use crate::step::{cargo, execute, step};
-use crate::tools::{ensure_npm, ensure_python, node};
+use crate::tools::{NPM, NPM_LOCK, ensure_npm, ensure_python, node};
 use crate::workspace::Workspace;
 use crate::{foreign, setup};
 
-/// Pinned requirements of the Python documentation.
-const PDOC: &str = "pdoc==16.0.0\n";
-/// Pinned packages of the JavaScript documentation.
-const TYPEDOC: [&str; 2] = ["typedoc@0.28.20", "typescript@5.9.3"];
+/// Locked requirements of the Python documentation.
+const PDOC: &str = include_str!("../../requirements/pdoc.txt");
 
 /// Sets up and builds all documentation into `target/doc` and `target/docs`.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
@@ -47,10 +45,10 @@ fn document_python(workspace: &Workspace, out: &Path) -> anyhow::Result<()> {
 
 fn document_js(workspace: &Workspace, out: &Path) -> anyhow::Result<()> {
     let python = foreign::ensure_python_with_node(workspace)?;
-    let modules = ensure_npm(&workspace.root, &python, "typedoc", &TYPEDOC)?;
+    let home = ensure_npm(&workspace.root, &python, NPM, &workspace.root.join(NPM_LOCK))?;
     let sdk = workspace.root.join("sdk/js");
     let mut command = node(&python, "node")?;
-    command.arg(modules.join("typedoc/bin/typedoc")).args(["--options", "typedoc.json", "--out"]).arg(out);
+    command.arg(home.join("node_modules/typedoc/bin/typedoc")).args(["--options", "typedoc.json", "--out"]).arg(out);
     execute(command.current_dir(sdk))
 }
 

@@ -5,13 +5,11 @@ use std::process::Command;
 
 use crate::foreign;
 use crate::step::{cargo, execute, step};
-use crate::tools::{ensure_npm, ensure_python, node};
+use crate::tools::{NPM, NPM_LOCK, ensure_npm, ensure_python, node};
 use crate::workspace::Workspace;
 
-/// Pinned requirements of the Python checks.
-const PYTHON: &str = "build==1.6.1\nmypy==2.4.1\nruff==0.17.6\nsetuptools==80.9.0\nwheel==0.45.1\n";
-/// Pinned packages of the JavaScript checks.
-const TYPESCRIPT: [&str; 1] = ["typescript@5.9.3"];
+/// Locked requirements of the Python checks.
+const PYTHON: &str = include_str!("../../requirements/package.txt");
 
 /// Checks and packs the Rust, Python and JavaScript packages.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
@@ -50,9 +48,10 @@ fn package_python(workspace: &Workspace, out: &Path) -> anyhow::Result<()> {
 
 fn package_js(workspace: &Workspace) -> anyhow::Result<()> {
     let python = foreign::ensure_python_with_node(workspace)?;
-    let modules = ensure_npm(&workspace.root, &python, "typescript", &TYPESCRIPT)?;
+    let home = ensure_npm(&workspace.root, &python, NPM, &workspace.root.join(NPM_LOCK))?;
     let sdk = workspace.root.join("sdk/js");
-    execute(node(&python, "node")?.arg(modules.join("typescript/bin/tsc")).args(["--project", "."]).current_dir(&sdk))?;
+    let tsc = home.join("node_modules/typescript/bin/tsc");
+    execute(node(&python, "node")?.arg(tsc).args(["--project", "."]).current_dir(&sdk))?;
     let out = workspace.target.join("package/js");
     std::fs::create_dir_all(&out)?;
     execute(node(&python, "npm")?.args(["pack", "--pack-destination"]).arg(out).current_dir(&sdk))

@@ -10,8 +10,8 @@ use anyhow::Context;
 use crate::step::step;
 use crate::tools::ensure_python;
 
-/// The pinned package.
-const PACKAGE: &str = "ziglang==0.15.2\n";
+/// The locked package.
+const PACKAGE: &str = include_str!("../../requirements/zig.txt");
 
 /// Creates `.tools/c/cc` and `.tools/c/ar` if they are missing.
 pub fn ensure(root: &Path) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::action::call;
 use crate::driver::{Driver, Start};
-use crate::examples::Examples;
+use crate::examples::{Examples, SchemaError};
 use crate::finding::{Finding, Stop, passed, short, skipped, stop};
 use crate::fixture::Fixture;
 use crate::path::Path;
@@ -50,8 +50,13 @@ async fn begin(fixture: &Fixture, start: &Start, number: usize) -> Result<(Path,
 /// Parses a function's schema, which must describe an object and each of its properties.
 fn schema(function: &Function) -> Result<Examples, Stop> {
     let name = &function.name;
-    let examples = Examples::of(&function.parameters)
-        .map_err(|why| stop(format!("the parameters of `{name}`: {why}"), "write them as JSON Schema"))?;
+    let examples = Examples::of(&function.parameters).map_err(|error| {
+        let hint = match error {
+            SchemaError::Invalid(_) => "write them as JSON Schema",
+            SchemaError::TooLarge => "lower `minItems` and `minLength`, or require fewer parts",
+        };
+        stop(format!("the parameters of `{name}`: {error}"), hint)
+    })?;
     if examples.schema().get("type").and_then(Value::as_str) != Some("object") {
         let seen = format!("the parameters of `{name}` are not of type `object`");
         return Err(stop(
