@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gymkhana_record::{
     CallCost, Content, Ending, Exchange, Failure, Function, NamedValue, Opening, SeatRewards, TaskRef, Timing, Turn,
 };
+use gymkhana_sandbox::Started;
 
 use crate::budget::ByteBudget;
 use crate::overrides::CallOverrides;

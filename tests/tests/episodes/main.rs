@@ -1,5 +1,6 @@
 //! Episodes over real components with scripted policies.
 
+mod budgets;
 #[path = "../common/mod.rs"]
 mod common;
 mod context_properties;

@@ -265,7 +265,12 @@ async fn calls_of_one_turn_end_when_the_turn_passes() {
 /// The range of the environment's rewards is checked even if the host ends the episode, and their sum is finite.
 #[tokio::test]
 async fn an_out_of_range_reward_fails_when_the_host_ends_the_episode() {
-    for (behaviour, during) in [("hoard", Some("the end by a limit")), ("overflow", Some("step 0")), ("honest", None)] {
+    for (behaviour, during) in [
+        ("hoard", Some("the end by a limit")),
+        ("overflow", Some("step 0")),
+        ("swinging-reward", Some("step 0")),
+        ("honest", None),
+    ] {
         let table =
             Table::new().environment("guest-hostile-environment", &[("behaviour", Value::Text(behaviour.to_owned()))]);
         let rollout = rollout(&table, Limits { turns: 2, ..limits() }).await;

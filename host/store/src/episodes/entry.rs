@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use gymkhana_record::{EPISODE_SCHEMA, EpisodeRecord, Segment, SegmentColumns, Turn};
+use gymkhana_record::{EPISODE_SCHEMA, EpisodeRecord, Segment, SegmentColumns};
 use serde::Serialize;
 use serde_json::ser::Formatter;
 

@@ -15,7 +15,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, ListArray, RecordBatch, StringArray, UInt32Array, UInt64Array,
 };
 use bytes::Bytes;
-use gymkhana_record::{EPISODE_SCHEMA, EpisodeId, EpisodeRecord, Segment, Turn};
+use gymkhana_record::{EPISODE_SCHEMA, EpisodeId, EpisodeRecord, Segment};
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
