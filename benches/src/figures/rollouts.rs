@@ -7,7 +7,8 @@ use gymkhana_chat::{ChatFiles, ChatFormat, ReplyPiece};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, Phase, Seed, TaskRef};
 use gymkhana_rollout::{
-    Bound, BoundReward, DEFAULT_EPISODE_BYTES, EarlyStop, EpisodePlan, Limits, PluginSet, RewardSum, Rollout,
+    Bound, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, EpisodePlan, Limits, PluginSet,
+    RewardSum, Rollout,
 };
 use gymkhana_sandbox::Plugin;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
@@ -54,6 +55,7 @@ pub async fn rollout(
         time: Duration::from_secs(3600),
         reply_tokens: 100_000,
         episode_bytes: DEFAULT_EPISODE_BYTES,
+        live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),
     };
     Ok(Rollout::new(set, chat()?, limits, assembly, None, 0))

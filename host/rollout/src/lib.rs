@@ -21,9 +21,12 @@ use gymkhana_policy::StopCondition;
 use gymkhana_record::EpisodeRecord;
 use tokio::sync::Mutex;
 
+use crate::episode::live_bytes::LiveBytes;
+
 pub use context::{ContextError, ContextStrategy, Summary, Window};
 pub use episode::early_stop::EarlyStop;
 pub use episode::limits::Limits;
+pub use episode::live_bytes::DEFAULT_LIVE_BYTES;
 pub use episode::probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
 pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
@@ -61,6 +64,8 @@ pub struct Rollout {
     pub(crate) deterministic_places: Vec<Mutex<()>>,
     pub(crate) failed_forks: std::sync::Mutex<FailedForks>,
     pub(crate) metrics: Arc<RolloutMetrics>,
+    /// Bytes of all live episodes.
+    pub(crate) live: Arc<LiveBytes>,
     /// The id of the next conversation: no two conversations of a rollout share a cache.
     pub(crate) conversations: AtomicU64,
 }
@@ -81,6 +86,7 @@ impl Rollout {
         Self {
             plugins,
             chat,
+            live: LiveBytes::new(limits.live_bytes),
             limits,
             context: Arc::default(),
             probe: None,

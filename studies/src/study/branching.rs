@@ -9,8 +9,8 @@ use gymkhana_benches::figures::{load, rollouts::chat};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Value};
 use gymkhana_rollout::{
-    Actor, Bound, BoundReward, Branch, DEFAULT_EPISODE_BYTES, EarlyStop, GroupPlan, Limits, PluginSet, RewardSum,
-    Rollout, SamplingPlan,
+    Actor, Bound, BoundReward, Branch, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, GroupPlan, Limits,
+    PluginSet, RewardSum, Rollout, SamplingPlan,
 };
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
 use gymkhana_trainer::{Optimizer, Settings, SftSettings, TinyModel, Trainer};
@@ -99,6 +99,7 @@ async fn word_problems() -> Result<Rollout> {
         time: std::time::Duration::from_secs(3600),
         reply_tokens: 96,
         episode_bytes: DEFAULT_EPISODE_BYTES,
+        live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),
     };
     Ok(Rollout::new(set, chat()?, limits, assembly, None, 0))

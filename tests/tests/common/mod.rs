@@ -11,8 +11,8 @@ use gymkhana_policy::{Sampling, ScriptedPolicy};
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef, Turn, Value, text_of};
 use gymkhana_registry::Capability;
 use gymkhana_rollout::{
-    Actor, Bound, BoundReward, ContextStrategy, DEFAULT_EPISODE_BYTES, EarlyStop, EpisodePlan, Limits, PluginSet,
-    RewardSum, RewardTerm, Rollout,
+    Actor, Bound, BoundReward, ContextStrategy, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, EpisodePlan,
+    Limits, PluginSet, RewardSum, RewardTerm, Rollout,
 };
 use gymkhana_sandbox::{Grants, Outbound, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -85,6 +85,7 @@ pub fn limits() -> Limits {
         time: Duration::from_secs(600),
         reply_tokens: 10_000,
         episode_bytes: DEFAULT_EPISODE_BYTES,
+        live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),
     }
 }

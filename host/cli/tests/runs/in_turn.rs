@@ -10,8 +10,8 @@ use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Value};
 use gymkhana_rollout::{
-    Actor, Bound, BoundReward, DEFAULT_EPISODE_BYTES, Difference, EarlyStop, GroupPlan, Limits, PluginSet, RewardSum,
-    Rollout, SamplingPlan,
+    Actor, Bound, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, Difference, EarlyStop, GroupPlan, Limits,
+    PluginSet, RewardSum, Rollout, SamplingPlan,
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -68,6 +68,7 @@ async fn rollout(desk: &Desk) -> Rollout {
         calls: 32,
         time: Duration::from_secs(600),
         episode_bytes: DEFAULT_EPISODE_BYTES,
+        live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),
     };
     let text = |name: &str| fs::read_to_string(desk.path("out/chat").join(name)).expect("a file of the chat format");

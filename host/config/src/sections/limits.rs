@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_rollout::{DEFAULT_EPISODE_BYTES, EarlyStop};
+use gymkhana_rollout::{DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,9 @@ pub struct LimitsSection {
     /// descriptions, outbound calls. A plugin that returns more fails.
     #[schemars(range(min = 1, max = 512))]
     pub episode_mib: u64,
+    /// Size of the records of all live episodes in MiB, counted like `episode_mib`. While they hold more, turns wait.
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub live_mib: u64,
     /// Conditions that end an episode early.
     #[serde(skip_serializing_if = "is_default")]
     pub early_stop: EarlyStop,
@@ -52,6 +55,7 @@ impl Default for LimitsSection {
             calls: 32,
             seconds: 600.0,
             episode_mib: DEFAULT_EPISODE_BYTES >> 20,
+            live_mib: DEFAULT_LIVE_BYTES >> 20,
             early_stop: EarlyStop::default(),
             stop: vec![],
         }
@@ -67,6 +71,7 @@ impl LimitsSection {
         check_range("limits.calls", self.calls, 1..=100_000, "a number from 1 to 100000")?;
         check_range("limits.seconds", self.seconds, 0.001..=1e6, "0.001 to 1000000 seconds")?;
         check_range("limits.episode_mib", self.episode_mib, 1..=512, "1 to 512 MiB")?;
+        check_range("limits.live_mib", self.live_mib, 1..=1_048_576, "1 to 1048576 MiB")?;
         let EarlyStop { repeats, failed_calls } = self.early_stop;
         check_range("limits.early_stop.repeats", repeats.unwrap_or(1), 1..=u32::MAX, "1 or more")?;
         check_range("limits.early_stop.failed_calls", failed_calls.unwrap_or(1), 1..=u32::MAX, "1 or more")?;
@@ -103,6 +108,7 @@ impl From<&LimitsSection> for gymkhana_rollout::Limits {
             calls: section.calls,
             time: Duration::from_secs_f64(section.seconds),
             episode_bytes: section.episode_mib << 20,
+            live_bytes: section.live_mib << 20,
             reply_tokens: section.reply_tokens,
             early_stop: section.early_stop,
         }

@@ -23,6 +23,8 @@ pub struct Limits {
     pub reply_tokens: usize,
     /// Size of the record as far as plugins cause it, in bytes; exceeding it is a failure of the plugin.
     pub episode_bytes: u64,
+    /// Size of the records of all live episodes, as far as plugins cause it, in bytes. Above it, turns wait.
+    pub live_bytes: u64,
     /// Early-stop rule; checked last.
     pub early_stop: EarlyStop,
 }
@@ -66,6 +68,7 @@ mod tests {
             time: Duration::from_secs(1),
             reply_tokens: 5,
             episode_bytes: 1 << 20,
+            live_bytes: 1 << 30,
             early_stop: EarlyStop::default(),
         };
         let mut used = Usage { turns: 2, context_tokens: 10, calls: 3, time: Duration::from_secs(1) };

@@ -4,6 +4,7 @@ pub(crate) mod early_stop;
 pub(crate) mod finish;
 pub(crate) mod generate;
 pub(crate) mod limits;
+pub(crate) mod live_bytes;
 pub(crate) mod policy_turn;
 pub(crate) mod probe;
 pub(crate) mod state;

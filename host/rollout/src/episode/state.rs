@@ -17,6 +17,7 @@ use crate::episode::early_stop::StateCounts;
 use crate::episode::finish::never_started;
 use crate::episode::generate::{self, Generation};
 use crate::episode::limits::{Limits, Usage};
+use crate::episode::live_bytes::{HeldBytes, START_WAIT, TURN_WAIT};
 use crate::episode::probe::Answer;
 use crate::metrics::{RolloutMetrics, Timer, WaitKind};
 use crate::replay::overrides::ReplayOverrides;
@@ -82,6 +83,8 @@ pub(crate) struct EpisodeState<'a> {
     pub(crate) episode: Episode,
     /// The policies' side.
     pub(crate) policy: PolicyData,
+    /// Share of the bytes of all live episodes.
+    pub(crate) held: HeldBytes,
 }
 
 /// The policies' side of an episode: contexts, turns and the plan. A fork gets a clone.
@@ -189,6 +192,7 @@ impl<'a> EpisodeState<'a> {
         plan: EpisodePlan,
         overrides: ReplayOverrides,
     ) -> Result<Started<'a>, RolloutError> {
+        rollout.live.room(START_WAIT).await;
         let begun = Instant::now();
         let setup = EpisodeSetup {
             environment: &rollout.plugins.environment,
@@ -202,7 +206,8 @@ impl<'a> EpisodeState<'a> {
             Ok(episode) => episode,
             Err(failed) => return Ok(Started::Finished(Box::new(never_started(&plan, failed, begun)))),
         };
-        let mut play = Self { rollout, episode, policy: PolicyData::new(plan, overrides, begun) };
+        let (policy, held) = (PolicyData::new(plan, overrides, begun), rollout.live.share());
+        let mut play = Self { rollout, episode, policy, held };
         let opened = match play.open() {
             Ok(()) => play.find_answer().await?,
             Err(failure) => Err(failure),
@@ -277,6 +282,9 @@ impl<'a> EpisodeState<'a> {
 
     /// Generates a reply of the seat to move. Until [`act`](Self::act) takes it, the episode can be forked before it.
     pub(crate) async fn generate_reply(&mut self, actor: Actor<'_>) -> Result<Generation, RolloutError> {
+        self.held.grow_to(self.episode.data.budget.used());
+        // A wait is not the episode's time.
+        self.policy.begun += self.rollout.live.room(TURN_WAIT).await;
         let taken = self.taken();
         while let Some((_, seed)) = self.policy.reseeds.pop_front_if(|(after, _)| *after <= taken) {
             self.reseed(seed);

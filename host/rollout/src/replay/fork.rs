@@ -67,7 +67,8 @@ impl<'a> EpisodeState<'a> {
         let data = self.episode.data.clone();
         let episode = Episode::restore(&snapshot, data, seeds).await.map_err(ForkError::Failed)?;
         let policy = PolicyData { forks: self.lineage(), plan, ..self.policy.clone() };
-        let mut fork = Box::new(EpisodeState { rollout: self.rollout, episode, policy });
+        let mut fork =
+            Box::new(EpisodeState { rollout: self.rollout, episode, policy, held: self.rollout.live.share() });
         fork.name_conversations();
         Ok(fork)
     }

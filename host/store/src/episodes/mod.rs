@@ -29,17 +29,29 @@ pub struct EpisodeStore {
     torn_bytes: u64,
     /// Largest size of a part, in bytes of the journal. A single larger episode gets a part of its own.
     part_bytes: u64,
+    /// Bytes of the episodes in the journal, which are in memory as well.
+    journalled_bytes: u64,
 }
 
 /// Default of `part_bytes`. Arrow's offsets of a text column have 31 bits, and a reader holds a whole part in memory.
 const PART_BYTES: u64 = 256 << 20;
 
+/// Bytes of journalled episodes above which they are committed early, so that their number does not bound memory.
+const JOURNALLED_BYTES: u64 = 256 << 20;
+
 impl EpisodeStore {
     /// Opens the folder of episodes and repairs it after a crash: cuts off torn frames and removes duplicates.
     pub(crate) fn open(folder: &Path) -> Result<Self, StoreError> {
         let (stored, journals) = EpisodeReader::scan(folder)?;
-        let mut store =
-            Self { folder: folder.to_owned(), stored, journal: None, torn_bytes: 0, part_bytes: PART_BYTES };
+        let journalled_bytes = stored.journalled.iter().map(|entry| entry.len() as u64).sum();
+        let mut store = Self {
+            folder: folder.to_owned(),
+            stored,
+            journal: None,
+            torn_bytes: 0,
+            part_bytes: PART_BYTES,
+            journalled_bytes,
+        };
         for found in journals {
             store.torn_bytes += found.torn;
             let path = journal_path(folder, found.number);
@@ -74,7 +86,7 @@ impl EpisodeStore {
     /// [`sync`](Self::sync) or [`commit`](Self::commit).
     ///
     /// # Errors
-    /// If the journal cannot be written, or the record holds a number that is not finite or exceeds 1 GiB.
+    /// If the journal or a part cannot be written, or the record holds a number that is not finite or exceeds 1 GiB.
     pub fn append(&mut self, record: &EpisodeRecord) -> Result<bool, StoreError> {
         if self.stored.contains(record.id) {
             return Ok(false);
@@ -86,7 +98,11 @@ impl EpisodeStore {
         };
         journal.append(&entry)?;
         self.stored.ids.insert(record.id);
+        self.journalled_bytes += entry.len() as u64;
         self.stored.journalled.push(entry);
+        if self.journalled_bytes >= JOURNALLED_BYTES {
+            self.commit()?;
+        }
         Ok(true)
     }
 
@@ -116,6 +132,7 @@ impl EpisodeStore {
             self.stored.parts.push((number, ids));
             written.push(path);
         }
+        self.journalled_bytes = 0;
         let spent = journal.path().to_owned();
         self.journal = None;
         remove(&spent)?;
