@@ -4,8 +4,11 @@
 //! milliseconds. A runtime that ran guests and also waited for timers and sockets would serve these late.
 
 use std::future::Future;
+use std::io;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
 
 /// Name of each thread, as the system shows it.
@@ -15,12 +18,15 @@ pub const GUEST_THREAD_NAME: &str = "guests";
 /// is 61 ms if every poll lasts a tick.
 const POLLS_BETWEEN_CHECKS: u32 = 1;
 
-/// Threads that run guests. Dropping it cancels their tasks and does not wait for them.
+/// Threads that run guests. Dropping it cancels their tasks and waits for each thread's current poll, which a tick ends:
+/// a thread that still ran when the program exits would use libraries that have ended.
 #[derive(Debug)]
 pub struct GuestThreads {
-    /// Taken when dropped.
-    runtime: Option<Runtime>,
     handle: Handle,
+    /// Disconnected to end the runtime.
+    stop: Option<Sender<()>>,
+    /// Thread that owns the runtime, since a runtime must not be dropped in a task.
+    owner: Option<JoinHandle<()>>,
 }
 
 impl GuestThreads {
@@ -28,26 +34,38 @@ impl GuestThreads {
     ///
     /// # Errors
     /// If the system starts no more threads.
-    pub fn start() -> std::io::Result<Self> {
-        Self::with(&mut Builder::new_multi_thread())
+    pub fn start() -> io::Result<Self> {
+        Self::with(Builder::new_multi_thread())
     }
 
     /// Starts this number of threads, at least 1.
     ///
     /// # Errors
     /// As [`GuestThreads::start`].
-    pub fn start_with(threads: usize) -> std::io::Result<Self> {
-        Self::with(Builder::new_multi_thread().worker_threads(threads.max(1)))
+    pub fn start_with(threads: usize) -> io::Result<Self> {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(threads.max(1));
+        Self::with(builder)
     }
 
-    fn with(builder: &mut Builder) -> std::io::Result<Self> {
-        let runtime = builder
+    fn with(mut builder: Builder) -> io::Result<Self> {
+        builder
             .enable_time()
             .thread_name(GUEST_THREAD_NAME)
             .event_interval(POLLS_BETWEEN_CHECKS)
-            .global_queue_interval(POLLS_BETWEEN_CHECKS)
-            .build()?;
-        Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })
+            .global_queue_interval(POLLS_BETWEEN_CHECKS);
+        let (started, runtime) = channel();
+        let (stop, stopped) = channel::<()>();
+        let owner = thread::Builder::new().name("guests-owner".to_owned()).spawn(move || match builder.build() {
+            Ok(runtime) => {
+                // Without a receiver the sender is gone as well.
+                let _ = started.send(Ok(runtime.handle().clone()));
+                let _ = stopped.recv();
+            }
+            Err(error) => drop(started.send(Err(error))),
+        })?;
+        let handle = runtime.recv().map_err(io::Error::other)??;
+        Ok(Self { handle, stop: Some(stop), owner: Some(owner) })
     }
 
     /// Handle for tasks that call guests. The threads serve timers but no sockets.
@@ -59,9 +77,10 @@ impl GuestThreads {
 
 impl Drop for GuestThreads {
     fn drop(&mut self) {
-        // Waiting is not allowed in a task, and a guest may have most of its time budget left.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+        self.stop = None;
+        if let Some(owner) = self.owner.take() {
+            // It fails if a task panicked while it was dropped, which the task's owner hears of.
+            let _ = owner.join();
         }
     }
 }
@@ -80,7 +99,7 @@ pub async fn run_on<T: Send + 'static>(runtime: &Handle, task: impl Future<Outpu
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::sync::Arc;
 
     use super::*;
 
@@ -108,6 +127,23 @@ mod tests {
         });
         assert!(tokio::time::timeout(std::time::Duration::from_millis(20), task).await.is_err());
         ended.await.expect_err("the task and its sender were dropped");
+    }
+
+    #[tokio::test]
+    async fn no_task_outlives_the_threads() {
+        let guests = GuestThreads::start_with(2).unwrap();
+        let held = Arc::new(());
+        for _ in 0..8 {
+            let held = Arc::clone(&held);
+            guests.handle().spawn(async move {
+                loop {
+                    assert!(Arc::strong_count(&held) > 1);
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        drop(guests);
+        assert_eq!(Arc::strong_count(&held), 1);
     }
 
     #[tokio::test]
