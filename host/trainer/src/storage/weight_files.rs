@@ -85,9 +85,6 @@ pub(crate) fn fill(folder: &Path, model: &Model) -> Result<(), TrainerError> {
             if is_left_over(&name, model.config()) {
                 continue;
             }
-            if model.parameters().get(&name).is_none_or(|own| own.size() != values.size()) {
-                return Err(TrainerError::Weights { path, problem: format!("`{name}` changed while it was read") });
-            }
             model.parameters().set(&name, &values).map_err(TrainerError::torch("copied weights from a file"))?;
         }
     }
