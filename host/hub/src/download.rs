@@ -175,7 +175,9 @@ impl Hub {
                 answer.tag.clone().ok_or_else(|| damaged("its tag is missing or not a valid file name".to_owned()))?;
             let most = most_bytes(name);
             if answer.size.is_some_and(|size| size > most) {
-                return Err(damaged(format!("it has {} bytes, more than {most}", answer.size.unwrap_or_default())).into());
+                return Err(
+                    damaged(format!("it has {} bytes, more than {most}", answer.size.unwrap_or_default())).into()
+                );
             }
             let blob = self.cache.blob(repository, &tag);
             let file = Incoming { name, tag: &tag, size: answer.size, blob: &blob };

@@ -119,7 +119,8 @@ async fn sizes_that_the_weights_do_not_have_are_refused_by_key() {
     }
     assert!(Trainer::open(&folder, &Settings::default()).is_ok(), "the sizes of the weights are accepted");
     // A header of tensors that the file does not contain.
-    let header = r#"{"model.embed_tokens.weight": {"dtype": "F32", "shape": [1000000, 1000000], "data_offsets": [0, 4000000000000]}}"#;
+    let header = r#"{"model.embed_tokens.weight":
+        {"dtype": "F32", "shape": [1000000, 1000000], "data_offsets": [0, 4000000000000]}}"#;
     let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
     std::fs::write(folder.join("model.safetensors"), bytes).expect("written");
     assert!(refusal(&folder).contains("model.safetensors` is not a complete safetensors file"));

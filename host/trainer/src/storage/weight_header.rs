@@ -20,8 +20,8 @@ const LENGTH_BYTES: u64 = 8;
 /// Checks that the files hold exactly the tensors of the config, with their shapes. `index` is named if one is missing.
 ///
 /// # Errors
-/// [`TrainerError::Weights`] with the key of `config.json` or the tensor that differs, [`TrainerError::Safetensors`] for
-/// a damaged file.
+/// [`TrainerError::Weights`] with the key of `config.json` or the tensor that differs, [`TrainerError::Safetensors`]
+/// for a damaged file.
 pub(crate) fn check(files: &[PathBuf], index: &Path, config: &ModelConfig) -> Result<(), TrainerError> {
     let mut found: BTreeMap<String, (Vec<i64>, &Path)> = BTreeMap::new();
     for path in files.iter().map(PathBuf::as_path) {
@@ -92,8 +92,8 @@ fn weights(path: &Path, problem: String) -> TrainerError {
     TrainerError::Weights { path: path.to_owned(), problem }
 }
 
-/// Names and shapes of a file's tensors. The file must be as long as its header declares, so shapes are never larger than
-/// the file.
+/// Names and shapes of a file's tensors. The file must be as long as its header declares, so shapes are never larger
+/// than the file.
 fn read(path: &Path) -> Result<Vec<(String, Vec<i64>)>, TrainerError> {
     let damaged = |source| TrainerError::Safetensors { path: path.to_owned(), source };
     let io = || TrainerError::file("read", path);
