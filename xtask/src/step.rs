@@ -24,6 +24,9 @@ struct Line {
     text: String,
 }
 
+/// First word of the line of a skipped check.
+const SKIPPED: &str = "SKIPPED";
+
 static SUMMARY: Mutex<Vec<Line>> = Mutex::new(Vec::new());
 
 fn add_line(seconds: Option<f64>, text: &str) {
@@ -49,8 +52,14 @@ pub fn step<T>(name: &str, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::
 
 /// Reports a skipped check, at once and in the summary.
 pub fn skip(what: &str, why: &str) {
-    eprintln!("    SKIPPED {what}: {why}");
-    add_line(None, &format!("SKIPPED {what}: {why}"));
+    eprintln!("    {SKIPPED} {what}: {why}");
+    add_line(None, &format!("{SKIPPED} {what}: {why}"));
+}
+
+/// Number of skipped checks so far.
+pub fn skipped() -> usize {
+    let lines = SUMMARY.lock().unwrap_or_else(PoisonError::into_inner);
+    lines.iter().filter(|line| line.text.starts_with(SKIPPED)).count()
 }
 
 /// Prints the recorded steps with their seconds.
@@ -61,6 +70,10 @@ pub fn print_summary(since: Instant) {
         eprintln!("{seconds:>10}  {text}");
     }
     eprintln!("{:>10.1}  total", since.elapsed().as_secs_f64());
+    match skipped() {
+        0 => {}
+        count => eprintln!("{count:>10}  {SKIPPED}, named above"),
+    }
 }
 
 /// Runs a program to its end. Its output goes to standard error, so that standard output holds results only.

@@ -82,8 +82,8 @@ pub fn node(python: &Path, program: &str) -> anyhow::Result<Command> {
 /// Folder `.tools/NAME` with the `node_modules` that the `package-lock.json` of the folder `lock` describes; installed
 /// again when the lock changes.
 ///
-/// `npm ci` verifies the hash of every package and refuses a package that the lock does not contain. Install scripts are
-/// not run.
+/// `npm ci` verifies the hash of every package and refuses a package that the lock does not contain. Install scripts
+/// are not run.
 pub fn ensure_npm(root: &Path, python: &Path, name: &str, lock: &Path) -> anyhow::Result<PathBuf> {
     let home = root.join(".tools").join(name);
     let stamp = home.join("stamp");

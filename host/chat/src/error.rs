@@ -19,6 +19,14 @@ pub enum ChatError {
     /// The template failed on a conversation.
     #[error("the chat template cannot render this conversation")]
     Render(#[source] minijinja::Error),
+    /// The template exceeds a limit.
+    #[error(
+        "cannot render a conversation: the chat template {excess}\nhint: use a model folder from a source that you trust"
+    )]
+    TemplateLimit {
+        /// The limit, as a verb phrase.
+        excess: String,
+    },
     /// The template shows no replies of the policy, or puts no control token after them.
     #[error("the chat template does not show the policy's replies where its generation prompt announces them")]
     NoReply,

@@ -91,7 +91,7 @@ impl ChatFormat {
         let source = files.template.as_deref().or_else(|| config["chat_template"].as_str());
         let source = source.ok_or(ChatError::NoTemplate)?.to_owned();
         let tool_format = ToolFormat::detect(&source).unwrap_or_default();
-        let environment = template::environment(source).map_err(ChatError::Render)?;
+        let environment = template::environment(source)?;
         let mut format = Self {
             control,
             plain,
@@ -157,7 +157,8 @@ impl ChatFormat {
     ///
     /// # Errors
     /// [`ChatError::Schema`] for a function with malformed parameters, [`ChatError::Render`] if the template fails,
-    /// [`ChatError::Tokenize`] or [`ChatError::Forged`] for a text that the tokenizer cannot encode.
+    /// [`ChatError::TemplateLimit`] if it exceeds a limit, [`ChatError::Tokenize`] or [`ChatError::Forged`] for a text
+    /// that the tokenizer cannot encode.
     pub fn extend<'m>(
         &self,
         before: &Rendered,
@@ -283,16 +284,14 @@ impl ChatFormat {
             .zip(roles)
             .map(|(number, role)| json!({"role": role.name(), "content": placeholder(number)}))
             .collect();
-        let template = self.environment.get_template(template::NAME).map_err(ChatError::Render)?;
-        template
-            .render(minijinja::context! {
-                messages => minijinja::Value::from_serialize(&messages),
-                tools => minijinja::Value::from_serialize(&tools.tools),
-                add_generation_prompt => prompt,
-                bos_token => self.bos_token,
-                eos_token => self.eos_token,
-            })
-            .map_err(ChatError::Render)
+        let context = minijinja::context! {
+            messages => minijinja::Value::from_serialize(&messages),
+            tools => minijinja::Value::from_serialize(&tools.tools),
+            add_generation_prompt => prompt,
+            bos_token => self.bos_token,
+            eos_token => self.eos_token,
+        };
+        template::render(&self.environment, &context)
     }
 
     /// The stop tokens: the first token that the template writes after a reply, and the end-of-sequence token.

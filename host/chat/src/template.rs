@@ -1,9 +1,13 @@
 //! Chat templates: Hugging Face's dialect of Jinja, rendered with placeholders for text from outside.
 
+use std::io;
+
 use minijinja::value::Kwargs;
 use minijinja::{Environment, ErrorKind, Value};
 use serde::Serialize;
 use serde_json::Value as Json;
+
+use crate::error::ChatError;
 
 /// The template's name in its environment.
 pub(crate) const NAME: &str = "chat";
@@ -11,6 +15,15 @@ pub(crate) const NAME: &str = "chat";
 /// Placeholders are numbers between two private-use characters, which no control token contains.
 const OPEN: char = '\u{F8F0}';
 const CLOSE: char = '\u{F8F1}';
+
+/// Steps of one rendering (instructions of the interpreter, about a second). Published templates take some hundreds for
+/// a message.
+pub(crate) const MAX_STEPS: u64 = 10_000_000;
+/// Bytes that one rendering may write. Texts of messages are placeholders, so this is the template's own text and the
+/// list of functions.
+const MAX_WRITTEN_BYTES: usize = 64 << 20;
+/// Bytes of a template's source. Published templates have up to some tens of thousands.
+const MAX_SOURCE_BYTES: usize = 1 << 20;
 
 /// Maximum indent of `tojson`, in spaces.
 const MAX_INDENT: usize = 16;
@@ -129,8 +142,16 @@ pub(crate) fn token_text(config: &Json, key: &str) -> String {
 
 /// An environment that renders Hugging Face's templates: whitespace control, Python's string methods,
 /// `raise_exception`, and `tojson` with Python's spacing and its `indent` argument.
-pub(crate) fn environment(source: String) -> Result<Environment<'static>, minijinja::Error> {
+///
+/// # Errors
+/// [`ChatError::TemplateLimit`] for a source that is too long, [`ChatError::Render`] for a malformed one.
+pub(crate) fn environment(source: String) -> Result<Environment<'static>, ChatError> {
+    if source.len() > MAX_SOURCE_BYTES {
+        let excess = format!("has {} bytes, more than {MAX_SOURCE_BYTES}", source.len());
+        return Err(ChatError::TemplateLimit { excess });
+    }
     let mut environment = Environment::new();
+    environment.set_fuel(Some(MAX_STEPS));
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
@@ -142,8 +163,43 @@ pub(crate) fn environment(source: String) -> Result<Environment<'static>, miniji
     // As in Python, `none` is not iterable; templates test `tools` in this way.
     environment
         .add_test("iterable", |value: &Value| value.is_undefined() || (!value.is_none() && value.try_iter().is_ok()));
-    environment.add_template_owned(NAME, source)?;
+    environment.add_template_owned(NAME, source).map_err(ChatError::Render)?;
     Ok(environment)
+}
+
+/// Renders the template of an environment.
+///
+/// # Errors
+/// [`ChatError::TemplateLimit`] beyond a limit, [`ChatError::Render`] if the template fails.
+pub(crate) fn render(environment: &Environment<'_>, context: &Value) -> Result<String, ChatError> {
+    let template = environment.get_template(NAME).map_err(ChatError::Render)?;
+    let mut written = Bounded(Vec::new());
+    let rendered = template.render_captured_to(context, &mut written).map(drop);
+    rendered.map_err(|error| match error.kind() {
+        ErrorKind::OutOfFuel => ChatError::TemplateLimit { excess: format!("takes more than {MAX_STEPS} steps") },
+        ErrorKind::WriteFailure => {
+            ChatError::TemplateLimit { excess: format!("writes more than {MAX_WRITTEN_BYTES} bytes") }
+        }
+        _ => ChatError::Render(error),
+    })?;
+    String::from_utf8(written.0).map_err(|error| ChatError::Decode(error.to_string()))
+}
+
+/// Bytes of a rendering, up to the limit.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_WRITTEN_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The function `strftime_now`, with a fixed date instead of today's, so that a run's prompts do not depend on the day.

@@ -29,7 +29,7 @@ pub(crate) enum SchemaError {
     #[error("{0}")]
     Invalid(String),
     /// Every example exceeds a limit.
-    #[error("the schema asks for too large a value: more than {MAX_VALUES} values or {MAX_BYTES} bytes")]
+    #[error("the schema asks for too large a value: more than {} values or {} bytes", MAX_VALUES, MAX_BYTES)]
     TooLarge,
 }
 

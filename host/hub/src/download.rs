@@ -18,6 +18,10 @@ use crate::{Hub, HubError, Progress, disk};
 const MAX_REDIRECTS: usize = 5;
 /// Limit on a file without a declared size, in bytes; only small files have none.
 const MAX_UNSIZED: u64 = 64 << 20;
+/// Limit on a file of weights, in bytes. Hubs accept files up to 50 GB.
+const MAX_WEIGHTS: u64 = 64 << 30;
+/// Limit on every other file, in bytes: those are read into memory. The largest published tokenizers have 40 MB.
+const MAX_TEXT: u64 = 256 << 20;
 /// Longest delay between two attempts.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Polling interval while another process downloads the same file.
@@ -121,9 +125,13 @@ impl Hub {
     fn refusal(&self, response: &Response, repository: &Repository, revision: &str) -> Option<Fault> {
         let (status, headers) = (response.status(), response.headers());
         let code = text(headers, "x-error-code");
+        let shown = |message: &str| match &self.token {
+            Some(token) => token.hide_in_text(message.to_owned()),
+            None => message.to_owned(),
+        };
         let why = || {
             text(headers, "x-error-message")
-                .map_or_else(|| status.to_string(), |message| format!("{status}, {message:.200}"))
+                .map_or_else(|| status.to_string(), |message| format!("{status}, {:.200}", shown(message)))
         };
         let (repository, endpoint) = (repository.clone(), self.endpoint.to_string());
         let error = match (status, code) {
@@ -165,6 +173,12 @@ impl Hub {
             }
             let tag =
                 answer.tag.clone().ok_or_else(|| damaged("its tag is missing or not a valid file name".to_owned()))?;
+            let most = most_bytes(name);
+            if answer.size.is_some_and(|size| size > most) {
+                return Err(
+                    damaged(format!("it has {} bytes, more than {most}", answer.size.unwrap_or_default())).into()
+                );
+            }
             let blob = self.cache.blob(repository, &tag);
             let file = Incoming { name, tag: &tag, size: answer.size, blob: &blob };
             if let Some(partial) = file.open().await? {
@@ -245,6 +259,11 @@ impl Hub {
         }
         Err(Fault::Transient(format!("its storage redirects more than {MAX_REDIRECTS} times")))
     }
+}
+
+/// Limit on a file by its name, in bytes.
+fn most_bytes(name: &str) -> u64 {
+    if name.ends_with(".safetensors") { MAX_WEIGHTS } else { MAX_TEXT }
 }
 
 fn answer(response: Response, storage: Option<Url>) -> FileInfo {

@@ -165,6 +165,18 @@ async fn a_damaged_file_gets_no_name() {
 }
 
 #[tokio::test]
+async fn files_that_declare_too_large_a_size_are_refused() {
+    for (name, most) in [("model.safetensors", 64_usize << 30), ("config.json", 256 << 20)] {
+        let storage = Server::start(vec![response("200 OK", "", WEIGHTS)]).await;
+        let server = Server::start(vec![stored_at(&storage.url("/blob"), "c1", most + 1)]).await;
+        let cache = tempfile::tempdir().expect("a folder");
+        let error = file(&hub(&server, cache.path()), name).await.expect_err(name).to_string();
+        assert!(error.contains(&format!("it has {} bytes, more than {most}", most + 1)), "{error}");
+        assert!(storage.requests().is_empty(), "nothing was downloaded");
+    }
+}
+
+#[tokio::test]
 async fn data_from_a_hub_cannot_lead_out_of_the_cache() {
     let of = |commit: &str, tag: &str| format!("x-repo-commit: {commit}\r\netag: \"{tag}\"\r\n");
     let other = "f".repeat(40);

@@ -16,6 +16,9 @@ use crate::secret::Secret;
 
 /// Limit on an answer, in bytes: log-probabilities of a long context take about 100 bytes per token.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
+/// Limit on the values of an answer. A parsed value takes up to 100 bytes, so many small values need more memory than
+/// the answer; log-probabilities have about six values per token.
+const MAX_ANSWER_VALUES: usize = 4 << 20;
 /// Length of the excerpt of an answer in an error, in bytes.
 const EXCERPT_BYTES: usize = 300;
 
@@ -215,6 +218,9 @@ impl JsonClient {
             let refused = JsonClientError::Refused { path: path.to_owned(), status: status.as_u16(), said };
             return Err(Failed::Permanent(Fault::Refused(refused)));
         }
+        if values_at_most(&bytes) > MAX_ANSWER_VALUES {
+            return transient(format!("its answer has more than {MAX_ANSWER_VALUES} JSON values"));
+        }
         // Some calls have an empty answer.
         let answer = if bytes.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&bytes) };
         match answer {
@@ -229,7 +235,37 @@ fn is_transient(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
 
+/// Upper bound of the number of values of a JSON text: each follows one of these signs, except for the outermost.
+fn values_at_most(bytes: &[u8]) -> usize {
+    1 + bytes.iter().filter(|byte| matches!(byte, b'[' | b'{' | b',' | b':')).count()
+}
+
 fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT_BYTES)]);
     text.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Number of values of a JSON text, counted by the parser.
+    fn count(value: &Value) -> usize {
+        1 + match value {
+            Value::Array(items) => items.iter().map(count).sum(),
+            Value::Object(map) => map.values().map(count).sum(),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn the_bound_of_values_holds() {
+        for text in ["0", "[]", "[0, [1, [2]], {}]", r#"{"a": {"b": [1, 2]}, "c": "d"}"#] {
+            let values = count(&serde_json::from_str(text).unwrap());
+            let bound = values_at_most(text.as_bytes());
+            assert!((values..=2 * values).contains(&bound), "{text}: {values}, {bound}");
+        }
+        let many = format!("[{}0]", "0,".repeat(MAX_ANSWER_VALUES));
+        assert!(values_at_most(many.as_bytes()) > MAX_ANSWER_VALUES && many.len() < MAX_ANSWER_BYTES);
+    }
 }

@@ -76,8 +76,8 @@ fn first_byte(character: char) -> u8 {
     character.encode_utf8(&mut [0; 4]).as_bytes()[0]
 }
 
-/// First bytes of the characters that `rest` can begin with, read plainly and as an escape. Only texts with such a first
-/// byte are compared, so that a response of nothing but escapes costs little.
+/// First bytes of the characters that `rest` can begin with, read plainly and as an escape. Only texts with such a
+/// first byte are compared, so that a response of nothing but escapes costs little.
 fn first_bytes_at(rest: &[u8]) -> impl Iterator<Item = u8> {
     let plain = rest.first().copied();
     let space = (plain == Some(b'+')).then_some(b' ');

@@ -22,6 +22,10 @@ use crate::{sglang, text, vllm, weights};
 const NO_TOKENS: &str = "its answers contain text without token ids and log-probabilities, which training needs\nhint: \
                          start a vLLM or SGLang server, or set policy.server.protocol = \"openai\" for evaluation only";
 
+/// Models of a server that an error names, and characters of each name.
+const MAX_NAMED: usize = 20;
+const MAX_NAME: usize = 100;
+
 /// Settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
@@ -125,7 +129,8 @@ impl ServerPolicy {
             fix: "start it, or correct policy.server.url, which ends before `/v1`",
         })?;
         let Some((_, longest)) = models.iter().find(|(name, _)| *name == settings.model) else {
-            let served = models.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join("`, `");
+            let names = models.into_iter().take(MAX_NAMED).map(|(name, _)| name.chars().take(MAX_NAME).collect());
+            let served = names.collect::<Vec<String>>().join("`, `");
             return Err(ServerError::Model { url, model: settings.model, served });
         };
         let context = longest.unwrap_or(usize::MAX).min(settings.context);

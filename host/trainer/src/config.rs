@@ -8,6 +8,17 @@ use serde_json::{Map, Value, json};
 use crate::TrainerError;
 use crate::rope::Rope;
 
+/// Limits on the sizes in `config.json`, several times those of the largest published models. A file beyond them is an
+/// error before anything is allocated.
+const MAX_HIDDEN: i64 = 1 << 17;
+const MAX_INTERMEDIATE: i64 = 1 << 20;
+const MAX_LAYERS: i64 = 1000;
+const MAX_HEADS: i64 = 4096;
+const MAX_HEAD_DIM: i64 = 4096;
+const MAX_VOCABULARY: i64 = 1 << 22;
+/// Positions, for which the model holds tables of 8 bytes for each number of a head: 2 GiB with heads of 128.
+const MAX_POSITIONS: i64 = 1 << 21;
+
 /// Supported model families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
@@ -180,6 +191,20 @@ impl ModelConfig {
         let kv_heads = fields.num_key_value_heads.unwrap_or(heads);
         let (head_dim, biases) = (fields.head_dim(family), fields.biases(family));
         let positions = fields.max_position_embeddings.unwrap_or(family.default_positions());
+        for (key, size, most) in [
+            ("hidden_size", fields.hidden_size, MAX_HIDDEN),
+            ("intermediate_size", fields.intermediate_size, MAX_INTERMEDIATE),
+            ("num_hidden_layers", fields.num_hidden_layers, MAX_LAYERS),
+            ("num_attention_heads", heads, MAX_HEADS),
+            ("num_key_value_heads", kv_heads, MAX_HEADS),
+            ("head_dim", head_dim, MAX_HEAD_DIM),
+            ("vocab_size", fields.vocab_size, MAX_VOCABULARY),
+            ("max_position_embeddings", positions, MAX_POSITIONS),
+        ] {
+            if size > most {
+                return Err(unsupported(format!("{key} = {size}, which is above {most}")));
+            }
+        }
         let sizes = [fields.hidden_size, fields.intermediate_size, fields.num_hidden_layers, fields.vocab_size];
         if sizes.iter().any(|size| *size < 1) || heads < 1 || kv_heads < 1 || positions < 1 {
             return Err(unsupported("a size below 1".to_owned()));
@@ -196,6 +221,13 @@ impl ModelConfig {
                 fields.hidden_size
             )));
         }
+        let rope = Rope::read(&source, positions).map_err(unsupported)?;
+        let scaled = rope.positions(positions);
+        if scaled > MAX_POSITIONS {
+            return Err(unsupported(format!(
+                "the factor of rope_scaling gives {scaled} positions, above {MAX_POSITIONS}"
+            )));
+        }
         Ok(Self {
             family,
             hidden_size: fields.hidden_size,
@@ -207,7 +239,7 @@ impl ModelConfig {
             biases,
             query_key_norm: family == Family::Qwen3,
             rms_norm_eps: fields.rms_norm_eps,
-            rope: Rope::read(&source, positions).map_err(unsupported)?,
+            rope,
             tie_word_embeddings: fields.tie_word_embeddings,
             vocab_size: fields.vocab_size,
             max_position_embeddings: positions,
@@ -329,6 +361,42 @@ mod tests {
             half.remove(without);
             assert_eq!(read(half).expect("half of it").rope, config.rope, "{without}");
         }
+    }
+
+    #[test]
+    fn sizes_beyond_every_published_model_are_refused_by_name() {
+        for (key, size) in [
+            ("hidden_size", 1_i64 << 40),
+            ("intermediate_size", i64::MAX),
+            ("num_hidden_layers", 10_000_000),
+            ("num_attention_heads", 1_000_000),
+            ("num_key_value_heads", 1_000_000),
+            ("head_dim", 1 << 20),
+            ("vocab_size", 1 << 40),
+            ("max_position_embeddings", 1 << 40),
+        ] {
+            let mut source = qwen2();
+            source.insert(key.into(), json!(size));
+            let message = read(source).expect_err(key).to_string();
+            assert!(message.contains(&format!("{key} = {size}")), "{message}");
+        }
+        let mut source = qwen2();
+        source.insert("rope_scaling".into(), json!({ "type": "yarn", "factor": 1e300 }));
+        assert!(read(source).expect_err("too many positions").to_string().contains("rope_scaling"));
+        // The sizes of Llama 3.1 405B, the vocabulary of Gemma, and a million positions.
+        let mut large = qwen2();
+        for (key, size) in [
+            ("hidden_size", 16_384),
+            ("intermediate_size", 53_248),
+            ("num_hidden_layers", 126),
+            ("num_attention_heads", 128),
+            ("num_key_value_heads", 8),
+            ("vocab_size", 262_144),
+            ("max_position_embeddings", 1_010_000),
+        ] {
+            large.insert(key.into(), json!(size));
+        }
+        assert_eq!(read(large).expect("a large model").num_hidden_layers, 126);
     }
 
     #[test]

@@ -143,12 +143,46 @@ async fn unsupported_models_are_refused_by_name() {
     assert_eq!((plain.position(), plain.weight_version()), (None, 0));
     let config = folder.join("config.json");
     edit(&config, "\"intermediate_size\": 48", "\"intermediate_size\": 64");
-    assert!(refusal(&folder).contains("mlp.down_proj.weight"));
+    assert!(refusal(&folder).contains("intermediate_size = 64 in config.json, but `model.layers.0.mlp.gate_proj"));
     edit(&config, "\"intermediate_size\": 64", "\"intermediate_size\": 48");
     edit(&config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1");
-    assert!(refusal(&folder).contains("unknown tensor `model.layers.1."));
+    assert!(refusal(&folder).contains("num_hidden_layers = 1 in config.json, but the weights have 2 layers"));
     edit(&config, "\"model_type\": \"qwen2\"", "\"model_type\": \"mistral\"");
     assert!(refusal(&folder).contains("model_type = \"mistral\""));
+}
+
+/// The config and the headers of the weights are compared before memory for the model is allocated.
+#[tokio::test]
+async fn sizes_that_the_weights_do_not_have_are_refused_by_key() {
+    let root = tempfile::tempdir().expect("a folder");
+    let folder = root.path().join("1");
+    saved(&folder).await;
+    for name in ["trainer.json", "trainer.safetensors"] {
+        std::fs::remove_file(folder.join(name)).expect("removed");
+    }
+    let config = folder.join("config.json");
+    for (key, own, other) in [
+        ("num_hidden_layers", "2", "1000"),
+        ("num_hidden_layers", "2", "10000000"),
+        ("vocab_size", "264", "4000000"),
+        ("intermediate_size", "48", "1000000"),
+        ("num_attention_heads", "4", "4096"),
+    ] {
+        let line = |value: &str| format!("\"{key}\": {value},");
+        edit(&config, &line(own), &line(other));
+        let message = refusal(&folder);
+        assert!(message.contains(key), "{message}");
+        edit(&config, &line(other), &line(own));
+    }
+    assert!(Trainer::open(&folder, &Settings::default()).is_ok(), "the sizes of the weights are accepted");
+    // A header of tensors that the file does not contain.
+    let header = r#"{"model.embed_tokens.weight":
+        {"dtype": "F32", "shape": [1000000, 1000000], "data_offsets": [0, 4000000000000]}}"#;
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    std::fs::write(folder.join("model.safetensors"), bytes).expect("written");
+    assert!(refusal(&folder).contains("model.safetensors` is not a complete safetensors file"));
+    std::fs::write(folder.join("model.safetensors"), u64::MAX.to_le_bytes()).expect("written");
+    assert!(refusal(&folder).contains("model.safetensors` is not a complete safetensors file"));
 }
 
 /// A model in several files is complete, or refused with the name of the damaged file.

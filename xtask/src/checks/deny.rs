@@ -34,6 +34,7 @@ fn check_advisories(fetch: &mut Command, check: &mut Command) -> anyhow::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::skipped;
 
     #[test]
     fn advisories_fail_only_with_their_database() {
@@ -41,6 +42,8 @@ mod tests {
             |fetched: &str, sound: &str| check_advisories(&mut Command::new(fetched), &mut Command::new(sound));
         assert!(checked("true", "true").is_ok());
         assert!(checked("true", "false").is_err(), "an advisory is a failure");
+        let before = skipped();
         assert!(checked("false", "false").is_ok(), "without a database the check is skipped");
+        assert_eq!(skipped(), before + 1, "the summary names it");
     }
 }

@@ -124,3 +124,42 @@ fn templates_may_test_and_call_as_in_python() {
     assert!(text(&[]).starts_with("26 Jul 20241"), "{}", text(&[]));
     assert!(text(&[function("{}")]).starts_with("tools26 Jul 20241"));
 }
+
+/// The error of a model whose template begins with `own`.
+fn refused(own: &str) -> Option<String> {
+    let template = Some(format!("{own}{TEMPLATE}"));
+    let files = ChatFiles { tokenizer: TOKENIZER.to_owned(), config: CONFIG.to_owned(), template };
+    match ChatFormat::new(&files) {
+        Ok(_) => None,
+        Err(ChatError::TemplateLimit { excess }) => Some(excess),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn templates_have_limits_of_steps_and_bytes() {
+    let loops = |outer: u32, inner: u32| {
+        format!(
+            "{{% for a in range({outer}) %}}{{% for b in range({inner}) %}}{{% endfor %}}{{% endfor %}}\
+             {{% macro m() %}}{{% for a in range({inner}) %}}{{% endfor %}}{{% endmacro %}}\
+             {{% for a in range({outer}) %}}{{% set c = m() %}}{{% endfor %}}"
+        )
+    };
+    assert!(refused(&loops(100_000, 100_000)).is_some_and(|excess| excess.contains("10000000 steps")));
+    assert_eq!(refused(&loops(100, 1000)), None);
+    let text = |times: u32| format!("{{% for a in range({times}) %}}{{{{ 'x' * 100000 }}}}{{% endfor %}}");
+    assert!(refused(&text(1000)).is_some_and(|excess| excess.contains("67108864 bytes")));
+    assert_eq!(refused(&text(2)), None);
+    assert!(refused(&format!("{{# {} #}}", "x".repeat(1 << 20))).is_some_and(|excess| excess.contains("more than")));
+}
+
+#[test]
+fn a_long_conversation_takes_a_small_part_of_the_steps() {
+    let environment = template::environment(TEMPLATE.to_owned()).unwrap();
+    let roles = ["user", "assistant", "tool", "assistant"].iter().cycle().take(1000);
+    let messages: Vec<Json> = roles.map(|role| json!({"role": role, "content": "text"})).collect();
+    let template = environment.get_template(template::NAME).unwrap();
+    let context = minijinja::context! { messages => minijinja::Value::from_serialize(&messages) };
+    let (used, _) = template.render_captured(context).unwrap().state().fuel_levels().unwrap();
+    assert!(used > 1000 && used < template::MAX_STEPS / 50, "{used}");
+}

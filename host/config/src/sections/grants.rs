@@ -121,7 +121,7 @@ pub struct HttpSection {
     /// Header that the host adds to each request, invisible to the plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretSection>,
-    /// Maximum size of a response body in KiB.
+    /// Maximum size of a response in KiB, headers and body together.
     #[serde(default = "kib")]
     #[schemars(range(min = 1, max = 1_048_576))]
     pub max_kib: usize,

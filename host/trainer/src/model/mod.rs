@@ -19,6 +19,7 @@ use crate::{ModelConfig, Settings, TrainerError};
 use rotary::{Rotary, rotate};
 
 pub(crate) use rotary::Angles;
+pub(crate) use weights::shapes;
 use weights::{LayerWeights, Source};
 
 pub use weights::Weights;
@@ -50,7 +51,7 @@ impl Model {
         more: &[(String, Vec<i64>)],
     ) -> Result<Self, TrainerError> {
         let torch = || TrainerError::torch("allocated a model");
-        let parameters = Parameters::zeros(&[&weights::shapes(&config), more].concat(), device).map_err(torch())?;
+        let parameters = Parameters::zeros(&[&shapes(&config), more].concat(), device).map_err(torch())?;
         let positions = positions.min(config.positions());
         let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
         Ok(Self { config, parameters, adapters: None, rotary, kind: Kind::Float })

@@ -162,7 +162,7 @@ impl Source<'_> {
 }
 
 /// Names and shapes of the checkpoint's tensors.
-pub(super) fn shapes(config: &ModelConfig) -> Vec<(String, Vec<i64>)> {
+pub(crate) fn shapes(config: &ModelConfig) -> Vec<(String, Vec<i64>)> {
     let (C, F, V, D) = (config.hidden_size, config.intermediate_size, config.vocab_size, config.head_size());
     let (Q, KV) = (config.num_attention_heads * D, config.num_key_value_heads * D);
     let biases = config.biases;

@@ -141,6 +141,7 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
     let state = read_state(folder)?;
     let config = ModelConfig::read(&folder.join(CONFIG))?;
     let files = ModelFiles::read(folder)?;
+    weight_files::check(folder, &config)?;
     let positions = settings.context.map_or(config.positions(), |context| context as i64);
     let mut model = Model::zeros(config, positions, device)?;
     weight_files::fill(folder, &model)?;

@@ -6,3 +6,4 @@ pub(crate) mod files;
 pub(crate) mod fs;
 pub(crate) mod tensor_file;
 pub mod weight_files;
+mod weight_header;

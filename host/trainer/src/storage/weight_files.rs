@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::TrainerError;
 use crate::model::Model;
-use crate::storage::tensor_file;
+use crate::storage::{tensor_file, weight_header};
+use crate::{ModelConfig, TrainerError};
 
 /// Name of a single file.
 pub const SINGLE: &str = "model.safetensors";
 /// Name of the index of several files.
 pub const INDEX: &str = "model.safetensors.index.json";
+/// Files of one model. Published models have up to some hundreds.
+const MAX_FILES: usize = 1000;
 
 #[derive(Deserialize)]
 struct Index {
@@ -42,6 +44,10 @@ pub fn shards(text: &str, path: &Path) -> Result<Vec<String>, TrainerError> {
     let index: Index =
         serde_json::from_str(text).map_err(|source| TrainerError::Json { path: path.to_owned(), source })?;
     let names: BTreeSet<String> = index.weight_map.into_values().collect();
+    if names.len() > MAX_FILES {
+        let problem = format!("it names {} files, and at most {MAX_FILES} are supported", names.len());
+        return Err(TrainerError::Weights { path: path.to_owned(), problem });
+    }
     let beside = |name: &&String| !is_plain(name) || !name.ends_with(".safetensors");
     match names.iter().find(beside) {
         Some(name) => {
@@ -58,47 +64,54 @@ fn is_plain(name: &str) -> bool {
     matches!((parts.next(), parts.next()), (Some(std::path::Component::Normal(part)), None) if part == name)
 }
 
-/// Fills a model with a folder's weights, one file at a time.
+/// Checks the headers of a folder's weight files against the config.
+///
+/// # Errors
+/// If a file is damaged, or its tensors are not those of the config.
+pub(crate) fn check(folder: &Path, config: &ModelConfig) -> Result<(), TrainerError> {
+    let files = paths(folder)?;
+    let index = if let [single] = &files[..] { single.clone() } else { folder.join(INDEX) };
+    weight_header::check(&files, &index, config)
+}
+
+fn paths(folder: &Path) -> Result<Vec<PathBuf>, TrainerError> {
+    Ok(names(folder)?.unwrap_or_default().iter().map(|name| folder.join(name)).collect())
+}
+
+/// Fills a model with a folder's weights, one file at a time. [`check`] has accepted the files.
 pub(crate) fn fill(folder: &Path, model: &Model) -> Result<(), TrainerError> {
-    let files: Vec<PathBuf> = names(folder)?.unwrap_or_default().iter().map(|name| folder.join(name)).collect();
-    let mut missing: BTreeSet<&str> = model.parameters().named().map(|(name, _)| name).collect();
-    for path in &files {
-        for (name, values) in tensor_file::read(path)? {
-            if is_left_over(&name, model) {
+    for path in paths(folder)? {
+        for (name, values) in tensor_file::read(&path)? {
+            if is_left_over(&name, model.config()) {
                 continue;
-            }
-            let wrong = |problem: String| TrainerError::Weights { path: path.clone(), problem };
-            let Some(own) = model.parameters().get(&name) else {
-                return Err(wrong(format!("unknown tensor `{name}`")));
-            };
-            if own.size() != values.size() {
-                let problem = format!("`{name}` has shape {:?} instead of {:?}", values.size(), own.size());
-                return Err(wrong(problem));
-            }
-            if !missing.remove(name.as_str()) {
-                return Err(wrong(format!("`{name}` is also in another file")));
             }
             model.parameters().set(&name, &values).map_err(TrainerError::torch("copied weights from a file"))?;
         }
     }
-    match missing.first() {
-        None => Ok(()),
-        Some(name) => {
-            let path = if let [single] = &files[..] { single.clone() } else { folder.join(INDEX) };
-            Err(TrainerError::Weights { path, problem: format!("`{name}` is missing") })
-        }
-    }
+    Ok(())
 }
 
 /// Whether a tensor is redundant and ignored: an output layer that shares the embedding, or a table of frequencies.
 /// Some tools write them.
-fn is_left_over(name: &str, model: &Model) -> bool {
-    (model.config().tie_word_embeddings && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq")
+pub(crate) fn is_left_over(name: &str, config: &ModelConfig) -> bool {
+    (config.tie_word_embeddings && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_of_shards_is_limited() {
+        let index = |count: usize| {
+            let files: Vec<String> = (0..count).map(|file| format!(r#""t{file}": "{file}.safetensors""#)).collect();
+            format!(r#"{{"weight_map": {{{}}}}}"#, files.join(", "))
+        };
+        let path = Path::new("model.safetensors.index.json");
+        assert_eq!(shards(&index(1000), path).expect("many files").len(), 1000);
+        let message = shards(&index(1001), path).expect_err("too many files").to_string();
+        assert!(message.contains("it names 1001 files"), "{message}");
+    }
 
     #[test]
     fn shards_are_in_the_folder_of_their_index() {
