@@ -292,7 +292,7 @@ mod tests {
         let mut stream = Seed(1).stream();
         let made: Vec<Value> = (0..50).map(|_| examples.make(&mut stream).unwrap()).collect();
         assert!(made.iter().all(|made| examples.accepts(made)));
-        let distinct: std::collections::BTreeSet<String> = made.iter().map(Value::to_string).collect();
+        let distinct: BTreeSet<String> = made.iter().map(Value::to_string).collect();
         assert!(distinct.len() > 20, "{} of 50 differ", distinct.len());
         assert_eq!(examples.required(), ["a", "b", "c", "d", "e"]);
     }
