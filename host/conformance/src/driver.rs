@@ -166,8 +166,9 @@ impl Driver {
         let said = match (&mut self.live, action) {
             (Live::Episode(episode), action) => {
                 let hooks = &mut Transcriber::default();
-                // Only the observations of this action are shown.
+                // Only the observations of this action are shown, and the oracle sees only its answers.
                 episode.data.turns.clear();
+                episode.data.results.iter_mut().for_each(Vec::clear);
                 let action = match action {
                     ScriptedAction::Say(content) => Action::Message(content),
                     ScriptedAction::Call(call) => Action::Call(call),

@@ -8,7 +8,7 @@ use gymkhana_driver::{
 use gymkhana_record::{
     Call, CallSite, Ending, Failure, FailureKind, Function, NamedValue, Seed, Stream, TaskRef, WrittenCall,
 };
-use gymkhana_sandbox::{Advice, CallError, EnvironmentEpisode, OptionalInterface, Plugin};
+use gymkhana_sandbox::{Advice, CallError, EnvironmentEpisode, OptionalInterface, Plugin, ToolSession};
 
 use crate::FinishedEpisode;
 use crate::examples::Examples;
@@ -92,6 +92,12 @@ async fn begin(
     };
     let started = Episode::start(setup, &NoHooks).await.map_err(|failed| CallError::from(failed.failure));
     let mut episode = started.during(format!("the start of {place}"))?;
+    // A set-up that a tool cannot read is a defect, also if the oracle does not call the tool.
+    for (plugin, options) in tools {
+        let setup = episode.data.opening.setup.iter().find(|(name, _)| name == plugin.name());
+        let during = format!("the tool `{}` beside {place}", plugin.name());
+        ToolSession::open(plugin, setup.map(|(_, bytes)| &bytes[..]), options, seed).await.during(during)?;
+    }
     episode.offer(seats, &[]).map_err(CallError::from).during(format!("the start of {place}"))?;
     episode.observe_opening(&mut NoHooks);
     Ok(episode)

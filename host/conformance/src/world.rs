@@ -16,8 +16,8 @@ impl Outbound for Synthetic {
         Quota { model_calls, model_tokens: u64::MAX, http_requests, tool_calls }
     }
 
-    fn ask<'a>(&'a self, question: &'a Question, earlier: u32) -> OutboundFuture<'a, Reply> {
-        let chosen = Seed(0).child(format!("{question:?}")).child(earlier).0;
+    fn ask<'a>(&'a self, question: &'a Question, _earlier: u32) -> OutboundFuture<'a, Reply> {
+        let chosen = Seed(0).child(format!("{question:?}")).0;
         let reply = match question {
             Question::Model(_) => {
                 let text = SAYINGS[(chosen % SAYINGS.len() as u64) as usize].to_owned();

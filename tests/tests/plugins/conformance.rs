@@ -73,6 +73,18 @@ async fn first_party_plugins_pass() {
     }
 }
 
+/// The environment asks models in steps and in its oracle's advice, so that answers that depended on the number of earlier
+/// questions would make it look non-deterministic.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_environment_that_asks_is_judged_by_what_it_does() {
+    let settings = narrow();
+    let report = check(&sandbox(&settings), "asking", &read("guest-asking-environment"), settings).await;
+    let failed = failed(&report);
+    for check in ["same-seed-same-bytes", "snapshots", "isolation", "read-only"] {
+        assert!(!failed.contains(check), "{:?}", report.failures().collect::<Vec<_>>());
+    }
+}
+
 /// Guests with one defect at a time: package, option, defect, and the check that must fail.
 const CROOKS: [(&str, &str, &str, &str); 41] = [
     ("guest-crooked-environment", "crook", "missing-task", "splits-and-tasks"),

@@ -1,5 +1,6 @@
 //! Episodes of environments.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gymkhana_record::{Call, Content, Cost, NamedValue, Opening, Part, SeatFunctions, Seed, TaskRef};
@@ -393,8 +394,12 @@ fn accept_start(started: environment::Started, info: &EnvironmentInfo) -> Result
     if !observations.iter().any(|observation| observation.seat == seat) {
         return Err(format!("seat {seat} is to move and received no observation"));
     }
+    let mut offered = BTreeSet::new();
     let functions = functions.into_iter().map(|offer| {
         check_seat(offer.seat, info)?;
+        if !offered.insert(offer.seat) {
+            return Err(format!("it lists the functions of seat {} twice", offer.seat));
+        }
         Ok(SeatFunctions { seat: offer.seat, functions: info::functions(offer.functions)? })
     });
     let opening = Opening {

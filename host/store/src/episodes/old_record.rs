@@ -1,6 +1,7 @@
 //! Parses the JSON of a record of the current schema or of schema 5 or 6, which it translates to the current one.
 //!
-//! Schema 6 wrote bytes as lists of numbers, which `gymkhana-record` still reads.
+//! Schema 6 wrote bytes as lists of numbers, which `gymkhana-record` still reads. Its first version recorded a malformed call as a
+//! call without a name.
 //!
 //! Schema 5 identified a call by a text, `during`. It also named an early stop `hopeless` and a turn's probe score
 //! `reading`, and recorded a malformed call as a call without a name. Only this module knows these forms.
@@ -55,7 +56,7 @@ pub(crate) fn parse(json: &[u8]) -> Result<(EpisodeRecord, u32), BadRecord> {
 
 /// Parses the transcript of a record of this schema. Returns it in the current form.
 pub(crate) fn parse_turns(json: &[u8], schema: u32) -> Result<Vec<Turn>, serde_json::Error> {
-    if schema != TEXT_SITES {
+    if schema == EPISODE_SCHEMA {
         return serde_json::from_slice(json);
     }
     let mut turns: Vec<Value> = serde_json::from_slice(json)?;

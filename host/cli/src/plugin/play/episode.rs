@@ -183,10 +183,14 @@ impl<'a> Table<'a> {
     /// Takes a turn of the seat to move and shows its result. A refusal leaves the episode as it was.
     async fn take_turn(&mut self, reply: Reply) -> CliResult<()> {
         let kept = self.keep().await;
+        let before = self.episode.data.clone();
+        // Only the last turn is shown, so that what is kept of each turn does not grow.
+        let data = &mut self.episode.data;
+        (data.turns, data.costs, data.exchanges) = (vec![], vec![], vec![]);
         let mut rewards = LastRewards::default();
         let ending = self.episode.take_turn(&mut rewards, reply, u32::MAX).await;
         if let Some(failure) = self.episode.data.failures.pop() {
-            self.episode.data.ending = None;
+            self.episode.data = before;
             if kept {
                 self.before.pop();
             }
