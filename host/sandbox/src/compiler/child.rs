@@ -58,7 +58,7 @@ pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             if why.contains(ENOMEM_TEXT) {
                 return ExitCode::from(OUT_OF_MEMORY);
             }
-            // Without a reader, nobody needs the reason.
+            // Without a reader the reason is not needed.
             let _ = io::stdout().write_all(why.as_bytes());
             ExitCode::from(REJECTED)
         }
