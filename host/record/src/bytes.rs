@@ -72,18 +72,18 @@ mod tests {
         for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foobar", "Zm9vYmFy")] {
             let media = Media { mime: "image/png".to_owned(), bytes: bytes.as_bytes().to_vec() };
             let written = json!({ "mime": "image/png", "bytes": text });
-            assert_eq!(serde_json::to_value(&media).unwrap(), written);
-            assert_eq!(serde_json::from_value::<Media>(written).unwrap(), media);
+            assert_eq!(serde_json::to_value(&media).expect("JSON"), written);
+            assert_eq!(serde_json::from_value::<Media>(written).expect("JSON"), media);
         }
-        assert_eq!(serde_json::to_value(Value::Bytes(vec![0, 255])).unwrap(), json!({ "bytes": "AP8=" }));
+        assert_eq!(serde_json::to_value(Value::Bytes(vec![0, 255])).expect("JSON"), json!({ "bytes": "AP8=" }));
     }
 
     #[test]
     fn lists_of_numbers_of_older_schemas_are_read() {
-        let media: Media = serde_json::from_value(json!({ "mime": "a/b", "bytes": [0, 127, 255] })).unwrap();
+        let media: Media = serde_json::from_value(json!({ "mime": "a/b", "bytes": [0, 127, 255] })).expect("JSON");
         assert_eq!(media.bytes, [0, 127, 255]);
         let opening = json!({ "functions": [], "setup": [["shelf", [1, 2]], ["desk", "AwQ="]], "observations": [] });
-        let opening: Opening = serde_json::from_value(opening).unwrap();
+        let opening: Opening = serde_json::from_value(opening).expect("JSON");
         assert_eq!(opening.setup, [("shelf".to_owned(), vec![1, 2]), ("desk".to_owned(), vec![3, 4])]);
     }
 
