@@ -8,6 +8,7 @@ use gymkhana_record::{
     SeatRewards, Seed, TaskRef, Turn, stored_bytes,
 };
 use gymkhana_sandbox::{Advice, CallError, CallFuture, EnvironmentEpisode, OptionalInterface};
+use serde::Serialize;
 
 use crate::budget::ByteBudget;
 use crate::data::EpisodeData;
@@ -146,6 +147,8 @@ impl Episode {
 
     /// Adds the initial observations to the transcript.
     pub fn observe_opening<H: Hooks>(&mut self, hooks: &mut H) {
+        // The record holds them twice: in its opening and in its transcript.
+        self.data.budget.add(&self.data.opening.observations);
         for (seat, content) in self.data.opening.observations.clone() {
             self.observe(hooks, seat, content);
         }
@@ -195,6 +198,15 @@ impl Episode {
         drop(timer);
         self.account(site.clone());
         Some(read.map_err(|error| self.failure(site, error)))
+    }
+
+    /// Returns a value of the environment that the record is about to hold.
+    ///
+    /// # Errors
+    /// If the record has no room for it.
+    pub fn keep<T: Serialize>(&mut self, site: CallSite, value: T) -> Result<T, Failure> {
+        let charged = self.data.budget.charge(&value);
+        charged.map(|()| value).map_err(|error| self.failure(site, error))
     }
 
     /// The canonical form of the environment's state after `taken` turns of all seats. It is not charged to the

@@ -32,7 +32,7 @@ pub struct LimitsSection {
     pub seconds: f64,
     /// Size of the record of one episode in MiB, as far as plugins cause it: observations, answers, function
     /// descriptions, outbound calls. A plugin that returns more fails.
-    #[schemars(range(min = 1, max = 512))]
+    #[schemars(range(min = 1, max = 128))]
     pub episode_mib: u64,
     /// Size of the records of all live episodes in MiB, counted like `episode_mib`. While they hold more, turns wait.
     #[schemars(range(min = 1, max = 1_048_576))]
@@ -70,7 +70,7 @@ impl LimitsSection {
         check_range("limits.context_tokens", context, 2..=10_000_000, "a number from 2 to 10000000")?;
         check_range("limits.calls", self.calls, 1..=100_000, "a number from 1 to 100000")?;
         check_range("limits.seconds", self.seconds, 0.001..=1e6, "0.001 to 1000000 seconds")?;
-        check_range("limits.episode_mib", self.episode_mib, 1..=512, "1 to 512 MiB")?;
+        check_range("limits.episode_mib", self.episode_mib, 1..=128, "1 to 128 MiB")?;
         check_range("limits.live_mib", self.live_mib, 1..=1_048_576, "1 to 1048576 MiB")?;
         let EarlyStop { repeats, failed_calls } = self.early_stop;
         check_range("limits.early_stop.repeats", repeats.unwrap_or(1), 1..=u32::MAX, "1 or more")?;

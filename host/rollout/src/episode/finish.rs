@@ -5,6 +5,7 @@ use std::time::Instant;
 use gymkhana_driver::StartFailure;
 use gymkhana_record::{CallSite, EPISODE_SCHEMA, Ending, EpisodeRecord, Failure, Opening, Timing};
 use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
+use serde::Serialize;
 
 use crate::RolloutError;
 use crate::context::Context;
@@ -48,14 +49,15 @@ impl EpisodeState<'_> {
     }
 
     /// Reads the environment through an optional interface, if it offers it. A failure is recorded.
-    async fn look<T>(
+    async fn look<T: Serialize>(
         &mut self,
         interface: OptionalInterface,
         site: CallSite,
         look: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
     ) -> Option<T> {
         let hooks = hooks(self.rollout, &mut self.policy.contexts);
-        let seen = self.episode.read(&hooks, interface, site, look).await?;
+        let seen = self.episode.read(&hooks, interface, site.clone(), look).await?;
+        let seen = seen.and_then(|value| self.episode.keep(site, value));
         seen.map_err(|failure| self.episode.data.failures.push(failure)).ok()
     }
 }

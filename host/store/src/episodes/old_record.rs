@@ -127,7 +127,22 @@ fn call_site(boundary: &str, text: &str) -> Option<CallSite> {
 
 #[cfg(test)]
 mod tests {
+    use gymkhana_record::NamedValue;
+
     use super::*;
+
+    #[test]
+    fn bytes_of_schema_6_are_lists_of_numbers() {
+        let secret = NamedValue { name: "secret".to_owned(), value: gymkhana_record::Value::Bytes(vec![1, 255]) };
+        let record = EpisodeRecord { extras: vec![secret], ..crate::common::record(3) };
+        let mut json = serde_json::to_value(&record).unwrap();
+        assert_eq!(json["extras"][0]["value"], json!({ "bytes": "Af8=" }));
+        json["extras"][0]["value"] = json!({ "bytes": [1, 255] });
+        json["schema"] = NUMBER_LISTS.into();
+        assert_eq!(parse(json.to_string().as_bytes()).unwrap(), (record.clone(), NUMBER_LISTS));
+        json["schema"] = 4.into();
+        assert!(matches!(parse(json.to_string().as_bytes()), Err(BadRecord::Schema(4))));
+    }
 
     /// Schema 5 recorded a malformed call as a call without a name.
     #[test]
