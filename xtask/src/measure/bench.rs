@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 pub const PROGRAM: &str = "gymkhana-benches";
 
 /// Packages that the bench `tools` compares with.
-const IPYKERNEL: &str = "ipykernel==6.30.1\njupyter-client==8.6.3\n";
+const IPYKERNEL: &str = include_str!("../../requirements/ipykernel.txt");
 
 /// Sets up and measures the named benches, or all.
 ///
