@@ -17,7 +17,7 @@ use crate::tools::ensure_python;
 use crate::workspace::Workspace;
 
 /// Requirements of their programs, from their README.
-const REQUIREMENTS: &str = "torch==2.11.0\ntransformers==5.23.0\ntrl==1.16.0\ndatasets\npsutil\n";
+const REQUIREMENTS: &str = include_str!("../../requirements/baselines.txt");
 
 /// Rounds; each side runs once in each.
 const ROUNDS: usize = 3;
