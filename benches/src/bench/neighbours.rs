@@ -102,11 +102,11 @@ async fn run_on_owned<T: Send + 'static>(runtime: Handle, task: impl Future<Outp
     run_on(&runtime, task).await
 }
 
-/// Time from the policy's answer to the end of the call that follows, of one episode.
+/// At least one time from the policy's answer to the end of the call that follows, of one episode.
 async fn calls(plugin: Plugin, host: Handle, until: Instant) -> Result<Vec<f64>> {
     let mut session = ToolSession::open(&plugin, None, &[], Seed(HOSTILE)).await?;
     let mut delays = Vec::new();
-    while Instant::now() < until {
+    loop {
         let answered = run_on(&host, async {
             tokio::time::sleep(POLICY).await;
             Instant::now()
@@ -114,22 +114,26 @@ async fn calls(plugin: Plugin, host: Handle, until: Instant) -> Result<Vec<f64>>
         let answered = answered.await;
         session.call(&call("state")).await?;
         delays.push(microseconds(answered));
+        if Instant::now() >= until {
+            return Ok(delays);
+        }
     }
-    Ok(delays)
 }
 
-/// Lateness of a timer.
+/// Lateness of a timer, at least once.
 async fn timers(until: Instant) -> Vec<f64> {
     let mut delays = Vec::new();
-    while Instant::now() < until {
+    loop {
         let since = Instant::now();
         tokio::time::sleep(TIMER).await;
         delays.push(microseconds(since + TIMER));
+        if Instant::now() >= until {
+            return delays;
+        }
     }
-    delays
 }
 
-/// Round trips to an echo server on the loopback interface.
+/// Round trips to an echo server on the loopback interface, at least one.
 async fn echoes(until: Instant) -> Result<Vec<f64>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -143,14 +147,16 @@ async fn echoes(until: Instant) -> Result<Vec<f64>> {
     stream.set_nodelay(true)?;
     let mut delays = Vec::new();
     let mut message = [7; 64];
-    while Instant::now() < until {
+    loop {
         let since = Instant::now();
         stream.write_all(&message).await?;
         stream.read_exact(&mut message).await?;
         delays.push(microseconds(since));
+        if Instant::now() >= until {
+            return Ok(delays);
+        }
         tokio::time::sleep(PAUSE).await;
     }
-    Ok(delays)
 }
 
 fn p99(mut delays: Vec<f64>) -> Result<f64> {
