@@ -1,7 +1,7 @@
 //! Inspection of a component before it is compiled: the bytes follow the header of a component.
 #![no_main]
 
-use gymkhana_registry::{exports, imports, read_manifest};
+use gymkhana_registry::{Quantity, exports, imports, read_manifest, structure};
 use libfuzzer_sys::fuzz_target;
 
 /// The header of a component in WebAssembly's binary format.
@@ -12,4 +12,8 @@ fuzz_target!(|data: &[u8]| {
     let _ = exports(&component);
     let _ = imports(&component);
     let _ = read_manifest(&component);
+    if let Ok(structure) = structure(&component) {
+        let beyond = Quantity::ALL.into_iter().find(|quantity| structure.value(*quantity) > quantity.limit());
+        assert_eq!(beyond, None, "an accepted component exceeds a limit");
+    }
 });

@@ -13,6 +13,9 @@ use serde_json::Value;
 /// Announces a digest in a file of a run's folder.
 const MARK: &str = "sha256 of this file with zeros here: ";
 
+/// Files of a run's folder that are read back.
+const FILES: [&str; 5] = ["state.json", "summary.json", "run.toml", "gymkhana.lock", "metrics.jsonl"];
+
 /// A run's folder in the folder of temporary files, which `cargo xtask fuzz` empties.
 static RUN: LazyLock<PathBuf> = LazyLock::new(|| {
     let path = tempfile::tempdir().expect("a folder").keep().join("run");
@@ -23,8 +26,12 @@ static RUN: LazyLock<PathBuf> = LazyLock::new(|| {
 /// The first byte selects the file, and whether the text gets a digest that fits.
 fuzz_target!(|data: &[u8]| {
     let Some((form, text)) = data.split_first() else { return };
-    let name = ["state.json", "summary.json", "run.toml", "gymkhana.lock", "metrics.jsonl"][usize::from(form % 5)];
+    let name = FILES[usize::from(form % 5)];
     let fits = form & 0x80 != 0;
+    for other in FILES {
+        let _ = fs::remove_file(RUN.join(other));
+    }
+    fs::write(RUN.join("run.toml"), with_digest(b"")).expect("written");
     fs::write(RUN.join(name), if fits { with_digest(text) } else { text.to_vec() }).expect("written");
     let reader = RunReader::open(&RUN).expect("opened");
     match name {

@@ -21,6 +21,8 @@ const TARGETS: &str = "fuzz/fuzz_targets";
 const SEEDS: &str = "fuzz/seeds";
 /// Run files that a target parses; the tests keep them valid.
 const RUN_FILES: (&str, &str) = ("run_file", "examples/runs");
+/// A target that starts from a plugin, and the plugin: too large to be committed.
+const PLUGIN: (&str, &str) = ("loading", "guest-start-loop.wasm");
 /// Longest time for one input, in seconds.
 const TIMEOUT: u64 = 10;
 /// Most memory of a target, in MiB.
@@ -92,6 +94,9 @@ fn fuzz(workspace: &Workspace, name: &str, seconds: u64) -> anyhow::Result<()> {
     let mut command = Command::new(workspace.target.join("release").join(name));
     // The first folder receives new inputs; libFuzzer only reads the others.
     command.arg(&corpus).args(seeds.is_dir().then_some(&seeds));
+    if name == PLUGIN.0 {
+        command.arg(format!("-seed_inputs={}", workspace.target.join("plugins").join(PLUGIN.1).display()));
+    }
     command.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={TIMEOUT}"));
     command.arg(format!("-rss_limit_mb={MEMORY}")).args(["-print_final_stats=1", "-verbosity=0"]);
     command.arg(format!("-artifact_prefix={}/", folder.display())).current_dir(&workspace.root);

@@ -8,6 +8,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod answer;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod policy;
 mod protocol;
 mod sglang;

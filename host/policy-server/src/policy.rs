@@ -349,7 +349,7 @@ impl Policy for ServerPolicy {
 }
 
 /// Parses the models of a server: names, and context lengths in tokens if reported.
-fn models(answer: &Value) -> Result<Vec<(String, Option<usize>)>, String> {
+pub(crate) fn models(answer: &Value) -> Result<Vec<(String, Option<usize>)>, String> {
     let data = answer.get("data").and_then(Value::as_array).ok_or("its answer is not a list of models")?;
     let model = |model: &Value| {
         let longest = model.get("max_model_len").and_then(Value::as_u64);

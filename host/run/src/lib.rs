@@ -15,6 +15,8 @@ mod checkpoint_name;
 mod checks;
 mod error;
 pub mod evaluate;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod host_io;
 mod metrics;
 mod progress;

@@ -116,7 +116,7 @@ const ALLOWED: [Allowed; 30] = [
         ],
     ),
     ("studies", &["benches", "record", "policy", "chat", "sandbox", "rollout", "trainer"]),
-    ("fuzz", &["chat", "config", "record", "registry", "store"]),
+    ("fuzz", &["chat", "config", "policy-server", "record", "registry", "registry-client", "run", "sandbox", "store"]),
     ("loopback", &[]),
     ("tests", &[]),
     ("xtask", &[]),
