@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use gymkhana_record::{Ending, Failure, Turn};
+use gymkhana_registry::Digest;
 use gymkhana_sandbox::OptionalInterface;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,8 +27,8 @@ pub struct EarlyStop {
 /// The number of visits of each state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StateCounts {
-    /// Visits by state key.
-    states: HashMap<Vec<u8>, u32>,
+    /// Visits by the digest of the state key: a key may have megabytes, and the next turn brings another.
+    states: HashMap<Digest, u32>,
 }
 
 impl EpisodeState<'_> {
@@ -41,7 +42,7 @@ impl EpisodeState<'_> {
             return Ok(false);
         };
         let key = self.episode.state_key(self.taken()).await?;
-        let times = self.policy.seen.states.entry(key).or_default();
+        let times = self.policy.seen.states.entry(Digest::of(&key)).or_default();
         *times += 1;
         Ok(*times > limit)
     }
