@@ -89,6 +89,22 @@ fn contradicting_settings_are_rejected() {
 }
 
 #[test]
+fn groups_of_one_episode_have_nothing_to_compare() {
+    for algorithm in ["loop", "grpo", "gigpo", "rloo"] {
+        let sets = format!("stages.0.algorithm={algorithm}");
+        let refused = message(SMALLEST, &[&sets, "stages.0.group_size=1"]);
+        let expected = format!("group_size is 1, but algorithm `{algorithm}` compares the episodes of a group");
+        assert!(refused.contains(&expected), "{refused}");
+        let two = [sets, "stages.0.group_size=2".to_owned()];
+        RunFile::parse(SMALLEST, "run.toml", &two).expect("two episodes are compared");
+    }
+    for algorithm in ["reinforce++", "ppo"] {
+        let sets = [format!("stages.0.algorithm={algorithm}"), "stages.0.group_size=1".to_owned()];
+        RunFile::parse(SMALLEST, "run.toml", &sets).expect("single episodes are enough");
+    }
+}
+
+#[test]
 fn oracles_exclude_summaries() {
     let summed_up = format!("{SMALLEST}[context]\nstrategy = \"summary\"\ntokens = 500\n");
     RunFile::parse(&summed_up, "run.toml", &[]).expect("a policy writes summaries");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use gymkhana_policy::Sampling;
 use gymkhana_rollout::SamplingPlan;
-use gymkhana_trainer::{Algorithm, KlPlace, Optimizer, Preset, RlSettings, SftSettings};
+use gymkhana_trainer::{Algorithm, GroupBy, KlPlace, Optimizer, Preset, RlSettings, SftSettings};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -324,6 +324,21 @@ impl RlStage {
         }
     }
 
+    /// Rejects groups of one episode under an algorithm that compares the episodes of a group: all of its advantages
+    /// would be 0.
+    fn check_group(&self, algorithm: &Algorithm) -> Result<(), RunFileError> {
+        // With all seats compared, the seats of one episode have each other.
+        if self.group_size > 1 || !algorithm.compares_episodes() || algorithm.group_by == GroupBy::All {
+            return Ok(());
+        }
+        Err(RunFileError::Contradiction(format!(
+            "stage `{}`: group_size is 1, but algorithm `{}` compares the episodes of a group, so nothing would be \
+             learned\nhint: set group_size to 2 or more, or choose an algorithm without a group baseline, such as \
+             `reinforce++` or `ppo`",
+            self.name, self.algorithm
+        )))
+    }
+
     /// The preset of the stage's algorithm.
     ///
     /// # Errors
@@ -433,7 +448,7 @@ impl Stage {
                     check_range(&key("turns.from"), schedule.from, 1..=100_000, "a number from 1 to 100000")?;
                     check_range(&key("turns.every"), schedule.every, 1..=u64::MAX, "1 or more")?;
                 }
-                stage.settings().map(drop)
+                stage.check_group(&stage.settings()?.algorithm)
             }
         }
     }

@@ -35,6 +35,11 @@ impl Failures {
         self.played += more.played;
     }
 
+    /// A warning that names the last failure.
+    fn described(self, (id, failure): &LastFailure) -> String {
+        format!("warning: {} of {} episodes failed; last failure, in episode {id}: {failure}", self.failed, self.played)
+    }
+
     /// Fails if the share of failed episodes exceeds `limit`.
     pub fn judge(self, limit: f64, last: Option<LastFailure>) -> RunResult<()> {
         if self.exceed(limit) { Err(self.too_many("episodes", limit, last)) } else { Ok(()) }
@@ -54,6 +59,11 @@ impl Failures {
     fn exceed(self, limit: f64) -> bool {
         self.played >= MIN_EPISODES && self.failed as f64 > limit * self.played as f64
     }
+}
+
+/// The number of failed episodes, for a progress line; empty without any.
+pub(crate) fn failed(episodes: u64) -> String {
+    if episodes == 0 { String::new() } else { format!(", {episodes} failed") }
 }
 
 /// A failure and its episode.
@@ -85,9 +95,15 @@ impl Session {
                 last = last_failure(record).or(last);
             }
             if let Some(progress) = progress {
-                progress.at(done, &format!("success {:.1} %", 100.0 * solved as f64 / done as f64));
+                let success = 100.0 * solved as f64 / done as f64;
+                progress.at(done, &format!("success {success:.1} %{}", failed(failures.failed)));
             }
             in_flight.arrive(place, records);
+        }
+        if progress.is_some()
+            && let Some(last) = &last
+        {
+            self.reporter.status(&failures.described(last));
         }
         self.close_batch(failures, last)?;
         Ok(in_flight.into_groups())

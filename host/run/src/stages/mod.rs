@@ -6,4 +6,5 @@ pub(crate) mod pipeline;
 mod rl;
 pub(crate) mod scheduler;
 mod sft;
+mod signal;
 pub(crate) mod tasks;

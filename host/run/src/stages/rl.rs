@@ -13,8 +13,10 @@ use crate::error::{Classify, RunResult};
 use crate::seats::SeatPolicies;
 use crate::seats::weight_sync;
 use crate::session::Session;
+use crate::stages::batch::failed;
 use crate::stages::groups::reward_of;
 use crate::stages::pipeline::{Prefetcher, Staleness};
+use crate::stages::signal::{SignalWatch, has_signal};
 use gymkhana_config::{PolicySection, RlStage, Stage};
 
 impl Session {
@@ -24,6 +26,7 @@ impl Session {
         let tasks = self.tasks(&self.file.environment.train).await?;
         let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before());
         let progress = self.reporter.progress(&stage.name, self.steps_done(), stage.steps);
+        let mut watch = SignalWatch::default();
         while let Some(step) = self.next_step(stage.steps) {
             let since = Instant::now();
             prefetcher.begin(step);
@@ -31,6 +34,10 @@ impl Session {
             let played = since.elapsed().as_secs_f64();
             let figures = Figures::of(&groups, self.seats.own_seats());
             let rewards = seat_rewards(&groups, &self.seats.seats);
+            let signal = has_signal(&groups, &self.trained_seats(), &settings.algorithm);
+            if let Some(warning) = watch.observe(&stage.name, signal) {
+                self.reporter.status(&warning);
+            }
             if stage.shuffle_rewards {
                 self.shuffle_rewards(step, &mut groups);
             }
@@ -73,7 +80,12 @@ impl Session {
             let rate = figures.tokens as f64 / played;
             progress.at(
                 step + 1,
-                &format!("success {:.1} %, reward {:.3}, {rate:.0} tokens/s", 100.0 * figures.success, figures.reward),
+                &format!(
+                    "success {:.1} %, reward {:.3}, {rate:.0} tokens/s{}",
+                    100.0 * figures.success,
+                    figures.reward,
+                    failed(figures.failures as u64)
+                ),
             );
             if (step + 1) % stage.checkpoint_every == 0 || step + 1 == stage.steps {
                 self.checkpoint().await?;

@@ -89,7 +89,7 @@ impl Algorithm {
         }
         let plain = self.credit == Credit::Episode {} && self.scale == Scale::None;
         require(plain || !critic, "credit", "set", "left out, as `scale` is, when `baseline` is critic: it decides")?;
-        let compared = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
+        let compared = self.compares_episodes();
         require(
             compared || self.scale == Scale::None,
             "scale",
@@ -99,9 +99,8 @@ impl Algorithm {
         let taught =
             self.credit != Credit::Teacher {} || (self.baseline == Baseline::None && self.scale == Scale::None);
         require(taught, "baseline", "set", "none, without `scale`, when `credit` is a teacher's")?;
-        let normal = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
         let needs = matches!(self.credit, Credit::Rewards { .. } | Credit::Turns { .. } | Credit::Anchors { .. });
-        require(!needs || normal, "baseline", "another", "group-mean or leave-one-out with this `credit`")
+        require(!needs || compared, "baseline", "another", "group-mean or leave-one-out with this `credit`")
     }
 
     fn check_weights(&self) -> Checked {
@@ -115,7 +114,7 @@ impl Algorithm {
         require(weight(self.entropy_advantage), "entropy_advantage", self.entropy_advantage, "at least 0")?;
         let quantile = self.entropy_quantile.unwrap_or(0.5);
         require(quantile > 0.0 && quantile < 1.0, "entropy_quantile", quantile, "above 0 and below 1")?;
-        let compared = matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut);
+        let compared = self.compares_episodes();
         let idle = self.masks.contains(&Mask::ZeroVariance) && !compared;
         require(!idle, "masks", "zero-variance", "left out unless `baseline` is group-mean or leave-one-out")?;
         let by_token = match self.critic {

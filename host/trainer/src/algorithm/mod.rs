@@ -184,6 +184,12 @@ impl Algorithm {
         self.credit == Credit::Teacher {}
     }
 
+    /// Whether the baseline compares the episodes of a group.
+    #[must_use]
+    pub fn compares_episodes(&self) -> bool {
+        matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut)
+    }
+
     /// Whether the loss is over pairs of a group's episodes.
     pub(crate) fn pairs(&self) -> bool {
         matches!(self.surrogate, Surrogate::Regression { .. } | Surrogate::Preference { .. })
