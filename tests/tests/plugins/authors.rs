@@ -1,6 +1,6 @@
 //! Plugins in Python and JavaScript, built from the templates: each kind is played and scored like one in Rust.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use gymkhana_record::{
     Call, Ending, HttpResponse, ModelReply, NamedValue, Part, Question, Refused, Reply, Seed, TaskRef, Turn, Value,
@@ -8,8 +8,8 @@ use gymkhana_record::{
 };
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{
-    Action, Advice, Assets, EnvironmentEpisode, Grants, LoadError, OptionalInterface, Outbound, OutboundFuture, Plugin,
-    Quota, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
+    Action, Advice, Assets, EnvironmentEpisode, Grants, LoadError, LogLine, LogSink, OptionalInterface, Outbound, OutboundFuture,
+    Plugin, Quota, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
 };
 use gymkhana_tests::component;
 use serde_json::json;
@@ -199,6 +199,22 @@ async fn a_javascript_engine_uses_the_hosts_randomness_and_clocks() {
     assert!((1..3).all(|clock| clocks[0][clock].as_f64() < clocks[1][clock].as_f64()), "{clocks}");
 }
 
+/// Collects the messages of a plugin's log.
+#[derive(Default)]
+struct Collected(Mutex<Vec<String>>);
+
+impl Collected {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().expect("no panic"))
+    }
+}
+
+impl LogSink for Collected {
+    fn write(&self, lines: Vec<LogLine>) {
+        self.0.lock().expect("no panic").extend(lines.into_iter().map(|line| line.message));
+    }
+}
+
 /// Answers a model call with its question, and echoes a request.
 struct Echo;
 
@@ -238,11 +254,12 @@ async fn granted_capabilities_work_and_others_are_denied() {
         let assets: Assets = [("words".to_owned(), words)].into_iter().collect();
         let plugin = bare.with_assets(assets).asking(Arc::new(Echo));
         let ask = async |plugin: &Plugin, name: &str| {
-            let mut session = ToolSession::open(plugin, None, &[], Seed(1)).await.expect("a session");
+            let log = Arc::new(Collected::default());
+            let plugin = plugin.logging(Arc::clone(&log) as Arc<dyn LogSink>);
+            let mut session = ToolSession::open(&plugin, None, &[], Seed(1)).await.expect("a session");
             let call = Call { id: "1".to_owned(), name: name.to_owned(), arguments: "{}".to_owned() };
             let answer = text_of(&session.call(&call).await.expect("an answer").content);
-            let log: Vec<String> = session.take_log().into_iter().map(|line| line.message).collect();
-            assert_eq!(log, [format!("asked to {name}")], "{language}");
+            assert_eq!(log.take(), [format!("asked to {name}")], "{language}");
             answer
         };
         for (name, answer) in [
