@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Boundary, CallCost, Content, Ending, EpisodeId, Exchange, Failure, Fork, Function, LogEntry, NamedValue, PolicyTurn,
-    Score, Seed, Segment, TaskRef, Turn,
+    Boundary, CallCost, Content, Ending, EpisodeId, Exchange, Failure, Fork, Function, LogEntry, NamedValue,
+    PolicyTurn, Score, Seed, Segment, TaskRef, Turn,
 };
 
 /// The schema number of the record. It increases with every change that an older reader would misread.

@@ -8,8 +8,8 @@ use gymkhana_record::{
 };
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{
-    Action, Advice, Assets, EnvironmentEpisode, Grants, LoadError, LogLine, LogSink, OptionalInterface, Outbound, OutboundFuture,
-    Plugin, Quota, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
+    Action, Advice, Assets, EnvironmentEpisode, Grants, LoadError, LogLine, LogSink, OptionalInterface, Outbound,
+    OutboundFuture, Plugin, Quota, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
 };
 use gymkhana_tests::component;
 use serde_json::json;

@@ -217,10 +217,7 @@ json.decoder.JSONDecodeError: Expecting value:
 line 1 column 1
 "#;
         let said = "game/board.py:12 in load: json.decoder.JSONDecodeError: Expecting value: line 1 column 1";
-        assert_eq!(
-            LastWords::of(&lines(LogLevel::Warn, chain), &[]),
-            Some(LastWords::Exception(said.to_owned()))
-        );
+        assert_eq!(LastWords::of(&lines(LogLevel::Warn, chain), &[]), Some(LastWords::Exception(said.to_owned())));
     }
 
     #[test]

@@ -3,9 +3,10 @@
 
 use gymkhana_record::{
     Boundary, Call, CallCost, CallSite, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord,
-    Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, Media, ModelMessage, ModelReply,
-    LogEntry, LogLevel, ModelRequest, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, ProbeScore, Question, Refused, Reply,
-    Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns, Speaks, Stream, TaskRef, Timing, Turn, Value,
+    Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, LogEntry, LogLevel, Media,
+    ModelMessage, ModelReply, ModelRequest, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, ProbeScore,
+    Question, Refused, Reply, Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns, Speaks, Stream,
+    TaskRef, Timing, Turn, Value,
 };
 
 /// Id of the `number`-th episode of a run: eight members per group, four groups per step.
