@@ -52,6 +52,15 @@ pub struct LogEntry {
     pub text: String,
 }
 
+impl LogEntry {
+    /// Plugin, call and seat: `sokoban, step 3, seat 0`.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        let seat = self.seat.map(|seat| format!(", seat {seat}")).unwrap_or_default();
+        format!("{}, {}{seat}", self.at.plugin().unwrap_or("host"), self.call_site)
+    }
+}
+
 /// Bytes that one log may still take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogBudget {
@@ -141,5 +150,6 @@ mod tests {
         let json = r#"{"boundary":"tool","plugin":"sql","call_site":{"tool":{"id":"call-0"}},"seat":1,"level":"warn","text":"slow"}"#;
         assert_eq!(serde_json::to_string(&entry).expect("JSON"), json);
         assert_eq!(serde_json::from_str::<LogEntry>(json).expect("an entry"), entry);
+        assert_eq!(entry.origin(), "sql, call-0, seat 1");
     }
 }
