@@ -274,3 +274,34 @@ async fn granted_capabilities_work_and_others_are_denied() {
         assert!(denied.starts_with("Denied: "), "{language}: {denied}");
     }
 }
+
+/// Number of the line of a file that contains this text, from 1.
+fn line_of(path: &str, text: &str) -> usize {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("foreign_plugins").join(path);
+    let source = std::fs::read_to_string(path).expect("the plugin's source");
+    1 + source.lines().position(|line| line.contains(text)).expect("the line")
+}
+
+#[tokio::test]
+async fn an_exception_names_the_authors_line_and_function() {
+    let all = Grants([Capability::Assets, Capability::Model, Capability::Http].into());
+    for (language, file, error) in [
+        ("python", "plugin.py", "AttributeError: 'NoneType' object has no attribute 'length'"),
+        ("js", "plugin.mjs", "TypeError: "),
+    ] {
+        let path = component(&format!("guest-{language}-asking"));
+        let log = Arc::new(Collected::default());
+        let plugin = Plugin::load(sandbox(), &path, &all).expect("a sound plugin");
+        let plugin = plugin.asking(Arc::new(Echo)).logging(Arc::clone(&log) as Arc<dyn LogSink>);
+        let mut session = ToolSession::open(&plugin, None, &[], Seed(1)).await.expect("a session");
+        let call = Call { id: "1".to_owned(), name: "crash".to_owned(), arguments: "{}".to_owned() };
+        let failure = session.call(&call).await.expect_err("an exception");
+        let line = line_of(&format!("{language}-asking/{file}"), "return nothing.length");
+        let said = format!("uncaught exception: {file}:{line} in helper: {error}");
+        assert!(failure.message.starts_with(&said), "{language}: {failure}");
+        let runtime = ["wasm", "unreachable", "panicked", "gymkhana_sdk", "initializer.js"];
+        assert!(!runtime.iter().any(|word| failure.message.contains(word)), "{language}: {failure}");
+        let log = log.take().join("\n");
+        assert!(log.contains(file) && log.contains("helper") && log.contains("crash"), "{language}: {log}");
+    }
+}

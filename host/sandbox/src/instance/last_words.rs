@@ -17,6 +17,9 @@ const TRACEBACK: &str = "Traceback (most recent call last):";
 /// Start of the entry that the JavaScript SDK logs for an exception.
 const UNCAUGHT: &str = "Uncaught ";
 
+/// Line that Rust's runtime adds to the first panic.
+const BACKTRACE_HINT: &str = "note: run with `RUST_BACKTRACE";
+
 /// Panic of the Python runtime after it printed an exception.
 const PYTHON_PANIC: &str = "Python function threw an unexpected exception";
 
@@ -44,27 +47,29 @@ impl LastWords {
     }
 }
 
-/// Console output without what a language runtime adds to an exception: its own frames and its panic.
-pub(crate) fn without_internals(console: Vec<LogLine>) -> Vec<LogLine> {
-    if !console.iter().any(|line| line.message == TRACEBACK) {
-        return console;
-    }
+/// Console output without what a language runtime adds: a hint about variables that guests do not have, and after an
+/// exception its own frames and its panic.
+pub(crate) fn without_internals(mut console: Vec<LogLine>) -> Vec<LogLine> {
+    console.retain(|line| line.level != LogLevel::Warn || !line.message.starts_with(BACKTRACE_HINT));
+    if console.iter().any(|line| line.message == TRACEBACK) { without_frames(console) } else { console }
+}
+
+/// Console output without the frames and the panic of the Python runtime.
+fn without_frames(console: Vec<LogLine>) -> Vec<LogLine> {
     let mut kept: Vec<LogLine> = Vec::with_capacity(console.len());
     let mut in_runtime = false;
     for line in console {
-        let text = line.message.as_str();
         if line.level != LogLevel::Warn {
             kept.push(line);
-        } else if let Some(frame) = Frame::of(text) {
+        } else if let Some(frame) = Frame::of(&line.message) {
             in_runtime = frame.is_runtime();
             if !in_runtime {
-                kept.push(LogLine { message: frame.to_string(), ..line });
+                kept.push(LogLine { message: frame.to_string(), level: line.level });
             }
-        } else if in_runtime && text.starts_with("    ") {
-            // The source of a frame of the runtime.
-        } else if text == PYTHON_PANIC {
+        } else if line.message == PYTHON_PANIC {
             kept.pop_if(|before| before.message.contains("panicked at"));
-        } else if !text.starts_with("note: run with `RUST_BACKTRACE") {
+        } else if !in_runtime || !line.message.starts_with("    ") {
+            // Otherwise it is the source of a frame of the runtime.
             in_runtime = false;
             kept.push(line);
         }
@@ -198,8 +203,8 @@ note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
         ];
         assert_eq!(kept, expected);
         // Other output is unchanged.
-        let other = lines(LogLevel::Warn, "note: run with `RUST_BACKTRACE=1`\n    indented");
-        assert_eq!(without_internals(other.clone()), other);
+        let other = lines(LogLevel::Warn, "a panic\n    indented\nnote: run with `RUST_BACKTRACE=1`");
+        assert_eq!(without_internals(other.clone()), other[..2]);
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl StoreData {
     }
 
     fn log_console(&mut self, lines: Vec<LogLine>) {
-        for line in without_internals(lines) {
+        for line in without_internals(lines).into_iter().filter(|line| !line.message.is_empty()) {
             self.log.push(line.level, line.message);
         }
     }
