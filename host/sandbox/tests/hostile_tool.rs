@@ -135,8 +135,8 @@ async fn clocks_tell_the_same_time_on_every_run() {
 async fn a_flood_of_log_and_output_is_cut() {
     let (plugin, log) = logging(&plugin("guest-hostile-tool"));
     let mut session = ToolSession::open(&plugin, None, &[], Seed(7)).await.expect("a session");
-    for (function, first) in [("flood-log", "line 0 "), ("output", "zzz")] {
-        session.call(&call(function, r#"{"size": 50000}"#)).await.expect("writing is allowed");
+    for (function, size, first) in [("flood-log", 50_000, "line 0 "), ("output", 5_000, "zzz")] {
+        session.call(&call(function, &format!("{{\"size\": {size}}}"))).await.expect("writing is allowed");
         let mut lines = log.take();
         assert_eq!(lines.pop().expect("a mark").message, LOG_TRUNCATED, "{function}");
         // A line counts 32 bytes beside its text.

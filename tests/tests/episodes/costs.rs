@@ -216,5 +216,5 @@ async fn an_episode_whose_neighbour_ended_their_shared_tool_is_dropped() {
     })
     .await;
     assert_eq!(record.failures[0].kind, FailureKind::Neighbour, "{:?}", record.failures);
-    assert_eq!((record.ending, &record.rewards[..]), (gymkhana_record::Ending::Dropped, &[][..]));
+    assert_eq!((record.ending, &record.rewards[..]), (Ending::Dropped, &[][..]));
 }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{Answer, FinalView, Info, Snapshot, Tool};
-use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, named, plugin};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, log, named, plugin};
 
-/// Defects; `none` and `chatty`, which prints a line at each call, are allowed.
+/// Defects; `none` and `chatty`, which logs a line at each call, are allowed.
 const CROOKS: [&str; 12] = [
     "none",
     "no-function",
@@ -60,7 +60,7 @@ impl Tool for Crooked {
             assert!(call.arguments.starts_with('{'), "arguments are an object");
         }
         if crook == "chatty" {
-            println!("asked to {}", call.name);
+            log::info(&format!("asked to {}", call.name));
         }
         if call.name != "add" {
             return Ok(if crook == "polite" { Answer::text("done") } else { Answer::no_function(call) });
