@@ -8,8 +8,8 @@ use gymkhana_record::{
 };
 use gymkhana_sandbox::Started;
 
-use crate::budget::ByteBudget;
-use crate::log::EpisodeLog;
+use crate::limits::budget::ByteBudget;
+use crate::limits::log::EpisodeLog;
 use crate::overrides::CallOverrides;
 
 /// The host's part of an episode. A fork gets a clone.

@@ -10,10 +10,10 @@ use gymkhana_record::{
 use gymkhana_sandbox::{Advice, CallError, CallFuture, EnvironmentEpisode, OptionalInterface};
 use serde::Serialize;
 
-use crate::budget::ByteBudget;
 use crate::data::EpisodeData;
 use crate::hooks::{Hooks, TimedCall};
-use crate::log::{EpisodeLog, LogRecorder};
+use crate::limits::budget::ByteBudget;
+use crate::limits::log::{EpisodeLog, LogRecorder};
 use crate::overrides::CallOverrides;
 use crate::recorder::{ExchangeRecorder, with_recorder};
 use crate::tool_set::{Bound, ToolSet};

@@ -10,8 +10,8 @@ use gymkhana_record::{
 };
 use gymkhana_sandbox::{CallError, OptionalInterface, Plugin, Snapshot, Spent, ToolSession};
 
-use crate::budget::ByteBudget;
-use crate::log::LogRecorder;
+use crate::limits::budget::ByteBudget;
+use crate::limits::log::LogRecorder;
 use crate::overrides::CallOverrides;
 use crate::recorder::{ExchangeRecorder, with_recorder};
 use crate::tool_set::Tool;

@@ -7,7 +7,7 @@ use gymkhana_sandbox::{EnvironmentEpisode, OptionalInterface, Snapshot};
 
 use crate::data::EpisodeData;
 use crate::episode::{Episode, EpisodeSeeds};
-use crate::log::LogRecorder;
+use crate::limits::log::LogRecorder;
 use crate::recorder::{ExchangeRecorder, with_recorder};
 use crate::tool_set::Bound;
 use crate::toolbox::{Toolbox, ToolboxSnapshot};

@@ -11,7 +11,6 @@ mod ending;
 mod episode;
 mod fork;
 mod id;
-mod log;
 mod policy_turn;
 mod score;
 mod seed;
@@ -21,15 +20,14 @@ pub mod step_metrics;
 mod transcript;
 
 pub use call::{
-    Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse, ModelMessage,
-    ModelReply, ModelRequest, Question, Refused, Reply, Speaks, ToolReply,
+    Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse, LOG_TRUNCATED,
+    LogBudget, LogEntry, LogLevel, ModelMessage, ModelReply, ModelRequest, Question, Refused, Reply, Speaks, ToolReply,
 };
 pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, WrittenCall, text_of};
 pub use ending::Ending;
 pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
 pub use fork::Fork;
 pub use id::{EpisodeId, ParseEpisodeIdError, Phase};
-pub use log::{LOG_TRUNCATED, LogBudget, LogEntry, LogLevel};
 pub use policy_turn::{PolicyTurn, ProbeScore};
 pub use score::{Component, Evidence, Score};
 pub use seed::{Seed, Stream};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gymkhana_record::{Boundary, CallSite, LogBudget, LogEntry};
 use gymkhana_sandbox::{LogLine, LogSink, Plugin};
 
-use crate::budget::ByteBudget;
+use crate::limits::budget::ByteBudget;
 
 /// Collects the log of one plugin until its call is over, and passes it on to the plugin's own sink.
 pub struct LogRecorder {
