@@ -3,13 +3,14 @@
 // The folder contains `package.json` and the files that it names. esbuild bundles them with the SDK into one module and
 // removes TypeScript types; componentize-js bundles the module with a JavaScript engine.
 
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { argv, exit, pid } from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { FOLDER, VERSION, files, world } from "./contract.mjs";
+import { authorLines } from "./lines.mjs";
 import { BuildError, FREE, manifestOf, readProject, stamp } from "./manifest.mjs";
 import { Environment, Reward, Tool, interfacesOf, offers } from "./src/kinds.mjs";
 
@@ -35,6 +36,7 @@ export async function build(folder, out) {
     writeFileSync(join(wit, `${WORLD}.wit`), world(WORLD, ["types", ...imports], interfaces));
     const sourcePath = join(made, "plugin.js");
     await bundle(esbuild, folder, entryOf(project, interfaces), sourcePath, imports);
+    addLines(sourcePath, folder);
     // These features would add imports that a sandbox rejects.
     const disableFeatures = ["http", "fetch-event"];
     const { component } = await componentize({ sourcePath, witPath: wit, worldName: WORLD, disableFeatures });
@@ -103,6 +105,18 @@ function entryOf(project, interfaces) {
   return [`import "gymkhana-component/engine.mjs";`, ...lines, ...exported].join("\n");
 }
 
+/** Adds the author's lines to a bundle, so that an uncaught exception names them. */
+function addLines(path, folder) {
+  const home = realpathSync(folder);
+  const nameOf = (source) => {
+    const name = relative(home, resolve(dirname(path), source));
+    const outside = name.startsWith("..") || isAbsolute(name) || name.split(sep).includes("node_modules");
+    return outside ? undefined : name;
+  };
+  const lines = authorLines(JSON.parse(readFileSync(`${path}.map`, "utf8")), nameOf);
+  appendFileSync(path, `\nglobalThis.gymkhanaLines = ${JSON.stringify(lines)};\n`);
+}
+
 /** Bundles an entry with its imports into one file. `imports` lists the host interfaces to link. */
 async function bundle(esbuild, folder, contents, outfile, imports) {
   const source = join(HERE, "src");
@@ -128,6 +142,8 @@ async function bundle(esbuild, folder, contents, outfile, imports) {
       mainFields: ["module", "main"],
       target: "es2022",
       keepNames: true,
+      sourcemap: imports ? "external" : false,
+      sourcesContent: false,
       logLevel: "silent",
       plugins: [sdk],
       outfile,

@@ -266,6 +266,7 @@ fn record(step: u64, group: u32, member: u32) -> EpisodeRecord {
         failures: vec![],
         exchanges: vec![],
         costs: vec![],
+        logs: vec![],
         timing: Timing::default(),
     }
 }

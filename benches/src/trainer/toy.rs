@@ -157,6 +157,7 @@ fn record(id: EpisodeId, task: u32, segment: Segment, rewards: [f64; 2]) -> Epis
         failures: vec![],
         exchanges: vec![],
         costs: vec![],
+        logs: vec![],
         timing: Timing::default(),
     }
 }

@@ -84,6 +84,12 @@ pub struct RunArgs {
     /// Append JSON spans to FILE
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Print plugin logs of all episodes
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print only warnings and the summary
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
 }
 
 /// `host generate`.

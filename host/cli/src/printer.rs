@@ -9,6 +9,7 @@ use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use gymkhana_record::{EpisodeId, LogEntry, LogLevel};
 use gymkhana_run::{Progress, Reporter};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
@@ -18,10 +19,23 @@ use crate::escape::{escape_json, escape_terminal};
 /// Minimum time between plain lines of one task.
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// Amount of status output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verbosity {
+    /// Warnings and errors.
+    Quiet,
+    /// Status lines and progress as well.
+    #[default]
+    Normal,
+    /// Log lines of plugins as well.
+    Verbose,
+}
+
 /// Printer of this process. Clones share the terminal.
 #[derive(Clone)]
 pub struct Printer {
     terminal: bool,
+    verbosity: Verbosity,
     /// The last bar; until it is finished, it is suspended while lines are printed.
     bar: Arc<Mutex<Option<ProgressBar>>>,
     pub(crate) waits: Waits,
@@ -34,10 +48,16 @@ impl Printer {
     pub fn new() -> Self {
         Self {
             terminal: stderr().is_terminal(),
+            verbosity: Verbosity::default(),
             bar: Arc::default(),
             waits: Waits::default(),
             unprinted: Arc::default(),
         }
+    }
+
+    /// The printer with another amount of status output.
+    pub fn with_verbosity(&self, verbosity: Verbosity) -> Self {
+        Self { verbosity, ..self.clone() }
     }
 
     /// Prints a result.
@@ -76,8 +96,20 @@ impl Printer {
             .user_context("results cannot be written to standard output\nhint: free space at its destination")
     }
 
-    /// Prints a status line.
+    /// Prints a status line, unless the printer is quiet.
     pub fn status(&self, text: impl std::fmt::Display) {
+        if self.verbosity != Verbosity::Quiet {
+            self.warn(text);
+        }
+    }
+
+    /// Prints a line of a plugin's log. Further lines of the text are indented, so that they are not taken for others.
+    pub fn log(&self, origin: &str, level: LogLevel, text: &str) {
+        self.warn(format!("{origin}, {level}: {}", text.trim_end().replace('\n', "\n    ")));
+    }
+
+    /// Prints a warning.
+    pub fn warn(&self, text: impl std::fmt::Display) {
         let text = text.to_string();
         let _gone = self.beside_bar(|| writeln!(stderr(), "{}", escape_terminal(&text)));
     }
@@ -97,7 +129,7 @@ impl Printer {
 
     /// Prints an error.
     pub fn error(&self, error: &CliError) {
-        self.status(format!("error: {error}"));
+        self.warn(format!("error: {error}"));
     }
 
     /// This printer as the reporter of a run.
@@ -107,7 +139,8 @@ impl Printer {
 
     /// Opens a progress display for a task of `length` steps, of which `done` are finished.
     pub fn progress(&self, name: &str, done: u64, length: u64) -> ProgressLine {
-        let bar = self.terminal.then(|| {
+        let quiet = self.verbosity == Verbosity::Quiet;
+        let bar = (self.terminal && !quiet).then(|| {
             let bar = ProgressBar::new(length).with_position(done);
             let line = "{prefix:>10} [{bar:30}] {pos}/{len} {elapsed} (eta {eta}) {msg}{waits}";
             let style = ProgressStyle::with_template(line).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -124,13 +157,23 @@ impl Printer {
         });
         let last = Mutex::new((done, None));
         let waits = self.waits.clone();
-        ProgressLine { bar, name: name.to_owned(), length, begun: Instant::now(), first: done, last, waits }
+        ProgressLine { bar, quiet, name: name.to_owned(), length, begun: Instant::now(), first: done, last, waits }
     }
 }
 
 impl Reporter for Printer {
     fn status(&self, text: &str) {
         Printer::status(self, text);
+    }
+
+    fn warn(&self, text: &str) {
+        Printer::warn(self, text);
+    }
+
+    fn log(&self, episode: EpisodeId, entry: &LogEntry) {
+        if self.verbosity == Verbosity::Verbose {
+            Printer::log(self, &format!("{episode}, {}", entry.origin()), entry.level, &entry.text);
+        }
     }
 
     fn progress(&self, name: &str, done: u64, length: u64) -> Box<dyn Progress> {
@@ -163,6 +206,7 @@ impl Waits {
 /// Progress of a task.
 pub struct ProgressLine {
     bar: Option<ProgressBar>,
+    quiet: bool,
     name: String,
     length: u64,
     begun: Instant,
@@ -182,6 +226,9 @@ impl ProgressLine {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
             bar.set_message(message);
+            return;
+        }
+        if self.quiet {
             return;
         }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -41,6 +41,10 @@ impl Fixture {
     /// Queries the plugin's description.
     pub(crate) async fn new(plugin: Plugin, settings: Settings) -> Result<Self, Stop> {
         let plugin = with_synthetic_answers(&plugin.with_assets(settings.assets.clone()));
+        let plugin = match &settings.log {
+            Some(log) => plugin.logging(Arc::clone(log)),
+            None => plugin,
+        };
         let asking = |(plugin, options): (Plugin, _)| (with_synthetic_answers(&plugin), options);
         let settings = Settings { beside: settings.beside.into_iter().map(asking).collect(), ..settings };
         let options = settings.options.clone();

@@ -1,9 +1,10 @@
 //! Settings of the suite.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gymkhana_record::NamedValue;
-use gymkhana_sandbox::{Assets, Limits, Plugin};
+use gymkhana_sandbox::{Assets, Limits, LogSink, Plugin};
 
 use crate::FinishedEpisode;
 
@@ -15,7 +16,7 @@ const MOST_FUEL: u64 = 1_000_000_000;
 pub const MOST_MEMORY: u64 = 256 << 20;
 
 /// Settings of a check of one plugin.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Settings {
     /// Root seed of all random choices.
     pub seed: u64,
@@ -36,6 +37,8 @@ pub struct Settings {
     pub beside: Vec<(Plugin, Vec<NamedValue>)>,
     /// Recorded episodes for a reward to score, by group.
     pub recorded: Vec<Vec<FinishedEpisode>>,
+    /// Receiver of the plugin's log.
+    pub log: Option<Arc<dyn LogSink>>,
 }
 
 impl Default for Settings {
@@ -50,6 +53,7 @@ impl Default for Settings {
             setup: None,
             beside: vec![],
             recorded: vec![],
+            log: None,
         }
     }
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use gymkhana_record::{
-    CallCost, Content, Ending, Exchange, Failure, Function, NamedValue, Opening, SeatRewards, TaskRef, Timing, Turn,
+    CallCost, Content, Ending, Exchange, Failure, Function, LogEntry, NamedValue, Opening, SeatRewards, TaskRef,
+    Timing, Turn,
 };
 use gymkhana_sandbox::Started;
 
-use crate::budget::ByteBudget;
+use crate::limits::budget::ByteBudget;
+use crate::limits::log::EpisodeLog;
 use crate::overrides::CallOverrides;
 
 /// The host's part of an episode. A fork gets a clone.
@@ -31,7 +33,9 @@ pub struct EpisodeData {
     pub costs: Vec<CallCost>,
     /// Outbound calls of the plugins.
     pub exchanges: Vec<Exchange>,
-    /// Room for what plugins return.
+    /// Log of the plugins.
+    pub logs: EpisodeLog,
+    /// Room for what plugins return and log.
     pub budget: ByteBudget,
     /// Wall-clock time of the calls, in milliseconds.
     pub timing: Timing,
@@ -49,7 +53,13 @@ pub struct EpisodeData {
 
 impl EpisodeData {
     /// Data of an episode that has just started.
-    pub(crate) fn new(task: TaskRef, overrides: Arc<CallOverrides>, started: Started, budget: ByteBudget) -> Self {
+    pub(crate) fn new(
+        task: TaskRef,
+        overrides: Arc<CallOverrides>,
+        started: Started,
+        budget: ByteBudget,
+        logs: EpisodeLog,
+    ) -> Self {
         let Started { opening, seat } = started;
         Self {
             task,
@@ -61,6 +71,7 @@ impl EpisodeData {
             failures: vec![],
             costs: vec![],
             exchanges: vec![],
+            logs,
             budget,
             timing: Timing::default(),
             seat,
@@ -69,6 +80,11 @@ impl EpisodeData {
             results: vec![],
             ending: None,
         }
+    }
+
+    /// Adds lines of a plugin's log.
+    pub(crate) fn log(&mut self, entries: Vec<LogEntry>) {
+        self.logs.extend_within(entries, &mut self.budget);
     }
 
     /// Functions that a seat may call.

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gymkhana_record::{
-    Boundary, CallCost, CallSite, Content, Exchange, Failure, FailureKind, Function, NamedValue, SeatFunctions,
-    SeatRewards, Seed, TaskRef, Turn, stored_bytes,
+    Boundary, CallCost, CallSite, Content, Exchange, Failure, FailureKind, Function, LogEntry, NamedValue,
+    SeatFunctions, SeatRewards, Seed, TaskRef, Turn, stored_bytes,
 };
 use gymkhana_sandbox::{Advice, CallError, CallFuture, EnvironmentEpisode, OptionalInterface};
 use serde::Serialize;
 
-use crate::budget::ByteBudget;
 use crate::data::EpisodeData;
 use crate::hooks::{Hooks, TimedCall};
+use crate::limits::budget::ByteBudget;
+use crate::limits::log::{EpisodeLog, LogRecorder};
 use crate::overrides::CallOverrides;
 use crate::recorder::{ExchangeRecorder, with_recorder};
 use crate::tool_set::{Bound, ToolSet};
@@ -50,6 +51,8 @@ pub struct StartFailure {
     pub failure: Failure,
     /// Outbound calls that the environment made before it failed.
     pub exchanges: Vec<Exchange>,
+    /// Lines that the environment logged before it failed.
+    pub logs: Vec<LogEntry>,
 }
 
 /// A live episode. Dropping it ends it.
@@ -58,6 +61,8 @@ pub struct Episode {
     pub(crate) environment: EnvironmentEpisode,
     /// Records the environment's outbound calls, if it can make any.
     pub(crate) recorder: Option<Arc<ExchangeRecorder>>,
+    /// Records the environment's log.
+    pub(crate) log: Arc<LogRecorder>,
     pub(crate) toolbox: Toolbox,
     /// The host's part.
     pub data: EpisodeData,
@@ -84,7 +89,9 @@ impl Episode {
         let EpisodeSetup { environment: bound, tools, task, seeds, overrides, max_bytes } = setup;
         let at = bound.boundary();
         let recorder = ExchangeRecorder::of(&bound.plugin, overrides.exchanges(&at));
-        let plugin = with_recorder(&bound.plugin, recorder.as_ref());
+        let log = LogRecorder::of(&bound.plugin);
+        let plugin = log.attach(&with_recorder(&bound.plugin, recorder.as_ref()));
+        let mut logs = EpisodeLog::new(plugin.log_bytes());
         let started = match overrides.failure(&at, &CallSite::Reset) {
             Some(failure) => Err(failure),
             None => {
@@ -99,14 +106,19 @@ impl Episode {
             let charged = budget.charge(&started.opening);
             charged.map(|()| (environment, started)).map_err(|error| bound.failure(CallSite::Reset, error))
         });
-        let (environment, started) = started.map_err(|failure| {
-            let exchanges = recorder.as_ref().map(|recorder| recorder.take(&at, &CallSite::Reset));
-            StartFailure { failure, exchanges: exchanges.unwrap_or_default() }
-        })?;
+        let (environment, started) = match started {
+            Ok(started) => started,
+            Err(failure) => {
+                let exchanges = recorder.as_ref().map(|recorder| recorder.take(&at, &CallSite::Reset));
+                logs.extend(log.take(&at, &CallSite::Reset, None));
+                let exchanges = exchanges.unwrap_or_default();
+                return Err(StartFailure { failure, exchanges, logs: logs.into_entries() });
+            }
+        };
         let toolbox = Toolbox::new(tools, &overrides, seeds.tools, &started.opening.setup);
-        let data = EpisodeData::new(task, overrides, started, budget);
-        let mut episode = Self { bound: bound.clone(), environment, recorder, toolbox, data };
-        episode.account(CallSite::Reset);
+        let data = EpisodeData::new(task, overrides, started, budget, logs);
+        let mut episode = Self { bound: bound.clone(), environment, recorder, log, toolbox, data };
+        episode.account(CallSite::Reset, None);
         Ok(episode)
     }
 
@@ -174,7 +186,7 @@ impl Episode {
         let timer = hooks.time(TimedCall::Environment);
         let advice = self.environment.advise(&names, results).await;
         drop(timer);
-        self.account(CallSite::Advise);
+        self.account(CallSite::Advise, Some(self.data.seat));
         advice.map_err(|error| self.failure(CallSite::Advise, error))
     }
 
@@ -196,7 +208,7 @@ impl Episode {
         let timer = hooks.time(TimedCall::Environment);
         let read = read(&mut self.environment).await;
         drop(timer);
-        self.account(site.clone());
+        self.account(site.clone(), None);
         Some(read.map_err(|error| self.failure(site, error)))
     }
 
@@ -221,6 +233,7 @@ impl Episode {
         }
         let key = self.environment.state_key().await;
         self.take_exchanges(&site);
+        self.take_log(&site, None);
         key.map_err(|error| self.failure(site, error))
     }
 
@@ -288,10 +301,17 @@ impl Episode {
         self.data.overrides.failure(&self.boundary(), site)
     }
 
-    /// Adds the cost and the outbound calls of the environment's last call.
-    pub(crate) fn account(&mut self, call_site: CallSite) {
+    /// Adds the cost, the outbound calls and the log of the environment's last call, in which this seat acted.
+    pub(crate) fn account(&mut self, call_site: CallSite, seat: Option<u32>) {
         self.take_exchanges(&call_site);
+        self.take_log(&call_site, seat);
         self.data.costs.push(CallCost { at: self.boundary(), call_site, cost: self.environment.cost() });
+    }
+
+    /// Adds the log of the environment's last call.
+    fn take_log(&mut self, site: &CallSite, seat: Option<u32>) {
+        let entries = self.log.take(&self.bound.boundary(), site, seat);
+        self.data.log(entries);
     }
 
     /// Adds the outbound calls of the environment's last call.

@@ -4,12 +4,11 @@
 //! Rollouts add policies, contexts and limits on top of it. The conformance suite and `host plugin play` use it
 //! directly, so that a plugin is tested by the code that later runs it.
 
-mod budget;
 mod data;
 mod episode;
 mod hooks;
+mod limits;
 mod overrides;
-mod quota;
 mod recorder;
 mod reward_tools;
 mod session;
@@ -18,10 +17,11 @@ mod tool_set;
 mod toolbox;
 mod turn;
 
-pub use budget::{ByteBudget, DEFAULT_EPISODE_BYTES};
 pub use data::EpisodeData;
 pub use episode::{Episode, EpisodeSeeds, EpisodeSetup, StartFailure};
 pub use hooks::{Hooks, NoHooks, TimedCall};
+pub use limits::budget::{ByteBudget, DEFAULT_EPISODE_BYTES};
+pub use limits::log::{EpisodeLog, LogRecorder};
 pub use overrides::CallOverrides;
 pub use recorder::{ExchangeRecorder, RecordedExchanges, ToolCaller, with_recorder};
 pub use reward_tools::RewardTools;

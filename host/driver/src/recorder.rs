@@ -7,7 +7,7 @@ use gymkhana_record::{Boundary, Call, CallSite, Exchange, Function, Question, Re
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Outbound, OutboundError, OutboundFuture, Plugin, Quota};
 
-use crate::quota::Usage;
+use crate::limits::quota::Usage;
 
 /// Recorded exchanges, the next first, each with whether its call is not repeated.
 pub type RecordedExchanges = VecDeque<(Exchange, bool)>;

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use gymkhana_record::{
-    Boundary, Call, CallCost, CallSite, Content, Cost, Exchange, Failure, FailureKind, NamedValue, Part, Seed,
+    Boundary, Call, CallCost, CallSite, Content, Cost, Exchange, Failure, FailureKind, LogEntry, NamedValue, Part, Seed,
 };
 use gymkhana_sandbox::{CallError, OptionalInterface, Plugin, Snapshot, Spent, ToolSession};
 
-use crate::budget::ByteBudget;
+use crate::limits::budget::ByteBudget;
+use crate::limits::log::LogRecorder;
 use crate::overrides::CallOverrides;
 use crate::recorder::{ExchangeRecorder, with_recorder};
 use crate::tool_set::Tool;
@@ -27,12 +28,21 @@ pub(crate) struct ToolAnswer {
     pub(crate) cost: Option<CallCost>,
     /// Outbound calls of the tool.
     pub(crate) exchanges: Vec<Exchange>,
+    /// Lines that the tool logged.
+    pub(crate) logs: Vec<LogEntry>,
 }
 
 impl ToolAnswer {
     /// Answer of a successful call.
     pub(crate) fn success(text: String) -> Self {
-        Self { content: vec![Part::Text(text)], failed: false, failure: None, cost: None, exchanges: vec![] }
+        Self {
+            content: vec![Part::Text(text)],
+            failed: false,
+            failure: None,
+            cost: None,
+            exchanges: vec![],
+            logs: vec![],
+        }
     }
 
     /// The answer if the budget has room for it, or else a failed one. What the call used is kept in both cases.
@@ -50,7 +60,8 @@ impl ToolAnswer {
                     message: error.message,
                 };
                 let reason = Self::failed(format!("the tool failed: {EPISODE_IS_FULL}"));
-                Self { failure: self.failure.or(Some(failure)), cost: self.cost, exchanges: self.exchanges, ..reason }
+                let failure = self.failure.or(Some(failure));
+                Self { failure, cost: self.cost, exchanges: self.exchanges, logs: self.logs, ..reason }
             }
         }
     }
@@ -67,6 +78,7 @@ pub(crate) struct FinalView {
     pub(crate) fields: Result<Vec<NamedValue>, Failure>,
     pub(crate) cost: Option<CallCost>,
     pub(crate) exchanges: Vec<Exchange>,
+    pub(crate) logs: Vec<LogEntry>,
 }
 
 /// One tool's session in one episode.
@@ -74,6 +86,8 @@ pub(crate) struct Session {
     tool: Arc<Tool>,
     /// Records the tool's outbound calls, if it can make any.
     recorder: Option<Arc<ExchangeRecorder>>,
+    /// Records the tool's log.
+    log: Arc<LogRecorder>,
     overrides: Arc<CallOverrides>,
     setup: Option<Vec<u8>>,
     seed: Seed,
@@ -113,6 +127,7 @@ impl Session {
         let setup = setup.iter().find(|(name, _)| name == plugin.name()).map(|(_, bytes)| bytes.clone());
         Self {
             recorder: ExchangeRecorder::of(plugin, overrides.exchanges(&boundary(plugin))),
+            log: LogRecorder::of(plugin),
             seed: seed.child(plugin.name()),
             overrides: Arc::clone(overrides),
             setup,
@@ -156,6 +171,7 @@ impl Session {
             None => Ok(None),
         };
         mute(false);
+        self.log.discard();
         let live = live.map_err(|error| self.failure(CallSite::Fork, error))?;
         Ok(SessionSnapshot {
             tool: Arc::clone(&self.tool),
@@ -173,6 +189,7 @@ impl Session {
         let mut session = Self {
             tool: Arc::clone(tool),
             recorder: recorder.as_deref().map(ExchangeRecorder::copy),
+            log: LogRecorder::of(&tool.bound.plugin),
             overrides: Arc::clone(overrides),
             setup: setup.clone(),
             seed: seed.child(tool.name()),
@@ -183,9 +200,10 @@ impl Session {
         let Some(live) = live else { return Ok(session) };
         let mute = |muted| session.recorder.iter().for_each(|recorder| recorder.mute(muted));
         mute(true);
-        let plugin = with_recorder(&tool.bound.plugin, session.recorder.as_ref());
+        let plugin = session.log.attach(&with_recorder(&tool.bound.plugin, session.recorder.as_ref()));
         let restored = ToolSession::restore(&plugin, live, session.seed.child(session.restarts)).await;
         mute(false);
+        session.log.discard();
         session.live = Some(restored.map_err(|error| session.failure(CallSite::Fork, error))?);
         Ok(session)
     }
@@ -197,8 +215,9 @@ impl Session {
         let (answer, cost) = self.try_call(call, &site).await;
         let cost = cost.map(|cost| self.cost(site.clone(), cost));
         let exchanges = self.take_exchanges(&site);
+        let logs = self.take_log(&site);
         let error = match answer {
-            Ok(answer) => return ToolAnswer { cost, exchanges, ..answer },
+            Ok(answer) => return ToolAnswer { cost, exchanges, logs, ..answer },
             Err(error) => error,
         };
         let lost = error.kind != FailureKind::Refused;
@@ -226,7 +245,7 @@ impl Session {
         };
         let loss = if lost { "; its state is lost" } else { "" };
         let failed = ToolAnswer::failed(format!("the tool failed: {reason}{loss}"));
-        ToolAnswer { failure: Some(self.failure(site, error)), cost, exchanges, ..failed }
+        ToolAnswer { failure: Some(self.failure(site, error)), cost, exchanges, logs, ..failed }
     }
 
     /// Calls the tool, in a session that it opens if necessary. The cost is `None` if no plugin was called.
@@ -239,7 +258,7 @@ impl Session {
             None => {
                 let bound = &self.tool.bound;
                 let seed = self.seed.child(self.restarts);
-                let plugin = with_recorder(&bound.plugin, self.recorder.as_ref());
+                let plugin = self.log.attach(&with_recorder(&bound.plugin, self.recorder.as_ref()));
                 match ToolSession::open(&plugin, self.setup.as_deref(), &bound.options, seed).await {
                     Ok(mut opened) => {
                         opened.charge(self.spent);
@@ -258,6 +277,7 @@ impl Session {
             failure: None,
             cost: None,
             exchanges: vec![],
+            logs: vec![],
         });
         (answer, Some(cost))
     }
@@ -267,7 +287,7 @@ impl Session {
         let tool = Arc::clone(&self.tool);
         let live = self.live.as_mut().filter(|_| tool.bound.plugin.offers(OptionalInterface::FinalView))?;
         if let Some(failure) = self.overrides.failure(&boundary(&tool.bound.plugin), &CallSite::FinalView) {
-            return Some(FinalView { fields: Err(failure), cost: None, exchanges: vec![] });
+            return Some(FinalView { fields: Err(failure), cost: None, exchanges: vec![], logs: vec![] });
         }
         let viewed = live.final_view().await;
         let cost = live.cost();
@@ -278,6 +298,7 @@ impl Session {
                 .map_err(|error| self.failure(CallSite::FinalView, error)),
             cost: Some(self.cost(CallSite::FinalView, cost)),
             exchanges: self.take_exchanges(&CallSite::FinalView),
+            logs: self.take_log(&CallSite::FinalView),
         })
     }
 
@@ -293,6 +314,11 @@ impl Session {
     /// Outbound calls that the tool made in a call that is over.
     fn take_exchanges(&self, site: &CallSite) -> Vec<Exchange> {
         self.recorder.as_ref().map(|recorder| recorder.take(&self.boundary(), site)).unwrap_or_default()
+    }
+
+    /// Lines that the tool logged in a call that is over.
+    fn take_log(&self, site: &CallSite) -> Vec<LogEntry> {
+        self.log.take(&self.boundary(), site, None)
     }
 
     fn boundary(&self) -> Boundary {

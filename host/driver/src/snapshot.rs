@@ -7,6 +7,7 @@ use gymkhana_sandbox::{EnvironmentEpisode, OptionalInterface, Snapshot};
 
 use crate::data::EpisodeData;
 use crate::episode::{Episode, EpisodeSeeds};
+use crate::limits::log::LogRecorder;
 use crate::recorder::{ExchangeRecorder, with_recorder};
 use crate::tool_set::Bound;
 use crate::toolbox::{Toolbox, ToolboxSnapshot};
@@ -36,6 +37,7 @@ impl Episode {
         mute(self.recorder.as_ref(), true);
         let environment = self.environment.snapshot().await;
         mute(self.recorder.as_ref(), false);
+        self.log.discard();
         Ok(EpisodeSnapshot {
             environment: environment.map_err(|error| self.failure(CallSite::Fork, error))?,
             bound: self.bound.clone(),
@@ -51,13 +53,15 @@ impl Episode {
     pub async fn restore(snapshot: &EpisodeSnapshot, data: EpisodeData, seeds: EpisodeSeeds) -> Result<Self, Failure> {
         let bound = snapshot.bound.clone();
         let recorder = snapshot.recorder.as_deref().map(ExchangeRecorder::copy);
-        let plugin = with_recorder(&bound.plugin, recorder.as_ref());
+        let log = LogRecorder::of(&bound.plugin);
+        let plugin = log.attach(&with_recorder(&bound.plugin, recorder.as_ref()));
         mute(recorder.as_ref(), true);
         let environment = EnvironmentEpisode::restore(&plugin, &snapshot.environment, seeds.environment).await;
         mute(recorder.as_ref(), false);
+        log.discard();
         let environment = environment.map_err(|error| bound.failure(CallSite::Fork, error))?;
         let toolbox = Toolbox::restore(&snapshot.tools, seeds.tools).await?;
-        Ok(Self { bound, environment, recorder, toolbox, data })
+        Ok(Self { bound, environment, recorder, log, toolbox, data })
     }
 }
 

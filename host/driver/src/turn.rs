@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use gymkhana_record::{Call, CallSite, Content, Ending, Part, Turn, WrittenCall, text_of};
+use gymkhana_record::{Call, CallSite, Content, Ending, LogEntry, Part, Turn, WrittenCall, text_of};
 use gymkhana_sandbox::{Action, StepResult};
 use tracing::{Instrument, info_span};
 
@@ -95,6 +95,8 @@ impl Episode {
                 },
             };
             let answer = answer.within(&mut self.data.budget);
+            let logs = answer.logs.into_iter().map(|entry| LogEntry { seat: Some(seat), ..entry }).collect();
+            self.data.log(logs);
             self.data.failures.extend(answer.failure);
             self.data.costs.extend(answer.cost);
             self.data.exchanges.extend(answer.exchanges);
@@ -163,7 +165,7 @@ impl Episode {
                 let timer = hooks.time(TimedCall::Environment);
                 let stepped = self.environment.step(seat, action).instrument(info_span!("step", number, seat)).await;
                 drop(timer);
-                self.account(site.clone());
+                self.account(site.clone(), Some(seat));
                 let room = |stepped: StepResult| {
                     let budget = &mut self.data.budget;
                     budget.charge(&(&stepped.observations, &stepped.extras)).map(|()| stepped)

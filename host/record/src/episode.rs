@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Boundary, CallCost, Content, Ending, EpisodeId, Exchange, Failure, Fork, Function, NamedValue, PolicyTurn, Score,
-    Seed, Segment, TaskRef, Turn,
+    Boundary, CallCost, Content, Ending, EpisodeId, Exchange, Failure, Fork, Function, LogEntry, NamedValue,
+    PolicyTurn, Score, Seed, Segment, TaskRef, Turn,
 };
 
 /// The schema number of the record. It increases with every change that an older reader would misread.
-pub const EPISODE_SCHEMA: u32 = 7;
+pub const EPISODE_SCHEMA: u32 = 8;
 
 /// The functions that one seat may call: the environment's, the tools' and the host's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -124,6 +124,10 @@ pub struct EpisodeRecord {
     pub exchanges: Vec<Exchange>,
     /// The costs of plugin calls, in order. The first scored episode of a group holds those of its rewards.
     pub costs: Vec<CallCost>,
+    /// Lines that plugins logged or printed, by call, bounded per plugin. A replay does not compare them. The first scored
+    /// episode of a group holds those of its rewards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<LogEntry>,
     /// Wall-clock times.
     pub timing: Timing,
 }
@@ -135,7 +139,8 @@ impl EpisodeRecord {
         self.segments.iter().map(Segment::sampled_len).sum()
     }
 
-    /// Removes everything that reward plugins produced: scores, rewards, success, failures, exchanges, costs and time.
+    /// Removes everything that reward plugins produced: scores, rewards, success, failures, exchanges, costs, log lines and
+    /// time.
     /// The episode is then as it was when it ended, before its group was scored.
     pub fn clear_scores(&mut self) {
         self.scores.clear();
@@ -146,6 +151,7 @@ impl EpisodeRecord {
         self.failures.retain(|failure| !matches!(failure.at, Boundary::Reward(_)));
         self.exchanges.retain(|exchange| !matches!(exchange.at, Boundary::Reward(_)));
         self.costs.retain(|call| !matches!(call.at, Boundary::Reward(_)));
+        self.logs.retain(|entry| !matches!(entry.at, Boundary::Reward(_)));
         self.timing.reward_ms = 0.0;
     }
 

@@ -20,8 +20,8 @@ pub mod step_metrics;
 mod transcript;
 
 pub use call::{
-    Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse, ModelMessage,
-    ModelReply, ModelRequest, Question, Refused, Reply, Speaks, ToolReply,
+    Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse, LOG_TRUNCATED,
+    LogBudget, LogEntry, LogLevel, ModelMessage, ModelReply, ModelRequest, Question, Refused, Reply, Speaks, ToolReply,
 };
 pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, WrittenCall, text_of};
 pub use ending::Ending;

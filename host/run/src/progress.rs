@@ -131,7 +131,7 @@ fn sample_until(
         let starts = waiting_starts(&counters());
         if !starts.is_empty() && !has_warned {
             has_warned = true;
-            reporter.status(&format!(
+            reporter.warn(&format!(
                 "{starts}\nhint: raise sandbox.instances or vm.max_map_count, or lower policy.max_concurrent_sequences"
             ));
         }

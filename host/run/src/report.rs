@@ -1,9 +1,19 @@
 //! Reporting of a run: a trait that the command line implements with progress bars.
 
+use gymkhana_record::{EpisodeId, LogEntry};
+
 /// Receives status lines and progress of a run.
 pub trait Reporter: Send + Sync {
     /// Reports an event in one sentence.
     fn status(&self, text: &str);
+
+    /// Reports a problem that does not end the run.
+    fn warn(&self, text: &str) {
+        self.status(text);
+    }
+
+    /// Receives each line that a plugin logged in a stored episode.
+    fn log(&self, _episode: EpisodeId, _entry: &LogEntry) {}
 
     /// Opens a piece of work of `length` steps, of which `done` are finished.
     fn progress(&self, name: &str, done: u64, length: u64) -> Box<dyn Progress>;

@@ -149,7 +149,7 @@ async fn assemble(
     let assembled = Assembled { file, set, places, sandbox, rewards };
     pass(&assembled, &checks::ASSEMBLED)?;
     if let Some(fewer) = batch::fewer_in_flight(&assembled.file, &assembled.set, places) {
-        reporter.status(&fewer);
+        reporter.warn(&fewer);
     }
     Ok(assembled)
 }

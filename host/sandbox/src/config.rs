@@ -27,7 +27,8 @@ pub struct Limits {
     pub instances: usize,
     /// Size of the result of one call, and of the data that one host function passes, in bytes.
     pub result_bytes: usize,
-    /// Size of the log and of the console until they are taken, in bytes; the excess is dropped.
+    /// Size of the log and of the console of one call, in bytes; the excess is dropped. The driver applies it to all
+    /// calls of a plugin in an episode.
     pub log_bytes: usize,
 }
 

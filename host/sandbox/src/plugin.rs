@@ -19,7 +19,9 @@ use crate::grants::{self, Refusal};
 use crate::instance::shared::SharedInstances;
 use crate::instance::store_data::StoreData;
 use crate::sandbox::CompileError;
-use crate::{Assets, CacheError, EnvironmentInfo, Grants, Outbound, RewardInfo, Sandbox, SandboxError, ToolInfo};
+use crate::{
+    Assets, CacheError, EnvironmentInfo, Grants, LogSink, Outbound, RewardInfo, Sandbox, SandboxError, ToolInfo,
+};
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -154,6 +156,7 @@ pub struct Plugin {
     assets: Assets,
     granted: Option<Arc<dyn Outbound>>,
     outbound: Option<Arc<dyn Outbound>>,
+    log: Option<Arc<dyn LogSink>>,
 }
 
 /// Shared instances of a plugin, by kind. Rewards never share an instance.
@@ -242,6 +245,7 @@ impl Plugin {
             assets: Assets::default(),
             granted: None,
             outbound: None,
+            log: None,
         })
     }
 
@@ -280,6 +284,24 @@ impl Plugin {
     #[must_use]
     pub fn asking(&self, outbound: Arc<dyn Outbound>) -> Self {
         Self { outbound: Some(outbound), ..self.clone() }
+    }
+
+    /// Returns the plugin with this receiver of its log. Without one, the log is dropped.
+    #[must_use]
+    pub fn logging(&self, log: Arc<dyn LogSink>) -> Self {
+        Self { log: Some(log), ..self.clone() }
+    }
+
+    /// Receiver of the plugin's log.
+    #[must_use]
+    pub fn log_sink(&self) -> Option<&Arc<dyn LogSink>> {
+        self.log.as_ref()
+    }
+
+    /// Limit on the plugin's log, in bytes.
+    #[must_use]
+    pub fn log_bytes(&self) -> usize {
+        self.sandbox().limits().log_bytes
     }
 
     /// Returns the plugin without an outbound client.

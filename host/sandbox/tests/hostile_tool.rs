@@ -4,9 +4,9 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{call, config, load, plugin, sandbox, text_of};
-use gymkhana_record::{FailureKind, NamedValue, Seed, Value};
-use gymkhana_sandbox::{CallError, Limits, LogLevel, Sandbox, SandboxConfig, ToolSession};
+use common::{call, config, load, logging, plugin, sandbox, text_of};
+use gymkhana_record::{FailureKind, LOG_TRUNCATED, LogLevel, NamedValue, Seed, Value};
+use gymkhana_sandbox::{CallError, Limits, Sandbox, SandboxConfig, ToolSession};
 
 async fn session() -> ToolSession {
     ToolSession::open(&plugin("guest-hostile-tool"), None, &[], Seed(7)).await.expect("a session")
@@ -133,24 +133,30 @@ async fn clocks_tell_the_same_time_on_every_run() {
 
 #[tokio::test]
 async fn a_flood_of_log_and_output_is_cut() {
-    let mut session = session().await;
-    session.call(&call("flood-log", r#"{"size": 50000}"#)).await.expect("logging is allowed");
-    session.call(&call("output", r#"{"size": 5000}"#)).await.expect("printing is allowed");
-    let log = session.take_log();
-    // A line counts 32 bytes beside its text.
-    let bytes: usize = log.iter().map(|line| 32 + line.message.len()).sum();
-    assert!((65_400..65_600).contains(&bytes), "{bytes} bytes of a cap of 65,536");
-    assert!(log[0].message.starts_with("line 0 "), "{:?}", log[0]);
+    let (plugin, log) = logging(&plugin("guest-hostile-tool"));
+    let mut session = ToolSession::open(&plugin, None, &[], Seed(7)).await.expect("a session");
+    for (function, size, first) in [("flood-log", 50_000, "line 0 "), ("output", 5_000, "zzz")] {
+        session.call(&call(function, &format!("{{\"size\": {size}}}"))).await.expect("writing is allowed");
+        let mut lines = log.take();
+        assert_eq!(lines.pop().expect("a mark").message, LOG_TRUNCATED, "{function}");
+        // A line counts 32 bytes beside its text.
+        let bytes: usize = lines.iter().map(|line| 32 + line.message.len()).sum();
+        assert!((65_500..=65_536).contains(&bytes), "{function}: {bytes} bytes of a cap of 65,536");
+        assert!(lines[0].message.starts_with(first), "{:?}", lines[0]);
+    }
     session.call(&call("output", r#"{"size": 2}"#)).await.expect("printing is allowed");
-    let levels: Vec<LogLevel> = session.take_log().iter().map(|line| line.level).collect();
+    let levels: Vec<LogLevel> = log.take().iter().map(|line| line.level).collect();
     assert_eq!(levels, [LogLevel::Info, LogLevel::Info, LogLevel::Warn, LogLevel::Warn]);
 }
 
 #[tokio::test]
-async fn the_log_of_a_session_that_failed_can_still_be_read() {
-    let mut session = session().await;
+async fn the_log_of_a_call_that_failed_is_passed_on() {
+    let (plugin, log) = logging(&plugin("guest-hostile-tool"));
+    let mut session = ToolSession::open(&plugin, None, &[], Seed(7)).await.expect("a session");
     session.call(&call("trap", "{}")).await.expect_err("a trap");
-    assert!(session.take_log().iter().any(|line| line.message.contains("a panic, as asked")));
+    assert!(log.take().iter().any(|line| line.message.contains("a panic, as asked")));
+    session.call(&call("state", "{}")).await.expect_err("its state is lost");
+    assert!(log.take().is_empty(), "no call was made");
 }
 
 #[tokio::test]

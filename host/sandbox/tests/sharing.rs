@@ -4,7 +4,7 @@ mod common;
 
 use std::num::NonZeroU32;
 
-use common::{call, load, option, sandbox, text, text_of, train};
+use common::{call, load, logging, option, sandbox, text, text_of, train};
 use gymkhana_record::{FailureKind, Seed};
 use gymkhana_sandbox::{Action, EnvironmentEpisode, Plugin, Sandbox, ToolSession};
 
@@ -58,16 +58,18 @@ async fn episodes_in_one_instance_have_streams_and_clocks_of_their_own() {
 #[tokio::test]
 async fn log_lines_belong_to_the_session_of_the_call() {
     let (_sandbox, plugin) = shared("guest-hostile-tool", 8);
-    let (mut loud, mut quiet) = (open(&plugin, 1).await, open(&plugin, 2).await);
+    let ((loud, loud_log), (quiet, quiet_log)) = (logging(&plugin), logging(&plugin));
+    let (mut loud, mut quiet) = (open(&loud, 1).await, open(&quiet, 2).await);
     loud.call(&call("output", r#"{"size": 2}"#)).await.expect("printed");
     answer(&mut quiet, "state").await;
-    assert_eq!((loud.take_log().len(), quiet.take_log().len()), (4, 0));
+    assert_eq!((loud_log.take().len(), quiet_log.take().len()), (4, 0));
 }
 
 #[tokio::test]
 async fn a_trap_ends_all_who_share_and_new_ones_start() {
     let (sandbox, plugin) = shared("guest-hostile-tool", 8);
-    let (mut culprit, mut neighbour) = (open(&plugin, 1).await, open(&plugin, 2).await);
+    let ((loud, loud_log), (quiet, quiet_log)) = (logging(&plugin), logging(&plugin));
+    let (mut culprit, mut neighbour) = (open(&loud, 1).await, open(&quiet, 2).await);
     let mut idle = open(&plugin, 3).await;
     let error = culprit.call(&call("trap", "{}")).await.expect_err("a trap");
     assert_eq!(error.kind, FailureKind::Trap);
@@ -81,8 +83,8 @@ async fn a_trap_ends_all_who_share_and_new_ones_start() {
         );
         assert!(error.kind.is_hosts(), "no innocent episode pays");
     }
-    assert!(culprit.take_log().iter().any(|line| line.message.contains("a panic, as asked")));
-    assert!(neighbour.take_log().is_empty());
+    assert!(loud_log.take().iter().any(|line| line.message.contains("a panic, as asked")));
+    assert!(quiet_log.take().is_empty());
     let mut next = open(&plugin, 4).await;
     assert_eq!(answer(&mut next, "state").await, "1");
     assert_eq!(taken(&sandbox), 1, "the old instance is gone");

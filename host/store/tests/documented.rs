@@ -77,6 +77,7 @@ fn the_fields_of_a_record_are_documented() {
         ("Failures", &["failures", "[]"]),
         ("Exchanges", &["exchanges", "[]"]),
         ("Costs", &["costs", "[]"]),
+        ("Logs", &["logs", "[]"]),
         ("Timing", &["timing"]),
         ("Forks", &["forks", "[]"]),
     ] {

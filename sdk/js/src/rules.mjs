@@ -96,8 +96,10 @@ export class Session {
       return failed(`unknown function \`${call.name}\`; known: ${this.names.join(", ")}`);
     }
     try {
-      const answer = this.tool.call(call);
-      return Object.hasOwn(Object(answer), "failed") ? answer : { content: answer, failed: false };
+      const given = this.tool.call(call);
+      const answer = Object.hasOwn(Object(given), "failed") ? given : { content: given, failed: false };
+      checkContent(`${this.tool.constructor.name}.call`, answer.content);
+      return answer;
     } catch (error) {
       if (error instanceof Mistake) return failed(error.message);
       throw error;
@@ -115,6 +117,12 @@ export class Session {
     if (!Array.isArray(names)) throw damaged("its header is malformed");
     return new Session(restored(kind, own), names);
   }
+}
+
+/** Throws if a function returned neither text nor parts. */
+function checkContent(name, content) {
+  if (typeof content === "string" || (typeof content === "object" && content !== null)) return;
+  throw new TypeError(`\`${name}\` must return text, not ${content === null ? "null" : typeof content}`);
 }
 
 /** Failed answer. */

@@ -116,6 +116,17 @@ test("a session gets setup, options and seed", () => {
   assert.equal(Session.functions(Recorder)[0].cost, 2);
 });
 
+test("an answer is text or parts", () => {
+  const session = openSession(Recorder);
+  for (const [wrong, name] of [[42, "number"], [undefined, "undefined"], [null, "null"]]) {
+    session.tool.words = wrong;
+    const message = `\`Recorder.call\` must return text, not ${name}`;
+    assert.throws(() => session.call(new Call("recall")), { name: "TypeError", message });
+  }
+  session.tool.words = [{ text: "a" }, "b"];
+  assert.equal(session.call(new Call("recall")).failed, false);
+});
+
 /** Reward of 1 per call. */
 class Busy extends Reward {
   static summary = "A point for each call";

@@ -141,6 +141,16 @@ class SessionTest(unittest.TestCase):
             open_session(Recorder, lout=True)
         self.assertEqual(Session.functions(Recorder)[0].cost, 2.0)
 
+    def test_an_answer_is_text_or_parts(self):
+        session = open_session(Recorder)
+        for wrong, name in ((42, "int"), (None, "None"), (b"x", "bytes"), ({"a": 1}, "dict")):
+            session.tool.words = wrong
+            with self.assertRaises(TypeError) as raised:
+                session.call(Call("recall"))
+            self.assertEqual(str(raised.exception), f"`Recorder.call` must return text, not {name}")
+        session.tool.words = [Text("a"), "b"]
+        self.assertFalse(session.call(Call("recall")).failed)
+
 
 class Busy(Reward):
     """Scores 1 per call."""

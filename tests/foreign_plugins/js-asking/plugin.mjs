@@ -4,12 +4,16 @@ import { Denied, NotFound, Tool, assets, fn, http, log, model } from "@gymkhana/
 
 const text = (bytes) => new TextDecoder().decode(bytes);
 
+function helper(nothing) {
+  return nothing.length;
+}
+
 /** Tool whose answers are lines of JSON. */
 export class Asking extends Tool {
   static summary = "Uses every capability that a run can grant";
 
   static functions() {
-    return ["read", "complete", "send", "unknown"].map((name) => fn(name, "Asks."));
+    return ["read", "complete", "send", "unknown", "crash"].map((name) => fn(name, "Asks."));
   }
 
   call(call) {
@@ -29,6 +33,10 @@ export class Asking extends Tool {
 
   unknown() {
     return text(assets.read("nothing", 0, 1));
+  }
+
+  crash() {
+    return helper(undefined);
   }
 
   complete() {

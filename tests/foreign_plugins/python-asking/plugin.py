@@ -5,6 +5,10 @@ import json
 from gymkhana_sdk import Denied, Function, NotFound, Tool, assets, http, log, model
 
 
+def helper(nothing):
+    return nothing.length
+
+
 class Asking(Tool):
     """Tool whose answers are lines of JSON."""
 
@@ -12,7 +16,7 @@ class Asking(Tool):
 
     @classmethod
     def functions(cls, options):
-        return [Function(name, "Asks.") for name in ("read", "complete", "send", "unknown")]
+        return [Function(name, "Asks.") for name in ("read", "complete", "send", "unknown", "crash")]
 
     def call(self, call):
         log.info(f"asked to {call.name}")
@@ -26,6 +30,9 @@ class Asking(Tool):
 
     def unknown(self):
         return assets.read("nothing", 0, 1).decode()
+
+    def crash(self):
+        return helper(None)
 
     def complete(self):
         reply = model.complete([("system", "be kind"), ("user", "hello")], 50, stop=["."])

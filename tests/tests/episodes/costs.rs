@@ -1,11 +1,13 @@
-//! Costs of calls are recorded, and a replay reproduces the deterministic ones.
+//! Costs and logs of calls are recorded. A replay reproduces the deterministic costs and does not compare logs.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use std::num::NonZeroU32;
 
 use crate::common::{Table, answers, call, limits, play, rollout_in};
-use gymkhana_record::{Boundary, CallSite, EpisodeRecord, FailureKind, Seed};
+use gymkhana_record::{
+    Boundary, CallSite, Ending, EpisodeRecord, FailureKind, LOG_TRUNCATED, LogEntry, LogLevel, Seed, Value,
+};
 use gymkhana_rollout::{Difference, Rollout};
 use gymkhana_sandbox::{Grants, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
 use gymkhana_tests::component;
@@ -85,6 +87,62 @@ async fn costs_of_rewards_and_oracles_are_recorded() {
 }
 
 #[tokio::test]
+async fn lines_of_a_tool_are_recorded_by_call_and_not_compared() {
+    let rollout = rollout(Limits::default()).await;
+    let replies = [call("output", r#"{"size": 1}"#), call("trap", "{}"), "7".to_owned()];
+    let recorded = play(&rollout, &replies.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let entry = |call: &str, level: LogLevel, text: &str| LogEntry {
+        at: Boundary::Tool("guest-hostile-tool".to_owned()),
+        call_site: CallSite::tool(call),
+        seat: Some(0),
+        level,
+        text: text.to_owned(),
+    };
+    // One line on each of the two streams of output.
+    let line = "z".repeat(100);
+    let printed = [entry("call-0", LogLevel::Info, &line), entry("call-0", LogLevel::Warn, &line)];
+    assert_eq!(recorded.logs[..2], printed);
+    assert_eq!(recorded.logs.last(), Some(&entry("call-1", LogLevel::Warn, "a panic, as asked")));
+    let replayed = rollout.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
+    assert_eq!(replayed.logs, recorded.logs);
+    let silent = EpisodeRecord { logs: vec![], ..replayed };
+    assert_eq!(Difference::between(&recorded, &silent), None);
+}
+
+#[tokio::test]
+async fn a_log_is_limited_over_all_calls_of_an_episode() {
+    let rollout = rollout(Limits { log_bytes: 1000, ..Limits::default() }).await;
+    let flood = call("flood-log", r#"{"size": 5}"#);
+    let record = play(&rollout, &[&flood, &flood, &flood, "7"]).await;
+    // A line counts 32 bytes and has 107 bytes of text: 7 of 139 bytes fit into 1000, and 27 bytes are left.
+    let lines: Vec<(String, &str)> =
+        record.logs.iter().map(|entry| (entry.call_site.to_string(), entry.text.as_str())).collect();
+    assert_eq!(lines.len(), 8, "{lines:?}");
+    assert!(lines[4].0 == "call-0" && lines[4].1.starts_with("line 4 "), "{lines:?}");
+    assert!(lines[6].0 == "call-1" && lines[6].1.starts_with("line 1 "), "{lines:?}");
+    assert_eq!(lines[7], ("call-1".to_owned(), LOG_TRUNCATED));
+}
+
+#[tokio::test]
+async fn logs_of_rewards_and_of_failed_starts_are_recorded() {
+    let behaviour = |name: &str| [("behaviour", Value::Text(name.to_owned()))];
+    let sandbox = sandbox(Limits::default());
+    let table = Table::new().reward("guest-hostile-reward", &behaviour("trap"));
+    let mut record = play(&rollout_in(&sandbox, &table, limits(), 0).await, &["7"]).await;
+    let reward = Boundary::Reward("guest-hostile-reward".to_owned());
+    let mut sites: Vec<String> =
+        record.logs.iter().filter(|entry| entry.at == reward).map(|entry| entry.call_site.to_string()).collect();
+    sites.dedup();
+    assert_eq!(sites, ["scoring 0", "scoring 1"], "the group fails, then its member alone");
+    record.clear_scores();
+    assert_eq!(record.logs, []);
+    let table = Table::new().environment("guest-hostile-environment", &behaviour("trap-start"));
+    let record = play(&rollout_in(&sandbox, &table, limits(), 0).await, &[]).await;
+    assert_eq!(record.ending, Ending::EnvironmentFailed);
+    assert!(record.logs.iter().any(|entry| entry.call_site == CallSite::Reset && entry.text.contains("as asked")));
+}
+
+#[tokio::test]
 async fn a_call_ended_by_the_clock_is_not_compared() {
     let budget = Limits { budget: std::time::Duration::from_millis(100), ..Limits::default() };
     let rollout = rollout(budget).await;
@@ -158,5 +216,5 @@ async fn an_episode_whose_neighbour_ended_their_shared_tool_is_dropped() {
     })
     .await;
     assert_eq!(record.failures[0].kind, FailureKind::Neighbour, "{:?}", record.failures);
-    assert_eq!((record.ending, &record.rewards[..]), (gymkhana_record::Ending::Dropped, &[][..]));
+    assert_eq!((record.ending, &record.rewards[..]), (Ending::Dropped, &[][..]));
 }

@@ -1,6 +1,6 @@
 //! Plugins in Python and JavaScript, built from the templates: each kind is played and scored like one in Rust.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use gymkhana_record::{
     Call, Ending, HttpResponse, ModelReply, NamedValue, Part, Question, Refused, Reply, Seed, TaskRef, Turn, Value,
@@ -8,8 +8,8 @@ use gymkhana_record::{
 };
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{
-    Action, Advice, Assets, EnvironmentEpisode, Grants, LoadError, OptionalInterface, Outbound, OutboundFuture, Plugin,
-    Quota, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
+    Action, Advice, Assets, EnvironmentEpisode, Grants, LoadError, LogLine, LogSink, OptionalInterface, Outbound,
+    OutboundFuture, Plugin, Quota, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
 };
 use gymkhana_tests::component;
 use serde_json::json;
@@ -199,6 +199,22 @@ async fn a_javascript_engine_uses_the_hosts_randomness_and_clocks() {
     assert!((1..3).all(|clock| clocks[0][clock].as_f64() < clocks[1][clock].as_f64()), "{clocks}");
 }
 
+/// Collects the messages of a plugin's log.
+#[derive(Default)]
+struct Collected(Mutex<Vec<String>>);
+
+impl Collected {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().expect("no panic"))
+    }
+}
+
+impl LogSink for Collected {
+    fn write(&self, lines: Vec<LogLine>) {
+        self.0.lock().expect("no panic").extend(lines.into_iter().map(|line| line.message));
+    }
+}
+
 /// Answers a model call with its question, and echoes a request.
 struct Echo;
 
@@ -238,11 +254,12 @@ async fn granted_capabilities_work_and_others_are_denied() {
         let assets: Assets = [("words".to_owned(), words)].into_iter().collect();
         let plugin = bare.with_assets(assets).asking(Arc::new(Echo));
         let ask = async |plugin: &Plugin, name: &str| {
-            let mut session = ToolSession::open(plugin, None, &[], Seed(1)).await.expect("a session");
+            let log = Arc::new(Collected::default());
+            let plugin = plugin.logging(Arc::clone(&log) as Arc<dyn LogSink>);
+            let mut session = ToolSession::open(&plugin, None, &[], Seed(1)).await.expect("a session");
             let call = Call { id: "1".to_owned(), name: name.to_owned(), arguments: "{}".to_owned() };
             let answer = text_of(&session.call(&call).await.expect("an answer").content);
-            let log: Vec<String> = session.take_log().into_iter().map(|line| line.message).collect();
-            assert_eq!(log, [format!("asked to {name}")], "{language}");
+            assert_eq!(log.take(), [format!("asked to {name}")], "{language}");
             answer
         };
         for (name, answer) in [
@@ -255,5 +272,36 @@ async fn granted_capabilities_work_and_others_are_denied() {
         }
         let denied = ask(&bare, "complete").await;
         assert!(denied.starts_with("Denied: "), "{language}: {denied}");
+    }
+}
+
+/// Number of the line of a file that contains this text, from 1.
+fn line_of(path: &str, text: &str) -> usize {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("foreign_plugins").join(path);
+    let source = std::fs::read_to_string(path).expect("the plugin's source");
+    1 + source.lines().position(|line| line.contains(text)).expect("the line")
+}
+
+#[tokio::test]
+async fn an_exception_names_the_authors_line_and_function() {
+    let all = Grants([Capability::Assets, Capability::Model, Capability::Http].into());
+    for (language, file, error) in [
+        ("python", "plugin.py", "AttributeError: 'NoneType' object has no attribute 'length'"),
+        ("js", "plugin.mjs", "TypeError: "),
+    ] {
+        let path = component(&format!("guest-{language}-asking"));
+        let log = Arc::new(Collected::default());
+        let plugin = Plugin::load(sandbox(), &path, &all).expect("a sound plugin");
+        let plugin = plugin.asking(Arc::new(Echo)).logging(Arc::clone(&log) as Arc<dyn LogSink>);
+        let mut session = ToolSession::open(&plugin, None, &[], Seed(1)).await.expect("a session");
+        let call = Call { id: "1".to_owned(), name: "crash".to_owned(), arguments: "{}".to_owned() };
+        let failure = session.call(&call).await.expect_err("an exception");
+        let line = line_of(&format!("{language}-asking/{file}"), "return nothing.length");
+        let said = format!("uncaught exception: {file}:{line} in helper: {error}");
+        assert!(failure.message.starts_with(&said), "{language}: {failure}");
+        let runtime = ["wasm", "unreachable", "panicked", "gymkhana_sdk", "initializer.js"];
+        assert!(!runtime.iter().any(|word| failure.message.contains(word)), "{language}: {failure}");
+        let log = log.take().join("\n");
+        assert!(log.contains(file) && log.contains("helper") && log.contains("crash"), "{language}: {log}");
     }
 }

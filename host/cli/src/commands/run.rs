@@ -7,11 +7,16 @@ use gymkhana_run::{Finished, RunRequest, describe, prepare};
 
 use crate::args::RunArgs;
 use crate::error::{Classify, CliResult};
-use crate::printer::Printer;
+use crate::printer::{Printer, Verbosity};
 use crate::registry;
 
 /// Runs the command.
 pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
+    let printer = &printer.with_verbosity(match args {
+        RunArgs { quiet: true, .. } => Verbosity::Quiet,
+        RunArgs { verbose: true, .. } => Verbosity::Verbose,
+        _ => Verbosity::Normal,
+    });
     let file = RunFile::read(&args.run_file, &args.set).user_error()?;
     let began_with = args.resume.then_some(args.out.as_path());
     let (plugins, lock) = registry::gather(&args.plugins, args.fetch, began_with, printer)?;

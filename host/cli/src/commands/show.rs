@@ -89,6 +89,9 @@ fn show_episode(record: &EpisodeRecord, printer: &Printer) {
             printer.result(line(name, &facts.iter().map(fact).collect::<Vec<_>>().join(", ")));
         }
     }
+    for entry in &record.logs {
+        printer.result(line("log", &format!("{}, {}: {}", entry.origin(), entry.level, entry.text.trim_end())));
+    }
     for failure in &record.failures {
         printer.result(line("failure", &failure.to_string()));
     }

@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod build;
 mod inspect;
+mod log;
 mod new;
 mod play;
 mod plugin_inputs;

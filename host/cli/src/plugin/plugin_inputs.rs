@@ -89,7 +89,7 @@ pub fn sandbox(config: &SandboxConfig, printer: &Printer) -> CliResult<Sandbox> 
     let config = SandboxConfig { cache: compiled_plugins(), ..config.clone() };
     match Sandbox::new(&config) {
         Err(SandboxError::Cache(error)) => {
-            printer.status(format!("compiled plugins are not cached: {error}"));
+            printer.warn(format!("compiled plugins are not cached: {error}"));
             Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()
         }
         other => other.user_error(),

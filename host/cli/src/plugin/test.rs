@@ -1,6 +1,6 @@
 //! `host plugin test`: runs the conformance suite on a plugin.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gymkhana_conformance::{FinishedEpisode, Settings, check_plugin, limits};
 use gymkhana_registry::{Check, Outcome, Report, write_atomically};
@@ -10,6 +10,7 @@ use gymkhana_store::RunReader;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::TestArgs;
 use crate::plugin::build;
+use crate::plugin::log;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
 use gymkhana_run::groups;
@@ -25,7 +26,8 @@ pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
     let inputs = PluginInputs::read(&file)?;
     let settings = settings(args, &inputs)?;
     let sandbox = sandbox(&settings, printer)?;
-    let settings = Settings { beside: beside(args, &sandbox)?, ..settings };
+    let log = log::test_sink(inputs.manifest.name.name(), printer);
+    let settings = Settings { beside: beside(args, &sandbox, printer)?, log: Some(log), ..settings };
     let report = run_suite(&sandbox, &inputs, settings, |check| printer.result(line(check)))?;
     if let Some(path) = &args.json {
         let text = serde_json::to_vec_pretty(&report).internal()?;
@@ -82,6 +84,7 @@ fn settings(args: &TestArgs, inputs: &PluginInputs) -> CliResult<Settings> {
         assets: plugin_inputs::assets(&args.asset)?,
         setup: plugin_inputs::setup(args.setup.as_deref())?,
         beside: vec![],
+        log: None,
         recorded: args.on.as_deref().map(recorded).transpose()?.unwrap_or_default(),
     })
 }
@@ -90,8 +93,13 @@ fn settings(args: &TestArgs, inputs: &PluginInputs) -> CliResult<Settings> {
 fn beside(
     args: &TestArgs,
     sandbox: &Sandbox,
+    printer: &Printer,
 ) -> CliResult<Vec<(gymkhana_sandbox::Plugin, Vec<gymkhana_record::NamedValue>)>> {
-    args.with.iter().map(|path| Ok((PluginInputs::read(path)?.load(sandbox)?, vec![]))).collect()
+    let load = |path: &PathBuf| {
+        let plugin = PluginInputs::read(path)?.load(sandbox)?;
+        Ok((plugin.logging(log::test_sink(plugin.name(), printer)), vec![]))
+    };
+    args.with.iter().map(load).collect()
 }
 
 /// Episodes of a run by group, as rewards receive them.

@@ -176,6 +176,41 @@ fn what_a_plugin_says_cannot_steer_the_terminal() {
 }
 
 #[test]
+fn the_log_of_a_plugin_is_printed_while_it_is_played() {
+    let desk = Desk::new();
+    let tool = ["plugin", "play", "plugins/guest-hostile-tool.wasm"];
+    let outcome = typed(&desk, &tool, "call output {\"size\": 1}\ncall forge-log\ncall trap\n");
+    let line = "z".repeat(100);
+    for printed in [
+        format!("guest-hostile-tool, info: {line}\n"),
+        format!("guest-hostile-tool, warn: {line}\n"),
+        // Escape sequences are harmless, and a second line is not taken for another plugin's.
+        "guest-hostile-tool, warn: \\u{1b}[2J\\u{202e}\n    other, info: forged\n".to_owned(),
+        "guest-hostile-tool, warn: a panic, as asked\n".to_owned(),
+    ] {
+        assert!(outcome.talk.contains(&printed), "{printed}: {outcome:?}");
+    }
+    assert!(!outcome.talk.contains('\u{1b}') && !outcome.talk.contains('\u{202e}'), "{outcome:?}");
+    assert!(!outcome.succeeded().contains("info: "), "results are apart from logs");
+}
+
+#[test]
+fn the_log_of_a_plugin_is_printed_while_it_is_tested_and_cut() {
+    let desk = Desk::new();
+    let file = "plugins/guest-crooked-tool.wasm";
+    let test = |crook: &str| {
+        let outcome = desk.host(&["plugin", "test", file, "--steps", "5000", "--option", crook]);
+        (outcome.talk.clone(), outcome.succeeded())
+    };
+    let (log, results) = test("crook=chatty");
+    let lines: Vec<&str> = log.lines().collect();
+    assert!(lines.contains(&"guest-crooked-tool, info: asked to add"), "{log:.500}");
+    assert_eq!(lines.last(), Some(&"guest-crooked-tool, warn: log truncated"));
+    assert!(results.contains("conforms"), "{results}");
+    assert_eq!(test("crook=none").0, "", "a silent plugin has no log");
+}
+
+#[test]
 fn an_environment_that_fails_is_the_plugins_end_and_not_the_hosts() {
     let desk = Desk::new();
     let hostile = ["plugin", "play", "plugins/guest-hostile-environment.wasm", "--option", "behaviour=trap-step"];

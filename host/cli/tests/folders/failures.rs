@@ -90,6 +90,32 @@ fn a_tool_that_always_traps_is_an_observation_and_the_run_goes_on() {
 }
 
 #[test]
+fn logs_of_all_episodes_are_printed_if_asked_for() {
+    let desk = desk("honest", 1.0);
+    let outcome = desk.run(PLUGINS, &["-v"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let (failed, sound) = parted(&desk);
+    for record in &failed {
+        let line = format!("{}, guest-hostile-tool, call-0, seat 0, warn: a panic, as asked\n", record.id);
+        assert_eq!(outcome.talk.matches(&line).count(), 1, "{line}: {outcome:?}");
+    }
+    for record in &sound {
+        assert_eq!(record.logs, []);
+        assert!(!outcome.talk.contains(&format!("{}, ", record.id)), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_quiet_run_prints_its_summary_only() {
+    let desk = desk("honest", 1.0);
+    let both = desk.run(PLUGINS, &["-q", "-v"]);
+    assert!(both.code == Some(2) && both.talk.contains("cannot be used with"), "{both:?}");
+    let outcome = desk.run(PLUGINS, &["-q"]);
+    assert_eq!((outcome.code, outcome.talk.as_str()), (Some(0), ""), "{outcome:?}");
+    assert!(outcome.results.contains("32 episodes in out, "), "{outcome:?}");
+}
+
+#[test]
 fn an_environment_that_fails_costs_the_failure_reward_and_the_run_goes_on() {
     let desk = desk("trap-step", 1.0);
     desk.run(PLUGINS, &[]).succeeded();

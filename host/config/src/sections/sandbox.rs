@@ -36,7 +36,7 @@ pub struct SandboxSection {
     /// Size of a call's result in MiB.
     #[schemars(range(min = 1, max = 1024))]
     pub result_mib: usize,
-    /// Retained log per instance in KiB.
+    /// Log of a plugin per episode in KiB.
     #[schemars(range(min = 1, max = 65_536))]
     pub log_kib: usize,
     /// Episodes per shared instance.

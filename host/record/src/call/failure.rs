@@ -20,6 +20,17 @@ pub enum Boundary {
     Host,
 }
 
+impl Boundary {
+    /// Name of the plugin, if the boundary is one's.
+    #[must_use]
+    pub fn plugin(&self) -> Option<&str> {
+        match self {
+            Self::Environment(name) | Self::Tool(name) | Self::Reward(name) => Some(name),
+            Self::Model | Self::Host => None,
+        }
+    }
+}
+
 impl std::fmt::Display for Boundary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -1,8 +1,9 @@
-//! Calls of plugins and policies: their sites, costs, failures and outbound exchanges.
+//! Calls of plugins and policies: their sites, costs, failures, log lines and outbound exchanges.
 
 mod cost;
 mod exchange;
 mod failure;
+mod log;
 mod site;
 
 pub use cost::{CallCost, Cost};
@@ -11,4 +12,5 @@ pub use exchange::{
     ToolReply,
 };
 pub use failure::{Boundary, Failure, FailureKind};
+pub use log::{LOG_TRUNCATED, LogBudget, LogEntry, LogLevel};
 pub use site::CallSite;

@@ -40,6 +40,7 @@ impl EpisodeState<'_> {
             views,
             costs: data.costs,
             exchanges: data.exchanges,
+            logs: data.logs.into_entries(),
             timing: Timing { total_ms: milliseconds(policy.begun), ..data.timing },
             forks: policy.forks,
             hint,
@@ -73,9 +74,9 @@ pub(crate) fn so_far(play: &EpisodeState<'_>) -> EpisodeRecord {
 
 /// The record of an episode whose environment did not start.
 pub(crate) fn never_started(plan: &EpisodePlan, failed: StartFailure, begun: Instant) -> EpisodeRecord {
-    let StartFailure { failure, exchanges } = failed;
+    let StartFailure { failure, exchanges, logs } = failed;
     let timing = Timing { total_ms: milliseconds(begun), ..Timing::default() };
-    EpisodeRecord { timing, exchanges, ..ended(plan, Ending::EnvironmentFailed, vec![failure]) }
+    EpisodeRecord { timing, exchanges, logs, ..ended(plan, Ending::EnvironmentFailed, vec![failure]) }
 }
 
 /// An empty record with this ending. An episode with a fault of the host is dropped, whatever its ending.
@@ -110,6 +111,7 @@ pub(crate) fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) 
         failures,
         exchanges: vec![],
         costs: vec![],
+        logs: vec![],
         timing: Timing::default(),
     }
 }

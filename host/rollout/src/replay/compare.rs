@@ -15,8 +15,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// First difference between a record and its replay; `None` if all compared bytes are equal. Times are not
-    /// compared. Neither are costs and outbound calls of plugin calls that a replay does not repeat: calls that ended
+    /// First difference between a record and its replay; `None` if all compared bytes are equal. Times and logs are not
+    /// compared: a replay repeats fewer calls, and a log decides nothing. Neither are costs and outbound calls of plugin calls that a replay does not repeat: calls that ended
     /// by the clock, calls of an oracle, and scorings, of which there are fewer if a reward failed by the clock on some
     /// members. Costs of forks are not compared, because a copied instance starts in the middle of an episode and a
     /// replayed one at its start.
@@ -44,7 +44,7 @@ fn timeless(record: &EpisodeRecord) -> EpisodeRecord {
     let whole = record.forks.is_empty();
     let mut costs: Vec<CallCost> = record.costs.iter().filter(again).filter(|_| whole).cloned().collect();
     costs.iter_mut().for_each(|call| call.cost.running_us = 0.0);
-    EpisodeRecord { costs, exchanges, timing: Timing::default(), ..record.clone() }
+    EpisodeRecord { costs, exchanges, logs: vec![], timing: Timing::default(), ..record.clone() }
 }
 
 fn as_json(record: &impl Serialize) -> serde_json::Value {

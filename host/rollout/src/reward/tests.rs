@@ -37,6 +37,7 @@ fn record() -> EpisodeRecord {
         failures: vec![],
         exchanges: vec![],
         costs: vec![],
+        logs: vec![],
         timing: Timing::default(),
     }
 }

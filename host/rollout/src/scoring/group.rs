@@ -87,9 +87,10 @@ impl Rollout {
             let mut call = RewardCall::new(self, reward, recorded, &overrides);
             let outcomes = ask(&mut call, records, &present, &overrides).await;
             if let Some(&first) = present.first() {
-                let (exchanges, costs) = call.into_account();
+                let (exchanges, costs, logs) = call.into_account();
                 records[first].exchanges.extend(exchanges);
                 records[first].costs.extend(costs);
+                records[first].logs.extend(logs);
             }
             if let Some(error) = outcomes.iter().find_map(ScoreOutcome::host_failure) {
                 for &index in &present {

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use gymkhana_driver::{ExchangeRecorder, RecordedExchanges, RewardTools, ToolCaller, with_recorder};
-use gymkhana_record::{Boundary, CallCost, CallSite, EpisodeRecord, Exchange, Score};
+use gymkhana_driver::{
+    EpisodeLog, ExchangeRecorder, LogRecorder, RecordedExchanges, RewardTools, ToolCaller, with_recorder,
+};
+use gymkhana_record::{Boundary, CallCost, CallSite, EpisodeRecord, Exchange, LogEntry, Score};
 use gymkhana_sandbox::{CallError, Scorer, Trajectory};
 use tracing::{Instrument, info_span};
 
@@ -42,6 +44,8 @@ pub(crate) struct RewardCall<'a> {
     recorded: Option<RecordedExchanges>,
     heard: Vec<Exchange>,
     costs: Vec<CallCost>,
+    /// Log of all scorings, which share one limit.
+    logs: EpisodeLog,
     scorings: u32,
 }
 
@@ -63,12 +67,13 @@ impl<'a> RewardCall<'a> {
         }
         let exchanges = exchanges.into_iter().map(|exchange| (exchange, false)).collect();
         let recorded = (!recorded.is_empty()).then_some(exchanges);
-        Self { rollout, reward, recorded, heard: vec![], costs: vec![], scorings: 0 }
+        let logs = EpisodeLog::new(reward.bound.plugin.log_bytes());
+        Self { rollout, reward, recorded, heard: vec![], costs: vec![], logs, scorings: 0 }
     }
 
-    /// Outbound calls and costs of the scorings that count.
-    pub(crate) fn into_account(self) -> (Vec<Exchange>, Vec<CallCost>) {
-        (self.heard, self.costs)
+    /// Outbound calls, costs and log of the scorings that count.
+    pub(crate) fn into_account(self) -> (Vec<Exchange>, Vec<CallCost>, Vec<LogEntry>) {
+        (self.heard, self.costs, self.logs.into_entries())
     }
 
     /// Scores some members together; repeats the scoring after a fault of the host.
@@ -90,7 +95,8 @@ impl<'a> RewardCall<'a> {
                 Arc::new(RewardTools::new(tools, max_calls, seed.child("tool"), &first.opening.setup))
             };
             let recorder = ExchangeRecorder::of_reward(&bound.plugin, self.recorded.take(), members.len(), tools);
-            let plugin = with_recorder(&bound.plugin, recorder.as_ref());
+            let log = LogRecorder::of(&bound.plugin);
+            let plugin = log.attach(&with_recorder(&bound.plugin, recorder.as_ref()));
             let timer = self.rollout.metrics.time(WaitKind::Reward);
             let span = info_span!("reward", plugin = plugin.name(), first = %first.id, episodes = members.len());
             let scoring = async {
@@ -110,6 +116,7 @@ impl<'a> RewardCall<'a> {
             match faulty {
                 None => {
                     let (at, call_site) = (boundary(self.reward), CallSite::Scoring(self.scorings));
+                    self.logs.extend(log.take(&at, &call_site, None));
                     self.heard.extend(recorder.into_iter().flat_map(|recorder| recorder.take(&at, &call_site)));
                     self.costs.extend(cost.map(|cost| CallCost { at, call_site, cost }));
                     self.scorings += 1;

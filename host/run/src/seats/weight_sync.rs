@@ -33,7 +33,7 @@ pub(crate) async fn connect(seats: &mut SeatPolicies, file: &RunFile, reporter: 
         context: seats.policy().context(),
     };
     let (chat, reporter) = (chat_format(seats.policy())?, reporter.clone());
-    let report = Box::new(move |text: String| reporter.status(&text));
+    let report = Box::new(move |text: String| reporter.warn(&text));
     let server = ServerPolicy::connect(settings, chat, report).await.user_error()?;
     seats.serve(Arc::new(server));
     Ok(())

@@ -103,7 +103,7 @@ pub fn sandbox(file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<Sandbo
     };
     match Sandbox::new(&config) {
         Err(SandboxError::Cache(error)) => {
-            reporter.status(&format!("compiled plugins are not cached: {error}"));
+            reporter.warn(&format!("compiled plugins are not cached: {error}"));
             Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()
         }
         other => other.user_error(),

@@ -124,6 +124,7 @@ impl Session {
     /// Stores a finished episode.
     pub(crate) fn store(&mut self, record: &EpisodeRecord) -> RunResult<()> {
         self.episodes.append(record)?;
+        record.logs.iter().for_each(|entry| self.reporter.log(record.id, entry));
         self.rollout.metrics().finished(record.failures.iter().map(|failure| &failure.at));
         self.rollout.check_facts(record).map_err(|error| crate::setup::rewards::with_nearest_name(&error))
     }
@@ -148,7 +149,7 @@ impl Session {
     fn report_failed_forks(&self) {
         let FailedForks { count, last } = self.rollout.take_failed_forks();
         if count > 0 {
-            self.reporter.status(&format!(
+            self.reporter.warn(&format!(
                 "{count} forks failed, their episodes started from the beginning; last failure: {last}"
             ));
         }

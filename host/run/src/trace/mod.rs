@@ -57,7 +57,7 @@ impl Trace {
         if let Some(export) = self.export
             && let Some(failure) = export.finish().await
         {
-            reporter.status(&failure);
+            reporter.warn(&failure);
         }
         self.file.map_or(Ok(()), |file| file.all_written())
     }

@@ -13,7 +13,7 @@ use crate::convert::ContentParam;
 use crate::exports::{EnvironmentExports, ExportIndices};
 use crate::instance::slot::{CallKind, HostState, Slot};
 use crate::instance::store_data::StoreData;
-use crate::{CallError, CallFuture, EnvironmentInfo, LogLine, Plugin, SplitInfo, convert, info};
+use crate::{CallError, CallFuture, EnvironmentInfo, Plugin, SplitInfo, convert, info};
 
 const SNAPSHOT: &str = "environment-snapshot";
 const STATE_KEY: &str = "environment-state-key";
@@ -368,11 +368,6 @@ impl EnvironmentEpisode {
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.slot.cost()
-    }
-
-    /// Takes the environment's log lines since the last call of this method.
-    pub fn take_log(&mut self) -> Vec<LogLine> {
-        self.slot.take_log()
     }
 
     /// Closes the episode in the environment.

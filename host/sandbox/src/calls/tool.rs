@@ -12,7 +12,7 @@ use crate::bindings::exports::gymkhana::plugin::tool;
 use crate::exports::{ExportIndices, ToolExports};
 use crate::instance::slot::{CallKind, Slot};
 use crate::instance::store_data::StoreData;
-use crate::{CallError, CallFuture, LogLine, Plugin, Spent, ToolInfo, convert, info};
+use crate::{CallError, CallFuture, Plugin, Spent, ToolInfo, convert, info};
 
 const SNAPSHOT: &str = "tool-snapshot";
 const FINAL_VIEW: &str = "tool-final-view";
@@ -186,11 +186,6 @@ impl ToolSession {
     /// Sets the seed of the tool's draws from the host, from the next call on.
     pub fn reseed(&mut self, seed: Seed) {
         self.slot.reseed(self.plugin.name(), seed);
-    }
-
-    /// Takes the tool's log lines since the last call of this method.
-    pub fn take_log(&mut self) -> Vec<LogLine> {
-        self.slot.take_log()
     }
 
     /// Closes the session in the tool.

@@ -4,10 +4,11 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use gymkhana_record::LogLevel;
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use wasmtime_wasi_io::bytes::Bytes;
 
-use super::log::{LogLevel, LogLine};
+use super::log::LogLine;
 
 /// Limit on one write of a guest, in bytes; it bounds the host's allocation.
 const WRITE_PERMIT: usize = 4096;

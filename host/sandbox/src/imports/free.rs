@@ -1,9 +1,9 @@
 //! Imports that need no grant: `types`, `log`, `random` and `clock`.
 
+use gymkhana_record::LogLevel;
 use wasmtime::Result;
 use wasmtime::component::{HasSelf, Linker};
 
-use super::log::LogLevel;
 use crate::bindings::gymkhana::plugin::{clock, log, random, types};
 use crate::instance::store_data::StoreData;
 

@@ -1,17 +1,6 @@
-//! Log of a live plugin, kept up to a cap until it is taken.
+//! Log of a live plugin during one call, bounded, and the sink that receives it after the call.
 
-/// Severity of a log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogLevel {
-    /// Detail for the plugin's author.
-    Debug,
-    /// Information, and standard output.
-    Info,
-    /// Warning, and standard error.
-    Warn,
-    /// Error.
-    Error,
-}
+use gymkhana_record::{LogBudget, LogLevel};
 
 /// Line of a plugin's log or console.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,48 +11,48 @@ pub struct LogLine {
     pub message: String,
 }
 
-/// Overhead of a line in bytes, so that empty lines count towards the cap.
-const LINE_BYTES: usize = 32;
+/// Receiver of a plugin's log.
+pub trait LogSink: Send + Sync {
+    /// Receives the lines of one call when it ends, also if it fails. Lines of standard output and standard error follow
+    /// those of the log interface.
+    fn write(&self, lines: Vec<LogLine>);
+}
 
 /// Lines of one live plugin.
 #[derive(Debug)]
 pub(crate) struct Log {
     lines: Vec<LogLine>,
-    left: usize,
+    budget: LogBudget,
     cap: usize,
 }
 
 impl Log {
     pub fn new(cap: usize) -> Self {
-        Self { lines: Vec::new(), left: cap, cap }
+        Self { lines: Vec::new(), budget: LogBudget::new(cap), cap }
     }
 
     /// Keeps a line, truncated to the space left.
-    pub fn push(&mut self, level: LogLevel, mut message: String) {
-        if self.left < LINE_BYTES {
-            return;
-        }
-        self.left -= LINE_BYTES;
-        if message.len() > self.left {
-            message.truncate(message.floor_char_boundary(self.left));
-            message.shrink_to_fit();
-            message.push_str(" … (the log was cut here)");
-            self.left = 0;
-        } else {
-            self.left -= message.len();
-        }
-        self.lines.push(LogLine { level, message });
+    pub fn push(&mut self, level: LogLevel, message: String) {
+        let Self { lines, budget, .. } = self;
+        budget.admit(level, message, |level, message| lines.push(LogLine { level, message }));
+    }
+
+    /// Lines since the last call of [`Log::take`].
+    pub fn lines(&self) -> &[LogLine] {
+        &self.lines
     }
 
     /// Takes all lines and frees their space.
     pub fn take(&mut self) -> Vec<LogLine> {
-        self.left = self.cap;
+        self.budget = LogBudget::new(self.cap);
         std::mem::take(&mut self.lines)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use gymkhana_record::LOG_TRUNCATED;
+
     use super::*;
 
     #[test]
@@ -73,8 +62,9 @@ mod tests {
             log.push(LogLevel::Info, "héé".repeat(20));
         }
         let lines = log.take();
-        assert_eq!(lines.len(), 8, "1000 bytes hold seven lines of 32 + 100 and a part of one");
-        assert!(lines[7].message.ends_with("(the log was cut here)"), "{}", lines[7].message);
+        assert_eq!(lines.len(), 9, "1000 bytes hold seven lines of 32 + 100 and a part of one, and a mark follows");
+        assert_eq!(lines[7].message, "héé".repeat(8) + "hé", "44 bytes");
+        assert_eq!(lines[8].message, LOG_TRUNCATED);
         log.push(LogLevel::Error, "again".to_owned());
         assert_eq!(log.take(), [LogLine { level: LogLevel::Error, message: "again".to_owned() }]);
     }

@@ -7,6 +7,7 @@
 use std::future::{Future, ready};
 use std::pin::Pin;
 
+use gymkhana_record::LogLevel;
 use wasmtime::Result;
 use wasmtime::component::{HasSelf, Linker, Resource};
 use wasmtime_wasi::p2::bindings::{cli, clocks, random};
@@ -14,7 +15,6 @@ use wasmtime_wasi::p2::{DynOutputStream, DynPollable, Pollable, subscribe};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::console::{Console, ConsoleStream};
-use super::log::LogLevel;
 use crate::instance::store_data::StoreData;
 
 /// Wall-clock time at the start of every episode: 2000-01-01T00:00:00Z, in seconds of Unix time.

@@ -6,6 +6,7 @@ use wasmtime::{PoolConcurrencyLimitError, Result as EngineResult, Store, Trap};
 use wasmtime_wasi::I32Exit;
 
 use super::budget::Budget;
+use super::last_words::LastWords;
 use super::store_data::{StoreData, TooManyBytes};
 use super::timer::{BudgetSpent, DeadlinePassed};
 use crate::{CallError, Limits, OutboundError};
@@ -13,7 +14,7 @@ use crate::{CallError, Limits, OutboundError};
 /// Result of a guest call before classification.
 pub(crate) type Outcome<R> = Result<EngineResult<R>, DeadlinePassed>;
 
-/// Returns the failure of a call that did not return, with the guest's panic message.
+/// Returns the failure of a call that did not return, with the guest's own account of it.
 #[cold]
 pub(crate) fn call_failure<R>(
     outcome: Outcome<R>,
@@ -23,9 +24,9 @@ pub(crate) fn call_failure<R>(
 ) -> CallError {
     let data = store.data_mut();
     let out_of_memory = data.memory.was_refused();
-    let panic_message = data.end_call();
+    let words = data.end_failed_call();
     match outcome {
-        Ok(Err(error)) => classify(&error, limits, budget, out_of_memory, panic_message.as_deref()),
+        Ok(Err(error)) => classify(&error, limits, budget, out_of_memory, words.as_ref()),
         Ok(Ok(_)) | Err(DeadlinePassed) => CallError::new(
             FailureKind::Deadline,
             format!("the call took longer than the wall-clock limit of {} ms", limits.wall.as_millis()),
@@ -39,7 +40,7 @@ fn classify(
     limits: &Limits,
     budget: &Budget,
     out_of_memory: bool,
-    panic_message: Option<&str>,
+    words: Option<&LastWords>,
 ) -> CallError {
     let mut failure = if error.is::<BudgetSpent>() {
         budget.out_of_time(limits)
@@ -67,9 +68,14 @@ fn classify(
     } else {
         return CallError::malformed(error.root_cause());
     };
-    if let Some(panic_message) = panic_message {
-        failure.message = format!("{}; panic message: {panic_message}", failure.message);
-    }
+    failure.message = match words {
+        Some(LastWords::Exception(exception)) if failure.kind == FailureKind::Trap => {
+            format!("uncaught exception: {exception}")
+        }
+        Some(LastWords::Exception(exception)) => format!("{}; uncaught exception: {exception}", failure.message),
+        Some(LastWords::Panic(message)) => format!("{}; panic message: {message}", failure.message),
+        None => return failure,
+    };
     failure
 }
 
@@ -113,6 +119,22 @@ mod tests {
         let instance = Linker::new(&engine).instantiate(&mut store, &component)?;
         let function = instance.get_typed_func::<(), (String,)>(&mut store, "text")?;
         function.call(&mut store, ())
+    }
+
+    #[test]
+    fn an_exception_replaces_the_engines_words_of_a_trap() {
+        let exception = LastWords::Exception("plugin.py:45 in helper: KeyError: 'a'".to_owned());
+        let budget = Budget::after(Default::default(), &Limits::default()).unwrap();
+        let of = |trap: Trap, words: &LastWords| {
+            classify(&trap.into(), &Limits::default(), &budget, false, Some(words)).message
+        };
+        let message = of(Trap::UnreachableCodeReached, &exception);
+        assert_eq!(message, "uncaught exception: plugin.py:45 in helper: KeyError: 'a'");
+        // A limit stays the cause.
+        let message = of(Trap::OutOfFuel, &exception);
+        assert!(message.ends_with("; uncaught exception: plugin.py:45 in helper: KeyError: 'a'"), "{message}");
+        let message = of(Trap::UnreachableCodeReached, &LastWords::Panic("oh".to_owned()));
+        assert!(message.starts_with("the plugin trapped: ") && message.ends_with("; panic message: oh"), "{message}");
     }
 
     #[test]

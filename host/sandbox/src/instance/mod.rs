@@ -2,6 +2,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod failure;
+mod last_words;
 pub(crate) mod memory;
 pub(crate) mod pool;
 pub(crate) mod shared;

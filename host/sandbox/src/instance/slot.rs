@@ -17,7 +17,7 @@ use super::store_data::{RandomSource, StoreData};
 use super::timer::CallTimer;
 use super::{Instance, arm};
 use crate::bindings::gymkhana::plugin::types::Error as PluginError;
-use crate::{CallError, Limits, LogLine, Plugin};
+use crate::{CallError, Limits, LogSink, Plugin};
 
 /// Effect of a call on the episode's random streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +70,8 @@ pub(crate) struct Slot<E> {
     calls: u64,
     /// Guest-side handle (episode or session) while open.
     pub guest_handle: Option<u32>,
-    /// Log of an instance that ended.
-    final_log: Vec<LogLine>,
+    /// Receives the log of each call.
+    log: Option<Arc<dyn LogSink>>,
 }
 
 /// An instance taken out of its slot for one call, with the turn if it is shared.
@@ -107,7 +107,11 @@ async fn instantiate<E>(plugin: &Plugin, seed: Seed, resolve: impl Resolve<E>) -
     let outcome = timer.run(limits.wall, pin!(plugin.linked().instantiate_async(&mut store))).await;
     let component = match outcome {
         Ok(Ok(component)) => component,
-        failed => return Err(call_failure(failed, &mut store, &limits, &budget)),
+        failed => {
+            let error = call_failure(failed, &mut store, &limits, &budget);
+            pass_on_log(store.data_mut(), plugin.log_sink());
+            return Err(error);
+        }
     };
     let exports = resolve(&mut store, &component).map_err(|error| CallError::malformed(error.root_cause()))?;
     let mut instance = Instance { store, exports, component, timer, budget, start_cost: None, _permit: permit };
@@ -147,7 +151,7 @@ impl<E> Slot<E> {
             first_seed,
             calls: 0,
             guest_handle: None,
-            final_log: Vec::new(),
+            log: plugin.log_sink().cloned(),
         }
     }
 
@@ -259,6 +263,7 @@ impl<E> Slot<E> {
 
     fn put_back(&mut self, Entered { mut instance, turn }: Entered<E>) {
         self.in_call = false;
+        pass_on_log(instance.store.data_mut(), self.log.as_ref());
         match (&mut self.handle, turn) {
             (InstanceHandle::Shared { lease, .. }, Some(turn)) => {
                 lease.swap(instance.store.data_mut());
@@ -271,13 +276,10 @@ impl<E> Slot<E> {
     /// Ends the slot with this error. If the guest `returned`, a shared instance stays usable for the other slots.
     #[cold]
     fn end(&mut self, Entered { mut instance, turn }: Entered<E>, error: CallError, returned: bool) -> CallError {
-        match (&mut self.handle, turn) {
-            (InstanceHandle::Shared { lease, .. }, Some(turn)) => {
-                lease.swap(instance.store.data_mut());
-                self.final_log = lease.log.take();
-                if returned { turn.pass_on(instance) } else { turn.end(&error) }
-            }
-            _ => self.final_log = instance.store.data_mut().log.take(),
+        pass_on_log(instance.store.data_mut(), self.log.as_ref());
+        if let (InstanceHandle::Shared { lease, .. }, Some(turn)) = (&mut self.handle, turn) {
+            lease.swap(instance.store.data_mut());
+            if returned { turn.pass_on(instance) } else { turn.end(&error) }
         }
         self.ends_with(error)
     }
@@ -341,14 +343,13 @@ impl<E> Slot<E> {
             InstanceHandle::Shared { lease, .. } => lease.random.reseed(seed.child(plugin)),
         }
     }
+}
 
-    /// Takes the log lines since the last call of this method.
-    pub fn take_log(&mut self) -> Vec<LogLine> {
-        match &mut self.handle {
-            InstanceHandle::Owned(Some(instance)) => instance.store.data_mut().log.take(),
-            InstanceHandle::Shared { lease, .. } if self.ended.is_none() => lease.log.take(),
-            _ => std::mem::take(&mut self.final_log),
-        }
+/// Passes the log of a call to its sink; without one it is dropped.
+fn pass_on_log(data: &mut StoreData, sink: Option<&Arc<dyn LogSink>>) {
+    let lines = data.log.take();
+    if let Some(sink) = sink.filter(|_| !lines.is_empty()) {
+        sink.write(lines);
     }
 }
 

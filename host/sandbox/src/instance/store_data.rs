@@ -7,12 +7,13 @@ use wasmtime::Result;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::WasiCtx;
 
+use super::last_words::{LastWords, without_internals};
 use super::memory::MemoryLimiter;
 use super::timer::CallTimer;
 use crate::Limits;
 use crate::imports::assets::Assets;
 use crate::imports::console::Console;
-use crate::imports::log::{Log, LogLevel, LogLine};
+use crate::imports::log::{Log, LogLine};
 use crate::imports::outbound::Outbound;
 
 /// Limit on handles of streams and pollables per instance; each uses host memory.
@@ -20,12 +21,6 @@ const MAX_HANDLES: usize = 1_000;
 
 /// Virtual duration of one clock reading, in nanoseconds. A guest that polls the clock in a loop therefore progresses.
 const READING: u64 = 1_000;
-
-/// Lines of a panic message.
-const PANIC_LINES: usize = 3;
-
-/// Longest panic message, in bytes.
-const PANIC_BYTES: usize = 300;
 
 /// Host-side data of one live instance.
 pub(crate) struct StoreData {
@@ -78,14 +73,26 @@ impl StoreData {
         self.random.begin(call, number);
     }
 
-    /// Moves the console lines of this call into the log and returns the panic message, if there is one.
-    pub fn end_call(&mut self) -> Option<String> {
-        let lines = self.console.as_ref()?.take();
-        let message = panic_message(&lines);
-        for line in lines {
+    /// Moves the console lines of this call into the log.
+    pub fn end_call(&mut self) {
+        if let Some(console) = &self.console {
+            let lines = console.take();
+            self.log_console(lines);
+        }
+    }
+
+    /// Moves the console lines of a failed call into the log and returns the guest's account of the failure, if any.
+    pub fn end_failed_call(&mut self) -> Option<LastWords> {
+        let lines = self.console.as_ref().map(Console::take).unwrap_or_default();
+        let words = LastWords::of(&lines, self.log.lines());
+        self.log_console(lines);
+        words
+    }
+
+    fn log_console(&mut self, lines: Vec<LogLine>) {
+        for line in without_internals(lines).into_iter().filter(|line| !line.message.is_empty()) {
             self.log.push(line.level, line.message);
         }
-        message
     }
 
     /// Draws random bytes for the guest.
@@ -95,18 +102,6 @@ impl StoreData {
         self.random.stream().fill(&mut bytes);
         Ok(bytes)
     }
-}
-
-/// Last lines of standard error, where a panic is reported.
-fn panic_message(lines: &[LogLine]) -> Option<String> {
-    let words: Vec<&str> = lines
-        .iter()
-        .filter(|line| line.level == LogLevel::Warn && !line.message.starts_with("note: "))
-        .map(|line| line.message.trim())
-        .filter(|line| !line.is_empty())
-        .collect();
-    let message = words[words.len().saturating_sub(PANIC_LINES)..].join(" ");
-    (!message.is_empty()).then(|| message[..message.floor_char_boundary(PANIC_BYTES)].to_owned())
 }
 
 /// Virtual time, in nanoseconds since the episode began: a reading takes a microsecond, a sleep its length.

@@ -3,11 +3,11 @@
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use gymkhana_record::{Call, NamedValue, Part, TaskRef, Value};
-use gymkhana_sandbox::{Answer, Grants, Limits, Plugin, Sandbox, SandboxConfig};
+use gymkhana_sandbox::{Answer, Grants, Limits, LogLine, LogSink, Plugin, Sandbox, SandboxConfig};
 
 /// The file of a first-party plugin or a guest.
 pub fn component(name: &str) -> PathBuf {
@@ -40,6 +40,29 @@ pub fn load(sandbox: &Sandbox, name: &str) -> Plugin {
 pub fn plugin(name: &str) -> Plugin {
     static SHARED: OnceLock<Sandbox> = OnceLock::new();
     load(SHARED.get_or_init(sandbox), name)
+}
+
+/// Collects a plugin's log.
+#[derive(Default)]
+pub struct Collected(Mutex<Vec<LogLine>>);
+
+impl Collected {
+    /// Takes the lines since the last call of this method.
+    pub fn take(&self) -> Vec<LogLine> {
+        std::mem::take(&mut *self.0.lock().expect("no panic"))
+    }
+}
+
+impl LogSink for Collected {
+    fn write(&self, lines: Vec<LogLine>) {
+        self.0.lock().expect("no panic").extend(lines);
+    }
+}
+
+/// The plugin with a sink for its log.
+pub fn logging(plugin: &Plugin) -> (Plugin, Arc<Collected>) {
+    let log = Arc::new(Collected::default());
+    (plugin.logging(Arc::clone(&log) as Arc<dyn LogSink>), log)
 }
 
 pub fn call(name: &str, arguments: &str) -> Call {

@@ -1,4 +1,6 @@
-//! Parses the JSON of a record of the current schema or of schema 5 or 6, which it translates to the current one.
+//! Parses the JSON of a record of the current schema or of schema 5 to 7, which it translates to the current one.
+//!
+//! Schema 7 had no logs.
 //!
 //! Schema 6 wrote bytes as lists of numbers, which `gymkhana-record` still reads. Its first version recorded a malformed call as a
 //! call without a name.
@@ -16,6 +18,9 @@ const TEXT_SITES: u32 = 5;
 
 /// Schema with lists of numbers in place of base64.
 const NUMBER_LISTS: u32 = 6;
+
+/// Schema without logs.
+const WITHOUT_LOGS: u32 = 7;
 
 /// Reason why JSON is not a record.
 #[derive(Debug)]
@@ -41,7 +46,7 @@ pub(crate) fn parse(json: &[u8]) -> Result<(EpisodeRecord, u32), BadRecord> {
     let Schema { schema } = serde_json::from_slice(json)?;
     match schema {
         EPISODE_SCHEMA => Ok((serde_json::from_slice(json)?, schema)),
-        NUMBER_LISTS => {
+        NUMBER_LISTS | WITHOUT_LOGS => {
             let record: EpisodeRecord = serde_json::from_slice(json)?;
             Ok((EpisodeRecord { schema: EPISODE_SCHEMA, ..record }, schema))
         }
@@ -56,7 +61,7 @@ pub(crate) fn parse(json: &[u8]) -> Result<(EpisodeRecord, u32), BadRecord> {
 
 /// Parses the transcript of a record of this schema. Returns it in the current form.
 pub(crate) fn parse_turns(json: &[u8], schema: u32) -> Result<Vec<Turn>, serde_json::Error> {
-    if schema == EPISODE_SCHEMA {
+    if schema > NUMBER_LISTS {
         return serde_json::from_slice(json);
     }
     let mut turns: Vec<Value> = serde_json::from_slice(json)?;
@@ -142,6 +147,26 @@ mod tests {
         assert_eq!(parse(json.to_string().as_bytes()).unwrap(), (record.clone(), NUMBER_LISTS));
         json["schema"] = 4.into();
         assert!(matches!(parse(json.to_string().as_bytes()), Err(BadRecord::Schema(4))));
+    }
+
+    #[test]
+    fn a_record_of_schema_7_has_no_logs() {
+        let record = EpisodeRecord { logs: vec![], ..crate::common::record(3) };
+        let mut json = serde_json::to_value(&record).unwrap();
+        assert!(json.get("logs").is_none(), "an empty log is left out");
+        json["schema"] = 7.into();
+        assert_eq!(parse(json.to_string().as_bytes()).unwrap(), (record, 7));
+        // A later schema is refused.
+        json["schema"] = 9.into();
+        assert!(matches!(parse(json.to_string().as_bytes()), Err(BadRecord::Schema(9))));
+    }
+
+    /// Since schema 7, a call without a name is a call that a policy wrote without a name.
+    #[test]
+    fn calls_of_schema_7_are_kept() {
+        let call = json!([{ "turn": "call", "seat": 1, "cost": 0.0, "call": { "id": "call-3", "name": "", "arguments": "{}" } }]);
+        let turns = parse_turns(call.to_string().as_bytes(), WITHOUT_LOGS).unwrap();
+        assert_eq!(serde_json::to_value(&turns).unwrap(), call);
     }
 
     /// Schema 5 recorded a malformed call as a call without a name.

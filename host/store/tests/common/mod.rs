@@ -3,9 +3,10 @@
 
 use gymkhana_record::{
     Boundary, Call, CallCost, CallSite, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord,
-    Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, Media, ModelMessage, ModelReply,
-    ModelRequest, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, ProbeScore, Question, Refused, Reply,
-    Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns, Speaks, Stream, TaskRef, Timing, Turn, Value,
+    Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, LogEntry, LogLevel, Media,
+    ModelMessage, ModelReply, ModelRequest, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, ProbeScore,
+    Question, Refused, Reply, Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns, Speaks, Stream,
+    TaskRef, Timing, Turn, Value,
 };
 
 /// Id of the `number`-th episode of a run: eight members per group, four groups per step.
@@ -59,6 +60,7 @@ pub fn record(number: u64) -> EpisodeRecord {
         failures: several(random, failure),
         exchanges: several(random, exchange),
         costs: several(random, cost),
+        logs: several(random, log_entry),
         timing: Timing { total_ms: double(random), policy_ms: double(random), ..Timing::default() },
     }
 }
@@ -68,6 +70,13 @@ fn cost(random: &mut Stream) -> CallCost {
     let fuel = (random.below(2) == 0).then(|| random.bits());
     let memory_bytes = (random.below(2) == 0).then(|| random.bits());
     CallCost { at, call_site: call_site(random), cost: Cost { running_us: double(random), fuel, memory_bytes } }
+}
+
+fn log_entry(random: &mut Stream) -> LogEntry {
+    let at = failure(random).at;
+    let seat = (random.below(2) == 0).then(|| random.bits() as u32);
+    let level = [LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error][random.below(4) as usize];
+    LogEntry { at, call_site: call_site(random), seat, level, text: words(random) }
 }
 
 fn exchange(random: &mut Stream) -> Exchange {

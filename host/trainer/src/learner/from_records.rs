@@ -52,6 +52,7 @@ fn episode(member: u32, segments: Vec<Segment>, rewards: &[f64]) -> EpisodeRecor
         failures: vec![],
         exchanges: vec![],
         costs: vec![],
+        logs: vec![],
         timing: Timing::default(),
     }
 }

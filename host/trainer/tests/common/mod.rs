@@ -101,6 +101,7 @@ pub fn episode(group: u32, member: u32, segment: Segment, reward: f64) -> Episod
         failures: Vec::new(),
         exchanges: vec![],
         costs: vec![],
+        logs: vec![],
         timing: Timing::default(),
     }
 }

@@ -2,12 +2,14 @@
 
 import { Call, Float, Json, partsOf, schemaOf } from "../content.mjs";
 import { PluginError } from "../errors.mjs";
+import { host } from "../host.mjs";
 import { state } from "../live.mjs";
 import { tagOf } from "../options.mjs";
+import { uncaught } from "./uncaught.mjs";
 
 const MEDIA = ["image", "audio", "video", "other"];
 
-/** Wraps exported functions: each `PluginError` becomes an error of the contract. */
+/** Wraps exported functions: each `PluginError` becomes an error of the contract, and any other error is logged. */
 export function exported(functions) {
   const guarded = Object.entries(functions).map(([name, call]) => [
     name,
@@ -16,7 +18,10 @@ export function exported(functions) {
       try {
         return call(...given);
       } catch (error) {
-        if (!(error instanceof PluginError)) throw error;
+        if (!(error instanceof PluginError)) {
+          host.log?.write("error", uncaught(error));
+          throw error;
+        }
         // An error with a payload becomes an error result; any other error traps.
         throw Object.assign(error, { payload: { tag: error.tag, val: error.message } });
       }

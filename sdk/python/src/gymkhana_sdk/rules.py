@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from .content import Call, Content, Function, Task, Value
+from .content import Call, Content, Function, Media, Task, Text, Value
 from .environment import Action, Environment, Observations, Split, Started, Stepped
 from .errors import BadSnapshot, Error, Invalid, Mistake, NotFound
 from .options import Options
@@ -148,7 +148,9 @@ class Session(Generic[T]):
             answer = self.tool.call(call)
         except Mistake as mistake:
             return Answer(str(mistake), failed=True)
-        return answer if isinstance(answer, Answer) else Answer(answer)
+        answer = answer if isinstance(answer, Answer) else Answer(answer)
+        _check_content(f"{type(self.tool).__name__}.call", answer.content)
+        return answer
 
     def snapshot(self) -> bytes:
         """Complete state."""
@@ -166,6 +168,14 @@ class Session(Generic[T]):
         session = cls(restored(kind, snapshot[_LENGTH.size + length :]))
         session._names = names
         return session
+
+
+def _check_content(name: str, content: object) -> None:
+    """Raises `TypeError` if a function returned neither text nor parts."""
+    if isinstance(content, (str, Text, Media, Iterable)) and not isinstance(content, (bytes, Mapping)):
+        return
+    kind = "None" if content is None else type(content).__name__
+    raise TypeError(f"`{name}` must return text, not {kind}")
 
 
 def restored(kind: type[P], snapshot: bytes) -> P:

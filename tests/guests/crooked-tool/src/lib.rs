@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{Answer, FinalView, Info, Snapshot, Tool};
-use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, named, plugin};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, log, named, plugin};
 
-/// Defects; the first option value is `none`.
-const CROOKS: [&str; 11] = [
+/// Defects; `none` and `chatty`, which logs a line at each call, are allowed.
+const CROOKS: [&str; 12] = [
     "none",
     "no-function",
     "no-description",
@@ -19,6 +19,7 @@ const CROOKS: [&str; 11] = [
     "hoards",
     "wants-setup",
     "refuses",
+    "chatty",
 ];
 
 /// Size of the hoarded memory, in bytes.
@@ -57,6 +58,9 @@ impl Tool for Crooked {
         let crook = self.crook.as_str();
         if crook == "fragile" {
             assert!(call.arguments.starts_with('{'), "arguments are an object");
+        }
+        if crook == "chatty" {
+            log::info(&format!("asked to {}", call.name));
         }
         if call.name != "add" {
             return Ok(if crook == "polite" { Answer::text("done") } else { Answer::no_function(call) });

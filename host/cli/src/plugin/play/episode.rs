@@ -187,6 +187,7 @@ impl<'a> Table<'a> {
         // Only the last turn is shown, so that what is kept of each turn does not grow.
         let data = &mut self.episode.data;
         (data.turns, data.costs, data.exchanges) = (vec![], vec![], vec![]);
+        data.logs.clear();
         let mut rewards = LastRewards::default();
         let ending = self.episode.take_turn(&mut rewards, reply, u32::MAX).await;
         if let Some(failure) = self.episode.data.failures.pop() {

@@ -12,6 +12,7 @@ use gymkhana_sandbox::CallError;
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::PlayArgs;
+use crate::plugin::log;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
 
@@ -27,6 +28,7 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
     }
     let sandbox = plugin_inputs::sandbox(&plugin_inputs::author_config(), printer)?;
     let plugin = given.load(&sandbox)?.with_assets(plugin_inputs::assets(&args.asset)?);
+    let plugin = log::printed(&plugin, printer);
     let options = plugin_inputs::options(plugin.name(), &args.option)?;
     let runtime = plugin_inputs::runtime()?;
     let lines = Lines { printer, terminal: stdin().is_terminal() };
