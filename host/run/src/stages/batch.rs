@@ -37,7 +37,7 @@ impl Failures {
 
     /// A warning that names the last failure.
     fn described(self, (id, failure): &LastFailure) -> String {
-        format!("warning: {} of {} episodes failed; last failure, in episode {id}: {failure}", self.failed, self.played)
+        format!("{} of {} episodes failed; last failure, in episode {id}: {failure}", self.failed, self.played)
     }
 
     /// Fails if the share of failed episodes exceeds `limit`.
@@ -103,7 +103,7 @@ impl Session {
         if progress.is_some()
             && let Some(last) = &last
         {
-            self.reporter.status(&failures.described(last));
+            self.reporter.warn(&failures.described(last));
         }
         self.close_batch(failures, last)?;
         Ok(in_flight.into_groups())

@@ -36,7 +36,7 @@ impl Session {
             let rewards = seat_rewards(&groups, &self.seats.seats);
             let signal = has_signal(&groups, &self.trained_seats(), &settings.algorithm);
             if let Some(warning) = watch.observe(&stage.name, signal) {
-                self.reporter.status(&warning);
+                self.reporter.warn(&warning);
             }
             if stage.shuffle_rewards {
                 self.shuffle_rewards(step, &mut groups);

@@ -24,7 +24,7 @@ impl SignalWatch {
         }
         self.has_warned = true;
         Some(format!(
-            "warning: stage `{name}` learns nothing: no rewards differed in {STEPS} steps\nhint: use easier tasks or a \
+            "stage `{name}` learns nothing: no rewards differed in {STEPS} steps\nhint: use easier tasks or a \
              higher temperature, put an sft stage before it, or check the rewards with `host show --episode`"
         ))
     }
@@ -62,9 +62,6 @@ mod tests {
         let expected = [false, false, false, false, false, true, false, false, false, false, false];
         assert_eq!(warned, expected);
         let text = SignalWatch { flat: 2, has_warned: false }.observe("rl", false).unwrap();
-        assert!(
-            text.starts_with("warning: stage `rl` learns nothing: no rewards differed in 3 steps\nhint: "),
-            "{text}"
-        );
+        assert!(text.starts_with("stage `rl` learns nothing: no rewards differed in 3 steps\nhint: "), "{text}");
     }
 }
