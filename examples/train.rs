@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use gymkhana_config::RunFile;
-use gymkhana_run::{Progress, Reporter, RunRequest, describe, prepare};
+use gymkhana_run::{Outcome, Progress, Reporter, RunRequest, describe, prepare};
 
 /// Imitation of the environment's oracle, then reinforcement learning with GRPO.
 const RUN: &str = r#"
@@ -53,7 +53,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = std::env::args().nth(1).ok_or("usage: train OUT")?;
     let request = RunRequest::new(RunFile::parse(RUN, "train.rs", &[])?, out, &["target/plugins/frozen-lake.wasm"])?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let finished = runtime.block_on(async { prepare(request, Arc::new(Lines)).await?.train().await })?;
-    finished.summary.stages.iter().for_each(|stage| println!("{}", describe(stage)));
+    let outcome = runtime.block_on(async { prepare(request, Arc::new(Lines)).await?.train().await })?;
+    if let Outcome::Finished(finished) = outcome {
+        finished.summary.stages.iter().for_each(|stage| println!("{}", describe(stage)));
+    }
     Ok(())
 }

@@ -25,6 +25,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Train a model on an environment
+    #[command(override_usage = "host run [OPTIONS] --out <DIR> <RUN_FILE>\n       host run [OPTIONS] --resume <DIR>")]
     Run(RunArgs),
     /// Generate a reply to a prompt
     Generate(GenerateArgs),
@@ -62,22 +63,26 @@ pub struct ReferenceArgs {
 /// `host run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Run file
-    pub run_file: PathBuf,
+    /// Run file [default with --resume: the run's]
+    #[arg(required_unless_present = "resume")]
+    pub run_file: Option<PathBuf>,
     /// Plugins: files or registry names [default: project's]
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
     pub plugins: Vec<PathBuf>,
     #[command(flatten)]
     pub fetch: FetchArgs,
     /// Output directory
-    #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "resume")]
+    pub out: Option<PathBuf>,
     /// Override a key, such as `stages.rl.steps=10`
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Resume the run in DIR
-    #[arg(long)]
-    pub resume: bool,
+    /// Resume the run in DIR [default: --out]
+    #[arg(long, value_name = "DIR", num_args = 0..=1)]
+    pub resume: Option<Option<PathBuf>>,
+    /// Replace a run without training steps
+    #[arg(long, conflicts_with = "resume")]
+    pub overwrite: bool,
     /// Serve Prometheus metrics, such as at `127.0.0.1:9464`
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub metrics: Option<SocketAddr>,

@@ -7,6 +7,7 @@ mod escape;
 mod plugin;
 mod printer;
 mod registry;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -25,8 +26,8 @@ fn main() -> ExitCode {
     }
     let cli = Cli::parse();
     let printer = Printer::new();
-    match dispatch(cli.command, &printer).and_then(|()| printer.all_printed()) {
-        Ok(()) => ExitCode::SUCCESS,
+    match dispatch(cli.command, &printer).and_then(|code| printer.all_printed().map(|()| code)) {
+        Ok(code) => code,
         Err(error) => {
             printer.error(&error);
             ExitCode::from(exit_code(&error))
@@ -34,9 +35,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(command: Command, printer: &Printer) -> CliResult<()> {
-    match command {
-        Command::Run(args) => commands::run::run(&args, printer),
+fn dispatch(command: Command, printer: &Printer) -> CliResult<ExitCode> {
+    let done = match command {
+        Command::Run(args) => return commands::run::run(&args, printer),
         Command::Generate(args) => commands::generate::generate(&args, printer),
         Command::Eval(args) => commands::eval::eval(&args, printer),
         Command::Replay(args) => commands::replay::replay(&args, printer),
@@ -46,5 +47,6 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<()> {
         Command::Plugin(command) => plugin::run(&command, printer),
         Command::Reference(args) => commands::reference::reference(&args, printer),
         Command::Registry(command) => registry::run(command, printer),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

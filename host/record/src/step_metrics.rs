@@ -51,6 +51,7 @@ pub mod sft {
         /// Values that the run measures.
         RUN:
         DEMONSTRATIONS = "demonstrations", "episodes", "demonstrations that met `success` and were trained on";
+        LEFT_OUT = "left_out", "episodes", "demonstrations left out because they exceed the context";
     }
 
     rows! {

@@ -64,7 +64,7 @@ fn run_file_holds(run: &Opened) -> RunResult<()> {
 }
 
 fn same_run(run: &Opened) -> RunResult<()> {
-    run.folder.as_ref().map_or(Ok(()), |folder| same_run_file(folder, &run.file))
+    run.folder.as_ref().map_or(Ok(()), |folder| same_run_file(folder, run.state.as_ref(), &run.file))
 }
 
 fn checkpoint_agrees(run: &Opened) -> RunResult<()> {

@@ -1,7 +1,7 @@
 //! Training as a library: from a run file and plugins to a trained model and its record.
 //!
 //! ```text
-//! RunRequest ── prepare() ──► Prepared ── train() ──► Finished
+//! RunRequest ── prepare() ──► Prepared ── train() ──► Outcome
 //! ```
 //!
 //! [`prepare`] runs all checks and writes nothing. [`Prepared::train`] runs the stages of the run file; a pipeline
@@ -29,11 +29,13 @@ pub mod setup;
 mod stages;
 mod start;
 mod state;
+mod stop;
 mod trace;
 
 pub use error::{Classify, ErrorKind, RunError, RunResult};
 pub use metrics::metrics_page;
 pub use recorded_groups::groups;
 pub use report::{Progress, Reporter, Silent};
-pub use session::{Finished, describe};
+pub use session::{Finished, Outcome, describe};
 pub use start::{Prepared, RunRequest, prepare};
+pub use stop::{StopRequest, Stopped};

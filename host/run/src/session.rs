@@ -17,8 +17,19 @@ use crate::error::{Classify, RunResult};
 use crate::evaluate::held_out;
 use crate::metrics::{Listener, ReadState, RunState};
 use crate::report::Reporter;
+use crate::resume::{begun_as, growth};
 use crate::seats::SeatPolicies;
 use crate::state::{self, Progress, SavedCheckpoint, State};
+use crate::stop::{Halt, StopRequest, Stopped};
+
+/// The end of a run without an error.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// All stages are complete.
+    Finished(Finished),
+    /// A stop was requested; the run can be resumed.
+    Stopped(Stopped),
+}
 
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +61,8 @@ pub(crate) struct Session {
     pub(crate) places: u32,
     /// Start time of this process, less the time of earlier ones.
     pub(crate) begun: Instant,
+    /// Request to stop early.
+    pub(crate) stop: StopRequest,
 }
 
 impl Session {
@@ -64,9 +77,14 @@ impl Session {
     ) -> RunResult<Self> {
         let mut episodes = folder.episodes()?;
         let mut metrics = folder.metrics()?;
-        if let Some(state) = &state {
-            agreement::episodes(&folder, state, &file.stages, episodes.stored())?;
-        }
+        let state = match state {
+            Some(state) => {
+                let begun = begun_as(&folder).map_or_else(|| file.stages.clone(), |begun| begun.stages);
+                agreement::episodes(&folder, &state, &begun, episodes.stored())?;
+                Some(growth::continued(&folder, state, &file.stages)?)
+            }
+            None => None,
+        };
         let (checkpoint, lines, progress) = match state {
             Some(state) => (Some(state.checkpoint), state.metrics, state.progress),
             None => (None, MetricsExtent::default(), Progress::default()),
@@ -75,6 +93,7 @@ impl Session {
         let checkpoints = folder.reader().checkpoints_path();
         state::remove_checkpoints(&checkpoints, progress.stage, checkpoint.as_ref().map(|saved| saved.name))?;
         progress.rewind(&mut episodes, &mut metrics, &lines)?;
+        growth::store(&folder, &file)?;
         let begun = progress.begun_before(Instant::now());
         let seed = Seed(file.seed);
         let rollout = Arc::new(rollout);
@@ -93,6 +112,7 @@ impl Session {
             guests: GuestThreads::start().internal()?,
             places,
             begun,
+            stop: StopRequest::default(),
         };
         if moved_away {
             // The user moved the metrics away, so that the state must not expect their lines.
@@ -101,13 +121,30 @@ impl Session {
         Ok(session)
     }
 
-    /// Runs the remaining stages.
-    pub(crate) async fn run(&mut self) -> RunResult<Finished> {
+    /// Runs the remaining stages, or until a stop is requested.
+    pub(crate) async fn run(&mut self) -> RunResult<Outcome> {
+        if let Some(last) = self.file.stages.last().filter(|_| self.progress.stage == self.file.stages.len()) {
+            let (out, name) = (self.folder.reader().path().display(), last.name());
+            self.reporter.status(&format!(
+                "the run in `{out}` is finished\nhint: continue it with more steps, such as `host run --resume {out} \
+                 --set stages.{name}.steps={}`",
+                last.steps().saturating_mul(2)
+            ));
+        }
+        match self.stages().await {
+            Ok(()) => self.finish().map(Outcome::Finished),
+            Err(Halt::Stopped) => self.save_stopped().await.map(Outcome::Stopped),
+            Err(Halt::Failed(error)) => Err(error),
+        }
+    }
+
+    async fn stages(&mut self) -> Result<(), Halt> {
         let stages = self.file.stages.clone();
         while let Some(stage) = stages.get(self.progress.stage) {
+            self.check_stop()?;
             self.stage(stage).await?;
         }
-        self.finish()
+        Ok(())
     }
 
     /// Serves the metrics until the returned set is dropped.
@@ -124,7 +161,7 @@ impl Session {
         served
     }
 
-    async fn stage(&mut self, stage: &Stage) -> RunResult<()> {
+    async fn stage(&mut self, stage: &Stage) -> Result<(), Halt> {
         if self.progress.current.is_none() {
             // The stage before has evaluated the same weights on the same tasks.
             let before = match self.progress.finished.last() {
@@ -152,7 +189,7 @@ impl Session {
         let summary = self.progress.finish(after, self.begun.elapsed());
         self.reporter.status(&describe(&summary));
         self.episodes.commit()?;
-        self.write_state()
+        Ok(self.write_state()?)
     }
 
     fn finish(&mut self) -> RunResult<Finished> {

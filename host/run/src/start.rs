@@ -19,9 +19,9 @@ use crate::error::{Classify, RunResult};
 use crate::metrics::Listener;
 use crate::progress::ProgressMeter;
 use crate::report::Reporter;
-use crate::resume::{begun_as, reopen, same_seats};
+use crate::resume::{begun_as, reopen, same_seats, taken};
 use crate::seats::{self, SeatPolicies, weight_sync};
-use crate::session::{Finished, Session};
+use crate::session::{Outcome, Session};
 use crate::setup::chat::{chat_format, write_chat_files};
 use crate::setup::grants::{AssetFiles, OutboundMode};
 use crate::setup::models::Models;
@@ -29,6 +29,7 @@ use crate::setup::plugins::{self, PluginFile};
 use crate::setup::{rewards, rollout};
 use crate::stages::{batch, tasks};
 use crate::state::State;
+use crate::stop::StopRequest;
 use crate::trace::Trace;
 
 /// Input of a run.
@@ -41,6 +42,8 @@ pub struct RunRequest {
     pub out: PathBuf,
     /// Whether the run in `out` is resumed.
     pub resume: bool,
+    /// Whether a new run replaces a run in `out` that has made no training step.
+    pub overwrite: bool,
     /// The plugins, sorted as in `lock`.
     pub plugins: Vec<PluginFile>,
     /// Pins of the plugins.
@@ -49,6 +52,8 @@ pub struct RunRequest {
     pub metrics: Option<SocketAddr>,
     /// File for spans, if they are traced.
     pub trace: Option<PathBuf>,
+    /// Handle by which a program stops the run early.
+    pub stop: StopRequest,
 }
 
 impl RunRequest {
@@ -60,7 +65,8 @@ impl RunRequest {
         let read: RunResult<Vec<_>> = plugins.iter().map(|path| plugins::read_file(path.as_ref())).collect();
         let (plugins, lock) = plugins::pin(read?)?;
         let (out, base) = (out.into(), PathBuf::new());
-        Ok(Self { file, base, out, resume: false, plugins, lock, metrics: None, trace: None })
+        let stop = StopRequest::default();
+        Ok(Self { file, base, out, resume: false, overwrite: false, plugins, lock, metrics: None, trace: None, stop })
     }
 }
 
@@ -97,6 +103,7 @@ pub(crate) struct Opened {
 pub struct Prepared {
     opened: Opened,
     out: PathBuf,
+    overwrite: bool,
     plugins: Vec<PluginFile>,
     lock: Lock,
     assets: AssetFiles,
@@ -104,6 +111,7 @@ pub struct Prepared {
     places: u32,
     listener: Option<Listener>,
     trace: Option<PathBuf>,
+    stop: StopRequest,
     reporter: Arc<dyn Reporter>,
 }
 
@@ -112,17 +120,20 @@ pub struct Prepared {
 /// # Errors
 /// The first failed check, in the order of the phases. Nothing has been written to `request.out`.
 pub async fn prepare(request: RunRequest, reporter: Arc<dyn Reporter>) -> RunResult<Prepared> {
+    if !request.resume {
+        taken::check(&request.out, request.overwrite)?;
+    }
     let Resolved { request, assets } = resolve(request)?;
     let listener = match request.metrics {
         Some(address) => Some(Listener::bind(address).await?),
         None => None,
     };
-    let RunRequest { file, out, resume, plugins, lock, trace, .. } = request;
+    let RunRequest { file, out, resume, overwrite, plugins, lock, trace, stop, .. } = request;
     let assembled = assemble(file, &plugins, &assets, &reporter).await?;
     let (sandbox, places) = (assembled.sandbox.clone(), assembled.places);
     let resumed = if resume { Some(reopen(&out, &lock)?) } else { None };
     let opened = open(assembled, resumed, &reporter).await?;
-    Ok(Prepared { opened, out, plugins, lock, assets, sandbox, places, listener, trace, reporter })
+    Ok(Prepared { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, reporter })
 }
 
 /// Pins the assets of the run file.
@@ -168,7 +179,7 @@ async fn open(
     let last = state.as_ref().map(|state| state.checkpoint.name.to_string());
     let models = Models::pin(&mut file, begun.as_ref(), last.is_some(), reporter).await?;
     if let Some((folder, begun)) = folder.as_ref().zip(begun) {
-        same_seats(folder, &begun, &file)?;
+        same_seats(folder, &begun, &file, state.as_ref())?;
     }
     let checkpoints = folder.as_ref().map(|folder| folder.reader().checkpoints_path());
     let frozen = state.as_ref().map(|state| state.frozen.clone()).unwrap_or_default();
@@ -186,31 +197,33 @@ async fn open(
 }
 
 impl Prepared {
-    /// Trains: creates or reopens the run's folder and runs the stages.
+    /// Trains: creates or reopens the run's folder and runs the stages, or until a stop is requested.
     ///
     /// # Errors
     /// If the folder cannot be written, a plugin or a model fails too often, or the trainer fails.
-    pub async fn train(self) -> RunResult<Finished> {
-        let Self { opened, out, plugins, lock, assets, sandbox, places, listener, trace, reporter } = self;
+    pub async fn train(self) -> RunResult<Outcome> {
+        let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, reporter } =
+            self;
         let Opened { file, rollout, seats, folder, state, models, left_off } = opened;
         weight_sync::begin(&seats, &file, &models, left_off).await?;
         let trace = Trace::start(trace.as_deref())?;
         let folder = match folder {
             Some(folder) => folder,
-            None => RunFolder::create(&out, &file.resolved().internal()?)?,
+            None => taken::create(&out, overwrite, &file.resolved().internal()?)?,
         };
         fill(&folder, &plugins, &lock, seats.policy())?;
         assets.store(&folder)?;
-        let mut session = Session::new(file, Arc::clone(&reporter), folder, rollout, seats, state, places)?;
+        let session = Session::new(file, Arc::clone(&reporter), folder, rollout, seats, state, places)?;
+        let mut session = Session { stop, ..session };
         // The page and the meter end when they are dropped.
         let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));
         let metrics = Arc::clone(session.rollout.metrics());
         let _meter = ProgressMeter::start(metrics, move || sandbox.counters(), Arc::clone(&reporter))?;
-        let finished = session.run().await;
+        let outcome = session.run().await;
         let traced = trace.finish(reporter.as_ref()).await;
-        let finished = finished?;
+        let outcome = outcome?;
         traced?;
-        Ok(finished)
+        Ok(outcome)
     }
 }
 

@@ -139,6 +139,22 @@ impl Progress {
         self.current = Some(Current { name: name.to_owned(), step: 0, before, episodes: 0, tokens: 0, begun });
     }
 
+    /// Whether a stage is finished and a later one has begun.
+    pub fn has_passed(&self, stage: usize) -> bool {
+        stage + 1 < self.stage || (stage + 1 == self.stage && self.current.is_some())
+    }
+
+    /// Continues the last finished stage after its `step` steps.
+    pub fn reopen(&mut self, step: u64) {
+        let Some(last) = self.finished.pop() else { return };
+        self.stage -= 1;
+        let before = Success { greedy: last.success_before, sampled: last.success_before_sampled };
+        self.begin(&last.name, before);
+        if let Some(current) = &mut self.current {
+            (current.step, current.episodes, current.tokens) = (step, last.episodes, last.tokens);
+        }
+    }
+
     /// Ends the stage and advances to the next.
     pub fn finish(&mut self, after: Success, elapsed: Duration) -> StageSummary {
         let current = self.current.take();

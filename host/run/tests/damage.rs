@@ -10,7 +10,7 @@ use gymkhana_config::RunFile;
 use gymkhana_record::{EpisodeId, Seed};
 use gymkhana_registry::{Digest, Lock};
 use gymkhana_run::setup::plugins::recorded_files;
-use gymkhana_run::{Classify, RunRequest, RunResult, Silent, prepare};
+use gymkhana_run::{Classify, Outcome, RunRequest, RunResult, Silent, prepare};
 use gymkhana_store::{RunReader, Summary};
 use gymkhana_tests::component;
 use gymkhana_trainer::{Settings, Trainer};
@@ -102,7 +102,9 @@ struct Finish {
 
 /// Resumes a run to its end.
 async fn resumed(out: &Path) -> RunResult<Finish> {
-    let finished = prepare(request(out, true), Arc::new(Silent)).await?.train().await?;
+    let Outcome::Finished(finished) = prepare(request(out, true), Arc::new(Silent)).await?.train().await? else {
+        panic!("nobody stopped the run")
+    };
     let run = RunReader::open(out)?;
     let metrics = run.metrics()?.into_iter().map(|mut line| {
         line.values.retain(|name, _| !name.starts_with("seconds"));

@@ -14,7 +14,7 @@ use crate::metrics::METRICS_FILE;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The folder already holds a run.
-    #[error("`{0}` holds another run\nhint: choose another --out, or pass --resume")]
+    #[error("`{0}` holds another run\nhint: choose another --out, or resume it with `host run --resume {0}`")]
     HoldsRun(PathBuf),
     /// The folder holds files of another origin.
     #[error("`{0}` is not empty and does not hold a run\nhint: choose another --out")]

@@ -7,12 +7,14 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use gymkhana_registry::{Digest, LOCK_FILE, Lock, PluginFileError, read_plugin_file};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::clear;
 use crate::fs::{names_in, write};
 use crate::metrics::{METRICS_FILE, lines_before, read_lines};
 use crate::sealed;
@@ -50,6 +52,12 @@ impl RunReader {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Time at which the run was started; `None` if the file system does not know it.
+    #[must_use]
+    pub fn started(&self) -> Option<SystemTime> {
+        fs::metadata(self.path.join(RUN_FILE)).and_then(|metadata| metadata.modified()).ok()
     }
 
     /// Path of the folder of checkpoints.
@@ -172,16 +180,27 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
+    /// Checks that a new run can be created at this path.
+    ///
+    /// # Errors
+    /// If the path is a file, or the folder holds a run or other files.
+    pub fn check_free(path: &Path) -> Result<(), StoreError> {
+        if !path.exists() {
+            return Ok(());
+        }
+        if !path.is_dir() {
+            return Err(StoreError::NotAFolder(path.to_owned()));
+        }
+        refuse_existing_content(path)
+    }
+
     /// Creates the folder of a new run with the text of its resolved run file.
     ///
     /// # Errors
     /// If the path is a file, or the folder holds a run or other files, or another process is creating a run there.
     pub fn create(path: &Path, run_text: &str) -> Result<Self, StoreError> {
-        if path.exists() && !path.is_dir() {
-            return Err(StoreError::NotAFolder(path.to_owned()));
-        }
+        Self::check_free(path)?;
         fs::create_dir_all(path).map_err(|source| StoreError::io(path, source))?;
-        refuse_existing_content(path)?;
         let lock = lock(path)?;
         // Repeated under the lock, because another process may have created a run in between.
         refuse_existing_content(path)?;
@@ -197,6 +216,29 @@ impl RunFolder {
         RunReader::open(path)?;
         let lock = lock(path)?;
         Self::held(path, lock)
+    }
+
+    /// Turns the folder into that of a new run: removes the run's files and writes the new run file last. Files of
+    /// another origin stay.
+    ///
+    /// # Errors
+    /// If a file cannot be removed or written. Repeating it is then safe.
+    pub fn clear(self, run_text: &str) -> Result<Self, StoreError> {
+        clear::remove_run_files(self.reader.path())?;
+        sealed::write_toml(&self.reader.path.join(RUN_FILE), run_text)?;
+        Ok(self)
+    }
+
+    /// Replaces the text of the run file. The time at which the run was started stays.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn rewrite_run_text(&self, run_text: &str) -> Result<(), StoreError> {
+        let (path, started) = (self.reader.path.join(RUN_FILE), self.reader.started());
+        sealed::write_toml(&path, run_text)?;
+        let Some(started) = started else { return Ok(()) };
+        let file = File::options().write(true).open(&path);
+        file.and_then(|file| file.set_modified(started)).map_err(|source| StoreError::io(&path, source))
     }
 
     fn held(path: &Path, lock: File) -> Result<Self, StoreError> {
@@ -272,6 +314,14 @@ impl RunFolder {
     /// If it cannot be written.
     pub fn write_summary(&self, summary: &Summary) -> Result<(), StoreError> {
         sealed::write_json(&self.reader.path.join(SUMMARY_FILE), summary)
+    }
+
+    /// Removes the summary of a run that continues.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove_summary(&self) -> Result<(), StoreError> {
+        clear::remove_file(&self.reader.path.join(SUMMARY_FILE))
     }
 
     /// Opens the run's episodes for writing.

@@ -7,6 +7,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod clear;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod common;

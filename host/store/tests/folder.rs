@@ -18,7 +18,8 @@ fn a_run_gets_its_own_folder() {
     drop(run);
     let error = RunFolder::create(&path, RUN).expect_err("taken");
     assert!(matches!(error, StoreError::HoldsRun(_)));
-    assert!(error.to_string().ends_with("holds another run\nhint: choose another --out, or pass --resume"), "{error}");
+    let hint = format!("hint: choose another --out, or resume it with `host run --resume {}`", path.display());
+    assert!(error.to_string().ends_with(&format!("holds another run\n{hint}")), "{error}");
     assert_eq!(RunFolder::open_for_resume(&path).expect("resumed").reader().run_text().expect("read"), RUN);
 }
 
@@ -41,6 +42,51 @@ fn a_folder_left_without_a_run_by_a_crash_can_be_used() {
     fs::write(folder.path().join(".run.toml.1-0.tmp"), "see").expect("written");
     RunFolder::create(folder.path(), RUN).expect("made");
     assert!(!folder.path().join(".run.toml.1-0.tmp").exists());
+}
+
+/// Everything that a run writes goes, by its name; files of another origin stay, also in the run's own folders.
+#[test]
+fn a_cleared_folder_holds_a_new_run_and_the_files_of_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run");
+    let run = RunFolder::create(&path, RUN).expect("made");
+    let digest = run.add_plugin(b"plugin").expect("added");
+    run.add_asset(b"asset").expect("added");
+    run.write_lock(&Lock::new(Vec::new()).expect("an empty lock")).expect("written");
+    run.write_state(&BTreeMap::from([("stage", 0)])).expect("written");
+    for name in ["checkpoints/0-000000/model", "tensorboard/stage-0/events"] {
+        fs::create_dir_all(path.join(name).parent().expect("a folder")).expect("made");
+        fs::write(path.join(name), "see").expect("written");
+    }
+    fs::write(path.join("metrics.jsonl"), "").expect("written");
+    fs::write(path.join("episodes/journal-000001.log"), "").expect("written");
+    let others = ["notes.txt", "plugins/mine.wasm", "checkpoints/best"].map(|name| path.join(name));
+    others.iter().for_each(|path| fs::write(path, "mine").expect("written"));
+    let run = run.clear("seed = 2\n").expect("cleared");
+    assert_eq!(run.reader().run_text().expect("read"), "seed = 2\n");
+    assert!(matches!(run.reader().plugin(&digest), Err(StoreError::NoPlugin(_))));
+    assert_eq!(run.reader().state::<BTreeMap<String, u32>>().expect("none"), None);
+    for folder in ["assets", "episodes", "tensorboard"] {
+        assert_eq!(fs::read_dir(path.join(folder)).expect("listed").count(), 0, "{folder}");
+    }
+    for name in ["metrics.jsonl", "gymkhana.lock", "checkpoints/0-000000"] {
+        assert!(!path.join(name).exists(), "{name}");
+    }
+    assert!(others.iter().all(|path| path.exists()), "{others:?}");
+    // The folder stays locked meanwhile.
+    assert!(matches!(RunFolder::open_for_resume(&path), Err(StoreError::InUse(_))));
+}
+
+#[test]
+fn a_rewritten_run_file_keeps_the_time_of_the_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = RunFolder::create(&folder.path().join("run"), RUN).expect("made");
+    let started = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    let file = fs::File::options().write(true).open(run.reader().path().join("run.toml")).expect("opened");
+    file.set_modified(started).expect("set");
+    run.rewrite_run_text("seed = 2\n").expect("written");
+    assert_eq!(run.reader().run_text().expect("read"), "seed = 2\n");
+    assert_eq!(run.reader().started(), Some(started));
 }
 
 #[test]

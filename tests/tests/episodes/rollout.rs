@@ -231,6 +231,27 @@ async fn a_replay_takes_over_failures_that_depend_on_time() {
     assert_eq!((record.ending, record.success, &record.failures[..]), (Ending::Terminated, true, &[][..]));
 }
 
+/// The closing token of the oracle's last reply counts: a demonstration of as many tokens as the limit is whole, and one
+/// token less ends it before that reply. A replay, which does not ask the oracle, ends at the same place.
+#[tokio::test]
+async fn an_oracle_keeps_the_context_limit_to_the_token() {
+    let honest = [("behaviour", Value::Text("honest".to_owned()))];
+    let table = Table::new().environment("guest-hostile-environment", &honest).tool("guest-hostile-tool", &[]);
+    let whole = play_by(&rollout(&table, limits()).await, Actor::Oracle).await;
+    let [segment] = &whole.segments[..] else { panic!("{} segments", whole.segments.len()) };
+    let length = segment.len();
+    for (context_tokens, ending, success) in
+        [(length, Ending::Terminated, true), (length - 1, Ending::ContextLimit, false)]
+    {
+        let rollout = rollout(&table, Limits { context_tokens, ..limits() }).await;
+        let record = play_by(&rollout, Actor::Oracle).await;
+        assert_eq!((record.ending, record.success), (ending, success), "{context_tokens} of {length} tokens");
+        assert!(record.segments.iter().all(|segment| segment.len() <= context_tokens));
+        let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
+        assert_eq!(Difference::between(&record, &replayed[0]), None);
+    }
+}
+
 /// After a seat has passed the turn, its remaining calls have no effect, and no other seat is affected.
 #[tokio::test]
 async fn calls_of_one_turn_end_when_the_turn_passes() {

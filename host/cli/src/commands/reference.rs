@@ -128,6 +128,10 @@ fn exit_codes_page() -> String {
          | 0 | The command succeeded. |\n\
          | 1 | This program failed, or a replay differs from its record. |\n\
          | 2 | The input is wrong or something outside failed: arguments, a run file, a plugin, a model, a disk, a \
-         server. The message ends with a hint. |\n"
+         server. The message ends with a hint. |\n\
+         | 130 | SIGINT (Ctrl-C) stopped `host run`. After the first signal the run finishes its training step, or leaves \
+         an evaluation or demonstrations, and writes a checkpoint. A second signal ends it at once, and the work since \
+         the last checkpoint is repeated. `host run --resume DIR` continues it in both cases. |\n\
+         | 143 | SIGTERM stopped `host run`, in the same way. |\n"
     )
 }

@@ -1,39 +1,130 @@
 //! `host run`: trains as a run file says and prints the result of each stage.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use gymkhana_config::RunFile;
-use gymkhana_run::{Finished, RunRequest, describe, prepare};
+use gymkhana_run::setup::plugins::recorded;
+use gymkhana_run::{Finished, Outcome, RunRequest, StopRequest, Stopped, describe, prepare};
+use gymkhana_store::RunReader;
 
 use crate::args::RunArgs;
-use crate::error::{Classify, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::printer::{Printer, Verbosity};
 use crate::registry;
+use crate::signals::{StopSignal, Stopping};
 
 /// Runs the command.
-pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
+pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<ExitCode> {
     let printer = &printer.with_verbosity(match args {
         RunArgs { quiet: true, .. } => Verbosity::Quiet,
         RunArgs { verbose: true, .. } => Verbosity::Verbose,
         _ => Verbosity::Normal,
     });
-    let file = RunFile::read(&args.run_file, &args.set).user_error()?;
-    let began_with = args.resume.then_some(args.out.as_path());
-    let (plugins, lock) = registry::gather(&args.plugins, args.fetch, began_with, printer)?;
-    let request = RunRequest {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    let stop = StopRequest::default();
+    let stopping = runtime.block_on(async { Stopping::listen(stop.clone(), printer.clone()) })?;
+    let request = match resumed_folder(args)? {
+        Some(folder) => resume(args, &folder, stop.clone(), printer)?,
+        None => start(args, stop.clone(), printer)?,
+    };
+    let outcome = runtime.block_on(async {
+        let prepared = tokio::select! {
+            // A signal also ends the processes that compile plugins, which is an error here.
+            prepared = prepare(request, printer.reporter()) => match prepared {
+                Err(_) if stop.is_requested() => return Ok(None),
+                other => other?,
+            },
+            () = stop.requested() => return Ok(None),
+        };
+        prepared.train().await.map(Some)
+    })?;
+    match outcome {
+        Some(Outcome::Finished(finished)) => {
+            print(&finished, printer);
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(Outcome::Stopped(stopped)) => printer.warn(describe_stop(&stopped)),
+        None => printer.warn("stopped before the training began"),
+    }
+    Ok(stopping.signal().map_or(ExitCode::SUCCESS, StopSignal::exit_code))
+}
+
+/// A new run.
+fn start(args: &RunArgs, stop: StopRequest, printer: &Printer) -> CliResult<RunRequest> {
+    // The parser of the command line requires both without --resume.
+    let missing = || CliError::internal("`host run` has no run file or no --out");
+    let run_file = args.run_file.as_ref().ok_or_else(missing)?;
+    let out = args.out.clone().ok_or_else(missing)?;
+    let file = RunFile::read(run_file, &args.set).user_error()?;
+    let (plugins, lock) = registry::gather(&args.plugins, args.fetch, None, printer)?;
+    Ok(RunRequest {
         file,
-        base: args.run_file.parent().unwrap_or(Path::new("")).to_owned(),
-        out: args.out.clone(),
-        resume: args.resume,
+        base: folder_of(run_file),
+        out,
+        resume: false,
+        overwrite: args.overwrite,
         plugins,
         lock,
         metrics: args.metrics,
         trace: args.trace.clone(),
+        stop,
+    })
+}
+
+/// A resumed run. The folder holds its run file and its plugins; the command line may give either again.
+fn resume(args: &RunArgs, folder: &Path, stop: StopRequest, printer: &Printer) -> CliResult<RunRequest> {
+    let run = RunReader::open(folder)?;
+    let (file, base) = match &args.run_file {
+        Some(run_file) => (RunFile::read(run_file, &args.set).user_error()?, folder_of(run_file)),
+        None => {
+            let origin = folder.join("run.toml").display().to_string();
+            (RunFile::parse(&run.run_text()?, &origin, &args.set).user_error()?, folder.to_owned())
+        }
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
-    let finished = runtime.block_on(async { prepare(request, printer.reporter()).await?.train().await })?;
-    print(&finished, printer);
-    Ok(())
+    let (plugins, lock) = match &args.plugins[..] {
+        [] => recorded(&run)?,
+        given => registry::gather(given, args.fetch, Some(folder), printer)?,
+    };
+    Ok(RunRequest {
+        file,
+        base,
+        out: folder.to_owned(),
+        resume: true,
+        overwrite: false,
+        plugins,
+        lock,
+        metrics: args.metrics,
+        trace: args.trace.clone(),
+        stop,
+    })
+}
+
+fn folder_of(run_file: &Path) -> PathBuf {
+    run_file.parent().unwrap_or(Path::new("")).to_owned()
+}
+
+/// The folder of the run to resume: that of --resume, else that of --out. `None` without --resume.
+fn resumed_folder(args: &RunArgs) -> CliResult<Option<PathBuf>> {
+    let Some(given) = &args.resume else { return Ok(None) };
+    match (given, &args.out) {
+        (Some(folder), Some(out)) if folder != out => Err(CliError::user(format!(
+            "--resume names `{}` and --out names `{}`\nhint: write `host run --resume {}`",
+            folder.display(),
+            out.display(),
+            out.display()
+        ))),
+        (Some(folder), _) | (None, Some(folder)) => Ok(Some(folder.clone())),
+        (None, None) => {
+            Err(CliError::user("--resume names no folder\nhint: write `host run --resume DIR`, with the run's folder"))
+        }
+    }
+}
+
+fn describe_stop(stopped: &Stopped) -> String {
+    let Stopped { stage, step, steps, folder } = stopped;
+    let folder = folder.display();
+    format!("stage {stage}: stopped at step {step} of {steps}; continue with `host run --resume {folder}`")
 }
 
 fn print(finished: &Finished, printer: &Printer) {

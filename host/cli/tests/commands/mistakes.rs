@@ -34,6 +34,7 @@ impl Messages {
                 (r"this machine holds \d+ ", "this machine holds [PLACES] "),
                 (r"set 1 to \d+,", "set 1 to [PLACES],"),
                 (r"ended episode \S+ ", "ended episode [ID] "),
+                (r"started \d+ \w+ ago", "started [TIME] ago"),
                 (r"(?m)^(greedy|sampled|sft) .*\n", ""),
             ],
         }, {

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use super::{Desk, Outcome, episodes, files_below, run_arguments};
+use super::{Desk, Outcome, episodes, files_below, outcome, run_arguments};
 
 /// Checks each Parquet part separately, because reading them together could hide duplicates.
 pub fn assert_each_stored_once(out: &Path) {
@@ -37,6 +37,46 @@ pub fn resume(desk: &Desk, plugins: &'static str) -> Outcome {
 fn again(desk: &Desk, plugins: &'static str) -> Vec<&'static str> {
     let begun = desk.path("out/run.toml").exists();
     run_arguments(plugins, if begun { &["--resume"] } else { &[] })
+}
+
+/// A run with captured output that receives signals.
+pub struct Signalled(Child);
+
+/// Time that a run has to reach a state or to end.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+impl Signalled {
+    /// Starts `host` with these arguments.
+    pub fn start(desk: &Desk, arguments: &[&str]) -> Self {
+        let mut command = desk.command(arguments);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command.spawn().expect("the host can be started"))
+    }
+
+    /// Waits until the condition holds; the run must not end before.
+    pub fn wait_until(&mut self, reached: impl Fn() -> bool) {
+        let since = Instant::now();
+        while !reached() {
+            assert!(self.is_running() && since.elapsed() < PATIENCE, "the run ended early or did not get there");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.0.try_wait().expect("the process can be asked").is_none()
+    }
+
+    /// Sends a signal by its name, such as `INT`.
+    pub fn send(&self, signal: &str) {
+        let script = format!("kill -s {signal} {}", self.0.id());
+        let sent = Command::new("sh").args(["-c", &script]).status().expect("a shell");
+        assert!(sent.success(), "{signal} cannot be sent");
+    }
+
+    /// Waits for the end of the run.
+    pub fn end(self) -> Outcome {
+        outcome(self.0.wait_with_output().expect("the process can be waited for"))
+    }
 }
 
 impl Running {

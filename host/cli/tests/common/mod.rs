@@ -9,7 +9,7 @@ pub mod taught;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use gymkhana_record::EpisodeRecord;
 use gymkhana_registry::Digest;
@@ -195,7 +195,11 @@ pub fn run_arguments<'a>(plugins: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 
 /// Runs a command to its end.
 pub fn finish(command: &mut Command) -> Outcome {
-    let output = command.output().expect("the command can be started");
+    outcome(command.output().expect("the command can be started"))
+}
+
+/// Outcome of a command from its output.
+fn outcome(output: Output) -> Outcome {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the host writes UTF-8");
     Outcome { code: output.status.code(), results: text(output.stdout), talk: text(output.stderr) }
 }

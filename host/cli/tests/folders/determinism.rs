@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use crate::common::killed::{assert_each_stored_once, resume, start};
+use crate::common::killed::{Signalled, assert_each_stored_once, resume, start};
 use crate::common::{
     Desk, Outcome, SMALL_GAME, SMALL_RUN, TIC_TAC_TOE, WORD_PROBLEMS, files_below, finish, run_arguments,
 };
@@ -141,6 +141,30 @@ fn a_run_of_two_models_that_was_killed_again_and_again_ends_as_if_nothing_had_be
         Desk::with_run_file(&format!("deterministic = true\n{often}\n[seats.o]\npolicy = \"separate\"\n"))
     };
     assert_survives_kills(game, TIC_TAC_TOE, &["0-000030", "0-000030-seat1", "1-000004", "1-000004-seat1"]);
+}
+
+#[test]
+fn a_stopped_run_and_one_that_took_more_steps_end_as_if_nothing_had_been() {
+    let undisturbed = desk();
+    undisturbed.run(WORD_PROBLEMS, &[]).succeeded();
+    let expected = Essence::of(&undisturbed);
+    let stopped = desk();
+    let mut run = Signalled::start(&stopped, &run_arguments(WORD_PROBLEMS, &[]));
+    let metrics = stopped.path("out/metrics.jsonl");
+    // After the first step of eight.
+    run.wait_until(|| fs::metadata(&metrics).is_ok_and(|metadata| metadata.len() > 0));
+    run.send("INT");
+    assert_eq!(run.end().code, Some(130));
+    stopped.host(&["run", "--resume", "out"]).succeeded();
+    let grown = desk();
+    grown.run(WORD_PROBLEMS, &["--set", "stages.rl.steps=2"]).succeeded();
+    grown.host(&["run", "--resume", "out", "--set", "stages.rl.steps=4"]).succeeded();
+    for other in [&stopped, &grown] {
+        expected.assert_same(&Essence::of(other));
+    }
+    expected.assert_checkpoints(&["0-000004", "1-000004"]);
+    let run_file = |desk: &Desk| fs::read_to_string(desk.path("out/run.toml")).expect("the run file");
+    assert_eq!(run_file(&grown), run_file(&undisturbed));
 }
 
 fn assert_survives_kills(desk: impl Fn() -> Desk, plugins: &'static str, checkpoints: &[&str]) {

@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use crate::common::Desk;
-use gymkhana_record::{EpisodeRecord, Phase};
+use crate::common::{Desk, SMALL_RUN, WORD_PROBLEMS, episodes};
+use gymkhana_record::{EpisodeRecord, Phase, Segment};
+use serde_json::Value;
 
 const PLUGINS: &str = "plugins/frozen-lake.wasm";
 
@@ -55,7 +56,7 @@ fn a_run_learns_from_several_segments() {
     let metrics = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
     let trained: Vec<f64> = metrics
         .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
         .filter(|line| line["stage"] == 1)
         .map(|line| line["values"]["tokens"].as_f64().expect("a number"))
         .collect();
@@ -75,4 +76,39 @@ fn a_run_learns_from_several_segments() {
     let other = desk.run(PLUGINS, &[sets(&["context.strategy=edits"]), vec!["--resume"]].concat());
     assert_eq!(other.code, Some(2), "{other:?}");
     desk.run(PLUGINS, &[&state[..], &["--resume"]].concat()).succeeded();
+}
+
+/// A demonstration of one token more than the context is left out, and the others are trained on. Lengths come from a
+/// run with room for all.
+#[test]
+fn demonstrations_that_exceed_the_context_are_left_out_and_counted() {
+    let only_sft = SMALL_RUN.split("[[stages]]\nkind = \"rl\"").next().expect("a first stage");
+    let desk = Desk::with_run_file(only_sft);
+    let run = |out: &str, context: usize| {
+        let context = format!("policy.tiny.context={context}");
+        let arguments = ["run", "run.toml", "--plugins", WORD_PROBLEMS, "--out", out, "--set", &context];
+        desk.host(&[&arguments[..], &["--set", "evaluation.tasks=0", "--set", "stages.sft.batch=16"]].concat())
+    };
+    let left_out = |out: &str| -> Vec<f64> {
+        let text = fs::read_to_string(desk.path(&format!("{out}/metrics.jsonl"))).expect("metrics");
+        let value = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["values"]["left_out"].as_f64();
+        text.lines().map(|line| value(line).expect("a number")).collect()
+    };
+    assert!(!run("roomy", 2048).talk.contains("left out"));
+    assert_eq!(left_out("roomy"), [0.0, 0.0]);
+    let demonstrations = episodes(&desk.path("roomy"));
+    let length = |record: &EpisodeRecord| record.segments.iter().map(Segment::len).max().expect("a segment");
+    let longest = demonstrations.iter().map(length).max().expect("an episode");
+    let whole = run("whole", longest);
+    assert!(whole.code == Some(0) && !whole.talk.contains("left out"), "{whole:?}");
+    let narrow = run("narrow", longest - 1);
+    let told = format!("demonstrations are left out: they exceed the context of {} tokens\nhint: raise", longest - 1);
+    assert!(narrow.code == Some(0) && narrow.talk.contains(&told), "{narrow:?}");
+    let expected = [0, 1].map(|step| {
+        let too_long = |record: &&EpisodeRecord| record.id.step == step && length(record) == longest;
+        demonstrations.iter().filter(too_long).count() as f64
+    });
+    assert_eq!(left_out("narrow"), expected);
+    let total = expected.iter().sum::<f64>();
+    assert!(narrow.talk.contains(&format!("stage sft, all steps: {total} of 32 demonstrations")), "{}", narrow.talk);
 }

@@ -12,6 +12,8 @@ mod overlap;
 mod peer;
 mod plans;
 mod probes;
+mod resuming;
 mod run;
 mod seats;
 mod servers;
+mod stopping;

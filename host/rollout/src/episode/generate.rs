@@ -55,6 +55,10 @@ pub(crate) async fn generation(
         play.episode.data.failures.push(failure);
         return Ok(Generation::Ended(Ending::EnvironmentFailed));
     }
+    if play.policy.overrides.context_limit_after(taken) {
+        return Ok(Generation::Ended(Ending::ContextLimit));
+    }
+    let room = context_limit - tokens.len();
     let policy = match player {
         SeatPlayer::Policy(policy) => policy,
         SeatPlayer::Oracle if context.asks_for_note() => {
@@ -63,9 +67,8 @@ pub(crate) async fn generation(
             play.episode.data.failures.push(failure);
             return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }
-        SeatPlayer::Oracle => return advise(play).await,
+        SeatPlayer::Oracle => return advise(play, room).await,
     };
-    let room = context_limit - tokens.len();
     let request = GenerateRequest {
         conversation: context.conversation,
         tokens,
@@ -123,8 +126,9 @@ async fn generate(
     Ok(SampledReply { sampled: generated.sampled, stopped: generated.stop == Stop::Token, probe_score })
 }
 
-/// Asks the environment's oracle and writes its advice in the chat format.
-async fn advise(play: &mut EpisodeState<'_>) -> Result<Generation, RolloutError> {
+/// Asks the environment's oracle and writes its advice in the chat format. Advice that, with its closing token, exceeds
+/// `room` tokens ends the episode: training could not take it.
+async fn advise(play: &mut EpisodeState<'_>, room: usize) -> Result<Generation, RolloutError> {
     let advice = match play.episode.advise(&hooks(play.rollout, &mut play.policy.contexts)).await {
         Ok(advice) => advice,
         Err(failure) => {
@@ -141,5 +145,8 @@ async fn advise(play: &mut EpisodeState<'_>) -> Result<Generation, RolloutError>
             chat.encode_calls(&calls)?
         }
     };
+    if tokens.len() > room {
+        return Ok(Generation::Ended(Ending::ContextLimit));
+    }
     Ok(Generation::SampledReply(SampledReply { sampled: certain(tokens), stopped: true, probe_score: None }))
 }

@@ -13,7 +13,7 @@ use crate::EarlyStop;
 pub struct Limits {
     /// Turns of one seat's policy, including notes to itself.
     pub turns: u32,
-    /// Tokens of one seat's context, prompt and replies together.
+    /// Tokens of one seat's context: prompt and replies together, with the token that ends a reply.
     pub context_tokens: usize,
     /// Calls of all seats.
     pub calls: u32,

@@ -15,6 +15,8 @@ pub(crate) struct ReplayOverrides {
     turns: Option<u32>,
     /// Whether the recorded episode reached its time limit.
     out_of_time: bool,
+    /// Whether the recorded episode reached its context limit.
+    out_of_context: bool,
     /// Scores of the probe, by seat and turn.
     probe_scores: HashMap<(u32, u32), ProbeScore>,
 }
@@ -29,6 +31,7 @@ impl ReplayOverrides {
             calls: Arc::new(CallOverrides::of(record)),
             turns: Some(turns_taken(record)),
             out_of_time: record.ending == Ending::TimeLimit,
+            out_of_context: record.ending == Ending::ContextLimit,
             probe_scores: probe_scores.collect(),
         }
     }
@@ -36,6 +39,12 @@ impl ReplayOverrides {
     /// The oracle's failure that ended the recorded episode after `taken` turns.
     pub(crate) fn advice_failure(&self, at: &Boundary, taken: u32) -> Option<Failure> {
         self.calls.failure(at, &CallSite::Advise).filter(|_| self.turns == Some(taken))
+    }
+
+    /// Whether the recorded episode had no room for another reply after `taken` turns. The oracle's advice can exceed
+    /// the context, and a replay does not ask for it.
+    pub(crate) fn context_limit_after(&self, taken: u32) -> bool {
+        self.out_of_context && self.turns == Some(taken)
     }
 
     /// Whether the episode is a replay.

@@ -4,9 +4,9 @@ use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeRecord, Phase};
 use serde::{Deserialize, Serialize};
 
-use crate::error::RunResult;
 use crate::session::Session;
 use crate::stages::scheduler::Batch;
+use crate::stop::Halt;
 
 /// Point in a stage at which success is measured.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ pub(crate) struct Success {
 
 impl Session {
     /// Evaluates on the held-out tasks, greedily and, if the run file asks for it, sampled.
-    pub(crate) async fn evaluate(&mut self, point: EvalPoint) -> RunResult<Success> {
+    pub(crate) async fn evaluate(&mut self, point: EvalPoint) -> Result<Success, Halt> {
         let (greedy, sampled) = match point {
             EvalPoint::Before => (Phase::Before, Phase::BeforeSampled),
             EvalPoint::After => (Phase::After, Phase::AfterSampled),
@@ -43,7 +43,7 @@ impl Session {
         Ok(Success { greedy, sampled })
     }
 
-    async fn held_out(&mut self, phase: Phase, sampling: Sampling) -> RunResult<f64> {
+    async fn held_out(&mut self, phase: Phase, sampling: Sampling) -> Result<f64, Halt> {
         let split = self.file.environment.eval.clone();
         let tasks = self.tasks(&split).await?;
         let count = tasks.count().map_or(self.file.evaluation.tasks, |count| count.min(self.file.evaluation.tasks));

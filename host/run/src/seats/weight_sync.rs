@@ -77,6 +77,11 @@ async fn push(server: &ServerPolicy, folder: &Path, version: u32) -> RunResult<(
     server.push(&folder, version).await.user_error()
 }
 
+/// Removes weights that an earlier process left in the run's folder.
+pub(crate) fn remove_served(run: &Path) -> RunResult<()> {
+    remove_folder(&run.join(FOLDER))
+}
+
 /// Removes weights that the server has loaded, or that an earlier process left.
 fn remove_folder(served: &Path) -> RunResult<()> {
     if served.exists() {

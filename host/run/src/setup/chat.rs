@@ -42,6 +42,17 @@ pub fn write_chat_files(run: &Path, trainer: &Trainer) -> RunResult<()> {
     Ok(())
 }
 
+/// Removes the texts that `write_chat_files` stored.
+pub(crate) fn remove_chat_files(run: &Path) -> RunResult<()> {
+    for path in [TOKENIZER, CONFIG, TEMPLATE].map(|name| run.join(FOLDER).join(name)) {
+        if path.exists() {
+            let stays = format!("`{}` cannot be removed\nhint: check its owner and permissions", path.display());
+            std::fs::remove_file(&path).user_context(stays)?;
+        }
+    }
+    Ok(())
+}
+
 /// Reads the texts that `write_chat_files` stored.
 pub fn read_chat_files(run: &Path) -> RunResult<ChatFiles> {
     let folder = run.join(FOLDER);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gymkhana_registry::{ErrorChain, Kind, Lock, LockEntry, read_manifest, read_plugin_file};
+use gymkhana_registry::{ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, read_manifest, read_plugin_file};
 use gymkhana_rollout::{Bound, BoundReward, PluginSet, PluginSetError};
 use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig, SandboxError};
 use gymkhana_store::RunReader;
@@ -91,6 +91,17 @@ pub fn recorded_files(run: &RunReader) -> RunResult<Vec<PluginFile>> {
             Ok(PluginFile { origin, name, bytes: run.plugin(&entry.digest)? })
         })
         .collect()
+}
+
+/// Plugins stored in a run's folder with their pins, for a resumed run.
+pub fn recorded(run: &RunReader) -> RunResult<(Vec<PluginFile>, Lock)> {
+    let stored = recorded_files(run).and_then(|files| Ok((files, run.lock()?)));
+    stored.map_err(|error| {
+        error.with_hint(format!(
+            "restore the file from a copy of the run, or pass the run's plugins with --plugins: `{}` names them",
+            run.path().join(LOCK_FILE).display()
+        ))
+    })
 }
 
 /// A sandbox with the run file's limits. Without a cache folder it compiles plugins every time.

@@ -11,6 +11,7 @@ use crate::error::{RunError, RunResult};
 use crate::report::Progress;
 use crate::session::Session;
 use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
+use crate::stop::Halt;
 use gymkhana_config::{RunFile, Stage};
 
 /// Minimum number of episodes before the share of failures is checked.
@@ -75,17 +76,24 @@ pub(crate) fn last_failure(record: &EpisodeRecord) -> Option<LastFailure> {
 }
 
 impl Session {
-    /// Plays a batch; returns its groups in the order of its tasks.
+    /// Plays a batch; returns its groups in the order of its tasks. A requested stop halts it at once: its finished
+    /// episodes are stored, and a resumed run plays it again.
     pub(crate) async fn play(
         &mut self,
         batch: &Batch,
         progress: Option<&dyn Progress>,
-    ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
+    ) -> Result<Vec<Vec<EpisodeRecord>>, Halt> {
         let mut scheduler = self.scheduler(batch.plan.members(batch.group_size));
         let mut in_flight = scheduler.start(batch);
         let (mut done, mut solved) = (0, 0);
         let (mut failures, mut last) = (Failures::default(), None);
-        while let Some(arrival) = scheduler.next().await {
+        loop {
+            let arrival = tokio::select! {
+                biased;
+                () = self.stop.requested() => return Err(Halt::Stopped),
+                arrival = scheduler.next() => arrival,
+            };
+            let Some(arrival) = arrival else { break };
             let FinishedGroup { place, records, .. } = arrival?;
             for record in &records {
                 self.store(record)?;

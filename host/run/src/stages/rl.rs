@@ -9,7 +9,7 @@ use gymkhana_rollout::WaitKind;
 use gymkhana_trainer::RlSettings;
 use tracing::{Instrument, info_span};
 
-use crate::error::{Classify, RunResult};
+use crate::error::{Classify, RunError, RunResult};
 use crate::seats::SeatPolicies;
 use crate::seats::weight_sync;
 use crate::session::Session;
@@ -17,10 +17,11 @@ use crate::stages::batch::failed;
 use crate::stages::groups::reward_of;
 use crate::stages::pipeline::{Prefetcher, Staleness};
 use crate::stages::signal::{SignalWatch, has_signal};
+use crate::stop::Halt;
 use gymkhana_config::{PolicySection, RlStage, Stage};
 
 impl Session {
-    pub(crate) async fn rl(&mut self, stage: &RlStage) -> RunResult<()> {
+    pub(crate) async fn rl(&mut self, stage: &RlStage) -> Result<(), Halt> {
         let PolicySection { micro_batch_tokens, activation_checkpointing, .. } = self.file.policy;
         let settings = RlSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings().user_error()? };
         let tasks = self.tasks(&self.file.environment.train).await?;
@@ -28,6 +29,7 @@ impl Session {
         let progress = self.reporter.progress(&stage.name, self.steps_done(), stage.steps);
         let mut watch = SignalWatch::default();
         while let Some(step) = self.next_step(stage.steps) {
+            self.check_stop()?;
             let since = Instant::now();
             prefetcher.begin(step);
             let mut groups = self.await_step(&mut prefetcher, step).await?;
@@ -47,7 +49,7 @@ impl Session {
             let most = staleness.most();
             if most > stage.max_staleness {
                 let message = format!("step {step} holds tokens with a staleness of {most} steps, above max_staleness");
-                return Err(anyhow::anyhow!(message)).internal();
+                return Err(RunError::internal(message).into());
             }
             let seats = self.seats.clone();
             let rollout = Arc::clone(&self.rollout);

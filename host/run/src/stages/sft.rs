@@ -14,11 +14,15 @@ use crate::error::{Classify, RunError, RunResult};
 use crate::seats::weight_sync;
 use crate::session::Session;
 use crate::stages::scheduler::Batch;
+use crate::stop::Halt;
 use gymkhana_config::{PolicySection, SftStage};
 
 /// Number of failed demonstrations in a row after which a run ends. Fewer may be chance: an environment may lack
 /// demonstrations for some tasks.
 const MAX_FAILED: u64 = 100;
+
+/// Hint for demonstrations that exceed the context.
+const LONGER_CONTEXT: &str = "raise policy.tiny.context or limits.context_tokens, or shorten policy.system";
 
 /// Failed demonstrations of consecutive steps.
 #[derive(Default)]
@@ -39,14 +43,14 @@ impl FailedDemonstrations {
         self.endings.values().sum()
     }
 
-    /// Error that names the most frequent ending, with a hint for it.
-    fn error(&self, environment: &str) -> RunError {
+    /// Error that names the most frequent ending, with a hint for it; `context` is the context limit in tokens.
+    fn error(&self, environment: &str, context: usize) -> RunError {
         let played = self.played();
         let commonest = self.endings.iter().max_by_key(|(_, count)| **count).map(|(ending, count)| (*ending, *count));
         let (ending, count) = commonest.unwrap_or((Ending::Dropped, 0));
         let hint = match ending {
             Ending::TurnLimit => "raise limits.turns, or add the tools that the oracle calls to --plugins",
-            Ending::ContextLimit => "raise policy.tiny.context or limits.context_tokens, or shorten policy.system",
+            Ending::ContextLimit => LONGER_CONTEXT,
             Ending::CallLimit => "raise limits.calls",
             Ending::EarlyStopped => "loosen limits.early_stop",
             Ending::TimeLimit => "raise limits.seconds",
@@ -57,12 +61,21 @@ impl FailedDemonstrations {
             Ending::EnvironmentFailed | Ending::Dropped => "fix the failure",
         };
         let failure = self.failure.as_ref().map(|failure| format!("\nfirst failure: {failure}")).unwrap_or_default();
+        let ended = match ending {
+            Ending::ContextLimit => format!("exceeded the context of {context} tokens"),
+            other => format!("ended with {other:?}"),
+        };
         let message = format!(
-            "no demonstrations: 0 of {played} oracle episodes of `{environment}` met `success`, and {count} ended with \
-             {ending:?}{failure}"
+            "no demonstrations: 0 of {played} oracle episodes of `{environment}` met `success`, and {count} \
+             {ended}{failure}"
         );
         RunError::user(message).with_hint(hint)
     }
+}
+
+/// Number of demonstrations that exceed the context.
+fn too_long(groups: &[Vec<EpisodeRecord>]) -> u64 {
+    groups.iter().flatten().filter(|record| record.ending == Ending::ContextLimit).count() as u64
 }
 
 /// Segments of these seats in the episodes that the oracle solved.
@@ -73,28 +86,37 @@ fn demonstrations(groups: &[Vec<EpisodeRecord>], seats: &[u32]) -> Vec<Segment> 
 }
 
 impl Session {
-    pub(crate) async fn sft(&mut self, stage: &SftStage) -> RunResult<()> {
+    pub(crate) async fn sft(&mut self, stage: &SftStage) -> Result<(), Halt> {
         let PolicySection { micro_batch_tokens, activation_checkpointing, .. } = self.file.policy;
         let settings = SftSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings() };
         let mut failed = FailedDemonstrations::default();
+        let mut has_warned = false;
         let mut tasks = self.tasks(&self.file.environment.train).await?;
         let progress = self.reporter.progress(&stage.name, self.steps_done(), stage.steps);
         while let Some(step) = self.next_step(stage.steps) {
+            self.check_stop()?;
             let tasks = tasks.take(step * u64::from(stage.batch), u64::from(stage.batch));
             let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::GREEDY);
             let since = Instant::now();
             let groups = self.play(&batch, None).await?;
             self.rollout.metrics().trainer_waited(since.elapsed());
+            let left_out = too_long(&groups);
             let solved = groups.iter().flatten().filter(|record| record.success).count();
+            // Without any demonstration, the run ends with an error that says so.
+            if left_out > 0 && solved > 0 && !has_warned {
+                has_warned = true;
+                self.warn_of_left_out(stage, &format!("step {step}"), left_out, u64::from(stage.batch));
+            }
             let message = if solved == 0 {
                 failed.add(&groups);
                 let at_last =
                     step + 1 == stage.steps && self.progress.current.as_ref().is_none_or(|it| it.episodes == 0);
                 if failed.played() >= MAX_FAILED || at_last {
-                    return Err(failed.error(self.rollout.plugins().environment().plugin.name()));
+                    let name = self.rollout.plugins().environment().plugin.name();
+                    return Err(failed.error(name, self.context_tokens()).into());
                 }
                 self.count_step(0, 0);
-                self.record_step(step, &[(sft::DEMONSTRATIONS, 0.0)].into())?;
+                self.record_step(step, &[(sft::DEMONSTRATIONS, 0.0), (sft::LEFT_OUT, left_out as f64)].into())?;
                 "no demonstrations".to_owned()
             } else {
                 failed = FailedDemonstrations::default();
@@ -102,16 +124,43 @@ impl Session {
                 let (mut measured, tokens) = self.imitate(&groups, &settings).instrument(span).await?;
                 self.count_step(solved, tokens);
                 measured.push(sft::DEMONSTRATIONS, solved as f64);
+                measured.push(sft::LEFT_OUT, left_out as f64);
                 self.record_step(step, &measured)?;
                 let loss = measured.get(sft::LOSS.name());
                 loss.map_or_else(|| "no demonstrations".to_owned(), |loss| format!("loss {loss:.3}"))
             };
-            progress.at(step + 1, &message);
+            let too_long = if left_out == 0 { String::new() } else { format!(", {left_out} left out") };
+            progress.at(step + 1, &format!("{message}{too_long}"));
             if (step + 1) % stage.checkpoint_every == 0 || self.next_step(stage.steps).is_none() {
                 self.checkpoint().await?;
             }
         }
+        Ok(self.report_left_out(stage)?)
+    }
+
+    /// Length limit of a demonstration, in tokens.
+    fn context_tokens(&self) -> usize {
+        self.file.limits.context_tokens.unwrap_or(usize::MAX)
+    }
+
+    /// Reports demonstrations that the stage has left out, over all of its steps.
+    fn report_left_out(&self, stage: &SftStage) -> RunResult<()> {
+        let lines = self.folder.reader().metrics()?;
+        let of_stage = lines.iter().filter(|line| line.stage as usize == self.progress.stage);
+        let left_out = of_stage.filter_map(|line| line.values.get(sft::LEFT_OUT.name())?.as_f64()).sum::<f64>() as u64;
+        if left_out > 0 {
+            self.warn_of_left_out(stage, "all steps", left_out, stage.steps * u64::from(stage.batch));
+        }
         Ok(())
+    }
+
+    fn warn_of_left_out(&self, stage: &SftStage, when: &str, left_out: u64, of: u64) {
+        self.reporter.status(&format!(
+            "stage {}, {when}: {left_out} of {of} demonstrations are left out: they exceed the context of {} \
+             tokens\nhint: {LONGER_CONTEXT}",
+            stage.name,
+            self.context_tokens()
+        ));
     }
 
     /// Trains every trained model on its seats' demonstrations; returns the metrics and the number of tokens.

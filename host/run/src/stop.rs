@@ -1,0 +1,116 @@
+//! Stopping a run early: the request, and the position at which the run can be resumed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gymkhana_store::StoreError;
+use tokio::sync::watch;
+
+use crate::checkpoint_name::CheckpointName;
+use crate::error::{RunError, RunResult};
+use crate::session::Session;
+
+/// A request to stop a run at its next safe point: after the training step in progress, or at once during evaluations
+/// and demonstrations. Clones share the request.
+#[derive(Debug, Clone)]
+pub struct StopRequest(Arc<watch::Sender<bool>>);
+
+impl Default for StopRequest {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
+
+impl StopRequest {
+    /// Requests the stop.
+    pub fn request(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Whether the stop was requested.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits until the stop is requested.
+    pub async fn requested(&self) {
+        // Waiting fails only without a sender, and this handle holds it.
+        let _ = self.0.subscribe().wait_for(|requested| *requested).await;
+    }
+}
+
+/// A run that was stopped and can be resumed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopped {
+    /// Name of the stage in progress.
+    pub stage: String,
+    /// Number of training steps that the stage has taken.
+    pub step: u64,
+    /// Number of training steps of the stage.
+    pub steps: u64,
+    /// The run's folder.
+    pub folder: PathBuf,
+}
+
+/// The reason why a run ends before its last stage.
+pub(crate) enum Halt {
+    /// A [`StopRequest`].
+    Stopped,
+    /// An error.
+    Failed(RunError),
+}
+
+impl From<RunError> for Halt {
+    fn from(error: RunError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<StoreError> for Halt {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Session {
+    /// Halts if a stop was requested.
+    pub(crate) fn check_stop(&self) -> Result<(), Halt> {
+        if self.stop.is_requested() { Err(Halt::Stopped) } else { Ok(()) }
+    }
+
+    /// Stores what a resumed run continues from. Before the first checkpoint this is nothing: the first evaluation is
+    /// repeated.
+    pub(crate) async fn save_stopped(&mut self) -> RunResult<Stopped> {
+        self.episodes.commit()?;
+        let (stage, step) = (self.progress.stage, self.steps_done());
+        let here = self.progress.current.as_ref().map(|_| CheckpointName { stage, step });
+        let saved = self.checkpoint.as_ref().map(|saved| saved.name);
+        if here.is_some() && here != saved {
+            self.checkpoint().await?;
+        } else if saved.is_some() {
+            self.write_state()?;
+        }
+        let at = self.file.stages.get(stage).ok_or_else(|| RunError::internal("a run stopped after its last stage"))?;
+        let folder = self.folder.reader().path().to_owned();
+        Ok(Stopped { stage: at.name().to_owned(), step, steps: at.steps(), folder })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_reaches_every_clone() {
+        let (stop, other) = (StopRequest::default(), StopRequest::default());
+        let clone = stop.clone();
+        assert!(!clone.is_requested());
+        let waiting = tokio::spawn(async move { clone.requested().await });
+        stop.request();
+        waiting.await.expect("the wait ends");
+        assert!(stop.is_requested() && !other.is_requested());
+        // A request that was made before is seen as well.
+        stop.requested().await;
+    }
+}
