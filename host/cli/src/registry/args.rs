@@ -45,6 +45,17 @@ pub enum RegistryCommand {
         #[command(flatten)]
         fetch: FetchArgs,
     },
+    /// Describe a released plugin and its versions
+    Info {
+        /// Plugin, such as `gymkhana/calculator@^1` or `calculator`
+        plugin: Requirement,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Offline: use cached data only
+        #[arg(long)]
+        offline: bool,
+    },
     /// Create a signing key
     Keygen(KeygenArgs),
     /// Publish a plugin to its namespace's registry

@@ -29,6 +29,7 @@ fn help_of_every_command() {
         "lock",
         "verify",
         "search",
+        "info",
         "keygen",
         "publish",
         "yank",
