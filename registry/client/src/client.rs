@@ -146,6 +146,9 @@ impl RegistryClient {
             .collect();
         let mut similar = None;
         if candidates.is_empty() {
+            if self.registries.is_empty() {
+                return Err(RegistryClientError::NoRegistries);
+            }
             for (registry, remote) in self.remotes() {
                 let state = remote.state(self.access).await?;
                 let served = || state.accepted.checkpoint.index.keys().filter(|name| self.is_served_by(name, registry));

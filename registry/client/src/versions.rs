@@ -43,6 +43,13 @@ impl PluginVersions {
         self.versions.iter().find(|version| version.is_available()).map(|version| &version.row)
     }
 
+    /// Newest available version that satisfies a requirement.
+    #[must_use]
+    pub fn newest_matching(&self, required: &VersionReq) -> Option<&IndexRow> {
+        let mut available = self.versions.iter().filter(|version| version.is_available());
+        available.find(|version| required.matches(&version.row.version)).map(|version| &version.row)
+    }
+
     /// Version to describe for a requirement: the newest available one, otherwise the newest one that matches.
     #[must_use]
     pub fn best(&self, required: &VersionReq) -> Option<&IndexRow> {
@@ -60,8 +67,10 @@ impl RegistryClient {
         let name = self.full_name(name, None).await?;
         let (registry, mut rows) = self.rows(&name, &VersionReq::STAR).await?;
         rows.sort_by(|one, other| other.version.cmp(&one.version));
-        let is_revoked = self.revocations(&name).await?;
-        let versions = rows.into_iter().map(|row| PluginVersion { revoked: is_revoked(&row), row }).collect();
+        let versions = {
+            let is_revoked = self.revocations(&name).await?;
+            rows.into_iter().map(|row| PluginVersion { revoked: is_revoked(&row), row }).collect()
+        };
         Ok(PluginVersions { name, registry, versions })
     }
 

@@ -11,6 +11,7 @@ mod plugin_inputs;
 mod test;
 
 pub use args::PluginCommand;
+pub use build::build_folder;
 pub use inspect::{PluginPage, list, print_rows};
 pub use test::report_for_publishing;
 

@@ -6,6 +6,7 @@
 mod add;
 pub mod args;
 mod info;
+mod list;
 mod names;
 mod project;
 mod project_lock;
@@ -34,9 +35,11 @@ pub fn run(command: RegistryCommand, printer: &Printer) -> CliResult<()> {
         RegistryCommand::Remove { name } => add::remove(&name, printer),
         RegistryCommand::Update { names, fetch } => update::update(&names, fetch, printer),
         RegistryCommand::Lock { fetch } => update::lock(fetch, printer),
+        RegistryCommand::List(args) => list::list(&args, printer),
+        RegistryCommand::Outdated(args) => list::outdated(&args, printer),
         RegistryCommand::Verify { dir, fetch } => verify::verify(dir.as_deref(), fetch, printer),
         RegistryCommand::Search { words, json, fetch } => search::search(&words, json, fetch, printer),
-        RegistryCommand::Info { plugin, json, offline } => info::info(&plugin, offline, json, printer),
+        RegistryCommand::Info { plugin, json, offline } => info(&plugin, offline, json, printer),
         RegistryCommand::Keygen(args) => publish::keygen(&args, printer),
         RegistryCommand::Publish(args) => publish::publish(&args, printer),
         RegistryCommand::Yank(args) => publish::yank(&args, printer),

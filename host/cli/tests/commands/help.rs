@@ -26,6 +26,8 @@ fn help_of_every_command() {
         "add",
         "remove",
         "update",
+        "list",
+        "outdated",
         "lock",
         "verify",
         "search",

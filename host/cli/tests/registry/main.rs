@@ -1,9 +1,11 @@
 //! Registry commands of users and publishers, against a server process.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "../../../registry/tests/common/plugins.rs"]
+mod discovery;
+#[path = "../../../../registry/tests/common/plugins.rs"]
 mod plugins;
-#[path = "../../../registry/tests/common/registry.rs"]
+#[path = "../../../../registry/tests/common/registry.rs"]
 mod registry;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -350,26 +352,6 @@ fn a_server_that_is_killed_while_it_takes_a_release_leaves_a_whole_registry() {
         assert!(again.code == Some(0) || again.talk.contains("is already published"), "{again:?}");
         market.host(&["add", &format!("searcher@=1.{round}.0")]).succeeded();
     }
-}
-
-/// `host info` and `host plugin inspect NAME` describe a release from its verified component.
-#[test]
-fn a_released_plugin_is_described_with_its_versions() {
-    let market = Market::new();
-    market.publish_built("calculator");
-    let shown = market.host(&["info", "calculator"]).succeeded();
-    assert!(shown.starts_with("    plugin  gymkhana/calculator 0.1.0\n  registry  shop\n publisher  ed25519:"), "{shown}");
-    assert!(shown.contains("\n  versions  0.1.0\n") && shown.contains(" functions  calculate: "), "{shown}");
-    assert_eq!(market.host(&["plugin", "inspect", "gymkhana/calculator", "--offline"]).succeeded(), shown);
-    let told = market.host(&["info", "calculator@^2"]).mistake("no such version");
-    assert!(told.contains("no version of `gymkhana/calculator` that matches `^2`\nhint: its versions are 0.1.0"), "{told}");
-    market.host(&["yank", "gymkhana/calculator@0.1.0"]).succeeded();
-    let programs = market.host(&["info", "calculator@=0.1.0", "--json"]).succeeded();
-    let parsed: serde_json::Value = serde_json::from_str(&programs).expect("JSON");
-    assert_eq!(parsed["release"]["yanked"], true, "{programs}");
-    assert_eq!(parsed["release"]["versions"][0]["version"], "0.1.0");
-    assert_eq!(parsed["description"]["tool"]["functions"][0]["name"], "calculate");
-    market.host(&["info", "calculatr"]).mistake("misspelt");
 }
 
 /// Commands that change one project at once wait for each other.
