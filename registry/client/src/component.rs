@@ -80,7 +80,7 @@ impl RegistryClient {
         key: &PublicKey,
     ) -> Result<ReleaseStatus, RegistryClientError> {
         let (status, failure) = remote.release_status(pinned.name.namespace(), key, self.access).await;
-        if let Some(why) = failure {
+        if let Some(why) = failure.and_then(|why| why.split("\nhint: ").next()) {
             self.add_notice(format!("cannot check for revoked keys, using the last known state: {why}"));
         }
         match status.unwrap_or(ReleaseStatus::UnknownKey) {
