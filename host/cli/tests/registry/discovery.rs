@@ -122,6 +122,17 @@ fn a_new_registry_prints_the_lines_that_use_it() {
 }
 
 #[test]
+fn a_folder_is_no_component() {
+    let desk = Desk::new();
+    for command in ["play", "bench"] {
+        let told = desk.host(&["plugin", command, "./plugins"]).mistake(command);
+        assert!(told.contains("`./plugins`: it is a folder\nhint: give the component in it"), "{told}");
+    }
+    let told = desk.host(&["plugin", "bench", "./absent.wasm"]).mistake("absent");
+    assert!(told.contains("build yours with `host plugin build DIR`"), "{told}");
+}
+
+#[test]
 fn damaged_project_files_are_explained() {
     let market = Market::new();
     market.desk.write("gymkhana.toml", "[plugins]\n\"a/b\" = \"abc\"\n");
