@@ -68,7 +68,7 @@ impl PluginPage {
         imported.sort();
         let (digest, size) = (Digest::of(&bytes), bytes.len());
         let contract = manifest.check_contract();
-        let inputs = PluginInputs { origin: origin.to_owned(), bytes, manifest: manifest.clone() };
+        let inputs = PluginInputs { origin: manifest.name.to_string(), bytes, manifest: manifest.clone() };
         let described = describe(&inputs, printer).map_err(|error| one_line(&error));
         let json = json!({
             "manifest": manifest,
