@@ -15,10 +15,15 @@ use crate::{ComponentError, MAX_PLUGIN_BYTES};
 pub enum PluginFileError {
     /// The file does not exist.
     #[error(
-        "cannot read plugin `{0}`: the file does not exist\nhint: check the path, or build the first-party plugins with \
-         `cargo xtask plugins`"
+        "cannot read plugin `{0}`: the file does not exist\nhint: check the path, or build yours with `host plugin \
+         build DIR` and the first-party plugins with `cargo xtask plugins`"
     )]
     Missing(PathBuf),
+    /// The path is a folder.
+    #[error(
+        "cannot read plugin `{0}`: it is a folder\nhint: give the component in it, which `host plugin build {0}` writes"
+    )]
+    Folder(PathBuf),
     /// The file exceeds [`MAX_PLUGIN_BYTES`].
     #[error("cannot read plugin `{path}`")]
     TooLarge {
@@ -44,6 +49,7 @@ pub enum PluginFileError {
 pub fn read_plugin_file(path: &Path) -> Result<Vec<u8>, PluginFileError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => PluginFileError::Missing(path.to_owned()),
+        io::ErrorKind::IsADirectory => PluginFileError::Folder(path.to_owned()),
         _ => PluginFileError::Read { path: path.to_owned(), source },
     };
     let mut bytes = Vec::new();

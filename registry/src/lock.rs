@@ -78,7 +78,7 @@ pub enum LockError {
         source: io::Error,
     },
     /// Malformed TOML or an invalid entry.
-    #[error("cannot parse lock file `{path}`\nhint: restore it from version control")]
+    #[error("cannot parse lock file `{path}`\nhint: restore it from version control, or delete it and run `host lock`")]
     Damaged {
         /// File.
         path: PathBuf,

@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use gymkhana_registry::{
-    ContentStore, ContractStamp, IndexRow, Lock, LockEntry, PluginName, ReleaseStatus, Requirement, RequirementName,
-    ResolveError, choose,
+    ContentStore, ContractStamp, IndexRow, Lock, LockEntry, PluginName, Requirement, RequirementName, ResolveError,
+    choose,
 };
 use semver::VersionReq;
 
@@ -146,6 +146,9 @@ impl RegistryClient {
             .collect();
         let mut similar = None;
         if candidates.is_empty() {
+            if self.registries.is_empty() {
+                return Err(RegistryClientError::NoRegistries);
+            }
             for (registry, remote) in self.remotes() {
                 let state = remote.state(self.access).await?;
                 let served = || state.accepted.checkpoint.index.keys().filter(|name| self.is_served_by(name, registry));
@@ -228,15 +231,8 @@ impl RegistryClient {
         required: &VersionReq,
         host: &ContractStamp,
     ) -> Result<Result<LockEntry, ResolveError>, RegistryClientError> {
-        let checkpoint = match self.registry_of(name.namespace())? {
-            (_, Backend::Remote(remote)) => Some(&remote.state(self.access).await?.accepted.checkpoint),
-            (_, Backend::Oci(_)) => None,
-        };
-        let is_revoked = |row: &IndexRow| {
-            let status = |key| checkpoint.map(|checkpoint| checkpoint.release_status(name.namespace(), &key));
-            row.signer.and_then(status) == Some(ReleaseStatus::Revoked)
-        };
-        let (revoked, valid): (Vec<IndexRow>, Vec<IndexRow>) = rows.into_iter().partition(is_revoked);
+        let is_revoked = self.revocations(name).await?;
+        let (revoked, valid): (Vec<IndexRow>, Vec<IndexRow>) = rows.into_iter().partition(|row| is_revoked(row));
         let ignored = choose(&revoked, required, None, host).ok();
         let chosen = choose(&valid, required, None, host);
         Ok(match (chosen, ignored) {

@@ -32,6 +32,12 @@ impl RegistryClient {
     /// # Errors
     /// If the component cannot be fetched or fails verification.
     pub async fn component(&self, pinned: &LockEntry) -> Result<Vec<u8>, RegistryClientError> {
+        let component = self.verified_component(pinned).await?;
+        self.warn_if_yanked(pinned).await;
+        Ok(component)
+    }
+
+    async fn verified_component(&self, pinned: &LockEntry) -> Result<Vec<u8>, RegistryClientError> {
         let bytes = match self.cache.read(&ContentFile::Component(pinned.digest)) {
             Err(ContentStoreError::Changed { path }) if !self.access.offline => {
                 self.add_notice(format!("`{}` was modified in the cache; fetching it again", path.display()));
@@ -74,7 +80,7 @@ impl RegistryClient {
         key: &PublicKey,
     ) -> Result<ReleaseStatus, RegistryClientError> {
         let (status, failure) = remote.release_status(pinned.name.namespace(), key, self.access).await;
-        if let Some(why) = failure {
+        if let Some(why) = failure.and_then(|why| why.split("\nhint: ").next()) {
             self.add_notice(format!("cannot check for revoked keys, using the last known state: {why}"));
         }
         match status.unwrap_or(ReleaseStatus::UnknownKey) {
@@ -121,6 +127,7 @@ impl RegistryClient {
         check_component(&row, &release, &bytes)?;
         self.record_provenance(&row)?;
         self.check_pin(pinned, bytes)?;
+        self.warn_if_yanked(pinned).await;
         Ok(row.signer)
     }
 

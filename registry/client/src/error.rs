@@ -17,6 +17,12 @@ pub enum RegistryClientError {
     /// No registry is configured for a namespace.
     #[error("no registry serves namespace `{0}`\nhint: map it under `[namespaces]` in gymkhana-registries.toml")]
     NoRegistry(String),
+    /// No registry is configured at all.
+    #[error(
+        "no registry is configured\nhint: add one to gymkhana-registries.toml with the lines that `host registry init` \
+         prints; docs/how-to/use-plugins-from-a-registry.md explains them"
+    )]
+    NoRegistries,
     /// Unknown registry name.
     #[error("unknown registry `{name}`: gymkhana-registries.toml defines {known}")]
     UnknownRegistry {
@@ -98,7 +104,7 @@ pub enum RegistryClientError {
     #[error(
         "no registry has a plugin named `{name}`{}",
         .nearest.as_ref().map_or_else(
-            || format!("\nhint: write it with its namespace, such as `gymkhana/{name}`"),
+            || "\nhint: `host search` lists the plugins of all registries".to_owned(),
             |nearest| suggestion(Some(nearest))
         )
     )]
@@ -246,8 +252,8 @@ pub enum RegistryClientError {
     },
     /// The publisher's key is not a current key of the namespace.
     #[error(
-        "{key} is not a current key of namespace `{namespace}` in registry `{registry}`\nhint: ask its maintainer to grant \
-         the key"
+        "{key} is not a current key of namespace `{namespace}` in registry `{registry}`\nhint: if the namespace is \
+         yours, ask its maintainer to grant the key; otherwise publish under your own namespace"
     )]
     NotMyNamespace {
         /// Publisher's key.
@@ -264,6 +270,17 @@ pub enum RegistryClientError {
         registry: String,
         /// Message of the server.
         message: String,
+    },
+    /// A registry server does not know the publishing token.
+    #[error(
+        "registry `{registry}` rejected the change: a valid token of this registry is required, and the one in {variable} \
+         is unknown or revoked\nhint: ask its maintainer for a new one, from `host registry token`"
+    )]
+    UnknownToken {
+        /// Registry name.
+        registry: String,
+        /// Environment variable with the token.
+        variable: String,
     },
     /// The component violates a publishing rule.
     #[error(transparent)]

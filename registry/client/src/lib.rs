@@ -21,6 +21,7 @@ mod remote;
 mod search;
 mod transport;
 mod trust;
+mod versions;
 
 pub use client::{ClientFolders, ClientSettings, RegistryClient, Unpinned};
 pub use config::{CONFIG_FILE, Credentials, RegistryConfig, RegistryConfigError, RegistrySource, Trust};
@@ -31,3 +32,4 @@ pub use ownership::{OwnerError, SAFE_FOLDERS_VARIABLE, TrustedOwners};
 pub use publish::{PublishRequest, Secrets};
 pub use search::SearchHit;
 pub use transport::{FetchError, TransferLimits};
+pub use versions::{PluginVersion, PluginVersions};

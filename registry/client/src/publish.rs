@@ -6,8 +6,8 @@ use gymkhana_registry::{
     Authority, ContentStoreError, FolderError, IndexRow, Namespace, PluginName, PublicKey, RegistryFolder, Release,
     Report, RuleViolation, SecretKey, check_release,
 };
-use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
+use reqwest::{Method, StatusCode};
 use semver::{Version, VersionReq};
 use serde_json::json;
 use url::Url;
@@ -43,6 +43,16 @@ pub struct PublishRequest<'a> {
     pub report: Option<Report>,
 }
 
+/// A checked and signed release with its registry.
+struct PreparedRelease<'a> {
+    registry: &'a str,
+    backend: &'a Backend,
+    release: Release,
+    /// Text of the release file.
+    file: String,
+    row: IndexRow,
+}
+
 impl RegistryClient {
     /// Publishes a component in the registry of its namespace. Returns the registry name and the index row.
     ///
@@ -53,6 +63,43 @@ impl RegistryClient {
         request: PublishRequest<'_>,
         secrets: &Secrets,
     ) -> Result<(String, IndexRow), RegistryClientError> {
+        let component = request.component;
+        let PreparedRelease { registry, backend, release, file, row } = self.prepare(request, secrets).await?;
+        match backend {
+            Backend::Oci(oci) => oci.publish(&release, &file, component, self.access.now).await?,
+            Backend::Remote(remote) => match &remote.location {
+                Location::Folder(folder) => self.publish_to_folder(remote, folder, &file, component, secrets)?,
+                Location::Web { http, url, token } => {
+                    let body = [file.as_bytes(), b"\n", component].concat();
+                    let to = below(url, "publish");
+                    self.send_change(remote, http, &to, token.as_deref(), RELEASE_TYPE, body).await?;
+                }
+            },
+        }
+        Ok((registry.to_owned(), row))
+    }
+
+    /// Applies all checks of [`publish`](Self::publish) that are possible without a change. Returns the registry name and
+    /// the index row that a release would have.
+    ///
+    /// # Errors
+    /// As for [`publish`](Self::publish).
+    pub async fn check_publish(
+        &self,
+        request: PublishRequest<'_>,
+        secrets: &Secrets,
+    ) -> Result<(String, IndexRow), RegistryClientError> {
+        self.check_credentials(request.component, secrets)?;
+        let prepared = self.prepare(request, secrets).await?;
+        Ok((prepared.registry.to_owned(), prepared.row))
+    }
+
+    /// Checks and signs a release.
+    async fn prepare(
+        &self,
+        request: PublishRequest<'_>,
+        secrets: &Secrets,
+    ) -> Result<PreparedRelease<'_>, RegistryClientError> {
         let release = Release::of(request.component, request.report).map_err(RegistryClientError::NotAPlugin)?;
         let name = &release.manifest.name;
         let (registry, backend) = self.registry_of(name.namespace())?;
@@ -60,26 +107,11 @@ impl RegistryClient {
         let key = signing_key(registry, backend, secrets)?;
         let file = release.sign(key)?;
         let signer = key.map(SecretKey::public);
-        let row = IndexRow::new(&release, &file, signer);
-        match backend {
-            Backend::Oci(oci) => oci.publish(&release, &file, request.component, self.access.now).await?,
-            Backend::Remote(remote) => {
-                if let Some(key) = signer {
-                    self.check_namespace_key(remote, name, key).await?;
-                }
-                match &remote.location {
-                    Location::Folder(folder) => {
-                        self.publish_to_folder(remote, folder, &file, request.component, secrets)?;
-                    }
-                    Location::Web { http, url, token } => {
-                        let body = [file.as_bytes(), b"\n", request.component].concat();
-                        let to = below(url, "publish");
-                        self.send_change(remote, http, &to, token.as_deref(), RELEASE_TYPE, body).await?;
-                    }
-                }
-            }
+        if let (Backend::Remote(remote), Some(key)) = (backend, signer) {
+            self.check_namespace_key(remote, name, key).await?;
         }
-        Ok((registry.to_owned(), row))
+        let row = IndexRow::new(&release, &file, signer);
+        Ok(PreparedRelease { registry, backend, release, file, row })
     }
 
     /// Checks that the keys and tokens for publishing a component are available, before the conformance suite runs.
@@ -90,12 +122,13 @@ impl RegistryClient {
         let release = Release::of(component, None).map_err(RegistryClientError::NotAPlugin)?;
         let (registry, backend) = self.registry_of(release.manifest.name.namespace())?;
         signing_key(registry, backend, secrets)?;
-        if let Backend::Remote(remote) = backend
-            && let Location::Web { token, .. } = &remote.location
-        {
-            self.token(&remote.name, token.as_deref())?;
+        match backend {
+            Backend::Remote(remote) => match &remote.location {
+                Location::Web { token, .. } => self.token(&remote.name, token.as_deref()).map(drop),
+                Location::Folder(_) => self.authority(remote, secrets).map(drop),
+            },
+            Backend::Oci(_) => Ok(()),
         }
-        Ok(())
     }
 
     /// Applies the publishing rules before the upload; the server applies them again.
@@ -231,6 +264,7 @@ impl RegistryClient {
             return Err(RegistryClientError::Offline { what: format!("registry `{}`", remote.name) });
         }
         let authorization = format!("Bearer {}", self.token(&remote.name, token)?.trim());
+        let variable = token.unwrap_or_default();
         let headers = vec![(CONTENT_TYPE, media_type)];
         let parts = RequestParts { headers, authorization: Some(&authorization), body: body.into() };
         // Without retries: a second attempt after a lost response would be rejected as a duplicate.
@@ -239,6 +273,9 @@ impl RegistryClient {
             Err(error) => Err(error),
         };
         response.map_err(|error| match error {
+            FetchError::Status { status: StatusCode::UNAUTHORIZED, .. } => {
+                RegistryClientError::UnknownToken { registry: remote.name.clone(), variable: variable.to_owned() }
+            }
             FetchError::Status { status, message, .. } if status.is_client_error() => {
                 RegistryClientError::RejectedByServer { registry: remote.name.clone(), message }
             }

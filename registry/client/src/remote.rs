@@ -20,7 +20,7 @@ use crate::transport::{FetchError, HttpTransport, RequestParts, below};
 use crate::trust::{SeenCheckpoint, SeenCheckpoints, SourceId};
 
 /// Timeout of refreshing the state for a revocation check of a cached component.
-const REFRESH_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const REFRESH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A registry with a checkpoint.
 #[derive(Debug)]
@@ -79,6 +79,11 @@ impl Remote {
     /// State of the registry, fetched once per client.
     pub async fn state(&self, access: Access) -> Result<&RemoteState, RegistryClientError> {
         self.state.get_or_try_init(|| self.fetch_state(access)).await
+    }
+
+    /// Returns true if this client has read the state.
+    pub fn has_state(&self) -> bool {
+        self.state.initialized()
     }
 
     /// Status of releases signed by a key, by the current state if it can be fetched quickly, otherwise by the last seen

@@ -20,8 +20,11 @@ impl RegistryClient {
     /// searched and add a notice instead.
     ///
     /// # Errors
-    /// If a registry cannot be read.
+    /// If no registry is configured, or one cannot be read.
     pub async fn search(&self, words: &[String]) -> Result<Vec<SearchHit>, RegistryClientError> {
+        if self.registries.is_empty() {
+            return Err(RegistryClientError::NoRegistries);
+        }
         let mut hits = Vec::new();
         for (registry, backend) in &self.registries {
             match backend {

@@ -22,6 +22,7 @@ use tower::ServiceExt;
 
 use crate::client_address::{ClientAddress, network_of};
 use crate::connection_limit::ConnectionLimit;
+use crate::files::page::PageCache;
 use crate::limits::ServerLimits;
 use crate::publish_tokens::{PublishTokens, TokenError};
 use crate::rate_limit::RateLimiter;
@@ -97,6 +98,7 @@ impl RegistryServer {
             changes: Arc::new(Semaphore::new(limits.max_concurrent_changes)),
             uploads: ConnectionLimit::new(limits.max_uploads_per_token),
             limits,
+            page: PageCache::default(),
         };
         service.folder.state(Some(&service.root.public()))?;
         service.folder.clean_up(STALE_AFTER, service.authority())?;

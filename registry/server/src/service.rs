@@ -19,6 +19,7 @@ use tower_http::trace::TraceLayer;
 
 use crate::client_address::{ClientAddress, forwarded_for, network_of};
 use crate::connection_limit::ConnectionLimit;
+use crate::files::page::PageCache;
 use crate::http_error::HttpError;
 use crate::limits::ServerLimits;
 use crate::publish_tokens::{PublishTokens, Publisher};
@@ -48,6 +49,8 @@ pub(crate) struct RegistryService {
     /// Concurrent uploads by token.
     pub uploads: Arc<ConnectionLimit<String>>,
     pub limits: ServerLimits,
+    /// The page at `/`.
+    pub page: PageCache,
 }
 
 impl RegistryService {

@@ -44,6 +44,7 @@ pub struct Made {
     pub capabilities: &'static [&'static str],
     pub exports: &'static [&'static str],
     pub contract: String,
+    pub description: &'static str,
     /// Size of an additional custom section in bytes.
     pub padding: usize,
 }
@@ -52,7 +53,15 @@ impl Made {
     pub fn version(version: &'static str) -> Self {
         let contract = contract::digest().to_string();
         let exports = &["tool"];
-        Self { name: "acme/adder", version, capabilities: &["log"], exports, contract, padding: 0 }
+        Self {
+            name: "acme/adder",
+            version,
+            capabilities: &["log"],
+            exports,
+            contract,
+            description: "Adds numbers.",
+            padding: 0,
+        }
     }
 
     pub fn of(name: &'static str, version: &'static str) -> Self {
@@ -62,13 +71,14 @@ impl Made {
     /// Bytes of the component.
     pub fn component(&self) -> Vec<u8> {
         let Self { name, version, contract, .. } = self;
+        let description = serde_json::to_string(self.description).expect("JSON");
         let (namespace, short) = name.split_once('/').expect("a full name");
         let capabilities = serde_json::to_string(self.capabilities).expect("JSON");
         let kinds: Vec<&str> =
             self.exports.iter().copied().filter(|kind| ["tool", "environment", "reward"].contains(kind)).collect();
         let kinds = serde_json::to_string(&kinds).expect("JSON");
         let json = format!(
-            r#"{{"schema":1,"namespace":"{namespace}","name":"{short}","version":"{version}","kinds":{kinds},"contract":{{"version":"0.1.0","digest":"{contract}"}},"license":"Apache-2.0","description":"Adds numbers.","capabilities":{capabilities},"deterministic":true}}"#
+            r#"{{"schema":1,"namespace":"{namespace}","name":"{short}","version":"{version}","kinds":{kinds},"contract":{{"version":"0.1.0","digest":"{contract}"}},"license":"Apache-2.0","description":{description},"capabilities":{capabilities},"deterministic":true}}"#
         );
         let mut sections = vec![import("gymkhana:plugin/log@0.1.0"), nested_module(&manifest_section(&json))];
         sections.extend(self.exports.iter().map(|kind| export(&format!("gymkhana:plugin/{kind}@0.1.0"))));

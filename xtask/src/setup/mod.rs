@@ -1,8 +1,9 @@
-//! Set-up of a fresh clone: tools, libtorch, plugins and the host.
+//! Set-up of a fresh clone: tools, libtorch, plugins, the host and a local registry.
 
 pub mod compiler;
 pub mod libtorch;
 pub mod plugins;
+mod registry;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -52,7 +53,7 @@ fn add_wasm_target() -> anyhow::Result<()> {
     })
 }
 
-/// Checks the tools, fetches libtorch, builds the plugins and the host.
+/// Checks the tools, fetches libtorch, builds the plugins and the host, and publishes the plugins in a local registry.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     step("tools", check_tools)?;
     step("libtorch", || libtorch::ensure(&workspace.root))?;
@@ -61,7 +62,8 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     // --workspace` then reuses libtorch's binding and wasmtime.
     step("host", || {
         run_cargo(workspace, &[&["build", "--release", "--workspace", "--exclude", "xtask"], &HOST[..]].concat())
-    })
+    })?;
+    registry::run(workspace)
 }
 
 /// Runs cargo in the repository.

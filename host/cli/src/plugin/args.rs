@@ -19,7 +19,7 @@ pub enum PluginCommand {
     Play(PlayArgs),
     /// Measure time and memory of plugin calls
     Bench(BenchArgs),
-    /// Print a plugin's manifest
+    /// Describe a plugin: options, functions, splits, components
     Inspect(InspectArgs),
 }
 
@@ -178,9 +178,12 @@ pub struct BenchArgs {
 /// `host plugin inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// Component
-    pub file: PathBuf,
+    /// Component, folder of a plugin, or registry name
+    pub plugin: PathBuf,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Offline: use cached data only
+    #[arg(long)]
+    pub offline: bool,
 }

@@ -59,6 +59,20 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
     Ok(out)
 }
 
+/// The component that `host plugin build` wrote into a plugin's folder.
+///
+/// # Errors
+/// If the folder is not a plugin's, or was not built.
+pub fn built_component(dir: &Path) -> CliResult<PathBuf> {
+    language(dir)?;
+    let file = dir.join(format!("{}.wasm", folder_name(dir)?));
+    if file.is_file() {
+        return Ok(file);
+    }
+    let (dir, file) = (dir.display(), file.display());
+    Err(CliError::user(format!("`{dir}` has no `{file}`\nhint: build it with `host plugin build {dir}`")))
+}
+
 /// Runs a folder's own tests.
 pub fn test_folder(dir: &Path, printer: &Printer) -> CliResult<()> {
     printer.status(format!("running the tests of {}", dir.display()));

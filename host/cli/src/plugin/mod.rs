@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod build;
+mod describe;
 mod inspect;
 mod log;
 mod new;
@@ -11,6 +12,8 @@ mod plugin_inputs;
 mod test;
 
 pub use args::PluginCommand;
+pub use build::build_folder;
+pub use inspect::{PluginPage, list, print_rows};
 pub use test::report_for_publishing;
 
 use crate::error::CliResult;
@@ -24,6 +27,6 @@ pub fn run(command: &PluginCommand, printer: &Printer) -> CliResult<()> {
         PluginCommand::Test(args) => test::test(args, printer),
         PluginCommand::Play(args) => play::play(args, printer),
         PluginCommand::Bench(args) => bench::bench(args, printer),
-        PluginCommand::Inspect(args) => inspect::inspect(&args.file, args.json, printer),
+        PluginCommand::Inspect(args) => inspect::inspect(args, printer),
     }
 }

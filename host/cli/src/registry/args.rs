@@ -23,6 +23,10 @@ pub enum RegistryCommand {
         #[command(flatten)]
         fetch: FetchArgs,
     },
+    /// List the project's plugins and their versions
+    List(ListArgs),
+    /// List plugins with newer versions
+    Outdated(ListArgs),
     /// Pin the project's plugins in gymkhana.lock
     Lock {
         #[command(flatten)]
@@ -44,6 +48,17 @@ pub enum RegistryCommand {
         json: bool,
         #[command(flatten)]
         fetch: FetchArgs,
+    },
+    /// Describe a released plugin and its versions
+    Info {
+        /// Plugin, such as `gymkhana/calculator@^1` or `calculator`
+        plugin: Requirement,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Offline: use cached data only
+        #[arg(long)]
+        offline: bool,
     },
     /// Create a signing key
     Keygen(KeygenArgs),
@@ -80,11 +95,25 @@ pub struct AddArgs {
     pub fetch: FetchArgs,
 }
 
+/// `host list` and `host outdated`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Offline: use cached data only
+    #[arg(long)]
+    pub offline: bool,
+}
+
 /// `host keygen`.
 #[derive(Debug, Args)]
 pub struct KeygenArgs {
     /// File for the secret key; never overwritten
     pub file: PathBuf,
+    /// Print the public key of an existing FILE
+    #[arg(long, conflicts_with = "replaces")]
+    pub show: bool,
     /// Rotate from OLD; writes FILE.rotation.json
     #[arg(long, value_name = "OLD", requires = "namespace")]
     pub replaces: Option<PathBuf>,
@@ -96,8 +125,11 @@ pub struct KeygenArgs {
 /// `host publish`.
 #[derive(Debug, Args)]
 pub struct PublishArgs {
-    /// Component
-    pub file: PathBuf,
+    /// Component, or folder of a plugin to build
+    pub plugin: PathBuf,
+    /// Check everything and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Report of `host plugin test --json` [default: new]
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,

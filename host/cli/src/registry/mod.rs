@@ -5,6 +5,8 @@
 
 mod add;
 pub mod args;
+mod info;
+mod list;
 mod names;
 mod project;
 mod project_lock;
@@ -23,7 +25,8 @@ use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use args::{RegistryCommand, ServingCommand};
 
-pub use names::{gather, look_up};
+pub use info::info;
+pub use names::{gather, look_up, name_of};
 
 /// Runs a command.
 pub fn run(command: RegistryCommand, printer: &Printer) -> CliResult<()> {
@@ -32,8 +35,11 @@ pub fn run(command: RegistryCommand, printer: &Printer) -> CliResult<()> {
         RegistryCommand::Remove { name } => add::remove(&name, printer),
         RegistryCommand::Update { names, fetch } => update::update(&names, fetch, printer),
         RegistryCommand::Lock { fetch } => update::lock(fetch, printer),
+        RegistryCommand::List(args) => list::list(&args, printer),
+        RegistryCommand::Outdated(args) => list::outdated(&args, printer),
         RegistryCommand::Verify { dir, fetch } => verify::verify(dir.as_deref(), fetch, printer),
         RegistryCommand::Search { words, json, fetch } => search::search(&words, json, fetch, printer),
+        RegistryCommand::Info { plugin, json, offline } => info(&plugin, offline, json, printer),
         RegistryCommand::Keygen(args) => publish::keygen(&args, printer),
         RegistryCommand::Publish(args) => publish::publish(&args, printer),
         RegistryCommand::Yank(args) => publish::yank(&args, printer),

@@ -34,6 +34,14 @@ impl Origin {
     }
 }
 
+/// The name that a plugin argument is, unless it is a file.
+pub fn name_of(given: &Path) -> Option<Requirement> {
+    match Origin::of(given) {
+        Origin::Name(name) => Some(name),
+        Origin::File(_) => None,
+    }
+}
+
 /// Reads and downloads a run's plugins and pins them. A resumed run uses the lock in `began_with` and changes no other.
 pub fn gather(
     given: &[PathBuf],

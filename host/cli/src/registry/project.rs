@@ -49,16 +49,19 @@ struct File {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a plugin needs a version requirement such as \"^1\", or a table such as { version = \"^1\", allow = [\"http\"] }"
+)]
 enum Entry {
-    Versions(VersionReq),
+    Versions(String),
     Table(EntryTable),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EntryTable {
-    version: VersionReq,
+    version: String,
     #[serde(default)]
     allow: BTreeSet<Capability>,
 }
@@ -140,11 +143,22 @@ impl Project {
         let text = fs::read_to_string(&path).user_context(unusable())?;
         let document = text.parse::<DocumentMut>().user_context(unusable())?;
         let File { plugins } = toml::from_str(&text).user_context(unusable())?;
-        let requirement = |entry| match entry {
-            Entry::Versions(versions) => ProjectDependency { versions, allow: BTreeSet::new() },
-            Entry::Table(EntryTable { version, allow }) => ProjectDependency { versions: version, allow },
+        let requirement = |name: PluginName, entry: Entry| {
+            let (versions, allow) = match entry {
+                Entry::Versions(versions) => (versions, BTreeSet::new()),
+                Entry::Table(EntryTable { version, allow }) => (version, allow),
+            };
+            let wrong = || {
+                let path = path.display();
+                format!(
+                    "`{versions}` of `{name}` in `{path}` is not a version requirement\nhint: write for example `^1`"
+                )
+            };
+            let versions = versions.parse().user_context(wrong())?;
+            Ok((name, ProjectDependency { versions, allow }))
         };
-        let plugins = plugins.into_iter().map(|(name, entry)| (name, requirement(entry))).collect();
+        let plugins =
+            plugins.into_iter().map(|(name, entry)| requirement(name, entry)).collect::<CliResult<BTreeMap<_, _>>>()?;
         Ok(Self { path, document, plugins })
     }
 

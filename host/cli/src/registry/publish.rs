@@ -13,11 +13,15 @@ use gymkhana_registry_client::{PublishRequest, Secrets};
 use super::args::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
 use super::{RegistrySession, days};
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::report_for_publishing;
+use crate::plugin::{build_folder, report_for_publishing};
 use crate::printer::Printer;
 
 /// Runs `host keygen`.
 pub fn keygen(args: &KeygenArgs, printer: &Printer) -> CliResult<()> {
+    if args.show {
+        printer.result(SecretKey::read(&args.file).user_error()?.public());
+        return Ok(());
+    }
     let old = args.replaces.as_deref().map(SecretKey::read).transpose().user_error()?;
     let key = SecretKey::generate().user_error()?;
     key.write(&args.file).user_error()?;
@@ -37,16 +41,23 @@ pub fn keygen(args: &KeygenArgs, printer: &Printer) -> CliResult<()> {
 
 /// Runs `host publish`.
 pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
-    let component = read_plugin_file(&args.file).user_error()?;
+    let file = if args.plugin.is_dir() { build_folder(&args.plugin, None, printer)? } else { args.plugin.clone() };
+    let component = read_plugin_file(&file).user_error()?;
     // Missing keys are reported before the suite runs, which takes seconds.
     let secrets = secrets(&args.keys)?;
     let session = RegistrySession::new(false)?;
     session.client.check_credentials(&component, &secrets).user_error()?;
     let report = match &args.report {
         Some(path) => read_report(path)?,
-        None => report_for_publishing(&args.file, printer)?,
+        None => report_for_publishing(&file, printer)?,
     };
     let publishing = PublishRequest { component: &component, report: Some(report) };
+    if args.dry_run {
+        let (registry, row) = session.wait(printer, session.client.check_publish(publishing, &secrets))?;
+        printer
+            .result(format!("{} {} can be published in registry `{registry}`; nothing changed", row.name, row.version));
+        return Ok(());
+    }
     let (registry, row) = session.wait(printer, session.client.publish(publishing, &secrets))?;
     printer.result(format!("published {} {} in registry `{registry}`", row.name, row.version));
     Ok(())

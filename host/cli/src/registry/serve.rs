@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use gymkhana_registry::{Authority, RegistryFolder, Rotation, SecretKey};
+use gymkhana_registry::{Authority, RegistryFolder, Rotation, SecretKey, SignedText};
 use gymkhana_registry_server::{PublishTokens, RegistryServer, ServerLimits};
 
 use super::args::{InitArgs, ServingCommand, SigningArgs};
@@ -86,7 +86,17 @@ fn init(dir: &Path, signing: &InitArgs, printer: &Printer) -> CliResult<()> {
         Some(root) => printer.result(format!("`{}` is a registry with the root key {}", dir.display(), root.public())),
         None => printer.result(format!("`{}` is an unsigned registry", dir.display())),
     }
+    printer.status("to use it, add these lines to gymkhana-registries.toml:");
+    printer.result(stanza(dir, root.as_ref()));
     Ok(())
+}
+
+/// Lines that name a folder registry in gymkhana-registries.toml.
+fn stanza(dir: &Path, root: Option<&SecretKey>) -> String {
+    let path = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let path = toml::Value::String(path.display().to_string());
+    let trust = root.map_or("unsigned = true".to_owned(), |root| format!("root = \"{}\"", root.public()));
+    format!("[registries.mine]\nfolder = {path}\n{trust}\n\n[namespaces]\nNAMESPACE = \"mine\"")
 }
 
 fn rotate(
@@ -122,6 +132,7 @@ fn serve(
     printer: &Printer,
 ) -> CliResult<()> {
     let root = SecretKey::read(&signing.root).user_error()?;
+    check_signed(dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     runtime.block_on(async {
         let log = printer.clone();
@@ -137,6 +148,19 @@ fn serve(
         }
         Ok(())
     })
+}
+
+/// Refuses an unsigned registry: clients of a server verify signatures.
+fn check_signed(dir: &Path) -> CliResult<()> {
+    let text = RegistryFolder::open(dir).user_error()?.checkpoint_text().user_error()?;
+    if !SignedText::parse(&text).is_ok_and(|signed| signed.signers().next().is_none()) {
+        return Ok(());
+    }
+    let dir = dir.display();
+    Err(CliError::user(format!(
+        "registry `{dir}` is unsigned, but a served registry must be signed\nhint: create a signed one with `host \
+         registry init NEW --root KEY` and publish into it"
+    )))
 }
 
 /// Runs `host registry mirror`.

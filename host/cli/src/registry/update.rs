@@ -1,6 +1,6 @@
 //! `host update` and `host lock`: pins of a project.
 
-use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, PluginName};
+use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, PluginName, RequirementName};
 use gymkhana_registry_client::Unpinned;
 
 use super::RegistrySession;
@@ -23,7 +23,28 @@ pub fn update(names: &[String], fetch: FetchArgs, printer: &Printer) -> CliResul
     let stays = |entry: &&LockEntry| !names.is_empty() && !names.contains(&entry.name);
     let kept: Vec<LockEntry> = before.iter().flat_map(Lock::entries).filter(stays).cloned().collect();
     let kept = Lock::new(kept).user_error()?;
-    pin_all(&project, before.as_ref(), Some(&kept), fetch, printer)
+    pin_all(&project, before.as_ref(), Some(&kept), fetch, printer)?;
+    print_held_back(&project, fetch, printer)
+}
+
+/// Names newer versions that a requirement of the project excludes.
+fn print_held_back(project: &Project, fetch: FetchArgs, printer: &Printer) -> CliResult<()> {
+    let session = RegistrySession::new(fetch.offline)?;
+    for entry in project.lock()?.iter().flat_map(Lock::entries) {
+        let Some(required) = project.plugins().get(&entry.name) else { continue };
+        let name = RequirementName::Full(entry.name.clone());
+        let found = session.wait(printer, session.client.versions(&name))?;
+        if let Some(newest) = found.newest().filter(|row| row.version > entry.version)
+            && !required.versions.matches(&newest.version)
+        {
+            let (name, newest, versions) = (&entry.name, &newest.version, &required.versions);
+            printer.status(format!(
+                "{name} stays at {}: `{versions}` excludes {newest}; `host add {name}@^{newest}` requires it",
+                entry.version
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Runs `host lock`.

@@ -9,6 +9,8 @@ fn check(name: &str, text: &str) {
             (r"[0-9a-f]{64}", "[DIGEST]"),
             (r"\d+ bytes", "[SIZE] bytes"),
             (r#""bytes": \d+"#, r#""bytes": [SIZE]"#),
+            (r"test: \d+ tasks", "test: [TASKS] tasks"),
+            (r#""tasks": \d+"#, r#""tasks": [TASKS]"#),
         ],
     }, {
         insta::assert_snapshot!(name, text);
@@ -48,6 +50,38 @@ fn a_description_forges_no_lines() {
     let starts = |row: &str| shown.lines().filter(|line| line.trim_start().starts_with(row)).count();
     assert_eq!((starts("wants"), starts("digest")), (1, 1), "{shown}");
     assert!(shown.contains("    wants  http\n"), "{shown}");
+    // It has no code to ask, which is said and hides nothing else.
+    assert!(shown.contains("options  not known: "), "{shown}");
+    let programs = desk.host(&["plugin", "inspect", "forged.wasm", "--json"]).succeeded();
+    let parsed: serde_json::Value = serde_json::from_str(&programs).expect("JSON");
+    assert!(parsed["description"].is_null() && parsed["description_error"].is_string(), "{programs}");
+}
+
+#[test]
+fn tools_and_rewards_describe_functions_and_components() {
+    let desk = Desk::new();
+    let inspect = |name: &str| desk.host(&["plugin", "inspect", &format!("plugins/{name}.wasm")]).succeeded();
+    let tool = inspect("calculator");
+    let function = " functions  calculate: Exact arithmetic with + - * / ^ and parentheses. {";
+    assert!(tool.contains(function) && tool.contains("such as (12+30)*45 or 7/3"), "{tool}");
+    assert!(tool.contains("   options  none\n") && tool.contains("    offers  snapshots\n"), "{tool}");
+    let reward = inspect("answer-match");
+    assert!(reward.contains("components  correct: 1 if the final message contains the answer, else 0\n"), "{reward}");
+    assert!(reward.contains("per-call-cost = 0.0 (number): Points deducted per call (at least 0)\n"), "{reward}");
+    assert!(reward.contains("privileged  fields that it reads are not declared"), "{reward}");
+}
+
+#[test]
+fn a_folder_is_inspected_once_it_is_built() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.path("mine")).expect("a folder");
+    desk.host(&["plugin", "inspect", "mine"]).mistake("no plugin's folder");
+    desk.write("mine/Cargo.toml", "");
+    let told = desk.host(&["plugin", "inspect", "mine"]).mistake("not built");
+    assert!(told.contains("`mine` has no `mine/mine.wasm`\nhint: build it with `host plugin build mine`"), "{told}");
+    std::fs::copy(desk.path("plugins/calculator.wasm"), desk.path("mine/mine.wasm")).expect("copied");
+    let shown = desk.host(&["plugin", "inspect", "mine"]).succeeded();
+    assert!(shown.contains("gymkhana/calculator 0.1.0"), "{shown}");
 }
 
 /// The reason quotes the manifest, which must not add lines either.

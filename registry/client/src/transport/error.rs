@@ -21,7 +21,9 @@ pub enum FetchError {
         name: String,
     },
     /// The connection failed, or the server did not respond in time.
-    #[error("cannot reach `{origin}`: {why}")]
+    #[error(
+        "cannot reach `{origin}`: {why}\nhint: check the network and the address, or use cached data with --offline"
+    )]
     Unreachable {
         /// Contacted origin.
         origin: String,

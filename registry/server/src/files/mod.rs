@@ -1,4 +1,6 @@
-//! Files of the registry: the mutable checkpoint and the immutable content-addressed files.
+//! Files of the registry: the mutable checkpoint, the immutable content-addressed files, and a page for browsers.
+
+pub(crate) mod page;
 
 use std::io;
 use std::path::PathBuf;
@@ -37,6 +39,9 @@ pub(crate) async fn serve(
         }
     };
     let path = request.uri().path().trim_start_matches('/');
+    if path.is_empty() {
+        return page::serve(service, with_body).await;
+    }
     if path == CHECKPOINT_FILE {
         return checkpoint(&service, request.headers(), with_body).await;
     }

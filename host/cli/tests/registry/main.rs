@@ -1,9 +1,11 @@
 //! Registry commands of users and publishers, against a server process.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "../../../registry/tests/common/plugins.rs"]
+mod discovery;
+#[path = "../../../../registry/tests/common/plugins.rs"]
 mod plugins;
-#[path = "../../../registry/tests/common/registry.rs"]
+#[path = "../../../../registry/tests/common/registry.rs"]
 mod registry;
 
 use std::io::{BufRead, BufReader, Read, Write};

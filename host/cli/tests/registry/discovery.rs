@@ -1,0 +1,148 @@
+//! Descriptions, versions and yanked pins, dry runs, and messages of the registry commands.
+
+use crate::common::{Desk, finish};
+use crate::registry::report as report_of;
+use crate::{Market, searcher};
+
+/// `host info` and `host plugin inspect NAME` describe a release from its verified component.
+#[test]
+fn a_released_plugin_is_described_with_its_versions() {
+    let market = Market::new();
+    market.publish_built("calculator");
+    let shown = market.host(&["info", "calculator"]).succeeded();
+    assert!(
+        shown.starts_with("    plugin  gymkhana/calculator 0.1.0\n  registry  shop\n publisher  ed25519:"),
+        "{shown}"
+    );
+    assert!(shown.contains("\n  versions  0.1.0\n") && shown.contains(" functions  calculate: "), "{shown}");
+    assert_eq!(market.host(&["plugin", "inspect", "gymkhana/calculator", "--offline"]).succeeded(), shown);
+    let told = market.host(&["info", "calculator@^2"]).mistake("no such version");
+    assert!(
+        told.contains("no version of `gymkhana/calculator` that matches `^2`\nhint: its versions are 0.1.0"),
+        "{told}"
+    );
+    market.host(&["yank", "gymkhana/calculator@0.1.0"]).succeeded();
+    let programs = market.host(&["info", "calculator@=0.1.0", "--json"]).succeeded();
+    let parsed: serde_json::Value = serde_json::from_str(&programs).expect("JSON");
+    assert_eq!(parsed["release"]["yanked"], true, "{programs}");
+    assert_eq!(parsed["release"]["versions"][0]["version"], "0.1.0");
+    assert_eq!(parsed["description"]["tool"]["functions"][0]["name"], "calculate");
+    market.host(&["info", "calculatr"]).mistake("misspelt");
+}
+
+/// `list`, `outdated` and `update` tell what is newer; the commands that use a yanked version warn.
+#[test]
+fn newer_and_yanked_versions_are_named() {
+    let market = Market::new();
+    market.publish("one", &searcher("1.0.0", r#"["log","http"]"#)).succeeded();
+    market.host(&["add", "searcher@^1", "--allow", "http"]).succeeded();
+    assert_eq!(market.host(&["outdated"]).succeeded(), "");
+    market.publish("two", &searcher("1.1.0", r#"["log","http"]"#)).succeeded();
+    market.publish("three", &searcher("2.0.0", r#"["log","http"]"#)).succeeded();
+    let listed = market.host(&["list", "--json"]).succeeded();
+    let parsed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+    let expected = serde_json::json!([{
+        "name": "acme/searcher", "required": "^1", "locked": "1.0.0", "newest_matching": "1.1.0", "newest": "2.0.0",
+        "allow": ["http"],
+    }]);
+    assert_eq!(parsed, expected);
+    let row =
+        |text: &str| text.lines().nth(1).map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    let words = ["acme/searcher", "^1", "1.0.0", "1.1.0", "2.0.0", "http"].map(str::to_owned).to_vec();
+    assert_eq!(row(&market.host(&["list"]).succeeded()), Some(words.clone()));
+    assert_eq!(row(&market.host(&["outdated"]).succeeded()), Some(words));
+    let updated = market.host(&["update"]);
+    assert_eq!(updated.results, "acme/searcher 1.0.0 -> 1.1.0\n", "{updated:?}");
+    let held = "acme/searcher stays at 1.1.0: `^1` excludes 2.0.0; `host add acme/searcher@^2.0.0` requires it";
+    assert!(updated.talk.contains(held), "{updated:?}");
+    // Nothing is yanked yet.
+    let warning = "warning: `acme/searcher` 1.1.0 is yanked";
+    let warns = |arguments: &[&str]| market.host(arguments).talk.contains(warning);
+    assert!(!warns(&["lock"]) && !warns(&["verify"]));
+    market.host(&["yank", "acme/searcher@1.1.0"]).succeeded();
+    for command in [&["lock"][..], &["lock", "--locked"], &["verify"], &["run", "run.toml", "--out", "out"]] {
+        assert!(warns(command), "{command:?}");
+    }
+    // An update chooses the newest version that is not yanked.
+    let updated = market.host(&["update"]);
+    assert_eq!(updated.results, "acme/searcher 1.1.0 -> 1.0.0\n", "{updated:?}");
+    assert!(!updated.talk.contains("is yanked"), "{updated:?}");
+}
+
+#[test]
+fn a_dry_run_checks_everything_and_publishes_nothing() {
+    let market = Market::new();
+    let component = searcher("1.0.0", r#"["log"]"#);
+    market.desk.write("one.wasm", &component);
+    market.desk.write("one.json", serde_json::to_string(&report_of(&component)).expect("JSON"));
+    let publish = |more: &[&str]| market.host(&[&["publish", "one.wasm", "--report", "one.json"], more].concat());
+    publish(&["--dry-run"]).mistake("without a key");
+    market.host(&["keygen", "other.key"]).succeeded();
+    let told = publish(&["--dry-run", "--key", "other.key"]).mistake("a stranger");
+    assert!(told.contains("otherwise publish under your own namespace"), "{told}");
+    let dry = publish(&["--dry-run", "--key", "acme.key"]).succeeded();
+    assert_eq!(dry, "acme/searcher 1.0.0 can be published in registry `shop`; nothing changed\n");
+    market.host(&["info", "acme/searcher"]).mistake("not published");
+    publish(&["--key", "acme.key"]).succeeded();
+    let told = publish(&["--dry-run", "--key", "acme.key"]).mistake("published");
+    assert!(told.contains("is already published"), "{told}");
+    // The server does not know this token.
+    let arguments = ["yank", "acme/searcher@1.0.0"];
+    let told =
+        finish(market.desk.command(&arguments).env("GYMKHANA_SHOP_TOKEN", "gymkhana_0")).mistake("a wrong token");
+    assert!(told.contains("the one in GYMKHANA_SHOP_TOKEN is unknown or revoked"), "{told}");
+}
+
+#[test]
+fn a_new_registry_prints_the_lines_that_use_it() {
+    let desk = Desk::new();
+    let public = desk.host(&["keygen", "root.key"]).succeeded();
+    assert_eq!(desk.host(&["keygen", "root.key", "--show"]).succeeded(), public);
+    desk.host(&["keygen", "absent.key", "--show"]).mistake("no key");
+    assert!(!desk.path("absent.key").exists());
+    let printed = desk.host(&["registry", "init", "shop", "--root", "root.key"]).succeeded();
+    let (_, lines) = printed.split_once('\n').expect("a first line");
+    desk.host(&["registry", "grant", "shop", "acme", public.trim(), "--root", "root.key"]).succeeded();
+    let told = desk.host(&["search"]).mistake("no registry");
+    assert!(told.contains("no registry is configured\nhint: add one to gymkhana-registries.toml"), "{told}");
+    desk.write("gymkhana-registries.toml", lines.replace("NAMESPACE", "acme"));
+    // Missing keys are reported before the suite runs.
+    let component = searcher("1.0.0", r#"["log"]"#);
+    desk.write("one.wasm", &component);
+    desk.write("one.json", serde_json::to_string(&report_of(&component)).expect("JSON"));
+    let publish = ["publish", "one.wasm", "--report", "one.json", "--key", "root.key"];
+    let told = desk.host(&publish).mistake("without the root key");
+    assert!(told.contains("is a signed folder, which requires its root key"), "{told}");
+    desk.host(&[&publish[..], &["--root", "root.key"]].concat()).succeeded();
+    assert!(desk.host(&["search"]).succeeded().contains("acme/searcher 1.0.0 (tool, mine)"));
+    desk.host(&["registry", "init", "open", "--unsigned"]).succeeded();
+    let told =
+        desk.host(&["registry", "serve", "open", "--root", "root.key", "--listen", "127.0.0.1:0"]).mistake("unsigned");
+    assert!(told.contains("registry `open` is unsigned, but a served registry must be signed"), "{told}");
+}
+
+#[test]
+fn a_folder_is_no_component() {
+    let desk = Desk::new();
+    for command in ["play", "bench"] {
+        let told = desk.host(&["plugin", command, "./plugins"]).mistake(command);
+        assert!(told.contains("`./plugins`: it is a folder\nhint: give the component in it"), "{told}");
+    }
+    let told = desk.host(&["plugin", "bench", "./absent.wasm"]).mistake("absent");
+    assert!(told.contains("build yours with `host plugin build DIR`"), "{told}");
+}
+
+#[test]
+fn damaged_project_files_are_explained() {
+    let market = Market::new();
+    market.desk.write("gymkhana.toml", "[plugins]\n\"a/b\" = \"abc\"\n");
+    let told = market.host(&["lock"]).mistake("no requirement");
+    assert!(told.contains("`abc` of `a/b` in ") && told.contains("hint: write for example `^1`"), "{told}");
+    market.desk.write("gymkhana.toml", "[plugins]\n\"a/b\" = 1\n");
+    let told = market.host(&["lock"]).mistake("a number");
+    assert!(told.contains("a plugin needs a version requirement such as \"^1\""), "{told}");
+    market.desk.write("gymkhana.toml", "[plugins]\n");
+    market.desk.write("gymkhana.lock", "schema = ");
+    let told = market.host(&["lock"]).mistake("a damaged lock");
+    assert!(told.contains("or delete it and run `host lock`"), "{told}");
+}
