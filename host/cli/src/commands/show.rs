@@ -47,13 +47,14 @@ fn show_run(run: &RunReader, episodes: &EpisodeReader, printer: &Printer) -> Cli
         phases.entry((id.stage, id.phase)).or_insert((0, id)).0 += 1;
     }
     for (count, first) in phases.values() {
-        printer.result(format!("{count:>7} episodes like {first}"));
+        let noun = if *count == 1 { "episode" } else { "episodes" };
+        printer.result(format!("{count:>7} {noun} like {first}"));
     }
     Ok(())
 }
 
 fn show_episode(record: &EpisodeRecord, printer: &Printer) {
-    printer.result(format!("episode {}  task {}  ended: {:?}", record.id, record.task, record.ending));
+    printer.result(format!("episode {}  task {}  ended: {}", record.id, record.task, record.ending));
     for (place, turn) in record.turns.iter().enumerate() {
         show_notes(record, place, printer);
         printer.result(match turn {
