@@ -29,7 +29,7 @@ fn check(name: &str, text: &str) {
             (r"[\d.]+/s", "[RATE]/s"),
             (r"\d+ tokens", "[COUNT] tokens"),
             (r"(success|sampled) [\d.]+( %)? to [\d.]+( %)?", "$1 [SHARE] to [SHARE]"),
-            (r"success [\d.]+ on", "success [SHARE] on"),
+            (r"success [\d.]+ % on", "success [SHARE] on"),
         ],
     }, {
         insta::assert_snapshot!(name, text);
