@@ -1,5 +1,7 @@
 //! Why an episode ended.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// The reason why an episode ended. Turn, context, call and time limits are checked in this order after every turn. A
@@ -32,5 +34,22 @@ impl Ending {
     #[must_use]
     pub fn is_limit(self) -> bool {
         matches!(self, Self::TurnLimit | Self::ContextLimit | Self::CallLimit | Self::TimeLimit | Self::EarlyStopped)
+    }
+}
+
+/// The same word as in records and Parquet.
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Terminated => "terminated",
+            Self::Truncated => "truncated",
+            Self::TurnLimit => "turn-limit",
+            Self::ContextLimit => "context-limit",
+            Self::CallLimit => "call-limit",
+            Self::TimeLimit => "time-limit",
+            Self::EarlyStopped => "early-stopped",
+            Self::EnvironmentFailed => "environment-failed",
+            Self::Dropped => "dropped",
+        })
     }
 }

@@ -22,15 +22,12 @@ pub fn show(args: &ShowArgs, printer: &Printer) -> CliResult<()> {
 
 fn show_run(run: &RunReader, episodes: &EpisodeReader, printer: &Printer) -> CliResult<()> {
     let (lock, summary) = (run.lock()?, run.summary()?);
-    for entry in lock.entries() {
-        printer.result(format!("plugin {} {} {}", entry.name, entry.version, entry.digest));
-    }
     match summary {
         None => printer.result("not finished; `host run … --resume` continues it"),
         Some(summary) => {
             for stage in &summary.stages {
                 let success = match (stage.success_before, stage.success_after) {
-                    (Some(before), Some(after)) => format!("{before:.3} to {after:.3}"),
+                    (Some(before), Some(after)) => format!("{:.1} % to {:.1} %", 100.0 * before, 100.0 * after),
                     _ => "not measured".to_owned(),
                 };
                 printer.result(format!(
@@ -38,7 +35,7 @@ fn show_run(run: &RunReader, episodes: &EpisodeReader, printer: &Printer) -> Cli
                     stage.name, stage.episodes, stage.seconds
                 ));
             }
-            let success = summary.success.map_or("not measured".to_owned(), |share| format!("{share:.3}"));
+            let success = summary.success.map_or("not measured".to_owned(), |share| format!("{:.1} %", 100.0 * share));
             printer.result(format!("success {success} on held-out tasks, {:.0} s", summary.seconds));
         }
     }
@@ -47,13 +44,17 @@ fn show_run(run: &RunReader, episodes: &EpisodeReader, printer: &Printer) -> Cli
         phases.entry((id.stage, id.phase)).or_insert((0, id)).0 += 1;
     }
     for (count, first) in phases.values() {
-        printer.result(format!("{count:>7} episodes like {first}"));
+        let noun = if *count == 1 { "episode" } else { "episodes" };
+        printer.result(format!("{count:>7} {noun} like {first}"));
+    }
+    for entry in lock.entries() {
+        printer.result(format!("plugin {} {} {}", entry.name, entry.version, entry.digest));
     }
     Ok(())
 }
 
 fn show_episode(record: &EpisodeRecord, printer: &Printer) {
-    printer.result(format!("episode {}  task {}  ended: {:?}", record.id, record.task, record.ending));
+    printer.result(format!("episode {}  task {}  ended: {}", record.id, record.task, record.ending));
     for (place, turn) in record.turns.iter().enumerate() {
         show_notes(record, place, printer);
         printer.result(match turn {
