@@ -39,7 +39,7 @@ impl Ending {
 
 /// The same word as in records and Parquet.
 impl fmt::Display for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Terminated => "terminated",
             Self::Truncated => "truncated",
