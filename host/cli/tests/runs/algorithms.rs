@@ -150,3 +150,15 @@ fn preferences_and_teachers_are_stages_of_their_own() {
         assert!(wrong.talk.contains(message), "{message}: {}", wrong.talk);
     }
 }
+
+#[test]
+fn a_stage_without_differing_rewards_warns_once() {
+    let desk = desk(&stage("rl", "").replace("steps = 2", "steps = 5"));
+    let warned = |outcome: &crate::common::Outcome| outcome.talk.matches("learns nothing: no rewards differed").count();
+    let varied = desk.run(WORD_PROBLEMS, &[]);
+    assert_eq!((varied.code, warned(&varied)), (Some(0), 0), "{varied:?}");
+    let free = ["--set", "rewards.answer-match.options.per-call-cost=0.0"];
+    std::fs::remove_dir_all(desk.path("out")).expect("removed");
+    let flat = desk.run(WORD_PROBLEMS, &free);
+    assert_eq!((flat.code, warned(&flat)), (Some(0), 1), "{flat:?}");
+}
