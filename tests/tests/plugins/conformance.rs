@@ -78,6 +78,20 @@ async fn first_party_plugins_pass() {
     }
 }
 
+/// The templates of `host plugin new` in Rust are checked through the command itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn templates_in_other_languages_pass_as_they_are_written() {
+    let settings = Settings { steps: 300, ..Settings::default() };
+    let sandbox = sandbox(&settings);
+    for language in ["python", "js"] {
+        for kind in ["environment", "tool", "reward"] {
+            let name = format!("guest-{language}-{kind}");
+            let report = check(&sandbox, &name, &read(&name), settings.clone()).await;
+            assert_eq!(report.failures().collect::<Vec<_>>(), [], "{name}");
+        }
+    }
+}
+
 /// The environment asks models in steps and in its oracle's advice, so that answers that depended on the number of earlier
 /// questions would make it look non-deterministic.
 #[tokio::test(flavor = "multi_thread")]

@@ -20,7 +20,8 @@ export class Brief extends Reward {
     const last = trajectory.lastMessage(seat);
     if (!last) return { total: 0, components: { right: 0, length: 0 } };
     const place = last.text.indexOf(answer);
-    const length = [...last.text].length;
+    // UTF-16 units: walking over the characters of a very long message would use up the fuel of a call.
+    const length = last.text.length;
     const components = { right: place < 0 ? 0 : 1, length };
     if (place < 0) return { total: 0, components };
     // Evidence counts in bytes of UTF-8.
