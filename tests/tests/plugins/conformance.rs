@@ -105,10 +105,11 @@ async fn an_environment_that_asks_is_judged_by_what_it_does() {
 }
 
 /// Guests with one defect at a time: package, option, defect, and the check that must fail.
-const CROOKS: [(&str, &str, &str, &str); 41] = [
+const CROOKS: [(&str, &str, &str, &str); 42] = [
     ("guest-crooked-environment", "crook", "missing-task", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "extra-task", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "same-splits", "splits-and-tasks"),
+    ("guest-crooked-environment", "crook", "reversed-splits", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "bad-schema", "parameters"),
     ("guest-crooked-environment", "crook", "idle-schema", "parameters"),
     ("guest-crooked-environment", "crook", "counts-starts", "same-seed-same-bytes"),

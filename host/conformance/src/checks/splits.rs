@@ -9,8 +9,10 @@ use gymkhana_sandbox::{EnvironmentEpisode, SplitInfo};
 use crate::finding::{CheckPhase, Finding, Stop, failed, passed, short, skipped, stop};
 use crate::fixture::Fixture;
 
-/// Tasks of two splits that are compared.
+/// Tasks of a split that are looked for in another.
 const COMPARED: u64 = 12;
+/// Tasks of a split among which they are looked for.
+const SEARCHED: u64 = 256;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     if !fixture.is(Kind::Environment) {
@@ -63,28 +65,40 @@ async fn refused(fixture: &Fixture, task: TaskRef) -> Result<(), Stop> {
     }
 }
 
-/// Checks that two splits differ. A few equal openings are allowed; if all tasks open alike, the check does not apply.
+/// Checks that two splits differ. A few equal openings are allowed; if all tasks open alike, as in some games, openings
+/// do not identify tasks and the check does not apply.
 async fn differ(fixture: &Fixture, one: &SplitInfo, other: &SplitInfo) -> Result<(), Stop> {
-    let count = COMPARED.min(one.tasks.unwrap_or(COMPARED)).min(other.tasks.unwrap_or(COMPARED));
-    let (mut alike, mut openings) = (0, BTreeSet::new());
-    for index in 0..count {
-        let first = opening(fixture, &TaskRef { split: one.name.clone(), index }).await?;
-        let second = opening(fixture, &TaskRef { split: other.name.clone(), index }).await?;
-        alike += u64::from(first == second);
-        openings.insert(first);
-    }
-    // If all tasks open alike, as in some games, openings do not identify tasks.
-    if alike == count && openings.len() as u64 > count / 2 && count > 2 {
-        let first = openings.first().map_or("", String::as_str);
-        return Err(stop(
-            format!(
-                "the first {count} tasks of `{}` and `{}` begin alike, such as {}",
-                one.name,
-                other.name,
-                short(first)
-            ),
-            "derive them from the split's name too: training tasks must not be evaluation tasks",
-        ));
+    for (sampled, whole) in [(one, other), (other, one)] {
+        let sample = openings(fixture, sampled, COMPARED).await?;
+        // Generated splits may repeat a task by chance, so that only equal places count.
+        let listed = one.tasks.is_some() && other.tasks.is_some();
+        let found = openings(fixture, whole, if listed { SEARCHED } else { COMPARED }).await?;
+        let is_found = |(place, opening): (usize, &String)| match listed {
+            true => found.contains(opening),
+            false => found.get(place) == Some(opening),
+        };
+        let distinct: BTreeSet<&String> = sample.iter().collect();
+        if sample.len() > 2 && distinct.len() > sample.len() / 2 && sample.iter().enumerate().all(is_found) {
+            return Err(stop(
+                format!(
+                    "the first {} tasks of `{}` are tasks of `{}` too, such as {}",
+                    sample.len(),
+                    sampled.name,
+                    whole.name,
+                    short(&sample[0])
+                ),
+                "derive them from the split's name too: training tasks must not be evaluation tasks",
+            ));
+        }
     }
     Ok(())
+}
+
+/// Openings of the first tasks of a split, at most `most`.
+async fn openings(fixture: &Fixture, split: &SplitInfo, most: u64) -> Result<Vec<String>, Stop> {
+    let mut openings = Vec::new();
+    for index in 0..most.min(split.tasks.unwrap_or(most)) {
+        openings.push(opening(fixture, &TaskRef { split: split.name.clone(), index }).await?);
+    }
+    Ok(openings)
 }

@@ -18,6 +18,7 @@ const CROOKS: [&str; 19] = [
     "missing-task",
     "extra-task",
     "same-splits",
+    "reversed-splits",
     "bad-schema",
     "idle-schema",
     "counts-starts",
@@ -88,8 +89,12 @@ impl Environment for Crooked {
         if task.index >= tasks {
             return Err(Error::not_found("there are six tasks"));
         }
-        let split = if crook == "same-splits" { "train" } else { &task.split };
-        let word = hash(format!("{split}/{}", task.index).as_bytes()) % 1000;
+        let (split, index) = match crook.as_str() {
+            "same-splits" => ("train", task.index),
+            "reversed-splits" if task.split != "train" => ("train", 5 - task.index),
+            _ => (task.split.as_str(), task.index),
+        };
+        let word = hash(format!("{split}/{index}").as_bytes()) % 1000;
         let starts = STARTS.fetch_add(1, Ordering::Relaxed);
         let shown = if crook == "counts-starts" { starts } else { word % 10 };
         let mut function = Function::new("guess", "Guesses the word.", Parameters::new().text("word", "three digits"));

@@ -54,8 +54,14 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
 }
 
 async fn restore(saved: &Saved, path: &Path, turn: usize) -> Result<Driver, Stop> {
-    let copy = Driver::restore(saved, path.seed).await;
-    copy.during(format!("its own snapshot in front of step {turn} of {} could not be restored", path.place()))
+    let what = format!("its own snapshot in front of step {turn} of {} could not be restored", path.place());
+    match Driver::restore(saved, path.seed).await {
+        Err(error) if error.kind == FailureKind::Refused => {
+            let remedy = "`restore` refuses what `snapshot` wrote: correct one of them";
+            Err(stop(format!("{what}: {}", error.message), remedy))
+        }
+        restored => restored.during(what),
+    }
 }
 
 /// Restores invalid bytes, among them truncated and altered snapshots.
