@@ -158,7 +158,7 @@ fn a_stage_without_differing_rewards_warns_once() {
     let varied = desk.run(WORD_PROBLEMS, &[]);
     assert_eq!((varied.code, warned(&varied)), (Some(0), 0), "{varied:?}");
     let free = ["--set", "rewards.answer-match.options.per-call-cost=0.0"];
-    std::fs::remove_dir_all(desk.path("out")).expect("removed");
+    fs::remove_dir_all(desk.path("out")).expect("removed");
     let flat = desk.run(WORD_PROBLEMS, &free);
     assert_eq!((flat.code, warned(&flat)), (Some(0), 1), "{flat:?}");
 }
