@@ -59,7 +59,7 @@ fn a_new_plugin_of_each_kind_builds_and_passes() {
     fs::write(&source, code.replace("assert!(failed &&", "assert!(!failed &&")).expect("a file");
     let failing = author(&desk, &["plugin", "test", "my-tool"]);
     assert_eq!((failing.code, failing.results.as_str()), (Some(2), ""), "{failing:?}");
-    assert!(failing.talk.contains("cargo test --release --quiet` failed in `my-tool`"), "{failing:?}");
+    assert!(failing.talk.contains("cargo test --release` failed in `my-tool`"), "{failing:?}");
     fs::write(&source, code.replace("impl Tool for Notes", "impl Fool for Notes")).expect("a file");
     let broken = author(&desk, &["plugin", "build", "my-tool"]);
     assert_eq!(broken.code, Some(2));

@@ -51,7 +51,8 @@ pub(crate) fn parse(json: &[u8]) -> Result<(EpisodeRecord, u32), BadRecord> {
             Ok((EpisodeRecord { schema: EPISODE_SCHEMA, ..record }, schema))
         }
         TEXT_SITES => {
-            let mut record: Value = serde_json::from_slice(json)?;
+            // A list with the number 5 is read as a `Schema` too.
+            let mut record = Value::Object(serde_json::from_slice(json)?);
             translate(&mut record)?;
             Ok((serde_json::from_value(record)?, schema))
         }
@@ -147,6 +148,14 @@ mod tests {
         assert_eq!(parse(json.to_string().as_bytes()).unwrap(), (record.clone(), NUMBER_LISTS));
         json["schema"] = 4.into();
         assert!(matches!(parse(json.to_string().as_bytes()), Err(BadRecord::Schema(4))));
+    }
+
+    /// Found by the fuzz target `journal`.
+    #[test]
+    fn a_list_with_the_number_of_a_schema_is_no_record() {
+        for json in ["[5]", "[6]", "[7]", "[8]"] {
+            assert!(matches!(parse(json.as_bytes()), Err(BadRecord::Json(_))), "{json}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use gymkhana_sdk::{
 };
 
 /// Defects; the first option value is `none`.
-const CROOKS: [&str; 19] = [
+const CROOKS: [&str; 20] = [
     "none",
     "missing-task",
     "extra-task",
