@@ -90,7 +90,7 @@ fn contradicting_settings_are_rejected() {
 
 #[test]
 fn groups_of_one_episode_have_nothing_to_compare() {
-    for algorithm in ["loop", "grpo", "gigpo", "rloo"] {
+    for algorithm in ["loop", "grpo", "gigpo", "rloo", "dpo"] {
         let sets = format!("stages.0.algorithm={algorithm}");
         let refused = message(SMALLEST, &[&sets, "stages.0.group_size=1"]);
         let expected = format!("group_size is 1, but algorithm `{algorithm}` compares the episodes of a group");

@@ -328,7 +328,7 @@ impl RlStage {
     /// would be 0.
     fn check_group(&self, algorithm: &Algorithm) -> Result<(), RunFileError> {
         // With all seats compared, the seats of one episode have each other.
-        if self.group_size > 1 || !algorithm.compares_episodes() || algorithm.group_by == GroupBy::All {
+        if self.group_size > 1 || !algorithm.needs_groups() || algorithm.group_by == GroupBy::All {
             return Ok(());
         }
         Err(RunFileError::Contradiction(format!(

@@ -30,16 +30,16 @@ impl SignalWatch {
     }
 }
 
-/// Reports whether the episodes of a step can teach anything: with a teacher always, or else if rewards differ. An
-/// algorithm without a group baseline compares the whole batch.
+/// Reports whether the episodes of a step can teach anything: always with a teacher or with weights from the rewards
+/// themselves, or else if rewards differ. An algorithm that compares no groups compares the whole batch.
 pub(crate) fn has_signal(groups: &[Vec<EpisodeRecord>], trained: &[u32], algorithm: &Algorithm) -> bool {
-    if algorithm.wants_teacher() {
+    if algorithm.wants_teacher() || algorithm.reward_temperature.is_some() {
         return true;
     }
     let differ = |group: &[EpisodeRecord]| {
         rewards_differ(group, trained) || group.iter().any(|record| turns(record) != turns(&group[0]))
     };
-    match algorithm.compares_episodes() {
+    match algorithm.needs_groups() {
         true => groups.iter().any(|group| differ(group)),
         false => differ(&groups.concat()),
     }

@@ -185,9 +185,14 @@ impl Algorithm {
     }
 
     /// Whether the baseline compares the episodes of a group.
-    #[must_use]
-    pub fn compares_episodes(&self) -> bool {
+    pub(crate) fn compares_episodes(&self) -> bool {
         matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut)
+    }
+
+    /// Whether groups of one episode teach nothing, because the baseline or the loss compares the episodes of a group.
+    #[must_use]
+    pub fn needs_groups(&self) -> bool {
+        self.compares_episodes() || self.pairs()
     }
 
     /// Whether the loss is over pairs of a group's episodes.
