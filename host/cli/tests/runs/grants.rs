@@ -165,6 +165,7 @@ fn the_example_of_a_simulated_user_is_a_sound_run_file() {
         assert_eq!(asked > 0, by_model);
         let replayed = desk.host(&["replay", "out"]).succeeded();
         assert!(replayed.ends_with(&format!("every byte equal: {}\n", episodes.len())), "{replayed}");
+        fs::remove_dir_all(desk.path("out")).expect("removed");
         let refused =
             desk.run("plugins/booking.wasm", &[&sets[..], &["--set", "plugins={}", "--set", "models={}"]].concat());
         assert!(refused.mistake("no grant").contains("`model = \"NAME\"`"), "{refused:?}");

@@ -17,11 +17,12 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 25] = [
+const COMPANIONS: [(&str, &str, &str); 26] = [
     ("policy.server", "policy.checkpoint", "\"model\""),
     ("policy.tiny", "policy.tiny.heads", "1"),
     ("policy.tiny", "policy.tiny.kv_heads", "1"),
     ("models.x", "plugins.x.model", "\"x\""),
+    ("stages.0.group_size", "stages.0.algorithm", "\"ppo\""),
     ("models.x", "models.x.script", "[\"reply\"]"),
     ("plugins.x.http_requests", "plugins.x.http", "[{ \"allow\": \"https://a.example\" }]"),
     ("environment.schedule.every", "environment.schedule.shape", "\"steps\""),

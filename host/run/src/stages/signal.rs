@@ -36,18 +36,19 @@ pub(crate) fn has_signal(groups: &[Vec<EpisodeRecord>], trained: &[u32], algorit
     if algorithm.wants_teacher() || algorithm.reward_temperature.is_some() {
         return true;
     }
-    let differ = |group: &[EpisodeRecord]| {
-        rewards_differ(group, trained) || group.iter().any(|record| turns(record) != turns(&group[0]))
-    };
+    let differ = |group: &[EpisodeRecord]| rewards_differ(group, trained) || turns_differ(group);
     match algorithm.needs_groups() {
         true => groups.iter().any(|group| differ(group)),
         false => differ(&groups.concat()),
     }
 }
 
-/// Rewards of single turns.
-fn turns(record: &EpisodeRecord) -> (&[Vec<f64>], &[Vec<f64>]) {
-    (&record.turn_rewards, &record.turn_gains)
+/// Reports whether rewards of single turns vary within the group. Episodes of different lengths do not differ if all of
+/// their turns have the reward 0.
+fn turns_differ(group: &[EpisodeRecord]) -> bool {
+    let turns = |record: &EpisodeRecord| [record.turn_rewards.clone(), record.turn_gains.clone()];
+    let paid = |record: &EpisodeRecord| turns(record).iter().flatten().flatten().any(|reward| *reward != 0.0);
+    group.iter().any(paid) && group.iter().any(|record| turns(record) != turns(&group[0]))
 }
 
 #[cfg(test)]
