@@ -4,7 +4,8 @@
 //! Each export has a separate world, so that [`crate::plugin!`] can call only the export macros that an author lists;
 //! the linker merges the worlds. All modules share the types of [`imports`]. `tests/bindings.rs` generates the files and
 //! compares them.
-#![allow(missing_docs, unused_qualifications, clippy::all, clippy::semicolon_if_nothing_returned)]
+#![allow(missing_docs, unused_qualifications)]
+#![allow(clippy::all, clippy::semicolon_if_nothing_returned, clippy::uninlined_format_args, clippy::unwrap_used)]
 
 #[rustfmt::skip]
 pub mod imports;
