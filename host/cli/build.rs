@@ -1,4 +1,4 @@
-//! Links libtorch, passes its folder and version to the launcher, and embeds the templates of new plugins.
+//! Links libtorch, passes its folder and version to `host`, and embeds the templates of new plugins.
 
 include!("../trainer/build_libtorch.rs");
 include!("build_templates.rs");

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use gymkhana_algorithm::Accelerator;
 use gymkhana_policy::Sampling;
 use gymkhana_record::EpisodeId;
-use gymkhana_trainer::Accelerator;
 
 use crate::error::{CliError, CliResult};
 use crate::plugin::PluginCommand;
@@ -24,13 +24,9 @@ pub struct Cli {
 /// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Train a model on an environment
-    #[command(override_usage = "host run [OPTIONS] --out <DIR> <RUN_FILE>\n       host run [OPTIONS] --resume <DIR>")]
-    Run(RunArgs),
-    /// Generate a reply to a prompt
-    Generate(GenerateArgs),
-    /// Measure a model's success on held-out tasks
-    Eval(EvalArgs),
+    /// Commands that need a model.
+    #[command(flatten)]
+    Model(ModelCommand),
     /// Replay recorded episodes and compare plugin output
     Replay(ReplayArgs),
     /// Print a run or one episode
@@ -43,11 +39,24 @@ pub enum Command {
     /// Write, build, test, play and measure plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
+    /// Commands of projects and registries.
+    #[command(flatten)]
+    Registry(RegistryCommand),
+}
+
+/// Commands that need a model.
+#[derive(Debug, Subcommand)]
+pub enum ModelCommand {
+    /// Train a model on an environment
+    #[command(override_usage = "host run [OPTIONS] --out <DIR> <RUN_FILE>\n       host run [OPTIONS] --resume <DIR>")]
+    Run(RunArgs),
+    /// Generate a reply to a prompt
+    Generate(GenerateArgs),
+    /// Measure a model's success on held-out tasks
+    Eval(EvalArgs),
     /// Write the generated reference pages
     #[command(hide = true)]
     Reference(ReferenceArgs),
-    #[command(flatten)]
-    Registry(RegistryCommand),
 }
 
 /// `host reference`.
@@ -69,6 +78,7 @@ pub struct RunArgs {
     /// Plugins: files or registry names [default: project's]
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
     pub plugins: Vec<PathBuf>,
+    /// Options for plugins from registries.
     #[command(flatten)]
     pub fetch: FetchArgs,
     /// Output directory
@@ -149,6 +159,7 @@ pub struct EvalArgs {
     /// Plugins: files or registry names
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
     pub plugins: Vec<PathBuf>,
+    /// Options for plugins from registries.
     #[command(flatten)]
     pub fetch: FetchArgs,
     /// Override a key, such as `environment.options.difficulty=3`

@@ -9,8 +9,8 @@ use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use gymkhana_assembly::{Progress, Reporter};
 use gymkhana_record::{EpisodeId, LogEntry, LogLevel};
-use gymkhana_run::{Progress, Reporter};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::error::{Classify, CliError, CliResult};
@@ -43,9 +43,9 @@ pub struct Printer {
     unprinted: Arc<Mutex<Option<Error>>>,
 }
 
-impl Printer {
+impl Default for Printer {
     /// A printer of this process.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             terminal: stderr().is_terminal(),
             verbosity: Verbosity::default(),
@@ -54,7 +54,9 @@ impl Printer {
             unprinted: Arc::default(),
         }
     }
+}
 
+impl Printer {
     /// The printer with another amount of status output.
     pub fn with_verbosity(&self, verbosity: Verbosity) -> Self {
         Self { verbosity, ..self.clone() }

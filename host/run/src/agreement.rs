@@ -9,10 +9,10 @@ use gymkhana_store::{EpisodeReader, RunFolder};
 use gymkhana_trainer::CHECKSUMS_FILE;
 
 use crate::checkpoint_name::CheckpointName;
-use crate::error::{Classify, RunError, RunResult};
 use crate::resume::lost_state;
 use crate::seats::SeatPolicies;
 use crate::state::{SavedCheckpoint, State};
+use gymkhana_assembly::{Classify, RunError, RunResult};
 
 /// Checks the position against the stages of the run and against the last line of the metrics before it.
 pub(crate) fn position(folder: &RunFolder, state: &State, stages: &[Stage]) -> RunResult<()> {

@@ -10,11 +10,11 @@ use gymkhana_rollout::{ContextStrategy, ProbeError, Rollout, SeatPlayer, TurnPro
 use gymkhana_trainer::Requirement;
 
 use crate::agreement;
-use crate::error::{Classify, RunError, RunResult};
 use crate::resume::same_run_file;
 use crate::seats;
 use crate::stages::batch;
 use crate::start::{Assembled, Opened, Resolved};
+use gymkhana_assembly::{Classify, RunError, RunResult};
 
 /// Checks of the run file by itself.
 pub(crate) const RESOLVED: [fn(&Resolved) -> RunResult<()>; 2] = [learns_from_server, teachers_exist];

@@ -5,23 +5,19 @@
 //! ```
 //!
 //! [`prepare`] runs all checks and writes nothing. [`Prepared::train`] runs the stages of the run file; a pipeline
-//! plays later steps during training, within the staleness bound. A [`Reporter`] receives progress. Evaluation, replay
-//! and rescoring of recorded episodes share the set-up in [`setup`].
+//! plays later steps during training, within the staleness bound. A [`Reporter`] receives progress. Evaluation
+//! shares the set-up in [`setup`]; the parts that need no model come from [`gymkhana_assembly`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod agreement;
 mod checkpoint_name;
 mod checks;
-mod error;
 pub mod evaluate;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod host_io;
 mod metrics;
 mod progress;
-mod recorded_groups;
-mod report;
 mod resume;
 mod seats;
 mod session;
@@ -32,10 +28,8 @@ mod state;
 mod stop;
 mod trace;
 
-pub use error::{Classify, ErrorKind, RunError, RunResult};
+pub use gymkhana_assembly::{Classify, ErrorKind, Progress, Reporter, RunError, RunResult, Silent};
 pub use metrics::metrics_page;
-pub use recorded_groups::groups;
-pub use report::{Progress, Reporter, Silent};
 pub use session::{Finished, Outcome, describe};
 pub use start::{Prepared, RunRequest, prepare};
 pub use stop::{StopRequest, Stopped};

@@ -13,8 +13,8 @@ use std::time::Duration;
 use gymkhana_rollout::{RolloutMetrics, WaitKind};
 use gymkhana_sandbox::Counters;
 
-use crate::error::{Classify, RunResult};
-use crate::report::Reporter;
+use gymkhana_assembly::Reporter;
+use gymkhana_assembly::{Classify, RunResult};
 
 /// Interval between samples.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -209,8 +209,8 @@ mod tests {
             let _ = self.0.send(format!("status: {text}"));
         }
 
-        fn progress(&self, _name: &str, _done: u64, _length: u64) -> Box<dyn crate::report::Progress> {
-            Box::new(crate::report::Silent)
+        fn progress(&self, _name: &str, _done: u64, _length: u64) -> Box<dyn gymkhana_assembly::Progress> {
+            Box::new(gymkhana_assembly::Silent)
         }
 
         fn waits(&self, text: String) {

@@ -13,14 +13,14 @@ use gymkhana_trainer::StageModels;
 use tokio::task::JoinSet;
 
 use crate::agreement;
-use crate::error::{Classify, RunResult};
 use crate::evaluate::held_out;
 use crate::metrics::{Listener, ReadState, RunState};
-use crate::report::Reporter;
 use crate::resume::{begun_as, growth};
 use crate::seats::SeatPolicies;
 use crate::state::{self, Progress, SavedCheckpoint, State};
 use crate::stop::{Halt, StopRequest, Stopped};
+use gymkhana_assembly::Reporter;
+use gymkhana_assembly::{Classify, RunResult};
 
 /// The end of a run without an error.
 #[derive(Debug, Clone, PartialEq)]

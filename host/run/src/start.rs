@@ -15,22 +15,23 @@ use gymkhana_store::{RunFolder, RunReader};
 use gymkhana_trainer::Trainer;
 
 use crate::checks::{self, pass};
-use crate::error::{Classify, RunResult};
 use crate::metrics::Listener;
 use crate::progress::ProgressMeter;
-use crate::report::Reporter;
 use crate::resume::{begun_as, reopen, same_seats, taken};
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::session::{Outcome, Session};
-use crate::setup::chat::{chat_format, write_chat_files};
-use crate::setup::grants::{AssetFiles, OutboundMode};
+use crate::setup::chat::{chat_files, chat_format};
 use crate::setup::models::Models;
-use crate::setup::plugins::{self, PluginFile};
-use crate::setup::{rewards, rollout};
 use crate::stages::{batch, tasks};
 use crate::state::State;
 use crate::stop::StopRequest;
 use crate::trace::Trace;
+use gymkhana_assembly::Reporter;
+use gymkhana_assembly::chat::write_chat_files;
+use gymkhana_assembly::grants::{AssetFiles, OutboundMode};
+use gymkhana_assembly::plugins::{self, PluginFile};
+use gymkhana_assembly::{Classify, RunResult};
+use gymkhana_assembly::{rewards, rollout};
 
 /// Input of a run.
 pub struct RunRequest {
@@ -233,5 +234,5 @@ fn fill(folder: &RunFolder, files: &[PluginFile], lock: &Lock, trainer: &Trainer
         folder.add_plugin(&plugin.bytes)?;
     }
     folder.write_lock(lock)?;
-    write_chat_files(folder.reader().path(), trainer)
+    write_chat_files(folder.reader().path(), &chat_files(trainer.files()))
 }

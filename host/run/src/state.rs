@@ -11,12 +11,12 @@ use gymkhana_trainer::CHECKSUMS_FILE;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_name::CheckpointName;
-use crate::error::{Classify, RunError, RunResult};
 use crate::evaluate::held_out::Success;
 use crate::seats::frozen::Frozen;
 use crate::seats::is_part_of;
 use crate::session::Session;
 use crate::stages::batch::Failures;
+use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::Stage;
 
 /// Content of `state.json`, written last, after the checkpoint that it names is complete.

@@ -7,8 +7,8 @@ use gymkhana_store::StoreError;
 use tokio::sync::watch;
 
 use crate::checkpoint_name::CheckpointName;
-use crate::error::{RunError, RunResult};
 use crate::session::Session;
+use gymkhana_assembly::{RunError, RunResult};
 
 /// A request to stop a run at its next safe point: after the training step in progress, or at once during evaluations
 /// and demonstrations. Clones share the request.

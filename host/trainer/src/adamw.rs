@@ -4,7 +4,7 @@ use tch::{TchError, Tensor, no_grad_guard};
 
 use crate::TrainerError;
 use crate::parameters::Parameters;
-use crate::settings::Optimizer;
+use gymkhana_algorithm::Optimizer;
 
 /// Optimiser state.
 #[derive(Debug, Default)]

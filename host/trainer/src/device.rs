@@ -2,71 +2,38 @@
 //! that one binary runs on machines with and without it.
 
 use std::ffi::CString;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use tch::{Cuda, Device};
+use gymkhana_algorithm::{Accelerator, Precision};
+use tch::{Cuda, Device, Kind};
 
 use crate::TrainerError;
-
-/// Device of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Accelerator {
-    /// The processor's cores.
-    #[default]
-    Cpu,
-    /// The first GPU.
-    Cuda,
-}
-
-impl fmt::Display for Accelerator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cpu => "cpu",
-            Self::Cuda => "cuda",
-        })
-    }
-}
-
-impl FromStr for Accelerator {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "cpu" => Ok(Self::Cpu),
-            "cuda" => Ok(Self::Cuda),
-            other => Err(format!("unknown device `{other}`: expected cpu or cuda")),
-        }
-    }
-}
 
 const CPU_LIBRARY: &str = "libtorch_cpu.so";
 const CUDA_LIBRARY: &str = "libtorch_cuda.so";
 
-impl Accelerator {
-    /// Device of libtorch, ready for use.
-    ///
-    /// # Errors
-    /// If the device is a GPU, and this libtorch has no CUDA part or finds no usable GPU.
-    pub(crate) fn open(self) -> Result<Device, TrainerError> {
-        match self {
-            Self::Cpu => Ok(Device::Cpu),
-            Self::Cuda => {
-                let library = beside_loaded(CPU_LIBRARY).map(|cpu| cpu.with_file_name(CUDA_LIBRARY));
-                let library = library.ok_or_else(|| unusable(format!("{CPU_LIBRARY} is not loaded")))?;
-                load(&library)?;
-                // Queried only after the load, because libtorch caches a negative answer.
-                if Cuda::is_available() {
-                    Ok(Device::Cuda(0))
-                } else {
-                    Err(unusable("libtorch finds no GPU".to_owned()))
-                }
-            }
+/// Device of libtorch, ready for use.
+///
+/// # Errors
+/// If the device is a GPU, and this libtorch has no CUDA part or finds no usable GPU.
+pub(crate) fn open(accelerator: Accelerator) -> Result<Device, TrainerError> {
+    match accelerator {
+        Accelerator::Cpu => Ok(Device::Cpu),
+        Accelerator::Cuda => {
+            let library = beside_loaded(CPU_LIBRARY).map(|cpu| cpu.with_file_name(CUDA_LIBRARY));
+            let library = library.ok_or_else(|| unusable(format!("{CPU_LIBRARY} is not loaded")))?;
+            load(&library)?;
+            // Queried only after the load, because libtorch caches a negative answer.
+            if Cuda::is_available() { Ok(Device::Cuda(0)) } else { Err(unusable("libtorch finds no GPU".to_owned())) }
         }
+    }
+}
+
+/// Number format of libtorch.
+pub(crate) fn kind(precision: Precision) -> Kind {
+    match precision {
+        Precision::Float32 => Kind::Float,
+        Precision::Bfloat16 => Kind::BFloat16,
     }
 }
 
@@ -105,9 +72,9 @@ mod tests {
 
     #[test]
     fn a_libtorch_without_cuda_is_refused_with_a_hint() {
-        let Err(error) = Accelerator::Cuda.open() else { return };
+        let Err(error) = open(Accelerator::Cuda) else { return };
         assert!(error.to_string().contains("LIBTORCH"), "{error}");
         assert!(error.to_string().contains("cuda") || error.to_string().contains("GPU"), "{error}");
-        assert_eq!(Accelerator::Cpu.open().expect("there is always one"), Device::Cpu);
+        assert_eq!(open(Accelerator::Cpu).expect("there is always one"), Device::Cpu);
     }
 }

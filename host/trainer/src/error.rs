@@ -2,40 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use gymkhana_algorithm::SettingError;
 use gymkhana_policy::PolicyError;
 use tch::TchError;
 
 /// A failure of the trainer.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainerError {
-    /// A setting is out of range.
-    #[error("invalid `{key}`: it is {value}\nhint: it must be {expected}")]
-    Setting {
-        /// The key in the run file.
-        key: &'static str,
-        /// The value found.
-        value: String,
-        /// The values allowed.
-        expected: &'static str,
-    },
-    /// A setting without effect.
-    #[error(
-        "unused `{key}`: it has an effect only when {when}\nhint: remove it, or write \"off\" if the preset sets it"
-    )]
-    UnusedSetting {
-        /// The key in the run file.
-        key: &'static str,
-        /// Condition under which it has an effect.
-        when: &'static str,
-    },
-    /// A setting that another one requires.
-    #[error("missing `{key}`: it is required when {when}\nhint: add it to the settings")]
-    MissingSetting {
-        /// The key in the run file.
-        key: &'static str,
-        /// Condition under which it is required.
-        when: &'static str,
-    },
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// The device is not available.
     #[error(
         "cannot use device cuda: {problem}\nhint: set LIBTORCH to the folder of a torch 2.11.0 with CUDA \
@@ -45,17 +21,6 @@ pub enum TrainerError {
         /// Reason why the device is unavailable.
         problem: String,
     },
-    /// Unknown preset.
-    #[error("unknown algorithm `{name}`\nhint: use one of {known}")]
-    Preset {
-        /// The name.
-        name: String,
-        /// Known names, separated by commas.
-        known: String,
-    },
-    /// A table that is not a set of algorithm flags.
-    #[error("cannot read the algorithm flags")]
-    Flags(#[source] toml::de::Error),
     /// A file could not be read or written.
     #[error("cannot {action} `{}`", path.display())]
     File {
@@ -183,14 +148,4 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     words
-}
-
-/// Returns an error unless `holds`.
-pub(crate) fn require(
-    holds: bool,
-    key: &'static str,
-    value: impl std::fmt::Display,
-    expected: &'static str,
-) -> Result<(), TrainerError> {
-    if holds { Ok(()) } else { Err(TrainerError::Setting { key, value: value.to_string(), expected }) }
 }

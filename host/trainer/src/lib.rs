@@ -9,7 +9,6 @@
 
 pub mod adamw;
 pub mod advantage;
-mod algorithm;
 mod batch;
 mod config;
 mod device;
@@ -27,20 +26,17 @@ mod tiny;
 pub mod token_stats;
 mod trainer;
 
-pub use algorithm::{
-    Aggregation, Algorithm, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator,
-    GroupBy, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Preset, Ratio, Replay, Requirement, Scale, Surrogate,
-    WhenClipped, Whiten,
-};
 pub use config::{Biases, Family, ModelConfig};
-pub use device::Accelerator;
 pub use error::TrainerError;
-pub use learner::StageModels;
-pub use lora::{Lora, Module};
-pub use settings::{Optimizer, Precision, RlSettings, Schedule, Settings, SftSettings};
+pub use gymkhana_algorithm::{
+    Accelerator, Aggregation, Algorithm, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand,
+    Estimator, GroupBy, Kl, KlPlace, LengthPenalty, Level, Lora, Mask, Module, OffPolicy, Optimizer, Precision, Preset,
+    Ratio, Replay, Requirement, RlSettings, Scale, Schedule, SettingError, SftSettings, StageModels, Surrogate,
+    TinyModel, WhenClipped, Whiten,
+};
+pub use settings::Settings;
 pub use storage::checkpoint::open_model;
 pub use storage::checksums::FILE as CHECKSUMS_FILE;
 pub use storage::files::ModelFiles;
 pub use storage::weight_files;
-pub use tiny::TinyModel;
 pub use trainer::Trainer;

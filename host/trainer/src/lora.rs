@@ -5,95 +5,24 @@
 //! O outputs.
 #![allow(non_snake_case)]
 
+use gymkhana_algorithm::Lora;
 use gymkhana_record::Seed;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tch::{Device, TchError, Tensor, no_grad_guard};
 
-use crate::TrainerError;
-use crate::error::require;
 use crate::parameters::Parameters;
 
-/// Low-rank adapters of a frozen model. When set, only they are trained.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Lora {
-    /// Rank of the adapters.
-    #[schemars(range(min = 1, max = 4096))]
-    pub rank: u32,
-    /// Scale: the adapter's product is multiplied by `alpha / rank`.
-    #[schemars(extend("exclusiveMinimum" = 0))]
-    pub alpha: f64,
-    /// Adapted matrices of each layer.
-    #[serde(default = "Module::all")]
-    #[schemars(length(min = 1), extend("x-default" = "all seven"))]
-    pub modules: Vec<Module>,
+fn adapts(lora: &Lora, name: &str) -> bool {
+    lora.modules.iter().any(|module| name.ends_with(&format!("{}.weight", module.name())))
 }
 
-/// Matrix of a layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "LoraModule")]
-#[allow(missing_docs, reason = "the names of the checkpoint's tensors say what they are")]
-pub enum Module {
-    QProj,
-    KProj,
-    VProj,
-    OProj,
-    GateProj,
-    UpProj,
-    DownProj,
-}
-
-impl Module {
-    fn all() -> Vec<Self> {
-        vec![Self::QProj, Self::KProj, Self::VProj, Self::OProj, Self::GateProj, Self::UpProj, Self::DownProj]
-    }
-
-    /// Name in checkpoints.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::QProj => "q_proj",
-            Self::KProj => "k_proj",
-            Self::VProj => "v_proj",
-            Self::OProj => "o_proj",
-            Self::GateProj => "gate_proj",
-            Self::UpProj => "up_proj",
-            Self::DownProj => "down_proj",
-        }
-    }
-}
-
-impl Lora {
-    /// Refuses values out of range.
-    ///
-    /// # Errors
-    /// With the key's name.
-    pub fn check(&self) -> Result<(), TrainerError> {
-        require((1..=4096).contains(&self.rank), "lora.rank", self.rank, "from 1 to 4096")?;
-        require(self.alpha > 0.0 && self.alpha.is_finite(), "lora.alpha", self.alpha, "above 0")?;
-        require(!self.modules.is_empty(), "lora.modules", "empty", "at least one matrix, such as \"q_proj\"")
-    }
-
-    /// Factor of an adapter's product.
-    pub(crate) fn scale(&self) -> f64 {
-        self.alpha / f64::from(self.rank)
-    }
-
-    fn adapts(&self, name: &str) -> bool {
-        self.modules.iter().any(|module| name.ends_with(&format!("{}.weight", module.name())))
-    }
-
-    /// Configuration file of PEFT.
-    pub(crate) fn config(&self) -> serde_json::Value {
-        serde_json::json!({
-            "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": null, "bias": "none",
-            "fan_in_fan_out": false, "inference_mode": true, "lora_dropout": 0.0, "r": self.rank,
-            "lora_alpha": self.alpha,
-            "target_modules": self.modules.iter().map(|module| module.name()).collect::<Vec<_>>(),
-        })
-    }
+/// Configuration file of PEFT.
+pub(crate) fn config(lora: &Lora) -> serde_json::Value {
+    serde_json::json!({
+        "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": null, "bias": "none",
+        "fan_in_fan_out": false, "inference_mode": true, "lora_dropout": 0.0, "r": lora.rank,
+        "lora_alpha": lora.alpha,
+        "target_modules": lora.modules.iter().map(|module| module.name()).collect::<Vec<_>>(),
+    })
 }
 
 /// Adapters of a model.
@@ -116,7 +45,7 @@ impl Adapters {
         let _guard = no_grad_guard();
         let rank = i64::from(lora.rank);
         let mut shapes = Vec::new();
-        for (name, matrix) in base.named().filter(|(name, _)| lora.adapts(name)) {
+        for (name, matrix) in base.named().filter(|(name, _)| adapts(&lora, name)) {
             let [down, up] = halves(name);
             shapes.extend([(down, vec![rank, matrix.size()[1]]), (up, vec![matrix.size()[0], rank])]);
         }

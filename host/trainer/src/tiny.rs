@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use gymkhana_algorithm::TinyModel;
 use serde_json::{Value, json};
 
-use crate::error::require;
 use crate::storage::files::ModelFiles;
 use crate::{ModelConfig, TrainerError};
 
@@ -29,103 +27,56 @@ const VOCABULARY: i64 = 264;
 /// starts from random weights cannot read it and learns the calls from demonstrations instead.
 const CHAT_TEMPLATE: &str = include_str!("chat_template.jinja");
 
-/// Size of a byte-level model with random initial weights. The default has 1.35 million parameters.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct TinyModel {
-    /// Layers.
-    #[schemars(range(min = 1, max = 64))]
-    pub layers: u32,
-    /// Width of the residual stream.
-    #[schemars(range(min = 2, max = 4096))]
-    pub width: u32,
-    /// Query heads.
-    #[schemars(range(min = 1), extend("x-range" = "a divisor of `width` that leaves heads of an even width"))]
-    pub heads: u32,
-    /// Key and value heads.
-    #[schemars(range(min = 1), extend("x-range" = "a divisor of `heads`"))]
-    pub kv_heads: u32,
-    /// Width of the feed-forward layers.
-    #[schemars(range(min = 1, max = 32_768))]
-    pub mlp: u32,
-    /// Context length in tokens.
-    #[schemars(range(min = 2, max = 65_536))]
-    pub context: u32,
+/// The model's `config.json`.
+pub(crate) fn config(tiny: &TinyModel) -> Result<ModelConfig, TrainerError> {
+    tiny.check()?;
+    let source = json!({
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
+        "hidden_size": tiny.width,
+        "intermediate_size": tiny.mlp,
+        "num_hidden_layers": tiny.layers,
+        "num_attention_heads": tiny.heads,
+        "num_key_value_heads": tiny.kv_heads,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": true,
+        "vocab_size": VOCABULARY,
+        "max_position_embeddings": tiny.context,
+        "use_sliding_window": false,
+        "attention_dropout": 0.0,
+        "initializer_range": 0.02,
+        "use_cache": true,
+        "bos_token_id": null,
+        "eos_token_id": END_OF_MESSAGE,
+        "pad_token_id": END_OF_TEXT,
+    });
+    let Value::Object(source) = source else { unreachable!("an object was written above") };
+    ModelConfig::from_source(source, Path::new("config.json"))
 }
 
-impl Default for TinyModel {
-    fn default() -> Self {
-        Self { layers: 4, width: 160, heads: 5, kv_heads: 5, mlp: 464, context: 512 }
-    }
+/// Tokenizer, chat template and generation defaults.
+pub(crate) fn files(tiny: &TinyModel) -> ModelFiles {
+    ModelFiles::from_texts([
+        ("tokenizer.json", format!("{:#}\n", tokenizer())),
+        ("tokenizer_config.json", format!("{:#}\n", tokenizer_config(tiny))),
+        ("chat_template.jinja", CHAT_TEMPLATE.to_owned()),
+        (
+            "generation_config.json",
+            format!("{:#}\n", json!({ "eos_token_id": END_OF_MESSAGE, "pad_token_id": END_OF_TEXT })),
+        ),
+    ])
 }
 
-impl TinyModel {
-    /// Refuses sizes out of range.
-    ///
-    /// # Errors
-    /// With the key's name.
-    pub fn check(&self) -> Result<(), TrainerError> {
-        let Self { layers, width, heads, kv_heads, mlp, context } = *self;
-        require((1..=64).contains(&layers), "layers", layers, "from 1 to 64")?;
-        require((2..=4096).contains(&width), "width", width, "from 2 to 4096")?;
-        let even = heads >= 1 && width % heads == 0 && (width / heads) % 2 == 0;
-        require(even, "heads", heads, "a divisor of `width` such that `width / heads` is even")?;
-        require(kv_heads >= 1 && heads % kv_heads == 0, "kv_heads", kv_heads, "a divisor of `heads`")?;
-        require((1..=32_768).contains(&mlp), "mlp", mlp, "from 1 to 32768")?;
-        require((2..=65_536).contains(&context), "context", context, "from 2 to 65536")
-    }
-
-    /// The model's `config.json`.
-    pub(crate) fn config(&self) -> Result<ModelConfig, TrainerError> {
-        self.check()?;
-        let source = json!({
-            "architectures": ["Qwen2ForCausalLM"],
-            "model_type": "qwen2",
-            "hidden_size": self.width,
-            "intermediate_size": self.mlp,
-            "num_hidden_layers": self.layers,
-            "num_attention_heads": self.heads,
-            "num_key_value_heads": self.kv_heads,
-            "hidden_act": "silu",
-            "rms_norm_eps": 1e-6,
-            "rope_theta": 10000.0,
-            "tie_word_embeddings": true,
-            "vocab_size": VOCABULARY,
-            "max_position_embeddings": self.context,
-            "use_sliding_window": false,
-            "attention_dropout": 0.0,
-            "initializer_range": 0.02,
-            "use_cache": true,
-            "bos_token_id": null,
-            "eos_token_id": END_OF_MESSAGE,
-            "pad_token_id": END_OF_TEXT,
-        });
-        let Value::Object(source) = source else { unreachable!("an object was written above") };
-        ModelConfig::from_source(source, Path::new("config.json"))
-    }
-
-    /// Tokenizer, chat template and generation defaults.
-    pub(crate) fn files(&self) -> ModelFiles {
-        ModelFiles::from_texts([
-            ("tokenizer.json", format!("{:#}\n", tokenizer())),
-            ("tokenizer_config.json", format!("{:#}\n", self.tokenizer_config())),
-            ("chat_template.jinja", CHAT_TEMPLATE.to_owned()),
-            (
-                "generation_config.json",
-                format!("{:#}\n", json!({ "eos_token_id": END_OF_MESSAGE, "pad_token_id": END_OF_TEXT })),
-            ),
-        ])
-    }
-
-    fn tokenizer_config(&self) -> Value {
-        json!({
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "eos_token": "<|im_end|>",
-            "pad_token": "<|endoftext|>",
-            "model_max_length": self.context,
-            "clean_up_tokenization_spaces": false,
-        })
-    }
+fn tokenizer_config(tiny: &TinyModel) -> Value {
+    json!({
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>",
+        "model_max_length": tiny.context,
+        "clean_up_tokenization_spaces": false,
+    })
 }
 
 /// Byte-level BPE tokenizer without merges, in Hugging Face's format: a byte's id is its value.
@@ -174,8 +125,6 @@ fn byte_characters() -> impl Iterator<Item = char> {
 mod tests {
     use super::*;
 
-    type Spoil = fn(&mut TinyModel);
-
     #[test]
     fn bytes_have_the_characters_of_gpt2() {
         let letters: Vec<char> = byte_characters().collect();
@@ -186,21 +135,5 @@ mod tests {
         }
         let distinct: std::collections::HashSet<char> = letters.into_iter().collect();
         assert_eq!(distinct.len(), 256);
-    }
-
-    #[test]
-    fn wrong_sizes_are_refused_by_name() {
-        let wrong: [(&str, Spoil); 5] = [
-            ("layers", |tiny| tiny.layers = 0),
-            ("heads", |tiny| tiny.heads = 3),
-            ("heads", |tiny| (tiny.width, tiny.heads) = (9, 3)),
-            ("kv_heads", |tiny| tiny.kv_heads = 2),
-            ("context", |tiny| tiny.context = 1),
-        ];
-        for (key, spoil) in wrong {
-            let mut tiny = TinyModel::default();
-            spoil(&mut tiny);
-            assert!(tiny.check().expect_err(key).to_string().contains(key));
-        }
     }
 }

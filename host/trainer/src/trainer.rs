@@ -21,10 +21,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
-use crate::learner::{Batch, Learner, StageModels, check_segment, demonstration_sequences, mean_entropy};
+use crate::learner::{Batch, Learner, check_segment, demonstration_sequences, mean_entropy};
 use crate::model::Model;
 use crate::storage::checkpoint::{self, Opened, Snapshot};
-use crate::{ModelConfig, ModelFiles, RlSettings, Settings, SftSettings, TinyModel, TrainerError};
+use crate::{
+    ModelConfig, ModelFiles, RlSettings, SettingError, Settings, SftSettings, StageModels, TinyModel, TrainerError,
+    device, tiny,
+};
 
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
@@ -95,13 +98,13 @@ impl Trainer {
     /// If a size or a setting is out of range, or the model does not fit into memory.
     pub fn create(tiny: &TinyModel, settings: &Settings) -> Result<Self, TrainerError> {
         settings.check()?;
-        let config = tiny.config()?;
+        let config = tiny::config(tiny)?;
         let positions = settings.context.map_or(config.positions(), |context| context as i64);
-        let mut model = Model::zeros(config, positions, settings.device.open()?)?;
+        let mut model = Model::zeros(config, positions, device::open(settings.device)?)?;
         model.randomise(settings.seed.child("weights"))?;
         model.set_up(settings)?;
         let learner = Learner::new(&model, StageModels::default(), None)?;
-        Self::start(Opened { model, learner, files: tiny.files(), weight_version: 0, position: None }, settings)
+        Self::start(Opened { model, learner, files: tiny::files(tiny), weight_version: 0, position: None }, settings)
     }
 
     /// Opens a checkpoint with its training state, or a plain Hugging Face folder with a model of a supported
@@ -112,7 +115,7 @@ impl Trainer {
     /// of range.
     pub fn open(folder: &Path, settings: &Settings) -> Result<Self, TrainerError> {
         settings.check()?;
-        Self::start(checkpoint::open(folder, settings, settings.device.open()?)?, settings)
+        Self::start(checkpoint::open(folder, settings, device::open(settings.device)?)?, settings)
     }
 
     fn start(opened: Opened, settings: &Settings) -> Result<Self, TrainerError> {
@@ -233,7 +236,7 @@ impl Trainer {
     ) -> Result<StepMetrics, TrainerError> {
         settings.check()?;
         for episode in groups.iter().flatten() {
-            for segment in episode.segments.iter().filter(|segment| settings.learns_from(segment)) {
+            for segment in episode.segments.iter().filter(|segment| settings.learns(segment.seat())) {
                 self.check_segment(segment, || format!("episode {}", episode.id))?;
             }
         }
@@ -244,11 +247,12 @@ impl Trainer {
             let (needs, models) = (settings.algorithm.stage_models(), worker.learner.stage_models());
             let taught = !settings.algorithm.wants_teacher() || models.teacher.is_some();
             if (needs.reference && !models.reference) || (needs.critic && !models.critic) || !taught {
-                return Err(TrainerError::Setting {
+                return Err(SettingError::Range {
                     key: "algorithm",
                     value: "one with a reference, a critic or a teacher".to_owned(),
                     expected: "one for which the stage began",
-                });
+                }
+                .into());
             }
             let (seed, version) = (worker.settings.seed, worker.version.load(Ordering::Acquire));
             let metrics = worker.learner.rl_step(&mut worker.model, batch, &settings, seed, version)?;

@@ -7,8 +7,8 @@ use futures::future::join_all;
 use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{
-    Aggregation, Algorithm, Baseline, Optimizer, Preset, RlSettings, Settings, SftSettings, StageModels, Surrogate,
-    Trainer, TrainerError,
+    Aggregation, Algorithm, Baseline, Optimizer, Preset, RlSettings, SettingError, Settings, SftSettings, StageModels,
+    Surrogate, Trainer, TrainerError,
 };
 
 fn trainer(seed: u64) -> Trainer {
@@ -290,7 +290,7 @@ async fn unusable_data_and_settings_are_refused_by_name() {
     let pulled =
         RlSettings { algorithm: Algorithm { kl: Some(penalty(0.1)), ..Algorithm::default() }, ..RlSettings::default() };
     let error = trainer.rl_step(&groups, &pulled).await.expect_err("no reference");
-    assert!(matches!(error, TrainerError::Setting { key: "algorithm", .. }), "{error}");
+    assert!(matches!(error, TrainerError::Setting(SettingError::Range { key: "algorithm", .. })), "{error}");
     let mut broken = groups;
     let mut columns = std::mem::take(&mut broken[1][2].segments[0]).into_columns();
     columns.log_probs[4] = f32::NEG_INFINITY;

@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 const TARGET: &str = "wasm32-wasip2";
 
 /// Selection of the host's programs: the launcher and the program that it starts.
-pub const HOST: [&str; 4] = ["--bin", "host", "--bin", "gymkhana-main"];
+pub const HOST: [&str; 4] = ["--bin", "host", "--bin", "gymkhana-train"];
 
 /// Checks the platform and the C++ compiler; adds Rust's WebAssembly target.
 fn check_tools() -> anyhow::Result<()> {

@@ -11,11 +11,11 @@ use tokio::sync::Semaphore;
 use crate::args::ReplayArgs;
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
+use gymkhana_assembly::grants::OutboundMode;
+use gymkhana_assembly::groups;
+use gymkhana_assembly::plugins;
+use gymkhana_assembly::rollout::recorded_rollout;
 use gymkhana_config::RunFile;
-use gymkhana_run::groups;
-use gymkhana_run::setup::grants::OutboundMode;
-use gymkhana_run::setup::plugins;
-use gymkhana_run::setup::rollout::recorded_rollout;
 
 /// Groups replayed concurrently.
 const CONCURRENT_GROUPS: usize = 16;

@@ -10,8 +10,8 @@ use gymkhana_sandbox::{Assets, Grants, Limits, Plugin, Sandbox, SandboxConfig, S
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
-use gymkhana_run::setup::named_values;
-use gymkhana_run::setup::plugins::compiled_plugins;
+use gymkhana_assembly::named_values;
+use gymkhana_assembly::plugins::compiled_plugins;
 
 /// A plugin file and its manifest.
 pub struct PluginInputs {

@@ -20,6 +20,7 @@ pub enum RegistryCommand {
     Update {
         /// Update these plugins only
         names: Vec<String>,
+        /// Options for plugins from registries.
         #[command(flatten)]
         fetch: FetchArgs,
     },
@@ -29,6 +30,7 @@ pub enum RegistryCommand {
     Outdated(ListArgs),
     /// Pin the project's plugins in gymkhana.lock
     Lock {
+        /// Options for plugins from registries.
         #[command(flatten)]
         fetch: FetchArgs,
     },
@@ -36,6 +38,7 @@ pub enum RegistryCommand {
     Verify {
         /// Folder with gymkhana.lock [default: project]
         dir: Option<PathBuf>,
+        /// Options for plugins from registries.
         #[command(flatten)]
         fetch: FetchArgs,
     },
@@ -46,6 +49,7 @@ pub enum RegistryCommand {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Options for plugins from registries.
         #[command(flatten)]
         fetch: FetchArgs,
     },
@@ -91,6 +95,7 @@ pub struct AddArgs {
     /// Allow a capability, such as `http` (repeatable)
     #[arg(long, value_name = "CAPABILITY", value_parser = capability)]
     pub allow: Vec<Capability>,
+    /// Options for plugins from registries.
     #[command(flatten)]
     pub fetch: FetchArgs,
 }
@@ -133,6 +138,7 @@ pub struct PublishArgs {
     /// Report of `host plugin test --json` [default: new]
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Keys.
     #[command(flatten)]
     pub keys: KeyArgs,
 }
@@ -145,6 +151,7 @@ pub struct YankArgs {
     /// Undo an earlier yank
     #[arg(long)]
     pub undo: bool,
+    /// Keys.
     #[command(flatten)]
     pub keys: KeyArgs,
 }
@@ -170,6 +177,7 @@ pub enum ServingCommand {
     Init {
         /// Empty folder
         dir: PathBuf,
+        /// Keys of the new registry.
         #[command(flatten)]
         signing: InitArgs,
     },
@@ -181,6 +189,7 @@ pub enum ServingCommand {
         namespace: Namespace,
         /// Public key of the publisher
         key: PublicKey,
+        /// Keys of the registry.
         #[command(flatten)]
         signing: SigningArgs,
     },
@@ -197,6 +206,7 @@ pub enum ServingCommand {
         /// New secret root key of the registry
         #[arg(long, value_name = "FILE", conflicts_with = "rotation")]
         new_root: Option<PathBuf>,
+        /// Keys of the registry.
         #[command(flatten)]
         signing: SigningArgs,
     },
@@ -208,6 +218,7 @@ pub enum ServingCommand {
         namespace: Namespace,
         /// Old public key
         key: PublicKey,
+        /// Keys of the registry.
         #[command(flatten)]
         signing: SigningArgs,
     },
@@ -215,6 +226,7 @@ pub enum ServingCommand {
     Sign {
         /// Folder of the registry
         dir: PathBuf,
+        /// Keys of the registry.
         #[command(flatten)]
         signing: SigningArgs,
     },
@@ -238,6 +250,7 @@ pub enum ServingCommand {
         /// Trust the last entry of `X-Forwarded-For`
         #[arg(long)]
         behind_proxy: bool,
+        /// Keys of the registry.
         #[command(flatten)]
         signing: SigningArgs,
     },

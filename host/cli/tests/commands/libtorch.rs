@@ -1,13 +1,17 @@
-//! Messages about a missing libtorch or a wrong version, which the system loads before any program starts.
+//! Which commands load libtorch, and messages about a missing libtorch or a wrong version, which the system loads before
+//! any program starts.
 
 use std::fs;
 use std::process::Command;
 
 use crate::common::{Desk, Outcome, finish};
 
-/// `host --version` with this `LIBTORCH`.
+/// A command that needs a model, and whose model is missing.
+const NEEDS_MODEL: [&str; 3] = ["generate", "no-model", "hello"];
+
+/// A command that needs a model, with this `LIBTORCH`.
 fn host_with(desk: &Desk, libtorch: &str) -> Outcome {
-    finish(desk.command(&["--version"]).env("LIBTORCH", libtorch))
+    finish(desk.command(&NEEDS_MODEL).env("LIBTORCH", libtorch))
 }
 
 fn assert_refused(outcome: &Outcome, parts: &[&str]) {
@@ -33,23 +37,37 @@ fn another_version_of_libtorch_is_named_with_the_fix() {
     assert_refused(&host_with(&desk, "older"), &["`older`", "is version 2.9.1+cpu"]);
 }
 
-/// The counterpart: a libtorch of the right version in another folder.
+/// The counterpart: a libtorch of the right version in another folder. The command then fails for its own reason.
 #[test]
 fn a_users_own_libtorch_of_the_right_version_is_loaded() {
     let desk = Desk::new();
     std::os::unix::fs::symlink(env!("GYMKHANA_LIBTORCH"), desk.path("own")).expect("a link");
     let own = desk.path("own");
-    assert_eq!(host_with(&desk, &own.to_string_lossy()).succeeded(), format!("host {}\n", env!("CARGO_PKG_VERSION")));
+    let outcome = host_with(&desk, &own.to_string_lossy());
+    assert!(outcome.talk.contains("`no-model` is neither a folder nor a model on a hub"), "{outcome:?}");
 }
 
 #[test]
-fn a_launcher_without_its_program_says_what_is_missing() {
+fn commands_without_a_model_do_not_load_libtorch() {
+    let links = |program: &str| {
+        let bytes = fs::read(program).expect("a program");
+        bytes.windows(16).any(|window| window == b"libtorch_cpu.so\0")
+    };
+    assert!(!links(env!("CARGO_BIN_EXE_host")));
+    assert!(links(env!("CARGO_BIN_EXE_gymkhana-train")));
+    let desk = Desk::new();
+    let outcome = finish(desk.command(&["--version"]).env("LIBTORCH", "nowhere"));
+    assert_eq!(outcome.succeeded(), format!("host {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_host_without_its_trainer_says_what_is_missing() {
     // A link, not a copy: a file open for writing in another test's child could not be started.
     let alone = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
-    let launcher = alone.path().join("host");
-    fs::hard_link(env!("CARGO_BIN_EXE_host"), &launcher).expect("linked");
-    let outcome = finish(Command::new(launcher).arg("--version").env("LIBTORCH", env!("GYMKHANA_LIBTORCH")));
+    let host = alone.path().join("host");
+    fs::hard_link(env!("CARGO_BIN_EXE_host"), &host).expect("linked");
+    let outcome = finish(Command::new(host).args(NEEDS_MODEL).env("LIBTORCH", env!("GYMKHANA_LIBTORCH")));
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
-    assert!(outcome.talk.contains("gymkhana-main` cannot be started"), "{}", outcome.talk);
+    assert!(outcome.talk.contains("gymkhana-train` cannot be started"), "{}", outcome.talk);
     assert!(outcome.talk.contains("cargo xtask setup"), "{}", outcome.talk);
 }

@@ -4,7 +4,7 @@ mod sections;
 mod table;
 mod words;
 
-use gymkhana_trainer::Preset;
+use gymkhana_algorithm::Preset;
 
 use crate::schema::strict_schema;
 use sections::{Body, SECTIONS};

@@ -1,7 +1,7 @@
 //! `[policy]`: weights, size, device and engine of the run's policy.
 
+use gymkhana_algorithm::{Accelerator, Lora, Precision, SftSettings, TinyModel};
 use gymkhana_chat::ToolFormat;
-use gymkhana_trainer::{Accelerator, Lora, Precision, SftSettings, TinyModel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

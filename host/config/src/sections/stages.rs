@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
+use gymkhana_algorithm::{Algorithm, GroupBy, KlPlace, Optimizer, Preset, RlSettings, SftSettings};
 use gymkhana_policy::Sampling;
 use gymkhana_rollout::SamplingPlan;
-use gymkhana_trainer::{Algorithm, GroupBy, KlPlace, Optimizer, Preset, RlSettings, SftSettings};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 

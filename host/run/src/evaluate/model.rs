@@ -12,18 +12,18 @@ use gymkhana_trainer::Settings;
 use tokio::sync::Semaphore;
 
 use super::figures::{Attempt, Figures};
-use crate::error::{Classify, RunError, RunResult};
-use crate::report::Reporter;
 use crate::seats::frozen::Frozen;
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::setup::chat::chat_format;
-use crate::setup::grants::{AssetFiles, OutboundMode};
 use crate::setup::models::Models;
-use crate::setup::plugins::{self, PluginFile};
-use crate::setup::{rewards, rollout};
 use crate::stages::batch::{self, Failures, last_failure};
 use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use crate::stages::tasks;
+use gymkhana_assembly::Reporter;
+use gymkhana_assembly::grants::{AssetFiles, OutboundMode};
+use gymkhana_assembly::plugins::{self, PluginFile};
+use gymkhana_assembly::{Classify, RunError, RunResult};
+use gymkhana_assembly::{rewards, rollout};
 
 /// Input of an evaluation.
 pub struct EvalRequest {

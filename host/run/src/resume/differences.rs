@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gymkhana_config::RunFile;
 use toml::Value;
 
-use crate::error::{Classify, RunResult};
+use gymkhana_assembly::{Classify, RunResult};
 
 /// Maximum length of a value in a message, in characters.
 const MAX_VALUE: usize = 80;

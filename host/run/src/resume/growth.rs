@@ -3,9 +3,9 @@
 use gymkhana_config::{RunFile, Stage};
 use gymkhana_store::RunFolder;
 
-use crate::error::{Classify, RunResult};
 use crate::resume::begun_as;
 use crate::state::State;
+use gymkhana_assembly::{Classify, RunResult};
 
 /// The run file with the steps of these stages.
 pub(crate) fn with_steps_of(mut file: RunFile, stages: &[Stage]) -> RunFile {

@@ -13,9 +13,9 @@ use gymkhana_store::{RunFolder, RunReader};
 
 use crate::agreement;
 use crate::checkpoint_name::CheckpointName;
-use crate::error::{Classify, RunError, RunResult};
 use crate::seats;
 use crate::state::{self, State};
+use gymkhana_assembly::{Classify, RunError, RunResult};
 
 /// Opens the folder of a run with the same plugins.
 pub(crate) fn reopen(out: &Path, lock: &Lock) -> RunResult<(RunFolder, Option<State>)> {

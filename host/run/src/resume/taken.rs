@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use gymkhana_store::{RunFolder, RunReader, StoreError};
 
-use crate::error::{RunError, RunResult};
 use crate::resume::died_early;
 use crate::seats::weight_sync::remove_served;
-use crate::setup::chat::remove_chat_files;
 use crate::state::State;
+use gymkhana_assembly::chat::remove_chat_files;
+use gymkhana_assembly::{RunError, RunResult};
 
 /// Rejects an output directory that a new run cannot use.
 pub(crate) fn check(out: &Path, overwrite: bool) -> RunResult<()> {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gymkhana_registry::Digest;
 
-use crate::error::{Classify, RunError, RunResult};
+use gymkhana_assembly::{Classify, RunError, RunResult};
 
 /// Digest of each frozen seat's model, by seat name.
 pub(crate) type Frozen = BTreeMap<String, Digest>;

@@ -15,10 +15,10 @@ use gymkhana_trainer::{Settings, Trainer};
 pub(crate) mod frozen;
 pub(crate) mod weight_sync;
 
-use crate::error::{Classify, RunError, RunResult};
-use crate::host_io::OnHost;
 use crate::setup::models::Models;
 use frozen::Frozen;
+use gymkhana_assembly::OnHost;
+use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::{Checkpoint, RunFile, SeatBinding, SeatSection};
 use gymkhana_nearest::did_you_mean;
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use gymkhana_policy::Policy;
 use gymkhana_policy_server::{ServerPolicy, ServerSettings};
 
-use crate::error::{Classify, RunError, RunResult};
-use crate::report::Reporter;
 use crate::seats::SeatPolicies;
 use crate::setup::chat::chat_format;
-use crate::setup::grants::secret;
 use crate::setup::models::Models;
+use gymkhana_assembly::Reporter;
+use gymkhana_assembly::grants::secret;
+use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::RunFile;
 
 /// Folder below the run's folder with weights for the server.

@@ -1,13 +1,9 @@
-//! The model's chat format, stored in the run's folder so that a replay needs no weights.
+//! The chat format of the trainer's model.
 
-use std::path::Path;
-
+use gymkhana_assembly::{Classify, RunResult};
 use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_trainer::{ModelFiles, Trainer};
 
-use crate::error::{Classify, RunError, RunResult};
-
-const FOLDER: &str = "chat";
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
@@ -25,45 +21,4 @@ pub fn chat_files(files: &ModelFiles) -> ChatFiles {
         config: text(CONFIG).unwrap_or_else(|| "{}".to_owned()),
         template: text(TEMPLATE),
     }
-}
-
-/// Stores the texts that define the chat format.
-pub fn write_chat_files(run: &Path, trainer: &Trainer) -> RunResult<()> {
-    let files = chat_files(trainer.files());
-    let folder = run.join(FOLDER);
-    let full = |path: &Path| format!("`{}` cannot be written\nhint: free space, then use --resume", path.display());
-    std::fs::create_dir_all(&folder).user_context(full(&folder))?;
-    let texts =
-        [(TOKENIZER, Some(&files.tokenizer)), (CONFIG, Some(&files.config)), (TEMPLATE, files.template.as_ref())];
-    for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
-        let path = folder.join(name);
-        gymkhana_registry::write_atomically(&path, text.as_bytes()).user_context(full(&path))?;
-    }
-    Ok(())
-}
-
-/// Removes the texts that `write_chat_files` stored.
-pub(crate) fn remove_chat_files(run: &Path) -> RunResult<()> {
-    for path in [TOKENIZER, CONFIG, TEMPLATE].map(|name| run.join(FOLDER).join(name)) {
-        if path.exists() {
-            let stays = format!("`{}` cannot be removed\nhint: check its owner and permissions", path.display());
-            std::fs::remove_file(&path).user_context(stays)?;
-        }
-    }
-    Ok(())
-}
-
-/// Reads the texts that `write_chat_files` stored.
-pub fn read_chat_files(run: &Path) -> RunResult<ChatFiles> {
-    let folder = run.join(FOLDER);
-    let read = |name: &str| {
-        std::fs::read_to_string(folder.join(name)).map_err(|error| {
-            RunError::user(format!(
-                "`{}` cannot be read: {error}\nhint: restore the file from a copy of the run",
-                folder.join(name).display()
-            ))
-        })
-    };
-    let template = folder.join(TEMPLATE).exists().then(|| read(TEMPLATE)).transpose()?;
-    Ok(ChatFiles { tokenizer: read(TOKENIZER)?, config: read(CONFIG)?, template })
 }

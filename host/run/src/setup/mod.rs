@@ -1,11 +1,4 @@
-//! Construction of a run's parts from its run file: plugins, grants, rewards, models, chat format, rollout.
+//! The parts of a run with a model: its files and its chat format.
 
 pub mod chat;
-pub mod grants;
 pub mod models;
-mod options;
-pub mod plugins;
-pub mod rewards;
-pub mod rollout;
-
-pub use options::named_values;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gymkhana_hub::{Commit, Hub, Repository, Revision};
 use gymkhana_trainer::{ModelConfig, ModelFiles, weight_files};
 
-use crate::error::{Classify, RunError, RunResult};
-use crate::report::{Progress, Reporter};
+use gymkhana_assembly::{Classify, RunError, RunResult};
+use gymkhana_assembly::{Progress, Reporter};
 use gymkhana_config::{Checkpoint, HubModel, RunFile, SeatBinding, SeatSection};
 
 /// Bytes per unit of progress.
@@ -173,7 +173,7 @@ impl Fetched<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use gymkhana_assembly::ErrorKind;
 
     #[test]
     fn a_model_that_was_not_downloaded_is_an_error() {

@@ -7,11 +7,11 @@ use gymkhana_rollout::{FailedForks, PluginSet, SamplingPlan};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use crate::error::{RunError, RunResult};
-use crate::report::Progress;
 use crate::session::Session;
 use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use crate::stop::Halt;
+use gymkhana_assembly::Progress;
+use gymkhana_assembly::{RunError, RunResult};
 use gymkhana_config::{RunFile, Stage};
 
 /// Minimum number of episodes before the share of failures is checked.
@@ -134,7 +134,7 @@ impl Session {
         self.episodes.append(record)?;
         record.logs.iter().for_each(|entry| self.reporter.log(record.id, entry));
         self.rollout.metrics().finished(record.failures.iter().map(|failure| &failure.at));
-        self.rollout.check_facts(record).map_err(|error| crate::setup::rewards::with_nearest_name(&error))
+        self.rollout.check_facts(record).map_err(|error| gymkhana_assembly::rewards::with_nearest_name(&error))
     }
 
     /// Finishes a batch: counts failures, syncs the store and checks the failure limit.

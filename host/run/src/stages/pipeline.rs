@@ -12,13 +12,13 @@ use std::time::Instant;
 use gymkhana_record::{Ending, EpisodeRecord, Phase, Segment};
 use gymkhana_rollout::RolloutMetrics;
 
-use crate::error::{Classify, RunResult};
 use crate::seats::SeatPolicies;
 use crate::session::Session;
 use crate::stages::batch::{Failures, LastFailure, last_failure};
 use crate::stages::groups::rewards_differ;
 use crate::stages::scheduler::{Batch, FinishedGroup, InFlight, Scheduler};
 use crate::stages::tasks::TaskSampler;
+use gymkhana_assembly::{Classify, RunResult};
 use gymkhana_config::RlStage;
 
 /// Groups of one step.

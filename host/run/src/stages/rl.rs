@@ -9,7 +9,6 @@ use gymkhana_rollout::WaitKind;
 use gymkhana_trainer::RlSettings;
 use tracing::{Instrument, info_span};
 
-use crate::error::{Classify, RunError, RunResult};
 use crate::seats::SeatPolicies;
 use crate::seats::weight_sync;
 use crate::session::Session;
@@ -18,6 +17,7 @@ use crate::stages::groups::reward_of;
 use crate::stages::pipeline::{Prefetcher, Staleness};
 use crate::stages::signal::{SignalWatch, has_signal};
 use crate::stop::Halt;
+use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::{PolicySection, RlStage, Stage};
 
 impl Session {

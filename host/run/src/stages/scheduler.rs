@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::error::{Classify, RunResult};
 use crate::seats::SeatPolicies;
+use gymkhana_assembly::{Classify, RunResult};
 
 /// A batch of groups.
 pub(crate) struct Batch {

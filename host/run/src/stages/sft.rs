@@ -10,11 +10,11 @@ use gymkhana_rollout::WaitKind;
 use gymkhana_trainer::SftSettings;
 use tracing::{Instrument, info_span};
 
-use crate::error::{Classify, RunError, RunResult};
 use crate::seats::weight_sync;
 use crate::session::Session;
 use crate::stages::scheduler::Batch;
 use crate::stop::Halt;
+use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::{PolicySection, SftStage};
 
 /// Number of failed demonstrations in a row after which a run ends. Fewer may be chance: an environment may lack

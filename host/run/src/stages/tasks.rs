@@ -3,8 +3,8 @@
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_rollout::PluginSet;
 
-use crate::error::{Classify, RunError, RunResult};
 use crate::session::Session;
+use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::RunFile;
 use gymkhana_nearest::did_you_mean;
 

@@ -12,9 +12,9 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
-use crate::error::{Classify, RunResult};
-use crate::report::Reporter;
 use file::TraceFile;
+use gymkhana_assembly::Reporter;
+use gymkhana_assembly::{Classify, RunResult};
 
 /// A receiver of spans.
 type SpanLayer = Box<dyn Layer<Registry> + Send + Sync>;

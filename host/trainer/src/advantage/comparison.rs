@@ -1,6 +1,6 @@
 //! Comparison of numbers within a group: baselines and scales.
 
-use crate::algorithm::{Baseline, Scale};
+use gymkhana_algorithm::{Baseline, Scale};
 
 /// Added to a standard deviation before division (verl and TRL do the same).
 const SCALE_EPSILON: f64 = 1e-6;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::comparison::Comparison;
 use super::input::AdvantageInput;
-use crate::algorithm::Credit;
+use gymkhana_algorithm::Credit;
 
 /// Advantage of each turn of each member; members are compared with one another.
 #[must_use]

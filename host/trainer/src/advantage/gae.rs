@@ -1,8 +1,8 @@
 //! Generalised advantage estimation against a critic's values (Schulman et al. 2016).
 
 use super::input::AdvantageInput;
-use crate::algorithm::{Critic, Level};
 use crate::token_stats::Column;
+use gymkhana_algorithm::{Critic, Level};
 
 /// Sets advantages and the critic's targets. `penalties` are subtracted from token rewards, one per token of the input;
 /// the value after the last token or turn is 0.

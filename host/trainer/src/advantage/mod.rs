@@ -21,8 +21,8 @@ pub use input::{AdvantageInput, TurnPart};
 pub use memory::Memory;
 pub(crate) use token_mask::clip_covariance;
 
-use crate::algorithm::{Algorithm, KlPlace, Mask, Scale, Whiten};
 use crate::token_stats::Column;
+use gymkhana_algorithm::{Algorithm, KlPlace, Mask, Scale, Whiten};
 
 /// Sets advantages, loss masks, corrections and value targets of every token of a batch. `version` is the weight version
 /// at the start of the step; `stream` supplies randomness to the flags that sample.

@@ -1,8 +1,8 @@
 //! Penalties that are subtracted from rewards before episodes are compared.
 
 use super::input::AdvantageInput;
-use crate::algorithm::{Estimator, Kl, LengthPenalty};
 use crate::token_stats::Column;
+use gymkhana_algorithm::{Estimator, Kl, LengthPenalty};
 
 /// Estimated divergence of a token from the reference policy, in nats.
 pub(super) fn divergence(proximal: f64, reference: f64, estimator: Estimator) -> f64 {

@@ -7,8 +7,8 @@ use gymkhana_record::Stream;
 use super::comparison::{mean, quantile};
 use super::input::{AdvantageInput, TurnPart};
 use super::memory::Memory;
-use crate::algorithm::{Algorithm, BandMode, CapLevel, CovarianceClip, EntropyBand, GroupBy, Mask, OffPolicy};
 use crate::token_stats::{Column, TokenStats};
+use gymkhana_algorithm::{Algorithm, BandMode, CapLevel, CovarianceClip, EntropyBand, GroupBy, Mask, OffPolicy};
 
 /// Cost of leaving the band in the literal mode of [`EntropyBand`]: the constant of EPO's released code.
 const LITERAL_PENALTY: f64 = 0.1;

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use tch::{Device, Kind, Tensor};
 
 use super::{PrefixGroup, Target};
-use crate::algorithm::Ratio;
 use crate::loss::Inputs;
 use crate::token_stats::{Column, TokenStats};
+use gymkhana_algorithm::Ratio;
 
 /// Least share of a block's longest row that another row must have: shorter rows begin a new block.
 const LEAST_FILLED: f64 = 0.75;

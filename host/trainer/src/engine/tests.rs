@@ -13,7 +13,7 @@ type Answer = oneshot::Receiver<Result<Generated, PolicyError>>;
 
 fn model() -> Model {
     let tiny = TinyModel { layers: 2, width: 32, heads: 4, kv_heads: 2, mlp: 48, context: 128 };
-    let model = Model::zeros(tiny.config().expect("sizes"), 128, Device::Cpu).expect("a model");
+    let model = Model::zeros(crate::tiny::config(&tiny).expect("sizes"), 128, Device::Cpu).expect("a model");
     model.randomise(Seed(1)).expect("weights");
     model
 }

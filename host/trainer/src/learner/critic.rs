@@ -6,12 +6,11 @@ use tch::{Kind, Tensor};
 use super::forward::{target_hidden, target_values};
 use crate::TrainerError;
 use crate::adamw::AdamW;
-use crate::algorithm;
 use crate::batch::{Packed, Sequence, parts};
 use crate::loss::value_loss;
 use crate::model::Model;
-use crate::settings::Optimizer;
 use crate::token_stats::Column;
+use gymkhana_algorithm::Optimizer;
 
 const HEAD: &str = "value_head.weight";
 
@@ -48,7 +47,7 @@ impl Critic {
     pub fn step(
         &mut self,
         sequences: &[Sequence],
-        flags: algorithm::Critic,
+        flags: gymkhana_algorithm::Critic,
         optimizer: &Optimizer,
         micro_batch_tokens: usize,
     ) -> Result<f64, TrainerError> {

@@ -8,9 +8,9 @@ use gymkhana_record::{
 
 use super::layout::Batch;
 use crate::advantage::{self, Memory};
-use crate::algorithm::{Algorithm, BandMode, CapLevel, Credit, EntropyBand, GroupBy, OffPolicy, Preset, Scale};
-use crate::settings::RlSettings;
 use crate::token_stats::Column;
+use gymkhana_algorithm::RlSettings;
+use gymkhana_algorithm::{Algorithm, BandMode, CapLevel, Credit, EntropyBand, GroupBy, OffPolicy, Preset, Scale};
 
 const VERSION: u32 = 3;
 

@@ -9,11 +9,11 @@ use super::layout::{Batch, ContextLayout, EpisodeLayout, TokenPos};
 use super::minibatch::{value_sequences, weigh};
 use super::pairs::compare;
 use crate::advantage::{self, AdvantageInput, Memory, TurnPart};
-use crate::algorithm::{Algorithm, Preset, Surrogate};
 use crate::batch::{Packed, Target, parts};
 use crate::loss::{objective, value_loss};
-use crate::settings::RlSettings;
 use crate::token_stats::{Column, TokenStats};
+use gymkhana_algorithm::RlSettings;
+use gymkhana_algorithm::{Algorithm, Preset, Surrogate};
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../../../../tests/golden/algorithms.json")).expect("JSON")

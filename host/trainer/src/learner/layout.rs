@@ -9,8 +9,8 @@ use super::turns::turn_parts;
 use crate::TrainerError;
 use crate::advantage::AdvantageInput;
 use crate::batch::{Sequence, Target};
-use crate::settings::{RlSettings, SftSettings};
 use crate::token_stats::{Column, TokenStats};
+use gymkhana_algorithm::{RlSettings, SftSettings};
 
 /// Position of a sampled token.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -208,7 +208,7 @@ pub(crate) fn check_segment(
 pub(crate) fn mean_entropy(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> f64 {
     let segments = groups.iter().flatten().flat_map(|episode| &episode.segments);
     let (mut sum, mut count) = (0.0, 0_usize);
-    for segment in segments.filter(|segment| settings.learns_from(segment)) {
+    for segment in segments.filter(|segment| settings.learns(segment.seat())) {
         // Tokens that were not sampled have entropy 0.
         sum += segment.entropies().iter().map(|entropy| f64::from(*entropy)).sum::<f64>();
         count += segment.sampled_len();

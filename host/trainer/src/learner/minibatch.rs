@@ -2,10 +2,10 @@
 
 use super::layout::Batch;
 use crate::advantage::AdvantageInput;
-use crate::algorithm::{Aggregation, KlPlace};
 use crate::batch::{Sequence, Target};
-use crate::settings::RlSettings;
 use crate::token_stats::{Column, TokenStats};
+use gymkhana_algorithm::RlSettings;
+use gymkhana_algorithm::{Aggregation, KlPlace};
 
 /// Sequences of some of a batch's episodes, with each token's share of the loss times `factor`. Sequences without a
 /// gradient (advantages of 0 and no other loss term) count in the shares but are left out.

@@ -19,6 +19,7 @@ use std::path::PathBuf;
 
 use critic::Critic;
 use forward::{Pass, accumulate};
+use gymkhana_algorithm::{SftSettings, StageModels};
 use gymkhana_record::StepMetrics;
 use gymkhana_record::step_metrics::sft;
 pub(crate) use layout::{Batch, check_segment, demonstration_sequences, mean_entropy};
@@ -32,20 +33,7 @@ use crate::batch::{Packed, Sequence, parts, positions};
 use crate::loss::Objective;
 use crate::model::Model;
 use crate::parameters::Parameters;
-use crate::settings::SftSettings;
 use crate::token_stats::{Column, TokenStats};
-
-/// Models that a stage needs in addition to the policy.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StageModels {
-    /// Reference policy: a frozen copy of the weights at the start of the stage.
-    pub reference: bool,
-    /// A critic.
-    pub critic: bool,
-    /// Teacher: the folder of a model with the same vocabulary.
-    pub teacher: Option<PathBuf>,
-}
 
 /// Optimiser state, further models and the other state of a stage.
 #[derive(Debug)]

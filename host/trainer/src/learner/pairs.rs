@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 use super::layout::Batch;
 use super::minibatch::tokens_in_loss;
 use crate::advantage::AdvantageInput;
-use crate::algorithm::Surrogate;
 use crate::token_stats::Column;
+use gymkhana_algorithm::Surrogate;
 
 /// Loss of a minibatch. Sets the advantages with which the plain surrogate, summed over tokens and divided by the number
 /// of episodes, has the gradient of this loss. [`Column::Proximal`] must hold the current log-probabilities.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::{Batch, EpisodeLayout};
 use crate::advantage::{AdvantageInput, quantile};
-use crate::algorithm::Replay;
 use crate::token_stats::Column;
+use gymkhana_algorithm::Replay;
 
 /// A stored episode: its advantage inputs, and its contexts with positions relative to the first input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

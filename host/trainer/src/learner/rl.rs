@@ -11,12 +11,12 @@ use super::report::Report;
 use super::{Learner, Teacher};
 use crate::TrainerError;
 use crate::advantage;
-use crate::algorithm::{Ratio, Replay};
 use crate::batch::{Packed, Sequence, parts, positions};
 use crate::loss::objective;
 use crate::model::Model;
-use crate::settings::RlSettings;
 use crate::token_stats::Column;
+use gymkhana_algorithm::RlSettings;
+use gymkhana_algorithm::{Ratio, Replay};
 
 impl Learner {
     /// Trains on a batch of episodes: one optimiser step for each minibatch of each epoch that has tokens in the loss.

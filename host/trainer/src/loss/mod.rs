@@ -14,7 +14,7 @@ pub use surrogate::{lost_gradient, ratios, surrogate};
 use tch::{Kind, Tensor};
 pub use value::value_loss;
 
-use crate::algorithm::Estimator;
+use gymkhana_algorithm::Estimator;
 
 /// Logits per chunk: 32 MiB of float32.
 const CHUNK_LOGITS: i64 = 1 << 23;

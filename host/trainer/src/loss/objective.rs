@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use tch::{Kind, Tensor};
 
 use super::{divergence, k3_divergence, lost_gradient, ratios, surrogate};
-use crate::algorithm::{Algorithm, KlPlace, Ratio};
 use crate::token_stats::Column;
+use gymkhana_algorithm::{Algorithm, KlPlace, Ratio};
 
 /// Numbers of a micro-batch's tokens that are known before the forward pass. Absent columns are neutral.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use tch::{Kind, Tensor};
 
-use crate::algorithm::{Surrogate, WhenClipped};
+use gymkhana_algorithm::{Surrogate, WhenClipped};
 
 /// Ratio of each token, `[N]`. With `units_N` (indices of units, from 0), the geometric mean over the token's unit.
 pub fn ratios(log_probs_N: &Tensor, proximal_N: &Tensor, units_N: Option<&Tensor>) -> Tensor {

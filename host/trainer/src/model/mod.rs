@@ -13,9 +13,9 @@ mod weights;
 use gymkhana_record::Seed;
 use tch::{Device, Kind, Tensor, no_grad_guard};
 
-use crate::lora::{self, Adapters, Lora};
+use crate::lora::{self, Adapters};
 use crate::parameters::Parameters;
-use crate::{ModelConfig, Settings, TrainerError};
+use crate::{Lora, ModelConfig, Settings, TrainerError, device};
 use rotary::{Rotary, rotate};
 
 pub(crate) use rotary::Angles;
@@ -105,7 +105,7 @@ impl Model {
     /// Applies precision and adapters of the settings. With adapters, the weights are frozen and only the adapters are
     /// trained. A model that is not trained gets no adapters.
     pub(crate) fn set_up(&mut self, settings: &Settings) -> Result<(), TrainerError> {
-        self.kind = settings.precision.kind();
+        self.kind = device::kind(settings.precision);
         let Some(lora) = settings.lora.as_ref().filter(|_| settings.learns) else { return Ok(()) };
         let adapters = Adapters::new(lora.clone(), &self.parameters, self.device(), settings.seed.child("lora"));
         self.adapters = Some(adapters.map_err(TrainerError::torch("allocated adapters"))?);

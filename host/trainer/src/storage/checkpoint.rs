@@ -11,12 +11,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tch::{Device, Tensor, no_grad_guard};
 
-use crate::learner::{Learner, StageModels, StageState};
+use crate::learner::{Learner, StageState};
+use crate::lora;
 use crate::model::Model;
 use crate::storage::files::ModelFiles;
 use crate::storage::fs::{sync_folder, write_synced, write_whole};
 use crate::storage::{checksums, tensor_file, weight_files};
-use crate::{Lora, ModelConfig, Settings, TrainerError};
+use crate::{Lora, ModelConfig, Settings, StageModels, TrainerError};
 
 /// Version of the format of `trainer.json`; it grows when an older reader would misread a file. Since schema 4, the
 /// digests are in `SHA256SUMS`.
@@ -95,7 +96,7 @@ fn write_adapter(partial: &Path, model: &Model, lora: &Lora) -> Result<(), Train
     let named: Vec<(String, Tensor)> =
         halves.map(|(name, tensor)| (format!("base_model.model.{name}"), tensor.shallow_clone())).collect();
     tensor_file::write(&folder.join(ADAPTER_WEIGHTS), &named)?;
-    write_synced(&folder.join(ADAPTER_CONFIG), format!("{:#}", lora.config()).as_bytes())?;
+    write_synced(&folder.join(ADAPTER_CONFIG), format!("{:#}", lora::config(lora)).as_bytes())?;
     sync_folder(&folder)
 }
 

@@ -13,11 +13,11 @@ use tokio::sync::Semaphore;
 
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
+use gymkhana_assembly::grants::OutboundMode;
+use gymkhana_assembly::groups;
+use gymkhana_assembly::plugins::PluginFile;
+use gymkhana_assembly::rollout::recorded_rollout;
 use gymkhana_config::RunFile;
-use gymkhana_run::groups;
-use gymkhana_run::setup::grants::OutboundMode;
-use gymkhana_run::setup::plugins::PluginFile;
-use gymkhana_run::setup::rollout::recorded_rollout;
 
 pub use diff::diff;
 pub use score::score;

@@ -65,7 +65,8 @@ pub enum GroupBy {
 
 impl GroupBy {
     /// Seats with equal keys are compared.
-    pub(crate) fn key(self, seat: u32) -> u32 {
+    #[must_use]
+    pub fn key(self, seat: u32) -> u32 {
         match self {
             Self::Seat => seat,
             Self::All => 0,

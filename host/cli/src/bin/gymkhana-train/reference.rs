@@ -7,9 +7,9 @@ use std::path::Path;
 
 use clap::{Arg, Command, CommandFactory};
 
-use crate::args::{Cli, ReferenceArgs};
-use crate::error::{Classify, CliError, CliResult};
-use crate::printer::Printer;
+use gymkhana_cli::args::{Cli, ReferenceArgs};
+use gymkhana_cli::error::{Classify, CliError, CliResult};
+use gymkhana_cli::printer::Printer;
 
 /// A file name and the function that writes its text.
 type Page = (&'static str, fn() -> String);

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use gymkhana_run::StopRequest;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::error::{Classify, CliResult};
-use crate::printer::Printer;
+use gymkhana_cli::error::{Classify, CliResult};
+use gymkhana_cli::printer::Printer;
 
 /// A signal that stops a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
+use gymkhana_assembly::grants::AssetFiles;
+use gymkhana_assembly::plugins::{self, PluginFile};
 use gymkhana_config::RunFile;
 use gymkhana_run::evaluate::{EvalRequest, Evaluated, evaluate};
-use gymkhana_run::setup::grants::AssetFiles;
 use gymkhana_run::setup::models::named;
-use gymkhana_run::setup::plugins::{self, PluginFile};
 use gymkhana_store::RunReader;
 use serde_json::json;
 
-use crate::args::EvalArgs;
-use crate::error::{Classify, CliError, CliResult};
-use crate::printer::Printer;
-use crate::registry;
+use gymkhana_cli::args::EvalArgs;
+use gymkhana_cli::error::{Classify, CliError, CliResult};
+use gymkhana_cli::printer::Printer;
+use gymkhana_cli::registry;
 
 /// A run file with one stage, for a command line without one. The stage is not run.
 const NO_RUN_FILE: &str = "[[stages]]\nkind = \"rl\"\n";

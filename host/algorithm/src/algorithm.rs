@@ -1,20 +1,14 @@
 //! Algorithms as compositions of flags; a preset is a file of flags for a paper.
 
-mod check;
-mod flags;
-mod presets;
-mod requirement;
+use std::path::PathBuf;
 
-pub use flags::{
-    Aggregation, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator, GroupBy, Kl,
-    KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, WhenClipped, Whiten,
-};
-pub use presets::Preset;
-pub use requirement::Requirement;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::StageModels;
+use crate::{
+    Aggregation, Baseline, CovarianceClip, Credit, Critic, EntropyBand, GroupBy, Kl, KlPlace, LengthPenalty, Mask,
+    OffPolicy, Ratio, Replay, Scale, Surrogate, WhenClipped, Whiten,
+};
 
 /// Flags of an algorithm. A run file names a preset and overrides single flags. A flag that would have no effect is an
 /// error, such as `group_by` with a critic or `length_penalty` with a teacher.
@@ -155,6 +149,18 @@ impl Default for Algorithm {
     }
 }
 
+/// Models that a stage needs in addition to the policy.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageModels {
+    /// Reference policy: a frozen copy of the weights at the start of the stage.
+    pub reference: bool,
+    /// A critic.
+    pub critic: bool,
+    /// Teacher: the folder of a model with the same vocabulary.
+    pub teacher: Option<PathBuf>,
+}
+
 impl Algorithm {
     /// The divergence penalty, if its weight is above 0.
     #[must_use]
@@ -163,11 +169,14 @@ impl Algorithm {
     }
 
     /// The divergence penalty, if it enters this term.
-    pub(crate) fn penalty_in(&self, place: KlPlace) -> Option<Kl> {
+    #[must_use]
+    pub fn penalty_in(&self, place: KlPlace) -> Option<Kl> {
         self.penalty().filter(|kl| kl.place == place)
     }
 
-    pub(crate) fn masks(&self, mask: Mask) -> bool {
+    /// Whether this mask is set.
+    #[must_use]
+    pub fn masks(&self, mask: Mask) -> bool {
         self.masks.contains(&mask)
     }
 
@@ -185,7 +194,8 @@ impl Algorithm {
     }
 
     /// Whether the baseline compares the episodes of a group.
-    pub(crate) fn compares_episodes(&self) -> bool {
+    #[must_use]
+    pub fn compares_episodes(&self) -> bool {
         matches!(self.baseline, Baseline::GroupMean | Baseline::LeaveOneOut)
     }
 
@@ -196,7 +206,8 @@ impl Algorithm {
     }
 
     /// Whether the loss is over pairs of a group's episodes.
-    pub(crate) fn pairs(&self) -> bool {
+    #[must_use]
+    pub fn pairs(&self) -> bool {
         matches!(self.surrogate, Surrogate::Regression { .. } | Surrogate::Preference { .. })
     }
 }

@@ -7,12 +7,12 @@ use gymkhana_config::RunFile;
 use gymkhana_rollout::{PluginSet, RewardSum, Rollout};
 use gymkhana_store::RunReader;
 
+use crate::chat::read_chat_files;
 use crate::error::{Classify, RunResult};
+use crate::grants::{AssetFiles, OutboundMode};
+use crate::plugins::{self, PluginFile};
 use crate::report::Reporter;
-use crate::setup::chat::read_chat_files;
-use crate::setup::grants::{AssetFiles, OutboundMode};
-use crate::setup::plugins::{self, PluginFile};
-use crate::setup::rewards;
+use crate::rewards;
 
 /// A rollout under the run file's rules. `places` orders episodes for deterministic generation, see
 /// [`Rollout::with_deterministic_places`].

@@ -1,10 +1,11 @@
 //! Refuses values out of range and combinations in which a flag has no effect.
 
-use super::{Aggregation, Algorithm, Baseline, Credit, KlPlace, Mask, Ratio, Replay, Scale, Surrogate, Whiten};
-use crate::TrainerError;
 use crate::error::require;
+use crate::{
+    Aggregation, Algorithm, Baseline, Credit, KlPlace, Mask, Ratio, Replay, Scale, SettingError, Surrogate, Whiten,
+};
 
-type Checked = Result<(), TrainerError>;
+type Checked = Result<(), SettingError>;
 
 fn share(value: f64) -> bool {
     (0.0..=1.0).contains(&value)
@@ -21,8 +22,8 @@ fn weight(value: f64) -> bool {
 /// Refuses a key that is set but unused, or missing but required.
 fn only(is_set: bool, needed: bool, key: &'static str, when: &'static str) -> Checked {
     match (is_set, needed) {
-        (true, false) => Err(TrainerError::UnusedSetting { key, when }),
-        (false, true) => Err(TrainerError::MissingSetting { key, when }),
+        (true, false) => Err(SettingError::Unused { key, when }),
+        (false, true) => Err(SettingError::Missing { key, when }),
         _ => Ok(()),
     }
 }
@@ -32,7 +33,7 @@ impl Algorithm {
     ///
     /// # Errors
     /// With the key's name.
-    pub fn check(&self) -> Result<(), TrainerError> {
+    pub fn check(&self) -> Result<(), SettingError> {
         self.check_credit()?;
         self.check_baseline()?;
         self.check_weights()?;
@@ -154,7 +155,7 @@ impl Algorithm {
             return Ok(());
         };
         match given.iter().find(|(there, key)| *there && unused.contains(key)) {
-            Some((_, key)) => Err(TrainerError::UnusedSetting { key, when }),
+            Some((_, key)) => Err(SettingError::Unused { key, when }),
             None => Ok(()),
         }
     }
@@ -245,9 +246,8 @@ impl Algorithm {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Critic, Kl, Level};
     use super::*;
-    use crate::algorithm::Estimator;
+    use crate::{Critic, Estimator, Kl, Level};
 
     type Spoil = fn(&mut Algorithm);
 

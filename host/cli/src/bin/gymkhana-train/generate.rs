@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::args::GenerateArgs;
-use crate::error::{Classify, CliError, CliResult};
-use crate::printer::Printer;
+use gymkhana_cli::args::GenerateArgs;
+use gymkhana_cli::error::{Classify, CliError, CliResult};
+use gymkhana_cli::printer::Printer;
 use gymkhana_run::setup::chat::chat_files;
 use gymkhana_run::setup::models::{Models, named};
 

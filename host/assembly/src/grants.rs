@@ -173,7 +173,7 @@ fn allow(plugin: &str, section: &PluginSection) -> RunResult<HttpGrant> {
 }
 
 /// A secret from an environment variable of the host; `key` names the run-file key.
-pub(crate) fn secret(variable: &str, key: &str) -> RunResult<Secret> {
+pub fn secret(variable: &str, key: &str) -> RunResult<Secret> {
     match std::env::var(variable) {
         Ok(value) if !value.trim().is_empty() => Ok(Secret::new(&value)),
         _ => Err(RunError::user(format!(

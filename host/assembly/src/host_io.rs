@@ -9,7 +9,7 @@ use gymkhana_sandbox::{Outbound, OutboundFuture, Quota, run_on};
 use tokio::runtime::Handle;
 
 /// A client whose requests run on the runtime on which it was made, whoever awaits them.
-pub(crate) struct OnHost<T: ?Sized> {
+pub struct OnHost<T: ?Sized> {
     client: Arc<T>,
     host: Handle,
 }

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use gymkhana_assembly::plugins::recorded;
 use gymkhana_config::RunFile;
-use gymkhana_run::setup::plugins::recorded;
 use gymkhana_run::{Finished, Outcome, RunRequest, StopRequest, Stopped, describe, prepare};
 use gymkhana_store::RunReader;
 
-use crate::args::RunArgs;
-use crate::error::{Classify, CliError, CliResult};
-use crate::printer::{Printer, Verbosity};
-use crate::registry;
 use crate::signals::{StopSignal, Stopping};
+use gymkhana_cli::args::RunArgs;
+use gymkhana_cli::error::{Classify, CliError, CliResult};
+use gymkhana_cli::printer::{Printer, Verbosity};
+use gymkhana_cli::registry;
 
 /// Runs the command.
 pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<ExitCode> {

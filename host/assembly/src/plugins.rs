@@ -10,9 +10,9 @@ use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig, SandboxError};
 use gymkhana_store::RunReader;
 
 use crate::error::{Classify, RunError, RunResult};
+use crate::grants::{self, AssetFiles, OutboundMode};
+use crate::options::named_values;
 use crate::report::Reporter;
-use crate::setup::grants::{self, AssetFiles, OutboundMode};
-use crate::setup::options::named_values;
 use gymkhana_config::RunFile;
 use gymkhana_nearest::did_you_mean;
 
@@ -163,8 +163,7 @@ pub async fn assemble(
     });
     let rewards = rewards.into_iter().map(|plugin| {
         let section = file.rewards.get(plugin.name()).cloned().unwrap_or_default();
-        let term =
-            crate::setup::rewards::term(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
+        let term = crate::rewards::term(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
         Ok(BoundReward { bound: bind(plugin, &section.options)?, share: term })
     });
     let (tools, rewards) = (tools.collect::<RunResult<_>>()?, rewards.collect::<RunResult<_>>()?);

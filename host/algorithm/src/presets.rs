@@ -2,12 +2,11 @@
 
 use serde::Deserialize;
 
-use super::{Algorithm, Requirement};
-use crate::TrainerError;
+use crate::{Algorithm, Requirement, SettingError};
 
 macro_rules! presets {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../../../../presets/", $name, ".toml")))),*]
+        [$(($name, include_str!(concat!("../../../presets/", $name, ".toml")))),*]
     };
 }
 
@@ -63,10 +62,10 @@ impl Preset {
     ///
     /// # Errors
     /// If the name is unknown.
-    pub fn named(name: &str) -> Result<Self, TrainerError> {
+    pub fn named(name: &str) -> Result<Self, SettingError> {
         let text = TEXTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
         let preset = text.and_then(|text| toml::from_str(text).ok());
-        preset.ok_or_else(|| TrainerError::Preset {
+        preset.ok_or_else(|| SettingError::Preset {
             name: name.to_owned(),
             known: Self::names().collect::<Vec<_>>().join(", "),
         })
@@ -93,8 +92,8 @@ impl Preset {
     ///
     /// # Errors
     /// If a flag is unknown, out of range or unused.
-    pub fn algorithm(&self) -> Result<Algorithm, TrainerError> {
-        let algorithm: Algorithm = self.flags.clone().try_into().map_err(TrainerError::Flags)?;
+    pub fn algorithm(&self) -> Result<Algorithm, SettingError> {
+        let algorithm: Algorithm = self.flags.clone().try_into().map_err(SettingError::Flags)?;
         algorithm.check()?;
         Ok(algorithm)
     }

@@ -1,51 +1,52 @@
-//! The host: trains, generates, evaluates, replays, shows, rescores, and supports plugin authors.
+//! The command line: plugins, registries, and recorded runs. Commands that need a model are in the program
+//! `gymkhana-train`, which is linked with libtorch and which [`main`] starts.
 
-mod args;
+pub mod args;
 mod commands;
-mod error;
+pub mod error;
 mod escape;
+mod launch;
 mod plugin;
-mod printer;
-mod registry;
-mod signals;
+pub mod printer;
+pub mod registry;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::args::{Cli, Command, RewardCommand};
-use crate::error::{CliResult, exit_code};
+use crate::error::CliResult;
 use crate::printer::Printer;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-fn main() -> ExitCode {
+/// The program `host`.
+#[must_use]
+pub fn main() -> ExitCode {
     if let Some(code) = gymkhana_sandbox::run_as_compiler() {
         return code;
     }
     let cli = Cli::parse();
-    let printer = Printer::new();
-    match dispatch(cli.command, &printer).and_then(|code| printer.all_printed().map(|()| code)) {
+    finish(&Printer::default(), |printer| dispatch(cli.command, printer))
+}
+
+/// Runs a command, prints its error and returns the exit code.
+pub fn finish(printer: &Printer, command: impl FnOnce(&Printer) -> CliResult<ExitCode>) -> ExitCode {
+    match command(printer).and_then(|code| printer.all_printed().map(|()| code)) {
         Ok(code) => code,
         Err(error) => {
             printer.error(&error);
-            ExitCode::from(exit_code(&error))
+            ExitCode::from(error::exit_code(&error))
         }
     }
 }
 
 fn dispatch(command: Command, printer: &Printer) -> CliResult<ExitCode> {
     let done = match command {
-        Command::Run(args) => return commands::run::run(&args, printer),
-        Command::Generate(args) => commands::generate::generate(&args, printer),
-        Command::Eval(args) => commands::eval::eval(&args, printer),
+        Command::Model(_) => return Err(launch::trainer()),
         Command::Replay(args) => commands::replay::replay(&args, printer),
         Command::Show(args) => commands::show::show(&args, printer),
         Command::Rescore(args) => commands::rescore::score(&args, printer),
         Command::Reward(RewardCommand::Diff(args)) => commands::rescore::diff(&args, printer),
         Command::Plugin(command) => plugin::run(&command, printer),
-        Command::Reference(args) => commands::reference::reference(&args, printer),
         Command::Registry(command) => registry::run(command, printer),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -1,0 +1,253 @@
+//! Settings of training steps, checked before anything is computed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::require;
+use crate::{Algorithm, SettingError};
+
+/// Learning rate schedule after the warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "LearningRateSchedule")]
+pub enum Schedule {
+    /// A constant learning rate.
+    Constant,
+    /// Down to 0 at `total_steps` along half a cosine.
+    Cosine,
+}
+
+/// AdamW and its learning rate. An `rl` stage without `optimizer` uses a learning rate of `1e-4`. A table that leaves
+/// out `learning_rate` uses `1e-3` in every stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Optimizer {
+    /// Learning rate after the warm-up.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub learning_rate: f64,
+    /// Optimiser steps of linear warm-up.
+    pub warmup_steps: u64,
+    /// Schedule of the learning rate after the warm-up.
+    pub schedule: Schedule,
+    /// Optimiser steps of the stage; required by `schedule = "cosine"`, rejected by `"constant"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1), extend("x-range" = "above `warmup_steps`"))]
+    pub total_steps: Option<u64>,
+    /// Decay of the mean of gradients.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub beta1: f64,
+    /// Decay of the mean of squared gradients.
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub beta2: f64,
+    /// Term added to the root of the mean square.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub epsilon: f64,
+    /// Decoupled weight decay, multiplied by the learning rate.
+    #[schemars(range(min = 0))]
+    pub weight_decay: f64,
+    /// Maximum gradient norm; larger gradients are rescaled.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub gradient_clip: f64,
+}
+
+impl Default for Optimizer {
+    fn default() -> Self {
+        Self {
+            learning_rate: 1e-3,
+            warmup_steps: 0,
+            schedule: Schedule::Constant,
+            total_steps: None,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.0,
+            gradient_clip: 1.0,
+        }
+    }
+}
+
+impl Optimizer {
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// With the key's name.
+    pub fn check(&self) -> Result<(), SettingError> {
+        let above_0 = |value: f64| value > 0.0 && value.is_finite();
+        require(above_0(self.learning_rate), "learning_rate", self.learning_rate, "above 0")?;
+        require((0.0..1.0).contains(&self.beta1), "beta1", self.beta1, "at least 0 and below 1")?;
+        require((0.0..1.0).contains(&self.beta2), "beta2", self.beta2, "at least 0 and below 1")?;
+        require(above_0(self.epsilon), "epsilon", self.epsilon, "above 0")?;
+        let decay = self.weight_decay;
+        require(decay >= 0.0 && decay.is_finite(), "weight_decay", decay, "at least 0")?;
+        require(above_0(self.gradient_clip), "gradient_clip", self.gradient_clip, "above 0")?;
+        match (self.schedule, self.total_steps) {
+            (Schedule::Cosine, None) => {
+                require(false, "total_steps", "missing", "the stage's optimiser steps when `schedule` is cosine")
+            }
+            (Schedule::Cosine, Some(steps)) => {
+                require(steps > self.warmup_steps, "total_steps", steps, "above `warmup_steps`")
+            }
+            (Schedule::Constant, Some(steps)) => {
+                require(false, "total_steps", steps, "left out unless `schedule` is cosine: it has no effect otherwise")
+            }
+            (Schedule::Constant, None) => Ok(()),
+        }
+    }
+
+    /// The learning rate of an optimiser step, counted from 0.
+    #[must_use]
+    pub fn learning_rate_at(&self, step: u64) -> f64 {
+        if step < self.warmup_steps {
+            return self.learning_rate * (step + 1) as f64 / self.warmup_steps as f64;
+        }
+        let Some(total) = self.total_steps.filter(|_| self.schedule == Schedule::Cosine) else {
+            return self.learning_rate;
+        };
+        let progress = (step - self.warmup_steps) as f64 / total.saturating_sub(self.warmup_steps).max(1) as f64;
+        self.learning_rate * 0.5 * (1.0 + (std::f64::consts::PI * progress.min(1.0)).cos())
+    }
+}
+
+/// Default tokens per forward and backward pass: enough to keep the cores busy, few enough for caches and memory.
+const MICRO_TOKENS: usize = 4096;
+
+/// Supervised fine-tuning on demonstrations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SftSettings {
+    /// AdamW and the learning rate.
+    pub optimizer: Optimizer,
+    /// Weight of the mean loss over the tokens that the expert did not write; at least 0. A small weight helps a model
+    /// that starts from random weights.
+    pub other_tokens: f64,
+    /// Tokens of one forward pass; at least 1. Changes memory and speed, not the result.
+    pub micro_batch_tokens: usize,
+    /// Whether the backward pass recomputes the layers instead of keeping their activations: about a third more time,
+    /// less memory, the same result.
+    pub activation_checkpointing: bool,
+}
+
+impl Default for SftSettings {
+    fn default() -> Self {
+        Self {
+            optimizer: Optimizer::default(),
+            other_tokens: 0.1,
+            micro_batch_tokens: MICRO_TOKENS,
+            activation_checkpointing: false,
+        }
+    }
+}
+
+impl SftSettings {
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// With the key's name.
+    pub fn check(&self) -> Result<(), SettingError> {
+        self.optimizer.check()?;
+        let weight = self.other_tokens;
+        require(weight >= 0.0 && weight.is_finite(), "other_tokens", weight, "at least 0")?;
+        require(self.micro_batch_tokens >= 1, "micro_batch_tokens", self.micro_batch_tokens, "at least 1")
+    }
+}
+
+/// Reinforcement learning on groups of episodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RlSettings {
+    /// AdamW and the learning rate.
+    pub optimizer: Optimizer,
+    /// The algorithm's flags.
+    pub algorithm: Algorithm,
+    /// Sampling temperature of the episodes; above 0. Ratios, divergences and entropies use the distribution at this
+    /// temperature.
+    pub temperature: f64,
+    /// Seats whose tokens are trained on; all if absent.
+    pub seats: Option<Vec<u32>>,
+    /// Tokens of one forward pass; at least 1. Changes memory and speed, not the result.
+    pub micro_batch_tokens: usize,
+    /// As in [`SftSettings::activation_checkpointing`].
+    pub activation_checkpointing: bool,
+    /// Whether common prefixes of sequences are computed once. Changes speed, not the result.
+    pub share_beginnings: bool,
+    /// Whether to skip sequences without a gradient: all advantages are 0 and no other loss term is set. A minibatch of
+    /// only such sequences takes no optimiser step; otherwise this changes speed, not the result.
+    pub skip_idle: bool,
+}
+
+impl Default for RlSettings {
+    fn default() -> Self {
+        let optimizer = Optimizer { learning_rate: 1e-4, ..Optimizer::default() };
+        let (algorithm, temperature, micro_batch_tokens) = (Algorithm::default(), 1.0, MICRO_TOKENS);
+        let (share_beginnings, skip_idle) = (true, true);
+        let (seats, activation_checkpointing) = (None, false);
+        Self {
+            optimizer,
+            algorithm,
+            temperature,
+            seats,
+            micro_batch_tokens,
+            activation_checkpointing,
+            share_beginnings,
+            skip_idle,
+        }
+    }
+}
+
+impl RlSettings {
+    /// Whether this seat's tokens are trained on.
+    #[must_use]
+    pub fn learns(&self, seat: u32) -> bool {
+        self.seats.as_ref().is_none_or(|seats| seats.contains(&seat))
+    }
+
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// With the key's name.
+    pub fn check(&self) -> Result<(), SettingError> {
+        self.optimizer.check()?;
+        self.algorithm.check()?;
+        let above_0 = self.temperature > 0.0 && self.temperature.is_finite();
+        require(above_0, "temperature", self.temperature, "above 0")?;
+        require(self.micro_batch_tokens >= 1, "micro_batch_tokens", self.micro_batch_tokens, "at least 1")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Spoil = fn(&mut Optimizer);
+
+    #[test]
+    fn the_learning_rate_rises_and_falls() {
+        let mut optimizer = Optimizer { learning_rate: 2.0, warmup_steps: 4, ..Optimizer::default() };
+        let rates = |optimizer: &Optimizer| [0, 3, 4, 8, 12, 99].map(|step| optimizer.learning_rate_at(step));
+        assert_eq!(rates(&optimizer), [0.5, 2.0, 2.0, 2.0, 2.0, 2.0]);
+        (optimizer.schedule, optimizer.total_steps) = (Schedule::Cosine, Some(12));
+        optimizer.check().expect("a whole schedule");
+        for (found, expected) in rates(&optimizer).into_iter().zip([0.5, 2.0, 2.0, 1.0, 0.0, 0.0]) {
+            assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused_by_name() {
+        let wrong: [(&str, Spoil); 8] = [
+            ("learning_rate", |optimizer| optimizer.learning_rate = 0.0),
+            ("beta1", |optimizer| optimizer.beta1 = 1.0),
+            ("beta2", |optimizer| optimizer.beta2 = -0.1),
+            ("epsilon", |optimizer| optimizer.epsilon = 0.0),
+            ("weight_decay", |optimizer| optimizer.weight_decay = f64::NAN),
+            ("gradient_clip", |optimizer| optimizer.gradient_clip = 0.0),
+            ("total_steps", |optimizer| optimizer.total_steps = Some(3)),
+            ("total_steps", |optimizer| optimizer.schedule = Schedule::Cosine),
+        ];
+        for (key, spoil) in wrong {
+            let mut settings = RlSettings::default();
+            spoil(&mut settings.optimizer);
+            assert!(settings.check().expect_err(key).to_string().contains(key));
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The parts of a run that need no model, built from its run file: plugins, grants, rewards and the rollout. Training,
+//! evaluation, replay and rescoring share them. Without libtorch.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod chat;
+mod error;
+pub mod grants;
+mod host_io;
+mod options;
+pub mod plugins;
+mod recorded_groups;
+mod report;
+pub mod rewards;
+pub mod rollout;
+
+pub use error::{Classify, ErrorKind, RunError, RunResult};
+pub use host_io::OnHost;
+pub use options::named_values;
+pub use recorded_groups::groups;
+pub use report::{Progress, Reporter, Silent};

@@ -1,0 +1,41 @@
+//! `gymkhana-train`: the commands that need a model. `host` starts it; it is linked with libtorch.
+
+mod eval;
+mod generate;
+mod reference;
+mod run;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use gymkhana_cli::args::ModelCommand;
+use gymkhana_cli::finish;
+use gymkhana_cli::printer::Printer;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The arguments, which `host` has checked.
+#[derive(Debug, Parser)]
+#[command(name = "host", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: ModelCommand,
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = gymkhana_sandbox::run_as_compiler() {
+        return code;
+    }
+    let cli = Cli::parse();
+    finish(&Printer::default(), |printer| {
+        let done = match cli.command {
+            ModelCommand::Run(args) => return run::run(&args, printer),
+            ModelCommand::Generate(args) => generate::generate(&args, printer),
+            ModelCommand::Eval(args) => eval::eval(&args, printer),
+            ModelCommand::Reference(args) => reference::reference(&args, printer),
+        };
+        done.map(|()| ExitCode::SUCCESS)
+    })
+}

@@ -1,0 +1,80 @@
+//! Start of `gymkhana-train`: locates libtorch, sets the environment and replaces this process.
+//!
+//! The system loads the libtorch of a linked program before its first line, so such a program cannot report a missing
+//! libtorch; libgomp reads its wait policy at the same time. Loading also takes 0.4 s, which other commands need not pay.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Classify, CliError, CliResult};
+
+/// The program with the commands that need a model.
+const TRAINER: &str = "gymkhana-train";
+
+/// Required version of libtorch.
+const VERSION: &str = env!("GYMKHANA_LIBTORCH_VERSION");
+
+/// Folder of libtorch at build time.
+const BUILT_WITH: &str = env!("GYMKHANA_LIBTORCH");
+
+/// Search path of shared libraries.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
+/// libgomp's default policy spins at barriers, which makes two threads on shared cores fifty times slower.
+const WAIT_POLICY: (&str, &str) = ("OMP_WAIT_POLICY", "passive");
+
+/// Execs the trainer with this process's arguments; returns only on failure.
+pub fn trainer() -> CliError {
+    let Err(error) = exec();
+    error
+}
+
+fn exec() -> CliResult<Infallible> {
+    let libtorch = find_libtorch(std::env::var_os("LIBTORCH").map(PathBuf::from)).map_err(CliError::user)?;
+    let own = std::env::current_exe().user_context("`host` cannot find its own file")?;
+    let program = own.with_file_name(TRAINER);
+    let mut command = Command::new(&program);
+    // Help and messages show the name that was typed.
+    command.arg0("host").args(std::env::args_os().skip(1)).env(LIBRARY_PATH, library_path(&libtorch));
+    if std::env::var_os(WAIT_POLICY.0).is_none() {
+        command.env(WAIT_POLICY.0, WAIT_POLICY.1);
+    }
+    let error = command.exec();
+    Err(CliError::user(format!(
+        "`{}` cannot be started: {error}\nhint: keep it beside `host`, or build both with `cargo xtask setup`",
+        program.display()
+    )))
+}
+
+/// Folder of libtorch: that of LIBTORCH, else that of the build; its version must match.
+fn find_libtorch(users_own: Option<PathBuf>) -> Result<PathBuf, String> {
+    let (folder, whose) = match users_own {
+        Some(folder) => (folder, "LIBTORCH"),
+        None => (PathBuf::from(BUILT_WITH), "the build's libtorch"),
+    };
+    let version = fs::read_to_string(folder.join("build-version")).unwrap_or_default();
+    let found = match version.trim() {
+        version if version.split('+').next() == Some(VERSION) && folder.join("lib").is_dir() => return Ok(folder),
+        "" => "is missing (no `build-version`)".to_owned(),
+        version => format!("is version {version}"),
+    };
+    Err(format!(
+        "{whose}, `{}`, {found}, but `host` needs libtorch {VERSION}\nhint: set LIBTORCH to a folder of that version, \
+         or run `cargo xtask setup` in Gymkhana's repository",
+        folder.display()
+    ))
+}
+
+/// Library path: libtorch's folder before the user's own.
+fn library_path(libtorch: &Path) -> OsString {
+    let mut path = libtorch.join("lib").into_os_string();
+    if let Some(rest) = std::env::var_os(LIBRARY_PATH).filter(|rest| !rest.is_empty()) {
+        path.push(":");
+        path.push(rest);
+    }
+    path
+}
