@@ -4,10 +4,12 @@ mod args;
 mod commands;
 mod error;
 mod escape;
+mod libtorch;
 mod plugin;
 mod printer;
 mod registry;
 mod signals;
+mod units;
 
 use std::process::ExitCode;
 
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command, printer: &Printer) -> CliResult<ExitCode> {
     let done = match command {
         Command::Run(args) => return commands::run::run(&args, printer),
+        Command::Doctor(args) => return Ok(commands::doctor::doctor(&args, printer)),
         Command::Generate(args) => commands::generate::generate(&args, printer),
         Command::Eval(args) => commands::eval::eval(&args, printer),
         Command::Replay(args) => commands::replay::replay(&args, printer),
@@ -47,6 +50,15 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<ExitCode> {
         Command::Plugin(command) => plugin::run(&command, printer),
         Command::Reference(args) => commands::reference::reference(&args, printer),
         Command::Registry(command) => registry::run(command, printer),
+        Command::Cache(command) => commands::cache::cache(&command, printer),
+        Command::Completions(args) => {
+            commands::completions::completions(&args, printer);
+            Ok(())
+        }
+        Command::Version(args) => {
+            commands::version::version(&args, printer);
+            Ok(())
+        }
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -126,7 +126,7 @@ fn exit_codes_page() -> String {
     format!(
         "{GENERATED}\n# Exit codes\n\n| code | meaning |\n| --- | --- |\n\
          | 0 | The command succeeded. |\n\
-         | 1 | This program failed, or a replay differs from its record. |\n\
+         | 1 | This program failed, a replay differs from its record, or a check of `host doctor` failed. |\n\
          | 2 | The input is wrong or something outside failed: arguments, a run file, a plugin, a model, a disk, a \
          server. The message ends with a hint. |\n\
          | 130 | SIGINT (Ctrl-C) stopped `host run`. After the first signal the run finishes its training step, or leaves \
