@@ -96,7 +96,7 @@ fn argument_row(argument: &Arg) -> String {
     let choices = if choices.is_empty() || !argument.get_action().takes_values() {
         String::new()
     } else {
-        format!(" One of {}.", choices.join(", "))
+        format!("; one of {}", choices.join(", "))
     };
     let defaults = if argument.get_action().takes_values() { argument.get_default_values() } else { &[] };
     let defaults: Vec<String> = defaults.iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
