@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod chat;
+pub mod code_cache;
 mod error;
 pub mod grants;
 mod host_io;

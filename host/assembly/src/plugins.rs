@@ -1,14 +1,15 @@
 //! Plugins of a run: reading, pinning, compiling and binding.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_registry::{ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, read_manifest, read_plugin_file};
 use gymkhana_rollout::{Bound, BoundReward, PluginSet, PluginSetError};
-use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig, SandboxError};
+use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
 
+use crate::code_cache;
 use crate::error::{Classify, RunError, RunResult};
 use crate::grants::{self, AssetFiles, OutboundMode};
 use crate::options::named_values;
@@ -104,28 +105,14 @@ pub fn recorded(run: &RunReader) -> RunResult<(Vec<PluginFile>, Lock)> {
     })
 }
 
-/// A sandbox with the run file's limits. Without a cache folder it compiles plugins every time.
+/// A sandbox with the run file's limits.
 pub fn sandbox(file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<Sandbox> {
     let config = SandboxConfig {
-        cache: compiled_plugins(),
         limits: (&file.sandbox).into(),
         max_instances: file.sandbox.instances,
         ..SandboxConfig::default()
     };
-    match Sandbox::new(&config) {
-        Err(SandboxError::Cache(error)) => {
-            reporter.warn(&format!("compiled plugins are not cached: {error}"));
-            Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()
-        }
-        other => other.user_error(),
-    }
-}
-
-/// Cache of compiled plugins in the user's cache folder, if there is one.
-pub fn compiled_plugins() -> Option<PathBuf> {
-    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
-    Some(caches.join("gymkhana").join("compiled"))
+    code_cache::sandbox(config, |text| reporter.warn(text))
 }
 
 /// Compiles the plugins and binds them as the run file says.

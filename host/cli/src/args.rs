@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use gymkhana_algorithm::Accelerator;
 use gymkhana_policy::Sampling;
 use gymkhana_record::EpisodeId;
@@ -11,6 +13,7 @@ use gymkhana_record::EpisodeId;
 use crate::error::{CliError, CliResult};
 use crate::plugin::PluginCommand;
 use crate::registry::args::{FetchArgs, RegistryCommand};
+use crate::units::parse_age;
 
 /// Train language-model agents on WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -42,6 +45,15 @@ pub enum Command {
     /// Commands of projects and registries.
     #[command(flatten)]
     Registry(RegistryCommand),
+    /// List or remove compiled plugins
+    #[command(subcommand)]
+    Cache(CacheCommand),
+    /// Check the machine, tools, folders and registries
+    Doctor(DoctorArgs),
+    /// Print a script that completes commands
+    Completions(CompletionsArgs),
+    /// Print the versions of all parts
+    Version(VersionArgs),
 }
 
 /// Commands that need a model.
@@ -57,6 +69,49 @@ pub enum ModelCommand {
     /// Write the generated reference pages
     #[command(hide = true)]
     Reference(ReferenceArgs),
+}
+
+/// `host cache`.
+#[derive(Debug, Subcommand)]
+pub enum CacheCommand {
+    /// List compiled plugins by last use
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove compiled plugins
+    Clean {
+        /// Keep those used within AGE, such as `30d`
+        #[arg(long, value_name = "AGE", value_parser = parse_age)]
+        older_than: Option<Duration>,
+    },
+}
+
+/// `host doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Offline: do not contact registries
+    #[arg(long)]
+    pub offline: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `host completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// Shell
+    pub shell: Shell,
+}
+
+/// `host version`.
+#[derive(Debug, Args)]
+pub struct VersionArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `host reference`.

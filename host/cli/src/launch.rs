@@ -5,21 +5,15 @@
 
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Classify, CliError, CliResult};
+use crate::libtorch;
 
 /// The program with the commands that need a model.
 const TRAINER: &str = "gymkhana-train";
-
-/// Required version of libtorch.
-const VERSION: &str = env!("GYMKHANA_LIBTORCH_VERSION");
-
-/// Folder of libtorch at build time.
-const BUILT_WITH: &str = env!("GYMKHANA_LIBTORCH");
 
 /// Search path of shared libraries.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
@@ -52,20 +46,18 @@ fn exec() -> CliResult<Infallible> {
 
 /// Folder of libtorch: that of LIBTORCH, else that of the build; its version must match.
 fn find_libtorch(users_own: Option<PathBuf>) -> Result<PathBuf, String> {
-    let (folder, whose) = match users_own {
-        Some(folder) => (folder, "LIBTORCH"),
-        None => (PathBuf::from(BUILT_WITH), "the build's libtorch"),
-    };
-    let version = fs::read_to_string(folder.join("build-version")).unwrap_or_default();
-    let found = match version.trim() {
-        version if version.split('+').next() == Some(VERSION) && folder.join("lib").is_dir() => return Ok(folder),
+    let (folder, whose) = libtorch::folder(users_own);
+    let version = libtorch::version(&folder);
+    let found = match version.as_str() {
+        version if libtorch::is_required(version) && folder.join("lib").is_dir() => return Ok(folder),
         "" => "is missing (no `build-version`)".to_owned(),
         version => format!("is version {version}"),
     };
     Err(format!(
-        "{whose}, `{}`, {found}, but `host` needs libtorch {VERSION}\nhint: set LIBTORCH to a folder of that version, \
-         or run `cargo xtask setup` in Gymkhana's repository",
-        folder.display()
+        "{whose}, `{}`, {found}, but `host` needs libtorch {}\nhint: set LIBTORCH to a folder of that version, or run \
+         `cargo xtask setup` in Gymkhana's repository",
+        folder.display(),
+        libtorch::REQUIRED
     ))
 }
 

@@ -6,9 +6,11 @@ mod commands;
 pub mod error;
 mod escape;
 mod launch;
+mod libtorch;
 mod plugin;
 pub mod printer;
 pub mod registry;
+mod units;
 
 use std::process::ExitCode;
 
@@ -42,12 +44,22 @@ pub fn finish(printer: &Printer, command: impl FnOnce(&Printer) -> CliResult<Exi
 fn dispatch(command: Command, printer: &Printer) -> CliResult<ExitCode> {
     let done = match command {
         Command::Model(_) => return Err(launch::trainer()),
+        Command::Doctor(args) => return Ok(commands::doctor::doctor(&args, printer)),
         Command::Replay(args) => commands::replay::replay(&args, printer),
         Command::Show(args) => commands::show::show(&args, printer),
         Command::Rescore(args) => commands::rescore::score(&args, printer),
         Command::Reward(RewardCommand::Diff(args)) => commands::rescore::diff(&args, printer),
         Command::Plugin(command) => plugin::run(&command, printer),
         Command::Registry(command) => registry::run(command, printer),
+        Command::Cache(command) => commands::cache::cache(&command, printer),
+        Command::Completions(args) => {
+            commands::completions::completions(&args, printer);
+            Ok(())
+        }
+        Command::Version(args) => {
+            commands::version::version(&args, printer);
+            Ok(())
+        }
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -57,12 +57,18 @@ impl Limits {
     }
 }
 
+/// Default size limit of the cache of compiled plugins, in bytes.
+pub const DEFAULT_CACHE_BYTES: u64 = 2 << 30;
+
 /// Settings of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxConfig {
     /// Folder for compiled plugins, created if it does not exist. Only this user may have access, since its code is
     /// executed. `None` disables the cache.
     pub cache: Option<PathBuf>,
+    /// Size limit of that folder in bytes. After each addition, plugins that were not used for the longest time are
+    /// removed from it.
+    pub cache_bytes: u64,
     /// Compiler of plugins that are not in the cache.
     pub compiler: Compiler,
     /// Limits of each plugin.
@@ -77,6 +83,7 @@ impl Default for SandboxConfig {
     fn default() -> Self {
         Self {
             cache: None,
+            cache_bytes: DEFAULT_CACHE_BYTES,
             compiler: Compiler::default(),
             limits: Limits::default(),
             max_instances: None,

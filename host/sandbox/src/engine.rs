@@ -73,15 +73,21 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Sets up an engine, its pool and its ticker thread.
-    pub fn new(weight: Weight, limits: &Limits, places: u32, cache: Option<&Path>) -> Result<Self, SandboxError> {
+    /// Sets up an engine, its pool and its ticker thread. `cache` is the folder of compiled code and its size limit in
+    /// bytes.
+    pub fn new(
+        weight: Weight,
+        limits: &Limits,
+        places: u32,
+        cache: Option<(&Path, u64)>,
+    ) -> Result<Self, SandboxError> {
         let refused = |error: wasmtime::Error| SandboxError::Engine(error.into_boxed_dyn_error());
         let engine = Engine::new(&engine_config(weight, limits, places)).map_err(refused)?;
         let mut linker = Linker::new(&engine);
         imports::link(&mut linker).map_err(refused)?;
         Ok(Self {
             _ticker: Ticker::start(&engine).map_err(SandboxError::Ticker)?,
-            cache: cache.map(|folder| CodeCache::open(folder, &engine)).transpose()?,
+            cache: cache.map(|(folder, max_bytes)| CodeCache::open(folder, max_bytes, &engine)).transpose()?,
             engine,
             linker,
         })

@@ -1,7 +1,7 @@
 //! State that all plugins share: the instance pool, limits, and engines with compiled code.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -46,7 +46,8 @@ struct Shared {
     /// Created when the first heavy plugin is loaded; few runs have one.
     heavy: Mutex<Option<Arc<Profile>>>,
     pool: InstancePool,
-    cache: Option<PathBuf>,
+    /// Folder of compiled code and its size limit in bytes.
+    cache: Option<(PathBuf, u64)>,
     compiler: Compiler,
     components: Mutex<HashMap<Digest, Arc<Mutex<Option<Component>>>>>,
     compiled: AtomicU64,
@@ -71,10 +72,10 @@ impl Sandbox {
         if !(1..=allowed).contains(&places) {
             return Err(SandboxError::Instances { wanted: places, allowed });
         }
-        let cache = config.cache.clone();
+        let cache = config.cache.clone().map(|folder| (folder, config.cache_bytes));
         Ok(Self {
             shared: Arc::new(Shared {
-                light: Profile::new(Weight::Light, &config.limits, places, cache.as_deref())?,
+                light: Profile::new(Weight::Light, &config.limits, places, borrowed(cache.as_ref()))?,
                 heavy: Mutex::default(),
                 pool: InstancePool::new(places, config.wait),
                 cache,
@@ -132,7 +133,8 @@ impl Sandbox {
             match &*heavy {
                 Some(profile) => Arc::clone(profile),
                 None => {
-                    let made = Profile::new(weight, &self.limits, shared.pool.total(), shared.cache.as_deref());
+                    let cache = borrowed(shared.cache.as_ref());
+                    let made = Profile::new(weight, &self.limits, shared.pool.total(), cache);
                     Arc::clone(heavy.insert(Arc::new(made.map_err(CompileError::Sandbox)?)))
                 }
             }
@@ -146,8 +148,8 @@ impl Sandbox {
     }
 
     /// Returns the compiled form of a component: from memory, from disk, or by compiling it. Concurrent requests for the
-    /// same component compile it once.
-    pub(crate) fn compile(&self, digest: Digest, bytes: &[u8]) -> Result<Component, CompileError> {
+    /// same component compile it once. `plugin` is the plugin's name and version.
+    pub(crate) fn compile(&self, digest: Digest, plugin: &str, bytes: &[u8]) -> Result<Component, CompileError> {
         let shared = &*self.shared;
         // A panic in another thread cannot leave these maps inconsistent: each change is a single assignment.
         let slot = {
@@ -171,12 +173,16 @@ impl Sandbox {
             let component = unsafe { Component::deserialize(&profile.engine, &code) }?;
             shared.compiled.fetch_add(1, Ordering::Relaxed);
             if let Some(cache) = &profile.cache {
-                cache.put(digest, &code)?;
+                cache.put(digest, plugin, &code)?;
             }
             Ok(component)
         })?;
         Ok(slot.insert(component).clone())
     }
+}
+
+fn borrowed(cache: Option<&(PathBuf, u64)>) -> Option<(&Path, u64)> {
+    cache.map(|(folder, max_bytes)| (folder.as_path(), *max_bytes))
 }
 
 /// Failure to compile, link or cache a component, or to set up its engine.

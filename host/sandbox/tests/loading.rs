@@ -5,10 +5,11 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use common::{component, config, sandbox};
 use gymkhana_registry::Digest;
-use gymkhana_sandbox::{CacheError, Grants, LoadError, Plugin, Sandbox, SandboxConfig, SandboxError};
+use gymkhana_sandbox::{CacheError, CacheFolder, Grants, LoadError, Plugin, Sandbox, SandboxConfig, SandboxError};
 
 /// The error and all its causes, as a person reads them.
 fn explained(error: &dyn std::error::Error) -> String {
@@ -140,6 +141,32 @@ fn compiled_code_is_kept_and_a_damaged_file_is_compiled_again() {
     let fifth = with_cache(&folder).expect("opened");
     load(&fifth);
     assert_eq!(compiled(&fifth), (0, 1), "it was compiled again");
+}
+
+#[test]
+fn a_used_entry_gets_a_new_time_and_an_entry_beyond_the_limit_is_removed() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("code");
+    let plugin = load(&with_cache(&folder).expect("made"));
+    let entry = || CacheFolder::new(&folder).entries().expect("listed").pop();
+    let first = entry().expect("stored");
+    let manifest = plugin.manifest();
+    assert_eq!(first.plugin, Some(format!("{} {}", manifest.name, manifest.version)));
+    assert_eq!(first.component, plugin.digest());
+
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400);
+    for extension in ["code", "sha256"] {
+        let file = fs::File::options().write(true).open(file_with(&folder, extension)).expect("opened");
+        file.set_modified(long_ago).expect("set");
+    }
+    assert_eq!(entry().expect("stored").last_used, long_ago);
+    load(&with_cache(&folder).expect("opened"));
+    assert!(entry().expect("stored").last_used >= first.last_used, "a use sets the time");
+
+    fs::remove_file(file_with(&folder, "code")).expect("removed");
+    let small = SandboxConfig { cache: Some(folder.clone()), cache_bytes: 1, ..config() };
+    load(&Sandbox::new(&small).expect("opened"));
+    assert_eq!(entry(), None, "the new entry exceeds the limit");
 }
 
 #[test]

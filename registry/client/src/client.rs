@@ -95,6 +95,23 @@ impl RegistryClient {
         Ok(Self { config, registries, cache, provenance, access, variable, notices: Mutex::default() })
     }
 
+    /// Names of the configured registries.
+    pub fn registry_names(&self) -> impl Iterator<Item = &str> {
+        self.registries.keys().map(String::as_str)
+    }
+
+    /// Reads and verifies the current state of a registry. An OCI registry has no state; any answer of its server
+    /// suffices.
+    ///
+    /// # Errors
+    /// If the registry is unknown, does not answer, or its state is not valid.
+    pub async fn contact(&self, registry: &str) -> Result<(), RegistryClientError> {
+        match self.registry(registry)? {
+            Backend::Remote(remote) => remote.state(self.access).await.map(drop),
+            Backend::Oci(oci) => oci.contact(self.access).await,
+        }
+    }
+
     /// Takes the warnings collected so far.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {

@@ -1,5 +1,9 @@
-//! Commands of `host` that read runs.
+//! Commands of `host` that read runs, and that describe the program and the machine.
 
+pub mod cache;
+pub mod completions;
+pub mod doctor;
 pub mod replay;
 pub mod rescore;
 pub mod show;
+pub mod version;

@@ -12,7 +12,7 @@ use crate::plugin::plugin_inputs::PluginInputs;
 use crate::printer::Printer;
 
 /// Rust's target for components.
-const TARGET: &str = "wasm32-wasip2";
+pub const TARGET: &str = "wasm32-wasip2";
 
 /// Runs the command.
 pub fn build(args: &BuildArgs, printer: &Printer) -> CliResult<()> {
@@ -157,8 +157,16 @@ pub const PYTHON_SETUP: &str = "python3 -m venv .venv && .venv/bin/pip install -
 /// Installs those of JavaScript.
 pub const JS_SETUP: &str = "npm install";
 
-const RUST_MISSING: &str =
+/// Message about a missing Rust.
+pub const RUST_MISSING: &str =
     "Rust is not installed\nhint: install it with `curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh`";
+
+/// Message about a missing Python.
+pub const PYTHON_MISSING: &str =
+    "Python is not installed\nhint: on Debian or Ubuntu run `apt-get install python3 python3-venv`";
+
+/// Message about a missing Node.js.
+pub const NODE_MISSING: &str = "Node.js is not installed\nhint: on Debian or Ubuntu run `apt-get install nodejs npm`";
 
 fn cargo(dir: &Path) -> CliResult<Command> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -169,11 +177,7 @@ fn cargo(dir: &Path) -> CliResult<Command> {
 fn python(dir: &Path) -> CliResult<Command> {
     let own = dir.join(".venv/bin/python");
     let program = if own.exists() { absolute_link(&own)? } else { PathBuf::from("python3") };
-    program_in(
-        dir,
-        &program,
-        "Python is not installed\nhint: on Debian or Ubuntu run `apt-get install python3 python3-venv`",
-    )
+    program_in(dir, &program, PYTHON_MISSING)
 }
 
 /// A Python with the SDK.
@@ -194,11 +198,7 @@ fn absolute_link(path: &Path) -> CliResult<PathBuf> {
 }
 
 fn node(dir: &Path) -> CliResult<Command> {
-    program_in(
-        dir,
-        Path::new("node"),
-        "Node.js is not installed\nhint: on Debian or Ubuntu run `apt-get install nodejs npm`",
-    )
+    program_in(dir, Path::new("node"), NODE_MISSING)
 }
 
 /// An installed program, run in a folder; `missing` is the error if it is not installed.

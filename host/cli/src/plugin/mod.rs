@@ -2,7 +2,7 @@
 
 mod args;
 mod bench;
-mod build;
+pub mod build;
 mod describe;
 mod inspect;
 mod log;

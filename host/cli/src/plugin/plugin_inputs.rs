@@ -6,12 +6,11 @@ use std::sync::Arc;
 use gymkhana_conformance::MOST_MEMORY;
 use gymkhana_record::NamedValue;
 use gymkhana_registry::{Manifest, read_manifest, read_plugin_file};
-use gymkhana_sandbox::{Assets, Grants, Limits, Plugin, Sandbox, SandboxConfig, SandboxError};
+use gymkhana_sandbox::{Assets, Grants, Limits, Plugin, Sandbox, SandboxConfig};
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
-use gymkhana_assembly::named_values;
-use gymkhana_assembly::plugins::compiled_plugins;
+use gymkhana_assembly::{code_cache, named_values};
 
 /// A plugin file and its manifest.
 pub struct PluginInputs {
@@ -86,14 +85,7 @@ pub fn author_config() -> SandboxConfig {
 
 /// A sandbox that caches compiled plugins if there is a cache folder.
 pub fn sandbox(config: &SandboxConfig, printer: &Printer) -> CliResult<Sandbox> {
-    let config = SandboxConfig { cache: compiled_plugins(), ..config.clone() };
-    match Sandbox::new(&config) {
-        Err(SandboxError::Cache(error)) => {
-            printer.warn(format!("compiled plugins are not cached: {error}"));
-            Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()
-        }
-        other => other.user_error(),
-    }
+    code_cache::sandbox(config.clone(), |text| printer.warn(text))
 }
 
 /// A runtime for plugin calls.

@@ -5,6 +5,7 @@
 
 mod add;
 pub mod args;
+mod contact;
 mod info;
 mod list;
 mod names;
@@ -25,6 +26,7 @@ use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use args::{RegistryCommand, ServingCommand};
 
+pub use contact::{configured, contact_all};
 pub use info::info;
 pub use names::{gather, look_up, name_of};
 

@@ -1,6 +1,9 @@
 //! Help and version of `host`.
 
-use crate::common::Desk;
+use std::process::Command;
+
+use crate::common::{Desk, finish};
+use gymkhana_registry::contract;
 
 /// Help of every command, one snapshot each, so that reviews show changes of the command line.
 #[test]
@@ -44,6 +47,12 @@ fn help_of_every_command() {
         "registry token",
         "registry serve",
         "registry mirror",
+        "cache",
+        "cache list",
+        "cache clean",
+        "doctor",
+        "completions",
+        "version",
     ] {
         let arguments: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let name = format!("help {command}").trim_end().replace(' ', "-");
@@ -55,6 +64,37 @@ fn help_of_every_command() {
 fn the_version_is_the_packages() {
     let expected = format!("host {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(Desk::new().host(&["--version"]).succeeded(), expected);
+}
+
+#[test]
+fn the_versions_of_all_parts_are_printed() {
+    let desk = Desk::new();
+    let people = desk.host(&["version"]).succeeded();
+    let contract = format!("contract  {} ({:#})\n", contract::VERSION, contract::digest());
+    assert!(people.starts_with(&format!("host      {}\n", env!("CARGO_PKG_VERSION"))), "{people}");
+    assert!(people.contains(&contract) && people.contains("\nlibtorch  2.11.0"), "{people}");
+    let programs = desk.host(&["version", "--json"]).succeeded();
+    let parsed: serde_json::Value = serde_json::from_str(&programs).expect("JSON");
+    assert_eq!(parsed["contract_digest"], contract::digest().to_string());
+    let wasmtime: Vec<&str> = parsed["wasmtime"].as_str().expect("a text").split('.').collect();
+    assert!(wasmtime.len() == 3 && wasmtime.iter().all(|number| number.parse::<u32>().is_ok()), "{programs}");
+}
+
+/// The script of each shell names the commands, and bash completes with its own.
+#[test]
+fn completions_name_the_commands() {
+    let desk = Desk::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = desk.host(&["completions", shell]).succeeded();
+        for word in ["doctor", "rescore", "mirror", "older-than"] {
+            assert!(script.contains(word), "`{word}` in the script of {shell}");
+        }
+    }
+    desk.write("host.bash", desk.host(&["completions", "bash"]).succeeded());
+    let reply = "source ./host.bash; COMP_WORDS=(host do); COMP_CWORD=1; _host host do host; echo \"${COMPREPLY[@]}\"";
+    let bash = finish(Command::new("bash").args(["-c", reply]).current_dir(desk.path("")));
+    assert_eq!(bash.succeeded(), "doctor\n");
+    assert!(desk.host(&["completions", "tcsh"]).mistake("another shell").contains("invalid value 'tcsh'"));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod generate;
 mod help;
 mod inspect;
 mod libtorch;
+mod machine;
 mod mistakes;
 #[path = "../../../../registry/tests/common/plugins.rs"]
 mod plugins;

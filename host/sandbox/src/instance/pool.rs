@@ -34,7 +34,8 @@ pub fn places_for(max_map_count: u64) -> u32 {
 }
 
 /// This machine's limit on a process's memory mappings.
-pub(crate) fn max_map_count() -> u64 {
+#[must_use]
+pub fn max_map_count() -> u64 {
     std::fs::read_to_string("/proc/sys/vm/max_map_count")
         .ok()
         .and_then(|text| text.trim().parse().ok())

@@ -80,6 +80,20 @@ impl OciRegistry {
         self.keys.as_ref()
     }
 
+    /// Sends a request to the server, whose status does not matter.
+    pub async fn contact(&self, access: Access) -> Result<(), RegistryClientError> {
+        if access.offline {
+            return Err(RegistryClientError::Offline { what: format!("an answer of registry `{}`", self.name) });
+        }
+        match self.http.send(&Method::GET, &self.url, &RequestParts::default(), &[]).await {
+            Ok(_) | Err(FetchError::Status { .. }) => Ok(()),
+            Err(source) => {
+                let (registry, what) = (self.name.clone(), "an answer".to_owned());
+                Err(RegistryClientError::Fetch { registry, what, source })
+            }
+        }
+    }
+
     /// Releases of the required versions.
     pub async fn releases(
         &self,

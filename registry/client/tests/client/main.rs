@@ -5,6 +5,7 @@ mod bounds;
 #[path = "../common/mod.rs"]
 mod common;
 mod consent;
+mod contact;
 mod limits;
 mod oci;
 mod revoked;

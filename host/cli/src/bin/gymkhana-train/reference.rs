@@ -96,7 +96,7 @@ fn argument_row(argument: &Arg) -> String {
     let choices = if choices.is_empty() || !argument.get_action().takes_values() {
         String::new()
     } else {
-        format!(" One of {}.", choices.join(", "))
+        format!("; one of {}", choices.join(", "))
     };
     let defaults = if argument.get_action().takes_values() { argument.get_default_values() } else { &[] };
     let defaults: Vec<String> = defaults.iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
@@ -126,7 +126,7 @@ fn exit_codes_page() -> String {
     format!(
         "{GENERATED}\n# Exit codes\n\n| code | meaning |\n| --- | --- |\n\
          | 0 | The command succeeded. |\n\
-         | 1 | This program failed, or a replay differs from its record. |\n\
+         | 1 | This program failed, a replay differs from its record, or a check of `host doctor` failed. |\n\
          | 2 | The input is wrong or something outside failed: arguments, a run file, a plugin, a model, a disk, a \
          server. The message ends with a hint. |\n\
          | 130 | SIGINT (Ctrl-C) stopped `host run`. After the first signal the run finishes its training step, or leaves \

@@ -2,18 +2,25 @@
 //!
 //! Loading compiled code executes it, so a forged file would run arbitrary code. The folder must therefore be accessible
 //! to this user only, and files from elsewhere are never accepted. A SHA-256 digest beside each file detects accidental
-//! damage; a file that does not match is compiled again.
+//! damage; a file that does not match is compiled again. Files that were not used for the longest time are removed when
+//! the folder exceeds its size limit.
 
-use std::fs::{self, DirBuilder, File};
+mod folder;
+
+use std::fs::{DirBuilder, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use gymkhana_registry::{Digest, write_atomically};
 use wasmtime::Engine;
 use wasmtime::component::Component;
+
+use folder::{CODE, STAMP, Stamp};
+pub use folder::{CacheEntry, CacheFolder};
 
 /// The folder of compiled plugins cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -40,40 +47,38 @@ pub enum CacheError {
 /// A folder of compiled plugins for one engine.
 #[derive(Debug)]
 pub(crate) struct CodeCache {
-    folder: PathBuf,
+    folder: CacheFolder,
+    max_bytes: u64,
     engine_hash: u64,
 }
 
 impl CodeCache {
-    /// Opens the folder, or creates it.
-    pub fn open(folder: &Path, engine: &Engine) -> Result<Self, CacheError> {
+    /// Opens the folder, or creates it. Entries beyond `max_bytes` are removed after each addition.
+    pub fn open(folder: &Path, max_bytes: u64, engine: &Engine) -> Result<Self, CacheError> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(folder)
             .or_else(|source| if folder.exists() { Ok(()) } else { Err(failed(folder, source)) })?;
-        let metadata = fs::symlink_metadata(folder).map_err(|source| failed(folder, source))?;
-        if !metadata.is_dir() {
-            return Err(CacheError::NotAFolder(folder.to_owned()));
-        }
-        if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
-            return Err(CacheError::NotOurs(folder.to_owned()));
-        }
+        let folder = CacheFolder::new(folder);
+        folder.check_access()?;
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        Ok(Self { folder: folder.to_owned(), engine_hash: hasher.finish() })
+        Ok(Self { folder, max_bytes, engine_hash: hasher.finish() })
     }
 
     /// Returns the compiled form of the component with this digest, if it is present and undamaged.
     pub fn get(&self, engine: &Engine, component: Digest) -> Option<Component> {
         let (code, stamp) = self.files(component);
-        let expected: Digest = fs::read_to_string(stamp).ok()?.parse().ok()?;
+        let expected = Stamp::read(&stamp)?.digest;
         let mut file = File::open(code).ok()?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).ok()?;
         if Digest::of(&bytes) != expected {
             return None;
         }
+        // The time orders entries for removal. Without it the entry is removed earlier, which costs time only.
+        let _ = file.set_modified(SystemTime::now());
         // The open file, whatever its name refers to by now.
         let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
         // SAFETY: only this user can write into the folder, only `put` creates files there, and the digest shows that
@@ -83,19 +88,21 @@ impl CodeCache {
         unsafe { Component::deserialize_file(engine, opened) }.ok()
     }
 
-    /// Stores the compiled form of a component.
-    pub fn put(&self, component: Digest, compiled: &[u8]) -> Result<(), CacheError> {
+    /// Stores the compiled form of a component, then removes the entries that were not used for the longest time until
+    /// the folder is within its limit. `plugin` is the plugin's name and version.
+    pub fn put(&self, component: Digest, plugin: &str, compiled: &[u8]) -> Result<(), CacheError> {
         let (code, stamp) = self.files(component);
+        let text = Stamp::text(Digest::of(compiled), plugin);
         // The digest is written last: without it, or with an old one, the code is not used.
-        for (path, bytes) in [(code, compiled), (stamp, Digest::of(compiled).to_string().as_bytes())] {
+        for (path, bytes) in [(code, compiled), (stamp, text.as_bytes())] {
             write_atomically(&path, bytes).map_err(|source| failed(&path, source))?;
         }
-        Ok(())
+        self.folder.trim(self.max_bytes).map(drop)
     }
 
     fn files(&self, component: Digest) -> (PathBuf, PathBuf) {
         let name = format!("{component}-{:016x}", self.engine_hash);
-        (self.folder.join(format!("{name}.code")), self.folder.join(format!("{name}.sha256")))
+        (self.folder.path().join(format!("{name}.{CODE}")), self.folder.path().join(format!("{name}.{STAMP}")))
     }
 }
 

@@ -1,0 +1,81 @@
+//! `host doctor`: checks of the machine, the tools, the folders and the registries, each with a remedy.
+//!
+//! A check is a function of its facts, and a probe of the same module reads the facts.
+
+mod cache;
+mod disk;
+mod files;
+mod finding;
+mod libtorch;
+mod mappings;
+mod memory;
+mod node;
+mod programs;
+mod python;
+mod registries;
+mod rust;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use gymkhana_assembly::code_cache;
+use gymkhana_sandbox::max_map_count;
+use rustix::process::{Resource, getrlimit};
+
+use crate::args::DoctorArgs;
+use crate::printer::Printer;
+use finding::{Finding, Status};
+
+/// Exit code if a check fails.
+const FAILED: u8 = 1;
+
+/// Runs the command.
+pub fn doctor(args: &DoctorArgs, printer: &Printer) -> ExitCode {
+    let findings = findings(args.offline);
+    if args.json {
+        printer.json(serde_json::json!(findings));
+    } else {
+        findings.iter().for_each(|finding| printer.result(finding.lines()));
+    }
+    exit_code(&findings)
+}
+
+/// Findings of all checks, those of every command first.
+fn findings(offline: bool) -> Vec<Finding> {
+    let (here, compiled) = (std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")), code_cache::folder());
+    let torch = libtorch::probe();
+    let mut findings = vec![
+        libtorch::check(&torch),
+        libtorch::check_gpu(&torch),
+        mappings::check(max_map_count()),
+        files::check(getrlimit(Resource::Nofile).current),
+        memory::check(memory::probe().as_ref()),
+        disk::check(&disk::probe("working folder", &here)),
+    ];
+    findings.extend(compiled.as_deref().map(|folder| disk::check(&disk::probe("compiled plugins", folder))));
+    findings.push(cache::check(&cache::probe(compiled.as_deref())));
+    findings.extend(registries::check(&registries::probe(offline)));
+    findings.push(rust::check(&rust::probe()));
+    findings.push(python::check(&python::probe(Path::new("."))));
+    findings.push(node::check(&node::probe()));
+    findings
+}
+
+fn exit_code(findings: &[Finding]) -> ExitCode {
+    let failed = findings.iter().any(|finding| finding.status == Status::Fail);
+    if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_failure_changes_the_exit_code() {
+        let code = |findings: &[Finding]| format!("{:?}", exit_code(findings));
+        let mut findings = vec![Finding::ok("a", "fine"), Finding::warn("b", "slow\nhint: wait")];
+        assert_eq!(code(&findings), format!("{:?}", ExitCode::SUCCESS));
+        findings.push(Finding::fail("c", "broken\nhint: mend it"));
+        assert_eq!(code(&findings), format!("{:?}", ExitCode::from(1)));
+    }
+}

@@ -1,0 +1,28 @@
+//! libtorch of `gymkhana-train`: its folder and its version.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Required version.
+pub const REQUIRED: &str = env!("GYMKHANA_LIBTORCH_VERSION");
+
+/// Folder at build time.
+const BUILT_WITH: &str = env!("GYMKHANA_LIBTORCH");
+
+/// Folder of libtorch, and its name in messages: the user's own of LIBTORCH, else that of the build.
+pub fn folder(users_own: Option<PathBuf>) -> (PathBuf, &'static str) {
+    match users_own {
+        Some(folder) => (folder, "LIBTORCH"),
+        None => (PathBuf::from(BUILT_WITH), "the build's libtorch"),
+    }
+}
+
+/// Version of the libtorch in a folder, such as `2.11.0+cpu`; empty if there is none.
+pub fn version(folder: &Path) -> String {
+    fs::read_to_string(folder.join("build-version")).unwrap_or_default().trim().to_owned()
+}
+
+/// Returns whether this program can use a version.
+pub fn is_required(version: &str) -> bool {
+    version.split('+').next() == Some(REQUIRED)
+}
