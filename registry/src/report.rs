@@ -49,6 +49,9 @@ pub struct Check {
     pub name: String,
     /// Outcome.
     pub outcome: Outcome,
+    /// Name of the earlier check that failed for the same cause and describes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_cause_as: Option<String>,
 }
 
 /// Outcome of a check.

@@ -126,7 +126,8 @@ fn report_must_match_the_component() {
     let mut later = made.release();
     let report = later.report.as_mut().expect("a report");
     report.suite = SUITE + 1;
-    report.checks.push(Check { name: "new".to_owned(), outcome: Outcome::Passed("well".to_owned()) });
+    let outcome = Outcome::Passed("well".to_owned());
+    report.checks.push(Check { name: "new".to_owned(), outcome, same_cause_as: None });
     assert_eq!(check_release(&later, &[], [].iter()), Ok(()));
 }
 

@@ -18,6 +18,7 @@ mod path;
 mod play;
 mod settings;
 mod suite;
+mod tree;
 mod world;
 
 pub use finished_episode::FinishedEpisode;

@@ -8,7 +8,7 @@ use gymkhana_sandbox::{Plugin, Scorer};
 
 use crate::action::Chooser;
 use crate::driver::{Driver, Start};
-use crate::finding::{CheckPhase, Stop};
+use crate::finding::{CheckPhase, Defect, Stop};
 use crate::finished_episode::equal_episodes;
 use crate::fixture::Fixture;
 use crate::suite::SuiteError;
@@ -60,7 +60,7 @@ pub async fn measure(plugin: &Plugin, settings: Settings, times: u32) -> Result<
         }
         if fixture.is(Kind::Tool) {
             let first = starts.iter().find(|start| !is_episode(start));
-            let first = first.ok_or_else(|| Stop::Plugin(fixture.nothing_to_play()))?;
+            let first = first.ok_or_else(|| Stop::Plugin(Defect::new(fixture.nothing_to_play())))?;
             all.extend(measure_calls(&fixture, first, "tool", ["open", "call"], times).await?);
         }
         if fixture.is(Kind::Reward) {
@@ -69,7 +69,7 @@ pub async fn measure(plugin: &Plugin, settings: Settings, times: u32) -> Result<
         Ok(all)
     };
     measured.await.map_err(|stop| match stop {
-        Stop::Plugin(why) => SuiteError::Plugin(why),
+        Stop::Plugin(defect) => SuiteError::Plugin(defect.to_string()),
         Stop::Host(error) => SuiteError::Host(error),
     })
 }

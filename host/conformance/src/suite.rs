@@ -9,7 +9,7 @@ use gymkhana_sandbox::{CallError, Grants, LoadError, Plugin, Sandbox};
 
 use crate::Settings;
 use crate::checks;
-use crate::finding::{Finding, Stop};
+use crate::finding::{Defect, Finding, Stop};
 use crate::fixture::Fixture;
 
 /// The plugin cannot be checked.
@@ -125,13 +125,13 @@ pub async fn check_plugin(
     manifest.check_contract()?;
     let imports = imports(bytes)?;
     let mut report = report(&manifest, bytes, &settings);
+    let mut causes = Causes::default();
     let mut note = |info: CheckInfo, finding: Finding, report: &mut Report| {
-        let outcome = match finding {
-            Ok(outcome) => outcome,
-            Err(Stop::Plugin(why)) => Outcome::Failed(why),
+        let check = match finding {
+            Ok(outcome) => Check { name: info.name.to_owned(), outcome, same_cause_as: None },
+            Err(Stop::Plugin(defect)) => causes.failed(info, defect),
             Err(Stop::Host(error)) => return Err(SuiteError::Host(error)),
         };
-        let check = Check { name: info.name.to_owned(), outcome };
         told(&check);
         report.checks.push(check);
         Ok(())
@@ -141,7 +141,7 @@ pub async fn check_plugin(
     let fixture = match Plugin::from_bytes(sandbox, origin, bytes, &grants) {
         Ok(plugin) => Fixture::new(plugin, settings).await,
         Err(error @ (LoadError::Cache(_) | LoadError::TooBig { .. })) => return Err(error.into()),
-        Err(error) => Err(Stop::Plugin(with_causes(&error))),
+        Err(error) => Err(Stop::Plugin(Defect::new(with_causes(&error)))),
     };
     let fixture = match fixture {
         Ok(fixture) => fixture,
@@ -160,6 +160,24 @@ pub async fn check_plugin(
     }
     report.steps = fixture.used().len() as u64;
     Ok(report)
+}
+
+/// Checks that failed, with their defects: a cause is described once.
+#[derive(Default)]
+struct Causes(Vec<(&'static str, Defect)>);
+
+impl Causes {
+    /// The result of a failed check.
+    fn failed(&mut self, info: CheckInfo, defect: Defect) -> Check {
+        let name = info.name.to_owned();
+        if let Some((first, _)) = self.0.iter().find(|(_, earlier)| defect.has_cause_of(earlier)) {
+            let outcome = Outcome::Failed(format!("same cause as `{first}`: {}", defect.seen()));
+            return Check { name, outcome, same_cause_as: Some((*first).to_owned()) };
+        }
+        let outcome = Outcome::Failed(defect.to_string());
+        self.0.push((info.name, defect));
+        Check { name, outcome, same_cause_as: None }
+    }
 }
 
 fn report(manifest: &Manifest, bytes: &[u8], settings: &Settings) -> Report {

@@ -142,7 +142,7 @@ fn check_settings(report: &Report, release: &Release) -> Result<(), RuleViolatio
 /// Checks that the report contains every check of the suite once and skips no required one.
 fn check_completeness(report: &Report, release: &Release) -> Result<(), RuleViolation> {
     let mut outcomes: BTreeMap<&str, &Outcome> = BTreeMap::new();
-    for Check { name, outcome } in &report.checks {
+    for Check { name, outcome, .. } in &report.checks {
         if outcomes.insert(name, outcome).is_some() {
             return invalid(format!("contains the check `{name}` twice"));
         }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use gymkhana_conformance::{Settings, all_checks, check_plugin, limits};
 use gymkhana_record::{NamedValue, Value};
-use gymkhana_registry::{Outcome, Report, suite_checks};
+use gymkhana_registry::{Check, Outcome, Report, suite_checks};
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::{component, root};
 
@@ -229,6 +229,36 @@ async fn hostile_plugins_end_in_a_report() {
         let report = check(&sandbox, name, &read(name), settings).await;
         assert!(!failed(&report).is_empty(), "{misdeed}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_cause_is_described_once() {
+    let settings = Settings { options: text("behaviour", "trap-step"), ..narrow() };
+    let name = "guest-hostile-environment";
+    let report = check(&sandbox(&settings), name, &read(name), settings).await;
+    let mut failures = report.checks.iter().filter(|check| matches!(check.outcome, Outcome::Failed(_)));
+    let first = failures.next().expect("a failed check");
+    assert_eq!(first.same_cause_as, None, "{first:?}");
+    let refers = |check: &&Check| check.same_cause_as.as_ref() == Some(&first.name);
+    let others: Vec<(&str, String)> =
+        failures.filter(refers).map(|check| (check.name.as_str(), format!("{:?}", check.outcome))).collect();
+    assert!(others.iter().any(|(name, _)| *name == "fuzz"), "{report:?}");
+    assert!(others.iter().any(|(name, _)| *name == "isolation"), "{report:?}");
+    let start = format!("Failed(\"same cause as `{}`: ", first.name);
+    assert!(
+        others.iter().all(|(_, outcome)| outcome.starts_with(&start) && !outcome.contains("as asked")),
+        "{others:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn differences_are_shown_as_values() {
+    let settings = Settings { options: text("crook", "counts-starts"), ..narrow() };
+    let name = "guest-crooked-environment";
+    let report = check(&sandbox(&settings), name, &read(name), settings).await;
+    let why = report.failures().find(|(name, _)| *name == "same-seed-same-bytes").map(|(_, why)| why);
+    let shown = "observations[0].content: \"The word ends in ";
+    assert!(why.is_some_and(|why| why.contains(shown) && why.contains("\", then \"The word")), "{report:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
