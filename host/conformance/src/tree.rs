@@ -48,8 +48,12 @@ impl Tree {
 
     /// Bytes in hexadecimal digits.
     pub(crate) fn bytes(bytes: &[u8]) -> Self {
-        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self::Leaf(format!("{} bytes {digits}", bytes.len()))
+        const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+        let mut shown = format!("{} bytes ", bytes.len());
+        for byte in bytes {
+            shown.extend([byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]));
+        }
+        Self::Leaf(shown)
     }
 
     /// Named values, such as facts.

@@ -126,7 +126,7 @@ const CROOKS: [(&str, &str, &str, &str); 42] = [
     ("guest-crooked-environment", "crook", "greedy", "fuzz"),
     ("guest-crooked-environment", "crook", "late-work", "cost"),
     ("guest-crooked-tool", "crook", "no-function", "parameters"),
-    ("guest-crooked-tool", "crook", "no-description", "parameters"),
+    ("guest-crooked-tool", "crook", "no-description", "describes-itself"),
     ("guest-crooked-tool", "crook", "mute", "parameters"),
     ("guest-crooked-tool", "crook", "polite", "invalid-actions"),
     ("guest-crooked-tool", "crook", "fragile", "invalid-actions"),
