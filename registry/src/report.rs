@@ -9,7 +9,7 @@ use crate::{ContractStamp, Digest, PluginName};
 pub const REPORT_SCHEMA: u32 = 2;
 
 /// Version of the conformance suite; incremented when a check is added or becomes stricter.
-pub const SUITE: u32 = 1;
+pub const SUITE: u32 = 2;
 
 /// Conformance report of one component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

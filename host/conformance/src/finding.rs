@@ -32,6 +32,12 @@ impl Defect {
         Self { seen: seen.to_string(), cause: None, change: None }
     }
 
+    /// The defect of a failed call.
+    pub(crate) fn of_call(seen: impl Display, error: CallError) -> Self {
+        let change = Some(advice(error.kind).to_owned());
+        Self { seen: seen.to_string(), cause: Some(error), change }
+    }
+
     /// Whether both defects are failed calls with the same failure.
     pub(crate) fn has_cause_of(&self, other: &Self) -> bool {
         let failure = |defect: &Self| defect.cause.as_ref().map(|error| (error.kind, error.message.clone()));
@@ -41,6 +47,22 @@ impl Defect {
     /// The observation without its cause.
     pub(crate) fn seen(&self) -> &str {
         &self.seen
+    }
+
+    /// Whether the plugin refused a request as invalid.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.cause.as_ref().is_some_and(CallError::is_invalid)
+    }
+
+    /// The defect with another remedy.
+    pub(crate) fn with_change(self, change: impl Display) -> Self {
+        Self { change: Some(change.to_string()), ..self }
+    }
+
+    /// The defect with a further sentence at its end.
+    pub(crate) fn with_note(self, note: impl Display) -> Self {
+        let change = self.change.as_ref().map_or_else(|| note.to_string(), |change| format!("{change}; {note}"));
+        self.with_change(change)
     }
 
     /// The defect with a phrase in front of its observation.
@@ -98,8 +120,7 @@ impl<T> CheckPhase<T> for Result<T, CallError> {
             if error.kind.is_hosts() {
                 return Stop::Host(error);
             }
-            let change = Some(advice(error.kind).to_owned());
-            Stop::Plugin(Defect { seen: what.to_string(), cause: Some(error), change })
+            Stop::Plugin(Defect::of_call(what, error))
         })
     }
 }

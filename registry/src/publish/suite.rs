@@ -43,7 +43,7 @@ const READ_ONLY: &[&str] = &[
 ];
 
 /// Checks of the suite in execution order.
-const CHECKS: [(&str, Applicability); 18] = [
+const CHECKS: [(&str, Applicability); 19] = [
     ("capabilities", Applicability::Always),
     ("loads", Applicability::Always),
     ("describes-itself", Applicability::Always),
@@ -62,6 +62,7 @@ const CHECKS: [(&str, Applicability); 18] = [
     ("scores", Applicability::Kinds(&[Kind::Reward])),
     ("same-episodes-same-scores", Applicability::Deterministic(&[Kind::Reward])),
     ("cost", Applicability::Always),
+    ("option-limits", Applicability::Always),
 ];
 
 /// Names of the checks in every report, in execution order.

@@ -86,6 +86,7 @@ fn settings(args: &TestArgs, inputs: &PluginInputs) -> CliResult<Settings> {
         beside: vec![],
         log: None,
         recorded: args.on.as_deref().map(recorded).transpose()?.unwrap_or_default(),
+        ..Settings::default()
     })
 }
 

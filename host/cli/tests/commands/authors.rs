@@ -102,7 +102,7 @@ fn a_failing_check_says_what_was_seen_and_what_to_change() {
         "FAILED  invalid-actions            the call no-such-function({}) was answered as if it had worked: \"done\"; answer \
          what an agent did wrong with `failed`, and say what to write instead"
     );
-    assert!(outcome.talk.contains("fails 1 of 18 checks: invalid-actions"), "{outcome:?}");
+    assert!(outcome.talk.contains("fails 1 of 19 checks: invalid-actions"), "{outcome:?}");
     let report: Report = serde_json::from_slice(&fs::read(desk.path("report.json")).expect("a report")).expect("JSON");
     assert_eq!(report.failures().map(|(name, _)| name).collect::<Vec<_>>(), ["invalid-actions"]);
 }

@@ -280,7 +280,7 @@ fn publishing_runs_the_suite_where_there_is_no_report() {
     let outcome = publish("plugins/guest-hostile-tool.wasm");
     assert_eq!(outcome.code, Some(2));
     let talk = &outcome.talk;
-    assert!(talk.contains("FAILED  invalid-actions ") && talk.contains("7 of 18 checks: parameters"), "{outcome:?}");
+    assert!(talk.contains("FAILED  invalid-actions ") && talk.contains("7 of 19 checks: parameters"), "{outcome:?}");
     // A plugin that needs options to be checked.
     let rubric = "plugins/rubric.wasm";
     let told = publish(rubric).mistake("skipped checks");
