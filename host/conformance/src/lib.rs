@@ -23,6 +23,6 @@ mod tree;
 mod world;
 
 pub use finished_episode::FinishedEpisode;
-pub use measure::{Measured, measure};
+pub use measure::{MeasureProgress, Measured, measure};
 pub use settings::{MOST_MEMORY, Settings, limits};
 pub use suite::{CheckInfo, SuiteError, all_checks, check_plugin};
