@@ -9,7 +9,7 @@ use crate::{ContractStamp, Digest, PluginName};
 pub const REPORT_SCHEMA: u32 = 2;
 
 /// Version of the conformance suite; incremented when a check is added or becomes stricter.
-pub const SUITE: u32 = 1;
+pub const SUITE: u32 = 2;
 
 /// Conformance report of one component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +49,9 @@ pub struct Check {
     pub name: String,
     /// Outcome.
     pub outcome: Outcome,
+    /// Name of the earlier check that failed for the same cause and describes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_cause_as: Option<String>,
 }
 
 /// Outcome of a check.

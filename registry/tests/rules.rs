@@ -126,7 +126,8 @@ fn report_must_match_the_component() {
     let mut later = made.release();
     let report = later.report.as_mut().expect("a report");
     report.suite = SUITE + 1;
-    report.checks.push(Check { name: "new".to_owned(), outcome: Outcome::Passed("well".to_owned()) });
+    let outcome = Outcome::Passed("well".to_owned());
+    report.checks.push(Check { name: "new".to_owned(), outcome, same_cause_as: None });
     assert_eq!(check_release(&later, &[], [].iter()), Ok(()));
 }
 
@@ -134,7 +135,7 @@ fn report_must_match_the_component() {
 fn report_must_contain_every_check_once() {
     let made = Made::version("1.0.0");
     let checks: Vec<String> = made.report().checks.into_iter().map(|check| check.name).collect();
-    assert_eq!(checks.len(), 18);
+    assert_eq!(checks.len(), 19);
     for name in &checks {
         let lacking = refused(&made, &|report| report.checks.retain(|check| check.name != *name));
         assert_eq!(lacking, RuleViolation::InvalidReport(format!("lacks the check `{name}`")));
@@ -151,7 +152,7 @@ fn required_check_cannot_be_skipped() {
     let world = Made { exports: &["environment"], ..tool.clone() };
     let saved = Made { exports: &["tool", "tool-snapshot"], ..tool.clone() };
     let expert = Made { exports: &["environment", "environment-oracle", "environment-state-key"], ..tool.clone() };
-    let always = ["capabilities", "loads", "describes-itself", "options", "cost"];
+    let always = ["capabilities", "loads", "describes-itself", "options", "cost", "option-limits"];
     let interactive = ["same-seed-same-bytes", "invalid-actions", "isolation", "fuzz"];
     let scored = ["scores", "same-episodes-same-scores"];
     for (made, needed) in [

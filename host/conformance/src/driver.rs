@@ -9,6 +9,7 @@ use gymkhana_record::{Call, Cost, Function, NamedValue, Part, Seed, TaskRef, tex
 use gymkhana_sandbox::{Action, Advice, CallError, OptionalInterface, Plugin, Snapshot, StepResult, ToolSession};
 
 use crate::action::ScriptedAction;
+use crate::tree::Tree;
 
 /// How a driver begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,9 +86,9 @@ impl Saved {
     }
 }
 
-/// Keeps the text of everything that a step returned.
+/// Keeps everything that a step returned.
 #[derive(Default)]
-struct Transcriber(String);
+struct Transcriber(Option<Tree>);
 
 impl Hooks for Transcriber {
     type Timer = ();
@@ -95,13 +96,7 @@ impl Hooks for Transcriber {
     fn time(&self, _call: TimedCall) {}
 
     fn stepped(&mut self, result: &StepResult) {
-        let StepResult { observations, rewards, terminated, truncated, extras, seat } = result;
-        // The seat to move has no meaning after the end.
-        let seat = (!terminated && !truncated).then_some(seat);
-        self.0 = format!(
-            "{observations:?}, rewards {rewards:?}, terminated {terminated}, truncated {truncated}, extras {extras:?}, \
-             next {seat:?}"
-        );
+        self.0 = Some(Tree::step(result));
     }
 }
 
@@ -110,13 +105,13 @@ fn seeds(seed: Seed) -> EpisodeSeeds {
 }
 
 impl Driver {
-    /// Begins. Returns everything that the plugin returned as text.
+    /// Begins. Returns also everything that the plugin returned.
     pub(crate) async fn begin(
         plugin: &Plugin,
         start: &Start,
         options: &[NamedValue],
         seed: Seed,
-    ) -> Result<(Self, String), CallError> {
+    ) -> Result<(Self, Tree), CallError> {
         let (live, shown, said) = match start {
             Start::Episode(task) => {
                 let seats = plugin.environment_info().await?.seats.len() as u32;
@@ -130,7 +125,7 @@ impl Driver {
                 };
                 let hooks = &mut Transcriber::default();
                 let mut episode = Episode::start(setup, hooks).await.map_err(|failed| failed.failure)?;
-                let said = format!("{:?}, next {}", episode.data.opening, episode.data.seat);
+                let said = Tree::opening(&episode.data.opening, episode.data.seat);
                 episode.offer(seats, &[])?;
                 episode.observe_opening(hooks);
                 let shown = shown(&episode.data);
@@ -139,7 +134,7 @@ impl Driver {
             Start::Session(setup) => {
                 let functions = plugin.functions(options).await?;
                 let session = Box::new(ToolSession::open(plugin, setup.as_deref(), options, seed).await?);
-                let said = format!("{functions:?}");
+                let said = Tree::functions(&functions);
                 (Live::Session { session, plugin: plugin.clone(), functions }, String::new(), said)
             }
         };
@@ -161,8 +156,8 @@ impl Driver {
         matches!(self.live, Live::Session { .. })
     }
 
-    /// Acts for the seat to move. Returns everything that the plugin returned as text.
-    pub(crate) async fn act(&mut self, action: &ScriptedAction) -> Result<String, CallError> {
+    /// Acts for the seat to move. Returns everything that the plugin returned.
+    pub(crate) async fn act(&mut self, action: &ScriptedAction) -> Result<Tree, CallError> {
         let said = match (&mut self.live, action) {
             (Live::Episode(episode), action) => {
                 let hooks = &mut Transcriber::default();
@@ -180,14 +175,14 @@ impl Driver {
                 }
                 episode.check_totals()?;
                 self.shown = shown(&episode.data);
-                std::mem::take(&mut hooks.0)
+                hooks.0.take().unwrap_or_else(Tree::nothing)
             }
             (Live::Session { session, .. }, ScriptedAction::Call(call)) => {
                 let answer = session.call(call).await?;
                 (self.shown, self.failed) = (text_of(&answer.content), answer.failed);
-                format!("{answer:?}")
+                Tree::answer(&answer)
             }
-            (Live::Session { .. }, ScriptedAction::Say(_) | ScriptedAction::Other(_)) => String::new(),
+            (Live::Session { .. }, ScriptedAction::Say(_) | ScriptedAction::Other(_)) => Tree::nothing(),
         };
         self.count();
         Ok(said)
@@ -261,34 +256,34 @@ impl Driver {
         }
     }
 
-    /// Reads the state through every interface that the plugin offers. Returns what was read as text.
-    pub(crate) async fn look(&mut self, plugin: &Plugin) -> Result<Vec<(&'static str, String)>, CallError> {
+    /// Reads the state through every interface that the plugin offers.
+    pub(crate) async fn look(&mut self, plugin: &Plugin) -> Result<Vec<(&'static str, Tree)>, CallError> {
         let mut seen = Vec::new();
         match &mut self.live {
             Live::Episode(episode) => {
                 let environment = episode.environment();
                 if plugin.offers(OptionalInterface::Snapshot) {
-                    seen.push(("snapshot", format!("{:?}", environment.snapshot().await?.bytes)));
+                    seen.push(("snapshot", Tree::bytes(&environment.snapshot().await?.bytes)));
                 }
                 if plugin.offers(OptionalInterface::StateKey) {
-                    seen.push(("state-key", format!("{:?}", environment.state_key().await?)));
+                    seen.push(("state-key", Tree::bytes(&environment.state_key().await?)));
                 }
                 if plugin.offers(OptionalInterface::Privileged) {
-                    seen.push(("privileged", format!("{:?}", environment.privileged().await?)));
+                    seen.push(("privileged", Tree::named(&environment.privileged().await?)));
                 }
                 if plugin.offers(OptionalInterface::Guidance) {
-                    seen.push(("guidance", format!("{:?}", environment.guidance().await?)));
+                    seen.push(("guidance", Tree::content(&environment.guidance().await?)));
                 }
                 if plugin.offers(OptionalInterface::Render) {
-                    seen.push(("render", format!("{:?}", environment.render().await?)));
+                    seen.push(("render", Tree::image(&environment.render().await?)));
                 }
             }
             Live::Session { session, .. } => {
                 if plugin.offers(OptionalInterface::ToolSnapshot) {
-                    seen.push(("snapshot", format!("{:?}", session.snapshot().await?.bytes)));
+                    seen.push(("snapshot", Tree::bytes(&session.snapshot().await?.bytes)));
                 }
                 if plugin.offers(OptionalInterface::FinalView) {
-                    seen.push(("final-view", format!("{:?}", session.final_view().await?)));
+                    seen.push(("final-view", Tree::named(&session.final_view().await?)));
                 }
             }
         }

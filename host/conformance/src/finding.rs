@@ -9,10 +9,80 @@ use gymkhana_sandbox::CallError;
 /// Reason for which a check ends early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The plugin fails the check: an observation and a remedy.
-    Plugin(String),
+    /// The plugin fails the check.
+    Plugin(Defect),
     /// The host failed, so the check has no result.
     Host(CallError),
+}
+
+/// Defect of a plugin, as one check observed it.
+#[derive(Debug, Clone)]
+pub(crate) struct Defect {
+    /// Observation.
+    seen: String,
+    /// Failed call behind the observation, if any.
+    cause: Option<CallError>,
+    /// Remedy, if any.
+    change: Option<String>,
+}
+
+impl Defect {
+    /// A defect without a remedy.
+    pub(crate) fn new(seen: impl Display) -> Self {
+        Self { seen: seen.to_string(), cause: None, change: None }
+    }
+
+    /// The defect of a failed call.
+    pub(crate) fn of_call(seen: impl Display, error: CallError) -> Self {
+        let change = Some(advice(error.kind).to_owned());
+        Self { seen: seen.to_string(), cause: Some(error), change }
+    }
+
+    /// Whether both defects are failed calls with the same failure.
+    pub(crate) fn has_cause_of(&self, other: &Self) -> bool {
+        let failure = |defect: &Self| defect.cause.as_ref().map(|error| (error.kind, error.message.clone()));
+        self.cause.is_some() && failure(self) == failure(other)
+    }
+
+    /// The observation without its cause.
+    pub(crate) fn seen(&self) -> &str {
+        &self.seen
+    }
+
+    /// Whether the plugin refused a request as invalid.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.cause.as_ref().is_some_and(CallError::is_invalid)
+    }
+
+    /// The defect with another remedy.
+    pub(crate) fn with_change(self, change: impl Display) -> Self {
+        Self { change: Some(change.to_string()), ..self }
+    }
+
+    /// The defect with a further sentence at its end.
+    pub(crate) fn with_note(self, note: impl Display) -> Self {
+        let change = self.change.as_ref().map_or_else(|| note.to_string(), |change| format!("{change}; {note}"));
+        self.with_change(change)
+    }
+
+    /// The defect with a phrase in front of its observation.
+    pub(crate) fn within(mut self, what: impl Display) -> Self {
+        self.seen = format!("{what}: {}", self.seen);
+        self
+    }
+}
+
+impl Display for Defect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.seen)?;
+        if let Some(cause) = &self.cause {
+            write!(f, ": {}", cause.message)?;
+        }
+        match &self.change {
+            Some(change) => write!(f, "; {change}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Result of a check.
@@ -35,7 +105,7 @@ pub(crate) fn failed(seen: impl Display, change: &str) -> Finding {
 
 /// Like [`failed`], for use as an error.
 pub(crate) fn stop(seen: impl Display, change: &str) -> Stop {
-    Stop::Plugin(format!("{seen}; {change}"))
+    Stop::Plugin(Defect { change: Some(change.to_owned()), ..Defect::new(seen) })
 }
 
 /// Adds the phase of a check to a failed call.
@@ -50,7 +120,7 @@ impl<T> CheckPhase<T> for Result<T, CallError> {
             if error.kind.is_hosts() {
                 return Stop::Host(error);
             }
-            stop(format!("{what}: {}", error.message), advice(error.kind))
+            Stop::Plugin(Defect::of_call(what, error))
         })
     }
 }
@@ -84,13 +154,29 @@ pub(crate) fn short(text: &str) -> String {
     format!("{}… ({} bytes)", &text[..text.floor_char_boundary(MOST)], text.len())
 }
 
-/// Excerpts of two texts around their first difference.
-pub(crate) fn divergence(one: &str, other: &str) -> String {
-    let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
-    let around = |text: &str| {
-        let from = text.floor_char_boundary(same.saturating_sub(40));
-        let to = text.floor_char_boundary((same + 80).min(text.len()));
-        text[from..to].to_owned()
-    };
-    format!("`{}` and `{}`", around(one), around(other))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn defect(kind: FailureKind, message: &str, what: &str) -> Defect {
+        match Err::<(), _>(CallError::new(kind, message)).during(what) {
+            Err(Stop::Plugin(defect)) => defect,
+            other => panic!("not a defect: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn defects_share_a_cause_if_the_same_failure_ended_their_calls() {
+        let first = defect(FailureKind::ResultSize, "8 MiB", "the start");
+        assert_eq!(first.to_string(), "the start: 8 MiB; shorten what the plugin returns");
+        assert!(first.has_cause_of(&defect(FailureKind::ResultSize, "8 MiB", "step 3")));
+        assert!(!first.has_cause_of(&defect(FailureKind::ResultSize, "9 MiB", "the start")));
+        assert!(!first.has_cause_of(&defect(FailureKind::Trap, "8 MiB", "the start")));
+        // Without a failed call, equal words are not taken for one cause.
+        assert!(!Defect::new("it has no splits").has_cause_of(&Defect::new("it has no splits")));
+        assert_eq!(
+            first.within("at size=8").to_string(),
+            "at size=8: the start: 8 MiB; shorten what the plugin returns"
+        );
+    }
 }

@@ -18,6 +18,18 @@ pub(crate) struct Used {
     pub(crate) cost: Cost,
 }
 
+/// Extent of a suite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// The whole suite.
+    Full,
+    /// The shorter suite at the limits of options.
+    Brief,
+}
+
+/// Number of random and fuzzed actions of the shorter suite.
+const BRIEF_STEPS: u64 = 80;
+
 /// Data shared by the checks.
 pub(crate) struct Fixture {
     pub(crate) plugin: Plugin,
@@ -29,6 +41,7 @@ pub(crate) struct Fixture {
     pub(crate) setups: Vec<Option<Vec<u8>>>,
     /// Reason why a session could not be opened, if none could.
     pub(crate) closed: Option<String>,
+    extent: Extent,
     used: Mutex<Vec<Used>>,
 }
 
@@ -40,6 +53,17 @@ fn with_synthetic_answers(plugin: &Plugin) -> Plugin {
 impl Fixture {
     /// Queries the plugin's description.
     pub(crate) async fn new(plugin: Plugin, settings: Settings) -> Result<Self, Stop> {
+        Self::open(plugin, settings, Extent::Full).await
+    }
+
+    /// The fixture of a shorter suite with other options.
+    pub(crate) async fn at(&self, options: Vec<NamedValue>) -> Result<Self, Stop> {
+        let steps = self.settings.steps.min(BRIEF_STEPS);
+        let settings = Settings { options, steps, recorded: vec![], ..self.settings.clone() };
+        Self::open(self.plugin.clone(), settings, Extent::Brief).await
+    }
+
+    async fn open(plugin: Plugin, settings: Settings, extent: Extent) -> Result<Self, Stop> {
         let plugin = with_synthetic_answers(&plugin.with_assets(settings.assets.clone()));
         let plugin = match &settings.log {
             Some(log) => plugin.logging(Arc::clone(log)),
@@ -48,8 +72,16 @@ impl Fixture {
         let asking = |(plugin, options): (Plugin, _)| (with_synthetic_answers(&plugin), options);
         let settings = Settings { beside: settings.beside.into_iter().map(asking).collect(), ..settings };
         let options = settings.options.clone();
-        let mut fixture =
-            Self { plugin, settings, options, splits: vec![], setups: vec![], closed: None, used: Mutex::default() };
+        let mut fixture = Self {
+            plugin,
+            settings,
+            options,
+            splits: vec![],
+            setups: vec![],
+            closed: None,
+            extent,
+            used: Mutex::default(),
+        };
         if fixture.is(Kind::Environment) {
             fixture.splits = fixture.plugin.splits(&fixture.options).await.during("`splits` failed")?;
         }
@@ -81,6 +113,12 @@ impl Fixture {
         Ok(if setups.is_empty() { vec![None] } else { setups })
     }
 
+    /// Whether this is the shorter suite. Its checks must pass with every allowed option, also where options make a task
+    /// trivial or unsolvable.
+    pub(crate) fn is_brief(&self) -> bool {
+        self.extent == Extent::Brief
+    }
+
     /// Whether the plugin is of this kind.
     pub(crate) fn is(&self, kind: Kind) -> bool {
         self.plugin.manifest().kinds.contains(&kind)
@@ -97,16 +135,17 @@ impl Fixture {
         Seed(self.settings.seed).child(label)
     }
 
-    /// The first, second, last and some random tasks of each split.
+    /// The first, second, last and some random tasks of each split; in the shorter suite the first and the last.
     pub(crate) fn some_tasks(&self, splits: &[SplitInfo]) -> Vec<TaskRef> {
         let mut tasks = Vec::new();
         for split in splits {
             let count = split.tasks.unwrap_or(u64::MAX);
             let mut stream = self.seed("tasks").child(&split.name).stream();
             let near = count.min(1 << 20);
-            let some = (0..4).filter(|_| near > 0).map(|_| stream.below(near.max(1))).collect::<Vec<_>>();
+            let random = (0..4).filter(|_| near > 0).map(|_| stream.below(near.max(1)));
+            let some: Vec<u64> = if self.is_brief() { vec![] } else { [1].into_iter().chain(random).collect() };
             let mut indices: Vec<u64> =
-                [0, 1, count - 1].into_iter().chain(some).filter(|index| *index < count).collect();
+                [0, count.saturating_sub(1)].into_iter().chain(some).filter(|index| *index < count).collect();
             indices.sort_unstable();
             indices.dedup();
             tasks.extend(indices.into_iter().map(|index| TaskRef { split: split.name.clone(), index }));

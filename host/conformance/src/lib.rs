@@ -14,13 +14,15 @@ mod finding;
 mod finished_episode;
 mod fixture;
 mod measure;
+mod option_limits;
 mod path;
 mod play;
 mod settings;
 mod suite;
+mod tree;
 mod world;
 
 pub use finished_episode::FinishedEpisode;
-pub use measure::{Measured, measure};
+pub use measure::{MeasureProgress, Measured, measure};
 pub use settings::{MOST_MEMORY, Settings, limits};
 pub use suite::{CheckInfo, SuiteError, all_checks, check_plugin};

@@ -8,7 +8,7 @@ use gymkhana_sandbox::{Plugin, Scorer};
 
 use crate::action::Chooser;
 use crate::driver::{Driver, Start};
-use crate::finding::{CheckPhase, Stop};
+use crate::finding::{CheckPhase, Defect, Stop};
 use crate::finished_episode::equal_episodes;
 use crate::fixture::Fixture;
 use crate::suite::SuiteError;
@@ -45,31 +45,39 @@ impl Measured {
     }
 }
 
+/// Receiver of progress: the kind of plugin that is measured, and the number of finished repetitions.
+pub type MeasureProgress<'a> = &'a mut (dyn FnMut(&'static str, u32) + Send);
+
 /// Measures every call of the plugin, `times` times in sequence.
 ///
 /// # Errors
 /// If a call of the plugin fails, or a session cannot be opened.
-pub async fn measure(plugin: &Plugin, settings: Settings, times: u32) -> Result<Vec<Measured>, SuiteError> {
+pub async fn measure(
+    plugin: &Plugin,
+    settings: Settings,
+    times: u32,
+    told: MeasureProgress<'_>,
+) -> Result<Vec<Measured>, SuiteError> {
     let measured = async {
         let fixture = Fixture::new(plugin.clone(), settings).await?;
         let starts = fixture.starts();
         let mut all = Vec::new();
         let is_episode = |start: &&Start| matches!(start, Start::Episode(_));
         if let Some(first) = starts.iter().find(is_episode) {
-            all.extend(measure_calls(&fixture, first, "environment", ["start", "step"], times).await?);
+            all.extend(measure_calls(&fixture, first, "environment", ["start", "step"], times, told).await?);
         }
         if fixture.is(Kind::Tool) {
             let first = starts.iter().find(|start| !is_episode(start));
-            let first = first.ok_or_else(|| Stop::Plugin(fixture.nothing_to_play()))?;
-            all.extend(measure_calls(&fixture, first, "tool", ["open", "call"], times).await?);
+            let first = first.ok_or_else(|| Stop::Plugin(Defect::new(fixture.nothing_to_play())))?;
+            all.extend(measure_calls(&fixture, first, "tool", ["open", "call"], times, told).await?);
         }
         if fixture.is(Kind::Reward) {
-            all.push(scorings(&fixture, times).await?);
+            all.push(scorings(&fixture, times, told).await?);
         }
         Ok(all)
     };
     measured.await.map_err(|stop| match stop {
-        Stop::Plugin(why) => SuiteError::Plugin(why),
+        Stop::Plugin(defect) => SuiteError::Plugin(defect.to_string()),
         Stop::Host(error) => SuiteError::Host(error),
     })
 }
@@ -77,9 +85,10 @@ pub async fn measure(plugin: &Plugin, settings: Settings, times: u32) -> Result<
 async fn measure_calls(
     fixture: &Fixture,
     start: &Start,
-    kind: &str,
+    kind: &'static str,
     [start_call, act_call]: [&str; 2],
     times: u32,
+    told: MeasureProgress<'_>,
 ) -> Result<Vec<Measured>, Stop> {
     let saves = Driver::can_be_saved(&fixture.plugin, start);
     let [mut starts, mut actions, mut snapshots, mut restores] =
@@ -107,6 +116,7 @@ async fn measure_calls(
             restores.note(since, copy.cost);
         }
         driver = Some(on);
+        told(kind, number + 1);
     }
     let mut all = vec![starts, actions, snapshots, restores];
     all.retain(|measured| !measured.times_us.is_empty());
@@ -115,7 +125,7 @@ async fn measure_calls(
 }
 
 /// Scores a group of eight equal episodes, each time in a fresh instance.
-async fn scorings(fixture: &Fixture, times: u32) -> Result<Measured, Stop> {
+async fn scorings(fixture: &Fixture, times: u32, told: MeasureProgress<'_>) -> Result<Measured, Stop> {
     let made = equal_episodes();
     let group: Vec<_> = made.iter().map(FinishedEpisode::trajectory).collect();
     let mut scorings = Measured::of("reward score");
@@ -125,6 +135,7 @@ async fn scorings(fixture: &Fixture, times: u32) -> Result<Measured, Stop> {
         let scores = scorer.score(&group, &fixture.options, 0).await;
         scores.during("a group of eight made-up episodes")?;
         scorings.note(since, scorer.cost());
+        told("reward", number + 1);
     }
     scorings.times_us.sort_by(f64::total_cmp);
     Ok(scorings)

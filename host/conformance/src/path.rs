@@ -7,6 +7,7 @@ use crate::action::{Chooser, ScriptedAction};
 use crate::driver::{Driver, Start};
 use crate::finding::{CheckPhase, Stop};
 use crate::fixture::Fixture;
+use crate::tree::{Difference, Tree};
 
 /// Actions and answers of one episode or session.
 #[derive(Debug, Clone)]
@@ -14,7 +15,7 @@ pub(crate) struct Path {
     pub(crate) start: Start,
     pub(crate) seed: Seed,
     /// The plugin's answers: at the start, then after each action.
-    pub(crate) said: Vec<String>,
+    pub(crate) said: Vec<Tree>,
     pub(crate) actions: Vec<ScriptedAction>,
     pub(crate) over: bool,
 }
@@ -58,6 +59,11 @@ impl Path {
         Ok(())
     }
 
+    /// First difference between the start of this path and that of its repetition, if any.
+    pub(crate) fn start_difference(&self, again: &Self) -> Option<Difference> {
+        self.said.first()?.difference(again.said.first()?)
+    }
+
     /// Walks a path of up to `length` generated actions.
     pub(crate) async fn walk(
         fixture: &Fixture,
@@ -88,9 +94,8 @@ impl Path {
         for (number, act) in self.actions.iter().enumerate().skip(from) {
             let again = driver.act(act).await.during(format!("{act} in {}, done again", self.place()))?;
             fixture.count(driver, if driver.is_session() { "call" } else { "step" });
-            if again != self.said[number + 1] {
-                let first = self.said[number + 1].clone();
-                return Ok(Some(Divergence { at: format!("step {number}, {act}"), first, again }));
+            if let Some(difference) = self.said[number + 1].difference(&again) {
+                return Ok(Some(Divergence { at: format!("step {number}, {act}"), difference }));
             }
         }
         Ok(None)
@@ -100,13 +105,12 @@ impl Path {
 /// Difference between a path and its repetition.
 #[derive(Debug)]
 pub(crate) struct Divergence {
-    pub(crate) at: String,
-    pub(crate) first: String,
-    pub(crate) again: String,
+    at: String,
+    difference: Difference,
 }
 
 impl std::fmt::Display for Divergence {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "at {} it said {}", self.at, crate::finding::divergence(&self.first, &self.again))
+        write!(f, "at {}, {}", self.at, self.difference)
     }
 }

@@ -53,8 +53,7 @@ pub(crate) async fn play(
         };
         let turn = episode.data.turns.len();
         episode.take_turn(&mut NoHooks, reply(advice), u32::MAX).await;
-        let failure = episode.data.failures.first().map(call_error);
-        failure.map_or(Ok(()), Err).during(format!("turn {turn} of {place}"))?;
+        no_failure(&episode.data.failures, &format!("turn {turn} of {place}"))?;
     }
     finish(episode, &place).await
 }
@@ -63,9 +62,12 @@ fn bound((plugin, options): Chosen<'_>) -> Bound {
     Bound { plugin: plugin.clone(), options: options.to_vec() }
 }
 
-/// The call error of a failure, which names the plugin.
-fn call_error(failure: &Failure) -> CallError {
-    CallError::new(failure.kind, format!("{}: {}", failure.at, failure.message))
+/// Returns the first failure of an episode, if any, with the plugin's call.
+fn no_failure(failures: &[Failure], during: &str) -> Result<(), Stop> {
+    match failures.first() {
+        None => Ok(()),
+        Some(failure) => Err(CallError::from(failure.clone())).during(format!("{during}: {}", failure.at)),
+    }
 }
 
 async fn begin(
@@ -155,8 +157,7 @@ async fn finish(mut episode: Episode, place: &str) -> Result<FinishedEpisode, St
     };
     let views = episode.final_views().await;
     let data = episode.data;
-    let failure = data.failures.first().map(call_error);
-    failure.map_or(Ok(()), Err).during(format!("the final views of {place}"))?;
+    no_failure(&data.failures, &format!("the final views of {place}"))?;
     Ok(FinishedEpisode {
         task: data.task,
         turns: data.turns,

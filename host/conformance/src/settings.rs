@@ -15,6 +15,9 @@ const MOST_FUEL: u64 = 1_000_000_000;
 /// because no run file says what a plugin with a language runtime may use: CPython with SymPy begins with 72 MiB.
 pub const MOST_MEMORY: u64 = 256 << 20;
 
+/// Default maximum number of option settings.
+const MOST_SETTINGS: usize = 32;
+
 /// Settings of a check of one plugin.
 #[derive(Clone)]
 pub struct Settings {
@@ -24,6 +27,8 @@ pub struct Settings {
     pub steps: u64,
     /// Options for every start, session and scoring.
     pub options: Vec<NamedValue>,
+    /// Maximum number of option settings that are tried besides `options`, at the limits of the declared options.
+    pub most_settings: usize,
     /// Limit of instructions per call.
     pub most_fuel: u64,
     /// Limit of memory per instance, in bytes.
@@ -47,6 +52,7 @@ impl Default for Settings {
             seed: 0,
             steps: 1000,
             options: vec![],
+            most_settings: MOST_SETTINGS,
             most_fuel: MOST_FUEL,
             most_memory: MOST_MEMORY,
             assets: Assets::default(),

@@ -1,6 +1,5 @@
 //! The suite: the checks in order, and the report of their results.
 
-use futures::future::BoxFuture;
 use gymkhana_registry::{
     Check, ComponentError, ContractError, Digest, Manifest, ManifestError, Outcome, REPORT_SCHEMA, Report, SUITE,
     imports, read_manifest,
@@ -8,8 +7,8 @@ use gymkhana_registry::{
 use gymkhana_sandbox::{CallError, Grants, LoadError, Plugin, Sandbox};
 
 use crate::Settings;
-use crate::checks;
-use crate::finding::{Finding, Stop};
+use crate::checks::{self, Run};
+use crate::finding::{Defect, Finding, Stop};
 use crate::fixture::Fixture;
 
 /// The plugin cannot be checked.
@@ -44,22 +43,32 @@ pub struct CheckInfo {
     pub what: &'static str,
 }
 
-type Run = for<'a> fn(&'a Fixture) -> BoxFuture<'a, Finding>;
-
 /// Check of loading, before any call.
 const LOADS: CheckInfo =
     CheckInfo { name: "loads", what: "the engine loads the component, and its exports match its manifest" };
 const CAPABILITIES: CheckInfo =
     CheckInfo { name: "capabilities", what: "the component imports exactly the capabilities in its manifest" };
+/// Check of other options, after all others.
+const OPTION_LIMITS: CheckInfo =
+    CheckInfo { name: "option-limits", what: "a shorter suite passes at the limits of every option" };
+
+/// Check of a plugin that loads.
+struct SuiteCheck {
+    info: CheckInfo,
+    run: Run,
+    /// Whether the shorter suite at the limits of options has it too.
+    at_limits: bool,
+}
 
 /// Checks of a plugin that loads.
-fn playing() -> Vec<(CheckInfo, Run)> {
-    let check = |name, what, run: Run| (CheckInfo { name, what }, run);
+fn playing() -> Vec<SuiteCheck> {
+    let once = |name, what, run: Run| SuiteCheck { info: CheckInfo { name, what }, run, at_limits: false };
+    let check = |name, what, run: Run| SuiteCheck { at_limits: true, ..once(name, what, run) };
     vec![
-        check("describes-itself", "its summary, options, seats and components have descriptions", |fixture| {
+        once("describes-itself", "its options, functions, seats and components have descriptions", |fixture| {
             Box::pin(checks::describe::check(fixture))
         }),
-        check("options", "unknown options and options of a wrong type are refused", |fixture| {
+        once("options", "unknown options and options of a wrong type are refused", |fixture| {
             Box::pin(checks::options::check(fixture))
         }),
         check("splits-and-tasks", "splits have exactly the tasks that they list", |fixture| {
@@ -74,7 +83,7 @@ fn playing() -> Vec<(CheckInfo, Run)> {
         check("snapshots", "a restored state continues like the saved one and like a replay", |fixture| {
             Box::pin(checks::state::snapshots::check(fixture))
         }),
-        check("bad-snapshots", "invalid snapshots are refused", |fixture| {
+        once("bad-snapshots", "invalid snapshots are refused", |fixture| {
             Box::pin(checks::state::snapshots::check_bad(fixture))
         }),
         check("state-keys", "equal states have equal keys, and different states different ones", |fixture| {
@@ -83,7 +92,8 @@ fn playing() -> Vec<(CheckInfo, Run)> {
         check("read-only", "reading a state does not change it", |fixture| {
             Box::pin(checks::state::read_only::check(fixture))
         }),
-        check("oracle", "the oracle's episodes end successfully", |fixture| Box::pin(checks::oracle::check(fixture))),
+        // At a limit, such as one turn, a task can be unsolvable.
+        once("oracle", "the oracle's episodes end successfully", |fixture| Box::pin(checks::oracle::check(fixture))),
         check("invalid-actions", "invalid actions are answered", |fixture| Box::pin(checks::invalid::check(fixture))),
         check("isolation", "two episodes or sessions in one instance do not affect each other", |fixture| {
             Box::pin(checks::state::isolation::check(fixture))
@@ -106,7 +116,8 @@ fn playing() -> Vec<(CheckInfo, Run)> {
 /// All checks in the order of execution.
 #[must_use]
 pub fn all_checks() -> Vec<CheckInfo> {
-    [CAPABILITIES, LOADS].into_iter().chain(playing().into_iter().map(|(info, _)| info)).collect()
+    let playing = playing().into_iter().map(|check| check.info);
+    [CAPABILITIES, LOADS].into_iter().chain(playing).chain([OPTION_LIMITS]).collect()
 }
 
 /// Checks a plugin. `origin` names it in messages; `told` receives each check's result when it ends. Compiling blocks
@@ -125,13 +136,13 @@ pub async fn check_plugin(
     manifest.check_contract()?;
     let imports = imports(bytes)?;
     let mut report = report(&manifest, bytes, &settings);
+    let mut causes = Causes::default();
     let mut note = |info: CheckInfo, finding: Finding, report: &mut Report| {
-        let outcome = match finding {
-            Ok(outcome) => outcome,
-            Err(Stop::Plugin(why)) => Outcome::Failed(why),
+        let check = match finding {
+            Ok(outcome) => Check { name: info.name.to_owned(), outcome, same_cause_as: None },
+            Err(Stop::Plugin(defect)) => causes.failed(info, defect),
             Err(Stop::Host(error)) => return Err(SuiteError::Host(error)),
         };
-        let check = Check { name: info.name.to_owned(), outcome };
         told(&check);
         report.checks.push(check);
         Ok(())
@@ -141,25 +152,51 @@ pub async fn check_plugin(
     let fixture = match Plugin::from_bytes(sandbox, origin, bytes, &grants) {
         Ok(plugin) => Fixture::new(plugin, settings).await,
         Err(error @ (LoadError::Cache(_) | LoadError::TooBig { .. })) => return Err(error.into()),
-        Err(error) => Err(Stop::Plugin(with_causes(&error))),
+        Err(error) => Err(Stop::Plugin(Defect::new(with_causes(&error)))),
     };
     let fixture = match fixture {
         Ok(fixture) => fixture,
         Err(stop) => {
             note(LOADS, Err(stop), &mut report)?;
-            for (info, _) in playing() {
+            for info in playing().into_iter().map(|check| check.info).chain([OPTION_LIMITS]) {
                 note(info, crate::finding::skipped("the plugin does not run"), &mut report)?;
             }
             return Ok(report);
         }
     };
     note(LOADS, crate::finding::passed(format!("{} bytes", bytes.len())), &mut report)?;
-    for (info, run) in playing() {
+    for SuiteCheck { info, run, .. } in playing() {
         let finding = run(&fixture).await;
         note(info, finding, &mut report)?;
     }
+    let finding = if report.failures().next().is_some() {
+        crate::finding::skipped("other checks failed: correct them first")
+    } else {
+        let brief = playing().into_iter().filter(|check| check.at_limits);
+        let brief: Vec<(&'static str, Run)> = brief.map(|check| (check.info.name, check.run)).collect();
+        Box::pin(checks::limits::check(&fixture, &brief)).await
+    };
+    note(OPTION_LIMITS, finding, &mut report)?;
     report.steps = fixture.used().len() as u64;
     Ok(report)
+}
+
+/// Checks that failed, with their defects: a cause is described once.
+#[derive(Default)]
+struct Causes(Vec<(&'static str, Defect)>);
+
+impl Causes {
+    /// The result of a failed check.
+    fn failed(&mut self, info: CheckInfo, defect: Defect) -> Check {
+        let name = info.name.to_owned();
+        if let Some((first, _)) = self.0.iter().find(|(_, earlier)| defect.has_cause_of(earlier)) {
+            let outcome = Outcome::Failed(format!("same cause as `{first}`: {}", defect.seen()));
+            return Check { name, outcome, same_cause_as: Some((*first).to_owned()) };
+        }
+        let outcome = Outcome::Failed(defect.to_string());
+        self.0.push((info.name, defect));
+        Check { name, outcome, same_cause_as: None }
+    }
 }
 
 fn report(manifest: &Manifest, bytes: &[u8], settings: &Settings) -> Report {

@@ -43,7 +43,7 @@ const READ_ONLY: &[&str] = &[
 ];
 
 /// Checks of the suite in execution order.
-const CHECKS: [(&str, Applicability); 18] = [
+const CHECKS: [(&str, Applicability); 19] = [
     ("capabilities", Applicability::Always),
     ("loads", Applicability::Always),
     ("describes-itself", Applicability::Always),
@@ -62,6 +62,7 @@ const CHECKS: [(&str, Applicability); 18] = [
     ("scores", Applicability::Kinds(&[Kind::Reward])),
     ("same-episodes-same-scores", Applicability::Deterministic(&[Kind::Reward])),
     ("cost", Applicability::Always),
+    ("option-limits", Applicability::Always),
 ];
 
 /// Names of the checks in every report, in execution order.
@@ -142,7 +143,7 @@ fn check_settings(report: &Report, release: &Release) -> Result<(), RuleViolatio
 /// Checks that the report contains every check of the suite once and skips no required one.
 fn check_completeness(report: &Report, release: &Release) -> Result<(), RuleViolation> {
     let mut outcomes: BTreeMap<&str, &Outcome> = BTreeMap::new();
-    for Check { name, outcome } in &report.checks {
+    for Check { name, outcome, .. } in &report.checks {
         if outcomes.insert(name, outcome).is_some() {
             return invalid(format!("contains the check `{name}` twice"));
         }

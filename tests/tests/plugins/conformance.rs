@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use gymkhana_conformance::{Settings, all_checks, check_plugin, limits};
 use gymkhana_record::{NamedValue, Value};
-use gymkhana_registry::{Outcome, Report, suite_checks};
+use gymkhana_registry::{Check, Outcome, Report, suite_checks};
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::{component, root};
 
@@ -105,7 +105,7 @@ async fn an_environment_that_asks_is_judged_by_what_it_does() {
 }
 
 /// Guests with one defect at a time: package, option, defect, and the check that must fail.
-const CROOKS: [(&str, &str, &str, &str); 42] = [
+const CROOKS: [(&str, &str, &str, &str); 45] = [
     ("guest-crooked-environment", "crook", "missing-task", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "extra-task", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "same-splits", "splits-and-tasks"),
@@ -125,8 +125,11 @@ const CROOKS: [(&str, &str, &str, &str); 42] = [
     ("guest-crooked-environment", "crook", "late-trap", "fuzz"),
     ("guest-crooked-environment", "crook", "greedy", "fuzz"),
     ("guest-crooked-environment", "crook", "late-work", "cost"),
+    ("guest-crooked-environment", "crook", "breaks-at-most", "option-limits"),
+    ("guest-crooked-environment", "crook", "breaks-both", "option-limits"),
+    ("guest-crooked-environment", "crook", "refuses-least", "option-limits"),
     ("guest-crooked-tool", "crook", "no-function", "parameters"),
-    ("guest-crooked-tool", "crook", "no-description", "parameters"),
+    ("guest-crooked-tool", "crook", "no-description", "describes-itself"),
     ("guest-crooked-tool", "crook", "mute", "parameters"),
     ("guest-crooked-tool", "crook", "polite", "invalid-actions"),
     ("guest-crooked-tool", "crook", "fragile", "invalid-actions"),
@@ -158,8 +161,13 @@ async fn each_defect_fails_its_check_and_honest_guests_pass() {
     };
     let settings = narrow();
     let sandbox = sandbox(&settings);
-    for name in ["guest-crooked-environment", "guest-crooked-tool", "guest-hostile-reward"] {
-        let report = check(&sandbox, name, &read(name), settings.clone()).await;
+    for (name, option, honest) in [
+        ("guest-crooked-environment", "crook", "none"),
+        ("guest-crooked-tool", "crook", "none"),
+        ("guest-hostile-reward", "behaviour", "good"),
+    ] {
+        let settings = Settings { options: text(option, honest), ..settings.clone() };
+        let report = check(&sandbox, name, &read(name), settings).await;
         assert_eq!(report.failures().collect::<Vec<_>>(), [], "{name} is honest by itself");
     }
     for (name, option, misdeed, expected) in CROOKS {
@@ -202,7 +210,8 @@ fn forgeries() -> [(&'static str, Vec<u8>); 5] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_plugins_end_in_a_report() {
-    let settings = Settings { steps: 20, ..narrow() };
+    // Other settings are other misdeeds.
+    let settings = Settings { steps: 20, most_settings: 0, ..narrow() };
     let sandbox = sandbox(&settings);
     for name in
         ["guest-hostile-tool", "guest-hostile-environment", "guest-start-loop", "guest-editing-tool", "guest-experts"]
@@ -229,6 +238,75 @@ async fn hostile_plugins_end_in_a_report() {
         let report = check(&sandbox, name, &read(name), settings).await;
         assert!(!failed(&report).is_empty(), "{misdeed}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_cause_is_described_once() {
+    let settings = Settings { options: text("behaviour", "trap-step"), ..narrow() };
+    let name = "guest-hostile-environment";
+    let report = check(&sandbox(&settings), name, &read(name), settings).await;
+    let mut failures = report.checks.iter().filter(|check| matches!(check.outcome, Outcome::Failed(_)));
+    let describes = |check: &&Check| format!("{:?}", check.outcome).contains("a panic, as asked");
+    let first = failures.find(describes).expect("a check that describes the panic");
+    assert_eq!(first.same_cause_as, None, "{first:?}");
+    let refers = |check: &&Check| check.same_cause_as.as_ref() == Some(&first.name);
+    let others: Vec<(&str, String)> =
+        failures.filter(refers).map(|check| (check.name.as_str(), format!("{:?}", check.outcome))).collect();
+    assert!(others.iter().any(|(name, _)| *name == "fuzz"), "{report:?}");
+    assert!(others.iter().any(|(name, _)| *name == "isolation"), "{report:?}");
+    let start = format!("Failed(\"same cause as `{}`: ", first.name);
+    assert!(
+        others.iter().all(|(_, outcome)| outcome.starts_with(&start) && !outcome.contains("as asked")),
+        "{others:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn differences_are_shown_as_values() {
+    let settings = Settings { options: text("crook", "counts-starts"), ..narrow() };
+    let name = "guest-crooked-environment";
+    let report = check(&sandbox(&settings), name, &read(name), settings).await;
+    let why = report.failures().find(|(name, _)| *name == "same-seed-same-bytes").map(|(_, why)| why);
+    let shown = "observations[0].content: \"The word ends in ";
+    assert!(why.is_some_and(|why| why.contains(shown) && why.contains("\", then \"The word")), "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn options_are_tried_at_their_limits() {
+    let settings = narrow();
+    let sandbox = sandbox(&settings);
+    let outcome = async |options: Vec<NamedValue>, most_settings: usize| {
+        let name = "guest-crooked-environment";
+        let report = check(&sandbox, name, &read(name), Settings { options, most_settings, ..settings.clone() }).await;
+        report.checks.into_iter().find(|check| check.name == "option-limits").expect("every report has it").outcome
+    };
+    let passed = |seen: &str| Outcome::Passed(seen.to_owned());
+    // At size=1 and size=5, with doubled=true, and with both size=5 and doubled=true.
+    let all = "4 settings of 2 options were tried; without limits: spare-option-x";
+    assert_eq!(outcome(text("crook", "none"), 32).await, passed(all));
+    let few = "2 of 4 settings of 2 options were tried; without limits: spare-option-x";
+    assert_eq!(outcome(text("crook", "none"), 2).await, passed(few));
+    let combination = "4 settings of 2 options were tried; refused together: size=5 doubled=true; without limits: \
+                       spare-option-x";
+    assert_eq!(outcome(text("crook", "refuses-both"), 32).await, passed(combination));
+
+    let why = async |crook: &str| match outcome(text("crook", crook), 32).await {
+        Outcome::Failed(why) => why,
+        other => panic!("{crook}: {other:?}"),
+    };
+    let alone = why("breaks-at-most").await;
+    assert!(alone.starts_with("at size=5: ") && alone.contains("the size is too large"), "{alone}");
+    assert!(alone.ends_with("; it also fails at size=5 doubled=true"), "{alone}");
+    let both = why("breaks-both").await;
+    assert!(both.starts_with("at size=5 doubled=true: "), "{both}");
+    let refused = why("refuses-least").await;
+    assert!(refused.starts_with("at size=1: `start` refuses it: "), "{refused}");
+    assert!(refused.ends_with("; correct the limits in the option's description, or accept the value"), "{refused}");
+
+    // What the user sets is not varied.
+    let size = NamedValue { name: "size".to_owned(), value: Value::Integer(4) };
+    let given = [text("crook", "breaks-at-most"), vec![size]].concat();
+    assert_eq!(outcome(given, 32).await, passed("1 settings of 1 options were tried; without limits: spare-option-x"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

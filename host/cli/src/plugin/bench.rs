@@ -1,12 +1,14 @@
 //! `host plugin bench`: measures time and memory of a plugin's calls.
 
+use std::collections::BTreeMap;
+
 use gymkhana_conformance::{Measured, Settings, measure};
 use serde_json::json;
 
 use crate::error::{Classify, CliResult};
 use crate::plugin::args::BenchArgs;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
-use crate::printer::Printer;
+use crate::printer::{Printer, ProgressLine};
 
 /// Runs the command.
 pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
@@ -19,8 +21,16 @@ pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
         ..Settings::default()
     };
     let sandbox = plugin_inputs::sandbox(&plugin_inputs::author_config(), printer)?;
+    printer.status(format!("loading `{}`", inputs.origin));
     let plugin = inputs.load(&sandbox)?;
-    let measured = plugin_inputs::runtime()?.block_on(measure(&plugin, settings, args.times)).user_error()?;
+    let mut lines: BTreeMap<&str, ProgressLine> = BTreeMap::new();
+    let mut told = |kind: &'static str, done: u32| {
+        let line = lines.entry(kind).or_insert_with(|| printer.progress(kind, 0, args.times.into()));
+        line.at(done.into(), "repetitions");
+    };
+    let measured =
+        plugin_inputs::runtime()?.block_on(measure(&plugin, settings, args.times, &mut told)).user_error()?;
+    drop(lines);
     if !args.json {
         printer.result(format!(
             "{:<22} {:>7} {:>10} {:>10} {:>10} {:>10}",

@@ -86,6 +86,7 @@ fn settings(args: &TestArgs, inputs: &PluginInputs) -> CliResult<Settings> {
         beside: vec![],
         log: None,
         recorded: args.on.as_deref().map(recorded).transpose()?.unwrap_or_default(),
+        ..Settings::default()
     })
 }
 
@@ -108,27 +109,73 @@ fn recorded(dir: &Path) -> CliResult<Vec<Vec<FinishedEpisode>>> {
     groups(episodes.read_all()).map(|group| Ok(group?.iter().map(FinishedEpisode::of).collect())).collect()
 }
 
-/// A check in one line.
+/// A check as a row; further lines of its text are indented below the first.
 fn line(check: &Check) -> String {
     let (mark, words) = match &check.outcome {
         Outcome::Passed(seen) => ("ok", seen),
         Outcome::Failed(why) => ("FAILED", why),
         Outcome::Skipped(why) => ("-", why),
     };
-    format!("{mark:>6}  {:<26} {words}", check.name)
+    let indent = format!("\n{:35}", "");
+    format!("{mark:>6}  {:<26} {}", check.name, words.replace('\n', &indent))
 }
 
 fn no_failure(report: &Report) -> CliResult<()> {
-    let names: Vec<&str> = report.failures().map(|(name, _)| name).collect();
-    if names.is_empty() {
+    let count = report.failures().count();
+    if count == 0 {
         return Ok(());
     }
     Err(CliError::user(format!(
-        "{} {} fails {} of {} checks: {}\nhint: docs/reference/conformance.md explains each check",
+        "{} {} fails {count} of {} checks: {}\nhint: docs/reference/conformance.md explains each check",
         report.name,
         report.version,
-        names.len(),
         report.checks.len(),
-        names.join(", ")
+        causes(&report.checks).join(", ")
     )))
+}
+
+/// Failed checks by cause: each check that describes one, with the other checks that failed for it.
+fn causes(checks: &[Check]) -> Vec<String> {
+    let failed = || checks.iter().filter(|check| matches!(check.outcome, Outcome::Failed(_)));
+    let first = failed().filter(|check| check.same_cause_as.is_none());
+    first
+        .map(|check| {
+            let is_same = |other: &&Check| other.same_cause_as.as_ref() == Some(&check.name);
+            let also: Vec<&str> = failed().filter(is_same).map(|other| other.name.as_str()).collect();
+            if also.is_empty() {
+                check.name.clone()
+            } else {
+                format!("{} (also fails: {})", check.name, also.join(", "))
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, outcome: Outcome, same_cause_as: Option<&str>) -> Check {
+        Check { name: name.to_owned(), outcome, same_cause_as: same_cause_as.map(str::to_owned) }
+    }
+
+    #[test]
+    fn further_lines_of_a_check_stand_below_the_first() {
+        let cost = check("cost", Outcome::Passed("start: 1 µs\nstep: 2 µs".to_owned()), None);
+        let below = " ".repeat(35);
+        assert_eq!(line(&cost), format!("    ok  cost                       start: 1 µs\n{below}step: 2 µs"));
+    }
+
+    #[test]
+    fn checks_that_fail_for_one_cause_are_named_together() {
+        let failed = || Outcome::Failed("it panicked".to_owned());
+        let checks = [
+            check("loads", Outcome::Passed("12 bytes".to_owned()), None),
+            check("snapshots", failed(), None),
+            check("oracle", failed(), None),
+            check("isolation", failed(), Some("snapshots")),
+            check("fuzz", failed(), Some("snapshots")),
+        ];
+        assert_eq!(causes(&checks), ["snapshots (also fails: isolation, fuzz)", "oracle"]);
+    }
 }

@@ -102,7 +102,7 @@ fn a_failing_check_says_what_was_seen_and_what_to_change() {
         "FAILED  invalid-actions            the call no-such-function({}) was answered as if it had worked: \"done\"; answer \
          what an agent did wrong with `failed`, and say what to write instead"
     );
-    assert!(outcome.talk.contains("fails 1 of 18 checks: invalid-actions"), "{outcome:?}");
+    assert!(outcome.talk.contains("fails 1 of 19 checks: invalid-actions"), "{outcome:?}");
     let report: Report = serde_json::from_slice(&fs::read(desk.path("report.json")).expect("a report")).expect("JSON");
     assert_eq!(report.failures().map(|(name, _)| name).collect::<Vec<_>>(), ["invalid-actions"]);
 }
@@ -207,7 +207,11 @@ fn the_log_of_a_plugin_is_printed_while_it_is_tested_and_cut() {
     assert!(lines.contains(&"guest-crooked-tool, info: asked to add"), "{log:.500}");
     assert_eq!(lines.last(), Some(&"guest-crooked-tool, warn: log truncated"));
     assert!(results.contains("conforms"), "{results}");
-    assert_eq!(test("crook=none").0, "", "a silent plugin has no log");
+    let (log, results) = test("crook=none");
+    assert_eq!(log, "", "a silent plugin has no log");
+    let cost = results.lines().skip_while(|line| !line.contains("  cost  ")).take(3).collect::<Vec<_>>();
+    assert!(cost[1].contains(" call  ") && cost[2].contains(" start  "), "{cost:?}");
+    assert!(cost.iter().all(|line| line.chars().count() <= 100), "{cost:?}");
 }
 
 #[test]
@@ -222,7 +226,10 @@ fn an_environment_that_fails_is_the_plugins_end_and_not_the_hosts() {
 #[test]
 fn calls_are_measured_for_people_and_for_programs() {
     let desk = Desk::new();
-    let table = desk.host(&["plugin", "bench", "plugins/tic-tac-toe.wasm", "--times", "20"]).succeeded();
+    let outcome = desk.host(&["plugin", "bench", "plugins/tic-tac-toe.wasm", "--times", "20"]);
+    assert!(outcome.talk.starts_with("loading `plugins/tic-tac-toe.wasm`\nenvironment 1/20 "), "{outcome:?}");
+    assert!(outcome.talk.lines().last().is_some_and(|line| line.starts_with("environment 20/20 ")), "{outcome:?}");
+    let table = outcome.succeeded();
     let calls: Vec<&str> = table.lines().skip(1).map(|line| line[..22].trim()).collect();
     assert_eq!(calls, ["environment start", "environment step", "environment snapshot", "environment restore"]);
     for (plugin, calls) in [("calculator", 4), ("answer-match", 1)] {

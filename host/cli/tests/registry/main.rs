@@ -207,7 +207,8 @@ fn publishing_refuses_what_the_rules_forbid() {
     let publish = ["publish", "three.wasm", "--report", "one.json", "--key", "acme.key"];
     assert!(market.host(&publish).mistake("another's report").contains("describes another component"));
     let mut report = report_of(&searcher("1.0.2", r#"["log"]"#));
-    report.checks.push(Check { name: "new".to_owned(), outcome: CheckOutcome::Failed("no schema".to_owned()) });
+    let outcome = CheckOutcome::Failed("no schema".to_owned());
+    report.checks.push(Check { name: "new".to_owned(), outcome, same_cause_as: None });
     market.desk.write("one.json", serde_json::to_string(&report).expect("JSON"));
     assert!(market.host(&publish).mistake("a failed suite").contains("new: no schema"));
     market.host(&["keygen", "other.key"]).succeeded();
@@ -279,7 +280,7 @@ fn publishing_runs_the_suite_where_there_is_no_report() {
     let outcome = publish("plugins/guest-hostile-tool.wasm");
     assert_eq!(outcome.code, Some(2));
     let talk = &outcome.talk;
-    assert!(talk.contains("FAILED  invalid-actions ") && talk.contains("7 of 18 checks: parameters"), "{outcome:?}");
+    assert!(talk.contains("FAILED  invalid-actions ") && talk.contains("7 of 19 checks: parameters"), "{outcome:?}");
     // A plugin that needs options to be checked.
     let rubric = "plugins/rubric.wasm";
     let told = publish(rubric).mistake("skipped checks");

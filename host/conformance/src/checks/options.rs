@@ -4,7 +4,7 @@ use gymkhana_record::{FailureKind, NamedValue, TaskRef, Value};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionInfo, ToolSession, score};
 
-use crate::finding::{Finding, Stop, passed, stop};
+use crate::finding::{CheckPhase, Finding, Stop, passed, stop};
 use crate::fixture::Fixture;
 use crate::settings::with;
 
@@ -13,7 +13,7 @@ const UNKNOWN: &str = "no-such-option";
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     let mut wrong = vec![NamedValue { name: UNKNOWN.to_owned(), value: Value::Integer(1) }];
-    wrong.extend(declared(fixture).await?.iter().map(mistyped));
+    wrong.extend(declared(fixture).await?.concat().iter().map(mistyped));
     for option in &wrong {
         let options = with(&fixture.options, std::slice::from_ref(option));
         let shown = if option.name == UNKNOWN {
@@ -42,18 +42,17 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     passed(format!("{} wrong options were refused", wrong.len()))
 }
 
-/// Options of all interfaces of the plugin.
-async fn declared(fixture: &Fixture) -> Result<Vec<OptionInfo>, Stop> {
-    use crate::finding::CheckPhase;
+/// Options of each kind of the plugin.
+pub(super) async fn declared(fixture: &Fixture) -> Result<Vec<Vec<OptionInfo>>, Stop> {
     let mut options = Vec::new();
     if fixture.is(Kind::Environment) {
-        options.extend(fixture.plugin.environment_info().await.during("`describe` failed")?.options.clone());
+        options.push(fixture.plugin.environment_info().await.during("`describe` failed")?.options.clone());
     }
     if fixture.is(Kind::Tool) {
-        options.extend(fixture.plugin.tool_info().await.during("`describe` failed")?.options.clone());
+        options.push(fixture.plugin.tool_info().await.during("`describe` failed")?.options.clone());
     }
     if fixture.is(Kind::Reward) {
-        options.extend(fixture.plugin.reward_info().await.during("`describe` failed")?.options.clone());
+        options.push(fixture.plugin.reward_info().await.during("`describe` failed")?.options.clone());
     }
     Ok(options)
 }
@@ -69,7 +68,7 @@ fn mistyped(option: &OptionInfo) -> NamedValue {
 }
 
 /// Results of every call that takes options.
-async fn calls(fixture: &Fixture, options: &[NamedValue]) -> Vec<(&'static str, Result<(), CallError>)> {
+pub(super) async fn calls(fixture: &Fixture, options: &[NamedValue]) -> Vec<(&'static str, Result<(), CallError>)> {
     let (plugin, seed) = (&fixture.plugin, fixture.seed("options"));
     let mut calls = Vec::new();
     if fixture.is(Kind::Environment) {

@@ -71,12 +71,6 @@ fn schema(function: &Function) -> Result<Examples, Stop> {
         let seen = format!("`{name}` requires the argument `{lacking}`, which its `properties` lack");
         return Err(stop(seen, "describe it under `properties`, or remove it from `required`"));
     }
-    if function.description.trim().is_empty() {
-        return Err(stop(
-            format!("`{name}` has no description"),
-            "describe for the agent what it does, in one sentence",
-        ));
-    }
     Ok(examples)
 }
 

@@ -6,10 +6,11 @@ use gymkhana_registry::Kind;
 use gymkhana_sandbox::{CallError, Scorer, Trajectory};
 
 use crate::FinishedEpisode;
-use crate::finding::{CheckPhase, Finding, Stop, divergence, passed, skipped, stop};
+use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
 use crate::finished_episode::made_up;
 use crate::fixture::{Fixture, Used, splits_of};
 use crate::play::{Chosen, Player, play};
+use crate::tree::Tree;
 
 /// Maximum number of recorded groups that are scored.
 const MOST_GROUPS: usize = 200;
@@ -86,11 +87,10 @@ pub(crate) async fn check_again(fixture: &Fixture) -> Finding {
 }
 
 fn same(name: &str, first: &[Vec<Score>], second: &[Vec<Score>], change: &str) -> Result<(), Stop> {
-    let (first, second) = (format!("{first:?}"), format!("{second:?}"));
-    if first == second {
-        return Ok(());
+    match Tree::scores(first).difference(&Tree::scores(second)) {
+        None => Ok(()),
+        Some(difference) => Err(stop(format!("{name} got two scores: {difference}"), change)),
     }
-    Err(stop(format!("{name} got two scores: {}", divergence(&first, &second)), change))
 }
 
 fn trajectories(group: &[FinishedEpisode]) -> Vec<Trajectory<'_>> {

@@ -37,7 +37,9 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             refused(fixture, TaskRef { split: split.name.clone(), index: count }).await?;
         }
     }
-    for (one, other) in fixture.splits.iter().zip(fixture.splits.iter().skip(1)) {
+    // At the limits of an option there can be few different tasks.
+    let pairs = fixture.splits.iter().zip(fixture.splits.iter().skip(1)).filter(|_| !fixture.is_brief());
+    for (one, other) in pairs {
         differ(fixture, one, other).await?;
     }
     let shown = fixture.splits.iter().map(|split| match split.tasks {

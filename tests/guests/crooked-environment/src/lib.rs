@@ -13,7 +13,7 @@ use gymkhana_sdk::{
 };
 
 /// Defects; the first option value is `none`.
-const CROOKS: [&str; 20] = [
+const CROOKS: [&str; 24] = [
     "none",
     "missing-task",
     "extra-task",
@@ -34,12 +34,18 @@ const CROOKS: [&str; 20] = [
     "late-trap",
     "greedy",
     "late-work",
+    "breaks-at-most",
+    "breaks-both",
+    "refuses-least",
+    "refuses-both",
 ];
 
 /// Turn limit.
 const TURNS: u64 = 30;
 /// Turn of the defects that appear only in long episodes.
 const LATE: u64 = 20;
+/// Greatest value of the option `size`.
+const MOST_SIZE: i64 = 5;
 /// Splits of six tasks each.
 const SPLITS: [&str; 2] = ["train", "test"];
 
@@ -69,6 +75,8 @@ impl Environment for Crooked {
         Info::new("Environment with a selectable defect", ["agent"])
             .option(OptionInfo::new("crook", "Defect", "none").one_of(&CROOKS))
             .option(OptionInfo::new("spare-option-x", "Unused", 0))
+            .option(OptionInfo::new("size", "Size without effect on the task", 3).within(1.0, MOST_SIZE as f64))
+            .option(OptionInfo::new("doubled", "Flag without effect on the task", false))
             .rewards(0.0, 1.0)
     }
 
@@ -77,7 +85,11 @@ impl Environment for Crooked {
     }
 
     fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
-        let crook = options.text("crook").to_owned();
+        let (crook, size) = (options.text("crook").to_owned(), options.integer("size"));
+        let is_both = size == MOST_SIZE && options.flag("doubled");
+        if (crook == "refuses-least" && size == 1) || (crook == "refuses-both" && is_both) {
+            return Err(Error::invalid("there is no such size"));
+        }
         if !SPLITS.contains(&task.split.as_str()) {
             return Err(Error::no_split(task, &SPLITS));
         }
@@ -105,6 +117,8 @@ impl Environment for Crooked {
         }
         let started =
             Started::observe(format!("The word ends in {shown}; its task is {word}.")).offer(0, vec![function]);
+        let is_broken = (crook == "breaks-at-most" && size == MOST_SIZE) || (crook == "breaks-both" && is_both);
+        let crook = if is_broken { "broken".to_owned() } else { crook };
         Ok((Self { crook, word, turns: 0, looks: Cell::new(0) }, started))
     }
 
@@ -116,6 +130,7 @@ impl Environment for Crooked {
             None => action.text(),
         };
         assert!(!(self.is("fragile") && said.is_empty()), "nothing was said");
+        assert!(!self.is("broken"), "the size is too large");
         assert!(!(self.is("late-trap") && self.turns > LATE), "defect `late-trap`");
         if self.is("late-work") && self.turns > LATE {
             (0..4_500_000_u64).for_each(|number| {

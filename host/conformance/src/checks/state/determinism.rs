@@ -33,8 +33,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
 async fn again(fixture: &Fixture, path: &Path) -> Result<(), Stop> {
     let (second, mut driver) = Path::begin(fixture, &fixture.plugin, &path.start, &fixture.options, path.seed).await?;
     let change = "draw every random choice from the seed, and read neither the clock nor addresses";
-    if second.said != path.said[..1] {
-        let seen = crate::finding::divergence(&path.said[0], &second.said[0]);
+    if let Some(seen) = path.start_difference(&second) {
         return Err(stop(format!("{} started differently in two runs: {seen}", path.place()), change));
     }
     match path.retrace(fixture, &mut driver, 0).await? {
@@ -57,8 +56,7 @@ async fn after_another(fixture: &Fixture, start: &Start, path: &Path) -> Result<
     let change = "keep all state in the episode or session itself, not in statics, globals or module variables, \
                   and not in the order of a hash table";
     let (second, mut again) = Path::begin(fixture, &shared, start, &fixture.options, path.seed).await?;
-    if second.said != path.said[..1] {
-        let seen = crate::finding::divergence(&path.said[0], &second.said[0]);
+    if let Some(seen) = path.start_difference(&second) {
         return Err(stop(
             format!("{} started differently after another path in the same instance: {seen}", path.place()),
             change,

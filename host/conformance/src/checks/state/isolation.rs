@@ -27,8 +27,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         let mut drivers: Vec<Driver> = Vec::new();
         for path in &paths {
             let (begun, driver) = Path::begin(fixture, &shared, &path.start, &fixture.options, path.seed).await?;
-            if begun.said != path.said[..1] {
-                let seen = crate::finding::divergence(&path.said[0], &begun.said[0]);
+            if let Some(seen) = path.start_difference(&begun) {
                 return Err(stop(
                     format!("{} started differently next to another in the same instance: {seen}", path.place()),
                     CHANGE,

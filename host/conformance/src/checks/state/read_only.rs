@@ -7,6 +7,7 @@ use crate::driver::Driver;
 use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
 use crate::fixture::Fixture;
 use crate::path::Path;
+use crate::tree::Tree;
 
 /// Actions per path.
 const LENGTH: usize = 8;
@@ -50,9 +51,12 @@ async fn look_twice(fixture: &Fixture, driver: &mut Driver, path: &Path, turn: u
         }
     }
     let second = driver.look(&fixture.plugin).await.during(during())?;
-    if let Some((one, _)) = first.iter().zip(&second).find(|(one, other)| one != other).map(|(one, _)| one) {
+    let changed = |((name, one), (_, other)): (&(&'static str, Tree), &(&'static str, Tree))| {
+        one.difference(other).map(|difference| (*name, difference))
+    };
+    if let Some((name, difference)) = first.iter().zip(&second).find_map(changed) {
         return Err(stop(
-            format!("`{one}` {place} differs when it is read twice"),
+            format!("`{name}` {place} differs when it is read twice: {difference}"),
             "make reads leave the state unchanged",
         ));
     }
