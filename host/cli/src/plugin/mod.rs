@@ -9,6 +9,7 @@ mod log;
 mod new;
 mod play;
 mod plugin_inputs;
+mod project;
 mod test;
 
 pub use args::PluginCommand;
