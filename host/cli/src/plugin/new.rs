@@ -117,6 +117,30 @@ mod tests {
         assert!(channel(&ours).is_some() && pinned.iter().all(|file| channel(file.text) == channel(&ours)));
     }
 
+    /// Authors compare the languages by their templates, and the documentation describes one game.
+    #[test]
+    fn environments_of_all_languages_play_the_same_game() {
+        let sources: Vec<_> =
+            TEMPLATES.iter().filter(|file| ["src/lib.rs", "plugin.py", "plugin.mjs"].contains(&file.path)).collect();
+        for language in ["rust", "python", "js"] {
+            let template = format!("{language}-environment");
+            let source = sources.iter().find(|file| file.template == template).expect("an environment");
+            for words in [
+                "Guess a number from hints",
+                "I think of a number from 1 to ",
+                "Answer with a whole number and nothing else.",
+                "Too low.",
+                "Too high.",
+                "No guess is left.",
+                "Right!",
+                "The number is ",
+                "guesses left",
+            ] {
+                assert!(source.text.contains(words), "{template} lacks `{words}`");
+            }
+        }
+    }
+
     #[test]
     fn every_kind_has_a_complete_template() {
         let templates: BTreeSet<&str> = TEMPLATES.iter().map(|file| file.template).collect();
