@@ -25,7 +25,8 @@ const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Runs the command.
 pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
-    let name = PluginName::new(&args.namespace, &args.name).user_error()?;
+    let name = PluginName::new(&args.namespace, &args.name).user_error();
+    let name = name.map_err(|error| with_valid_name(error, &args.namespace, &args.name))?;
     let template = format!("{}-{}", language(args.lang), kind(args.kind));
     let files: Vec<&TemplateFile> = TEMPLATES.iter().filter(|file| file.template == template).collect();
     if files.is_empty() {
@@ -58,6 +59,23 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
     };
     printer.status(format!("next: {first}host plugin test {}", folder.display()));
     Ok(())
+}
+
+/// Whether a plugin's description is still that of a template.
+pub fn is_template_description(text: &str) -> bool {
+    let quoted = format!("\"{text}\"");
+    let mut lines = TEMPLATES.iter().flat_map(|file| file.text.lines()).map(|line| line.trim().trim_end_matches(','));
+    lines.any(|line| line.trim_start_matches('"').starts_with("description") && line.ends_with(&quoted))
+}
+
+/// The error about a name, with a valid one as its hint: `sokoban` for `Sokoban`.
+fn with_valid_name(error: CliError, namespace: &str, name: &str) -> CliError {
+    let valid = |word: &str| word.to_lowercase().replace(['_', ' '], "-");
+    match PluginName::new(&valid(namespace), &valid(name)) {
+        Ok(valid) if valid.namespace() == namespace => error.with_hint(format!("write `{}`", valid.name())),
+        Ok(valid) => error.with_hint(format!("write `{} --namespace {}`", valid.name(), valid.namespace())),
+        Err(_) => error,
+    }
 }
 
 /// Text of a template with the plugin's names.
@@ -115,6 +133,29 @@ mod tests {
         let pinned: Vec<_> = TEMPLATES.iter().filter(|file| file.path == "rust-toolchain.toml").collect();
         assert_eq!(pinned.len(), 3);
         assert!(channel(&ours).is_some() && pinned.iter().all(|file| channel(file.text) == channel(&ours)));
+    }
+
+    #[test]
+    fn descriptions_of_templates_are_known() {
+        for text in
+            ["Guess a number from hints", "A notebook for one episode", "Success with a preference for short episodes"]
+        {
+            assert!(is_template_description(text), "{text}");
+        }
+        for text in ["Guess a number", "Spell a word backwards", "description", ""] {
+            assert!(!is_template_description(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_suggested_for_an_invalid_one() {
+        let hint = |namespace: &str, name: &str| {
+            let error = PluginName::new(namespace, name).user_error().expect_err(name);
+            with_valid_name(error, namespace, name).hint()
+        };
+        assert_eq!(hint("me", "Sokoban").as_deref(), Some("write `sokoban`"));
+        assert_eq!(hint("Me", "my_game").as_deref(), Some("write `my-game --namespace me`"));
+        assert_eq!(hint("me", "spiel-für-zwei"), None);
     }
 
     /// Authors compare the languages by their templates, and the documentation describes one game.
