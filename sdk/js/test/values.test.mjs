@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 
-import { Call, Environment, Float, Mistake, Option, Reward, Rng, Tool, fn, hash64, parameter } from "../src/index.mjs";
+import { Call, Environment, Float, Mistake, Option, Reward, Rng, Tool, evidenceAt, fn, hash64, parameter } from "../src/index.mjs";
 import { schemaOf } from "../src/content.mjs";
 import { interfacesOf, lacking } from "../src/kinds.mjs";
 import { readOptions } from "../src/options.mjs";
@@ -62,6 +62,12 @@ test("a default obeys the type and the limits", () => {
 test("the host reads the range in the description", () => {
   const told = ["How hard (1 to 4)", "In points (at least 0)", "What is compared (one of auto, text)", "Ice"];
   assert.deepEqual(DECLARED.map((option) => option.told()), told);
+});
+
+test("evidence counts in bytes of UTF-8", () => {
+  // é has two bytes and 😀 four; in JavaScript they have one and two units.
+  assert.deepEqual(evidenceAt(1, "é42😀", 1, 3, "n"), { turn: 1, start: 2, end: 4, note: "n" });
+  assert.deepEqual(evidenceAt(1, "é42😀", 3, 5, "n"), { turn: 1, start: 4, end: 8, note: "n" });
 });
 
 test("a class that lacks a required method is found", () => {

@@ -6,6 +6,7 @@ import unittest
 
 from gymkhana_sdk import (
     Call,
+    Evidence,
     Function,
     Image,
     Invalid,
@@ -74,6 +75,13 @@ class OptionsTest(unittest.TestCase):
         self.assertEqual(
             told, ["How hard (1 to 4)", "In points (at least 0)", "What is compared (one of auto, text)", "Ice"]
         )
+
+
+class EvidenceTest(unittest.TestCase):
+    def test_evidence_counts_in_bytes_of_utf8(self):
+        # é has two bytes and 😀 four; in Python each is one character.
+        self.assertEqual(Evidence.at(1, "é42😀", 1, 3, "n"), Evidence(1, 2, 4, "n"))
+        self.assertEqual(Evidence.at(1, "é42😀", 3, 4, "n"), Evidence(1, 4, 8, "n"))
 
 
 class FunctionTest(unittest.TestCase):
