@@ -8,6 +8,7 @@ use gymkhana_registry::PluginName;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::{KindArg, Language, NewArgs};
 use crate::plugin::build::{JS_SETUP, PYTHON_SETUP};
+use crate::plugin::project::description_file;
 use crate::printer::Printer;
 
 /// A file of a template: the template's folder, the path below it and the text.
@@ -103,11 +104,7 @@ fn kind(kind: KindArg) -> &'static str {
 /// Folder of the language's SDK. The SDK is unreleased, so a new plugin refers to it by path.
 fn sdk(args: &NewArgs) -> CliResult<PathBuf> {
     let language = language(args.lang);
-    let marker = match args.lang {
-        Language::Rust => "Cargo.toml",
-        Language::Python => "pyproject.toml",
-        Language::Js => "package.json",
-    };
+    let marker = description_file(args.lang);
     let given = args.sdk.clone();
     let folder = given.unwrap_or_else(|| Path::new(CHECKOUT).join("sdk").join(language));
     let hint =

@@ -28,7 +28,7 @@ impl<'a> Project<'a> {
             return Err(CliError::user(message));
         }
         let languages = [Language::Rust, Language::Python, Language::Js];
-        let found = languages.into_iter().find(|language| dir.join(description(*language)).is_file());
+        let found = languages.into_iter().find(|language| dir.join(description_file(*language)).is_file());
         found.map(|language| Self { dir, language }).ok_or_else(|| {
             CliError::user(format!(
                 "`{}` is not a plugin's folder: it has no Cargo.toml, pyproject.toml or package.json\nhint: create one \
@@ -43,7 +43,7 @@ impl<'a> Project<'a> {
     /// # Errors
     /// If the file that describes the plugin cannot be read or names none.
     pub fn component(&self) -> CliResult<PathBuf> {
-        let path = self.dir.join(description(self.language));
+        let path = self.dir.join(description_file(self.language));
         let cannot = || format!("`{}` cannot be read\nhint: correct the file", path.display());
         let text = fs::read_to_string(&path).user_context(cannot())?;
         let parse_toml = || toml::from_str::<serde_json::Value>(&text).user_context(cannot());
@@ -63,7 +63,7 @@ impl<'a> Project<'a> {
 const NEW: &str = "`host plugin new NAME --kind tool`";
 
 /// File that describes a plugin of this language.
-fn description(language: Language) -> &'static str {
+pub fn description_file(language: Language) -> &'static str {
     match language {
         Language::Rust => "Cargo.toml",
         Language::Python => "pyproject.toml",

@@ -79,6 +79,7 @@ fn mistakes_of_authors() {
     tell(&["new", "Bad_Name", "--kind", "tool"]);
     tell(&["new", "good", "--kind", "tool", "--sdk", "nowhere"]);
     tell(&["build", "empty"]);
+    tell(&["build", "nowhere"]);
     tell(&["test", "nothing.wasm"]);
     tell(&["test", "plugins/frozen-lake.wasm", "--option", "size"]);
     tell(&["test", "plugins/frozen-lake.wasm", "--asset", "words.txt"]);
