@@ -10,9 +10,10 @@ import { argv, exit, pid } from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { FOLDER, VERSION, files, world } from "./contract.mjs";
-import { authorLines } from "./lines.mjs";
+import { authorLines, nodeFrames } from "./lines.mjs";
 import { BuildError, FREE, manifestOf, readProject, stamp } from "./manifest.mjs";
-import { Environment, Reward, Tool, interfacesOf, offers } from "./src/kinds.mjs";
+import { uncaught } from "./src/component/uncaught.mjs";
+import { Environment, Reward, Tool, interfacesOf, lacking, offers } from "./src/kinds.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const WORLD = "plugin-to-build";
@@ -36,7 +37,8 @@ export async function build(folder, out) {
     writeFileSync(join(wit, `${WORLD}.wit`), world(WORLD, ["types", ...imports], interfaces));
     const sourcePath = join(made, "plugin.js");
     await bundle(esbuild, folder, entryOf(project, interfaces), sourcePath, imports);
-    addLines(sourcePath, folder);
+    // So that an uncaught exception names the author's lines.
+    appendFileSync(sourcePath, `\nglobalThis.gymkhanaLines = ${JSON.stringify(linesOf(sourcePath, folder))};\n`);
     // These features would add imports that a sandbox rejects.
     const disableFeatures = ["http", "fetch-event"];
     const { component } = await componentize({ sourcePath, witPath: wit, worldName: WORLD, disableFeatures });
@@ -72,12 +74,14 @@ async function abilities(project, folder, esbuild, made) {
     const [file, name] = place.split("#");
     const path = join(made, `${kind}.mjs`);
     await bundle(esbuild, folder, `export * from ${JSON.stringify(file)}; export { ${BASES[kind].name} as Base } from "@gymkhana/sdk";`, path);
-    const module = await import(pathToFileURL(path));
+    const module = await load(path, folder);
     const found = module[name];
     if (!found) throw new BuildError(`\`${file}\` does not export \`${name}\`, named by "${kind}" in "gymkhana": export it or correct the name`);
     // The bundle contains its own copy of the base classes.
     if (!(found.prototype instanceof module.Base)) throw new BuildError(`\`${place}\` does not extend \`${module.Base.name}\` of "@gymkhana/sdk"`);
     if (!found.summary) throw new BuildError(`\`${place}\` lacks \`static summary\`: add a one-line description`);
+    const lacks = lacking(kind, found, module.Base);
+    if (lacks) throw new BuildError(`\`${place}\` does not define ${lacks.map((method) => `\`${method}\``).join(" or ")}: define it`);
     if (kind !== "reward" && offers(found, "snapshot") !== offers(found, "restore")) {
       throw new BuildError(`\`${place}\` defines only one of \`snapshot\` and \`restore\`: define both or neither`);
     }
@@ -85,6 +89,18 @@ async function abilities(project, folder, esbuild, made) {
     if (kind === "reward") range = found.range;
   }
   return { interfaces, range };
+}
+
+/** Imports a bundle in Node.js. An exception of the author's code becomes a `BuildError` with the author's frames. */
+async function load(path, folder) {
+  const url = pathToFileURL(path);
+  try {
+    return await import(url);
+  } catch (error) {
+    const frames = nodeFrames(String(error?.stack ?? ""), url);
+    const said = uncaught(error, linesOf(path, folder), frames.join("\n"));
+    throw new BuildError(`cannot load the plugin's files: ${said.slice("Uncaught ".length)}`);
+  }
 }
 
 /** Source of the module whose exports become the component's exports. */
@@ -105,16 +121,15 @@ function entryOf(project, interfaces) {
   return [`import "gymkhana-component/engine.mjs";`, ...lines, ...exported].join("\n");
 }
 
-/** Adds the author's lines to a bundle, so that an uncaught exception names them. */
-function addLines(path, folder) {
+/** The author's lines in a bundle; see `authorLines`. */
+function linesOf(path, folder) {
   const home = realpathSync(folder);
   const nameOf = (source) => {
     const name = relative(home, resolve(dirname(path), source));
     const outside = name.startsWith("..") || isAbsolute(name) || name.split(sep).includes("node_modules");
     return outside ? undefined : name;
   };
-  const lines = authorLines(JSON.parse(readFileSync(`${path}.map`, "utf8")), nameOf);
-  appendFileSync(path, `\nglobalThis.gymkhanaLines = ${JSON.stringify(lines)};\n`);
+  return authorLines(JSON.parse(readFileSync(`${path}.map`, "utf8")), nameOf);
 }
 
 /** Bundles an entry with its imports into one file. `imports` lists the host interfaces to link. */
@@ -142,7 +157,7 @@ async function bundle(esbuild, folder, contents, outfile, imports) {
       mainFields: ["module", "main"],
       target: "es2022",
       keepNames: true,
-      sourcemap: imports ? "external" : false,
+      sourcemap: "external",
       sourcesContent: false,
       logLevel: "silent",
       plugins: [sdk],

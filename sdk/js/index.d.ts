@@ -322,9 +322,20 @@ export interface Score {
   components?: Record<string, number>;
   /** Reward of each message of the seat; absent if only the total counts. */
   turns?: number[];
-  /** Reasons for the score: a turn's index, a byte range in its UTF-8 text and a note. */
-  evidence?: Array<{ turn: number; start: number; end: number; note: string }>;
+  /** Reasons for the score; see {@link evidenceAt}. */
+  evidence?: Evidence[];
 }
+
+/** Reason for a score: a turn's index, a byte range in its UTF-8 text and a note. */
+export interface Evidence {
+  turn: number;
+  start: number;
+  end: number;
+  note: string;
+}
+
+/** Evidence at `text.slice(start, end)`, where `text` is that of the turn. */
+export function evidenceAt(turn: number, text: string, start: number, end: number, note: string): Evidence;
 
 /** Reward. Override `score` to score seats independently, or `scoreGroup` to compare attempts. */
 export abstract class Reward {

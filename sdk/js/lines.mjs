@@ -44,3 +44,14 @@ export function authorLines({ sources, mappings }, nameOf) {
   });
   return runs;
 }
+
+/**
+ * Frames of a file in a stack of Node.js, in the form of the component's engine: `function@file:line:column`. `url` is
+ * the file's.
+ */
+export function nodeFrames(stack, url) {
+  return stack.split("\n").flatMap((frame) => {
+    const [, name = "", line] = /^ +at (?:(.*) \()?\S+:(\d+):\d+\)?$/.exec(frame) ?? [];
+    return line !== undefined && frame.includes(`${url}:`) ? [`${name}@${url}:${line}:1`] : [];
+  });
+}

@@ -5,5 +5,5 @@ export { BadSnapshot, Denied, Invalid, Mistake, NotFound, PluginError } from "./
 export { Environment, Reward, Tool } from "./kinds.mjs";
 export { Option } from "./options.mjs";
 export { Rng, hash64 } from "./rng.mjs";
-export { Trajectory, Turn } from "./trajectory.mjs";
+export { Trajectory, Turn, evidenceAt } from "./trajectory.mjs";
 export { assets, clock, http, log, model, random, tools } from "./imports.mjs";

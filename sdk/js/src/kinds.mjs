@@ -86,3 +86,19 @@ export function interfacesOf(kind, found) {
   const optional = Object.entries(OPTIONAL[kind]).filter(([method]) => offers(found, method));
   return [kind, ...optional.map(([, name]) => name)];
 }
+
+/** Methods that a class must define, by kind; one of several is enough. */
+const REQUIRED = {
+  environment: [["static splits"], ["start"], ["step"]],
+  tool: [["static functions"], ["call"]],
+  reward: [["score", "scoreGroup"]],
+};
+
+/** First required method that a class does not define, with its alternatives; undefined if it defines all. */
+export function lacking(kind, found, base) {
+  const defines = (method) => {
+    const name = method.replace("static ", "");
+    return name === method ? found.prototype[name] !== base.prototype[name] : found[name] !== base[name];
+  };
+  return REQUIRED[kind].find((methods) => !methods.some(defines));
+}

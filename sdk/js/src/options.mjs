@@ -5,35 +5,48 @@ import { Float, Json, shown } from "./content.mjs";
 
 const KINDS = { flag: "true or false", integer: "a whole number", number: "a number", text: "text", bytes: "bytes", other: "JSON" };
 
-/** Option that a run file may set. */
+/** Known to the named constructors only. */
+const NAMED = Symbol("named constructor");
+
+/** Option that a run file may set. The named constructors throw `TypeError` for a default that it would refuse. */
 export class Option {
-  constructor(tag, name, description, fallback, { within, oneOf = [] } = {}) {
+  constructor(made, tag, name, description, fallback, { within, oneOf = [] } = {}) {
+    if (made !== NAMED) {
+      throw new TypeError(
+        `\`new Option(…)\` is not supported: write \`Option.number("${String(made)}", …)\`, or flag, integer, text or bytes`,
+      );
+    }
     Object.assign(this, { tag, name, description, default: fallback, within, oneOf });
+    try {
+      this.check(fallback);
+    } catch (error) {
+      throw new TypeError(error instanceof Invalid ? `the default of ${error.message}` : error.message);
+    }
   }
 
   /** Boolean option. */
   static flag(name, description, fallback) {
-    return new Option("flag", name, description, fallback);
+    return new Option(NAMED, "flag", name, description, fallback);
   }
 
   /** Integer option; `within` holds its inclusive bounds. */
   static integer(name, description, fallback, limits) {
-    return new Option("integer", name, description, fallback, limits);
+    return new Option(NAMED, "integer", name, description, fallback, limits);
   }
 
   /** Number option; `within` holds its inclusive bounds. An infinite bound is open. */
   static number(name, description, fallback, limits) {
-    return new Option("number", name, description, fallback, limits);
+    return new Option(NAMED, "number", name, description, fallback, limits);
   }
 
   /** Text option; `oneOf` lists the allowed texts. */
   static text(name, description, fallback, limits) {
-    return new Option("text", name, description, fallback, limits);
+    return new Option(NAMED, "text", name, description, fallback, limits);
   }
 
   /** Bytes option. */
   static bytes(name, description, fallback) {
-    return new Option("bytes", name, description, fallback);
+    return new Option(NAMED, "bytes", name, description, fallback);
   }
 
   /** Description with the range or the choices, as reported to the host. */

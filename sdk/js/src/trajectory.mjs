@@ -22,6 +22,13 @@ export class Turn {
   }
 }
 
+/** Evidence at `text.slice(start, end)`, where `text` is that of the turn. The host counts in bytes of UTF-8. */
+export function evidenceAt(turn, text, start, end, note) {
+  const bytes = (from, to) => new TextEncoder().encode(text.slice(from, to)).length;
+  const first = bytes(0, start);
+  return { turn, start: first, end: first + bytes(start, end), note };
+}
+
 /** Finished attempt at a task. */
 export class Trajectory {
   constructor(fields = {}) {

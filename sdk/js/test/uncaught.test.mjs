@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { authorLines, numbersOf } from "../lines.mjs";
+import { authorLines, nodeFrames, numbersOf } from "../lines.mjs";
 import { uncaught } from "../src/component/uncaught.mjs";
 
 test("segments of source maps are decoded", () => {
@@ -41,4 +41,24 @@ test("an exception keeps the author's frames", () => {
     "Uncaught TypeError: x is undefined\n    at helper (src/plugin.mjs:31)\n    at call (src/plugin.mjs:34)",
   );
   assert.equal(uncaught("no error object", runs), "Uncaught no error object");
+});
+
+test("frames of Node.js have the form of the engine", () => {
+  const url = "file:///tmp/gymkhana-1/tool.mjs";
+  const stack = [
+    "TypeError: x is undefined",
+    `    at helper (${url}:103:12)`,
+    `    at new Notes (${url}:104:20)`,
+    `    at ${url}:105:3`,
+    "    at ModuleJob.run (node:internal/modules/esm/module_job:234:25)",
+    "    at other (file:///tmp/gymkhana-1/other.mjs:1:1)",
+    "    at async main (file:///sdk/build.mjs:9:3)",
+  ].join("\n");
+  const frames = nodeFrames(stack, url);
+  assert.deepEqual(frames, [`helper@${url}:103:1`, `new Notes@${url}:104:1`, `@${url}:105:1`]);
+  const runs = [[100, 10, "plugin.mjs", 30]];
+  assert.equal(
+    uncaught(new TypeError("x is undefined"), runs, frames.join("\n")),
+    "Uncaught TypeError: x is undefined\n    at helper (plugin.mjs:33)\n    at new Notes (plugin.mjs:34)\n    at (top level) (plugin.mjs:35)",
+  );
 });

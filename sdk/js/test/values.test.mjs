@@ -5,9 +5,9 @@ import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 
-import { Call, Float, Mistake, Option, Rng, fn, hash64, parameter } from "../src/index.mjs";
+import { Call, Environment, Float, Mistake, Option, Reward, Rng, Tool, evidenceAt, fn, hash64, parameter } from "../src/index.mjs";
 import { schemaOf } from "../src/content.mjs";
-import { interfacesOf } from "../src/kinds.mjs";
+import { interfacesOf, lacking } from "../src/kinds.mjs";
 import { readOptions } from "../src/options.mjs";
 import * as contract from "../contract.mjs";
 import { BuildError, manifestOf, projectOf, stamp } from "../manifest.mjs";
@@ -42,9 +42,50 @@ test("mistakes name the option and the fix", () => {
   assert.throws(() => readOptions(DECLARED, [["slippery", true], ["slippery", true]]), /twice/);
 });
 
+test("an option is made by a named constructor", () => {
+  const message = '`new Option(…)` is not supported: write `Option.number("bonus", …)`, or flag, integer, text or bytes';
+  assert.throws(() => new Option("bonus", "Points", 0.2), { name: "TypeError", message });
+});
+
+test("a default obeys the type and the limits", () => {
+  for (const [make, words] of [
+    [() => Option.integer("x", "An option", 5, { within: [1, 4] }), "option `x` must be 1 to 4, not 5"],
+    [() => Option.number("x", "An option", -1, { within: [0, Infinity] }), "option `x` must be at least 0, not -1"],
+    [() => Option.integer("x", "An option", 0.5), "option `x` must be a whole number, not 0.5"],
+    [() => Option.text("x", "An option", "txt", { oneOf: ["auto", "text"] }), "option `x` must be one of auto, text, not txt"],
+  ]) {
+    assert.throws(make, { name: "TypeError", message: `the default of ${words}` });
+  }
+  assert.throws(() => Option.flag("x", "An option"), { name: "TypeError", message: /undefined is not a valid value/ });
+});
+
 test("the host reads the range in the description", () => {
   const told = ["How hard (1 to 4)", "In points (at least 0)", "What is compared (one of auto, text)", "Ice"];
   assert.deepEqual(DECLARED.map((option) => option.told()), told);
+});
+
+test("evidence counts in bytes of UTF-8", () => {
+  // é has two bytes and 😀 four; in JavaScript they have one and two units.
+  assert.deepEqual(evidenceAt(1, "é42😀", 1, 3, "n"), { turn: 1, start: 2, end: 4, note: "n" });
+  assert.deepEqual(evidenceAt(1, "é42😀", 3, 5, "n"), { turn: 1, start: 4, end: 8, note: "n" });
+});
+
+test("a class that lacks a required method is found", () => {
+  class Whole extends Tool {
+    static functions() {}
+    call() {}
+  }
+  class Silent extends Tool {
+    static functions() {}
+  }
+  class Grouped extends Reward {
+    scoreGroup() {}
+  }
+  assert.equal(lacking("tool", Whole, Tool), undefined);
+  assert.equal(lacking("reward", Grouped, Reward), undefined);
+  assert.deepEqual(lacking("tool", Silent, Tool), ["call"]);
+  assert.deepEqual(lacking("environment", class extends Environment {}, Environment), ["static splits"]);
+  assert.deepEqual(lacking("reward", class extends Reward {}, Reward), ["score", "scoreGroup"]);
 });
 
 test("parameters are JSON Schema", () => {

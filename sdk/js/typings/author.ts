@@ -9,6 +9,7 @@ import {
   Reward,
   Rng,
   Tool,
+  evidenceAt,
   fn,
   hash64,
   http,
@@ -67,7 +68,7 @@ class Brevity extends Reward {
 
   override score(trajectory: Trajectory, seat: number, _options: Options): Score {
     const short = Number((trajectory.lastMessage(seat)?.text.length ?? 21) <= 20);
-    return { total: short, components: { short } };
+    return { total: short, components: { short }, evidence: [evidenceAt(0, "é", 0, 1, "an accent")] };
   }
 }
 

@@ -6,6 +6,7 @@ import unittest
 
 from gymkhana_sdk import (
     Call,
+    Evidence,
     Function,
     Image,
     Invalid,
@@ -54,11 +55,33 @@ class OptionsTest(unittest.TestCase):
         with self.assertRaisesRegex(Invalid, "twice"):
             Options(DECLARED, [("slippery", True), ("slippery", True)])
 
+    def test_a_default_obeys_the_limits(self):
+        for default, limits, words in [
+            (5, {"within": (1, 4)}, "the default of option `x` must be 1 to 4, not 5"),
+            (math.nan, {"within": (0, math.inf)}, "the default of option `x` must be at least 0, not NaN"),
+            ("txt", {"one_of": ("auto", "text")}, "the default of option `x` must be one of auto, text, not txt"),
+            (
+                None,
+                {},
+                "the default of option `x` must be true or false, a whole number, a number, text, bytes, JSON, ",
+            ),
+        ]:
+            with self.assertRaises(ValueError) as raised:
+                Option("x", "An option", default, **limits)
+            self.assertTrue(str(raised.exception).startswith(words), raised.exception)
+
     def test_the_host_reads_the_range_in_the_description(self):
         told = [option.told() for option in DECLARED]
         self.assertEqual(
             told, ["How hard (1 to 4)", "In points (at least 0)", "What is compared (one of auto, text)", "Ice"]
         )
+
+
+class EvidenceTest(unittest.TestCase):
+    def test_evidence_counts_in_bytes_of_utf8(self):
+        # é has two bytes and 😀 four; in Python each is one character.
+        self.assertEqual(Evidence.at(1, "é42😀", 1, 3, "n"), Evidence(1, 2, 4, "n"))
+        self.assertEqual(Evidence.at(1, "é42😀", 3, 4, "n"), Evidence(1, 4, 8, "n"))
 
 
 class FunctionTest(unittest.TestCase):

@@ -72,6 +72,14 @@ impl OptionInfo {
         })
     }
 
+    /// Checks the default, which the author may have written outside the limits.
+    fn check_default(&self) -> Result<(), Error> {
+        match self.check(&self.default) {
+            Err(Error::Invalid(reason)) => Err(Error::Invalid(format!("the default of {reason}"))),
+            checked => checked.map(drop),
+        }
+    }
+
     /// Validates `value` and converts it to this option's type.
     fn check(&self, value: &Value) -> Result<Value, Error> {
         let refuse =
@@ -105,8 +113,11 @@ impl Options {
     /// # Errors
     ///
     /// [`Error::Invalid`] for an option that is unknown (the message suggests the nearest name), repeated, of a wrong
-    /// type or out of range.
+    /// type or out of range, and for a declared default that is out of range.
     pub fn new(declared: &[OptionInfo], given: Vec<NamedValue>) -> Result<Self, Error> {
+        for info in declared {
+            info.check_default()?;
+        }
         let mut chosen = BTreeMap::new();
         for NamedValue { name, value } in given {
             let info = declared.iter().find(|info| info.name == name).ok_or_else(|| unknown(&name, declared))?;
@@ -225,6 +236,17 @@ mod tests {
         assert_eq!(refusal(named("mode", "numbr")), "option `mode` must be one of auto, text, not numbr");
         let twice = Options::new(&declared(), vec![named("slippery", true), named("slippery", true)]);
         assert!(matches!(twice, Err(Error::Invalid(message)) if message.contains("twice")));
+    }
+
+    #[test]
+    fn a_default_obeys_the_limits() {
+        for (info, reason) in [
+            (OptionInfo::new("x", "An option", 5).within(1.0, 4.0), "option `x` must be 1 to 4, not 5"),
+            (OptionInfo::new("x", "An option", "txt").one_of(&["auto"]), "option `x` must be one of auto, not txt"),
+        ] {
+            let refused = Options::new(&[info], vec![named("x", 2)]).expect_err(reason);
+            assert_eq!(refused, Error::Invalid(format!("the default of {reason}")));
+        }
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub enum Language {
     Rust,
     /// Build with componentize-py
     Python,
-    /// Build with jco
+    /// Build with componentize-js
     Js,
 }
 
@@ -153,8 +153,8 @@ pub struct PlayArgs {
 /// `host plugin bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// Component
-    pub file: PathBuf,
+    /// Component, or folder of the plugin
+    pub plugin: PathBuf,
     /// Repetitions of each call
     #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub times: u32,

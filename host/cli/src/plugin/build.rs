@@ -9,6 +9,7 @@ use gymkhana_registry::write_atomically;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::{BuildArgs, Language};
 use crate::plugin::plugin_inputs::PluginInputs;
+use crate::plugin::project::Project;
 use crate::printer::Printer;
 
 /// Rust's target for components.
@@ -24,39 +25,34 @@ pub fn build(args: &BuildArgs, printer: &Printer) -> CliResult<()> {
     Ok(())
 }
 
-/// Builds a folder; returns the component's file.
+/// Builds a folder; returns the component's file. Without `out` it is named after the plugin.
 pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliResult<PathBuf> {
-    let language = language(dir)?;
-    let out = match out {
-        Some(out) => out.to_owned(),
-        None => dir.join(format!("{}.wasm", folder_name(dir)?)),
-    };
+    let project = Project::open(dir)?;
+    // Called after the tools were found: their absence is reported first.
+    let out = || out.map_or_else(|| project.component(), |out| Ok(out.to_owned()));
     printer.status(format!("building {}", dir.display()));
-    match language {
+    match project.language {
         Language::Rust => {
             let built = cargo_build(dir)?;
             let bytes = fs::read(&built).user_context(format!("cargo did not build `{}`", built.display()))?;
+            let out = out()?;
             write_atomically(&out, &bytes).user_context(format!(
                 "the component `{}` cannot be written\nhint: free space, or use a writable folder",
                 out.display()
             ))?;
+            Ok(out)
         }
         Language::Python => {
-            let mut command = python_with_sdk(dir)?;
+            let (mut command, out) = (python_with_sdk(dir)?, out()?);
             finish(command.args(["-m", "gymkhana_sdk.build", "."]).arg("--out").arg(absolute(&out)?), dir)?;
+            Ok(out)
         }
         Language::Js => {
-            let module = Path::new("node_modules/@gymkhana/sdk/build.mjs");
-            if !dir.join(module).is_file() {
-                let message =
-                    format!("`{}` has no `{}`\nhint: run `{JS_SETUP}` in it", dir.display(), module.display());
-                return Err(CliError::user(message));
-            }
-            let mut command = node(dir)?;
-            finish(command.arg(module).arg(".").arg("--out").arg(absolute(&out)?), dir)?;
+            let (mut command, out) = (node_with_sdk(dir)?, out()?);
+            finish(command.arg(JS_BUILD).arg(".").arg("--out").arg(absolute(&out)?), dir)?;
+            Ok(out)
         }
     }
-    Ok(out)
 }
 
 /// The component that `host plugin build` wrote into a plugin's folder.
@@ -64,8 +60,7 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
 /// # Errors
 /// If the folder is not a plugin's, or was not built.
 pub fn built_component(dir: &Path) -> CliResult<PathBuf> {
-    language(dir)?;
-    let file = dir.join(format!("{}.wasm", folder_name(dir)?));
+    let file = Project::open(dir)?.component()?;
     if file.is_file() {
         return Ok(file);
     }
@@ -76,32 +71,15 @@ pub fn built_component(dir: &Path) -> CliResult<PathBuf> {
 /// Runs a folder's own tests.
 pub fn test_folder(dir: &Path, printer: &Printer) -> CliResult<()> {
     printer.status(format!("running the tests of {}", dir.display()));
-    match language(dir)? {
+    match Project::open(dir)?.language {
         // The profile shares its macros with the build of the component; native code is only needed for the tests.
         Language::Rust => {
             finish(cargo(dir)?.args(["test", "--release"]).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"), dir)
         }
         Language::Python => finish(python_with_sdk(dir)?.args(["-m", "unittest"]), dir),
-        Language::Js => finish(node(dir)?.arg("--test"), dir),
+        // Without a terminal, Node.js would print TAP.
+        Language::Js => finish(node_with_sdk(dir)?.args(["--test", "--test-reporter=spec"]), dir),
     }
-}
-
-/// The language of a folder, by the file that describes it.
-fn language(dir: &Path) -> CliResult<Language> {
-    let marks = [("Cargo.toml", Language::Rust), ("pyproject.toml", Language::Python), ("package.json", Language::Js)];
-    let found = marks.into_iter().find(|(mark, _)| dir.join(mark).is_file());
-    found.map(|(_, language)| language).ok_or_else(|| {
-        CliError::user(format!(
-            "`{}` is not a plugin's folder: it has no Cargo.toml, pyproject.toml or package.json\nhint: create one \
-             with `host plugin new NAME --kind tool`",
-            dir.display()
-        ))
-    })
-}
-
-fn folder_name(dir: &Path) -> CliResult<String> {
-    let name = absolute(dir)?.file_name().map(|name| name.to_string_lossy().into_owned());
-    name.ok_or_else(|| CliError::user(format!("`{}` has no name\nhint: give --out FILE", dir.display())))
 }
 
 /// Absolute path; resolves links if it exists.
@@ -157,6 +135,9 @@ pub const PYTHON_SETUP: &str = "python3 -m venv .venv && .venv/bin/pip install -
 /// Installs those of JavaScript.
 pub const JS_SETUP: &str = "npm install";
 
+/// Build program of JavaScript's SDK in a plugin's folder.
+const JS_BUILD: &str = "node_modules/@gymkhana/sdk/build.mjs";
+
 /// Message about a missing Rust.
 pub const RUST_MISSING: &str =
     "Rust is not installed\nhint: install it with `curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh`";
@@ -197,7 +178,12 @@ fn absolute_link(path: &Path) -> CliResult<PathBuf> {
     std::path::absolute(path).user_context(format!("`{}` is not a path", path.display()))
 }
 
-fn node(dir: &Path) -> CliResult<Command> {
+/// Node.js, in a folder with the SDK.
+fn node_with_sdk(dir: &Path) -> CliResult<Command> {
+    if !dir.join(JS_BUILD).is_file() {
+        let message = format!("`{}` has no `{JS_BUILD}`\nhint: run `{JS_SETUP}` in it", dir.display());
+        return Err(CliError::user(message));
+    }
     program_in(dir, Path::new("node"), NODE_MISSING)
 }
 

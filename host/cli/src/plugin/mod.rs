@@ -9,11 +9,13 @@ mod log;
 mod new;
 mod play;
 mod plugin_inputs;
+mod project;
 mod test;
 
 pub use args::PluginCommand;
 pub use build::build_folder;
 pub use inspect::{PluginPage, list, print_rows};
+pub use new::is_template_description;
 pub use test::report_for_publishing;
 
 use crate::error::CliResult;

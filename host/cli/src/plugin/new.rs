@@ -8,6 +8,7 @@ use gymkhana_registry::PluginName;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::{KindArg, Language, NewArgs};
 use crate::plugin::build::{JS_SETUP, PYTHON_SETUP};
+use crate::plugin::project::description_file;
 use crate::printer::Printer;
 
 /// A file of a template: the template's folder, the path below it and the text.
@@ -25,7 +26,8 @@ const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Runs the command.
 pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
-    let name = PluginName::new(&args.namespace, &args.name).user_error()?;
+    let name = PluginName::new(&args.namespace, &args.name).user_error();
+    let name = name.map_err(|error| with_valid_name(error, &args.namespace, &args.name))?;
     let template = format!("{}-{}", language(args.lang), kind(args.kind));
     let files: Vec<&TemplateFile> = TEMPLATES.iter().filter(|file| file.template == template).collect();
     if files.is_empty() {
@@ -60,6 +62,23 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
     Ok(())
 }
 
+/// Whether a plugin's description is still that of a template.
+pub fn is_template_description(text: &str) -> bool {
+    let quoted = format!("\"{text}\"");
+    let mut lines = TEMPLATES.iter().flat_map(|file| file.text.lines()).map(|line| line.trim().trim_end_matches(','));
+    lines.any(|line| line.trim_start_matches('"').starts_with("description") && line.ends_with(&quoted))
+}
+
+/// The error about a name, with a valid one as its hint: `sokoban` for `Sokoban`.
+fn with_valid_name(error: CliError, namespace: &str, name: &str) -> CliError {
+    let valid = |word: &str| word.to_lowercase().replace(['_', ' '], "-");
+    match PluginName::new(&valid(namespace), &valid(name)) {
+        Ok(valid) if valid.namespace() == namespace => error.with_hint(format!("write `{}`", valid.name())),
+        Ok(valid) => error.with_hint(format!("write `{} --namespace {}`", valid.name(), valid.namespace())),
+        Err(_) => error,
+    }
+}
+
 /// Text of a template with the plugin's names.
 fn fill(text: &str, name: &PluginName, sdk: &str) -> String {
     let filled = text.replace("{{name}}", name.name()).replace("{{namespace}}", name.namespace());
@@ -85,11 +104,7 @@ fn kind(kind: KindArg) -> &'static str {
 /// Folder of the language's SDK. The SDK is unreleased, so a new plugin refers to it by path.
 fn sdk(args: &NewArgs) -> CliResult<PathBuf> {
     let language = language(args.lang);
-    let marker = match args.lang {
-        Language::Rust => "Cargo.toml",
-        Language::Python => "pyproject.toml",
-        Language::Js => "package.json",
-    };
+    let marker = description_file(args.lang);
     let given = args.sdk.clone();
     let folder = given.unwrap_or_else(|| Path::new(CHECKOUT).join("sdk").join(language));
     let hint =
@@ -115,6 +130,53 @@ mod tests {
         let pinned: Vec<_> = TEMPLATES.iter().filter(|file| file.path == "rust-toolchain.toml").collect();
         assert_eq!(pinned.len(), 3);
         assert!(channel(&ours).is_some() && pinned.iter().all(|file| channel(file.text) == channel(&ours)));
+    }
+
+    #[test]
+    fn descriptions_of_templates_are_known() {
+        for text in
+            ["Guess a number from hints", "A notebook for one episode", "Success with a preference for short episodes"]
+        {
+            assert!(is_template_description(text), "{text}");
+        }
+        for text in ["Guess a number", "Spell a word backwards", "description", ""] {
+            assert!(!is_template_description(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_suggested_for_an_invalid_one() {
+        let hint = |namespace: &str, name: &str| {
+            let error = PluginName::new(namespace, name).user_error().expect_err(name);
+            with_valid_name(error, namespace, name).hint()
+        };
+        assert_eq!(hint("me", "Sokoban").as_deref(), Some("write `sokoban`"));
+        assert_eq!(hint("Me", "my_game").as_deref(), Some("write `my-game --namespace me`"));
+        assert_eq!(hint("me", "spiel-für-zwei"), None);
+    }
+
+    /// Authors compare the languages by their templates, and the documentation describes one game.
+    #[test]
+    fn environments_of_all_languages_play_the_same_game() {
+        let sources: Vec<_> =
+            TEMPLATES.iter().filter(|file| ["src/lib.rs", "plugin.py", "plugin.mjs"].contains(&file.path)).collect();
+        for language in ["rust", "python", "js"] {
+            let template = format!("{language}-environment");
+            let source = sources.iter().find(|file| file.template == template).expect("an environment");
+            for words in [
+                "Guess a number from hints",
+                "I think of a number from 1 to ",
+                "Answer with a whole number and nothing else.",
+                "Too low.",
+                "Too high.",
+                "No guess is left.",
+                "Right!",
+                "The number is ",
+                "guesses left",
+            ] {
+                assert!(source.text.contains(words), "{template} lacks `{words}`");
+            }
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gymkhana_registry::{
-    KeyHolder, PluginName, Report, Requirement, RequirementName, Rotation, SecretKey, read_plugin_file,
+    KeyHolder, PluginName, Report, Requirement, RequirementName, Rotation, SecretKey, read_manifest, read_plugin_file,
     write_atomically,
 };
 use gymkhana_registry_client::{PublishRequest, Secrets};
@@ -13,7 +13,7 @@ use gymkhana_registry_client::{PublishRequest, Secrets};
 use super::args::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
 use super::{RegistrySession, days};
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::{build_folder, report_for_publishing};
+use crate::plugin::{build_folder, is_template_description, report_for_publishing};
 use crate::printer::Printer;
 
 /// Runs `host keygen`.
@@ -43,6 +43,7 @@ pub fn keygen(args: &KeygenArgs, printer: &Printer) -> CliResult<()> {
 pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
     let file = if args.plugin.is_dir() { build_folder(&args.plugin, None, printer)? } else { args.plugin.clone() };
     let component = read_plugin_file(&file).user_error()?;
+    check_description(&component)?;
     // Missing keys are reported before the suite runs, which takes seconds.
     let secrets = secrets(&args.keys)?;
     let session = RegistrySession::new(false)?;
@@ -61,6 +62,18 @@ pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
     let (registry, row) = session.wait(printer, session.client.publish(publishing, &secrets))?;
     printer.result(format!("published {} {} in registry `{registry}`", row.name, row.version));
     Ok(())
+}
+
+/// Refuses a component that still has the description of its template. The registry refuses other wrong manifests.
+fn check_description(component: &[u8]) -> CliResult<()> {
+    match read_manifest(component) {
+        Ok(manifest) if is_template_description(&manifest.description) => Err(CliError::user(format!(
+            "`{}` has the description of its template: `{}`\nhint: describe the plugin in its Cargo.toml, \
+             pyproject.toml or package.json, and build it again",
+            manifest.name, manifest.description
+        ))),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 fn read_report(path: &Path) -> CliResult<Report> {

@@ -1,6 +1,6 @@
 // Reward for correct answers that prefers short ones.
 
-import { Invalid, Option, Reward } from "@gymkhana/sdk";
+import { Invalid, Option, Reward, evidenceAt } from "@gymkhana/sdk";
 
 /** Compares the last message of a seat with the environment's privileged `answer`. */
 export class Brief extends Reward {
@@ -24,10 +24,7 @@ export class Brief extends Reward {
     const length = last.text.length;
     const components = { right: place < 0 ? 0 : 1, length };
     if (place < 0) return { total: 0, components };
-    // Evidence counts in bytes of UTF-8.
-    const bytes = (text) => new TextEncoder().encode(text).length;
-    const start = bytes(last.text.slice(0, place));
-    const evidence = [{ turn: last.turn, start, end: start + bytes(answer), note: "the answer" }];
+    const evidence = [evidenceAt(last.turn, last.text, place, place + answer.length, "the answer")];
     return { total: 1 / (1 + Math.max(0, length - options.free) / 100), components, evidence };
   }
 }

@@ -24,7 +24,6 @@ class Brief(Reward):
         before, found, _ = last.text.partition(answer)
         too_long = max(0, len(last.text) - options["free"])
         total = 1.0 / (1.0 + too_long / 100) if found else 0.0
-        # Evidence counts in bytes of UTF-8.
-        start = len(before.encode())
-        evidence = [Evidence(last.turn, start, start + len(found.encode()), "the answer")] if found else []
+        start, end = len(before), len(before) + len(found)
+        evidence = [Evidence.at(last.turn, last.text, start, end, "the answer")] if found else []
         return Score(total, {"right": float(bool(found)), "length": float(len(last.text))}, evidence=evidence)

@@ -1,6 +1,7 @@
 //! Commands of plugin authors: create, build, test, play and measure a plugin.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -78,6 +79,7 @@ fn mistakes_of_authors() {
     tell(&["new", "Bad_Name", "--kind", "tool"]);
     tell(&["new", "good", "--kind", "tool", "--sdk", "nowhere"]);
     tell(&["build", "empty"]);
+    tell(&["build", "nowhere"]);
     tell(&["test", "nothing.wasm"]);
     tell(&["test", "plugins/frozen-lake.wasm", "--option", "size"]);
     tell(&["test", "plugins/frozen-lake.wasm", "--asset", "words.txt"]);
@@ -140,11 +142,32 @@ fn a_folder_of_another_language_says_what_to_install() {
     let mut python = desk.command(&["plugin", "build", "snake"]);
     let told = finish(python.env_remove("PYTHONPATH").env("PYTHONNOUSERSITE", "1")).mistake("snake");
     assert!(told.contains("python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"), "{told}");
-    let told = desk.host(&["plugin", "build", "script"]).mistake("script");
-    assert!(told.contains("run `npm install` in it"), "{told}");
+    for command in ["build", "test"] {
+        let told = desk.host(&["plugin", command, "script"]).mistake("script");
+        assert!(told.contains("run `npm install` in it") && !told.contains("TAP"), "{command}: {told}");
+    }
     let mut nothing = desk.command(&["plugin", "build", "snake"]);
     let told = finish(nothing.env("PATH", desk.path("snake"))).mistake("no Python");
     assert!(told.contains("apt-get install python3"), "{told}");
+}
+
+#[test]
+fn a_javascript_folder_is_tested_readably_and_its_component_has_the_plugins_name() {
+    let desk = Desk::new();
+    for folder in ["programs", "copied/node_modules/@gymkhana/sdk"] {
+        fs::create_dir_all(desk.path(folder)).expect("a folder");
+    }
+    desk.write("copied/package.json", "{\"name\": \"chess\"}");
+    desk.write("copied/node_modules/@gymkhana/sdk/build.mjs", "");
+    // A component of an earlier build, when the plugin had the folder's name.
+    fs::copy(desk.path("plugins/calculator.wasm"), desk.path("copied/copied.wasm")).expect("copied");
+    // Prints its arguments instead of running them.
+    desk.write("programs/node", "#!/bin/sh\necho node \"$@\"\n");
+    fs::set_permissions(desk.path("programs/node"), fs::Permissions::from_mode(0o755)).expect("a program");
+    let mut command = desk.command(&["plugin", "test", "copied"]);
+    let told = finish(command.env("PATH", desk.path("programs"))).mistake("nothing was built");
+    assert!(told.contains("node --test --test-reporter=spec\n"), "{told}");
+    assert!(told.contains("copied/chess.wasm`: the file does not exist"), "{told}");
 }
 
 #[test]

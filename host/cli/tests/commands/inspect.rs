@@ -76,10 +76,13 @@ fn a_folder_is_inspected_once_it_is_built() {
     let desk = Desk::new();
     std::fs::create_dir(desk.path("mine")).expect("a folder");
     desk.host(&["plugin", "inspect", "mine"]).mistake("no plugin's folder");
-    desk.write("mine/Cargo.toml", "");
+    desk.write("mine/Cargo.toml", "[package]\nname = \"calculator\"\n");
+    // A file with the folder's name, as of a plugin that was renamed, is not taken for the component.
+    std::fs::copy(desk.path("plugins/answer-match.wasm"), desk.path("mine/mine.wasm")).expect("copied");
     let told = desk.host(&["plugin", "inspect", "mine"]).mistake("not built");
-    assert!(told.contains("`mine` has no `mine/mine.wasm`\nhint: build it with `host plugin build mine`"), "{told}");
-    std::fs::copy(desk.path("plugins/calculator.wasm"), desk.path("mine/mine.wasm")).expect("copied");
+    let hint = "`mine` has no `mine/calculator.wasm`\nhint: build it with `host plugin build mine`";
+    assert!(told.contains(hint), "{told}");
+    std::fs::copy(desk.path("plugins/calculator.wasm"), desk.path("mine/calculator.wasm")).expect("copied");
     let shown = desk.host(&["plugin", "inspect", "mine"]).succeeded();
     assert!(shown.contains("gymkhana/calculator 0.1.0"), "{shown}");
 }

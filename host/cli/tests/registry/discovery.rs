@@ -122,12 +122,20 @@ fn a_new_registry_prints_the_lines_that_use_it() {
 }
 
 #[test]
+fn a_description_of_a_template_is_not_published() {
+    let desk = Desk::new();
+    let told = desk.host(&["publish", "plugins/guest-js-tool.wasm"]).mistake("a template");
+    assert!(told.contains("has the description of its template: `A notebook for one episode`"), "{told}");
+}
+
+#[test]
 fn a_folder_is_no_component() {
     let desk = Desk::new();
-    for command in ["play", "bench"] {
-        let told = desk.host(&["plugin", command, "./plugins"]).mistake(command);
-        assert!(told.contains("`./plugins`: it is a folder\nhint: give the component in it"), "{told}");
-    }
+    let told = desk.host(&["plugin", "play", "./plugins"]).mistake("play");
+    assert!(told.contains("`./plugins`: it is a folder\nhint: give the component in it"), "{told}");
+    // A plugin's folder is built first.
+    let told = desk.host(&["plugin", "bench", "./plugins"]).mistake("bench");
+    assert!(told.contains("`./plugins` is not a plugin's folder"), "{told}");
     let told = desk.host(&["plugin", "bench", "./absent.wasm"]).mistake("absent");
     assert!(told.contains("build yours with `host plugin build DIR`"), "{told}");
 }

@@ -21,7 +21,7 @@ function framesOf(stack, runs) {
  * An exception as text. `runs` are the author's lines in the bundle, which the build adds to it (`lines.mjs`). The host
  * reads this form: `Uncaught MESSAGE`, then `    at FUNCTION (FILE:LINE)` for each frame.
  */
-export function uncaught(error, runs = globalThis.gymkhanaLines ?? []) {
+export function uncaught(error, runs = globalThis.gymkhanaLines ?? [], stack = String(error?.stack ?? "")) {
   const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return [`Uncaught ${message}`, ...framesOf(String(error?.stack ?? ""), runs)].join("\n");
+  return [`Uncaught ${message}`, ...framesOf(stack, runs)].join("\n");
 }

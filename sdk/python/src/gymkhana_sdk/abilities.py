@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
+import traceback
 
 from .environment import Environment
 from .reward import Reward
@@ -35,30 +37,61 @@ OPTIONAL: dict[str, dict[str, str]] = {
 """Optional interface of each method that an author may override, by kind."""
 
 
+REQUIRED: dict[str, list[tuple[str, ...]]] = {
+    "environment": [("splits",), ("start",), ("step",)],
+    "tool": [("functions",), ("call",)],
+    "reward": [("score", "score_group")],
+}
+"""Methods that an author must override, by kind; one of several is enough."""
+
+
 def find(kind: str, place: str) -> type[Environment] | type[Tool] | type[Reward]:
     """Class at `module:class`. Raises `ValueError` with a message for the author."""
     module, name = place.split(":")
     try:
-        found = getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        raise ValueError(
-            f'no module `{module}`, named by `{kind} = "{place}"` in [tool.gymkhana]: create it or correct the name'
-        ) from None
-    except AttributeError:
+        loaded = importlib.import_module(module)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
+            raise ValueError(
+                f'no module `{module}`, named by `{kind} = "{place}"` in [tool.gymkhana]: create it or correct the name'
+            ) from None
+        raise ValueError(f"cannot import `{module}`:\n{author_traceback(error)}") from None
+    found = getattr(loaded, name, None)
+    if found is None:
         raise ValueError(
             f"module `{module}` has no `{name}`, named by `{kind}` in [tool.gymkhana]: define it or correct the name"
-        ) from None
+        )
     if not isinstance(found, type) or not issubclass(found, KINDS[kind]):
         raise ValueError(f"`{place}` must be a subclass of gymkhana_sdk.{KINDS[kind].__name__}")
     if not found.summary:
         raise ValueError(f"`{place}` lacks `summary`: add a one-line description")
+    for methods in REQUIRED[kind]:
+        if not any(_overrides(found, KINDS[kind], method) for method in methods):
+            raise ValueError(f"`{place}` does not define {' or '.join(f'`{method}`' for method in methods)}: define it")
     for method in ("snapshot", "restore"):
         other = {"snapshot": "restore", "restore": "snapshot"}[method]
         if hasattr(found, method) and offers(found, KINDS[kind], method) > offers(found, KINDS[kind], other):
             raise ValueError(f"`{place}` defines `{method}` but not `{other}`: define both or neither")
     return found
+
+
+def _overrides(found: type, base: type, method: str) -> bool:
+    """Whether a class overrides a method of its kind, also a class method, which is bound anew by each look-up."""
+    own, default = getattr(found, method), getattr(base, method)
+    return getattr(own, "__func__", own) is not getattr(default, "__func__", default)
+
+
+def author_traceback(error: Exception) -> str:
+    """Traceback of an exception without the frames of Python's import system and of the SDK."""
+    shown = traceback.TracebackException.from_exception(error)
+    frames = [frame for frame in shown.stack if not _is_machinery(frame.filename)]
+    lines = [*traceback.StackSummary.from_list(frames).format(), *shown.format_exception_only()]
+    return "".join(lines).rstrip()
+
+
+def _is_machinery(file: str) -> bool:
+    sdk, importing = os.path.dirname(__file__), os.path.dirname(importlib.__file__)
+    return file.startswith(("<frozen ", sdk + os.sep, importing + os.sep))
 
 
 def describe(classes: dict[str, str]) -> dict[str, object]:

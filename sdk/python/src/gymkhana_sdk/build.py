@@ -56,7 +56,7 @@ def _abilities(project: Project, paths: list[str]) -> dict[str, Any]:
     if result.returncode == 2:
         raise BuildError(result.stderr.strip())
     if result.returncode != 0:
-        raise BuildError(f"cannot import the plugin's modules:\n{result.stderr.strip()}")
+        raise BuildError(f"Python ended while it imported the plugin's modules:\n{result.stderr.strip()}")
     found: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
     return found
 

@@ -25,6 +25,8 @@ _KINDS: dict[type, str] = {
 class Option:
     """Option that a run file may set. The default determines its type.
 
+    Raises `ValueError` for a default of another type than those of options, or outside the limits.
+
     >>> difficulty = Option("difficulty", "Difficulty of the stories", 2, within=(1, 4))
     >>> mode = Option("mode", "Comparison mode", "auto", one_of=("auto", "number", "text"))
     """
@@ -37,6 +39,15 @@ class Option:
     """Inclusive bounds of a number. An infinite bound is open."""
     one_of: Sequence[str] = ()
     """Allowed texts; empty allows every text."""
+
+    def __post_init__(self) -> None:
+        if type(self.default) not in _KINDS:
+            kind = type(self.default).__name__
+            raise ValueError(f"the default of option `{self.name}` must be {', '.join(_KINDS.values())}, not {kind}")
+        try:
+            self.check(self.default)
+        except Invalid as error:
+            raise ValueError(f"the default of {error}") from None
 
     def told(self) -> str:
         """Description with the range or the choices, as reported to the host."""

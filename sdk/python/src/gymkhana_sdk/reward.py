@@ -133,6 +133,16 @@ class Evidence:
     end: int
     note: str
 
+    @classmethod
+    def at(cls, turn: int, text: str, start: int, end: int, note: str) -> Evidence:
+        """Evidence at `text[start:end]`, where `text` is that of the turn. The host counts in bytes of UTF-8.
+
+        >>> Evidence.at(0, "é42", 1, 3, "the answer")
+        Evidence(turn=0, start=2, end=4, note='the answer')
+        """
+        first = len(text[:start].encode())
+        return cls(turn, first, first + len(text[start:end].encode()), note)
+
 
 @dataclass
 class Score:

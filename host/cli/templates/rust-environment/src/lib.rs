@@ -1,140 +1,188 @@
-//! Number search: the agent guesses a number and learns whether the hidden number is higher or lower.
+//! Guessing game: the environment says whether a guess is too low or too high.
 //!
-//! Replace these rules by your own. The host relies on three properties: `Hunt` contains the complete state of an
+//! Replace these rules by your own. The host relies on three properties: `Guess` contains the complete state of an
 //! episode, randomness comes only from the task or the seed, and errors of the agent are answered by observations.
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Guidance, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started,
+    StateKey, Stepped,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Task, hash, named, plugin};
+use gymkhana_sdk::{Content, Error, NamedValue, OptionInfo, Options, Rng, Task, hash, named, plugin, text};
 
-/// Splits. A number depends on the split's name and the task's index, so splits share no task.
-const SPLITS: [&str; 2] = ["train", "test"];
+/// Splits and their sizes. A secret depends on the split's name and the task's index, so splits share no task.
+const SPLITS: [(&str, u64); 2] = [("train", 1000), ("test", 100)];
 
-/// Episode.
-pub struct Hunt {
-    hidden: u64,
-    /// Candidates for the hidden number, from the agent's view.
+/// Episode: the secret number and the range that the guesses leave.
+pub struct Guess {
+    secret: u64,
     low: u64,
     high: u64,
     /// Remaining guesses.
     left: u64,
 }
 
-impl Environment for Hunt {
+impl Environment for Guess {
     fn info() -> Info {
-        Info::new("Find a number by asking; say a number alone", ["agent"])
-            .option(OptionInfo::new("most", "Largest possible hidden number", 100).within(2.0, 1e6))
-            .option(OptionInfo::new("guesses", "Maximum number of guesses", 10).within(1.0, 1000.0))
+        Info::new("Guess a number from hints", ["agent"])
+            .option(OptionInfo::new("highest", "Largest possible secret", 100).within(2.0, 1e6))
+            .option(OptionInfo::new("guesses", "Maximum number of guesses", 7).within(1.0, 100.0))
             .rewards(0.0, 1.0)
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
-        Ok(SPLITS.map(Split::endless).to_vec())
+        Ok(SPLITS.map(|(name, tasks)| Split::of(name, tasks)).to_vec())
     }
 
     fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
-        if !SPLITS.contains(&task.split.as_str()) {
-            return Err(Error::no_split(task, &SPLITS));
+        let Some((_, tasks)) = SPLITS.into_iter().find(|(name, _)| *name == task.split) else {
+            return Err(Error::no_split(task, &SPLITS.map(|(name, _)| name)));
+        };
+        if task.index >= tasks {
+            return Err(Error::not_found(format!("split `{}` has {tasks} tasks", task.split)));
         }
-        let most = options.integer("most") as u64;
-        let hidden = 1 + hash(format!("{}/{}", task.split, task.index).as_bytes()) % most;
-        let hunt = Self { hidden, low: 1, high: most, left: options.integer("guesses") as u64 };
-        Ok((hunt, Started::observe(format!("I hide a number from 1 to {most}. Which one?"))))
+        let (high, left) = (options.integer("highest"), options.integer("guesses"));
+        // The task alone determines the number, so attempts at one task are comparable.
+        let mut rng = Rng::new(hash(format!("{}/{}", task.split, task.index).as_bytes()));
+        let guess = Self { secret: rng.between(1, high) as u64, low: 1, high: high as u64, left: left as u64 };
+        let words = format!("I think of a number from 1 to {high}. You have {left} guesses.");
+        Ok((guess, Started::observe(words)))
     }
 
     fn step(&mut self, action: Action) -> Result<Stepped, Error> {
-        self.left = self.left.saturating_sub(1);
-        let stepped = match action.text().trim().parse::<u64>() {
-            Ok(guess) if guess == self.hidden => {
-                return Ok(Stepped::observe("Found.").reward(1.0).extra("success", true).end());
-            }
-            Ok(guess) if guess < self.hidden => {
-                self.low = self.low.max(guess + 1);
-                Stepped::observe("Higher.")
-            }
-            Ok(guess) => {
-                self.high = self.high.min(guess - 1);
-                Stepped::observe("Lower.")
-            }
-            Err(_) => Stepped::observe("Say a number alone, such as 7."),
+        let Ok(guess) = action.text().trim().parse::<i64>() else {
+            return Ok(Stepped::observe("Answer with a whole number and nothing else."));
         };
-        let stepped = stepped.extra("success", false);
-        Ok(if self.left == 0 { stepped.cut_off() } else { stepped })
+        // A negative number is as low as 0.
+        let guess = u64::try_from(guess).unwrap_or(0);
+        self.left = self.left.saturating_sub(1);
+        if guess == self.secret {
+            return Ok(Stepped::observe("Right!").reward(1.0).extra("success", true).end());
+        }
+        let hint = if guess < self.secret {
+            self.low = self.low.max(guess + 1);
+            "Too low."
+        } else {
+            self.high = self.high.min(guess - 1);
+            "Too high."
+        };
+        if self.left == 0 {
+            let words = format!("{hint} No guess is left.");
+            return Ok(Stepped::observe(words).reward(0.0).extra("success", false).end());
+        }
+        Ok(Stepped::observe(format!("{hint} {} left.", self.left)).reward(0.0))
     }
 }
 
 /// Enables forks of episodes: the snapshot contains everything that later turns depend on.
-impl Snapshot for Hunt {
+impl Snapshot for Guess {
     fn snapshot(&self) -> Vec<u8> {
-        Writer::new().integer(self.hidden).integer(self.low).integer(self.high).integer(self.left).finish()
+        Writer::new().integer(self.secret).integer(self.low).integer(self.high).integer(self.left).finish()
     }
 
     fn restore(snapshot: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(snapshot);
-        let (hidden, low, high, left) = (reader.integer()?, reader.integer()?, reader.integer()?, reader.integer()?);
+        let (secret, low, high, left) = (reader.integer()?, reader.integer()?, reader.integer()?, reader.integer()?);
         reader.end()?;
         // Foreign bytes must not create a state that the rules cannot reach.
-        if low < 1 || hidden < low || hidden > high {
+        if low < 1 || secret < low || secret > high {
             return Err(Error::bad_snapshot("the numbers are not a state of this environment"));
         }
-        Ok(Self { hidden, low, high, left })
+        Ok(Self { secret, low, high, left })
     }
 }
 
 /// Lets the host recognize equal states on different paths.
-impl StateKey for Hunt {
+impl StateKey for Guess {
     fn state_key(&self) -> Vec<u8> {
         self.snapshot()
     }
 }
 
 /// Facts for rewards, hidden from agents.
-impl Privileged for Hunt {
+impl Privileged for Guess {
     fn privileged(&self) -> Vec<NamedValue> {
-        vec![named("answer", self.hidden.to_string())]
+        vec![named("answer", self.secret.to_string())]
     }
 }
 
 /// Demonstrations by bisection.
-impl Oracle for Hunt {
+impl Oracle for Guess {
     fn advise(&self, _tools: &[String], _results: &[String]) -> Result<Advice, Error> {
         Ok(Advice::Message((self.low + (self.high - self.low) / 2).to_string()))
     }
 }
 
-plugin! { environment: Hunt { snapshot, state_key, privileged, oracle } }
+/// Hint for another attempt.
+impl Guidance for Guess {
+    fn guidance(&self) -> Content {
+        text(format!("The number is {}.", if self.secret % 2 == 0 { "even" } else { "odd" }))
+    }
+}
+
+/// Picture for people.
+impl Render for Guess {
+    fn render(&self) -> Picture {
+        Picture::Text(format!("{} <= secret <= {}, {} guesses left", self.low, self.high, self.left))
+    }
+}
+
+plugin! { environment: Guess { snapshot, state_key, privileged, oracle, guidance, render } }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use gymkhana_sdk::environment::Episode;
+    use gymkhana_sdk::text_of;
 
-    fn begin() -> Episode<Hunt> {
-        let task = Task { split: "train".to_owned(), index: 0 };
-        Episode::start(&task, vec![], 0).expect("there is such a task").0
+    fn task(split: &str, index: u64) -> Task {
+        Task { split: split.to_owned(), index }
+    }
+
+    fn begin(index: u64) -> Episode<Guess> {
+        Episode::start(&task("train", index), vec![], 0).expect("there is such a task").0
+    }
+
+    /// What the agent sees after this message, and the result of the step.
+    fn say(episode: &mut Episode<Guess>, words: &str) -> (String, Stepped) {
+        let stepped = episode.step(Action::say(0, words)).expect("every message is answered");
+        (text_of(&stepped.observations[0].content), stepped)
     }
 
     #[test]
-    fn the_oracle_finds_the_number() {
-        let mut episode = begin();
-        for _ in 0..7 {
-            let Ok(Advice::Message(guess)) = episode.environment().advise(&[], &[]) else { panic!("the oracle always speaks") };
-            let stepped = episode.step(Action::say(0, guess)).expect("a number is answered");
-            if stepped.terminated {
-                return;
-            }
-        }
-        panic!("seven halvings find one of a hundred");
+    fn hints_lead_to_the_number() {
+        let mut episode = begin(0);
+        let secret = episode.environment().secret;
+        assert_eq!(say(&mut episode, &(secret - 1).to_string()).0, "Too low. 6 left.");
+        let (seen, stepped) = say(&mut episode, &secret.to_string());
+        assert_eq!((seen.as_str(), stepped.rewards[0].reward, stepped.terminated), ("Right!", 1.0, true));
     }
 
     #[test]
-    fn nonsense_is_answered_and_costs_a_guess() {
-        let mut episode = begin();
-        for guess in 1..=10 {
-            let stepped = episode.step(Action::say(0, "a tree")).expect("nonsense is answered");
-            assert_eq!(stepped.truncated, guess == 10, "guess {guess}");
+    fn the_expert_needs_seven_guesses_at_most() {
+        for index in 0..50 {
+            let mut episode = begin(index);
+            let won = (0..7).any(|_| {
+                let Ok(Advice::Message(guess)) = episode.environment().advise(&[], &[]) else { return false };
+                say(&mut episode, &guess).0 == "Right!"
+            });
+            assert!(won, "task {index}");
         }
+    }
+
+    #[test]
+    fn text_without_a_number_costs_no_guess() {
+        let mut episode = begin(0);
+        assert_eq!(say(&mut episode, "seven").0, "Answer with a whole number and nothing else.");
+        assert_eq!(episode.environment().left, 7);
+    }
+
+    #[test]
+    fn unknown_tasks_and_options_are_refused() {
+        let start = |task: Task, options| Episode::<Guess>::start(&task, options, 0).err();
+        assert!(matches!(start(task("validation", 0), vec![]), Some(Error::NotFound(_))));
+        assert!(matches!(start(task("train", 1000), vec![]), Some(Error::NotFound(_))));
+        let refused = start(task("train", 0), vec![named("higest", 10)]);
+        assert!(matches!(refused, Some(Error::Invalid(message)) if message.contains("`highest`")));
     }
 }

@@ -1,0 +1,100 @@
+"""Discovery of the author's classes, and the messages for modules that cannot be imported."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+SDK = Path(__file__).parents[1] / "src"
+
+TOOL = """
+from gymkhana_sdk import Tool
+
+class Notes(Tool):
+    summary = "Notes"
+
+    @classmethod
+    def functions(cls, options):
+        return []
+
+    def call(self, call):
+        return ""
+"""
+
+
+def described(source, classes="tool=plugin:Notes"):
+    """Exit code, standard output and standard error for a folder with this `plugin.py`."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "plugin.py").write_text(textwrap.dedent(source))
+        path = os.pathsep.join([folder, str(SDK)])
+        result = subprocess.run(
+            [sys.executable, "-B", "-m", "gymkhana_sdk.abilities", *classes.split()],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        return result.returncode, result.stdout, result.stderr.replace(folder + os.sep, "")
+
+
+class AbilitiesTest(unittest.TestCase):
+    def test_a_class_is_described(self):
+        self.assertEqual(described(TOOL), (0, '{"interfaces": ["tool"], "range": null}\n', ""))
+
+    def test_a_syntax_error_shows_the_authors_line_only(self):
+        code, _, said = described("def f(:\n    pass\n")
+        self.assertEqual(code, 2)
+        lines = said.splitlines()
+        self.assertEqual(lines[:3], ["cannot import `plugin`:", '  File "plugin.py", line 1', "    def f(:"])
+        self.assertRegex(lines[-1], "^SyntaxError: ")
+        self.assertLessEqual(len(lines), 5)
+
+    def test_a_failed_import_shows_the_frames_of_the_author(self):
+        for line, error in [
+            ("import no_such_package", "ModuleNotFoundError: No module named 'no_such_package'"),
+            ("from gymkhana_sdk import Tol", "ImportError: cannot import name 'Tol' from 'gymkhana_sdk'"),
+            ("''.no_such_method()", "AttributeError: 'str' object has no attribute 'no_such_method'"),
+            ("int('a')", "ValueError: invalid literal for int() with base 10: 'a'"),
+        ]:
+            code, _, said = described(f"\n{line}\n")
+            self.assertEqual(code, 2, said)
+            lines = said.splitlines()
+            self.assertEqual(lines[1:3], ['  File "plugin.py", line 2, in <module>', f"    {line}"])
+            self.assertEqual(lines[0], "cannot import `plugin`:")
+            self.assertTrue(lines[-1].startswith(error), said)
+            self.assertNotIn("importlib", said)
+
+    def test_a_missing_class_or_module_is_named(self):
+        for classes, words in [
+            ("tool=plugin:Note", "module `plugin` has no `Note`, named by `tool`"),
+            ("tool=plugn:Notes", 'no module `plugn`, named by `tool = "plugn:Notes"`'),
+            ("reward=plugin:Notes", "`plugin:Notes` must be a subclass of gymkhana_sdk.Reward"),
+        ]:
+            code, _, said = described(TOOL, classes)
+            self.assertEqual(code, 2)
+            self.assertIn(words, said)
+
+    def test_a_class_without_a_required_method_is_refused(self):
+        for source, classes, words in [
+            (TOOL.replace("def call", "def cal"), "tool=plugin:Notes", "does not define `call`"),
+            (TOOL.replace("def functions", "def function"), "tool=plugin:Notes", "does not define `functions`"),
+            (
+                "from gymkhana_sdk import Reward\nclass R(Reward):\n    summary = 'R'\n",
+                "reward=plugin:R",
+                "does not define `score` or `score_group`",
+            ),
+            (
+                "from gymkhana_sdk import Environment\nclass E(Environment):\n    summary = 'E'\n",
+                "environment=plugin:E",
+                "does not define `splits`",
+            ),
+        ]:
+            code, _, said = described(source, classes)
+            self.assertEqual(code, 2, said)
+            self.assertIn(words, said)
+
+
+if __name__ == "__main__":
+    unittest.main()
