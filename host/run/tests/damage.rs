@@ -110,7 +110,7 @@ async fn resumed(out: &Path) -> RunResult<Finish> {
         line.values.retain(|name, _| !name.starts_with("seconds"));
         json!([line.stage, line.step, line.values])
     });
-    let weights = ["model.safetensors", "trainer.safetensors"].map(|file| {
+    let weights = ["model.safetensors", "trainer/state.safetensors"].map(|file| {
         let path = run.checkpoints_path().join(LAST).join(file);
         Digest::of(&fs::read(path).expect("weights"))
     });
