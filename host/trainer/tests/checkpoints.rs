@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{segment, smallest, written};
+use common::{near, score, segment, smallest, written};
 use gymkhana_record::Seed;
 use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
 use serde_json::Value;
@@ -274,4 +274,25 @@ fn weights_depend_only_on_the_seed() {
     assert_ne!(one, parameters(2));
     // 1.35 million float32 numbers and a header.
     assert!((5_300_000..5_500_000).contains(&one.len()), "{}", one.len());
+}
+
+/// A server's copy has an output layer of its own; a checkpoint of a tied model stays tied.
+#[tokio::test]
+async fn an_exported_model_is_untied_and_computes_the_same() {
+    let root = tempfile::tempdir().expect("a folder");
+    let [checkpoint, exported, copied] = ["checkpoint", "exported", "copied"].map(|name| root.path().join(name));
+    let trainer = saved(&checkpoint).await;
+    trainer.export(&exported).await.expect("written");
+    gymkhana_trainer::export_model(&checkpoint, &copied).expect("written");
+    let is_tied = |folder: &Path| {
+        let text = std::fs::read_to_string(folder.join("config.json")).expect("a config");
+        serde_json::from_str::<Value>(&text).expect("JSON")["tie_word_embeddings"] == true
+    };
+    assert_eq!([&checkpoint, &exported, &copied].map(|folder| is_tied(folder)), [true, false, false]);
+    let expected = score(&trainer, &[1, 2], &[3, 4, 5]).await.log_probs;
+    for folder in [&exported, &copied] {
+        let untied = Trainer::open(folder, &Settings::default()).expect("a model");
+        near(&score(&untied, &[1, 2], &[3, 4, 5]).await.log_probs, &expected, 1e-5);
+        assert!(!untied.config().tie_word_embeddings && trainer.config().tie_word_embeddings);
+    }
 }

@@ -13,7 +13,7 @@ use tch::{Device, Tensor, no_grad_guard};
 
 use crate::learner::{Learner, StageState};
 use crate::lora;
-use crate::model::Model;
+use crate::model::{EMBEDDING, Model, OUTPUT_LAYER};
 use crate::storage::files::ModelFiles;
 use crate::storage::fs::{sync_folder, write_synced, write_whole};
 use crate::storage::{checksums, tensor_file, weight_files};
@@ -84,21 +84,47 @@ pub(crate) fn save(folder: &Path, snapshot: &Snapshot<'_>) -> Result<(), Trainer
     write_whole(folder, |partial| write_all(partial, snapshot))
 }
 
-/// Writes only the model, without training state, to a folder that does not exist yet.
+/// Writes only the model, for an inference server, to a folder that does not exist yet. An output layer that shares the
+/// embedding's weights is written as a layer of its own: vLLM keeps the old one when it reloads a tied model.
 pub(crate) fn export(folder: &Path, model: &Model, files: &ModelFiles) -> Result<(), TrainerError> {
+    let mut weights = merged(model);
+    if model.config().tie_word_embeddings {
+        let embedding = weights.iter().find(|(name, _)| name == EMBEDDING).map(|(_, tensor)| tensor.shallow_clone());
+        weights.extend(embedding.map(|tensor| (OUTPUT_LAYER.to_owned(), tensor)));
+    }
     write_whole(folder, |partial| {
-        write_model(partial, model, files)?;
+        write_model(partial, &model.config().untied(), &weights, files)?;
         sync_folder(partial)
     })
 }
 
-fn write_model(partial: &Path, model: &Model, files: &ModelFiles) -> Result<(), TrainerError> {
-    write_synced(&partial.join(CONFIG), model.config().to_json().as_bytes())?;
+/// Copies the model of a Hugging Face folder or of a checkpoint to a folder that does not exist yet, in the form in
+/// which [`Trainer::export`](crate::Trainer::export) writes it for an inference server.
+///
+/// # Errors
+/// If a model cannot be read or written.
+pub fn export_model(from: &Path, to: &Path) -> Result<(), TrainerError> {
+    let settings = Settings { learns: false, ..Settings::default() };
+    let Opened { model, files, .. } = open(from, &settings, Device::Cpu)?;
+    export(to, &model, &files)
+}
+
+/// The model's weights, with the adapters' terms added.
+fn merged(model: &Model) -> Vec<(String, Tensor)> {
+    model.merged().map(|(name, tensor)| (name.to_owned(), tensor)).collect()
+}
+
+fn write_model(
+    partial: &Path,
+    config: &ModelConfig,
+    weights: &[(String, Tensor)],
+    files: &ModelFiles,
+) -> Result<(), TrainerError> {
+    write_synced(&partial.join(CONFIG), config.to_json().as_bytes())?;
     for (name, text) in files.iter() {
         write_synced(&partial.join(name), text.as_bytes())?;
     }
-    let weights: Vec<(String, Tensor)> = model.merged().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
-    tensor_file::write(&partial.join(WEIGHTS), &weights)
+    tensor_file::write(&partial.join(WEIGHTS), weights)
 }
 
 /// Writes the adapters separately, for PEFT to load with the model from which training began.
@@ -122,7 +148,7 @@ fn write_learner(partial: &Path, model: &Model, learner: &Learner) -> Result<(),
 
 fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError> {
     let model = snapshot.model;
-    write_model(partial, model, snapshot.files)?;
+    write_model(partial, model.config(), &merged(model), snapshot.files)?;
     write_learner(partial, model, snapshot.learner)?;
     let mut names: BTreeSet<String> = snapshot.files.iter().map(|(name, _)| name.to_owned()).collect();
     names.extend(REQUIRED.map(ToOwned::to_owned));
