@@ -25,6 +25,7 @@ impl Session {
         let PolicySection { micro_batch_tokens, activation_checkpointing, .. } = self.file.policy;
         let settings = RlSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings().user_error()? };
         let tasks = self.tasks(&self.file.environment.train).await?;
+        weight_sync::update(&self.seats, self.folder.reader().path()).await?;
         let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before());
         let progress = self.reporter.progress(&stage.name, self.steps_done(), stage.steps);
         let mut watch = SignalWatch::default();
@@ -58,7 +59,10 @@ impl Session {
             let run = self.folder.reader().path().to_owned();
             let learning = async {
                 let measured = learn(&seats, &groups, &settings).instrument(span).await?;
-                weight_sync::follow(&seats, &run).await?;
+                // Episodes in flight and the next step sample with the new weights.
+                if step + 1 < stage.steps {
+                    weight_sync::update(&seats, &run).await?;
+                }
                 Ok(measured)
             };
             let mut measured = self.meanwhile::<RunResult<_>>(&mut prefetcher, learning).await??;
