@@ -189,6 +189,33 @@ fn a_server_that_computes_with_old_weights_ends_the_run() {
     assert!(of_step(&desk.episodes(), 0).is_empty(), "no step is played with them");
 }
 
+/// Reports of a server that computes other log-probabilities while it generates: each too small by 1. The k3 estimate of
+/// the divergence is then `exp(-1) + 1 - 1` in every token.
+#[test]
+fn divergence_of_the_behaviour_policy_is_measured_and_bounded() {
+    let shift = Mischief::Edits(|answer| {
+        let listed = answer.pointer_mut("/choices/0/logprobs/token_logprobs").and_then(Value::as_array_mut);
+        for number in listed.into_iter().flatten() {
+            *number = (number.as_f64().expect("a number") - 1.0).into();
+        }
+    });
+    let desk = desk(GAME);
+    let peer = peer(&desk, Protocol::Vllm);
+    peer.always(Some(shift));
+    desk.write("run.toml", served(GAME, &peer.url(), "vllm"));
+    let told = desk.run(TIC_TAC_TOE, &[]).mistake("a divergence");
+    for words in ["is 0.368 nats per token, above policy.max_behaviour_divergence = 0.1", "hint: check the server's"] {
+        assert!(told.contains(words), "`{told}` does not say `{words}`");
+    }
+    let accepted = ["--set", "policy.max_behaviour_divergence=0.5", "--set", "stages.rl.steps=1"];
+    let arguments = [&["run", "run.toml", "--plugins", TIC_TAC_TOE, "--out", "accepted"], &accepted[..]].concat();
+    desk.host(&arguments).succeeded();
+    let metrics = std::fs::read_to_string(desk.path("accepted/metrics.jsonl")).expect("metrics");
+    let last: Value = serde_json::from_str(metrics.lines().last().expect("a line")).expect("JSON");
+    let found = last["values"]["on_policy_divergence"].as_f64().expect("a number");
+    assert!((found - (-1.0_f64).exp()).abs() < 1e-3, "{last}");
+}
+
 #[test]
 fn vllm_with_a_tied_model_is_refused_before_anything_is_written() {
     let desk = desk(RUN);
