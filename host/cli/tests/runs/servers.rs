@@ -338,7 +338,7 @@ fn texts_alone_are_evaluated_and_never_trained_on() {
     let eval = ["eval", "model", "run.toml", "--tasks", "3", "--json"];
     let arguments = [&eval[..], &plugins[..]].concat();
     let results = desk.host(&arguments).succeeded();
-    let figures: serde_json::Value = serde_json::from_str(&results).expect("JSON");
+    let figures: Value = serde_json::from_str(&results).expect("JSON");
     assert_eq!((figures["episodes"].as_u64(), figures["dropped"].as_u64()), (Some(3), Some(0)), "{results}");
     assert!(peer.requests().iter().any(|(path, _)| path == "/v1/completions"));
 }
