@@ -158,7 +158,9 @@ async fn a_server_that_keeps_its_old_output_layer_is_detected_by_a_fixed_text() 
         let found = served.score(text.clone()).await.expect("scored").log_probs;
         let by_hand: f64 = found.iter().zip(&expected).map(|(one, other)| f64::from((one - other).abs())).sum();
         assert!((difference - by_hand / expected.len() as f64).abs() < 1e-4, "{difference} is not the mean");
-        for words in [peer.url().as_str(), "policy.server.max_divergence = 0.1", &format!("{difference:.3} nats"), "hint: "] {
+        for words in
+            [peer.url().as_str(), "policy.server.max_divergence = 0.1", &format!("{difference:.3} nats"), "hint: "]
+        {
             assert!(error.to_string().contains(words), "`{error}` does not say `{words}`");
         }
         let says_remedy = error.to_string().contains("host export");
