@@ -1,5 +1,6 @@
 //! A run file that serde refuses, in words: the key, its value, and what to write instead.
 
+use gymkhana_algorithm::Preset;
 use serde_json::Value as Schema;
 use toml::de::DeTable;
 use toml::{Table, Value};
@@ -8,16 +9,40 @@ use crate::mismatch::{Mismatch, Step, exceeded, fits};
 use crate::overlay::{name_of, parse_value};
 use crate::reference::words::{range, toml_value};
 
+/// The message about a run file without stages.
+pub(crate) const NO_STAGE: &str =
+    "the run file has no stage\nhint: add `[[stages]]` with `kind = \"sft\"` or `kind = \"rl\"`";
+
+/// The message about a run file without the key `success`.
+const NO_SUCCESS: &str = "the run file does not say what success is\nhint: add `success = \"environment.FACT\"`, such as \
+                          `environment.success`, or `success = \"REWARD.COMPONENT\"` above the first section";
+
 /// Why a run file is refused.
 pub(crate) enum Refusal {
     /// A value has another type, or is beyond a bound.
     Value(Mismatch),
+    /// The `kind` of a stage is the name of an algorithm.
+    Algorithm {
+        /// Place of the stage, from 0.
+        stage: usize,
+        /// The algorithm.
+        name: String,
+    },
+    /// A required key is missing; the message about it.
+    Missing(&'static str),
 }
 
 impl Refusal {
     /// The cause behind a message of serde about a run file; `None` if the message says it all.
     pub fn find(message: &str, table: &Table) -> Option<Self> {
-        Mismatch::in_run_file(message, table).map(Self::Value)
+        match message.trim_end() {
+            "missing field `success`" if !table.contains_key("success") => Some(Self::Missing(NO_SUCCESS)),
+            "missing field `stages`" if !table.contains_key("stages") => Some(Self::Missing(NO_STAGE)),
+            message => {
+                let algorithm = || algorithm_as_kind(message, table);
+                Mismatch::in_run_file(message, table).map(Self::Value).or_else(algorithm)
+            }
+        }
     }
 
     /// The message about the text of a run file, with the line.
@@ -27,6 +52,11 @@ impl Refusal {
                 let message = sentence(mismatch, &place_in_file(&mismatch.path, table));
                 at_line(text, &mismatch.path, &message)
             }
+            Self::Algorithm { stage, name } => {
+                let path = [Step::Key("stages".to_owned()), Step::Index(*stage), Step::Key("kind".to_owned())];
+                at_line(text, &path, &no_kind(name))
+            }
+            Self::Missing(message) => (*message).to_owned(),
         }
     }
 
@@ -34,6 +64,8 @@ impl Refusal {
     pub fn in_set(&self, table: &Table) -> String {
         match self {
             Self::Value(mismatch) => sentence(mismatch, &format!("`{}`", dotted(&mismatch.path, table))),
+            Self::Algorithm { name, .. } => no_kind(name),
+            Self::Missing(message) => (*message).to_owned(),
         }
     }
 }
@@ -42,6 +74,18 @@ impl Refusal {
 pub(crate) fn in_settings(message: &str, flags: &Table) -> Option<String> {
     let mismatch = Mismatch::in_settings(message, flags)?;
     Some(sentence(&mismatch, &format!("`{}`", dotted(&mismatch.path, flags))))
+}
+
+/// The first stage whose kind is an algorithm that a message of serde is about.
+fn algorithm_as_kind(message: &str, table: &Table) -> Option<Refusal> {
+    let name = message.strip_prefix("unknown variant `")?.split('`').next()?;
+    let stages = table.get("stages")?.as_array()?;
+    let stage = stages.iter().position(|stage| stage.get("kind").and_then(Value::as_str) == Some(name))?;
+    Preset::names().any(|preset| preset == name).then(|| Refusal::Algorithm { stage, name: name.to_owned() })
+}
+
+fn no_kind(name: &str) -> String {
+    format!("`{name}` is an algorithm, not a kind of stage\nhint: write `kind = \"rl\"` and `algorithm = \"{name}\"`")
 }
 
 /// What is wrong with a value, and what to write instead.

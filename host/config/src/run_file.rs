@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
-use crate::refusal::Refusal;
+use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, ModelSection, PluginSection, PolicySection,
     RewardSection, SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,
@@ -157,7 +157,7 @@ impl RunFile {
             return Err(RunFileError::Contradiction(message.to_owned()));
         }
         if self.stages.is_empty() {
-            return Err(RunFileError::Contradiction("the run has no stage\nhint: add a [[stages]] section".to_owned()));
+            return Err(RunFileError::Contradiction(NO_STAGE.to_owned()));
         }
         self.policy.check()?;
         self.seats.iter().try_for_each(|(name, seat)| seat.check(name, &self.policy))?;

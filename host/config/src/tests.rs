@@ -150,7 +150,7 @@ fn a_wrong_value_is_blamed_on_its_source() {
     let together = ["stages.0.batch=8", "stages.0.kind=sft"];
     RunFile::parse(SMALLEST, "run.toml", &together.map(str::to_owned)).expect("a sound file");
     let refused = message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]);
-    assert!(refused.starts_with("run.toml: ") && refused.contains("missing field `success`"), "{refused}");
+    assert!(refused.starts_with("run.toml: the run file does not say what success is"), "{refused}");
 }
 
 #[test]
@@ -212,6 +212,28 @@ fn a_value_of_another_type_in_the_file_has_a_line() {
     ] {
         assert_eq!(message(&text, &[]), expected, "{text}");
     }
+}
+
+#[test]
+fn a_missing_key_names_the_line_to_add() {
+    let no_success = "run.toml: the run file does not say what success is\nhint: add `success = \"environment.FACT\"`, \
+                      such as `environment.success`, or `success = \"REWARD.COMPONENT\"` above the first section";
+    assert_eq!(message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]), no_success);
+    let no_stage = "the run file has no stage\nhint: add `[[stages]]` with `kind = \"sft\"` or `kind = \"rl\"`";
+    let success = "success = \"environment.success\"\n";
+    assert_eq!(message(success, &[]), format!("run.toml: {no_stage}"));
+    assert_eq!(message(&format!("{success}stages = []\n"), &[]), no_stage);
+}
+
+#[test]
+fn an_algorithm_is_not_a_kind_of_stage() {
+    let expected =
+        "`grpo` is an algorithm, not a kind of stage\nhint: write `kind = \"rl\"` and `algorithm = \"grpo\"`";
+    let text = format!("{SMALLEST}[[stages]]\nkind = \"grpo\"\n");
+    assert_eq!(message(&text, &[]), format!("run.toml: line 5: {expected}"));
+    assert_eq!(message(SMALLEST, &["stages.rl.kind=grpo"]), format!("--set stages.rl.kind=grpo: {expected}"));
+    let unknown = message(SMALLEST, &["stages.rl.kind=lr"]);
+    assert_eq!(unknown, "--set stages.rl.kind=lr: unknown variant `lr`, expected one of `sft`, `rl`, `dpo`, `distill`");
 }
 
 /// Each block of the pages is a run file, or sections that extend the first one.

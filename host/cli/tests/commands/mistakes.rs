@@ -131,12 +131,18 @@ fn run_files() {
     desk.write("no-toml", "seed = = 1");
     desk.write("misspelt.toml", SMALL_RUN.replace("reply_tokens", "replay_tokens"));
     desk.write("no-stage.toml", &SMALL_RUN[..SMALL_RUN.find("[[stages]]").expect("the small run has stages")]);
+    desk.write("no-success.toml", SMALL_RUN.replace("success = \"answer-match.correct\"", ""));
+    desk.write("algorithm.toml", SMALL_RUN.replace("kind = \"rl\"", "kind = \"grpo\""));
+    desk.write("quotes.toml", SMALL_RUN.replacen("steps = 2", "steps = \"2\"", 1));
     let mut messages = Messages::default();
     for (title, file) in [
         ("missing", "nowhere.toml"),
         ("no TOML", "no-toml"),
         ("a misspelt key", "misspelt.toml"),
         ("no stage", "no-stage.toml"),
+        ("no success", "no-success.toml"),
+        ("an algorithm as kind of a stage", "algorithm.toml"),
+        ("a number in quotes", "quotes.toml"),
     ] {
         messages.add(title, &desk.host(&["run", file, "--plugins", WORD_PROBLEMS, "--out", "out"]));
         assert!(!desk.path("out").exists(), "{title}");
