@@ -188,6 +188,7 @@ fn run_files_against_plugins() {
         ("a reward that is not there", "rewards.style.weight=2.0"),
         ("an option that the environment lacks", "environment.options={ dificulty = 1 }"),
         ("an option of the environment out of range", "environment.options={ difficulty = 9 }"),
+        ("an option of the environment of another type", "environment.options={ difficulty = \"five\" }"),
         ("an option that the reward lacks", "rewards.answer-match.options={ price = 1.0 }"),
         ("an option of the reward out of range", "rewards.answer-match.options={ mode = \"numbr\" }"),
         ("more live plugins than the machine holds", "sandbox.instances=1000000"),
