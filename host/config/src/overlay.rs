@@ -47,11 +47,13 @@ pub(crate) fn apply(table: &mut Table, text: &str) -> Result<(), RunFileError> {
     Ok(())
 }
 
-fn name_of(item: &Value) -> String {
+/// Name of a list's entry, or its kind; empty if it has neither.
+pub(crate) fn name_of(item: &Value) -> String {
     item.get("name").or_else(|| item.get("kind")).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn parse_value(text: &str) -> Value {
+/// The value that a text spells in TOML; the text itself if it spells none.
+pub(crate) fn parse_value(text: &str) -> Value {
     let parsed: Result<Table, _> = toml::from_str(&format!("value = {text}"));
     parsed.ok().and_then(|mut table| table.remove("value")).unwrap_or_else(|| Value::String(text.to_owned()))
 }

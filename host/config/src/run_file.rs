@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
+use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, ModelSection, PluginSection, PolicySection,
     RewardSection, SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,
@@ -107,11 +108,11 @@ impl RunFile {
             message: hint::explain(&error.to_string()),
         };
         let table: toml::Table = toml::from_str(text).map_err(|error| malformed(&error))?;
-        let with = |sets: &[String]| {
+        let overlaid = |sets: &[String]| {
             let mut table = table.clone();
-            sets.iter().try_for_each(|set| overlay::apply(&mut table, set))?;
-            Ok(table.try_into::<Self>())
+            sets.iter().try_for_each(|set| overlay::apply(&mut table, set)).map(|()| table)
         };
+        let with = |sets: &[String]| overlaid(sets).map(|table| table.try_into::<Self>());
         let error = match with(sets)? {
             Ok(file) => return file.check().map(|()| file),
             Err(error) => error,
@@ -121,10 +122,18 @@ impl RunFile {
         while blamed > 0 && with(&sets[..blamed - 1])?.is_err_and(|before| before.message() == error.message()) {
             blamed -= 1;
         }
-        Err(match sets[..blamed].last() {
-            Some(set) => RunFileError::Set { text: set.clone(), reason: hint::explain(error.message()) },
+        let table = overlaid(&sets[..blamed])?;
+        let refusal = Refusal::find(error.message(), &table);
+        Err(match (sets[..blamed].last(), refusal) {
+            (Some(set), refusal) => {
+                let reason = refusal.map_or_else(|| hint::explain(error.message()), |refusal| refusal.in_set(&table));
+                RunFileError::Set { text: set.clone(), reason }
+            }
+            (None, Some(refusal)) => {
+                RunFileError::Malformed { origin: origin.to_owned(), message: refusal.in_file(text, &table) }
+            }
             // An error from the text, not from the table, shows the line.
-            None => malformed(&toml::from_str::<Self>(text).err().unwrap_or(error)),
+            (None, None) => malformed(&toml::from_str::<Self>(text).err().unwrap_or(error)),
         })
     }
 
@@ -148,7 +157,7 @@ impl RunFile {
             return Err(RunFileError::Contradiction(message.to_owned()));
         }
         if self.stages.is_empty() {
-            return Err(RunFileError::Contradiction("the run has no stage\nhint: add a [[stages]] section".to_owned()));
+            return Err(RunFileError::Contradiction(NO_STAGE.to_owned()));
         }
         self.policy.check()?;
         self.seats.iter().try_for_each(|(name, seat)| seat.check(name, &self.policy))?;

@@ -142,16 +142,99 @@ fn set_reaches_stages_by_name_and_by_place() {
 fn a_wrong_value_is_blamed_on_its_source() {
     let sets = ["seed=3", "stages.0.steps=five", "threads=2"];
     let refused = message(SMALLEST, &sets);
-    assert!(refused.starts_with("--set stages.0.steps=five: invalid type: string \"five\""), "{refused}");
+    assert!(refused.starts_with("--set stages.0.steps=five: `stages.rl.steps` is \"five\""), "{refused}");
     let refused = message(SMALLEST, &["stages.0.optimizer.betaa=1"]);
     assert!(refused.starts_with("--set stages.0.optimizer.betaa=1: unknown field `betaa`"), "{refused}");
     let refused = message(&format!("{SMALLEST}steps = \"five\"\n"), &["seed=3"]);
-    assert!(refused.starts_with("run.toml: ") && refused.contains("line "), "{refused}");
+    assert!(refused.starts_with("run.toml: line 4: stage `rl`: `steps` is \"five\""), "{refused}");
     // Values that are valid only together are accepted in any order.
     let together = ["stages.0.batch=8", "stages.0.kind=sft"];
     RunFile::parse(SMALLEST, "run.toml", &together.map(str::to_owned)).expect("a sound file");
     let refused = message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]);
-    assert!(refused.starts_with("run.toml: ") && refused.contains("missing field `success`"), "{refused}");
+    assert!(refused.starts_with("run.toml: the run file does not say what success is"), "{refused}");
+}
+
+#[test]
+fn a_value_of_another_type_names_its_key() {
+    for (set, expected) in [
+        (
+            "stages.rl.steps=five",
+            "`stages.rl.steps` is \"five\"; it must be a whole number\nhint: its range is 1 to 100000000",
+        ),
+        ("limits.turns=many", "`limits.turns` is \"many\"; it must be a whole number\nhint: its range is 1 to 100000"),
+        ("limits.seconds=true", "`limits.seconds` is true; it must be a number\nhint: its range is 0.001 to 1000000"),
+        ("evaluation.tasks=-1", "`evaluation.tasks` is -1; it must be 0 or more\nhint: its range is 0 to 1000000"),
+        ("seed=\"7\"", "`seed` is text; it must be a whole number\nhint: write `seed = 7`"),
+        (
+            "deterministic=yes",
+            "`deterministic` is \"yes\"; it must be true or false\nhint: write `deterministic = true` or \
+             `deterministic = false`",
+        ),
+        (
+            "policy.tiny=\"off\"",
+            "`policy.tiny` is \"off\"; it must be a table\nhint: write a table, such as `tiny = { layers = 4, … }`; to \
+             leave it out, remove it from the run file",
+        ),
+        ("limits.stop=end", "`limits.stop` is \"end\"; it must be a list\nhint: write `stop = [\"end\"]`"),
+        ("success=5", "`success` is 5; it must be text\nhint: write a text, such as `success = \"…\"`"),
+        (
+            "context={ strategy = \"window\", most = 2.5 }",
+            "`context.most` is 2.5; it must be a whole number\nhint: its range is at least 1",
+        ),
+        (
+            "rewards.style.schedule={ shape = \"linear\", to = 0, over = \"9\" }",
+            "`rewards.style.schedule.over` is text; it must be a whole number\nhint: write `over = 9`",
+        ),
+    ] {
+        assert_eq!(message(SMALLEST, &[set]), format!("--set {set}: {expected}"));
+    }
+}
+
+#[test]
+fn a_value_of_another_type_in_the_file_has_a_line() {
+    for (text, expected) in [
+        (
+            format!("{SMALLEST}steps = \"20\"\n"),
+            "run.toml: line 4: stage `rl`: `steps` is text; it must be a whole number\nhint: write `steps = 20`",
+        ),
+        (
+            format!("{SMALLEST}[evaluation]\ntasks = -1\n"),
+            "run.toml: line 5: `evaluation.tasks` is -1; it must be 0 or more\nhint: its range is 0 to 1000000",
+        ),
+        (
+            format!("{SMALLEST}[[stages]]\nkind = \"sft\"\noptimizer = {{ beta1 = \"high\" }}\n"),
+            "run.toml: line 6: stage `sft`: `optimizer.beta1` is \"high\"; it must be a number\nhint: its range is at \
+             least 0, below 1",
+        ),
+        (
+            format!("{SMALLEST}settings = {{ epochs = \"2\" }}\n"),
+            "stage `rl`: `settings.epochs` is text; it must be a whole number\nhint: write `epochs = 2`",
+        ),
+    ] {
+        assert_eq!(message(&text, &[]), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_missing_key_names_the_line_to_add() {
+    let no_success = "run.toml: the run file does not say what success is\nhint: add `success = \"environment.FACT\"`, \
+                      such as `environment.success`, or `success = \"REWARD.COMPONENT\"` above the first section";
+    assert_eq!(message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]), no_success);
+    let no_stage = "the run file has no stage\nhint: add `[[stages]]` with `kind = \"sft\"` or `kind = \"rl\"`";
+    let success = "success = \"environment.success\"\n";
+    assert_eq!(message(success, &[]), format!("run.toml: {no_stage}"));
+    assert_eq!(message(&format!("{success}stages = []\n"), &[]), no_stage);
+}
+
+#[test]
+fn an_algorithm_is_not_a_kind_of_stage() {
+    let expected =
+        "`grpo` is an algorithm, not a kind of stage\nhint: write `kind = \"rl\"` and `algorithm = \"grpo\"`";
+    let text = format!("{SMALLEST}[[stages]]\nkind = \"grpo\"\n");
+    assert_eq!(message(&text, &[]), format!("run.toml: line 5: {expected}"));
+    assert_eq!(message(SMALLEST, &["stages.rl.kind=grpo"]), format!("--set stages.rl.kind=grpo: {expected}"));
+    let unknown = message(SMALLEST, &["stages.rl.kind=lr"]);
+    assert_eq!(unknown, "--set stages.rl.kind=lr: unknown variant `lr`, expected one of `sft`, `rl`, `dpo`, `distill`");
 }
 
 /// Each block of the pages is a run file, or sections that extend the first one.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
+use crate::{hint, refusal};
 
 /// A training stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -358,8 +359,10 @@ impl RlStage {
         let contradiction = |message: String| RunFileError::Contradiction(format!("stage `{}`: {message}", self.name));
         let mut flags = self.preset()?.flags().clone();
         lay_over(&mut flags, &self.settings);
-        let algorithm: Algorithm =
-            flags.try_into().map_err(|error: toml::de::Error| contradiction(crate::hint::explain(error.message())))?;
+        let algorithm: Algorithm = flags.clone().try_into().map_err(|error: toml::de::Error| {
+            let refusal = refusal::in_settings(error.message(), &flags);
+            contradiction(refusal.unwrap_or_else(|| hint::explain(error.message())))
+        })?;
         let (optimizer, temperature) = (self.optimizer.clone(), f64::from(self.temperature));
         let settings = RlSettings { optimizer, algorithm, temperature, ..RlSettings::default() };
         settings.check().map_err(|error| contradiction(error.to_string()))?;
