@@ -99,7 +99,7 @@ fn other_differences_are_refused_with_both_values_and_the_way_round() {
     }
     let message = refused(&desk, "seed=2");
     assert!(
-        message.contains("with `policy.checkpoint = \"out/checkpoints/1-000002\"` and without `policy.tiny`"),
+        message.contains("with `--set policy.checkpoint=out/checkpoints/1-000002`"),
         "{message}"
     );
     // As the message says.
