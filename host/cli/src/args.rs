@@ -349,12 +349,26 @@ pub struct RescoreArgs {
     /// Override a key, such as `rewards.answer-match.weight=0.5`
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Score episodes of one purpose only
+    #[arg(long, value_name = "PURPOSE")]
+    pub only: Option<Purpose>,
     /// Write new scores to FILE as JSON lines
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Purpose of scored episodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Purpose {
+    /// Sampled for training.
+    Train,
+    /// Played for evaluation.
+    Evaluation,
+    /// Played by the oracle.
+    Demonstrations,
 }
 
 /// `host reward`.
