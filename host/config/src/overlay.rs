@@ -13,7 +13,7 @@ pub(crate) fn apply(table: &mut Table, text: &str) -> Result<(), RunFileError> {
     let Some((last, path)) = parts.split_last().filter(|_| parts.iter().all(|part| !part.is_empty())) else {
         return Err(wrong("a part of the key is empty\nhint: write it as SECTION.KEY=VALUE".to_owned()));
     };
-    let mut place = table;
+    let mut place = &mut *table;
     let mut index = 0;
     while index < path.len() {
         let part = path[index];
@@ -44,6 +44,12 @@ pub(crate) fn apply(table: &mut Table, text: &str) -> Result<(), RunFileError> {
         index += 1;
     }
     place.insert((*last).to_owned(), parse_value(value.trim()));
+    // A resolved run file has the size of its model, which a checkpoint replaces.
+    if parts.starts_with(&["policy", "checkpoint"])
+        && let Some(Value::Table(policy)) = table.get_mut("policy")
+    {
+        policy.remove("tiny");
+    }
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
 use crate::refusal::{NO_STAGE, Refusal};
+use crate::range::check_range;
 use crate::sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, ModelSection, PluginSection, PolicySection,
     RewardSection, SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,
@@ -57,8 +58,7 @@ pub struct RunFile {
     #[serde(default)]
     pub limits: LimitsSection,
     /// Context strategy: the part of a long episode that the policy sees.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
+    #[serde(default)]
     pub context: ContextStrategy,
     /// Turn probe: a text that the policy scores in each turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ impl RunFile {
         };
         let with = |sets: &[String]| overlaid(sets).map(|table| table.try_into::<Self>());
         let error = match with(sets)? {
-            Ok(file) => return file.check().map(|()| file),
+            Ok(file) => return file.checked(),
             Err(error) => error,
         };
         // Blames the first `--set` whose addition causes this message, or the file if it fails without any.
@@ -135,6 +135,20 @@ impl RunFile {
             // An error from the text, not from the table, shows the line.
             (None, None) => malformed(&toml::from_str::<Self>(text).err().unwrap_or(error)),
         })
+    }
+
+    /// The file with defaults that depend on other keys written out, if it passes its checks.
+    fn checked(mut self) -> Result<Self, RunFileError> {
+        self.check()?;
+        if self.policy.checkpoint.is_none() {
+            self.policy.tiny.get_or_insert_default();
+        }
+        for stage in &mut self.stages {
+            if let Stage::Rl(stage) = stage {
+                stage.write_out_flags()?;
+            }
+        }
+        Ok(self)
     }
 
     /// Checks ranges, and relations between sections.

@@ -11,11 +11,55 @@ fn message(text: &str, sets: &[&str]) -> String {
 
 #[test]
 fn a_resolved_file_means_the_same() {
-    let text =
-        format!("{SMALLEST}settings = {{ entropy_bonus = 0.01 }}\n[rewards.answer-match.options]\nmode = \"text\"\n");
-    let file = RunFile::parse(&text, "run.toml", &[]).expect("a sound file");
-    let again = RunFile::parse(&file.resolved().expect("TOML"), "again", &[]).expect("a sound file");
-    assert_eq!(file, again);
+    let preset = |name: &str| format!("{SMALLEST}algorithm = \"{name}\"\ngroup_size = 4\n");
+    let mut texts = vec![
+        format!("{SMALLEST}settings = {{ entropy_bonus = 0.01 }}\n[rewards.answer-match.options]\nmode = \"text\"\n"),
+        // The preset has a penalty, which the stage removes.
+        format!("{}settings = {{ kl = \"off\" }}\n", preset("grpo")),
+        format!("{}[policy]\ncheckpoint = \"model\"\n", preset("dapo")),
+    ];
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/runs");
+    for file in std::fs::read_dir(examples).expect("a folder") {
+        texts.push(std::fs::read_to_string(file.expect("an entry").path()).expect("a run file"));
+    }
+    assert!(texts.len() >= 8, "{}", texts.len());
+    for text in texts {
+        let file = RunFile::parse(&text, "run.toml", &[]).expect("a sound file");
+        let resolved = file.resolved().expect("TOML");
+        let again = RunFile::parse(&resolved, "again", &[]).expect("a sound file");
+        assert_eq!(file, again, "{text}");
+        assert_eq!(again.resolved().expect("TOML"), resolved);
+    }
+}
+
+#[test]
+fn a_resolved_file_has_every_default() {
+    let file = RunFile::parse(SMALLEST, "run.toml", &[]).expect("a sound file");
+    let resolved = file.resolved().expect("TOML");
+    let table: toml::Table = toml::from_str(&resolved).expect("TOML");
+    let tiny = table["policy"]["tiny"].as_table().expect("the default model");
+    assert_eq!(tiny["width"].as_integer(), Some(160));
+    let policy = &table["policy"];
+    assert_eq!(
+        (policy["device"].as_str(), policy["precision"].as_str(), policy["activation_checkpointing"].as_bool()),
+        (Some("cpu"), Some("float32"), Some(false))
+    );
+    assert_eq!(table["context"]["strategy"].as_str(), Some("append"));
+    let stage = &table["stages"][0];
+    assert_eq!((stage["top_k"].as_integer(), stage["top_p"].as_float()), (Some(0), Some(1.0)));
+    assert_eq!(stage["max_staleness"].as_integer(), Some(0));
+    assert_eq!(stage["plan"]["kind"].as_str(), Some("groups"));
+    let flags = &stage["settings"];
+    assert_eq!((flags["baseline"].as_str(), flags["scale"].as_str()), (Some("leave-one-out"), Some("none")));
+    assert_eq!((flags["epochs"].as_integer(), flags["entropy_bonus"].as_float()), (Some(1), Some(0.0)));
+}
+
+#[test]
+fn a_set_checkpoint_replaces_the_tiny_model() {
+    let text = format!("{SMALLEST}[policy.tiny]\nlayers = 2\n");
+    let sets = ["policy.checkpoint=out/checkpoints/1-000002".to_owned()];
+    let file = RunFile::parse(&text, "run.toml", &sets).expect("a sound file");
+    assert_eq!((file.policy.checkpoint.is_some(), file.policy.tiny), (true, None));
 }
 
 #[test]

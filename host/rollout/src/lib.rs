@@ -34,7 +34,7 @@ pub use gymkhana_driver::{Bound, DEFAULT_EPISODE_BYTES};
 pub use metrics::{Buckets, RolloutMetrics, Timer, WaitKind};
 pub use plugins::{BoundReward, PluginSet, PluginSetError};
 pub use replay::compare::Difference;
-pub use replay::fork::{FailedForks, ForkError};
+pub use replay::fork::{FailedForks, ForkCheck, ForkError};
 pub use reward::{Gate, RewardSum, RewardTerm, RuleError, Schedule, ScheduleError, Shape, SuccessRule, Weight};
 
 /// A fault of the host that ends the run.
