@@ -11,9 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
-use crate::refusal::{NO_STAGE, Refusal};
 use crate::range::check_range;
+use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, ModelSection, PluginSection, PolicySection,
     RewardSection, SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,

@@ -6,7 +6,7 @@ use std::fs;
 use crate::common::{Desk, SMALL_RUN, WORD_PROBLEMS, files_below, json, resealed};
 use gymkhana_record::{EpisodeId, EpisodeRecord, Phase};
 use gymkhana_registry::{Digest, Lock};
-use serde_json::Value;
+use Value;
 
 /// Episodes of the small run: two evaluations before and two after each stage, where those before the second stage are
 /// those after the first; demonstrations; groups.
@@ -247,7 +247,7 @@ fn show_prints_a_run_at_a_glance() {
     let desk = finished();
     check("show-run", &desk.host(&["show", "out"]).succeeded());
     let json = desk.host(&["show", "out", "--json"]).succeeded();
-    let view: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let view: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((view["schema"].as_u64(), view["state"].as_str()), (Some(1), Some("finished")));
     assert_eq!(view["plugins"].as_array().map(Vec::len), Some(3));
     let newest = view["checkpoints"].as_array().and_then(|all| all.last()?.as_str()).expect("a checkpoint");
@@ -260,7 +260,7 @@ fn show_prints_a_run_at_a_glance() {
 #[test]
 fn episodes_are_listed_by_outcome_and_reward() {
     let desk = finished();
-    let list = |which: &str, more: &[&str]| -> Vec<serde_json::Value> {
+    let list = |which: &str, more: &[&str]| -> Vec<Value> {
         let arguments = [&["show", "out", "--json", "--limit", "100", "--episodes", which], more].concat();
         serde_json::from_str(&desk.host(&arguments).succeeded()).expect("JSON")
     };
@@ -268,7 +268,7 @@ fn episodes_are_listed_by_outcome_and_reward() {
     assert_eq!(list("solved", &[]).len() + list("unsolved", &[]).len(), all.len());
     assert!(list("failed", &[]).iter().all(|row| row["failures"].as_u64() > Some(0)));
     let rewards =
-        |rows: &[serde_json::Value]| -> Vec<f64> { rows.iter().filter_map(|row| row["rewards"][0].as_f64()).collect() };
+        |rows: &[Value]| -> Vec<f64> { rows.iter().filter_map(|row| row["rewards"][0].as_f64()).collect() };
     let (best, worst) = (rewards(&list("best", &[])), rewards(&list("worst", &[])));
     assert!(best.is_sorted_by(|one, other| one >= other) && worst.is_sorted(), "{best:?}, {worst:?}");
     let demonstrations = list("all", &["--stage", "sft"]);

@@ -10,9 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
-use crate::{hint, refusal};
 use crate::range::check_range;
+use crate::{hint, refusal};
 
 /// A training stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
