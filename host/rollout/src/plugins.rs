@@ -26,6 +26,24 @@ pub(crate) struct Reward {
     pub(crate) info: Arc<RewardInfo>,
 }
 
+/// The value of one option, which a plugin refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{section}.options.{option} is {value}, which plugin `{plugin}` refuses\nhint: use {wanted}")]
+pub struct RefusedOption {
+    /// Section of the plugin in the run file.
+    pub section: String,
+    /// The option.
+    pub option: String,
+    /// Its value.
+    pub value: String,
+    /// The plugin.
+    pub plugin: String,
+    /// Type and limits of the option.
+    pub wanted: String,
+    /// The plugin's words.
+    pub source: CallError,
+}
+
 /// Error that prevents a set of plugins.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginSetError {
@@ -46,21 +64,8 @@ pub enum PluginSetError {
         source: CallError,
     },
     /// The plugin refused the value of one option.
-    #[error("{section}.options.{option} is {value}, which plugin `{plugin}` refuses\nhint: use {wanted}")]
-    RefusedOption {
-        /// Section of the plugin in the run file.
-        section: String,
-        /// The option.
-        option: String,
-        /// Its value.
-        value: String,
-        /// The plugin.
-        plugin: String,
-        /// Type and limits of the option.
-        wanted: String,
-        /// The plugin's words.
-        source: CallError,
-    },
+    #[error(transparent)]
+    RefusedOption(Box<RefusedOption>),
     /// The plugin does not declare the option.
     #[error("plugin `{plugin}` has no option `{option}`\nhint: its options are {}", listed(known))]
     UnknownOption {
@@ -211,14 +216,14 @@ fn refused(bound: &Bound, section: &str, declared: &[OptionInfo], source: CallEr
     let named = |option: &&NamedValue| source.message.contains(&format!("option `{}`", option.name));
     let option = bound.options.iter().filter(|_| source.kind == FailureKind::Refused).find(named);
     match option.and_then(|option| Some((option, declared.iter().find(|info| info.name == option.name)?))) {
-        Some((option, info)) => PluginSetError::RefusedOption {
+        Some((option, info)) => PluginSetError::RefusedOption(Box::new(RefusedOption {
             section: section.to_owned(),
             option: option.name.clone(),
             value: shown(&option.value),
             plugin: bound.plugin.name().to_owned(),
             wanted: wanted(info),
             source,
-        },
+        })),
         None => ask(&bound.plugin)(source),
     }
 }

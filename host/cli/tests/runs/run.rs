@@ -6,7 +6,7 @@ use std::fs;
 use crate::common::{Desk, SMALL_RUN, WORD_PROBLEMS, files_below, json, resealed};
 use gymkhana_record::{EpisodeId, EpisodeRecord, Phase};
 use gymkhana_registry::{Digest, Lock};
-use Value;
+use serde_json::Value;
 
 /// Episodes of the small run: two evaluations before and two after each stage, where those before the second stage are
 /// those after the first; demonstrations; groups.
@@ -267,8 +267,7 @@ fn episodes_are_listed_by_outcome_and_reward() {
     let all = list("all", &[]);
     assert_eq!(list("solved", &[]).len() + list("unsolved", &[]).len(), all.len());
     assert!(list("failed", &[]).iter().all(|row| row["failures"].as_u64() > Some(0)));
-    let rewards =
-        |rows: &[Value]| -> Vec<f64> { rows.iter().filter_map(|row| row["rewards"][0].as_f64()).collect() };
+    let rewards = |rows: &[Value]| -> Vec<f64> { rows.iter().filter_map(|row| row["rewards"][0].as_f64()).collect() };
     let (best, worst) = (rewards(&list("best", &[])), rewards(&list("worst", &[])));
     assert!(best.is_sorted_by(|one, other| one >= other) && worst.is_sorted(), "{best:?}, {worst:?}");
     let demonstrations = list("all", &["--stage", "sft"]);
