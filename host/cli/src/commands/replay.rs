@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use crate::args::ReplayArgs;
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
+use crate::units::counted;
 use gymkhana_assembly::grants::OutboundMode;
 use gymkhana_assembly::groups;
 use gymkhana_assembly::plugins;
@@ -48,9 +49,8 @@ impl Tally {
     }
 }
 
-/// `1 episode`, `2 episodes`.
 fn episodes(count: u64) -> String {
-    if count == 1 { "1 episode".to_owned() } else { format!("{count} episodes") }
+    counted(count as usize, "episode")
 }
 
 /// Runs the command.

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::curve::blocks;
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
+use crate::units::counted;
 
 /// Schema number of the JSON output.
 const SCHEMA: u32 = 1;
@@ -107,19 +108,18 @@ impl RunView {
         for Curve { stage, success } in &self.curves {
             let (first, last) = (success.first().unwrap_or(&0.0), success.last().unwrap_or(&0.0));
             printer.result(format!(
-                "training success of {stage}: {}  {:.1} % to {:.1} % in {} steps",
+                "training success of {stage}: {}  {:.1} % to {:.1} % in {}",
                 blocks(success, CURVE_WIDTH),
                 100.0 * first,
                 100.0 * last,
-                success.len()
+                counted(success.len(), "step")
             ));
         }
         for Episodes { count, first } in &self.episodes {
-            let noun = if *count == 1 { "episode" } else { "episodes" };
-            printer.result(format!("{count:>7} {noun} like {first}"));
+            printer.result(format!("{:>16} like {first}", counted(*count, "episode")));
         }
         if let Some(newest) = self.checkpoints.last() {
-            printer.result(format!("newest of {} checkpoints: {newest}", self.checkpoints.len()));
+            printer.result(format!("newest of {}: {newest}", counted(self.checkpoints.len(), "checkpoint")));
         }
         for PluginView { name, version, digest } in &self.plugins {
             printer.result(format!("plugin {name} {version} {digest}"));
