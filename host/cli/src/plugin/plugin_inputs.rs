@@ -1,6 +1,6 @@
 //! Inputs of `host plugin` commands: the plugin's file, options, assets and setup.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gymkhana_conformance::MOST_MEMORY;
@@ -9,6 +9,7 @@ use gymkhana_registry::{Manifest, read_manifest, read_plugin_file};
 use gymkhana_sandbox::{Assets, Grants, Limits, Plugin, Sandbox, SandboxConfig, SandboxError};
 
 use crate::error::{Classify, CliError, CliResult};
+use crate::plugin::build;
 use crate::printer::Printer;
 use gymkhana_run::setup::named_values;
 use gymkhana_run::setup::plugins::compiled_plugins;
@@ -39,6 +40,11 @@ impl PluginInputs {
         let grants = Grants(self.manifest.capabilities.clone());
         Plugin::from_bytes(sandbox, &self.origin, &self.bytes, &grants).user_error()
     }
+}
+
+/// The component of a plugin: the file itself, or what the folder builds.
+pub fn component(plugin: &Path, printer: &Printer) -> CliResult<PathBuf> {
+    if plugin.is_dir() { build::build_folder(plugin, None, printer) } else { Ok(plugin.to_owned()) }
 }
 
 /// Parses `NAME=VALUE` options. A value is TOML; other text is a string.
@@ -87,13 +93,15 @@ pub fn author_config() -> SandboxConfig {
 /// A sandbox that caches compiled plugins if there is a cache folder.
 pub fn sandbox(config: &SandboxConfig, printer: &Printer) -> CliResult<Sandbox> {
     let config = SandboxConfig { cache: compiled_plugins(), ..config.clone() };
-    match Sandbox::new(&config) {
+    let sandbox = match Sandbox::new(&config) {
         Err(SandboxError::Cache(error)) => {
             printer.status(format!("compiled plugins are not cached: {error}"));
-            Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()
+            Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()?
         }
-        other => other.user_error(),
-    }
+        other => other.user_error()?,
+    };
+    let printer = printer.clone();
+    Ok(sandbox.on_compile(move |plugin, bytes| printer.compiling(plugin, bytes)))
 }
 
 /// A runtime for plugin calls.
