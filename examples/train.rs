@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use gymkhana_config::RunFile;
-use gymkhana_run::{Progress, Reporter, RunRequest, describe, prepare};
+use gymkhana_run::{Progress, ProgressFigures, Reporter, RunRequest, StageSummary, Work, describe, prepare};
 
 /// Imitation of the environment's oracle, then reinforcement learning with GRPO.
 const RUN: &str = r#"
@@ -34,18 +34,27 @@ impl Reporter for Lines {
         eprintln!("{text}");
     }
 
-    fn progress(&self, name: &str, _done: u64, length: u64) -> Box<dyn Progress> {
-        Box::new(Steps(format!("{name} of {length}")))
+    fn compiling(&self, plugin: &str, bytes: usize) {
+        eprintln!("compiling {plugin}, {bytes} bytes");
+    }
+
+    fn stage_finished(&self, stage: &StageSummary) {
+        println!("{}", describe(stage));
+    }
+
+    fn progress(&self, work: Work) -> Box<dyn Progress> {
+        Box::new(Steps(work))
     }
 
     fn waits(&self, _text: String) {}
 }
 
-struct Steps(String);
+struct Steps(Work);
 
 impl Progress for Steps {
-    fn at(&self, done: u64, message: &str) {
-        eprintln!("step {done} in {}: {message}", self.0);
+    fn at(&self, done: u64, figures: &ProgressFigures) {
+        let Work { name, length, .. } = &self.0;
+        eprintln!("{name} {done} of {length}: {figures:?}");
     }
 }
 
@@ -54,6 +63,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let request = RunRequest::new(RunFile::parse(RUN, "train.rs", &[])?, out, &["target/plugins/frozen-lake.wasm"])?;
     let runtime = tokio::runtime::Runtime::new()?;
     let finished = runtime.block_on(async { prepare(request, Arc::new(Lines)).await?.train().await })?;
-    finished.summary.stages.iter().for_each(|stage| println!("{}", describe(stage)));
+    println!("{} episodes in {}", finished.episodes, finished.folder.display());
     Ok(())
 }

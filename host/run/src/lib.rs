@@ -19,7 +19,6 @@ pub mod evaluate;
 pub mod fuzzing;
 mod host_io;
 mod metrics;
-mod progress;
 mod recorded_groups;
 mod report;
 mod resume;
@@ -31,9 +30,11 @@ mod start;
 mod state;
 mod trace;
 
+pub use gymkhana_store::StageSummary;
+
 pub use error::{Classify, ErrorKind, RunError, RunResult};
 pub use metrics::metrics_page;
 pub use recorded_groups::groups;
-pub use report::{Progress, Reporter, Silent};
+pub use report::{Later, Progress, ProgressFigures, Reporter, Silent, SuccessRate, Work};
 pub use session::{Finished, describe};
 pub use start::{Prepared, RunRequest, prepare};

@@ -17,6 +17,7 @@ use crate::error::{Classify, RunResult};
 use crate::evaluate::held_out;
 use crate::metrics::{Listener, ReadState, RunState};
 use crate::report::Reporter;
+use crate::report::schedule::Durations;
 use crate::seats::SeatPolicies;
 use crate::state::{self, Progress, SavedCheckpoint, State};
 
@@ -29,6 +30,8 @@ pub struct Finished {
     pub episodes: usize,
     /// The run's folder.
     pub folder: PathBuf,
+    /// Folder of the newest checkpoint.
+    pub checkpoint: Option<PathBuf>,
 }
 
 /// State of a run in progress.
@@ -48,6 +51,8 @@ pub(crate) struct Session {
     pub(crate) guests: GuestThreads,
     /// Capacity for live plugin instances.
     pub(crate) places: u32,
+    /// Durations of the last measurements.
+    pub(crate) durations: Durations,
     /// Start time of this process, less the time of earlier ones.
     pub(crate) begun: Instant,
 }
@@ -92,6 +97,7 @@ impl Session {
             checkpoint,
             guests: GuestThreads::start().internal()?,
             places,
+            durations: Durations::default(),
             begun,
         };
         if moved_away {
@@ -104,6 +110,7 @@ impl Session {
     /// Runs the remaining stages.
     pub(crate) async fn run(&mut self) -> RunResult<Finished> {
         let stages = self.file.stages.clone();
+        self.progress.finished.iter().for_each(|stage| self.reporter.stage_finished(stage));
         while let Some(stage) = stages.get(self.progress.stage) {
             self.stage(stage).await?;
         }
@@ -150,7 +157,7 @@ impl Session {
         }
         let after = self.evaluate(held_out::EvalPoint::After).await?;
         let summary = self.progress.finish(after, self.begun.elapsed());
-        self.reporter.status(&describe(&summary));
+        self.reporter.stage_finished(&summary);
         self.episodes.commit()?;
         self.write_state()
     }
@@ -165,8 +172,9 @@ impl Session {
             seconds: self.begun.elapsed().as_secs_f64(),
         };
         self.folder.write_summary(&summary)?;
-        let (episodes, folder) = (self.episodes.stored().len(), self.folder.reader().path().to_owned());
-        Ok(Finished { summary, episodes, folder })
+        let (episodes, reader) = (self.episodes.stored().len(), self.folder.reader());
+        let newest = self.checkpoint.as_ref().map(|saved| reader.checkpoints_path().join(saved.name.to_string()));
+        Ok(Finished { summary, episodes, folder: reader.path().to_owned(), checkpoint: newest })
     }
 
     /// Parent of all episode seeds, which depend on the episode's name alone.

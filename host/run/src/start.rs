@@ -17,8 +17,9 @@ use gymkhana_trainer::Trainer;
 use crate::checks::{self, pass};
 use crate::error::{Classify, RunResult};
 use crate::metrics::Listener;
-use crate::progress::ProgressMeter;
 use crate::report::Reporter;
+use crate::report::banner::Banner;
+use crate::report::meter::ProgressMeter;
 use crate::resume::{begun_as, reopen, same_seats};
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::session::{Finished, Session};
@@ -193,6 +194,15 @@ impl Prepared {
     pub async fn train(self) -> RunResult<Finished> {
         let Self { opened, out, plugins, lock, assets, sandbox, places, listener, trace, reporter } = self;
         let Opened { file, rollout, seats, folder, state, models, left_off } = opened;
+        let banner = Banner {
+            policy: &file.policy,
+            parameters: seats.policy().parameter_count(),
+            left_off: left_off.as_deref(),
+            lock: &lock,
+            stages: &file.stages,
+            out: &out,
+        };
+        let banner = banner.to_string();
         weight_sync::begin(&seats, &file, &models, left_off).await?;
         let trace = Trace::start(trace.as_deref())?;
         let folder = match folder {
@@ -200,6 +210,7 @@ impl Prepared {
             None => RunFolder::create(&out, &file.resolved().internal()?)?,
         };
         fill(&folder, &plugins, &lock, seats.policy())?;
+        reporter.status(&banner);
         assets.store(&folder)?;
         let mut session = Session::new(file, Arc::clone(&reporter), folder, rollout, seats, state, places)?;
         // The page and the meter end when they are dropped.

@@ -210,7 +210,7 @@ impl Plugin {
             CompileError::Sandbox(error) => LoadError::Sandbox(error),
         };
         let weight = Weight::of(bytes);
-        let component = sandbox.compile(digest, bytes).map_err(failed)?;
+        let component = sandbox.compile(manifest.name.name(), digest, bytes).map_err(failed)?;
         let memories = component
             .resources_required()
             .map_or(1, |needs| needs.num_memories.max(needs.num_tables.div_ceil(TABLES_PER_PLACE)).max(1));

@@ -143,6 +143,23 @@ fn compiled_code_is_kept_and_a_damaged_file_is_compiled_again() {
 }
 
 #[test]
+fn a_compilation_is_announced_and_a_cached_plugin_is_not() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let size = fs::metadata(component("guest-echo")).expect("a component").len() as usize;
+    let announced = || {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let hook = move |plugin: &str, bytes: usize| sender.send((plugin.to_owned(), bytes)).expect("a receiver");
+        let sandbox = with_cache(&parent.path().join("code")).expect("made").on_compile(hook);
+        let name = load(&sandbox).name().to_owned();
+        load(&sandbox);
+        (name, receiver.try_iter().collect::<Vec<_>>())
+    };
+    let (name, once) = announced();
+    assert_eq!(once, [(name, size)], "compiled once, then from memory");
+    assert_eq!(announced().1, [], "from disk");
+}
+
+#[test]
 fn a_cache_that_others_can_reach_is_refused() {
     let parent = tempfile::tempdir().expect("a folder");
     let open = parent.path().join("open");

@@ -12,10 +12,10 @@ use crate::args::ReplayArgs;
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
 use gymkhana_config::RunFile;
-use gymkhana_run::groups;
 use gymkhana_run::setup::grants::OutboundMode;
 use gymkhana_run::setup::plugins;
 use gymkhana_run::setup::rollout::recorded_rollout;
+use gymkhana_run::{ProgressFigures, Work, groups};
 
 /// Groups replayed concurrently.
 const CONCURRENT_GROUPS: usize = 16;
@@ -84,7 +84,7 @@ async fn compare(
         return Err(StoreError::NoEpisode(id).into());
     }
     let length = if only.is_some() { 1 } else { episodes.len() };
-    let progress = printer.progress("replay", 0, length as u64);
+    let progress = printer.progress(Work::new("replay", length as u64));
     let mut tally = Tally::default();
     let most = (places as usize / rollout.plugins().places()).max(1);
     let room = &Semaphore::new(most);
@@ -133,7 +133,8 @@ async fn compare(
                 }
             }
         }
-        progress.at(tally.equal + tally.different, &format!("{} differ", tally.different));
+        let figures = ProgressFigures::of(format!("{} differ", tally.different));
+        progress.at(tally.equal + tally.different, &figures);
     }
     Ok(tally)
 }

@@ -1,9 +1,9 @@
-//! `host run`: trains as a run file says and prints the result of each stage.
+//! `host run`: trains as a run file says and prints the results.
 
 use std::path::Path;
 
 use gymkhana_config::RunFile;
-use gymkhana_run::{Finished, RunRequest, describe, prepare};
+use gymkhana_run::{Finished, RunRequest, prepare};
 
 use crate::args::RunArgs;
 use crate::error::{Classify, CliResult};
@@ -32,9 +32,16 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<()> {
 }
 
 fn print(finished: &Finished, printer: &Printer) {
-    let Finished { summary, episodes, folder } = finished;
-    for stage in &summary.stages {
-        printer.result(describe(stage));
+    let Finished { summary, episodes, folder, checkpoint } = finished;
+    let folder = folder.display();
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let success = summary.success.map_or_else(|| "not measured".to_owned(), percent);
+    let sampled = summary.success_sampled.map(|share| format!(" (sampled {})", percent(share)));
+    printer.result(format!("{episodes} episodes in {folder}, {:.0} s", summary.seconds));
+    printer.result(format!("success at the end: {success}{}", sampled.unwrap_or_default()));
+    printer.status(format!("next: host show {folder}"));
+    if let Some(checkpoint) = checkpoint.as_deref().map(Path::display) {
+        printer.result(format!("newest checkpoint: {checkpoint}"));
+        printer.status(format!("next: host eval {checkpoint} {folder}"));
     }
-    printer.result(format!("{episodes} episodes in {}, {:.0} s", folder.display(), summary.seconds));
 }

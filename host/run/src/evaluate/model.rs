@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::figures::{Attempt, Figures};
 use crate::error::{Classify, RunError, RunResult};
-use crate::report::Reporter;
+use crate::report::{ProgressFigures, Reporter, SuccessRate, Work};
 use crate::seats::frozen::Frozen;
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::setup::chat::chat_format;
@@ -135,7 +135,7 @@ fn parts(file: &RunFile, checkpoint: &Checkpoint) -> RunResult<Option<(PathBuf, 
 /// Plays all attempts; fails when the share of failed episodes exceeds `limit`.
 async fn play(runner: GroupRunner, batch: &Batch, limit: f64, reporter: &Arc<dyn Reporter>) -> RunResult<Played> {
     let (seats, rollout) = (runner.seats.clone(), Arc::clone(&runner.rollout));
-    let progress = reporter.progress("eval", 0, batch.tasks.len() as u64);
+    let progress = reporter.progress(Work::new("evaluating", batch.tasks.len() as u64));
     let mut scheduler = Scheduler::new(runner);
     let _in_flight = scheduler.start(batch);
     let mut ended: Vec<(usize, Attempt)> = Vec::new();
@@ -154,8 +154,9 @@ async fn play(runner: GroupRunner, batch: &Batch, limit: f64, reporter: &Arc<dyn
             failed += usize::from(!record.failures.is_empty());
         }
         done += 1;
-        let solved = ended.iter().filter(|(_, attempt)| attempt.success).count();
-        progress.at(done, &format!("success {:.1} %", 100.0 * solved as f64 / ended.len().max(1) as f64));
+        let solved = ended.iter().filter(|(_, attempt)| attempt.success).count() as u64;
+        let success = Some(SuccessRate::SoFar { solved, played: ended.len() as u64 });
+        progress.at(done, &ProgressFigures { success, ..ProgressFigures::default() });
     }
     failures.judge(limit, last)?;
     // Sorted by task, so that sums do not depend on timing.

@@ -101,13 +101,15 @@ pub fn sandbox(file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<Sandbo
         max_instances: file.sandbox.instances,
         ..SandboxConfig::default()
     };
-    match Sandbox::new(&config) {
+    let sandbox = match Sandbox::new(&config) {
         Err(SandboxError::Cache(error)) => {
             reporter.status(&format!("compiled plugins are not cached: {error}"));
-            Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()
+            Sandbox::new(&SandboxConfig { cache: None, ..config }).user_error()?
         }
-        other => other.user_error(),
-    }
+        other => other.user_error()?,
+    };
+    let reporter = Arc::clone(reporter);
+    Ok(sandbox.on_compile(move |plugin, bytes| reporter.compiling(plugin, bytes)))
 }
 
 /// Cache of compiled plugins in the user's cache folder, if there is one.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use crate::error::{RunError, RunResult};
-use crate::report::Progress;
+use crate::report::{Progress, ProgressFigures, SuccessRate};
 use crate::session::Session;
 use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use gymkhana_config::{RunFile, Stage};
@@ -85,7 +85,8 @@ impl Session {
                 last = last_failure(record).or(last);
             }
             if let Some(progress) = progress {
-                progress.at(done, &format!("success {:.1} %", 100.0 * solved as f64 / done as f64));
+                let success = Some(SuccessRate::SoFar { solved, played: done });
+                progress.at(done, &ProgressFigures { success, ..ProgressFigures::default() });
             }
             in_flight.arrive(place, records);
         }

@@ -10,6 +10,8 @@ use gymkhana_trainer::RlSettings;
 use tracing::{Instrument, info_span};
 
 use crate::error::{Classify, RunResult};
+use crate::report::schedule::StagePart;
+use crate::report::{ProgressFigures, SuccessRate, Work};
 use crate::seats::SeatPolicies;
 use crate::seats::weight_sync;
 use crate::session::Session;
@@ -23,7 +25,11 @@ impl Session {
         let settings = RlSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings().user_error()? };
         let tasks = self.tasks(&self.file.environment.train).await?;
         let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before());
-        let progress = self.reporter.progress(&stage.name, self.steps_done(), stage.steps);
+        let progress = self.reporter.progress(Work {
+            done: self.steps_done(),
+            later: self.later(StagePart::Training),
+            ..Work::new(format!("{}: training", stage.name), stage.steps)
+        });
         while let Some(step) = self.next_step(stage.steps) {
             let since = Instant::now();
             prefetcher.begin(step);
@@ -71,10 +77,9 @@ impl Session {
             ]));
             self.record_step(step, &measured)?;
             let rate = figures.tokens as f64 / played;
-            progress.at(
-                step + 1,
-                &format!("success {:.1} %, reward {:.3}, {rate:.0} tokens/s", 100.0 * figures.success, figures.reward),
-            );
+            let success = Some(SuccessRate::OfStep(figures.success));
+            let others = vec![format!("reward {:.3}", figures.reward), format!("{rate:.0} tokens/s")];
+            progress.at(step + 1, &ProgressFigures { success, others });
             if (step + 1) % stage.checkpoint_every == 0 || step + 1 == stage.steps {
                 self.checkpoint().await?;
             }

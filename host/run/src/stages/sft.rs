@@ -11,6 +11,8 @@ use gymkhana_trainer::SftSettings;
 use tracing::{Instrument, info_span};
 
 use crate::error::{Classify, RunError, RunResult};
+use crate::report::schedule::StagePart;
+use crate::report::{ProgressFigures, Work};
 use crate::seats::weight_sync;
 use crate::session::Session;
 use crate::stages::scheduler::Batch;
@@ -78,7 +80,11 @@ impl Session {
         let settings = SftSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings() };
         let mut failed = FailedDemonstrations::default();
         let mut tasks = self.tasks(&self.file.environment.train).await?;
-        let progress = self.reporter.progress(&stage.name, self.steps_done(), stage.steps);
+        let progress = self.reporter.progress(Work {
+            done: self.steps_done(),
+            later: self.later(StagePart::Training),
+            ..Work::new(format!("{}: demonstrations", stage.name), stage.steps)
+        });
         while let Some(step) = self.next_step(stage.steps) {
             let tasks = tasks.take(step * u64::from(stage.batch), u64::from(stage.batch));
             let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::GREEDY);
@@ -106,7 +112,7 @@ impl Session {
                 let loss = measured.get(sft::LOSS.name());
                 loss.map_or_else(|| "no demonstrations".to_owned(), |loss| format!("loss {loss:.3}"))
             };
-            progress.at(step + 1, &message);
+            progress.at(step + 1, &ProgressFigures::of(message));
             if (step + 1) % stage.checkpoint_every == 0 || self.next_step(stage.steps).is_none() {
                 self.checkpoint().await?;
             }

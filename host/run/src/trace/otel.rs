@@ -111,7 +111,7 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
     use tracing::info_span;
 
-    use crate::report::{Progress, Reporter, Silent};
+    use crate::report::{Progress, Reporter, Silent, Work};
     use crate::trace::Trace;
 
     /// A reporter that treats a status line as a failure.
@@ -122,8 +122,12 @@ mod tests {
             panic!("status: {text}");
         }
 
-        fn progress(&self, name: &str, done: u64, length: u64) -> Box<dyn Progress> {
-            Silent.progress(name, done, length)
+        fn compiling(&self, _plugin: &str, _bytes: usize) {}
+
+        fn stage_finished(&self, _stage: &gymkhana_store::StageSummary) {}
+
+        fn progress(&self, work: Work) -> Box<dyn Progress> {
+            Silent.progress(work)
         }
 
         fn waits(&self, _text: String) {}

@@ -14,10 +14,10 @@ use tokio::sync::Semaphore;
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
 use gymkhana_config::RunFile;
-use gymkhana_run::groups;
 use gymkhana_run::setup::grants::OutboundMode;
 use gymkhana_run::setup::plugins::PluginFile;
 use gymkhana_run::setup::rollout::recorded_rollout;
+use gymkhana_run::{ProgressFigures, Work, groups};
 
 pub use diff::diff;
 pub use score::score;
@@ -38,7 +38,7 @@ async fn score_run(
     let (rollout, places) = recorded_rollout(run, file, files, OutboundMode::Live, &reporter).await?;
     let rollout = &rollout;
     let episodes = run.episodes()?;
-    let progress = printer.progress("score", 0, episodes.len() as u64);
+    let progress = printer.progress(Work::new("scoring", episodes.len() as u64));
     // A group is scored in one instance, whatever its size.
     let room = &Semaphore::new((places as usize / rollout.plugins().places()).max(1));
     let mut scored = stream::iter(groups(episodes.read_all()))
@@ -55,7 +55,7 @@ async fn score_run(
         let (recorded, now) = group?;
         each(&recorded, &now)?;
         done += recorded.len() as u64;
-        progress.at(done, "");
+        progress.at(done, &ProgressFigures::default());
     }
     Ok(())
 }
