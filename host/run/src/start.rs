@@ -14,6 +14,7 @@ use gymkhana_sandbox::Sandbox;
 use gymkhana_store::{RunFolder, RunReader};
 use gymkhana_trainer::Trainer;
 
+use crate::banner::Banner;
 use crate::checks::{self, pass};
 use crate::metrics::Listener;
 use crate::progress::ProgressMeter;
@@ -207,12 +208,24 @@ impl Prepared {
             self;
         let Opened { file, rollout, seats, folder, state, models, left_off } = opened;
         weight_sync::begin(&seats, &file, &models, left_off).await?;
+        let resumed = folder.as_ref().zip(state.as_ref()).map(|(folder, state)| {
+            folder.reader().checkpoints_path().join(state.checkpoint.name.to_string())
+        });
         let trace = Trace::start(trace.as_deref())?;
         let folder = match folder {
             Some(folder) => folder,
             None => taken::create(&out, overwrite, &file.resolved().internal()?)?,
         };
         fill(&folder, &plugins, &lock, seats.policy())?;
+        let banner = Banner {
+            policy: &file.policy,
+            parameters: seats.policy().parameter_count(),
+            resumed: resumed.as_deref(),
+            lock: &lock,
+            stages: &file.stages,
+            out: &out,
+        };
+        reporter.status(&banner.to_string());
         assets.store(&folder)?;
         let session = Session::new(file, Arc::clone(&reporter), folder, rollout, seats, state, places)?;
         let mut session = Session { stop, ..session };

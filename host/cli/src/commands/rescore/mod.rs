@@ -17,6 +17,7 @@ use gymkhana_assembly::grants::OutboundMode;
 use gymkhana_assembly::groups;
 use gymkhana_assembly::plugins::PluginFile;
 use gymkhana_assembly::rollout::recorded_rollout;
+use gymkhana_assembly::{ProgressFigures, Work};
 use gymkhana_config::RunFile;
 
 pub use diff::diff;
@@ -38,7 +39,7 @@ async fn score_run(
     let (rollout, places) = recorded_rollout(run, file, files, OutboundMode::Live, &reporter).await?;
     let rollout = &rollout;
     let episodes = run.episodes()?;
-    let progress = printer.progress("score", 0, episodes.len() as u64);
+    let progress = printer.progress(Work::new("scoring", episodes.len() as u64));
     // A group is scored in one instance, whatever its size.
     let room = &Semaphore::new((places as usize / rollout.plugins().places()).max(1));
     let mut scored = stream::iter(groups(episodes.read_all()))
@@ -55,7 +56,7 @@ async fn score_run(
         let (recorded, now) = group?;
         each(&recorded, &now)?;
         done += recorded.len() as u64;
-        progress.at(done, "");
+        progress.at(done, &ProgressFigures::default());
     }
     Ok(())
 }
