@@ -66,6 +66,8 @@ pub enum ModelCommand {
     Generate(GenerateArgs),
     /// Measure a model's success on held-out tasks
     Eval(EvalArgs),
+    /// Copy a model for an inference server
+    Export(ExportArgs),
     /// Write the generated reference pages
     #[command(hide = true)]
     Reference(ReferenceArgs),
@@ -238,6 +240,18 @@ pub struct EvalArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `host export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Model: a folder or `OWNER/NAME`
+    pub model: PathBuf,
+    /// New folder of the copy
+    pub dir: PathBuf,
+    /// Branch, tag or commit on the hub
+    #[arg(long, value_name = "REVISION")]
+    pub revision: Option<String>,
 }
 
 /// Sampling of tokens.

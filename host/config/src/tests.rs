@@ -38,6 +38,7 @@ fn values_out_of_range_name_their_key() {
         ("limits.turns=0", "limits.turns"),
         ("failures.limit=1.5", "failures.limit"),
         ("threads=0", "threads"),
+        ("policy.max_behaviour_divergence=-0.1", "policy.max_behaviour_divergence"),
         ("stages.rl.group_size=0", "group_size"),
         ("stages.0.optimizer.learning_rate=-1.0", "learning_rate"),
         ("sandbox.memory_mib=100000", "sandbox.memory_mib"),

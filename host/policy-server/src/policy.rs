@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gymkhana_chat::ChatFormat;
+use gymkhana_chat::{ChatError, ChatFormat};
 use gymkhana_net::{ClientError, JsonClient, JsonClientError, RequestPolicy, Secret, StatusSink};
 use gymkhana_policy::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest,
@@ -21,6 +21,9 @@ use crate::{sglang, text, vllm, weights};
 /// Problem of a server without token ids.
 const NO_TOKENS: &str = "its answers contain text without token ids and log-probabilities, which training needs\nhint: \
                          start a vLLM or SGLang server, or set policy.server.protocol = \"openai\" for evaluation only";
+
+/// Text whose log-probabilities are compared after a weight update.
+const FIXED_TEXT: &str = "The quick brown fox jumps over the lazy dog. 12 + 30 = 42, and 7 * 6 = 42.";
 
 /// Models of a server that an error names, and characters of each name.
 const MAX_NAMED: usize = 20;
@@ -47,6 +50,8 @@ pub struct ServerSettings {
     pub vocabulary: usize,
     /// Context length of the run's model, in tokens.
     pub context: usize,
+    /// Maximum mean difference from the trainer's log-probabilities after a weight update, in nats.
+    pub max_divergence: f64,
 }
 
 /// A server cannot be used.
@@ -77,6 +82,24 @@ pub enum ServerError {
         /// Models of the server.
         served: String,
     },
+    /// The server computes other log-probabilities than the trainer after a weight update.
+    #[error(
+        "the policy server at {url} does not compute with the weights of version {version} that it loaded: its \
+         log-probabilities of a fixed text differ from the trainer's by {difference:.3} nats per token, above \
+         policy.server.max_divergence = {limit}; {cause}"
+    )]
+    Divergence {
+        /// URL of the server.
+        url: Url,
+        /// Version of the weights.
+        version: u32,
+        /// Mean absolute difference, in nats.
+        difference: f64,
+        /// Maximum of that difference, in nats.
+        limit: f64,
+        /// Likely cause, with a hint.
+        cause: &'static str,
+    },
     /// The server lacks a feature that the run needs.
     #[error("the policy server at {url} cannot be used: {problem}")]
     Unfit {
@@ -101,6 +124,8 @@ pub struct ServerPolicy {
     /// Failure of the last request, if it failed.
     last_failure: Mutex<Option<String>>,
     context: usize,
+    /// Folder or name of the model that the server was started with, if it reports it.
+    started_with: Option<String>,
 }
 
 impl std::fmt::Debug for ServerPolicy {
@@ -128,12 +153,12 @@ impl ServerPolicy {
             fault,
             fix: "start it, or correct policy.server.url, which ends before `/v1`",
         })?;
-        let Some((_, longest)) = models.iter().find(|(name, _)| *name == settings.model) else {
-            let names = models.into_iter().take(MAX_NAMED).map(|(name, _)| name.chars().take(MAX_NAME).collect());
+        let Some(model) = models.iter().find(|model| model.name == settings.model) else {
+            let names = models.iter().take(MAX_NAMED).map(|model| model.name.chars().take(MAX_NAME).collect());
             let served = names.collect::<Vec<String>>().join("`, `");
             return Err(ServerError::Model { url, model: settings.model, served });
         };
-        let context = longest.unwrap_or(usize::MAX).min(settings.context);
+        let context = model.context.unwrap_or(usize::MAX).min(settings.context);
         let policy = Self {
             api,
             chat,
@@ -143,6 +168,7 @@ impl ServerPolicy {
             pushed: AtomicBool::new(false),
             last_failure: Mutex::default(),
             context,
+            started_with: model.root.clone(),
             settings,
         };
         if policy.settings.protocol.gives_tokens() {
@@ -163,16 +189,16 @@ impl ServerPolicy {
             seed: Seed(0),
             token_sink: None,
         };
+        let fix = "check its answer and policy.server.protocol";
+        self.ask(&request).await.map(drop).map_err(|error| self.failed("continue token ids", error, fix))
+    }
+
+    /// Error for a request of the host's own.
+    fn failed(&self, doing: &'static str, error: RequestError, fix: &'static str) -> ServerError {
         let url = self.settings.url.clone();
-        match self.ask(&request).await {
-            Ok(_) => Ok(()),
-            Err(RequestError::Fault(fault)) => Err(ServerError::Fault {
-                url,
-                doing: "continue token ids",
-                fault,
-                fix: "check its answer and policy.server.protocol",
-            }),
-            Err(RequestError::Unfit(problem)) => Err(ServerError::Unfit { url, problem }),
+        match error {
+            RequestError::Fault(fault) => ServerError::Fault { url, doing, fault, fix },
+            RequestError::Unfit(problem) => ServerError::Unfit { url, problem },
         }
     }
 
@@ -203,6 +229,69 @@ impl ServerPolicy {
         self.version.store(version, Ordering::Release);
         self.pushed.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// A fixed text to compare log-probabilities by; `None` if the context is too short for one.
+    ///
+    /// # Errors
+    /// If the tokenizer cannot encode it.
+    pub fn fixed_text(&self) -> Result<Option<ScoreRequest>, ChatError> {
+        let mut tokens = self.chat.encode_raw(FIXED_TEXT)?;
+        // vLLM samples one more token.
+        tokens.truncate(self.context.saturating_sub(1));
+        Ok(match tokens.split_first() {
+            Some((first, rest)) if !rest.is_empty() => {
+                Some(ScoreRequest { prefix: Arc::new([*first]), continuation: rest.into() })
+            }
+            _ => None,
+        })
+    }
+
+    /// Checks that the server computes with the weights pushed last: compares its log-probabilities of a text with
+    /// `expected`, those of the trainer's own weights. Returns the mean absolute difference in nats.
+    ///
+    /// # Errors
+    /// If the server cannot score the text, or the difference exceeds the settings' maximum; it must not be used
+    /// afterwards.
+    pub async fn verify(&self, text: &ScoreRequest, expected: &[f32]) -> Result<f64, ServerError> {
+        let found = {
+            let _slot = self.request_slots.acquire().await;
+            let _weights = self.weights.read().await;
+            self.scored(text).await
+        };
+        let fix = "check its log, then run again with --resume";
+        let found = found.map_err(|error| self.failed("score a text", error, fix))?;
+        let (difference, limit) = (mean_difference(&found, expected), self.settings.max_divergence);
+        // A difference that is not a number exceeds every maximum.
+        if difference <= limit {
+            return Ok(difference);
+        }
+        let cause = match self.settings.protocol {
+            Protocol::Vllm => {
+                "vLLM may have kept the output layer of a model with tied embeddings\nhint: start vLLM with a copy from \
+                 `host export`, then run again with --resume; for a server in 16 bits set a larger \
+                 policy.server.max_divergence in a new run"
+            }
+            Protocol::Sglang | Protocol::Openai => {
+                "the server may have loaded only a part of the weights\nhint: start it with the model of \
+                 policy.checkpoint, then run again with --resume; for a server in 16 bits set a larger \
+                 policy.server.max_divergence in a new run"
+            }
+        };
+        let (url, version) = (self.settings.url.clone(), self.weight_version());
+        Err(ServerError::Divergence { url, version, difference, limit, cause })
+    }
+
+    /// Folder or name of the model that the server was started with, if it reports it.
+    #[must_use]
+    pub fn started_with(&self) -> Option<&str> {
+        self.started_with.as_deref()
+    }
+
+    /// Whether this process pushed the weights of this version last.
+    #[must_use]
+    pub fn has_weights(&self, version: u32) -> bool {
+        self.known_version() == Some(version)
     }
 
     /// Version of the weights that were pushed last.
@@ -348,13 +437,33 @@ impl Policy for ServerPolicy {
     }
 }
 
-/// Parses the models of a server: names, and context lengths in tokens if reported.
-pub(crate) fn models(answer: &Value) -> Result<Vec<(String, Option<usize>)>, String> {
+/// Mean absolute difference of two lists of log-probabilities, in nats.
+fn mean_difference(found: &[f32], expected: &[f32]) -> f64 {
+    let differences =
+        found.iter().zip(expected).map(|(found, expected)| (f64::from(*found) - f64::from(*expected)).abs());
+    differences.sum::<f64>() / expected.len().max(1) as f64
+}
+
+/// A model of a server.
+pub(crate) struct ServedModel {
+    name: String,
+    /// Context length in tokens, if reported.
+    context: Option<usize>,
+    /// Folder or name from which the server loaded it, if reported.
+    root: Option<String>,
+}
+
+/// Parses the models of a server.
+pub(crate) fn models(answer: &Value) -> Result<Vec<ServedModel>, String> {
     let data = answer.get("data").and_then(Value::as_array).ok_or("its answer is not a list of models")?;
     let model = |model: &Value| {
         let longest = model.get("max_model_len").and_then(Value::as_u64);
-        let name = model.get("id").and_then(Value::as_str).ok_or("a model in its list has no `id`")?;
-        Ok((name.to_owned(), longest.and_then(|longest| usize::try_from(longest).ok())))
+        let text = |key: &str| model.get(key).and_then(Value::as_str).map(str::to_owned);
+        Ok(ServedModel {
+            name: text("id").ok_or("a model in its list has no `id`")?,
+            context: longest.and_then(|longest| usize::try_from(longest).ok()),
+            root: text("root"),
+        })
     };
     data.iter().map(model).collect()
 }

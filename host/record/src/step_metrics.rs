@@ -117,6 +117,10 @@ pub mod rl {
         POSITIONS = "positions", "tokens", "positions that the forward passes of the updates computed; a shared prefix \
             counts once";
         ENTROPY = "entropy", "nats per token", "mean entropy of the behaviour policy at the sampled tokens";
+        ON_POLICY_DIVERGENCE = "on_policy_divergence", "nats per token", "mean k3 estimate of the divergence between \
+            the policy before the update and the behaviour policy, over tokens of staleness 0 (of the first minibatch, \
+            or all with `off_policy`); about 0 if the generating side computes as the trainer does; only with such \
+            tokens";
         VALUE_LOSS = "value_loss", "", "mean loss of the critic's optimiser steps; only with a critic";
         REPLAYED = "replayed", "episodes", "replayed episodes; only with `replay.kind = \"self-imitation\"`";
     }

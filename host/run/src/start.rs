@@ -96,9 +96,6 @@ pub(crate) struct Opened {
     /// The folder of a resumed run.
     pub folder: Option<RunFolder>,
     pub state: Option<State>,
-    models: Models,
-    /// Checkpoint from which a resumed run continues.
-    left_off: Option<PathBuf>,
 }
 
 /// A run that has passed every check and has written nothing.
@@ -188,11 +185,11 @@ async fn open(
     let left_off = checkpoints.as_deref().zip(last.as_deref());
     let mut seats = seats::start(&file, &models, &set, &seats::settings(&file, slots), left_off, &frozen)?;
     weight_sync::connect(&mut seats, &file, reporter).await?;
+    weight_sync::check_served(&seats, &file)?;
     file.limits.fit_model(seats.context()).user_error()?;
-    let left_off = left_off.map(|(folder, checkpoint)| folder.join(checkpoint));
     let chat = chat_format(seats.policy())?;
     let rollout = rollout::rollout(&file, set, chat, rewards, places)?;
-    let opened = Opened { file, rollout, seats, folder, state, models, left_off };
+    let opened = Opened { file, rollout, seats, folder, state };
     pass(&opened, &checks::OPENED)?;
     checks::first_task_has_answer(&opened.file, &opened.rollout).await?;
     Ok(opened)
@@ -206,8 +203,7 @@ impl Prepared {
     pub async fn train(self) -> RunResult<Outcome> {
         let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, reporter } =
             self;
-        let Opened { file, rollout, seats, folder, state, models, left_off } = opened;
-        weight_sync::begin(&seats, &file, &models, left_off).await?;
+        let Opened { file, rollout, seats, folder, state } = opened;
         let resumed = folder.as_ref().zip(state.as_ref()).map(|(folder, state)| {
             folder.reader().checkpoints_path().join(state.checkpoint.name.to_string())
         });
@@ -227,6 +223,8 @@ impl Prepared {
         };
         reporter.status(&banner.to_string());
         assets.store(&folder)?;
+        // A server that cannot take weights is reported now, and not after the first stage.
+        weight_sync::update(&seats, folder.reader().path()).await?;
         let session = Session::new(file, Arc::clone(&reporter), folder, rollout, seats, state, places)?;
         let mut session = Session { stop, ..session };
         // The page and the meter end when they are dropped.

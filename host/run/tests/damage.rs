@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gymkhana_assembly::plugins::recorded_files;
 use gymkhana_config::RunFile;
 use gymkhana_record::{EpisodeId, Seed};
 use gymkhana_registry::{Digest, Lock};
-use gymkhana_assembly::plugins::recorded_files;
 use gymkhana_run::{Classify, Outcome, RunRequest, RunResult, Silent, prepare};
 use gymkhana_store::{RunReader, Summary};
 use gymkhana_tests::component;
@@ -110,7 +110,7 @@ async fn resumed(out: &Path) -> RunResult<Finish> {
         line.values.retain(|name, _| !name.starts_with("seconds"));
         json!([line.stage, line.step, line.values])
     });
-    let weights = ["model.safetensors", "trainer.safetensors"].map(|file| {
+    let weights = ["model.safetensors", "trainer/state.safetensors"].map(|file| {
         let path = run.checkpoints_path().join(LAST).join(file);
         Digest::of(&fs::read(path).expect("weights"))
     });

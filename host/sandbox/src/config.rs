@@ -60,6 +60,18 @@ impl Limits {
 /// Default size limit of the cache of compiled plugins, in bytes.
 pub const DEFAULT_CACHE_BYTES: u64 = 2 << 30;
 
+/// Effort of the compiler for plugins that contain a language runtime. Other plugins compile in milliseconds and are
+/// always optimised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CompilerEffort {
+    /// Optimised code.
+    #[default]
+    Optimised,
+    /// A compiler that is seven times as fast, for code that is run a few times, such as by a test after each edit. The
+    /// code is slower and does not make the bits of NaNs equal on all machines.
+    Quick,
+}
+
 /// Settings of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxConfig {
@@ -71,6 +83,8 @@ pub struct SandboxConfig {
     pub cache_bytes: u64,
     /// Compiler of plugins that are not in the cache.
     pub compiler: Compiler,
+    /// Effort of the compiler.
+    pub effort: CompilerEffort,
     /// Limits of each plugin.
     pub limits: Limits,
     /// Maximum number of live instances; `None` uses all that this machine can hold.
@@ -85,6 +99,7 @@ impl Default for SandboxConfig {
             cache: None,
             cache_bytes: DEFAULT_CACHE_BYTES,
             compiler: Compiler::default(),
+            effort: CompilerEffort::default(),
             limits: Limits::default(),
             max_instances: None,
             wait: Duration::from_secs(600),

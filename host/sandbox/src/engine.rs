@@ -7,12 +7,12 @@
 use std::path::Path;
 
 use wasmtime::component::Linker;
-use wasmtime::{Config, Enabled, Engine, Inlining, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Config, Enabled, Engine, Inlining, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy};
 
 use crate::cache::CodeCache;
 use crate::instance::store_data::StoreData;
 use crate::instance::ticker::Ticker;
-use crate::{Limits, SandboxError, imports};
+use crate::{CompilerEffort, Limits, SandboxError, imports};
 
 /// Tables per place of the pool. A Rust guest has two.
 pub(crate) const TABLES_PER_PLACE: u32 = 4;
@@ -64,6 +64,15 @@ impl Weight {
     }
 }
 
+/// What compiled code depends on; equal in the process that compiles and in the one that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CodeForm {
+    pub weight: Weight,
+    pub effort: CompilerEffort,
+    /// Whether guests count fuel.
+    pub count_fuel: bool,
+}
+
 /// An engine with its linker, code cache and ticker.
 pub(crate) struct Profile {
     pub engine: Engine,
@@ -76,13 +85,13 @@ impl Profile {
     /// Sets up an engine, its pool and its ticker thread. `cache` is the folder of compiled code and its size limit in
     /// bytes.
     pub fn new(
-        weight: Weight,
+        form: CodeForm,
         limits: &Limits,
         places: u32,
         cache: Option<(&Path, u64)>,
     ) -> Result<Self, SandboxError> {
         let refused = |error: wasmtime::Error| SandboxError::Engine(error.into_boxed_dyn_error());
-        let engine = Engine::new(&engine_config(weight, limits, places)).map_err(refused)?;
+        let engine = Engine::new(&engine_config(form, limits, places)).map_err(refused)?;
         let mut linker = Linker::new(&engine);
         imports::link(&mut linker).map_err(refused)?;
         Ok(Self {
@@ -95,8 +104,9 @@ impl Profile {
 }
 
 /// Engine settings of this process.
-pub(crate) fn engine_config(weight: Weight, limits: &Limits, places: u32) -> Config {
-    let mut config = code_config(weight, limits.count_fuel());
+pub(crate) fn engine_config(form: CodeForm, limits: &Limits, places: u32) -> Config {
+    let CodeForm { weight, .. } = form;
+    let mut config = code_config(form);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(weight, limits, places)));
     if weight == Weight::Heavy {
         config.max_wasm_stack(HEAVY_STACK).async_stack_size(HEAVY_STACK + HOST_STACK);
@@ -104,10 +114,9 @@ pub(crate) fn engine_config(weight: Weight, limits: &Limits, places: u32) -> Con
     config
 }
 
-/// Settings on which compiled code depends; equal in the process that compiles and in the one that runs. Features that
-/// would make results depend on the machine, and features that plugins do not need, are disabled. Garbage collection,
+/// Settings on which compiled code depends. Features that would make results depend on the machine, and features that plugins do not need, are disabled. Garbage collection,
 /// threads and exceptions are not compiled into this host.
-pub(crate) fn code_config(weight: Weight, count_fuel: bool) -> Config {
+pub(crate) fn code_config(CodeForm { weight, effort, count_fuel }: CodeForm) -> Config {
     let heavy = weight == Weight::Heavy;
     let mut config = Config::new();
     config
@@ -122,6 +131,9 @@ pub(crate) fn code_config(weight: Weight, count_fuel: bool) -> Config {
         .compiler_inlining(if heavy { Inlining::No } else { Inlining::Yes })
         // Copy-on-write needs two more memory mappings per live instance, and mappings are the scarcest resource.
         .memory_init_cow(heavy);
+    if heavy && effort == CompilerEffort::Quick {
+        config.strategy(Strategy::Winch);
+    }
     if heavy {
         config.memory_guaranteed_dense_image_size(DENSE_IMAGE);
     }

@@ -32,7 +32,7 @@ pub use calls::environment::{Action, Advice, EnvironmentEpisode, Image, Snapshot
 pub use calls::reward::{Scorer, Trajectory, score};
 pub use calls::tool::{Answer, ToolSession};
 pub use compiler::{Compiler, CompilerProgram, run_as_compiler};
-pub use config::{DEFAULT_CACHE_BYTES, Limits, SandboxConfig};
+pub use config::{CompilerEffort, DEFAULT_CACHE_BYTES, Limits, SandboxConfig};
 pub use error::{CallError, CallFuture, PluginErrorKind, SandboxError};
 pub use grants::{Grants, Refusal};
 pub use guest_threads::{GUEST_THREAD_NAME, GuestThreads, run_on};

@@ -10,10 +10,10 @@ use gymkhana_registry::Digest;
 use wasmtime::component::{Component, InstancePre};
 
 use crate::compiler::CompilerFailure;
-use crate::engine::{Profile, Weight};
+use crate::engine::{CodeForm, Profile, Weight};
 use crate::instance::pool::{InstancePool, max_map_count, places_for};
 use crate::instance::store_data::StoreData;
-use crate::{CacheError, Compiler, Limits, SandboxConfig, SandboxError};
+use crate::{CacheError, Compiler, CompilerEffort, Limits, SandboxConfig, SandboxError};
 
 /// Counters of a sandbox, for reports and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,7 @@ struct Shared {
     /// Folder of compiled code and its size limit in bytes.
     cache: Option<(PathBuf, u64)>,
     compiler: Compiler,
+    effort: CompilerEffort,
     components: Mutex<HashMap<Digest, Arc<Mutex<Option<Component>>>>>,
     compiled: AtomicU64,
     cache_hits: AtomicU64,
@@ -77,13 +78,16 @@ impl Sandbox {
             return Err(SandboxError::Instances { wanted: places, allowed });
         }
         let cache = config.cache.clone().map(|folder| (folder, config.cache_bytes));
+        let (effort, count_fuel) = (config.effort, config.limits.count_fuel());
+        let light = CodeForm { weight: Weight::Light, effort, count_fuel };
         Ok(Self {
             shared: Arc::new(Shared {
-                light: Profile::new(Weight::Light, &config.limits, places, borrowed(cache.as_ref()))?,
+                light: Profile::new(light, &config.limits, places, borrowed(cache.as_ref()))?,
                 heavy: Mutex::default(),
                 pool: InstancePool::new(places, config.wait),
                 cache,
                 compiler: config.compiler.clone(),
+                effort,
                 components: Mutex::default(),
                 compiled: AtomicU64::new(0),
                 cache_hits: AtomicU64::new(0),
@@ -122,6 +126,10 @@ impl Sandbox {
         Self { on_compile: Some(Arc::new(hook)), ..self }
     }
 
+    fn form(&self, weight: Weight) -> CodeForm {
+        CodeForm { weight, effort: self.shared.effort, count_fuel: self.limits.count_fuel() }
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -146,7 +154,7 @@ impl Sandbox {
                 Some(profile) => Arc::clone(profile),
                 None => {
                     let cache = borrowed(shared.cache.as_ref());
-                    let made = Profile::new(weight, &self.limits, shared.pool.total(), cache);
+                    let made = Profile::new(self.form(weight), &self.limits, shared.pool.total(), cache);
                     Arc::clone(heavy.insert(Arc::new(made.map_err(CompileError::Sandbox)?)))
                 }
             }
@@ -181,7 +189,7 @@ impl Sandbox {
             if let Some(hook) = &self.on_compile {
                 hook(plugin, bytes.len());
             }
-            let code = shared.compiler.compile(&profile.engine, weight, self.limits.count_fuel(), bytes)?;
+            let code = shared.compiler.compile(&profile.engine, self.form(weight), bytes)?;
             // SAFETY: the bytes are the output of this host's compiler, in this process or in one that this process
             // started; in the second case their digest has been checked. The engine itself rejects code of another
             // engine.

@@ -7,9 +7,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use common::{component, config, sandbox};
+use common::{call, component, config, sandbox, text_of};
+use gymkhana_record::Seed;
 use gymkhana_registry::Digest;
-use gymkhana_sandbox::{CacheError, CacheFolder, Grants, LoadError, Plugin, Sandbox, SandboxConfig, SandboxError};
+use gymkhana_sandbox::{
+    CacheError, CacheFolder, CompilerEffort, Grants, Limits, LoadError, Plugin, Sandbox, SandboxConfig, SandboxError,
+    ToolSession,
+};
 
 /// The error and all its causes, as a person reads them.
 fn explained(error: &dyn std::error::Error) -> String {
@@ -231,4 +235,17 @@ fn a_file_error_is_a_message_and_a_hint() {
     let text = error.to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.len() == 2 && lines[0].contains("/no/such.wasm") && lines[1].starts_with("hint: "), "{text}");
+}
+
+/// The Python tool, whose language runtime the quick compiler compiles.
+#[tokio::test]
+async fn quickly_compiled_code_computes_the_same() {
+    let limits = Limits { budget: Duration::from_secs(5), memory_bytes: 128 << 20, ..config().limits };
+    let quick = SandboxConfig { effort: CompilerEffort::Quick, limits, ..config() };
+    let sandbox = Sandbox::new(&quick).expect("a sandbox");
+    let python = common::load(&sandbox, "python");
+    let mut session = ToolSession::open(&python, None, &[], Seed(1)).await.expect("a session");
+    let code = r#"{"code": "sorted(x * x % 7 for x in range(10)), sum(x / 4 for x in range(9))"}"#;
+    let answer = session.call(&call("python", code)).await.expect("a result");
+    assert_eq!(text_of(&answer.content), "([0, 0, 1, 1, 2, 2, 2, 2, 4, 4], 9.0)");
 }

@@ -253,6 +253,13 @@ impl ModelConfig {
         })
     }
 
+    /// Config of the same model with an output layer of its own, equal to the embedding where it was tied.
+    pub(crate) fn untied(&self) -> Self {
+        let mut source = self.source.clone();
+        source.insert("tie_word_embeddings".into(), json!(false));
+        Self { tie_word_embeddings: false, source, ..self.clone() }
+    }
+
     /// Width of a head.
     #[must_use]
     pub fn head_size(&self) -> i64 {

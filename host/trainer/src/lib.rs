@@ -35,7 +35,7 @@ pub use gymkhana_algorithm::{
     TinyModel, WhenClipped, Whiten,
 };
 pub use settings::Settings;
-pub use storage::checkpoint::open_model;
+pub use storage::checkpoint::{export_model, open_model};
 pub use storage::checksums::FILE as CHECKSUMS_FILE;
 pub use storage::files::ModelFiles;
 pub use storage::weight_files;

@@ -292,7 +292,8 @@ impl Trainer {
         .await
     }
 
-    /// Writes only the model to a new Hugging Face folder, for an inference server.
+    /// Writes only the model to a new Hugging Face folder, for an inference server. The output layer is written as a
+    /// layer of its own (`lm_head.weight`), also if the model shares it with the embedding.
     ///
     /// # Errors
     /// If the folder exists or cannot be written.

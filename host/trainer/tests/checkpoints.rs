@@ -4,7 +4,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{segment, smallest, written};
+use common::{near, score, segment, smallest, written};
 use gymkhana_record::Seed;
 use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
 use serde_json::Value;
@@ -46,7 +46,7 @@ async fn failed_saves_overwrite_nothing_and_leave_nothing() {
 #[tokio::test]
 async fn incomplete_and_changed_checkpoints_are_refused() {
     let root = tempfile::tempdir().expect("a folder");
-    let names = ["config.json", "model.safetensors", "tokenizer.json", "trainer.safetensors", "trainer.json"];
+    let names = ["config.json", "model.safetensors", "tokenizer.json", "trainer/state.safetensors", "trainer.json"];
     for (index, name) in names.into_iter().enumerate() {
         let folder = root.path().join(index.to_string());
         saved(&folder).await;
@@ -75,6 +75,54 @@ fn list_again(folder: &Path, name: &str) {
     std::fs::write(&list, text.lines().map(line).collect::<String>()).expect("written");
 }
 
+/// Removes the training state, so that only the model is left.
+fn make_plain(folder: &Path) {
+    for name in ["trainer.json", "trainer/state.safetensors", "SHA256SUMS"] {
+        std::fs::remove_file(folder.join(name)).expect("removed");
+    }
+}
+
+/// Inference servers load every `*.safetensors` next to `config.json` as weights of the model.
+#[tokio::test]
+async fn the_models_weights_are_the_only_tensors_at_the_top_of_a_checkpoint() {
+    let root = tempfile::tempdir().expect("a folder");
+    let folder = root.path().join("1");
+    saved(&folder).await;
+    let entries = std::fs::read_dir(&folder).expect("a folder");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
+    let tensors: Vec<String> = names.filter(|name| name.ends_with(".safetensors")).collect();
+    assert_eq!(tensors, ["model.safetensors"]);
+    let list = std::fs::read_to_string(folder.join("SHA256SUMS")).expect("a list");
+    assert!(list.contains("  trainer/state.safetensors\n"), "{list}");
+}
+
+/// Schema 4 kept the optimiser's state next to the weights.
+#[tokio::test]
+async fn a_checkpoint_of_schema_4_continues_as_one_of_schema_5() {
+    let root = tempfile::tempdir().expect("a folder");
+    let [new, old] = ["new", "old"].map(|name| root.path().join(name));
+    let trainer = saved(&new).await;
+    trainer.save(&old, &Value::Null).await.expect("saved");
+    std::fs::rename(old.join("trainer/state.safetensors"), old.join("trainer.safetensors")).expect("moved");
+    std::fs::remove_dir(old.join("trainer")).expect("removed");
+    edit(&old.join("trainer.json"), "\"schema\":5", "\"schema\":4");
+    edit(&old.join("SHA256SUMS"), "  trainer/state.safetensors", "  trainer.safetensors");
+    list_again(&old, "trainer.json");
+    let demonstration = [segment(&[1, 2], &written(&[3, 4]))];
+    let mut weights = Vec::new();
+    for folder in [&new, &old] {
+        let trainer = Trainer::open(folder, &Settings::default()).expect("a checkpoint");
+        trainer.sft_step(&demonstration, &SftSettings::default()).await.expect("a step");
+        let after = folder.with_extension("after");
+        trainer.save(&after, &Value::Null).await.expect("saved");
+        weights.push(std::fs::read(after.join("model.safetensors")).expect("weights"));
+    }
+    // With another optimiser state the second step would differ.
+    assert!(weights[0] == weights[1], "both continue with the same moments");
+    std::fs::remove_file(old.join("trainer.safetensors")).expect("removed");
+    assert!(refusal(&old).contains("`trainer.safetensors`, which `SHA256SUMS` lists, is missing"), "{}", refusal(&old));
+}
+
 #[tokio::test]
 async fn a_checkpoint_of_another_schema_or_with_an_unknown_field_is_refused() {
     let root = tempfile::tempdir().expect("a folder");
@@ -82,8 +130,9 @@ async fn a_checkpoint_of_another_schema_or_with_an_unknown_field_is_refused() {
     saved(&folder).await;
     let path = folder.join("trainer.json");
     for (from, to, words) in [
-        ("\"schema\":4", "\"schema\":5", "`trainer.json` has schema 5, not 4"),
-        ("\"schema\":5", "\"schema\":4,\"note\":1", "trainer.json`: not the expected JSON"),
+        ("\"schema\":5", "\"schema\":6", "`trainer.json` has schema 6, not 4 to 5"),
+        ("\"schema\":6", "\"schema\":3", "`trainer.json` has schema 3, not 4 to 5"),
+        ("\"schema\":3", "\"schema\":5,\"note\":1", "trainer.json`: not the expected JSON"),
         (",\"note\":1", "", ""),
     ] {
         edit(&path, from, to);
@@ -136,9 +185,7 @@ async fn unsupported_models_are_refused_by_name() {
     let root = tempfile::tempdir().expect("a folder");
     let folder = root.path().join("1");
     saved(&folder).await;
-    for name in ["trainer.json", "trainer.safetensors", "SHA256SUMS"] {
-        std::fs::remove_file(folder.join(name)).expect("removed");
-    }
+    make_plain(&folder);
     let plain = Trainer::open(&folder, &Settings::default()).expect("a plain model");
     assert_eq!((plain.position(), plain.weight_version()), (None, 0));
     let config = folder.join("config.json");
@@ -157,9 +204,7 @@ async fn sizes_that_the_weights_do_not_have_are_refused_by_key() {
     let root = tempfile::tempdir().expect("a folder");
     let folder = root.path().join("1");
     saved(&folder).await;
-    for name in ["trainer.json", "trainer.safetensors", "SHA256SUMS"] {
-        std::fs::remove_file(folder.join(name)).expect("removed");
-    }
+    make_plain(&folder);
     let config = folder.join("config.json");
     for (key, own, other) in [
         ("num_hidden_layers", "2", "1000"),
@@ -229,4 +274,25 @@ fn weights_depend_only_on_the_seed() {
     assert_ne!(one, parameters(2));
     // 1.35 million float32 numbers and a header.
     assert!((5_300_000..5_500_000).contains(&one.len()), "{}", one.len());
+}
+
+/// A server's copy has an output layer of its own; a checkpoint of a tied model stays tied.
+#[tokio::test]
+async fn an_exported_model_is_untied_and_computes_the_same() {
+    let root = tempfile::tempdir().expect("a folder");
+    let [checkpoint, exported, copied] = ["checkpoint", "exported", "copied"].map(|name| root.path().join(name));
+    let trainer = saved(&checkpoint).await;
+    trainer.export(&exported).await.expect("written");
+    gymkhana_trainer::export_model(&checkpoint, &copied).expect("written");
+    let is_tied = |folder: &Path| {
+        let text = std::fs::read_to_string(folder.join("config.json")).expect("a config");
+        serde_json::from_str::<Value>(&text).expect("JSON")["tie_word_embeddings"] == true
+    };
+    assert_eq!([&checkpoint, &exported, &copied].map(|folder| is_tied(folder)), [true, false, false]);
+    let expected = score(&trainer, &[1, 2], &[3, 4, 5]).await.log_probs;
+    for folder in [&exported, &copied] {
+        let untied = Trainer::open(folder, &Settings::default()).expect("a model");
+        near(&score(&untied, &[1, 2], &[3, 4, 5]).await.log_probs, &expected, 1e-5);
+        assert!(!untied.config().tie_word_embeddings && trainer.config().tie_word_embeddings);
+    }
 }

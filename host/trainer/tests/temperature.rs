@@ -6,7 +6,7 @@ mod common;
 use common::{conversation, episode, figure, near, penalty, request, score, segment, smallest, written};
 use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{EpisodeRecord, Sampled, Seed, Segment};
-use gymkhana_trainer::{Algorithm, RlSettings, Settings, SftSettings, StageModels, Trainer};
+use gymkhana_trainer::{Algorithm, CapLevel, OffPolicy, RlSettings, Settings, SftSettings, StageModels, Trainer};
 
 const TEMPERATURE: f32 = 0.5;
 const PROMPT: [u32; 3] = [257, 70, 257];
@@ -80,13 +80,27 @@ async fn ratios_divergences_and_entropies_are_those_at_the_stages_temperature() 
     let off_policy = trainer().await;
     let metrics = on_policy.rl_step(&[group.clone()], &settings).await.expect("a step");
     assert!(figure(&metrics, "behaviour_divergence") < 1e-6, "{metrics:?}");
+    assert!(figure(&metrics, "on_policy_divergence") < 1e-6, "{metrics:?}");
     assert!(figure(&metrics, "reference_divergence") < 1e-6, "{metrics:?}");
     // Every ratio is 1 and the advantages cancel, so the loss is the entropy bonus.
     assert!((figure(&metrics, "loss") + 0.1 * mean(&entropies)).abs() < 1e-5, "{metrics:?}");
     // At another temperature, the episodes are off-policy.
-    let metrics = off_policy.rl_step(&[group], &cold).await.expect("a step");
-    let found = figure(&metrics, "behaviour_divergence");
-    assert!(found > 0.01 && (found / mean(&divergences) - 1.0).abs() < 1e-3, "{metrics:?}");
+    let metrics = off_policy.rl_step(&[group.clone()], &cold).await.expect("a step");
+    for name in ["behaviour_divergence", "on_policy_divergence"] {
+        let found = figure(&metrics, name);
+        assert!(found > 0.01 && (found / mean(&divergences) - 1.0).abs() < 1e-3, "{name}: {metrics:?}");
+    }
+    // After the update the tokens have a staleness of 1.
+    let metrics = off_policy.rl_step(&[group.clone()], &cold).await.expect("a step");
+    assert_eq!(metrics.get("on_policy_divergence"), None);
+    // A correction compares with the proximal policy, whose ratios are 1; the behaviour policy still differs.
+    let corrected = trainer().await;
+    let off_policy = Some(OffPolicy { cap: 2.0, level: CapLevel::Token, veto: None, stale_steps: None });
+    let algorithm = Algorithm { off_policy, ..cold.algorithm.clone() };
+    let metrics = corrected.rl_step(&[group], &RlSettings { algorithm, ..cold }).await.expect("a step");
+    assert!(figure(&metrics, "behaviour_divergence") < 1e-6, "{metrics:?}");
+    let found = figure(&metrics, "on_policy_divergence");
+    assert!((found / mean(&divergences) - 1.0).abs() < 1e-3, "{metrics:?}");
     let frozen = RlSettings { temperature: 0.0, ..RlSettings::default() };
     assert!(frozen.check().expect_err("no division by 0").to_string().contains("temperature"));
 }

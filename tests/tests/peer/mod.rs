@@ -3,8 +3,10 @@
 //! It is strict: it refuses requests that differ from the recordings, and new weights while requests may run.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+mod old_head;
+
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -40,6 +42,12 @@ pub enum Mischief {
 /// State shared by the threads.
 struct Shared {
     protocol: Protocol,
+    /// Folder of the first model.
+    first: PathBuf,
+    /// Folder that the list of models names.
+    root: Mutex<String>,
+    /// Whether updates leave the output layer of the first model in place.
+    keeps_head: Mutex<bool>,
     /// All loaded models; the last one generates.
     loaded: Mutex<Vec<Trainer>>,
     version: Mutex<String>,
@@ -93,6 +101,9 @@ impl Peer {
         let trainer = Trainer::open(folder, &settings()).expect("a model");
         let shared = Arc::new(Shared {
             protocol,
+            first: folder.to_owned(),
+            root: Mutex::new(MODEL.to_owned()),
+            keeps_head: Mutex::default(),
             loaded: Mutex::new(vec![trainer]),
             version: Mutex::new("default".to_owned()),
             paused: Mutex::new(false),
@@ -162,6 +173,16 @@ impl Peer {
     /// Answers requests again.
     pub fn revive(&self) {
         self.always(None);
+    }
+
+    /// Reports this folder as that of the served model.
+    pub fn name_root(&self, root: &str) {
+        *self.shared.root.lock().expect("unpoisoned") = root.to_owned();
+    }
+
+    /// Keeps the output layer of the first model in every update, as vLLM does with tied embeddings.
+    pub fn keep_head(&self, keeps: bool) {
+        *self.shared.keeps_head.lock().expect("unpoisoned") = keeps;
     }
 
     /// Forgets the loaded weights, like a restarted server.
@@ -244,7 +265,7 @@ impl Shared {
             (_, "/v1/models") => Ok((
                 200,
                 json!({"object": "list", "data": [{"id": MODEL, "object": "model",
-                "created": 1, "owned_by": "test", "root": MODEL, "parent": null, "max_model_len": 512}]}),
+                "created": 1, "owned_by": "test", "root": *self.root.lock().expect("unpoisoned"), "parent": null, "max_model_len": 512}]}),
             )),
             (Protocol::Vllm, "/v1/completions") if body.get("prompt_logprobs").is_some() => self.vllm_score(body).await,
             (Protocol::Vllm, "/v1/completions") => self.vllm_generate(body).await,
@@ -287,7 +308,11 @@ impl Shared {
         if !Path::new(folder).is_absolute() {
             return Err(format!("`{folder}` is not a folder on this machine"));
         }
-        let trainer = Trainer::open(Path::new(folder), &settings()).map_err(|error| error.to_string())?;
+        let keeps_head = *self.keeps_head.lock().expect("unpoisoned");
+        let mixed = keeps_head.then(|| old_head::mixed(&self.first, Path::new(folder))).transpose();
+        let mixed = mixed.map_err(|error| error.to_string())?;
+        let folder = mixed.as_ref().map_or(Path::new(folder), tempfile::TempDir::path);
+        let trainer = Trainer::open(folder, &settings()).map_err(|error| error.to_string())?;
         self.loaded.lock().expect("unpoisoned").push(trainer);
         Ok(())
     }

@@ -36,6 +36,7 @@ fn server_settings(peer: &Peer, protocol: Protocol, local: &Trainer) -> ServerSe
         requests: 4,
         vocabulary: local.config().vocab_size as usize,
         context: local.context(),
+        max_divergence: 0.1,
     }
 }
 
@@ -130,6 +131,40 @@ async fn new_weights_come_from_a_folder_and_their_version_is_recorded() {
         let error = served.push(&second.path().join("nowhere"), 8).await.expect_err("nothing is there");
         assert!(error.to_string().contains(&peer.url()) && error.to_string().contains("--resume"), "{error}");
         assert_eq!(served.weight_version(), 7, "refused weights do not change the version");
+    }
+}
+
+/// A server that loads the new body and keeps the old output layer answers every request without an error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_keeps_its_old_output_layer_is_detected_by_a_fixed_text() {
+    let (first, second) = tokio::task::spawn_blocking(|| (model(3), model(4))).await.expect("written");
+    let (old, new) = (open(&first), open(&second));
+    let pushed = second.path().join("pushed");
+    new.export(&pushed).await.expect("written");
+    for protocol in BOTH {
+        let peer = Peer::start(protocol, &first.path().join("model"));
+        let served = connect(&peer, protocol, &old).await;
+        let text = served.fixed_text().expect("tokens").expect("a text");
+        let expected = new.score(text.clone()).await.expect("scored").log_probs;
+        served.push(&pushed, 7).await.expect("taken");
+        let difference = served.verify(&text, &expected).await.expect("the new weights");
+        assert!(difference < 1e-5, "{protocol:?}: {difference}");
+
+        peer.keep_head(true);
+        served.push(&pushed, 8).await.expect("taken");
+        let error = served.verify(&text, &expected).await.expect_err("the old output layer");
+        let ServerError::Divergence { version, difference, limit, .. } = &error else { panic!("{error}") };
+        assert_eq!((*version, *limit), (8, 0.1));
+        let found = served.score(text.clone()).await.expect("scored").log_probs;
+        let by_hand: f64 = found.iter().zip(&expected).map(|(one, other)| f64::from((one - other).abs())).sum();
+        assert!((difference - by_hand / expected.len() as f64).abs() < 1e-4, "{difference} is not the mean");
+        for words in
+            [peer.url().as_str(), "policy.server.max_divergence = 0.1", &format!("{difference:.3} nats"), "hint: "]
+        {
+            assert!(error.to_string().contains(words), "`{error}` does not say `{words}`");
+        }
+        let says_remedy = error.to_string().contains("host export");
+        assert_eq!(says_remedy, protocol == Protocol::Vllm, "{error}");
     }
 }
 

@@ -14,7 +14,6 @@ use gymkhana_assembly::{ProgressFigures, Work};
 /// Runs the command.
 pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
     let inputs = PluginInputs::read(&plugin_inputs::component(&args.plugin, printer)?)?;
-    printer.status(format!("measuring {}, each call {} times", inputs.manifest.name, args.times));
     let settings = Settings {
         seed: args.seed,
         options: plugin_inputs::options(inputs.manifest.name.name(), &args.option)?,

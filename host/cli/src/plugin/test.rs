@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gymkhana_conformance::{FinishedEpisode, Settings, check_plugin, limits};
 use gymkhana_registry::{Check, Outcome, Report, write_atomically};
-use gymkhana_sandbox::{Sandbox, SandboxConfig};
+use gymkhana_sandbox::{CompilerEffort, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
 
 use crate::error::{Classify, CliError, CliResult};
@@ -17,15 +17,16 @@ use gymkhana_assembly::groups;
 
 /// Runs the command.
 pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
-    let file = if args.plugin.is_dir() {
+    // Published components are tested as optimised code; a folder is tested after each edit.
+    let (file, effort) = if args.plugin.is_dir() {
         build::test_folder(&args.plugin, printer)?;
-        build::build_folder(&args.plugin, None, printer)?
+        (build::build_folder(&args.plugin, None, printer)?, CompilerEffort::Quick)
     } else {
-        args.plugin.clone()
+        (args.plugin.clone(), CompilerEffort::Optimised)
     };
     let inputs = PluginInputs::read(&file)?;
     let settings = settings(args, &inputs)?;
-    let sandbox = sandbox(&settings, printer)?;
+    let sandbox = sandbox(&settings, effort, printer)?;
     let log = log::test_sink(inputs.manifest.name.name(), printer);
     let settings = Settings { beside: beside(args, &sandbox, printer)?, log: Some(log), ..settings };
     let report = run_suite(&sandbox, &inputs, settings, |check| printer.result(line(check)))?;
@@ -47,7 +48,7 @@ pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
 pub fn report_for_publishing(file: &Path, printer: &Printer) -> CliResult<Report> {
     let inputs = PluginInputs::read(file)?;
     let settings = Settings::default();
-    let sandbox = sandbox(&settings, printer)?;
+    let sandbox = sandbox(&settings, CompilerEffort::Optimised, printer)?;
     printer.status(format!("running the conformance suite on `{}`", file.display()));
     let print_failure = |check: &Check| {
         if matches!(check.outcome, Outcome::Failed(_)) {
@@ -59,8 +60,8 @@ pub fn report_for_publishing(file: &Path, printer: &Printer) -> CliResult<Report
     Ok(report)
 }
 
-fn sandbox(settings: &Settings, printer: &Printer) -> CliResult<Sandbox> {
-    plugin_inputs::sandbox(&SandboxConfig { limits: limits(settings), ..SandboxConfig::default() }, printer)
+fn sandbox(settings: &Settings, effort: CompilerEffort, printer: &Printer) -> CliResult<Sandbox> {
+    plugin_inputs::sandbox(&SandboxConfig { limits: limits(settings), effort, ..SandboxConfig::default() }, printer)
 }
 
 fn run_suite(

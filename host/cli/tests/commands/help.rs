@@ -14,6 +14,7 @@ fn help_of_every_command() {
         "run",
         "generate",
         "eval",
+        "export",
         "replay",
         "show",
         "rescore",

@@ -5,6 +5,7 @@ mod authors;
 mod common;
 mod consent;
 mod eval;
+mod export;
 mod generate;
 mod help;
 mod inspect;

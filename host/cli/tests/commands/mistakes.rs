@@ -330,7 +330,7 @@ fn assert_tells_of_a_full_disk(full: &Outcome) {
 /// resumes, as the hint says.
 #[test]
 fn a_full_disk_ends_a_run_that_can_be_resumed() {
-    for (kibibytes, file) in [(200, "`out/plugins/"), (600, "/trainer.safetensors`")] {
+    for (kibibytes, file) in [(200, "`out/plugins/"), (600, "/trainer/state.safetensors`")] {
         let desk = Desk::with_run_file(SMALL_RUN);
         // Wide enough that the weights fit into the larger limit, but not the moments, which are twice as large.
         let wide = ["--set", "policy.tiny.width=128"];

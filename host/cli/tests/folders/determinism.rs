@@ -63,7 +63,8 @@ impl Essence {
 
     /// Checks that exactly these checkpoints exist.
     fn assert_checkpoints(&self, expected: &[&str]) {
-        let files = expected.iter().map(|step| ["model", "trainer"].map(|file| format!("{step}/{file}.safetensors")));
+        let files =
+            expected.iter().map(|step| ["model", "trainer/state"].map(|file| format!("{step}/{file}.safetensors")));
         let files: BTreeSet<String> = files.flatten().collect();
         assert!(self.weights.keys().eq(&files), "{:?}", self.weights.keys());
     }

@@ -133,7 +133,7 @@ fn a_step_is_played_by_the_weights_of_all_steps_before_it_and_then_trained_on() 
         let position = serde_json::json!({ "stage": 0, "step": STEPS });
         trainer.save(&desk.path("mine"), &position).await.expect("saved");
     });
-    for file in ["model.safetensors", "trainer.safetensors"] {
+    for file in ["model.safetensors", "trainer/state.safetensors"] {
         let read = |folder: &str| fs::read(desk.path(folder).join(file)).expect("a file of a checkpoint");
         assert!(read("mine") == read(&format!("out/checkpoints/0-{STEPS:06}")), "{file} differs");
     }

@@ -1,4 +1,4 @@
-//! Runs with an inference server: the same tokens as without it, new weights after each step, failures and rejections.
+//! Runs with an inference server: the same tokens as without it, new weights before each use, failures and rejections.
 
 use crate::common::{Desk, TIC_TAC_TOE, WORD_PROBLEMS, json};
 use crate::peer::{Mischief, Peer, write_model};
@@ -6,6 +6,7 @@ use gymkhana_policy::{Policy, ScoreRequest};
 use gymkhana_policy_server::Protocol;
 use gymkhana_record::{EpisodeRecord, Phase, Segment};
 use gymkhana_trainer::Trainer;
+use serde_json::Value;
 
 /// A run of two steps from a model's folder.
 const RUN: &str = r#"
@@ -113,7 +114,8 @@ fn a_run_through_a_server_is_the_run_without_it_and_new_weights_play_each_step()
         for (found, expected) in found_alike.into_iter().zip(expected_alike) {
             same_episode(found, expected);
         }
-        // The initial weights of the server, those of the run, and those after each step of both stages.
+        // The initial weights of the server, those of the run, those after the supervised stage, and those after each
+        // step of the other.
         let loaded = peer.loaded();
         let mut versions = vec![];
         for step in 0..3 {
@@ -121,15 +123,119 @@ fn a_run_through_a_server_is_the_run_without_it_and_new_weights_play_each_step()
             assert_eq!(records.len(), 16);
             let version = version_of(&records);
             versions.push(version);
-            let (own, before) = (&loaded[1 + version as usize], &loaded[version as usize]);
+            let place = 2 + version as usize - 12;
+            let (own, before) = (&loaded[place], &loaded[place - 1]);
             let segments = || records.iter().flat_map(|record| &record.segments);
             assert!(segments().all(|segment| largest_difference(own, segment) < 1e-4), "step {step}: its own weights");
             assert!(segments().any(|segment| largest_difference(before, segment) > 1e-3), "step {step}: they differ");
         }
         assert_eq!(versions, [12, 13, 14], "every step's tokens are of the weights of the step before");
-        assert_eq!(loaded.len(), 2 + 12 + 3);
+        assert_eq!(loaded.len(), 2 + 1 + 3);
         assert!(!desk.path("out/served").exists(), "what the server has loaded is removed");
     }
+}
+
+/// A supervised stage does not sample, so that only the evaluation after it needs its weights.
+#[test]
+fn weights_are_pushed_before_their_next_use() {
+    const STAGE: &str = r#"
+seed = 1
+success = "environment.success"
+limits = { turns = 8, reply_tokens = 2 }
+evaluation = { tasks = 2, sampled = false }
+environment = { options = { opening = 4 } }
+policy = { max_concurrent_sequences = 1, checkpoint = "model" }
+
+[[stages]]
+kind = "sft"
+steps = 5
+batch = 4
+optimizer = { learning_rate = 5e-2 }
+"#;
+    for (tasks, pushes) in [("tasks = 2", 2), ("tasks = 0", 1)] {
+        let run = STAGE.replace("tasks = 2", tasks);
+        let desk = desk(&run);
+        let peer = peer(&desk, Protocol::Vllm);
+        desk.write("run.toml", served(&run, &peer.url(), "vllm"));
+        desk.run(TIC_TAC_TOE, &[]).succeeded();
+        let metrics = std::fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
+        assert_eq!(metrics.lines().count(), 5, "steps");
+        let requests = peer.requests();
+        let updates: Vec<usize> =
+            (0..).zip(&requests).filter(|(_, (path, _))| path == "/collective_rpc").map(|(at, _)| at).collect();
+        assert_eq!(
+            updates.len(),
+            pushes,
+            "{tasks}: the run's own weights, and those of the last step if they are used"
+        );
+        let samples =
+            |(path, body): &&(String, Value)| path == "/v1/completions" && body.get("prompt_logprobs").is_none();
+        let after = requests[updates[pushes - 1]..].iter().filter(samples).count();
+        assert_eq!(after > 0, pushes == 2, "{tasks}: the evaluation comes after the push");
+    }
+}
+
+#[test]
+fn a_server_that_computes_with_old_weights_ends_the_run() {
+    let desk = desk(GAME);
+    let peer = peer(&desk, Protocol::Vllm);
+    peer.keep_head(true);
+    desk.write("run.toml", served(GAME, &peer.url(), "vllm"));
+    // The weights of the first push are those that the server has; the next ones are those after the supervised stage.
+    let told = desk.run(TIC_TAC_TOE, &[]).mistake("old weights");
+    for words in [peer.url().as_str(), "weights of version 12", "policy.server.max_divergence = 0.1", "host export"] {
+        assert!(told.contains(words), "`{told}` does not say `{words}`");
+    }
+    assert!(of_step(&desk.episodes(), 0).is_empty(), "no step is played with them");
+}
+
+/// Reports of a server that computes other log-probabilities while it generates: each too small by 1. The k3 estimate of
+/// the divergence is then `exp(-1) + 1 - 1` in every token.
+#[test]
+fn divergence_of_the_behaviour_policy_is_measured_and_bounded() {
+    let shift = Mischief::Edits(|answer| {
+        let listed = answer.pointer_mut("/choices/0/logprobs/token_logprobs").and_then(Value::as_array_mut);
+        for number in listed.into_iter().flatten() {
+            *number = (number.as_f64().expect("a number") - 1.0).into();
+        }
+    });
+    let desk = desk(GAME);
+    let peer = peer(&desk, Protocol::Vllm);
+    peer.always(Some(shift));
+    desk.write("run.toml", served(GAME, &peer.url(), "vllm"));
+    let told = desk.run(TIC_TAC_TOE, &[]).mistake("a divergence");
+    for words in ["is 0.368 nats per token, above policy.max_behaviour_divergence = 0.1", "hint: check the server's"] {
+        assert!(told.contains(words), "`{told}` does not say `{words}`");
+    }
+    let accepted = ["--set", "policy.max_behaviour_divergence=0.5", "--set", "stages.rl.steps=1"];
+    let arguments = [&["run", "run.toml", "--plugins", TIC_TAC_TOE, "--out", "accepted"], &accepted[..]].concat();
+    desk.host(&arguments).succeeded();
+    let metrics = std::fs::read_to_string(desk.path("accepted/metrics.jsonl")).expect("metrics");
+    let last: Value = serde_json::from_str(metrics.lines().last().expect("a line")).expect("JSON");
+    let found = last["values"]["on_policy_divergence"].as_f64().expect("a number");
+    assert!((found - (-1.0_f64).exp()).abs() < 1e-3, "{last}");
+}
+
+#[test]
+fn vllm_with_a_tied_model_is_refused_before_anything_is_written() {
+    let desk = desk(RUN);
+    let model = desk.path("model").to_string_lossy().into_owned();
+    let peer_of_tied = peer(&desk, Protocol::Vllm);
+    peer_of_tied.name_root(&model);
+    desk.write("run.toml", served(RUN, &peer_of_tied.url(), "vllm"));
+    let told = desk.run(WORD_PROBLEMS, &[]).mistake("tied embeddings");
+    assert!(told.contains("tied embeddings") && told.contains(&format!("host export {model} DIR")), "{told}");
+    assert!(!desk.path("out").exists());
+    // SGLang updates a tied model, and vLLM a copy of it that is not tied.
+    let sglang = peer(&desk, Protocol::Sglang);
+    sglang.name_root(&model);
+    desk.write("run.toml", served(RUN, &sglang.url(), "sglang"));
+    desk.run(WORD_PROBLEMS, &[]).succeeded();
+    desk.host(&["export", "model", "untied"]).succeeded();
+    peer_of_tied.name_root(&desk.path("untied").to_string_lossy());
+    desk.write("run.toml", served(RUN, &peer_of_tied.url(), "vllm"));
+    let arguments = ["run", "run.toml", "--plugins", WORD_PROBLEMS, "--out", "other"];
+    desk.host(&arguments).succeeded();
 }
 
 fn same_episode(found: &EpisodeRecord, expected: &EpisodeRecord) {
@@ -174,7 +280,7 @@ fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
     let peer = peer(&desk, Protocol::Vllm);
     desk.write("run.toml", served(RUN, &peer.url(), "vllm"));
     // It answers the checks at the start and then dies.
-    peer.die_after(9);
+    peer.die_after(10);
     let outcome = desk.run(WORD_PROBLEMS, &[]);
     let told = outcome.mistake("a dead server");
     assert!(told.contains(&peer.url()) && told.contains("--resume") && told.contains("failed 2 times"), "{told}");
@@ -232,7 +338,7 @@ fn texts_alone_are_evaluated_and_never_trained_on() {
     let eval = ["eval", "model", "run.toml", "--tasks", "3", "--json"];
     let arguments = [&eval[..], &plugins[..]].concat();
     let results = desk.host(&arguments).succeeded();
-    let figures: serde_json::Value = serde_json::from_str(&results).expect("JSON");
+    let figures: Value = serde_json::from_str(&results).expect("JSON");
     assert_eq!((figures["episodes"].as_u64(), figures["dropped"].as_u64()), (Some(3), Some(0)), "{results}");
     assert!(peer.requests().iter().any(|(path, _)| path == "/v1/completions"));
 }
@@ -253,6 +359,7 @@ fn what_cannot_be_is_refused_by_name() {
     refused(vllm().replace("seed = 1", "seed = 1\ndeterministic = true"), &["deterministic", "server"]);
     refused(vllm().replace("protocol = \"vllm\"", "protocol = \"tgi\""), &["tgi", "sglang"]);
     refused(vllm().replace(url, "ftp://a.b"), &["policy.server.url", "http://"]);
+    refused(vllm().replace("retries = 1", "max_divergence = -1.0"), &["policy.server.max_divergence", "0 to 100"]);
     refused(vllm().replace("retries = 1", "key_env = \"NO_SUCH_KEY\""), &["NO_SUCH_KEY", "policy.server.key_env"]);
     refused(vllm().replace("group_size = 4", "group_size = 4\ntemperature = 0.7"), &["temperature 0.7", "processed"]);
     let processed = vllm().replace("retries = 1", "logprobs = \"processed\"");

@@ -83,6 +83,10 @@ pub struct PolicySection {
     /// Low-rank adapters; when set, only they are trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora: Option<Lora>,
+    /// Maximum of the metric `on_policy_divergence`, in nats per token. A larger divergence between the trainer and the
+    /// policy that generates ends the run.
+    #[schemars(range(min = 0, max = 100))]
+    pub max_behaviour_divergence: f64,
     /// Tokens per forward and backward pass; a step accumulates gradients over several passes.
     #[schemars(range(min = 1, max = 16_777_216))]
     pub micro_batch_tokens: usize,
@@ -104,6 +108,7 @@ impl Default for PolicySection {
             device: Accelerator::default(),
             precision: Precision::default(),
             lora: None,
+            max_behaviour_divergence: 0.1,
             micro_batch_tokens: SftSettings::default().micro_batch_tokens,
             activation_checkpointing: false,
         }
@@ -118,6 +123,8 @@ impl PolicySection {
             1..=4096,
             "a number from 1 to 4096",
         )?;
+        let limit = self.max_behaviour_divergence;
+        check_range("policy.max_behaviour_divergence", limit, 0.0..=100.0, "a number from 0 to 100")?;
         check_range("policy.micro_batch_tokens", self.micro_batch_tokens, 1..=1 << 24, "a number from 1 to 16777216")?;
         if let Some(lora) = &self.lora {
             lora.check().map_err(|error| RunFileError::Contradiction(format!("policy: {error}")))?;

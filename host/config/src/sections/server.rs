@@ -45,6 +45,11 @@ pub struct ServerSection {
     #[serde(default = "ten_minutes")]
     #[schemars(range(min = 0.001, max = 86400))]
     pub update_seconds: f64,
+    /// Maximum mean difference between the server's and the trainer's log-probabilities of a fixed text, in nats per
+    /// token, compared after each weight update. A larger difference ends the run.
+    #[serde(default = "tenth")]
+    #[schemars(range(min = 0, max = 100))]
+    pub max_divergence: f64,
     /// Retries of a failed request.
     #[serde(default = "six")]
     #[schemars(range(max = 100))]
@@ -57,6 +62,10 @@ pub struct ServerSection {
 
 fn ten_minutes() -> f64 {
     600.0
+}
+
+fn tenth() -> f64 {
+    0.1
 }
 
 fn six() -> u32 {
@@ -91,6 +100,7 @@ impl ServerSection {
         let words = "0.001 to 86400 seconds";
         check_range("policy.server.seconds", self.seconds, 0.001..=86_400.0, words)?;
         check_range("policy.server.update_seconds", self.update_seconds, 0.001..=86_400.0, words)?;
+        check_range("policy.server.max_divergence", self.max_divergence, 0.0..=100.0, "a number from 0 to 100")?;
         check_range("policy.server.retries", self.retries, 0..=100, "a number from 0 to 100")?;
         check_range("policy.server.requests", self.requests, 1..=65_536, "a number from 1 to 65536")
     }

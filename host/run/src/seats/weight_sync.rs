@@ -1,14 +1,15 @@
-//! Weight updates of the inference server.
+//! Weight updates of the inference server: before the next request that needs the new weights, each followed by a
+//! comparison with the trainer.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_policy::Policy;
-use gymkhana_policy_server::{ServerPolicy, ServerSettings};
+use gymkhana_policy_server::{Protocol, ServerPolicy, ServerSettings};
+use gymkhana_trainer::ModelConfig;
 
 use crate::seats::SeatPolicies;
 use crate::setup::chat::chat_format;
-use crate::setup::models::Models;
 use gymkhana_assembly::Reporter;
 use gymkhana_assembly::grants::secret;
 use gymkhana_assembly::{Classify, RunError, RunResult};
@@ -31,6 +32,7 @@ pub(crate) async fn connect(seats: &mut SeatPolicies, file: &RunFile, reporter: 
         requests: section.requests,
         vocabulary: usize::try_from(seats.policy().config().vocab_size).unwrap_or(0),
         context: seats.policy().context(),
+        max_divergence: section.max_divergence,
     };
     let (chat, reporter) = (chat_format(seats.policy())?, reporter.clone());
     let report = Box::new(move |text: String| reporter.warn(&text));
@@ -39,27 +41,27 @@ pub(crate) async fn connect(seats: &mut SeatPolicies, file: &RunFile, reporter: 
     Ok(())
 }
 
-/// Pushes the policy's current weights to the server, which may have been started with others.
-pub(crate) async fn begin(
-    seats: &SeatPolicies,
-    file: &RunFile,
-    models: &Models,
-    left_off: Option<PathBuf>,
-) -> RunResult<()> {
-    let Some(server) = seats.server() else { return Ok(()) };
-    let Some(checkpoint) = &file.policy.checkpoint else { return Ok(()) };
-    let folder = match left_off {
-        Some(folder) => folder,
-        None => models.folder(checkpoint)?.to_owned(),
-    };
-    push(server, &folder, seats.policy().weight_version()).await
+/// Rejects a vLLM server that was started with a tied model, whose output layer it does not update. A model that the
+/// host cannot read, such as one from a hub, is left to the comparison after each update.
+pub(crate) fn check_served(seats: &SeatPolicies, file: &RunFile) -> RunResult<()> {
+    let (Some(server), Some(section)) = (seats.server(), &file.policy.server) else { return Ok(()) };
+    let Some(model) = server.started_with().filter(|_| section.protocol == Protocol::Vllm) else { return Ok(()) };
+    match ModelConfig::read(&Path::new(model).join("config.json")) {
+        Ok(config) if config.tie_word_embeddings => Err(RunError::user(format!(
+            "the policy server at {} serves `{model}`, a model with tied embeddings, whose output layer vLLM does not \
+             update\nhint: write a copy with `host export {model} DIR`, start vLLM with DIR, then run again",
+            section.url
+        ))),
+        _ => Ok(()),
+    }
 }
 
-/// Pushes the policy's weights if they changed, through a folder below the run's; removes earlier ones.
-pub(crate) async fn follow(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
+/// Pushes the policy's weights if the server has others, through a folder below the run's, and checks that the server
+/// computes with them.
+pub(crate) async fn update(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
     let Some(server) = seats.server() else { return Ok(()) };
     let version = seats.policy().weight_version();
-    if server.weight_version() == version {
+    if server.has_weights(version) {
         return Ok(());
     }
     let served = run.join(FOLDER);
@@ -67,14 +69,18 @@ pub(crate) async fn follow(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
     let folder = served.join(format!("{version:06}"));
     let full = format!("the weights `{}` cannot be written\nhint: free space, then use --resume", folder.display());
     seats.policy().export(&folder).await.user_context(full)?;
-    push(server, &folder, version).await?;
+    // The server has another working directory.
+    let folder = folder.canonicalize().user_context(format!("`{}` cannot be opened", folder.display()))?;
+    server.push(&folder, version).await.user_error()?;
+    verify(seats, server).await?;
     remove_folder(&served)
 }
 
-async fn push(server: &ServerPolicy, folder: &Path, version: u32) -> RunResult<()> {
-    // The server has another working directory.
-    let folder = folder.canonicalize().user_context(format!("`{}` cannot be opened", folder.display()))?;
-    server.push(&folder, version).await.user_error()
+/// Compares the server's log-probabilities of a fixed text with the trainer's.
+async fn verify(seats: &SeatPolicies, server: &ServerPolicy) -> RunResult<()> {
+    let Some(text) = server.fixed_text().user_error()? else { return Ok(()) };
+    let expected = seats.policy().score(text.clone()).await.internal()?.log_probs;
+    server.verify(&text, &expected).await.user_error().map(drop)
 }
 
 /// Removes weights that an earlier process left in the run's folder.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use gymkhana_record::{EpisodeId, EpisodeRecord, Failure};
+use gymkhana_record::{EpisodeId, EpisodeRecord, Failure, Phase};
 use gymkhana_rollout::{FailedForks, PluginSet, SamplingPlan};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
+use crate::seats::weight_sync;
 use crate::session::Session;
 use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use crate::stop::Halt;
@@ -83,6 +84,10 @@ impl Session {
         batch: &Batch,
         progress: Option<&dyn Progress>,
     ) -> Result<Vec<Vec<EpisodeRecord>>, Halt> {
+        // The oracle plays demonstrations, so that the server's weights may stay behind.
+        if batch.phase != Phase::Demonstration {
+            weight_sync::update(&self.seats, self.folder.reader().path()).await?;
+        }
         let mut scheduler = self.scheduler(batch.plan.members(batch.group_size));
         let mut in_flight = scheduler.start(batch);
         let (mut done, mut solved) = (0, 0);
@@ -142,7 +147,7 @@ impl Session {
         self.progress.failures.add(failures);
         self.episodes.sync()?;
         self.report_failed_forks();
-        crate::seats::weight_sync::check(&self.seats)?;
+        weight_sync::check(&self.seats)?;
         self.judge_failures(failures, last)
     }
 

@@ -24,9 +24,11 @@ use gymkhana_config::{PolicySection, RlStage, Stage};
 
 impl Session {
     pub(crate) async fn rl(&mut self, stage: &RlStage) -> Result<(), Halt> {
-        let PolicySection { micro_batch_tokens, activation_checkpointing, .. } = self.file.policy;
+        let PolicySection { micro_batch_tokens, activation_checkpointing, max_behaviour_divergence, .. } =
+            self.file.policy;
         let settings = RlSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings().user_error()? };
         let tasks = self.tasks(&self.file.environment.train).await?;
+        weight_sync::update(&self.seats, self.folder.reader().path()).await?;
         let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before());
         let progress = self.reporter.progress(Work {
             done: self.steps_done(),
@@ -63,8 +65,11 @@ impl Session {
             let span = info_span!("train", stage = stage.name, step);
             let run = self.folder.reader().path().to_owned();
             let learning = async {
-                let measured = learn(&seats, &groups, &settings).instrument(span).await?;
-                weight_sync::follow(&seats, &run).await?;
+                let measured = learn(&seats, &groups, &settings, max_behaviour_divergence).instrument(span).await?;
+                // Episodes in flight and the next step sample with the new weights.
+                if step + 1 < stage.steps {
+                    weight_sync::update(&seats, &run).await?;
+                }
                 Ok(measured)
             };
             let mut measured = self.meanwhile::<RunResult<_>>(&mut prefetcher, learning).await??;
@@ -131,14 +136,35 @@ impl Session {
     }
 }
 
-/// Trains every trained model on its seats; returns the metrics.
-async fn learn(seats: &SeatPolicies, groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> RunResult<StepMetrics> {
+/// Trains every trained model on its seats; returns the metrics. A divergence from the behaviour policy above
+/// `max_divergence` is an error.
+async fn learn(
+    seats: &SeatPolicies,
+    groups: &[Vec<EpisodeRecord>],
+    settings: &RlSettings,
+    max_divergence: f64,
+) -> RunResult<StepMetrics> {
     let mut measured = StepMetrics::default();
     for model in seats.trained() {
         let settings = RlSettings { seats: Some(model.seats.clone()), ..settings.clone() };
-        measured.append(model.named(model.trainer.rl_step(groups, &settings).await.internal()?));
+        let own = model.trainer.rl_step(groups, &settings).await.internal()?;
+        check_divergence(&own, max_divergence)?;
+        measured.append(model.named(own));
     }
     Ok(measured)
+}
+
+/// Rejects a step whose tokens were sampled by a policy that differs from the trainer's with the same weights.
+fn check_divergence(measured: &StepMetrics, limit: f64) -> RunResult<()> {
+    match measured.get(rl::ON_POLICY_DIVERGENCE.name()) {
+        Some(found) if found.is_nan() || found > limit => Err(RunError::user(format!(
+            "the policy that generates differs from the trainer: the divergence of tokens sampled with the trainer's \
+             own weights is {found:.3} nats per token, above policy.max_behaviour_divergence = {limit}\nhint: check the \
+             server's weights, its number format and policy.server.logprobs; to accept the difference, set a larger \
+             policy.max_behaviour_divergence in a new run"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Mean reward of each seat; empty for a single seat.
@@ -182,5 +208,23 @@ impl Figures {
             success: mean(groups, |record| f64::from(u8::from(record.success))),
             calls: mean(groups, |record| record.calls() as f64),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divergences_above_the_limit_are_refused_with_both_numbers() {
+        let of = |divergence| StepMetrics::from([(rl::ON_POLICY_DIVERGENCE, divergence)]);
+        for accepted in [StepMetrics::default(), of(0.0), of(0.1)] {
+            assert!(check_divergence(&accepted, 0.1).is_ok(), "{accepted:?}");
+        }
+        for refused in [0.25, f64::INFINITY, f64::NAN] {
+            assert!(check_divergence(&of(refused), 0.1).is_err(), "{refused}");
+        }
+        let message = check_divergence(&of(42.5), 0.1).unwrap_err().to_string();
+        assert!(message.contains("is 42.500 nats per token, above policy.max_behaviour_divergence = 0.1"), "{message}");
     }
 }

@@ -10,7 +10,6 @@ use gymkhana_rollout::WaitKind;
 use gymkhana_trainer::SftSettings;
 use tracing::{Instrument, info_span};
 
-use crate::seats::weight_sync;
 use crate::schedule::StagePart;
 use crate::session::Session;
 use crate::stages::scheduler::Batch;
@@ -184,7 +183,6 @@ impl Session {
                 measured.append(model.named(model.trainer.sft_step(&segments, settings).await.internal()?));
             }
         }
-        weight_sync::follow(&self.seats, self.folder.reader().path()).await?;
         Ok((measured, tokens))
     }
 

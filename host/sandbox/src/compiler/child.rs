@@ -9,7 +9,8 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_de
 use wasmtime::Engine;
 
 use super::{OUT_OF_MEMORY, REJECTED};
-use crate::engine::{Weight, code_config};
+use crate::CompilerEffort;
+use crate::engine::{CodeForm, Weight, code_config};
 
 /// Exit status after a failure that is not the component's.
 const FAILED: u8 = 1;
@@ -19,20 +20,24 @@ const ENOMEM_TEXT: &str = "os error 12";
 
 /// Job of a compiler's process, passed as its arguments.
 pub(super) struct Job {
-    pub weight: Weight,
-    pub count_fuel: bool,
+    pub form: CodeForm,
     /// Address space beyond that of the started program, in bytes.
     pub memory_bytes: u64,
 }
 
 impl Job {
     /// Arguments that [`Job::parse`] reads.
-    pub fn arguments(&self) -> [String; 3] {
-        let weight = match self.weight {
+    pub fn arguments(&self) -> [String; 4] {
+        let CodeForm { weight, effort, count_fuel } = self.form;
+        let weight = match weight {
             Weight::Light => "light",
             Weight::Heavy => "heavy",
         };
-        [weight.to_owned(), self.count_fuel.to_string(), self.memory_bytes.to_string()]
+        let effort = match effort {
+            CompilerEffort::Optimised => "optimised",
+            CompilerEffort::Quick => "quick",
+        };
+        [weight.to_owned(), effort.to_owned(), count_fuel.to_string(), self.memory_bytes.to_string()]
     }
 
     fn parse(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
@@ -42,7 +47,13 @@ impl Job {
             "heavy" => Weight::Heavy,
             _ => return None,
         };
-        Some(Self { weight, count_fuel: next()?.parse().ok()?, memory_bytes: next()?.parse().ok()? })
+        let effort = match next()?.as_str() {
+            "optimised" => CompilerEffort::Optimised,
+            "quick" => CompilerEffort::Quick,
+            _ => return None,
+        };
+        let form = CodeForm { weight, effort, count_fuel: next()?.parse().ok()? };
+        Some(Self { form, memory_bytes: next()?.parse().ok()? })
     }
 }
 
@@ -80,7 +91,7 @@ fn compile(job: &Job) -> Result<(), Failure> {
     limit_process(job.memory_bytes)?;
     let mut component = Vec::new();
     io::stdin().take(MAX_PLUGIN_BYTES as u64).read_to_end(&mut component)?;
-    let engine = Engine::new(&code_config(job.weight, job.count_fuel)).map_err(Failure::Rejected)?;
+    let engine = Engine::new(&code_config(job.form)).map_err(Failure::Rejected)?;
     let code = engine.precompile_component(&component).map_err(Failure::Rejected)?;
     let mut output = io::stdout();
     output.write_all(Digest::of(&code).to_string().as_bytes())?;
@@ -115,10 +126,11 @@ mod tests {
 
     #[test]
     fn a_job_is_read_back_from_its_arguments() {
-        let job = Job { weight: Weight::Heavy, count_fuel: true, memory_bytes: 5 << 30 };
+        let form = CodeForm { weight: Weight::Heavy, effort: CompilerEffort::Quick, count_fuel: true };
+        let job = Job { form, memory_bytes: 5 << 30 };
         let read = Job::parse(job.arguments().into_iter().map(OsString::from)).expect("complete");
-        assert_eq!((read.weight, read.count_fuel, read.memory_bytes), (Weight::Heavy, true, 5 << 30));
-        assert!(Job::parse(["light", "yes", "1"].into_iter().map(OsString::from)).is_none());
+        assert_eq!((read.form, read.memory_bytes), (form, 5 << 30));
+        assert!(Job::parse(["light", "quick", "yes", "1"].into_iter().map(OsString::from)).is_none());
         assert!(Job::parse(std::iter::empty()).is_none());
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use wasmtime::Engine;
 
-use crate::engine::Weight;
+use crate::engine::CodeForm;
 use crate::sandbox::CompileError;
 
 pub(crate) use program::CompilerFailure;
@@ -58,16 +58,10 @@ impl Default for Compiler {
 
 impl Compiler {
     /// Compiles a component for an engine. The result was produced by this process or by the compiler's process.
-    pub(crate) fn compile(
-        &self,
-        engine: &Engine,
-        weight: Weight,
-        count_fuel: bool,
-        component: &[u8],
-    ) -> Result<Vec<u8>, CompileError> {
+    pub(crate) fn compile(&self, engine: &Engine, form: CodeForm, component: &[u8]) -> Result<Vec<u8>, CompileError> {
         match self {
             Self::InProcess => Ok(engine.precompile_component(component)?),
-            Self::Program(program) => program.compile(weight, count_fuel, component),
+            Self::Program(program) => program.compile(form, component),
         }
     }
 }

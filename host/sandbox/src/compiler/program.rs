@@ -12,7 +12,7 @@ use gymkhana_registry::Digest;
 
 use super::child::Job;
 use super::{COMPILE_COMMAND, OUT_OF_MEMORY, REJECTED};
-use crate::engine::Weight;
+use crate::engine::CodeForm;
 use crate::sandbox::CompileError;
 
 /// Time for the compilation of one component. The largest plugin that we build takes a tenth of it on two slow cores.
@@ -75,8 +75,8 @@ struct Ended {
 
 impl CompilerProgram {
     /// Compiles a component in a new process.
-    pub(crate) fn compile(&self, weight: Weight, count_fuel: bool, component: &[u8]) -> Result<Vec<u8>, CompileError> {
-        let job = Job { weight, count_fuel, memory_bytes: self.memory_bytes };
+    pub(crate) fn compile(&self, form: CodeForm, component: &[u8]) -> Result<Vec<u8>, CompileError> {
+        let job = Job { form, memory_bytes: self.memory_bytes };
         let failed = |error: io::Error| {
             let why = format!("`{}` cannot be started as a compiler: {error}", self.program.display());
             CompileError::Compiler(CompilerFailure::Process(why))

@@ -69,12 +69,14 @@ mod tests {
     use wasmtime::{Engine, Instance, Module, Store};
 
     use super::*;
-    use crate::engine::{Weight, engine_config};
+    use crate::CompilerEffort;
+    use crate::engine::{CodeForm, Weight, engine_config};
 
     #[test]
     fn tables_and_memories_grow_up_to_their_limits() {
         let limits = Limits { table_elements: 1000, memory_bytes: 4 << 16, ..Limits::default() };
-        let engine = Engine::new(&engine_config(Weight::Light, &limits, 4)).unwrap();
+        let form = CodeForm { weight: Weight::Light, effort: CompilerEffort::Optimised, count_fuel: false };
+        let engine = Engine::new(&engine_config(form, &limits, 4)).unwrap();
         let bomb = wat::parse_str(
             r#"(module (table 10 funcref) (memory 1)
                 (func (export "table") (param i32) (result i32) (table.grow (ref.null func) (local.get 0)))

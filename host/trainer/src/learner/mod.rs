@@ -9,6 +9,7 @@ mod from_records;
 mod goldens;
 mod layout;
 mod minibatch;
+mod on_policy;
 mod pairs;
 mod replay;
 mod report;

@@ -4,6 +4,7 @@ use gymkhana_record::StepMetrics;
 use gymkhana_record::step_metrics::rl;
 
 use super::layout::Batch;
+use super::on_policy::OnPolicy;
 use crate::token_stats::Column;
 
 /// Sums over the minibatches of a step.
@@ -17,6 +18,8 @@ pub(super) struct Report {
     /// Sums of the objective: loss, tokens whose gradient the clip removed, k3 divergence from the proximal policy,
     /// estimated divergence from the reference policy.
     pub sums: [f64; 4],
+    /// Tokens that the weights before the step sampled.
+    pub on_policy: OnPolicy,
     /// Sum of the critic's losses and number of its steps.
     pub values: Option<(f64, f64)>,
     /// Number of replayed episodes.
@@ -48,6 +51,9 @@ impl Report {
             (rl::TOKENS, sampled as f64),
             (rl::POSITIONS, self.positions),
         ]);
+        if let Some(divergence) = self.on_policy.mean() {
+            metrics.push(rl::ON_POLICY_DIVERGENCE, divergence);
+        }
         if let Some((loss, steps)) = self.values {
             metrics.push(rl::VALUE_LOSS, loss / steps);
         }

@@ -2,17 +2,19 @@
 #![allow(non_snake_case)]
 
 use gymkhana_record::{Seed, StepMetrics, Stream};
+use tch::Tensor;
 
 use super::forward::{Pass, accumulate, log_probs};
 use super::layout::Batch;
 use super::minibatch::{tokens_in_loss, value_sequences, weigh};
+use super::on_policy::{self, OnPolicy};
 use super::pairs;
 use super::report::Report;
 use super::{Learner, Teacher};
 use crate::TrainerError;
 use crate::advantage;
 use crate::batch::{Packed, Sequence, parts, positions};
-use crate::loss::objective;
+use crate::loss::{Objective, objective};
 use crate::model::Model;
 use crate::token_stats::Column;
 use gymkhana_algorithm::RlSettings;
@@ -39,6 +41,9 @@ impl Learner {
         let memory = &mut self.state.memory;
         advantage::compute(&mut batch.inputs, flags, memory, version, &mut chance("covariance"));
         let mut report = Report::default();
+        if flags.off_policy.is_some() {
+            report.on_policy = OnPolicy::of(&batch, version);
+        }
         let mut again = self.replay(model, &batch, settings, version, &mut chance("replay"), &mut report)?;
         let mut shuffle = chance("minibatches");
         for _ in 0..flags.epochs {
@@ -56,14 +61,14 @@ impl Learner {
                 }
                 let mut weighed = weigh(&batch, &minibatch, settings, 1.0);
                 weighed.append(&mut again);
-                self.minibatch(model, &weighed, settings, &mut report)?;
+                self.minibatch(model, &weighed, settings, version, &mut report)?;
                 if let Some(loss) = pair_loss {
                     report.sums[0] = before + loss;
                 }
             }
         }
         // Replayed sequences join the first minibatch; without one they are a minibatch by themselves.
-        self.minibatch(model, &again, settings, &mut report)?;
+        self.minibatch(model, &again, settings, version, &mut report)?;
         self.state.steps += 1;
         let learning_rate = settings.optimizer.learning_rate_at(self.optimizer.steps().saturating_sub(1));
         Ok(report.metrics(&batch, learning_rate))
@@ -138,6 +143,7 @@ impl Learner {
         model: &mut Model,
         sequences: &[Sequence],
         settings: &RlSettings,
+        version: u32,
         report: &mut Report,
     ) -> Result<(), TrainerError> {
         if sequences.is_empty() {
@@ -146,15 +152,23 @@ impl Learner {
         let flags = &settings.algorithm;
         let separable = matches!(flags.ratio, Some(Ratio::Token) | None);
         let parts = parts(sequences, settings.micro_batch_tokens, settings.share_beginnings);
+        // The first pass still has the weights that sampled. With a correction, all tokens were compared before.
+        let compares = report.updates == 0.0 && flags.off_policy.is_none();
         model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         for part in &parts {
             let packed = Packed::new(part, model.device());
             let inputs = packed.inputs(flags.ratio);
             let sums = accumulate(model, &packed, &inputs, pass(settings), separable, &|own, entropies, inputs| {
-                objective(flags, own, entropies, inputs)
+                let Objective { loss, sums } = objective(flags, own, entropies, inputs);
+                Objective { loss, sums: Tensor::cat(&[sums, on_policy::sums(own, inputs, version)], 0) }
             });
+            let sum_at = |index: usize| sums.double_value(&[index as i64]);
             for (index, sum) in report.sums.iter_mut().enumerate() {
-                *sum += sums.double_value(&[index as i64]);
+                *sum += sum_at(index);
+            }
+            if compares {
+                let first = report.sums.len();
+                report.on_policy.add(sum_at(first), sum_at(first + 1));
             }
         }
         report.gradient_norm += self.optimizer.step(model.trained(), &settings.optimizer)?;

@@ -19,7 +19,7 @@ use crate::{Lora, ModelConfig, Settings, TrainerError, device};
 use rotary::{Rotary, rotate};
 
 pub(crate) use rotary::Angles;
-pub(crate) use weights::shapes;
+pub(crate) use weights::{EMBEDDING, OUTPUT_LAYER, shapes};
 use weights::{LayerWeights, Source};
 
 pub use weights::Weights;

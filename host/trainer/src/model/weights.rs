@@ -7,6 +7,11 @@ use super::product::product;
 use crate::parameters::Parameters;
 use crate::{ModelConfig, lora};
 
+/// Name of the embedding.
+pub(crate) const EMBEDDING: &str = "model.embed_tokens.weight";
+/// Name of the output layer, which a model with tied embeddings does not have.
+pub(crate) const OUTPUT_LAYER: &str = "lm_head.weight";
+
 /// Weights of a forward pass. Matrices that multiply the same input are concatenated.
 #[derive(Debug)]
 pub struct Weights {
@@ -82,9 +87,9 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     /// Weights of a forward pass. With gradients enabled, gradients reach the parameters, unless adapters are merged.
     pub fn weights(&self) -> Weights {
-        let embedding_VC = self.get("model.embed_tokens.weight");
+        let embedding_VC = self.get(EMBEDDING);
         let tied = self.config.tie_word_embeddings;
-        let head_VC = if tied { embedding_VC.shallow_clone() } else { self.get("lm_head.weight") };
+        let head_VC = if tied { embedding_VC.shallow_clone() } else { self.get(OUTPUT_LAYER) };
         let layers =
             (0..self.config.num_hidden_layers).map(|index| self.layer(&format!("model.layers.{index}"))).collect();
         Weights { layers, norm_C: self.get("model.norm.weight"), embedding_VC, head_VC }
@@ -186,14 +191,14 @@ pub(crate) fn shapes(config: &ModelConfig) -> Vec<(String, Vec<i64>)> {
         ("input_layernorm.weight", vec![C], true),
         ("post_attention_layernorm.weight", vec![C], true),
     ];
-    let mut shapes = vec![("model.embed_tokens.weight".to_owned(), vec![V, C])];
+    let mut shapes = vec![(EMBEDDING.to_owned(), vec![V, C])];
     for index in 0..config.num_hidden_layers {
         let there = parts.iter().filter(|(_, _, there)| *there);
         shapes.extend(there.map(|(part, shape, _)| (format!("model.layers.{index}.{part}"), shape.clone())));
     }
     shapes.push(("model.norm.weight".to_owned(), vec![C]));
     if !config.tie_word_embeddings {
-        shapes.push(("lm_head.weight".to_owned(), vec![V, C]));
+        shapes.push((OUTPUT_LAYER.to_owned(), vec![V, C]));
     }
     shapes
 }

@@ -1,8 +1,8 @@
 //! Checkpoints: a folder that transformers loads, with additional files for resuming training.
 //!
-//! `config.json`, `model.safetensors` and the tokenizer's files form a Hugging Face model. `trainer.safetensors` holds
-//! the optimiser's state. `trainer.json` holds counters and the caller's position. `SHA256SUMS` holds the digest of
-//! every other file, and is written last. The folder gets its name only when all files are on disk, so it is either
+//! `config.json`, `model.safetensors` and the tokenizer's files form a Hugging Face model. `trainer/state.safetensors`
+//! holds the optimiser's state. `trainer.json` holds counters and the caller's position. `SHA256SUMS` holds the digest
+//! of every other file, and is written last. The folder gets its name only when all files are on disk, so it is either
 //! complete or refused.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,21 +13,27 @@ use tch::{Device, Tensor, no_grad_guard};
 
 use crate::learner::{Learner, StageState};
 use crate::lora;
-use crate::model::Model;
+use crate::model::{EMBEDDING, Model, OUTPUT_LAYER};
 use crate::storage::files::ModelFiles;
 use crate::storage::fs::{sync_folder, write_synced, write_whole};
 use crate::storage::{checksums, tensor_file, weight_files};
 use crate::{Lora, ModelConfig, Settings, StageModels, TrainerError};
 
 /// Version of the format of `trainer.json`; it grows when an older reader would misread a file. Since schema 4, the
-/// digests are in `SHA256SUMS`.
-const SCHEMA: u32 = 4;
+/// digests are in `SHA256SUMS`. Since schema 5, the optimiser's state is in a folder of its own.
+const SCHEMA: u32 = 5;
+/// Oldest schema that is read.
+const OLDEST_SCHEMA: u32 = 4;
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = weight_files::SINGLE;
-const STATE_TENSORS: &str = "trainer.safetensors";
+/// Folder of the optimiser's state: inference servers load every `*.safetensors` next to `config.json` as weights.
+const STATE_FOLDER: &str = "trainer";
+const STATE_TENSORS: &str = "trainer/state.safetensors";
+/// Name of that file in schema 4.
+const OLD_STATE_TENSORS: &str = "trainer.safetensors";
 const STATE: &str = "trainer.json";
-/// Files that every checkpoint has and lists in `SHA256SUMS`.
-const REQUIRED: [&str; 4] = [CONFIG, WEIGHTS, STATE_TENSORS, STATE];
+/// Files that every checkpoint has and lists in `SHA256SUMS`, in addition to the optimiser's state.
+const REQUIRED: [&str; 3] = [CONFIG, WEIGHTS, STATE];
 /// Adapters have a folder of their own, because transformers loads a folder with an adapter in it as an adapter only.
 const ADAPTER: &str = "adapter";
 const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
@@ -45,6 +51,13 @@ struct State {
     lora: Option<Lora>,
     stage_state: StageState,
     position: serde_json::Value,
+}
+
+impl State {
+    /// Path of the optimiser's state below the checkpoint's folder.
+    fn tensors(&self) -> &'static str {
+        if self.schema == OLDEST_SCHEMA { OLD_STATE_TENSORS } else { STATE_TENSORS }
+    }
 }
 
 /// Data to write.
@@ -71,21 +84,47 @@ pub(crate) fn save(folder: &Path, snapshot: &Snapshot<'_>) -> Result<(), Trainer
     write_whole(folder, |partial| write_all(partial, snapshot))
 }
 
-/// Writes only the model, without training state, to a folder that does not exist yet.
+/// Writes only the model, for an inference server, to a folder that does not exist yet. An output layer that shares the
+/// embedding's weights is written as a layer of its own: vLLM keeps the old one when it reloads a tied model.
 pub(crate) fn export(folder: &Path, model: &Model, files: &ModelFiles) -> Result<(), TrainerError> {
+    let mut weights = merged(model);
+    if model.config().tie_word_embeddings {
+        let embedding = weights.iter().find(|(name, _)| name == EMBEDDING).map(|(_, tensor)| tensor.shallow_clone());
+        weights.extend(embedding.map(|tensor| (OUTPUT_LAYER.to_owned(), tensor)));
+    }
     write_whole(folder, |partial| {
-        write_model(partial, model, files)?;
+        write_model(partial, &model.config().untied(), &weights, files)?;
         sync_folder(partial)
     })
 }
 
-fn write_model(partial: &Path, model: &Model, files: &ModelFiles) -> Result<(), TrainerError> {
-    write_synced(&partial.join(CONFIG), model.config().to_json().as_bytes())?;
+/// Copies the model of a Hugging Face folder or of a checkpoint to a folder that does not exist yet, in the form in
+/// which [`Trainer::export`](crate::Trainer::export) writes it for an inference server.
+///
+/// # Errors
+/// If a model cannot be read or written.
+pub fn export_model(from: &Path, to: &Path) -> Result<(), TrainerError> {
+    let settings = Settings { learns: false, ..Settings::default() };
+    let Opened { model, files, .. } = open(from, &settings, Device::Cpu)?;
+    export(to, &model, &files)
+}
+
+/// The model's weights, with the adapters' terms added.
+fn merged(model: &Model) -> Vec<(String, Tensor)> {
+    model.merged().map(|(name, tensor)| (name.to_owned(), tensor)).collect()
+}
+
+fn write_model(
+    partial: &Path,
+    config: &ModelConfig,
+    weights: &[(String, Tensor)],
+    files: &ModelFiles,
+) -> Result<(), TrainerError> {
+    write_synced(&partial.join(CONFIG), config.to_json().as_bytes())?;
     for (name, text) in files.iter() {
         write_synced(&partial.join(name), text.as_bytes())?;
     }
-    let weights: Vec<(String, Tensor)> = model.merged().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
-    tensor_file::write(&partial.join(WEIGHTS), &weights)
+    tensor_file::write(&partial.join(WEIGHTS), weights)
 }
 
 /// Writes the adapters separately, for PEFT to load with the model from which training began.
@@ -100,12 +139,20 @@ fn write_adapter(partial: &Path, model: &Model, lora: &Lora) -> Result<(), Train
     sync_folder(&folder)
 }
 
+fn write_learner(partial: &Path, model: &Model, learner: &Learner) -> Result<(), TrainerError> {
+    let folder = partial.join(STATE_FOLDER);
+    std::fs::create_dir(&folder).map_err(TrainerError::file("create", &folder))?;
+    tensor_file::write(&partial.join(STATE_TENSORS), &learner.named(model)?)?;
+    sync_folder(&folder)
+}
+
 fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError> {
     let model = snapshot.model;
-    write_model(partial, model, snapshot.files)?;
-    tensor_file::write(&partial.join(STATE_TENSORS), &snapshot.learner.named(model)?)?;
+    write_model(partial, model.config(), &merged(model), snapshot.files)?;
+    write_learner(partial, model, snapshot.learner)?;
     let mut names: BTreeSet<String> = snapshot.files.iter().map(|(name, _)| name.to_owned()).collect();
     names.extend(REQUIRED.map(ToOwned::to_owned));
+    names.insert(STATE_TENSORS.to_owned());
     if let Some(lora) = model.lora() {
         write_adapter(partial, model, lora)?;
         names.extend([ADAPTER_WEIGHTS, ADAPTER_CONFIG].map(|name| format!("{ADAPTER}/{name}")));
@@ -155,7 +202,7 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
     if goes_on {
         learner.begin(&model)?;
-        read_learner(&folder.join(STATE_TENSORS), &model, &learner)?;
+        read_learner(&folder.join(state.tensors()), &model, &learner)?;
         learner.optimizer.set_steps(state.optimizer_steps);
         learner.restore(state.stage_state);
     }
@@ -181,7 +228,7 @@ fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
     let path = folder.join(STATE);
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     if !path.is_file() {
-        if [STATE_TENSORS, checksums::FILE].iter().any(|name| folder.join(name).exists()) {
+        if [STATE_TENSORS, OLD_STATE_TENSORS, checksums::FILE].iter().any(|name| folder.join(name).exists()) {
             return Err(incomplete(format!("`{STATE}` is missing\nhint: use another checkpoint")));
         }
         return Ok(None);
@@ -189,10 +236,10 @@ fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
     let listed = checksums::verify(folder)?;
     let text = std::fs::read_to_string(&path).map_err(TrainerError::file("read", &path))?;
     let schema = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|state| state["schema"].as_u64());
-    if schema.is_some_and(|schema| schema != u64::from(SCHEMA)) {
-        let schema = schema.unwrap_or_default();
+    let readable = u64::from(OLDEST_SCHEMA)..=u64::from(SCHEMA);
+    if let Some(schema) = schema.filter(|schema| !readable.contains(schema)) {
         return Err(incomplete(format!(
-            "`{STATE}` has schema {schema}, not {SCHEMA}\nhint: use the version that wrote it"
+            "`{STATE}` has schema {schema}, not {OLDEST_SCHEMA} to {SCHEMA}\nhint: use the version that wrote it"
         )));
     }
     let Some(listed) = listed else {
@@ -200,11 +247,12 @@ fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
     };
     // The files that are read: those that must exist, and text files that exist.
     let present = ModelFiles::NAMES.into_iter().filter(|name| folder.join(name).exists());
-    if let Some(name) = REQUIRED.into_iter().chain(present).find(|name| !listed.contains(*name)) {
+    let state: State = serde_json::from_str(&text).map_err(|source| TrainerError::Json { path, source })?;
+    let required = REQUIRED.into_iter().chain([state.tensors()]);
+    if let Some(name) = required.chain(present).find(|name| !listed.contains(*name)) {
         let list = checksums::FILE;
         return Err(incomplete(format!("`{list}` has no digest of `{name}`\nhint: use another checkpoint")));
     }
-    let state = serde_json::from_str(&text).map_err(|source| TrainerError::Json { path, source })?;
     Ok(Some(state))
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::model::Model;
+use crate::model::{Model, OUTPUT_LAYER};
 use crate::storage::{tensor_file, weight_header};
 use crate::{ModelConfig, TrainerError};
 
@@ -94,7 +94,7 @@ pub(crate) fn fill(folder: &Path, model: &Model) -> Result<(), TrainerError> {
 /// Whether a tensor is redundant and ignored: an output layer that shares the embedding, or a table of frequencies.
 /// Some tools write them.
 pub(crate) fn is_left_over(name: &str, config: &ModelConfig) -> bool {
-    (config.tie_word_embeddings && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq")
+    (config.tie_word_embeddings && name == OUTPUT_LAYER) || name.ends_with(".rotary_emb.inv_freq")
 }
 
 #[cfg(test)]

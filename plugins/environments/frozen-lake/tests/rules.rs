@@ -106,7 +106,7 @@ fn transitions_equal_those_of_gymnasium() {
 
 #[test]
 fn splits_never_share_a_map_and_held_out_maps_are_distinct() {
-    for (size, enough) in [(2, 0), (3, 4), (4, 200), (5, 256), (8, 256), (16, 256)] {
+    for (size, enough) in [(3, 4), (4, 200), (5, 256), (8, 256), (16, 256)] {
         let options = || vec![named("size", size)];
         let splits = Episode::<FrozenLake>::splits(options()).expect("good options");
         assert_eq!(splits[0], Split::endless("train"));
@@ -119,6 +119,13 @@ fn splits_never_share_a_map_and_held_out_maps_are_distinct() {
         let past = Task { split: "test".into(), index: tasks };
         assert!(matches!(Episode::<FrozenLake>::start(&past, options(), 0), Err(Error::NotFound(_))));
     }
+}
+
+/// Two maps of size 2 have a path, and both belong to `train`.
+#[test]
+fn a_split_without_maps_is_left_out() {
+    let splits = Episode::<FrozenLake>::splits(vec![named("size", 2)]).expect("good options");
+    assert_eq!(splits, [Split::endless("train")]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `gymkhana-train`: the commands that need a model. `host` starts it; it is linked with libtorch.
 
 mod eval;
+mod export;
 mod generate;
 mod reference;
 mod run;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
             ModelCommand::Run(args) => return run::run(&args, printer),
             ModelCommand::Generate(args) => generate::generate(&args, printer),
             ModelCommand::Eval(args) => eval::eval(&args, printer),
+            ModelCommand::Export(args) => export::export(&args, printer),
             ModelCommand::Reference(args) => reference::reference(&args, printer),
         };
         done.map(|()| ExitCode::SUCCESS)
