@@ -204,9 +204,10 @@ impl Prepared {
         let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, reporter } =
             self;
         let Opened { file, rollout, seats, folder, state } = opened;
-        let resumed = folder.as_ref().zip(state.as_ref()).map(|(folder, state)| {
-            folder.reader().checkpoints_path().join(state.checkpoint.name.to_string())
-        });
+        let resumed = folder
+            .as_ref()
+            .zip(state.as_ref())
+            .map(|(folder, state)| folder.reader().checkpoints_path().join(state.checkpoint.name.to_string()));
         let trace = Trace::start(trace.as_deref())?;
         let folder = match folder {
             Some(folder) => folder,

@@ -3,9 +3,7 @@
 //! The line has a name, a bar and the position, then as many further pieces as fit, the most important first: time,
 //! success, other figures, use of time.
 
-use std::fmt::Write;
-
-use gymkhana_run::{ProgressFigures, SuccessRate};
+use gymkhana_assembly::{ProgressFigures, SuccessRate};
 
 use crate::escape::escape_line;
 
@@ -75,26 +73,25 @@ pub fn line(width: usize, content: &Content<'_>) -> String {
 pub fn plain(seconds: f64, rate: f64, content: &Content<'_>) -> String {
     let Content { name, done, length, figures, waits, .. } = content;
     let mut line = format!("{} {done}/{length} {seconds:.0} s {rate:.1}/s", escape_line(name));
+    let left = match content.time {
+        Time::Left { .. } => time_text(content.time),
+        Time::Unknown | Time::Took(_) => None,
+    };
     let success = figures.success.map(success_text);
-    for figure in success.iter().chain(&figures.others) {
-        // Writing to a string cannot fail.
-        let _ = write!(line, " {}", escape_line(figure));
+    for piece in left.iter().chain(&success).chain(&figures.others) {
+        line.push_str(", ");
+        line.push_str(&escape_line(piece));
     }
     if !waits.is_empty() {
-        let _ = write!(line, "; {waits}");
+        line.push_str("; ");
+        line.push_str(waits);
     }
     line
 }
 
 /// The optional pieces, the most important first. Each has variants, the longest first.
 fn pieces(content: &Content<'_>) -> Vec<Vec<String>> {
-    let time = match content.time {
-        Time::Unknown => vec![],
-        Time::Left { seconds, at_least } => {
-            vec![format!("eta {}{}", if at_least { ">" } else { "" }, duration(seconds))]
-        }
-        Time::Took(seconds) => vec![format!("in {}", duration(seconds))],
-    };
+    let time = time_text(content.time).into_iter().collect();
     let success = content.figures.success.map_or_else(Vec::new, |success| match success {
         SuccessRate::SoFar { solved, played } => vec![success_text(success), format!("success {solved}/{played}")],
         SuccessRate::OfStep(share) => {
@@ -107,6 +104,16 @@ fn pieces(content: &Content<'_>) -> Vec<Vec<String>> {
     pieces.extend(others);
     pieces.push(beginnings(content.waits));
     pieces
+}
+
+fn time_text(time: Time) -> Option<String> {
+    match time {
+        Time::Unknown => None,
+        Time::Left { seconds, at_least } => {
+            Some(format!("eta {}{}", if at_least { ">" } else { "" }, duration(seconds)))
+        }
+        Time::Took(seconds) => Some(format!("in {}", duration(seconds))),
+    }
 }
 
 fn success_text(success: SuccessRate) -> String {
@@ -215,12 +222,19 @@ mod tests {
         assert_eq!(line(42, &training(&figures)), "rl: training [----] 34/300 eta 12m 41.0 %");
     }
 
+    /// Of the 79 columns, 19 are for name and position, 7 for the smallest bar, 8 for the time, 20 for success with its
+    /// curve and 13 for the reward. The 12 that are left are too few for the tokens (14), so that the bar gets them.
     #[test]
     fn a_wider_line_adds_success_figures_and_the_use_of_time_last() {
         let figures = figures();
         assert_eq!(
             line(80, &training(&figures)),
             "rl: training [#---------------] 34/300 eta 12m success 41.0 % ▁▃▅█ reward 0.125"
+        );
+        assert_eq!(
+            line(120, &training(&figures)),
+            "rl: training [#---------] 34/300 eta 12m success 41.0 % ▁▃▅█ reward 0.125 1200 tokens/s time: 81 % \
+             training, 12 % tools"
         );
         assert_eq!(
             line(140, &training(&figures)),
@@ -281,8 +295,8 @@ mod tests {
     fn a_log_line_has_everything() {
         let figures = figures();
         let shown = plain(12.3, 2.76, &training(&figures));
-        let expected = "rl: training 34/300 12 s 2.8/s success 41.0 % reward 0.125 1200 tokens/s; time: 81 % training, \
-                        12 % tools";
+        let expected = "rl: training 34/300 12 s 2.8/s, eta 12m, success 41.0 %, reward 0.125, 1200 tokens/s; time: 81 % \
+                        training, 12 % tools";
         assert_eq!(shown, expected);
     }
 }

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use gymkhana_run::{Progress, ProgressFigures, SuccessRate, Work};
+use gymkhana_assembly::{Progress, ProgressFigures, SuccessRate, Work};
 
 use super::layout::{self, Content, Time};
 use super::screen::Screen;
 
-/// Minimum time between plain lines of one task.
+/// Minimum time between log lines of one piece of work.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Time between draws on a terminal.
@@ -106,57 +106,77 @@ impl Bottom {
         }
     }
 
+    /// Keeps the last line of the work, which is finished or followed by other work.
+    fn keep(&mut self) {
+        self.draw();
+        self.screen.keep();
+        self.work = None;
+    }
+
     /// Keeps the last line of this work, if it is the newest.
     fn finish(&mut self, work: &Arc<Mutex<State>>) {
         if self.work.as_ref().is_some_and(|newest| Arc::ptr_eq(newest, work)) {
-            self.draw();
-            self.screen.keep();
-            self.work = None;
+            self.keep();
         }
     }
 }
 
+/// Where progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Display {
+    /// At the bottom of a terminal.
+    Terminal,
+    /// As lines of a log.
+    Log,
+    /// Not at all.
+    Hidden,
+}
+
 /// Progress of a piece of work, shown until it is dropped.
 pub struct ProgressLine {
+    display: Display,
     bottom: Arc<Mutex<Bottom>>,
     state: Arc<Mutex<State>>,
     /// Draws the line on a terminal.
     ticker: Option<Ticker>,
-    /// Position and time of the last plain line.
+    /// Position and time of the last line of a log.
     last: Mutex<(u64, Option<Instant>)>,
 }
 
 impl ProgressLine {
     /// Opens a display; on a terminal it is drawn at the bottom.
-    pub fn open(bottom: &Arc<Mutex<Bottom>>, work: Work, terminal: bool) -> Self {
+    pub fn open(bottom: &Arc<Mutex<Bottom>>, work: Work, display: Display) -> Self {
         let first = work.done;
         let state = Arc::new(Mutex::new(State::new(work)));
-        let ticker = terminal.then(|| {
+        let ticker = (display == Display::Terminal).then(|| {
             {
                 let mut bottom = lock(bottom);
-                bottom.screen.keep();
+                bottom.keep();
                 bottom.work = Some(Arc::clone(&state));
                 bottom.draw();
             }
             Ticker::start(Arc::clone(bottom))
         });
-        Self { bottom: Arc::clone(bottom), state, ticker, last: Mutex::new((first, None)) }
+        Self { display, bottom: Arc::clone(bottom), state, ticker, last: Mutex::new((first, None)) }
     }
 
     /// Reports that `done` steps are finished.
     pub fn at(&self, done: u64, figures: &ProgressFigures) {
-        let mut state = lock(&self.state);
-        state.advance(done, figures);
-        if self.ticker.is_some() {
-            return;
+        lock(&self.state).advance(done, figures);
+        if self.display == Display::Log {
+            self.write_log(done);
         }
-        let mut last = lock(&self.last);
+    }
+
+    /// Writes a line of a log if the last one is old, or at the end.
+    fn write_log(&self, done: u64) {
+        let waits = lock(&self.bottom).waits.clone();
+        let (mut state, mut last) = (lock(&self.state), lock(&self.last));
         let due = last.1.is_none_or(|when| when.elapsed() >= PAUSE) || done >= state.work.length;
         if due && done > last.0 {
             *last = (done, Some(Instant::now()));
             let seconds = state.begun.elapsed().as_secs_f64();
-            let rate = state.seconds_per_step().map_or(0.0, |step| step.max(1e-3).recip());
-            let waits = lock(&self.bottom).waits.clone();
+            let rate = state.seconds_per_step().map_or(0.0, |step| step.max(1e-6).recip());
             let line = state.show(&waits, |content| layout::plain(seconds, rate, content));
             let _gone = writeln!(stderr(), "{line}");
         }
@@ -215,7 +235,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use gymkhana_run::Later;
+    use gymkhana_assembly::Later;
 
     use super::*;
 

@@ -14,22 +14,37 @@ mod screen;
 use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::{Arc, Mutex};
 
-use gymkhana_run::{Progress, Reporter, StageSummary, Work, describe};
+use gymkhana_assembly::{Progress, Reporter, Work, describe};
+use gymkhana_record::{EpisodeId, LogEntry, LogLevel};
+use gymkhana_store::StageSummary;
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::{escape_json, escape_terminal};
-use line::{Bottom, lock};
+use line::{Bottom, Display, lock};
 
 pub use line::ProgressLine;
 
 /// Size of a component whose compilation takes a noticeable time, in bytes.
 const LARGE_COMPONENT: usize = 1_000_000;
 
+/// Amount of status output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verbosity {
+    /// Warnings and errors.
+    Quiet,
+    /// Status lines and progress as well.
+    #[default]
+    Normal,
+    /// Log lines of plugins as well.
+    Verbose,
+}
+
 /// Printer of this process. Clones share the terminal.
 #[derive(Clone)]
 pub struct Printer {
     /// Standard error is a terminal on which a line can be drawn again.
     terminal: bool,
+    verbosity: Verbosity,
     /// Whether results and status lines are coloured.
     colours: (bool, bool),
     bottom: Arc<Mutex<Bottom>>,
@@ -37,16 +52,24 @@ pub struct Printer {
     unprinted: Arc<Mutex<Option<Error>>>,
 }
 
-impl Printer {
+impl Default for Printer {
     /// A printer of this process.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
         Self {
             terminal: stderr().is_terminal() && !dumb,
+            verbosity: Verbosity::default(),
             colours: (colour::is_wanted(&stdout()), colour::is_wanted(&stderr())),
             bottom: Arc::default(),
             unprinted: Arc::default(),
         }
+    }
+}
+
+impl Printer {
+    /// The printer with another amount of status output.
+    pub fn with_verbosity(&self, verbosity: Verbosity) -> Self {
+        Self { verbosity, ..self.clone() }
     }
 
     /// Prints a result.
@@ -87,8 +110,20 @@ impl Printer {
             .user_context("results cannot be written to standard output\nhint: free space at its destination")
     }
 
-    /// Prints a status line.
+    /// Prints a status line, unless the printer is quiet.
     pub fn status(&self, text: impl std::fmt::Display) {
+        if self.verbosity != Verbosity::Quiet {
+            self.warn(text);
+        }
+    }
+
+    /// Prints a line of a plugin's log. Further lines of the text are indented, so that they are not taken for others.
+    pub fn log(&self, origin: &str, level: LogLevel, text: &str) {
+        self.warn(format!("{origin}, {level}: {}", text.trim_end().replace('\n', "\n    ")));
+    }
+
+    /// Prints a warning.
+    pub fn warn(&self, text: impl std::fmt::Display) {
         let text = text.to_string();
         let shown = escape_terminal(&text);
         let shown = colour::paint(&shown, self.colours.1);
@@ -107,7 +142,7 @@ impl Printer {
 
     /// Prints an error.
     pub fn error(&self, error: &CliError) {
-        self.status(format!("error: {error}"));
+        self.warn(format!("error: {error}"));
     }
 
     /// Prints that a plugin is being compiled, if that takes a noticeable time.
@@ -124,13 +159,28 @@ impl Printer {
 
     /// Opens a progress display.
     pub fn progress(&self, work: Work) -> ProgressLine {
-        ProgressLine::open(&self.bottom, work, self.terminal)
+        let display = match (self.verbosity, self.terminal) {
+            (Verbosity::Quiet, _) => Display::Hidden,
+            (_, true) => Display::Terminal,
+            (_, false) => Display::Log,
+        };
+        ProgressLine::open(&self.bottom, work, display)
     }
 }
 
 impl Reporter for Printer {
     fn status(&self, text: &str) {
         Printer::status(self, text);
+    }
+
+    fn warn(&self, text: &str) {
+        Printer::warn(self, text);
+    }
+
+    fn log(&self, episode: EpisodeId, entry: &LogEntry) {
+        if self.verbosity == Verbosity::Verbose {
+            Printer::log(self, &format!("{episode}, {}", entry.origin()), entry.level, &entry.text);
+        }
     }
 
     fn compiling(&self, plugin: &str, bytes: usize) {
