@@ -8,6 +8,7 @@ use gymkhana_registry::Kind;
 use gymkhana_sandbox::{Plugin, Sandbox};
 
 use crate::error::{Classify, CliError, CliResult};
+use crate::plugin::log;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
 
@@ -30,7 +31,7 @@ impl Companions {
                 let message = format!("--with `{name}` is an environment, but an episode has one environment");
                 return Err(CliError::user(message).with_hint("give tools and rewards"));
             }
-            let plugin = inputs.load(sandbox)?;
+            let plugin = log::printed(&inputs.load(sandbox)?, printer);
             if kinds.contains(&Kind::Tool) {
                 let bound = Bound { plugin: plugin.clone(), options: vec![] };
                 let described = Tool::describe(bound).await.user_context(format!("tool `{name}` cannot be used"))?;
