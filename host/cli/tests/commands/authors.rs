@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::common::terminal::in_terminal;
 use crate::common::{Desk, Outcome, finish};
 use gymkhana_registry::{Digest, Report};
 
@@ -202,6 +203,17 @@ fn an_environment_is_played_with_its_tool_and_scored() {
     assert!(wrong.ends_with("reward answer-match: 0\n  correct = 0\n  calls = 1\n  cost = 0\n"), "{wrong}");
     let left = typed(&desk, &game, "quit\n").succeeded();
     assert!(left.ends_with("not scored: the episode has not ended\n"), "{left}");
+}
+
+#[test]
+fn lines_are_edited_on_a_terminal_and_kept() {
+    let desk = Desk::new();
+    let command = desk.command(&["plugin", "play", "plugins/tic-tac-toe.wasm", "--seat", "0"]);
+    // Ctrl-A moves to the start of the line.
+    let written = in_terminal(command, 80, "ndo\u{1}u\nquit\n");
+    assert!(written.contains("there is nothing to take back"), "{written:?}");
+    let history = fs::read_to_string(desk.path("state/gymkhana/play_history")).expect("a history");
+    assert!(history.contains("\nundo\nquit\n"), "{history}");
 }
 
 #[test]

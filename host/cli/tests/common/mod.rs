@@ -6,6 +6,7 @@ pub mod killed;
 pub mod models;
 pub mod served;
 pub mod taught;
+pub mod terminal;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -105,7 +106,10 @@ impl Outcome {
     /// Message of a user error under a title; there are no other results than those of finished stages.
     pub fn mistake(&self, title: &str) -> String {
         assert_eq!(self.code, Some(2), "{title}: {self:?}");
-        assert!(self.results.lines().all(|line| line.starts_with("stage ")), "{title}: a mistake has no result: {self:?}");
+        assert!(
+            self.results.lines().all(|line| line.starts_with("stage ")),
+            "{title}: a mistake has no result: {self:?}"
+        );
         assert_eq!(self.talk.matches("error: ").count(), 1, "{title}: {}", self.talk);
         assert!(!self.talk.contains("panicked"), "{title}: {}", self.talk);
         format!("--- {title}\n{}\n", self.talk.trim_end())
