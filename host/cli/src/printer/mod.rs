@@ -1,7 +1,7 @@
 //! Standard output and standard error: results go to the former, status and errors to the latter. Text of plugins and
 //! models is escaped here.
 //!
-//! A terminal shows a progress line at its bottom; [`Printer::above_progress`] is the one place that prints above it.
+//! A terminal shows a progress line at its bottom; `Printer::above_progress` is the one place that prints above it.
 //! Other outputs get plain lines, at most one every few seconds.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module is where the program prints")]

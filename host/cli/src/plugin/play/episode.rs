@@ -226,8 +226,11 @@ impl<'a> Table<'a> {
 
     async fn call(&mut self, calls: Vec<Call>) -> CliResult<()> {
         if let Some(Call { name, .. }) = calls.iter().find(|call| !self.has_function(&call.name)) {
-            let whose = if self.companions.tools.tools().is_empty() { "the environment offers" } else { "there is" };
-            self.lines.show(format!("{whose} no function `{name}` now; `functions` lists those it does"));
+            let message = match self.companions.tools.tools() {
+                [] => format!("the environment offers no function `{name}` now; `functions` lists those it does"),
+                _ => format!("no function `{name}` can be called now; `functions` lists those that can"),
+            };
+            self.lines.show(message);
             return Ok(());
         }
         self.take_turn(reply(calls)).await
