@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use gymkhana_config::RunFile;
-use gymkhana_run::{Outcome, Progress, Reporter, RunRequest, describe, prepare};
+use gymkhana_run::{Progress, ProgressFigures, Reporter, RunRequest, StageSummary, Work, describe, prepare};
 
 /// Imitation of the environment's oracle, then reinforcement learning with GRPO.
 const RUN: &str = r#"
@@ -34,18 +34,20 @@ impl Reporter for Lines {
         eprintln!("{text}");
     }
 
-    fn progress(&self, name: &str, _done: u64, length: u64) -> Box<dyn Progress> {
-        Box::new(Steps(format!("{name} of {length}")))
+    fn stage_finished(&self, stage: &StageSummary) {
+        println!("{}", describe(stage));
     }
 
-    fn waits(&self, _text: String) {}
+    fn progress(&self, work: Work) -> Box<dyn Progress> {
+        Box::new(Steps(work))
+    }
 }
 
-struct Steps(String);
+struct Steps(Work);
 
 impl Progress for Steps {
-    fn at(&self, done: u64, message: &str) {
-        eprintln!("step {done} in {}: {message}", self.0);
+    fn at(&self, done: u64, figures: &ProgressFigures) {
+        eprintln!("{} {done}/{}: {}", self.0.name, self.0.length, figures.others.join(", "));
     }
 }
 
@@ -53,9 +55,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = std::env::args().nth(1).ok_or("usage: train OUT")?;
     let request = RunRequest::new(RunFile::parse(RUN, "train.rs", &[])?, out, &["target/plugins/frozen-lake.wasm"])?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let outcome = runtime.block_on(async { prepare(request, Arc::new(Lines)).await?.train().await })?;
-    if let Outcome::Finished(finished) = outcome {
-        finished.summary.stages.iter().for_each(|stage| println!("{}", describe(stage)));
-    }
+    runtime.block_on(async { prepare(request, Arc::new(Lines)).await?.train().await })?;
     Ok(())
 }

@@ -19,4 +19,4 @@ pub use error::{Classify, ErrorKind, RunError, RunResult};
 pub use host_io::OnHost;
 pub use options::named_values;
 pub use recorded_groups::groups;
-pub use report::{Progress, Reporter, Silent};
+pub use report::{Later, Progress, ProgressFigures, Reporter, Silent, SuccessRate, Work, describe};

@@ -112,7 +112,9 @@ pub fn sandbox(file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<Sandbo
         max_instances: file.sandbox.instances,
         ..SandboxConfig::default()
     };
-    code_cache::sandbox(config, |text| reporter.warn(text))
+    let sandbox = code_cache::sandbox(config, |text| reporter.warn(text))?;
+    let reporter = Arc::clone(reporter);
+    Ok(sandbox.on_compile(move |plugin, bytes| reporter.compiling(plugin, bytes)))
 }
 
 /// Compiles the plugins and binds them as the run file says.

@@ -1,8 +1,9 @@
-//! Reporting of a run: a trait that the command line implements with progress bars.
+//! Reporting of a run: a trait that the command line implements with a progress line.
 
 use gymkhana_record::{EpisodeId, LogEntry};
+use gymkhana_store::StageSummary;
 
-/// Receives status lines and progress of a run.
+/// Receives status lines, results and progress of a run.
 pub trait Reporter: Send + Sync {
     /// Reports an event in one sentence.
     fn status(&self, text: &str);
@@ -15,17 +16,84 @@ pub trait Reporter: Send + Sync {
     /// Receives each line that a plugin logged in a stored episode.
     fn log(&self, _episode: EpisodeId, _entry: &LogEntry) {}
 
-    /// Opens a piece of work of `length` steps, of which `done` are finished.
-    fn progress(&self, name: &str, done: u64, length: u64) -> Box<dyn Progress>;
+    /// Reports that a plugin is being compiled: its name and version, and the size of its component in bytes.
+    fn compiling(&self, _plugin: &str, _bytes: usize) {}
 
-    /// Sets the text about current waits; empty without any.
-    fn waits(&self, text: String);
+    /// Reports the result of a stage, once per stage.
+    fn stage_finished(&self, _stage: &StageSummary) {}
+
+    /// Opens a piece of work.
+    fn progress(&self, work: Work) -> Box<dyn Progress>;
+
+    /// Sets the text about the use of time; empty without any.
+    fn waits(&self, _text: String) {}
 }
 
-/// Progress of a task, shown until it is dropped.
+/// A piece of work whose progress is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Work {
+    /// Name in plain words, such as `measuring (greedy)`.
+    pub name: String,
+    /// Number of steps that were finished before.
+    pub done: u64,
+    /// Number of steps.
+    pub length: u64,
+    /// Expected time of the work that follows.
+    pub later: Later,
+}
+
+impl Work {
+    /// Work of `length` steps that nothing follows.
+    #[must_use]
+    pub fn new(name: impl Into<String>, length: u64) -> Self {
+        Self { name: name.into(), done: 0, length, later: Later::default() }
+    }
+}
+
+/// Expected time of the work after a piece of work.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Later {
+    /// Time of the work whose duration is known, in seconds.
+    pub seconds: f64,
+    /// Whether work of unknown duration follows as well, so that `seconds` is a lower bound.
+    pub at_least: bool,
+}
+
+/// Share of successful episodes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum SuccessRate {
+    /// Counts of all episodes so far, as in a measurement.
+    SoFar {
+        /// Number of successful episodes.
+        solved: u64,
+        /// Number of finished episodes.
+        played: u64,
+    },
+    /// Mean of the last training step, 0 to 1.
+    OfStep(f64),
+}
+
+/// Figures of a piece of work at one point.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ProgressFigures {
+    /// Success rate.
+    pub success: Option<SuccessRate>,
+    /// Further figures in words, the most important first, such as `reward 0.125`.
+    pub others: Vec<String>,
+}
+
+impl ProgressFigures {
+    /// One figure in words, without a success rate.
+    #[must_use]
+    pub fn of(figure: impl Into<String>) -> Self {
+        Self { success: None, others: vec![figure.into()] }
+    }
+}
+
+/// Progress of a piece of work, shown until it is dropped.
 pub trait Progress: Send + Sync {
-    /// Reports that `done` steps are finished; `message` adds figures.
-    fn at(&self, done: u64, message: &str);
+    /// Reports that `done` steps are finished.
+    fn at(&self, done: u64, figures: &ProgressFigures);
 }
 
 /// A reporter that discards everything.
@@ -35,13 +103,29 @@ pub struct Silent;
 impl Reporter for Silent {
     fn status(&self, _text: &str) {}
 
-    fn progress(&self, _name: &str, _done: u64, _length: u64) -> Box<dyn Progress> {
+    fn progress(&self, _work: Work) -> Box<dyn Progress> {
         Box::new(Self)
     }
-
-    fn waits(&self, _text: String) {}
 }
 
 impl Progress for Silent {
-    fn at(&self, _done: u64, _message: &str) {}
+    fn at(&self, _done: u64, _figures: &ProgressFigures) {}
+}
+
+/// Result of a stage in one line.
+#[must_use]
+pub fn describe(stage: &StageSummary) -> String {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let success = match (stage.success_before, stage.success_after) {
+        (Some(before), Some(after)) => format!("{} to {}", percent(before), percent(after)),
+        _ => "not measured".to_owned(),
+    };
+    let sampled = match (stage.success_before_sampled, stage.success_after_sampled) {
+        (Some(before), Some(after)) => format!(" (sampled {} to {})", percent(before), percent(after)),
+        _ => String::new(),
+    };
+    format!(
+        "stage {}: success {success}{sampled}, {} episodes, {} tokens, {:.0} s",
+        stage.name, stage.episodes, stage.tokens, stage.seconds
+    )
 }

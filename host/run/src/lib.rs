@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod agreement;
+mod banner;
 mod checkpoint_name;
 mod checks;
 pub mod evaluate;
@@ -19,6 +20,7 @@ pub mod fuzzing;
 mod metrics;
 mod progress;
 mod resume;
+mod schedule;
 mod seats;
 mod session;
 pub mod setup;
@@ -28,8 +30,13 @@ mod state;
 mod stop;
 mod trace;
 
-pub use gymkhana_assembly::{Classify, ErrorKind, Progress, Reporter, RunError, RunResult, Silent};
+pub use gymkhana_assembly::{
+    Classify, ErrorKind, Later, Progress, ProgressFigures, Reporter, RunError, RunResult, Silent, SuccessRate, Work,
+    describe,
+};
+pub use gymkhana_store::StageSummary;
+
 pub use metrics::metrics_page;
-pub use session::{Finished, Outcome, describe};
+pub use session::{Finished, Outcome};
 pub use start::{Prepared, RunRequest, prepare};
 pub use stop::{StopRequest, Stopped};

@@ -1,4 +1,4 @@
-//! The text on the progress line that says what the run waits for: shares of the last seconds by kind of wait.
+//! The text on the progress line that says what takes the time: shares of the last seconds by kind of work.
 //!
 //! A thread samples the activity five times a second; a task would be polled only when others are idle. While the
 //! trainer trains, the run waits for training alone; otherwise every episode in flight counts the same. Episodes that
@@ -51,24 +51,24 @@ impl Shares {
         }
     }
 
-    /// The longest waits in words; empty without any.
+    /// The largest shares in words; empty without any.
     fn text(&self) -> String {
         let percent = |share: f64| (100.0 * share / self.total.max(1.0)).round();
         let host = self.total - self.waits.iter().sum::<f64>();
         let waits = WaitKind::ALL.map(|wait| (word(wait), percent(self.waits[wait as usize])));
-        let mut waits: Vec<(&str, f64)> = waits.into_iter().chain([("host", percent(host))]).collect();
+        let mut waits: Vec<(&str, f64)> = waits.into_iter().chain([("other work", percent(host))]).collect();
         waits.sort_by(|(_, one), (_, other)| other.total_cmp(one));
         let named = waits.iter().filter(|(_, percent)| *percent >= 1.0).take(NAMED);
-        let named: Vec<String> = named.map(|(word, percent)| format!("{word} {percent} %")).collect();
-        if named.is_empty() { String::new() } else { format!("waits for: {}", named.join(", ")) }
+        let named: Vec<String> = named.map(|(word, percent)| format!("{percent} % {word}")).collect();
+        if named.is_empty() { String::new() } else { format!("time: {}", named.join(", ")) }
     }
 }
 
-/// Word for a kind of wait on the progress line.
+/// Words for a kind of wait on the progress line.
 fn word(wait: WaitKind) -> &'static str {
     match wait {
-        WaitKind::Queue => "capacity",
-        WaitKind::Generate => "generate",
+        WaitKind::Queue => "waiting for capacity",
+        WaitKind::Generate => "generation",
         WaitKind::Tool => "tools",
         WaitKind::Environment => "environment",
         WaitKind::Reward => "rewards",
@@ -85,7 +85,7 @@ fn waiting_starts(counters: &Counters) -> String {
     }
 }
 
-/// Keeps the reporter's text about waits up to date until it is dropped.
+/// Keeps the reporter's text about the use of time up to date until it is dropped.
 pub(crate) struct ProgressMeter {
     /// Taken when the meter is dropped, which ends the thread.
     stop: Option<Sender<()>>,
@@ -157,36 +157,36 @@ mod tests {
 
     #[test]
     fn episodes_in_flight_count_the_same() {
-        assert_eq!(shown(&[[90, 30, 62, 8, 0, 0]]), "waits for: tools 62 %, generate 30 %, environment 8 %");
+        assert_eq!(shown(&[[90, 30, 62, 8, 0, 0]]), "time: 62 % tools, 30 % generation, 8 % environment");
     }
 
     #[test]
-    fn while_the_trainer_learns_the_run_waits_for_nothing_else() {
-        assert_eq!(shown(&[[90, 30, 62, 8, 0, 1]]), "waits for: training 100 %");
+    fn while_the_trainer_learns_nothing_else_counts() {
+        assert_eq!(shown(&[[90, 30, 62, 8, 0, 1]]), "time: 100 % training");
     }
 
     #[test]
     fn capacity_counts_without_other_activity() {
-        assert_eq!(shown(&[[7, 0, 0, 0, 0, 0]]), "waits for: capacity 100 %");
-        assert_eq!(shown(&[[7, 1, 0, 0, 0, 0]]), "waits for: generate 100 %");
+        assert_eq!(shown(&[[7, 0, 0, 0, 0, 0]]), "time: 100 % waiting for capacity");
+        assert_eq!(shown(&[[7, 1, 0, 0, 0, 0]]), "time: 100 % generation");
     }
 
     #[test]
     fn old_samples_fade() {
         let mut samples = vec![[0, 0, 5, 0, 0, 0]; 100];
-        assert_eq!(shown(&samples), "waits for: tools 100 %");
+        assert_eq!(shown(&samples), "time: 100 % tools");
         samples.extend([[0, 5, 0, 0, 0, 0]; 25]);
         // 0.96^25 is 0.36.
-        assert_eq!(shown(&samples), "waits for: generate 64 %, tools 36 %");
+        assert_eq!(shown(&samples), "time: 64 % generation, 36 % tools");
         samples.extend([[0, 5, 0, 0, 0, 0]; 200]);
-        assert_eq!(shown(&samples), "waits for: generate 100 %");
+        assert_eq!(shown(&samples), "time: 100 % generation");
     }
 
     #[test]
     fn samples_without_activity_are_host_work() {
         assert_eq!(shown(&[]), "");
-        assert_eq!(shown(&[[0; 6]]), "waits for: host 100 %");
-        assert_eq!(shown(&[[0, 1, 0, 0, 0, 0], [0; 6]]), "waits for: host 51 %, generate 49 %");
+        assert_eq!(shown(&[[0; 6]]), "time: 100 % other work");
+        assert_eq!(shown(&[[0, 1, 0, 0, 0, 0], [0; 6]]), "time: 51 % other work, 49 % generation");
     }
 
     fn counters(waiting: u32) -> Counters {
@@ -209,7 +209,7 @@ mod tests {
             let _ = self.0.send(format!("status: {text}"));
         }
 
-        fn progress(&self, _name: &str, _done: u64, _length: u64) -> Box<dyn gymkhana_assembly::Progress> {
+        fn progress(&self, _work: gymkhana_assembly::Work) -> Box<dyn gymkhana_assembly::Progress> {
             Box::new(gymkhana_assembly::Silent)
         }
 

@@ -8,7 +8,7 @@ use gymkhana_config::{RunFile, Stage};
 use gymkhana_record::Seed;
 use gymkhana_rollout::Rollout;
 use gymkhana_sandbox::{GuestThreads, Sandbox};
-use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, RunFolder, StageSummary, Summary};
+use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, RunFolder, Summary};
 use gymkhana_trainer::StageModels;
 use tokio::task::JoinSet;
 
@@ -16,6 +16,7 @@ use crate::agreement;
 use crate::evaluate::held_out;
 use crate::metrics::{Listener, ReadState, RunState};
 use crate::resume::{begun_as, growth};
+use crate::schedule::Durations;
 use crate::seats::SeatPolicies;
 use crate::state::{self, Progress, SavedCheckpoint, State};
 use crate::stop::{Halt, StopRequest, Stopped};
@@ -40,6 +41,8 @@ pub struct Finished {
     pub episodes: usize,
     /// The run's folder.
     pub folder: PathBuf,
+    /// Folder of the newest checkpoint.
+    pub checkpoint: Option<PathBuf>,
 }
 
 /// State of a run in progress.
@@ -59,6 +62,8 @@ pub(crate) struct Session {
     pub(crate) guests: GuestThreads,
     /// Capacity for live plugin instances.
     pub(crate) places: u32,
+    /// Durations of the last measurements.
+    pub(crate) durations: Durations,
     /// Start time of this process, less the time of earlier ones.
     pub(crate) begun: Instant,
     /// Request to stop early.
@@ -111,6 +116,7 @@ impl Session {
             checkpoint,
             guests: GuestThreads::start().internal()?,
             places,
+            durations: Durations::default(),
             begun,
             stop: StopRequest::default(),
         };
@@ -140,6 +146,7 @@ impl Session {
 
     async fn stages(&mut self) -> Result<(), Halt> {
         let stages = self.file.stages.clone();
+        self.progress.finished.iter().for_each(|stage| self.reporter.stage_finished(stage));
         while let Some(stage) = stages.get(self.progress.stage) {
             self.check_stop()?;
             self.stage(stage).await?;
@@ -187,7 +194,7 @@ impl Session {
         }
         let after = self.evaluate(held_out::EvalPoint::After).await?;
         let summary = self.progress.finish(after, self.begun.elapsed());
-        self.reporter.status(&describe(&summary));
+        self.reporter.stage_finished(&summary);
         self.episodes.commit()?;
         Ok(self.write_state()?)
     }
@@ -203,29 +210,13 @@ impl Session {
         };
         self.folder.write_summary(&summary)?;
         let (episodes, folder) = (self.episodes.stored().len(), self.folder.reader().path().to_owned());
-        Ok(Finished { summary, episodes, folder })
+        let checkpoints = self.folder.reader().checkpoints_path();
+        let checkpoint = self.checkpoint.as_ref().map(|saved| checkpoints.join(saved.name.to_string()));
+        Ok(Finished { summary, episodes, folder, checkpoint })
     }
 
     /// Parent of all episode seeds, which depend on the episode's name alone.
     pub(crate) fn episode_seeds(&self) -> Seed {
         self.seed.child("episode")
     }
-}
-
-/// Result of a stage in one line.
-#[must_use]
-pub fn describe(stage: &StageSummary) -> String {
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let success = match (stage.success_before, stage.success_after) {
-        (Some(before), Some(after)) => format!("{} to {}", percent(before), percent(after)),
-        _ => "not measured".to_owned(),
-    };
-    let sampled = match (stage.success_before_sampled, stage.success_after_sampled) {
-        (Some(before), Some(after)) => format!(" (sampled {} to {})", percent(before), percent(after)),
-        _ => String::new(),
-    };
-    format!(
-        "stage {}: success {success}{sampled}, {} episodes, {} tokens, {:.0} s",
-        stage.name, stage.episodes, stage.tokens, stage.seconds
-    )
 }

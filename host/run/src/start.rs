@@ -14,6 +14,7 @@ use gymkhana_sandbox::Sandbox;
 use gymkhana_store::{RunFolder, RunReader};
 use gymkhana_trainer::Trainer;
 
+use crate::banner::Banner;
 use crate::checks::{self, pass};
 use crate::metrics::Listener;
 use crate::progress::ProgressMeter;
@@ -203,12 +204,25 @@ impl Prepared {
         let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, reporter } =
             self;
         let Opened { file, rollout, seats, folder, state } = opened;
+        let resumed = folder
+            .as_ref()
+            .zip(state.as_ref())
+            .map(|(folder, state)| folder.reader().checkpoints_path().join(state.checkpoint.name.to_string()));
         let trace = Trace::start(trace.as_deref())?;
         let folder = match folder {
             Some(folder) => folder,
             None => taken::create(&out, overwrite, &file.resolved().internal()?)?,
         };
         fill(&folder, &plugins, &lock, seats.policy())?;
+        let banner = Banner {
+            policy: &file.policy,
+            parameters: seats.policy().parameter_count(),
+            resumed: resumed.as_deref(),
+            lock: &lock,
+            stages: &file.stages,
+            out: &out,
+        };
+        reporter.status(&banner.to_string());
         assets.store(&folder)?;
         // A server that cannot take weights is reported now, and not after the first stage.
         weight_sync::update(&seats, folder.reader().path()).await?;

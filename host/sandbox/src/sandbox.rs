@@ -34,11 +34,15 @@ pub struct Counters {
     pub waited: Duration,
 }
 
+/// Called before a component is compiled, with the plugin's name and version and the component's size in bytes.
+type CompileHook = dyn Fn(&str, usize) + Send + Sync;
+
 /// Loader of plugins and owner of their shared state. Cheap to clone; one per process suffices.
 #[derive(Clone)]
 pub struct Sandbox {
     shared: Arc<Shared>,
     limits: Limits,
+    on_compile: Option<Arc<CompileHook>>,
 }
 
 struct Shared {
@@ -89,6 +93,7 @@ impl Sandbox {
                 cache_hits: AtomicU64::new(0),
             }),
             limits: config.limits,
+            on_compile: None,
         })
     }
 
@@ -112,6 +117,13 @@ impl Sandbox {
     #[must_use]
     pub fn with_memory(&self, memory_bytes: usize) -> Self {
         Self { limits: Limits { memory_bytes, ..self.limits }, ..self.clone() }
+    }
+
+    /// Returns the sandbox with a function that is called before each compilation, with the plugin's name and version and
+    /// the size of its component in bytes. Plugins from the code cache are not compiled.
+    #[must_use]
+    pub fn on_compile(self, hook: impl Fn(&str, usize) + Send + Sync + 'static) -> Self {
+        Self { on_compile: Some(Arc::new(hook)), ..self }
     }
 
     fn form(&self, weight: Weight) -> CodeForm {
@@ -173,6 +185,9 @@ impl Sandbox {
             if let Some(component) = profile.cache.as_ref().and_then(|cache| cache.get(&profile.engine, digest)) {
                 shared.cache_hits.fetch_add(1, Ordering::Relaxed);
                 return Ok(component);
+            }
+            if let Some(hook) = &self.on_compile {
+                hook(plugin, bytes.len());
             }
             let code = shared.compiler.compile(&profile.engine, self.form(weight), bytes)?;
             // SAFETY: the bytes are the output of this host's compiler, in this process or in one that this process

@@ -148,6 +148,24 @@ fn compiled_code_is_kept_and_a_damaged_file_is_compiled_again() {
 }
 
 #[test]
+fn a_compilation_is_announced_and_a_cached_plugin_is_not() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let size = fs::metadata(component("guest-echo")).expect("a component").len() as usize;
+    let announced = || {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let hook = move |plugin: &str, bytes: usize| sender.send((plugin.to_owned(), bytes)).expect("a receiver");
+        let sandbox = with_cache(&parent.path().join("code")).expect("made").on_compile(hook);
+        let manifest = load(&sandbox).manifest().clone();
+        load(&sandbox);
+        let name = format!("{} {}", manifest.name, manifest.version);
+        (name, receiver.try_iter().collect::<Vec<_>>())
+    };
+    let (name, once) = announced();
+    assert_eq!(once, [(name, size)], "compiled once, then from memory");
+    assert!(announced().1.is_empty(), "from disk");
+}
+
+#[test]
 fn a_used_entry_gets_a_new_time_and_an_entry_beyond_the_limit_is_removed() {
     let parent = tempfile::tempdir().expect("a folder");
     let folder = parent.path().join("code");

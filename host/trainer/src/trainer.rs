@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
 use crate::learner::{Batch, Learner, check_segment, demonstration_sequences, mean_entropy};
-use crate::model::Model;
+use crate::model::{Model, shapes};
 use crate::storage::checkpoint::{self, Opened, Snapshot};
 use crate::{
     ModelConfig, ModelFiles, RlSettings, SettingError, Settings, SftSettings, StageModels, TinyModel, TrainerError,
@@ -170,6 +170,13 @@ impl Trainer {
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
         &self.config
+    }
+
+    /// Number of the model's weights, without those of adapters.
+    #[must_use]
+    pub fn parameter_count(&self) -> u64 {
+        let sizes = shapes(&self.config).into_iter().map(|(_, shape)| shape.into_iter().product::<i64>());
+        sizes.sum::<i64>().unsigned_abs()
     }
 
     /// Number of weight updates so far.

@@ -16,6 +16,7 @@ use gymkhana_assembly::grants::OutboundMode;
 use gymkhana_assembly::groups;
 use gymkhana_assembly::plugins;
 use gymkhana_assembly::rollout::recorded_rollout;
+use gymkhana_assembly::{ProgressFigures, Work};
 use gymkhana_config::RunFile;
 
 /// Groups replayed concurrently.
@@ -107,7 +108,7 @@ async fn compare(
         return Err(StoreError::NoEpisode(id).into());
     }
     let length = if only.is_some() { 1 } else { episodes.len() };
-    let progress = printer.progress("replay", 0, length as u64);
+    let progress = printer.progress(Work::new("replay", length as u64));
     let mut tally = Tally::default();
     let most = (places as usize / rollout.plugins().places()).max(1);
     let room = &Semaphore::new(most);
@@ -151,7 +152,8 @@ async fn compare(
                 }
             }
         }
-        progress.at(tally.equal + tally.different, &format!("{} differ", tally.different));
+        let figures = ProgressFigures::of(format!("{} differ", tally.different));
+        progress.at(tally.equal + tally.different, &figures);
     }
     Ok(tally)
 }

@@ -125,8 +125,14 @@ pub struct TestArgs {
 /// `host plugin play`.
 #[derive(Debug, Args)]
 pub struct PlayArgs {
-    /// Component of an environment or a tool
-    pub file: PathBuf,
+    /// Component or folder of an environment or tool
+    pub plugin: PathBuf,
+    /// Companion plugins: tools or rewards
+    #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
+    pub with: Vec<PathBuf>,
+    /// Show the environment's privileged view
+    #[arg(long)]
+    pub privileged: bool,
     /// Split of tasks [default: the first]
     #[arg(long, value_name = "NAME")]
     pub split: Option<String>,

@@ -9,6 +9,7 @@ use crate::error::{Classify, CliResult};
 use crate::plugin::args::BenchArgs;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::{Printer, ProgressLine};
+use gymkhana_assembly::{ProgressFigures, Work};
 
 /// Runs the command.
 pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
@@ -25,8 +26,8 @@ pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
     let plugin = inputs.load(&sandbox)?;
     let mut lines: BTreeMap<&str, ProgressLine> = BTreeMap::new();
     let mut told = |kind: &'static str, done: u32| {
-        let line = lines.entry(kind).or_insert_with(|| printer.progress(kind, 0, args.times.into()));
-        line.at(done.into(), "repetitions");
+        let line = lines.entry(kind).or_insert_with(|| printer.progress(Work::new(kind, args.times.into())));
+        line.at(done.into(), &ProgressFigures::of("repetitions"));
     };
     let measured =
         plugin_inputs::runtime()?.block_on(measure(&plugin, settings, args.times, &mut told)).user_error()?;

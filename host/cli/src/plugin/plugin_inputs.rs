@@ -91,7 +91,9 @@ pub fn author_config() -> SandboxConfig {
 
 /// A sandbox that caches compiled plugins if there is a cache folder.
 pub fn sandbox(config: &SandboxConfig, printer: &Printer) -> CliResult<Sandbox> {
-    code_cache::sandbox(config.clone(), |text| printer.warn(text))
+    let sandbox = code_cache::sandbox(config.clone(), |text| printer.warn(text))?;
+    let printer = printer.clone();
+    Ok(sandbox.on_compile(move |plugin, bytes| printer.compiling(plugin, bytes)))
 }
 
 /// A runtime for plugin calls.

@@ -85,7 +85,7 @@ impl RegistrySession {
 }
 
 /// Folder of this user, from the environment variable or below HOME.
-fn user_folder(variable: &str, below_home: &str) -> Option<PathBuf> {
+pub fn user_folder(variable: &str, below_home: &str) -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = folder(variable).or_else(|| Some(folder("HOME")?.join(below_home)))?;
     Some(base.join("gymkhana"))

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::common::terminal::in_terminal;
 use crate::common::{Desk, Outcome, finish};
 use gymkhana_registry::{Digest, Report};
 
@@ -86,6 +87,8 @@ fn mistakes_of_authors() {
     tell(&["test", "plugins/calculator.wasm", "--setup", "nothing"]);
     tell(&["play", "plugins/answer-match.wasm"]);
     tell(&["play", "plugins/frozen-lake.wasm", "--split", "trian"]);
+    tell(&["play", "plugins/frozen-lake.wasm", "--with", "plugins/tic-tac-toe.wasm"]);
+    tell(&["play", "plugins/calculator.wasm", "--privileged"]);
     tell(&["play", "plugins/tic-tac-toe.wasm", "--seat", "2"]);
     tell(&["play", "plugins/guest-two-seats.wasm", "--seat", "1"]);
     insta::assert_snapshot!("mistakes-of-authors", told);
@@ -179,6 +182,38 @@ fn an_environment_is_played_by_hand() {
     let alone = ["plugin", "play", "plugins/frozen-lake.wasm", "--option", "map=4x4", "--option", "turns=2"];
     let lines = "render\ndown\nguide me\n";
     insta::assert_snapshot!("play-alone", typed(&desk, &alone, lines).succeeded());
+}
+
+#[test]
+fn an_environment_is_played_with_its_tool_and_scored() {
+    let desk = Desk::new();
+    let with = "plugins/calculator.wasm,plugins/answer-match.wasm";
+    let game = ["plugin", "play", "plugins/word-problems.wasm", "--with", with];
+    let said = typed(&desk, &[&game[..], &["--privileged"]].concat(), "functions\nfollow\nfollow\n").succeeded();
+    let answer = said.lines().find_map(|line| line.strip_prefix("answer = ")).expect("a privileged answer");
+    assert!(said.contains("\ncalculate: Exact arithmetic"), "{said}");
+    // The oracle calls the calculator, and sends its answer.
+    assert!(said.contains("\nsolver: call calculate {\"expression\": "), "{said}");
+    assert!(said.contains(&format!("\nsolver: {answer}\n")), "{said}");
+    let scores = "reward answer-match: 1\n  correct = 1\n  calls = 1\n  cost = 0\n";
+    assert!(said.contains("the episode is over\n") && said.ends_with(scores), "{said}");
+
+    let wrong = typed(&desk, &game, "call calculate {\"expression\": \"6*7\"}\nprivileged\nnothing\n").succeeded();
+    assert!(wrong.contains("\n42\n") && wrong.contains("\nprivileged view:\nanswer = "), "{wrong}");
+    assert!(wrong.ends_with("reward answer-match: 0\n  correct = 0\n  calls = 1\n  cost = 0\n"), "{wrong}");
+    let left = typed(&desk, &game, "quit\n").succeeded();
+    assert!(left.ends_with("not scored: the episode has not ended\n"), "{left}");
+}
+
+#[test]
+fn lines_are_edited_on_a_terminal_and_kept() {
+    let desk = Desk::new();
+    let command = desk.command(&["plugin", "play", "plugins/tic-tac-toe.wasm", "--seat", "0"]);
+    // Ctrl-A moves to the start of the line.
+    let written = in_terminal(command, 80, "ndo\u{1}u\nquit\n");
+    assert!(written.contains("there is nothing to take back"), "{written:?}");
+    let history = fs::read_to_string(desk.path("state/gymkhana/play_history")).expect("a history");
+    assert!(history.contains("\nundo\nquit\n"), "{history}");
 }
 
 #[test]

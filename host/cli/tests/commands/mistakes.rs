@@ -35,7 +35,7 @@ impl Messages {
                 (r"set 1 to \d+,", "set 1 to [PLACES],"),
                 (r"ended episode \S+ ", "ended episode [ID] "),
                 (r"started \d+ \w+ ago", "started [TIME] ago"),
-                (r"(?m)^(greedy|sampled|sft) .*\n", ""),
+                (r"(?m)^(measuring |sft: |rl: |model: |plugins: |stages: |folder: ).*\n", ""),
             ],
         }, {
             insta::assert_snapshot!(name, self.0);

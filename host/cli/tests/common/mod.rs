@@ -6,6 +6,7 @@ pub mod killed;
 pub mod models;
 pub mod served;
 pub mod taught;
+pub mod terminal;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -102,10 +103,13 @@ impl Outcome {
         self.results
     }
 
-    /// Message of a user error under a title; it must be the only output.
+    /// Message of a user error under a title; there are no other results than those of finished stages.
     pub fn mistake(&self, title: &str) -> String {
         assert_eq!(self.code, Some(2), "{title}: {self:?}");
-        assert_eq!(self.results, "", "{title}: a mistake has no result");
+        assert!(
+            self.results.lines().all(|line| line.starts_with("stage ")),
+            "{title}: a mistake has no result: {self:?}"
+        );
         assert_eq!(self.talk.matches("error: ").count(), 1, "{title}: {}", self.talk);
         assert!(!self.talk.contains("panicked"), "{title}: {}", self.talk);
         format!("--- {title}\n{}\n", self.talk.trim_end())

@@ -17,3 +17,4 @@ mod run;
 mod seats;
 mod servers;
 mod stopping;
+mod terminal;

@@ -31,6 +31,7 @@ fn check(name: &str, text: &str) {
             (r"\d+ tokens", "[COUNT] tokens"),
             (r"(success|sampled) [\d.]+( %)? to [\d.]+( %)?", "$1 [SHARE] to [SHARE]"),
             (r"success [\d.]+ % on", "success [SHARE] on"),
+            (r"at the end: [\d.]+ % \(sampled [\d.]+ %\)", "at the end: [SHARE] (sampled [SHARE])"),
         ],
     }, {
         insta::assert_snapshot!(name, text);
@@ -131,9 +132,27 @@ fn metrics_have_a_line_for_every_step() {
 fn results_stand_on_standard_output_and_talk_on_standard_error() {
     let desk = Desk::with_run_file(SMALL_RUN);
     let outcome = desk.run(WORD_PROBLEMS, &[]);
-    for progress in ["greedy 4/4", "sampled 4/4", "sft 2/2", "rl 2/2"] {
+    for progress in [
+        "measuring (greedy) 4/4",
+        "measuring (sampled) 4/4",
+        "sft: demonstrations 2/2",
+        "sft: measuring (greedy) 4/4",
+        "rl: training 2/2",
+        "rl: measuring (sampled) 4/4",
+    ] {
         assert!(outcome.talk.contains(progress), "{progress}: {}", outcome.talk);
     }
+    for line in [
+        "plugins: gymkhana/answer-match ",
+        "stages: sft (2 steps), rl (2 steps)\n",
+        "folder: out\n",
+        "next: host show out\n",
+        "next: host eval out/checkpoints/1-000002 out\n",
+    ] {
+        assert!(outcome.talk.contains(line), "{line}: {}", outcome.talk);
+    }
+    assert!(outcome.talk.contains("model: tiny, ") && outcome.talk.contains(" parameters, on cpu\n"), "{outcome:?}");
+    assert!(!outcome.talk.contains("stage sft: "), "a result is printed once: {}", outcome.talk);
     assert!(!outcome.talk.contains("error") && !outcome.talk.contains('\u{1b}'), "{}", outcome.talk);
     check("results-of-run", &outcome.succeeded());
 }

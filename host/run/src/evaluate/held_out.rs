@@ -1,15 +1,19 @@
 //! Success rate on held-out tasks before and after each stage.
 
+use std::time::Instant;
+
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeRecord, Phase};
 use serde::{Deserialize, Serialize};
 
+use crate::schedule::{Decoding, StagePart};
 use crate::session::Session;
 use crate::stages::scheduler::Batch;
 use crate::stop::Halt;
+use gymkhana_assembly::Work;
 
 /// Point in a stage at which success is measured.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EvalPoint {
     Before,
     After,
@@ -28,32 +32,50 @@ pub(crate) struct Success {
 impl Session {
     /// Evaluates on the held-out tasks, greedily and, if the run file asks for it, sampled.
     pub(crate) async fn evaluate(&mut self, point: EvalPoint) -> Result<Success, Halt> {
-        let (greedy, sampled) = match point {
-            EvalPoint::Before => (Phase::Before, Phase::BeforeSampled),
-            EvalPoint::After => (Phase::After, Phase::AfterSampled),
-        };
         if self.file.evaluation.tasks == 0 {
             return Ok(Success::default());
         }
-        let greedy = Some(self.held_out(greedy, Sampling::GREEDY).await?);
+        let greedy = Some(self.held_out(point, Decoding::Greedy).await?);
         let sampled = match self.file.evaluation.sampled {
-            true => Some(self.held_out(sampled, Sampling::at(1.0)).await?),
+            true => Some(self.held_out(point, Decoding::Sampled).await?),
             false => None,
         };
         Ok(Success { greedy, sampled })
     }
 
-    async fn held_out(&mut self, phase: Phase, sampling: Sampling) -> Result<f64, Halt> {
+    async fn held_out(&mut self, point: EvalPoint, decoding: Decoding) -> Result<f64, Halt> {
+        let (phase, sampling) = match (point, decoding) {
+            (EvalPoint::Before, Decoding::Greedy) => (Phase::Before, Sampling::GREEDY),
+            (EvalPoint::After, Decoding::Greedy) => (Phase::After, Sampling::GREEDY),
+            (EvalPoint::Before, Decoding::Sampled) => (Phase::BeforeSampled, Sampling::at(1.0)),
+            (EvalPoint::After, Decoding::Sampled) => (Phase::AfterSampled, Sampling::at(1.0)),
+        };
         let split = self.file.environment.eval.clone();
         let tasks = self.tasks(&split).await?;
         let count = tasks.count().map_or(self.file.evaluation.tasks, |count| count.min(self.file.evaluation.tasks));
         // The same tasks each time, once each, so that success rates are comparable.
         let tasks = (0..count).map(|index| gymkhana_record::TaskRef { split: split.clone(), index }).collect();
-        let progress =
-            self.reporter.progress(if sampling == Sampling::GREEDY { "greedy" } else { "sampled" }, 0, count);
+        let later = self.later(StagePart::Measurement(point, decoding));
+        let progress = self.reporter.progress(Work { later, ..Work::new(self.work_name(point, decoding), count) });
+        let begun = Instant::now();
         let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
         let groups = self.play(&batch, Some(&*progress)).await?;
+        self.durations.measured(decoding, begun.elapsed());
         let solved = groups.iter().flatten().filter(|record: &&EpisodeRecord| record.success).count();
         Ok(solved as f64 / count as f64)
+    }
+
+    /// Name of a measurement on the progress line; one after a stage names the stage.
+    fn work_name(&self, point: EvalPoint, decoding: Decoding) -> String {
+        let stage = match point {
+            EvalPoint::Before => None,
+            EvalPoint::After => self.file.stages.get(self.progress.stage),
+        };
+        let stage = stage.map_or_else(String::new, |stage| format!("{}: ", stage.name()));
+        let decoding = match decoding {
+            Decoding::Greedy => "greedy",
+            Decoding::Sampled => "sampled",
+        };
+        format!("{stage}measuring ({decoding})")
     }
 }

@@ -16,13 +16,13 @@ use crate::seats::frozen::Frozen;
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::setup::chat::chat_format;
 use crate::setup::models::Models;
-use crate::stages::batch::{self, Failures, last_failure};
+use crate::stages::batch::{self, Failures, failed_figure, last_failure};
 use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use crate::stages::tasks;
-use gymkhana_assembly::Reporter;
 use gymkhana_assembly::grants::{AssetFiles, OutboundMode};
 use gymkhana_assembly::plugins::{self, PluginFile};
 use gymkhana_assembly::{Classify, RunError, RunResult};
+use gymkhana_assembly::{ProgressFigures, Reporter, SuccessRate, Work};
 use gymkhana_assembly::{rewards, rollout};
 
 /// Input of an evaluation.
@@ -135,7 +135,7 @@ fn parts(file: &RunFile, checkpoint: &Checkpoint) -> RunResult<Option<(PathBuf, 
 /// Plays all attempts; fails when the share of failed episodes exceeds `limit`.
 async fn play(runner: GroupRunner, batch: &Batch, limit: f64, reporter: &Arc<dyn Reporter>) -> RunResult<Played> {
     let (seats, rollout) = (runner.seats.clone(), Arc::clone(&runner.rollout));
-    let progress = reporter.progress("eval", 0, batch.tasks.len() as u64);
+    let progress = reporter.progress(Work::new("evaluating", batch.tasks.len() as u64));
     let mut scheduler = Scheduler::new(runner);
     let _in_flight = scheduler.start(batch);
     let mut ended: Vec<(usize, Attempt)> = Vec::new();
@@ -154,8 +154,9 @@ async fn play(runner: GroupRunner, batch: &Batch, limit: f64, reporter: &Arc<dyn
             failed += usize::from(!record.failures.is_empty());
         }
         done += 1;
-        let solved = ended.iter().filter(|(_, attempt)| attempt.success).count();
-        progress.at(done, &format!("success {:.1} %", 100.0 * solved as f64 / ended.len().max(1) as f64));
+        let solved = ended.iter().filter(|(_, attempt)| attempt.success).count() as u64;
+        let success = Some(SuccessRate::SoFar { solved, played: ended.len() as u64 });
+        progress.at(done, &ProgressFigures { success, others: failed_figure(failed as u64) });
     }
     failures.judge(limit, last)?;
     // Sorted by task, so that sums do not depend on timing.

@@ -102,6 +102,7 @@ async fn serve_connection(stream: TcpStream, router: Router) {
 fn router(state: ReadState) -> Router {
     Router::new()
         .route("/metrics", get(page))
+        .route("/", get(async || "the metrics of this run are at /metrics\n"))
         .fallback(async || (StatusCode::NOT_FOUND, "not found: the page is /metrics\n"))
         .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n"))
         .with_state(state)

@@ -67,11 +67,19 @@ async fn a_client_gets_the_page() {
 }
 
 #[tokio::test]
+async fn the_root_names_the_page() {
+    let (address, _tasks) = served().await;
+    let response = client().get(format!("http://{address}/")).send().await.expect("answered");
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.text().await.expect("a body"), "the metrics of this run are at /metrics\n");
+}
+
+#[tokio::test]
 async fn other_requests_get_an_error_status() {
     let (address, _tasks) = served().await;
     let url = |path: &str| format!("http://{address}{path}");
     let status = |request: reqwest::RequestBuilder| async { request.send().await.expect("answered").status() };
-    assert_eq!(status(client().get(url("/"))).await, 404);
+    assert_eq!(status(client().get(url("/page"))).await, 404);
     assert_eq!(status(client().get(url("/metrics/../x"))).await, 404);
     assert_eq!(status(client().head(url("/metrics"))).await, 200);
     let posted = client().post(url("/metrics")).body("x").send().await.expect("answered");

@@ -9,7 +9,7 @@ use gymkhana_store::RunReader;
 use gymkhana_trainer::{ModelConfig, ModelFiles, weight_files};
 
 use gymkhana_assembly::{Classify, RunError, RunResult};
-use gymkhana_assembly::{Progress, Reporter};
+use gymkhana_assembly::{Progress, ProgressFigures, Reporter, Work};
 use gymkhana_config::{Checkpoint, HubModel, RunFile, SeatBinding, SeatSection};
 
 /// Bytes per unit of progress.
@@ -169,9 +169,9 @@ impl Fetched<'_> {
             let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
             let bar = bar.get_or_insert_with(|| {
                 self.reporter.status(&format!("downloading {name} of {}", self.repository));
-                self.reporter.progress("MiB", 0, size.div_ceil(MEBIBYTE))
+                self.reporter.progress(Work::new("downloading (MiB)", size.div_ceil(MEBIBYTE)))
             });
-            bar.at(progress.done.div_ceil(MEBIBYTE), "");
+            bar.at(progress.done.div_ceil(MEBIBYTE), &ProgressFigures::default());
         };
         self.hub.file(self.repository, self.commit, name, &show).await.user_error()
     }

@@ -11,7 +11,7 @@ use crate::seats::weight_sync;
 use crate::session::Session;
 use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use crate::stop::Halt;
-use gymkhana_assembly::Progress;
+use gymkhana_assembly::{Progress, ProgressFigures, SuccessRate};
 use gymkhana_assembly::{RunError, RunResult};
 use gymkhana_config::{RunFile, Stage};
 
@@ -64,8 +64,8 @@ impl Failures {
 }
 
 /// The number of failed episodes, for a progress line; empty without any.
-pub(crate) fn failed(episodes: u64) -> String {
-    if episodes == 0 { String::new() } else { format!(", {episodes} failed") }
+pub(crate) fn failed_figure(episodes: u64) -> Vec<String> {
+    if episodes == 0 { vec![] } else { vec![format!("{episodes} failed")] }
 }
 
 /// A failure and its episode.
@@ -108,8 +108,8 @@ impl Session {
                 last = last_failure(record).or(last);
             }
             if let Some(progress) = progress {
-                let success = 100.0 * solved as f64 / done as f64;
-                progress.at(done, &format!("success {success:.1} %{}", failed(failures.failed)));
+                let success = Some(SuccessRate::SoFar { solved, played: done });
+                progress.at(done, &ProgressFigures { success, others: failed_figure(failures.failed) });
             }
             in_flight.arrive(place, records);
         }

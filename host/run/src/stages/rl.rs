@@ -9,15 +9,17 @@ use gymkhana_rollout::WaitKind;
 use gymkhana_trainer::RlSettings;
 use tracing::{Instrument, info_span};
 
+use crate::schedule::StagePart;
 use crate::seats::SeatPolicies;
 use crate::seats::weight_sync;
 use crate::session::Session;
-use crate::stages::batch::failed;
+use crate::stages::batch::failed_figure;
 use crate::stages::groups::reward_of;
 use crate::stages::pipeline::{Prefetcher, Staleness};
 use crate::stages::signal::{SignalWatch, has_signal};
 use crate::stop::Halt;
 use gymkhana_assembly::{Classify, RunError, RunResult};
+use gymkhana_assembly::{ProgressFigures, SuccessRate, Work};
 use gymkhana_config::{PolicySection, RlStage, Stage};
 
 impl Session {
@@ -28,7 +30,11 @@ impl Session {
         let tasks = self.tasks(&self.file.environment.train).await?;
         weight_sync::update(&self.seats, self.folder.reader().path()).await?;
         let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before());
-        let progress = self.reporter.progress(&stage.name, self.steps_done(), stage.steps);
+        let progress = self.reporter.progress(Work {
+            done: self.steps_done(),
+            later: self.later(StagePart::Training),
+            ..Work::new(format!("{}: training", stage.name), stage.steps)
+        });
         let mut watch = SignalWatch::default();
         while let Some(step) = self.next_step(stage.steps) {
             self.check_stop()?;
@@ -85,15 +91,9 @@ impl Session {
             ]));
             self.record_step(step, &measured)?;
             let rate = figures.tokens as f64 / played;
-            progress.at(
-                step + 1,
-                &format!(
-                    "success {:.1} %, reward {:.3}, {rate:.0} tokens/s{}",
-                    100.0 * figures.success,
-                    figures.reward,
-                    failed(figures.failures as u64)
-                ),
-            );
+            let mut others = failed_figure(figures.failures as u64);
+            others.extend([format!("reward {:.3}", figures.reward), format!("{rate:.0} tokens/s")]);
+            progress.at(step + 1, &ProgressFigures { success: Some(SuccessRate::OfStep(figures.success)), others });
             if (step + 1) % stage.checkpoint_every == 0 || step + 1 == stage.steps {
                 self.checkpoint().await?;
             }

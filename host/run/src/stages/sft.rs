@@ -10,10 +10,12 @@ use gymkhana_rollout::WaitKind;
 use gymkhana_trainer::SftSettings;
 use tracing::{Instrument, info_span};
 
+use crate::schedule::StagePart;
 use crate::session::Session;
 use crate::stages::scheduler::Batch;
 use crate::stop::Halt;
 use gymkhana_assembly::{Classify, RunError, RunResult};
+use gymkhana_assembly::{ProgressFigures, Work};
 use gymkhana_config::{PolicySection, SftStage};
 
 /// Number of failed demonstrations in a row after which a run ends. Fewer may be chance: an environment may lack
@@ -91,7 +93,11 @@ impl Session {
         let mut failed = FailedDemonstrations::default();
         let mut has_warned = false;
         let mut tasks = self.tasks(&self.file.environment.train).await?;
-        let progress = self.reporter.progress(&stage.name, self.steps_done(), stage.steps);
+        let progress = self.reporter.progress(Work {
+            done: self.steps_done(),
+            later: self.later(StagePart::Training),
+            ..Work::new(format!("{}: demonstrations", stage.name), stage.steps)
+        });
         while let Some(step) = self.next_step(stage.steps) {
             self.check_stop()?;
             let tasks = tasks.take(step * u64::from(stage.batch), u64::from(stage.batch));
@@ -128,8 +134,11 @@ impl Session {
                 let loss = measured.get(sft::LOSS.name());
                 loss.map_or_else(|| "no demonstrations".to_owned(), |loss| format!("loss {loss:.3}"))
             };
-            let too_long = if left_out == 0 { String::new() } else { format!(", {left_out} left out") };
-            progress.at(step + 1, &format!("{message}{too_long}"));
+            let mut figures = ProgressFigures::of(message);
+            if left_out > 0 {
+                figures.others.push(format!("{left_out} left out"));
+            }
+            progress.at(step + 1, &figures);
             if (step + 1) % stage.checkpoint_every == 0 || self.next_step(stage.steps).is_none() {
                 self.checkpoint().await?;
             }

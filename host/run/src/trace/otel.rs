@@ -112,7 +112,7 @@ mod tests {
     use tracing::info_span;
 
     use crate::trace::Trace;
-    use gymkhana_assembly::{Progress, Reporter, Silent};
+    use gymkhana_assembly::{Progress, Reporter, Silent, Work};
 
     /// A reporter that treats a status line as a failure.
     struct Strict;
@@ -122,11 +122,9 @@ mod tests {
             panic!("status: {text}");
         }
 
-        fn progress(&self, name: &str, done: u64, length: u64) -> Box<dyn Progress> {
-            Silent.progress(name, done, length)
+        fn progress(&self, work: Work) -> Box<dyn Progress> {
+            Silent.progress(work)
         }
-
-        fn waits(&self, _text: String) {}
     }
 
     /// Runs [`traced_process`] in a process of its own, since environment and subscriber belong to the process.

@@ -1,11 +1,11 @@
-//! `host run`: trains as a run file says and prints the result of each stage.
+//! `host run`: trains as a run file says and prints the results.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gymkhana_assembly::plugins::recorded;
 use gymkhana_config::RunFile;
-use gymkhana_run::{Finished, Outcome, RunRequest, StopRequest, Stopped, describe, prepare};
+use gymkhana_run::{Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
 use gymkhana_store::RunReader;
 
 use crate::signals::{StopSignal, Stopping};
@@ -127,10 +127,18 @@ fn describe_stop(stopped: &Stopped) -> String {
     format!("stage {stage}: stopped at step {step} of {steps}; continue with `host run --resume {folder}`")
 }
 
+/// Prints what the reporter has not printed: the end of the run, the checkpoint to use, and the next commands.
 fn print(finished: &Finished, printer: &Printer) {
-    let Finished { summary, episodes, folder } = finished;
-    for stage in &summary.stages {
-        printer.result(describe(stage));
+    let Finished { summary, episodes, folder, checkpoint } = finished;
+    let folder = folder.display();
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let success = summary.success.map_or_else(|| "not measured".to_owned(), percent);
+    let sampled = summary.success_sampled.map(|share| format!(" (sampled {})", percent(share))).unwrap_or_default();
+    printer.result(format!("{episodes} episodes in {folder}, {:.0} s", summary.seconds));
+    printer.result(format!("success at the end: {success}{sampled}"));
+    printer.status(format!("next: host show {folder}"));
+    if let Some(checkpoint) = checkpoint.as_deref().map(Path::display) {
+        printer.result(format!("checkpoint: {checkpoint}"));
+        printer.status(format!("next: host eval {checkpoint} {folder}"));
     }
-    printer.result(format!("{episodes} episodes in {}, {:.0} s", folder.display(), summary.seconds));
 }

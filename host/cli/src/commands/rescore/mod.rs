@@ -17,6 +17,7 @@ use gymkhana_assembly::grants::OutboundMode;
 use gymkhana_assembly::groups;
 use gymkhana_assembly::plugins::PluginFile;
 use gymkhana_assembly::rollout::recorded_rollout;
+use gymkhana_assembly::{ProgressFigures, Work};
 use gymkhana_config::RunFile;
 
 pub use diff::diff;
@@ -40,7 +41,7 @@ async fn score_run(
     let rollout = &rollout;
     let episodes = run.episodes()?;
     let count = episodes.ids().into_iter().filter(|id| wanted(id.phase)).count();
-    let progress = printer.progress("score", 0, count as u64);
+    let progress = printer.progress(Work::new("scoring", count as u64));
     // A group is scored in one instance, whatever its size.
     let room = &Semaphore::new((places as usize / rollout.plugins().places()).max(1));
     let is_wanted = |group: &CliResult<Vec<EpisodeRecord>>| {
@@ -60,7 +61,7 @@ async fn score_run(
         let (recorded, now) = group?;
         each(&recorded, &now)?;
         done += recorded.len() as u64;
-        progress.at(done, "");
+        progress.at(done, &ProgressFigures::default());
     }
     Ok(())
 }

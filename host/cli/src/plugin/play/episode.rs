@@ -6,14 +6,20 @@ use gymkhana_driver::{
     Bound, DEFAULT_EPISODE_BYTES, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks, NoHooks,
     Reply, TimedCall,
 };
-use gymkhana_record::{Call, Ending, FailureKind, NamedValue, Seed, TaskRef, WrittenCall, text_of};
-use gymkhana_sandbox::{Advice, CallError, Image, OptionalInterface, Plugin, StepResult};
+use gymkhana_record::{
+    Call, CallSite, Ending, Failure, FailureKind, NamedValue, Seed, TaskRef, Turn, WrittenCall, text_of,
+};
+use gymkhana_sandbox::{
+    Advice, CallError, EnvironmentEpisode, Image, OptionalInterface, Plugin, StepResult, Trajectory,
+};
 
-use super::{Lines, Typed};
+use super::companions::Companions;
+use super::lines::{Lines, Typed};
+use super::scores;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::PlayArgs;
 
-const HELP: &str = "any text           say it\nsay TEXT           say it, even if it is one of these words\ncall NAME {json}   call a function of the environment\nfunctions          the functions that may be called\noracle             what the expert would do\nfollow             do what the expert would do\nrender             a picture\nundo               take the last turn back\nquit               end";
+const HELP: &str = "any text           say it\nsay TEXT           say it, even if it is one of these words\ncall NAME {json}   call a function of the environment or a tool\nfunctions          the functions that may be called\noracle             what the expert would do\nfollow             do what the expert would do\nprivileged         what rewards and teachers see\nrender             a picture\nundo               take the last turn back\nquit               end";
 
 /// Context of a failure that ended the episode.
 const LOST: &str = "the environment failed, and the episode is lost";
@@ -25,9 +31,22 @@ struct Table<'a> {
     /// Seat that the person plays; `None` plays all seats.
     own: Option<u32>,
     /// States before earlier turns, for `undo`.
-    before: Vec<(EpisodeSnapshot, EpisodeData)>,
+    before: Vec<Earlier>,
+    /// Turns before those of the episode's data, which holds the last ones only.
+    transcript: Vec<Turn>,
     seeds: EpisodeSeeds,
+    companions: &'a Companions,
+    /// Shows the privileged view with each observation.
+    privileged: bool,
     lines: &'a Lines<'a>,
+}
+
+/// State before a turn.
+struct Earlier {
+    snapshot: EpisodeSnapshot,
+    data: EpisodeData,
+    /// Length of the transcript.
+    told: usize,
 }
 
 /// Keeps the rewards of the last step.
@@ -45,8 +64,14 @@ impl Hooks for LastRewards {
 }
 
 /// Plays one episode.
-pub(super) async fn play(plugin: &Plugin, options: &[NamedValue], args: &PlayArgs, lines: &Lines<'_>) -> CliResult<()> {
-    let mut table = Table::begin(plugin, options, args, lines).await?;
+pub(super) async fn play(
+    plugin: &Plugin,
+    options: &[NamedValue],
+    companions: &Companions,
+    args: &PlayArgs,
+    lines: &Lines<'_>,
+) -> CliResult<()> {
+    let mut table = Table::begin(plugin, options, companions, args, lines).await?;
     table.others_move().await?;
     while !table.over() {
         let Some(typed) = lines.next()? else { break };
@@ -56,7 +81,7 @@ pub(super) async fn play(plugin: &Plugin, options: &[NamedValue], args: &PlayArg
         table.obey(typed).await?;
         table.others_move().await?;
     }
-    Ok(())
+    table.score().await
 }
 
 fn check_seat(plugin: &Plugin, seats: &[String], seat: u32) -> CliResult<()> {
@@ -72,7 +97,13 @@ fn check_seat(plugin: &Plugin, seats: &[String], seat: u32) -> CliResult<()> {
 }
 
 impl<'a> Table<'a> {
-    async fn begin(plugin: &Plugin, options: &[NamedValue], args: &PlayArgs, lines: &'a Lines<'a>) -> CliResult<Self> {
+    async fn begin(
+        plugin: &Plugin,
+        options: &[NamedValue],
+        companions: &'a Companions,
+        args: &PlayArgs,
+        lines: &'a Lines<'a>,
+    ) -> CliResult<Self> {
         let seats = plugin.environment_info().await.user_error()?.seats.clone();
         if let Some(seat) = args.seat {
             check_seat(plugin, &seats, seat)?;
@@ -90,7 +121,7 @@ impl<'a> Table<'a> {
         let seeds = EpisodeSeeds { environment: Seed(args.seed), tools: Seed(args.seed) };
         let setup = EpisodeSetup {
             environment: &Bound { plugin: plugin.clone(), options: options.to_vec() },
-            tools: &Arc::default(),
+            tools: &companions.tools,
             task: task.clone(),
             seeds,
             overrides: Arc::default(),
@@ -101,9 +132,11 @@ impl<'a> Table<'a> {
         let mut episode = started.user_context(cannot_start())?;
         episode.offer(seats.len() as u32, &[]).map_err(CallError::from).user_context(cannot_start())?;
         episode.observe_opening(&mut NoHooks);
-        let table = Self { episode, seats, own: args.seat, before: vec![], seeds, lines };
+        let (own, privileged) = (args.seat, args.privileged);
+        let (before, transcript) = (vec![], vec![]);
+        let mut table = Self { episode, seats, own, before, transcript, seeds, companions, privileged, lines };
         lines.show(format!("task {task}"));
-        table.show();
+        table.show().await?;
         Ok(table)
     }
 
@@ -119,19 +152,38 @@ impl<'a> Table<'a> {
         self.seats.get(seat as usize).map_or("nobody", String::as_str)
     }
 
-    /// Shows the last observations of the person's seats.
-    fn show(&self) {
+    /// Shows the last observations of the person's seats, and the privileged view if it is wanted.
+    async fn show(&mut self) -> CliResult<()> {
         let shown = self.episode.data.last_observations().into_iter();
         for (seat, content) in shown.filter(|(seat, _)| self.own.is_none_or(|own| own == *seat)) {
             let to = if self.seats.len() > 1 { format!("to {}: ", self.name(seat)) } else { String::new() };
             self.lines.show(format!("{to}{}", text_of(content)));
         }
+        if self.privileged { self.show_privileged().await } else { Ok(()) }
+    }
+
+    async fn show_privileged(&mut self) -> CliResult<()> {
+        match self.privileged_view().await {
+            None => self.lines.show("the environment has no privileged view"),
+            Some(Ok(view)) => {
+                self.lines.show("privileged view:");
+                view.iter().for_each(|field| self.lines.show_fact(field));
+            }
+            Some(Err(failure)) => self.refused(failure.into())?,
+        }
+        Ok(())
+    }
+
+    /// The environment's privileged view; `None` if it has none.
+    async fn privileged_view(&mut self) -> Option<Result<Vec<NamedValue>, Failure>> {
+        let (interface, read) = (OptionalInterface::Privileged, EnvironmentEpisode::privileged);
+        self.episode.read(&NoHooks, interface, CallSite::Privileged, read).await
     }
 
     async fn obey(&mut self, typed: Typed) -> CliResult<()> {
         match typed {
             Typed::Say(message) => self.take_turn(Reply { message, calls: vec![] }).await?,
-            Typed::Call { name, arguments } => self.call(name, arguments).await?,
+            Typed::Call { name, arguments } => self.call(vec![Call { id: String::new(), name, arguments }]).await?,
             Typed::Functions => self.lines.show_functions(self.episode.data.functions(self.seat()).iter()),
             Typed::Oracle { .. } if !self.episode.offers(OptionalInterface::Oracle) => {
                 self.lines.show("the environment has no oracle");
@@ -141,6 +193,7 @@ impl<'a> Table<'a> {
                 (Ok(advice), false) => self.lines.show(in_words(&advice)),
                 (Err(failure), _) => self.refused(failure.into())?,
             },
+            Typed::Privileged => self.show_privileged().await?,
             Typed::Render if !self.episode.offers(OptionalInterface::Render) => {
                 self.lines.show("the environment draws no pictures");
             }
@@ -149,7 +202,7 @@ impl<'a> Table<'a> {
                 Err(error) => self.refused(error)?,
             },
             Typed::Undo if !self.episode.can_be_copied() => {
-                self.lines.show("nothing can be taken back: the environment offers no snapshots");
+                self.lines.show("nothing can be taken back: a plugin offers no snapshots");
             }
             Typed::Undo => self.undo().await?,
             Typed::Help => self.lines.show(HELP),
@@ -171,50 +224,55 @@ impl<'a> Table<'a> {
         Err(error).user_context(LOST)
     }
 
-    async fn call(&mut self, name: String, arguments: String) -> CliResult<()> {
-        if !self.has_function(&name) {
-            self.lines
-                .show(format!("the environment offers no function `{name}` now; `functions` lists those it does"));
+    async fn call(&mut self, calls: Vec<Call>) -> CliResult<()> {
+        if let Some(Call { name, .. }) = calls.iter().find(|call| !self.has_function(&call.name)) {
+            let message = match self.companions.tools.tools() {
+                [] => format!("the environment offers no function `{name}` now; `functions` lists those it does"),
+                _ => format!("no function `{name}` can be called now; `functions` lists those that can"),
+            };
+            self.lines.show(message);
             return Ok(());
         }
-        self.take_turn(Reply { message: String::new(), calls: vec![WrittenCall::Sound { name, arguments }] }).await
+        self.take_turn(reply(calls)).await
     }
 
     /// Takes a turn of the seat to move and shows its result. A refusal leaves the episode as it was.
     async fn take_turn(&mut self, reply: Reply) -> CliResult<()> {
         let kept = self.keep().await;
-        let before = self.episode.data.clone();
+        let (before, told) = (self.episode.data.clone(), self.transcript.len());
         // Only the last turn is shown, so that what is kept of each turn does not grow.
         let data = &mut self.episode.data;
-        (data.turns, data.costs, data.exchanges) = (vec![], vec![], vec![]);
+        self.transcript.append(&mut data.turns);
+        (data.costs, data.exchanges) = (vec![], vec![]);
         data.logs.clear();
         let mut rewards = LastRewards::default();
         let ending = self.episode.take_turn(&mut rewards, reply, u32::MAX).await;
-        if let Some(failure) = self.episode.data.failures.pop() {
+        if let Some(failure) = self.take_failures() {
             self.episode.data = before;
+            self.transcript.truncate(told);
             if kept {
                 self.before.pop();
             }
             return self.refused(failure.into());
         }
-        self.show_result(&rewards.0, ending);
-        Ok(())
+        self.show_result(&rewards.0, ending).await
+    }
+
+    /// Takes the failures of the last turn: those of tools are shown, since the agent plays on; that of the environment
+    /// is returned.
+    fn take_failures(&mut self) -> Option<Failure> {
+        let at = self.episode.boundary();
+        let failures = std::mem::take(&mut self.episode.data.failures);
+        let (mut own, others): (Vec<_>, Vec<_>) = failures.into_iter().partition(|failure| failure.at == at);
+        others.iter().for_each(|failure| self.lines.show(format!("[{failure}]")));
+        own.pop()
     }
 
     async fn follow(&mut self, advice: Advice) -> CliResult<()> {
         self.lines.show(format!("{}: {}", self.name(self.seat()), in_words(&advice)));
         match advice {
             Advice::Message(message) => self.take_turn(Reply { message, calls: vec![] }).await,
-            Advice::Calls(calls) => {
-                let mover = self.seat();
-                for call in calls {
-                    if self.over() || self.seat() != mover {
-                        break;
-                    }
-                    self.call(call.name, call.arguments).await?;
-                }
-                Ok(())
-            }
+            Advice::Calls(calls) => self.call(calls).await,
         }
     }
 
@@ -224,33 +282,33 @@ impl<'a> Table<'a> {
             return false;
         }
         let Ok(snapshot) = self.episode.snapshot().await else { return false };
-        self.before.push((snapshot, self.episode.data.clone()));
+        self.before.push(Earlier { snapshot, data: self.episode.data.clone(), told: self.transcript.len() });
         true
     }
 
     /// Takes back the last turn of a seat that the person plays.
     async fn undo(&mut self) -> CliResult<()> {
-        while let Some((snapshot, data)) = self.before.pop() {
+        while let Some(Earlier { snapshot, data, told }) = self.before.pop() {
             if self.own.is_some_and(|own| own != data.seat) {
                 continue;
             }
             let restored = Episode::restore(&snapshot, data, self.seeds).await;
             self.episode = restored.map_err(CallError::from).user_error()?;
+            self.transcript.truncate(told);
             self.lines.show("the last turn is taken back");
-            self.show();
-            return Ok(());
+            return self.show().await;
         }
         self.lines.show("there is nothing to take back");
         Ok(())
     }
 
     /// Shows the observations and rewards of a turn, and the totals if it ended the episode.
-    fn show_result(&self, rewards: &[(u32, f64)], ending: Option<Ending>) {
-        self.show();
+    async fn show_result(&mut self, rewards: &[(u32, f64)], ending: Option<Ending>) -> CliResult<()> {
+        self.show().await?;
         for (seat, reward) in rewards {
             self.lines.show(format!("{} earns {reward}", self.name(*seat)));
         }
-        let Some(ending) = ending else { return };
+        let Some(ending) = ending else { return Ok(()) };
         let terminated = ending == Ending::Terminated;
         self.lines.show(if terminated { "the episode is over" } else { "the episode is cut off" });
         for earned in &self.episode.data.rewards {
@@ -260,6 +318,38 @@ impl<'a> Table<'a> {
         for extra in &self.episode.data.extras {
             self.lines.show_fact(extra);
         }
+        Ok(())
+    }
+
+    /// Scores the episode with the rewards beside it.
+    async fn score(mut self) -> CliResult<()> {
+        if self.companions.rewards.is_empty() {
+            return Ok(());
+        }
+        let Some(ending) = self.episode.data.ending else {
+            self.lines.show("not scored: the episode has not ended");
+            return Ok(());
+        };
+        let privileged = match self.privileged_view().await {
+            None => vec![],
+            Some(view) => view.map_err(CallError::from).user_context(LOST)?,
+        };
+        let views = self.episode.final_views().await;
+        self.take_failures();
+        let data = &mut self.episode.data;
+        self.transcript.append(&mut data.turns);
+        let trajectory = Trajectory {
+            task: &data.task,
+            turns: &self.transcript,
+            ending,
+            environment_rewards: &data.rewards,
+            extras: &data.extras,
+            privileged: &privileged,
+            views: &views,
+        };
+        let (setup, seed) = (&data.opening.setup, self.seeds.environment);
+        scores::show(self.companions, trajectory, setup, seed, &self.seats, self.lines).await;
+        Ok(())
     }
 
     /// Lets the oracle play the seats that the person does not play.
@@ -269,31 +359,33 @@ impl<'a> Table<'a> {
             let advice = self.episode.advise(&NoHooks).await.map_err(CallError::from);
             let advice = advice.user_context(format!("the oracle cannot play {mover}"))?;
             let Some(reply) = self.performable(advice) else {
-                let message = format!("the oracle of {mover} wants a tool, and none is here; leave --seat out");
-                return Err(CliError::user(message));
+                let message = format!("the oracle of {mover} calls a function that is not here");
+                return Err(CliError::user(message).with_hint("add its tool --with, or leave --seat out"));
             };
             self.keep().await;
             let mut rewards = LastRewards::default();
             let ending = self.episode.take_turn(&mut rewards, reply, u32::MAX).await;
-            if let Some(failure) = self.episode.data.failures.pop() {
+            if let Some(failure) = self.take_failures() {
                 return Err(CallError::from(failure)).user_context(LOST);
             }
-            self.show_result(&rewards.0, ending);
+            self.show_result(&rewards.0, ending).await?;
         }
         Ok(())
     }
 
-    /// The advice as a turn without tools: a message, or the first call that the environment answers.
+    /// The advice as a turn: a message, or calls that are all answered here.
     fn performable(&self, advice: Advice) -> Option<Reply> {
         match advice {
             Advice::Message(message) => Some(Reply { message, calls: vec![] }),
-            Advice::Calls(calls) => {
-                let call = calls.into_iter().find(|call| self.has_function(&call.name))?;
-                let call = WrittenCall::Sound { name: call.name, arguments: call.arguments };
-                Some(Reply { message: String::new(), calls: vec![call] })
-            }
+            Advice::Calls(calls) => calls.iter().all(|call| self.has_function(&call.name)).then(|| reply(calls)),
         }
     }
+}
+
+/// A turn of calls. The episode numbers them.
+fn reply(calls: Vec<Call>) -> Reply {
+    let calls = calls.into_iter().map(|Call { name, arguments, .. }| WrittenCall::Sound { name, arguments });
+    Reply { message: String::new(), calls: calls.collect() }
 }
 
 fn in_words(advice: &Advice) -> String {

@@ -3,7 +3,7 @@
 use gymkhana_record::{Call, NamedValue, Seed, text_of};
 use gymkhana_sandbox::{OptionalInterface, Plugin, Snapshot, ToolSession};
 
-use super::{Lines, Typed};
+use super::lines::{Lines, Typed};
 use crate::error::{Classify, CliResult};
 
 const HELP: &str = "call NAME {json}   call a function\nfunctions          the functions\nundo               take the last call back\nquit               end";
@@ -58,7 +58,9 @@ pub(super) async fn play(
             Typed::Functions => lines.show_functions(functions.iter()),
             Typed::Quit => break,
             Typed::Help => lines.show(HELP),
-            Typed::Say(_) | Typed::Oracle { .. } | Typed::Render => lines.show("a tool is called: call NAME {json}"),
+            Typed::Say(_) | Typed::Oracle { .. } | Typed::Privileged | Typed::Render => {
+                lines.show("a tool is called: call NAME {json}");
+            }
         }
     }
     if plugin.offers(OptionalInterface::FinalView) {

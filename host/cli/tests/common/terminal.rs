@@ -1,0 +1,56 @@
+//! Commands in a terminal of a given width.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::Command;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// Runs a command in a terminal of `width` columns in which `typed` is typed. Returns what it wrote.
+pub fn in_terminal(mut command: Command, width: u16, typed: &str) -> String {
+    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&controller).expect("granted");
+    unlockpt(&controller).expect("unlocked");
+    tcsetwinsize(&controller, Winsize { ws_row: 24, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 }).expect("a size");
+    let name = ptsname(&controller, Vec::new()).expect("a name");
+    let terminal = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("opened");
+    let clone = || terminal.try_clone().expect("a descriptor");
+    command.stdin(clone()).stdout(clone()).stderr(clone()).env("TERM", "xterm").env_remove("NO_COLOR");
+    let mut child = command.spawn().expect("the command can be started");
+    // The output ends when no process has the terminal open.
+    drop((command, terminal));
+    let mut controller = File::from(controller);
+    controller.write_all(typed.as_bytes()).expect("typed");
+    let mut written = Vec::new();
+    // Linux reports the end as an error, after the last byte.
+    let _ = controller.read_to_end(&mut written);
+    let written = String::from_utf8(written).expect("the host writes UTF-8");
+    assert!(child.wait().expect("it ends").success(), "{written}");
+    written
+}
+
+/// Lines that a terminal shows in the end, and the number of characters of the longest line that was drawn over. A line
+/// that took several rows is a failure.
+pub fn screen(written: &str) -> (Vec<String>, usize) {
+    let (mut lines, mut current, mut longest) = (Vec::new(), String::new(), 0);
+    let mut characters = written.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\r' => {}
+            '\n' => lines.push(std::mem::take(&mut current)),
+            '\u{1b}' => match characters.find(char::is_ascii_alphabetic) {
+                Some('J') => {
+                    longest = longest.max(current.chars().count());
+                    current.clear();
+                }
+                Some('m') => {}
+                other => panic!("a sequence that ends with {other:?}: {written:?}"),
+            },
+            other => current.push(other),
+        }
+    }
+    lines.push(current);
+    (lines, longest)
+}
