@@ -21,7 +21,8 @@ pub(crate) struct Banner<'a> {
 impl Display for Banner<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let model = match (self.resumed, &self.policy.checkpoint) {
-            (Some(folder), _) | (None, Some(Checkpoint::Folder(folder))) => folder.display().to_string(),
+            (Some(folder), _) => folder.display().to_string(),
+            (None, Some(Checkpoint::Folder(folder))) => folder.display().to_string(),
             (None, Some(Checkpoint::Hub(model))) => model.hub.clone(),
             (None, None) => "tiny".to_owned(),
         };
