@@ -16,12 +16,10 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct Algorithm {
     /// Credit assignment to turns.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
+    #[serde(default)]
     pub credit: Credit,
     /// Comparison within a group.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
+    #[serde(default)]
     pub group_by: GroupBy,
     /// Baseline subtracted from rewards.
     pub baseline: Baseline,
@@ -30,19 +28,17 @@ pub struct Algorithm {
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub average_decay: Option<f64>,
     /// Divisor of the advantage. Requires a baseline that compares the group.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
+    #[serde(default)]
     pub scale: Scale,
     /// Final whitening of advantages.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
+    #[serde(default)]
     pub whiten: Whiten,
     /// Critic; required by `baseline = "critic"`, rejected otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critic: Option<Critic>,
     /// Bonus per unit by which a turn's reward exceeds the previous turn's (SCoRe). Requires a `credit` of turns.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if, range(min = 0))]
+    #[serde(default)]
+    #[schemars(range(min = 0))]
     pub progress: f64,
     /// Temperature of RISE, which replaces each advantage by `exp(advantage / reward_temperature)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,16 +48,15 @@ pub struct Algorithm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length_penalty: Option<LengthPenalty>,
     /// Relative increase of the advantage per standard deviation of entropy above the batch's mean (AEPO).
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if, range(min = 0))]
+    #[serde(default)]
+    #[schemars(range(min = 0))]
     pub entropy_advantage: f64,
     /// Quantile of the batch's mean entropies below which turns are masked (DART).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub entropy_quantile: Option<f64>,
     /// Tokens excluded from the loss, whose episodes still count in comparisons.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(!skip_serializing_if)]
+    #[serde(default)]
     pub masks: Vec<Mask>,
     /// Granularity of the probability ratio; required by a `surrogate` with a ratio, rejected otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,8 +73,8 @@ pub struct Algorithm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kl: Option<Kl>,
     /// Weight of the token entropy in the objective.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if, range(min = 0))]
+    #[serde(default)]
+    #[schemars(range(min = 0))]
     pub entropy_bonus: f64,
     /// Band for the entropy of each turn (EPO). Requires `entropy_bonus`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,26 +89,17 @@ pub struct Algorithm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covariance_clip: Option<CovarianceClip>,
     /// Passes over a batch.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    #[schemars(!skip_serializing_if, range(min = 1))]
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
     pub epochs: u32,
     /// Optimiser steps per pass.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    #[schemars(!skip_serializing_if, range(min = 1))]
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
     pub minibatches: u32,
 }
 
 fn one() -> u32 {
     1
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_one(number: &u32) -> bool {
-    *number == 1
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Default for Algorithm {

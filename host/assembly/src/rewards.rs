@@ -4,7 +4,7 @@ use gymkhana_rollout::{Gate, PluginSet, RewardSum, RewardTerm, RuleError, Schedu
 
 use crate::error::{Classify, RunError, RunResult};
 use gymkhana_config::RunFile;
-use gymkhana_nearest::did_you_mean;
+use gymkhana_nearest::{did_you_mean, nearest};
 
 /// Term of the reward plugin or the environment `of` in the sum of rewards.
 pub fn term(of: &str, weight: f64, schedule: Option<Schedule>, gate: Option<&str>) -> RunResult<RewardTerm> {
@@ -18,10 +18,26 @@ pub fn reward_sum(file: &RunFile, set: &PluginSet) -> RunResult<RewardSum> {
     let sum = RewardSum {
         environment: term("environment", section.weight, section.schedule, section.gate.as_deref())?,
         failure_reward: file.failures.reward,
-        success: file.success.parse().user_error()?,
+        success: file.success.parse().map_err(|error: RuleError| with_metrics(&error, &file.success, set))?,
     };
     set.check_rules(&sum).map_err(|error| with_nearest_name(&error))?;
     Ok(sum)
+}
+
+/// Error of a success criterion that names no metric, with the metrics of the run.
+fn with_metrics(error: &RuleError, wrong: &str, set: &PluginSet) -> RunError {
+    let environment = set.environment().plugin.name();
+    RunError::user(format!("{error}\nhint: use {}", metrics(wrong, environment, &set.components().collect::<Vec<_>>())))
+}
+
+/// Components of rewards and the environment's facts, with the component that is nearest to a wrong name.
+fn metrics(wrong: &str, environment: &str, components: &[(&str, &str)]) -> String {
+    let listed: String = components.iter().map(|(reward, component)| format!("`{reward}.{component}`, ")).collect();
+    let near = nearest(wrong, components.iter().map(|(_, component)| *component));
+    let near = components.iter().find(|(_, component)| Some(*component) == near);
+    let near = near.map(|(reward, component)| format!("; did you mean `{reward}.{component}`?")).unwrap_or_default();
+    let or = if components.is_empty() { "" } else { "or " };
+    format!("{listed}{or}`environment.FACT` with a fact of environment `{environment}`{near}")
 }
 
 /// Error of a rule with an unknown name, with the nearest known name.
@@ -33,4 +49,25 @@ pub fn with_nearest_name(error: &RuleError) -> RunError {
         | RuleError::NoFact { fact: wrong, known, .. } => did_you_mean(wrong, known.iter().map(String::as_str)),
     };
     RunError::user(format!("{error}{near}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn success_may_be_a_component_or_a_fact() {
+        let components = [("style", "format"), ("style", "brevity"), ("answer-match", "correct")];
+        assert_eq!(
+            metrics("foo", "sokoban", &components),
+            "`style.format`, `style.brevity`, `answer-match.correct`, or `environment.FACT` with a fact of environment \
+             `sokoban`"
+        );
+        assert_eq!(
+            metrics("corect", "sokoban", &components[2..]),
+            "`answer-match.correct`, or `environment.FACT` with a fact of environment `sokoban`; did you mean \
+             `answer-match.correct`?"
+        );
+        assert_eq!(metrics("foo", "sokoban", &[]), "`environment.FACT` with a fact of environment `sokoban`");
+    }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use gymkhana_algorithm::Accelerator;
 use gymkhana_policy::Sampling;
@@ -307,6 +307,35 @@ pub struct ShowArgs {
     /// Print one episode, such as `1.train.12.3.5.0`
     #[arg(long, value_name = "ID")]
     pub episode: Option<EpisodeId>,
+    /// List episodes
+    #[arg(long, value_name = "WHICH", conflicts_with = "episode")]
+    pub episodes: Option<WhichEpisodes>,
+    /// List episodes of this stage only
+    #[arg(long, value_name = "NAME", requires = "episodes")]
+    pub stage: Option<String>,
+    /// Maximum number of listed episodes
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub limit: usize,
+    /// Print JSON
+    #[arg(long, conflicts_with = "episode")]
+    pub json: bool,
+}
+
+/// Selection of listed episodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WhichEpisodes {
+    /// All, in order.
+    All,
+    /// Those with a failure.
+    Failed,
+    /// Those that met the success criterion.
+    Solved,
+    /// Those that did not.
+    Unsolved,
+    /// Highest rewards first.
+    Best,
+    /// Lowest rewards first.
+    Worst,
 }
 
 /// `host rescore`.
@@ -320,12 +349,26 @@ pub struct RescoreArgs {
     /// Override a key, such as `rewards.answer-match.weight=0.5`
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Score episodes of one purpose only
+    #[arg(long, value_name = "PURPOSE")]
+    pub only: Option<Purpose>,
     /// Write new scores to FILE as JSON lines
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Purpose of scored episodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Purpose {
+    /// Sampled for training.
+    Train,
+    /// Played for evaluation.
+    Evaluation,
+    /// Played by the oracle.
+    Demonstrations,
 }
 
 /// `host reward`.

@@ -1,4 +1,4 @@
-//! Sizes and ages as text for people.
+//! Sizes, ages and counts as text for people.
 
 use std::time::Duration;
 
@@ -37,9 +37,19 @@ pub fn parse_age(text: &str) -> Result<Duration, String> {
     count.checked_mul(seconds).map(Duration::from_secs).ok_or_else(expected)
 }
 
+/// A count with its noun, such as `1 step` and `2 steps`.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "fork")), ["0 forks", "1 fork", "2 forks"]);
+    }
 
     #[test]
     fn sizes_have_one_decimal() {

@@ -6,9 +6,11 @@
 
 mod error;
 mod hint;
+mod mismatch;
 mod overlay;
 mod range;
 mod reference;
+mod refusal;
 mod run_file;
 mod schema;
 mod sections;

@@ -13,7 +13,7 @@ pub(crate) fn apply(table: &mut Table, text: &str) -> Result<(), RunFileError> {
     let Some((last, path)) = parts.split_last().filter(|_| parts.iter().all(|part| !part.is_empty())) else {
         return Err(wrong("a part of the key is empty\nhint: write it as SECTION.KEY=VALUE".to_owned()));
     };
-    let mut place = table;
+    let mut place = &mut *table;
     let mut index = 0;
     while index < path.len() {
         let part = path[index];
@@ -44,14 +44,22 @@ pub(crate) fn apply(table: &mut Table, text: &str) -> Result<(), RunFileError> {
         index += 1;
     }
     place.insert((*last).to_owned(), parse_value(value.trim()));
+    // A resolved run file has the size of its model, which a checkpoint replaces.
+    if parts.starts_with(&["policy", "checkpoint"])
+        && let Some(Value::Table(policy)) = table.get_mut("policy")
+    {
+        policy.remove("tiny");
+    }
     Ok(())
 }
 
-fn name_of(item: &Value) -> String {
+/// Name of a list's entry, or its kind; empty if it has neither.
+pub(crate) fn name_of(item: &Value) -> String {
     item.get("name").or_else(|| item.get("kind")).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn parse_value(text: &str) -> Value {
+/// The value that a text spells in TOML; the text itself if it spells none.
+pub(crate) fn parse_value(text: &str) -> Value {
     let parsed: Result<Table, _> = toml::from_str(&format!("value = {text}"));
     parsed.ok().and_then(|mut table| table.remove("value")).unwrap_or_else(|| Value::String(text.to_owned()))
 }

@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
+use crate::range::check_range;
+use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
     EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, ModelSection, PluginSection, PolicySection,
     RewardSection, SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,
@@ -56,8 +57,7 @@ pub struct RunFile {
     #[serde(default)]
     pub limits: LimitsSection,
     /// Context strategy: the part of a long episode that the policy sees.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
+    #[serde(default)]
     pub context: ContextStrategy,
     /// Turn probe: a text that the policy scores in each turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,13 +107,13 @@ impl RunFile {
             message: hint::explain(&error.to_string()),
         };
         let table: toml::Table = toml::from_str(text).map_err(|error| malformed(&error))?;
-        let with = |sets: &[String]| {
+        let overlaid = |sets: &[String]| {
             let mut table = table.clone();
-            sets.iter().try_for_each(|set| overlay::apply(&mut table, set))?;
-            Ok(table.try_into::<Self>())
+            sets.iter().try_for_each(|set| overlay::apply(&mut table, set)).map(|()| table)
         };
+        let with = |sets: &[String]| overlaid(sets).map(|table| table.try_into::<Self>());
         let error = match with(sets)? {
-            Ok(file) => return file.check().map(|()| file),
+            Ok(file) => return file.checked(),
             Err(error) => error,
         };
         // Blames the first `--set` whose addition causes this message, or the file if it fails without any.
@@ -121,11 +121,33 @@ impl RunFile {
         while blamed > 0 && with(&sets[..blamed - 1])?.is_err_and(|before| before.message() == error.message()) {
             blamed -= 1;
         }
-        Err(match sets[..blamed].last() {
-            Some(set) => RunFileError::Set { text: set.clone(), reason: hint::explain(error.message()) },
+        let table = overlaid(&sets[..blamed])?;
+        let refusal = Refusal::find(error.message(), &table);
+        Err(match (sets[..blamed].last(), refusal) {
+            (Some(set), refusal) => {
+                let reason = refusal.map_or_else(|| hint::explain(error.message()), |refusal| refusal.in_set(&table));
+                RunFileError::Set { text: set.clone(), reason }
+            }
+            (None, Some(refusal)) => {
+                RunFileError::Malformed { origin: origin.to_owned(), message: refusal.in_file(text, &table) }
+            }
             // An error from the text, not from the table, shows the line.
-            None => malformed(&toml::from_str::<Self>(text).err().unwrap_or(error)),
+            (None, None) => malformed(&toml::from_str::<Self>(text).err().unwrap_or(error)),
         })
+    }
+
+    /// The file with defaults that depend on other keys written out, if it passes its checks.
+    fn checked(mut self) -> Result<Self, RunFileError> {
+        self.check()?;
+        if self.policy.checkpoint.is_none() {
+            self.policy.tiny.get_or_insert_default();
+        }
+        for stage in &mut self.stages {
+            if let Stage::Rl(stage) = stage {
+                stage.write_out_flags()?;
+            }
+        }
+        Ok(self)
     }
 
     /// Checks ranges, and relations between sections.
@@ -148,7 +170,7 @@ impl RunFile {
             return Err(RunFileError::Contradiction(message.to_owned()));
         }
         if self.stages.is_empty() {
-            return Err(RunFileError::Contradiction("the run has no stage\nhint: add a [[stages]] section".to_owned()));
+            return Err(RunFileError::Contradiction(NO_STAGE.to_owned()));
         }
         self.policy.check()?;
         self.seats.iter().try_for_each(|(name, seat)| seat.check(name, &self.policy))?;

@@ -11,11 +11,55 @@ fn message(text: &str, sets: &[&str]) -> String {
 
 #[test]
 fn a_resolved_file_means_the_same() {
-    let text =
-        format!("{SMALLEST}settings = {{ entropy_bonus = 0.01 }}\n[rewards.answer-match.options]\nmode = \"text\"\n");
-    let file = RunFile::parse(&text, "run.toml", &[]).expect("a sound file");
-    let again = RunFile::parse(&file.resolved().expect("TOML"), "again", &[]).expect("a sound file");
-    assert_eq!(file, again);
+    let preset = |name: &str| format!("{SMALLEST}algorithm = \"{name}\"\ngroup_size = 4\n");
+    let mut texts = vec![
+        format!("{SMALLEST}settings = {{ entropy_bonus = 0.01 }}\n[rewards.answer-match.options]\nmode = \"text\"\n"),
+        // The preset has a penalty, which the stage removes.
+        format!("{}settings = {{ kl = \"off\" }}\n", preset("grpo")),
+        format!("{}[policy]\ncheckpoint = \"model\"\n", preset("dapo")),
+    ];
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/runs");
+    for file in std::fs::read_dir(examples).expect("a folder") {
+        texts.push(std::fs::read_to_string(file.expect("an entry").path()).expect("a run file"));
+    }
+    assert!(texts.len() >= 8, "{}", texts.len());
+    for text in texts {
+        let file = RunFile::parse(&text, "run.toml", &[]).expect("a sound file");
+        let resolved = file.resolved().expect("TOML");
+        let again = RunFile::parse(&resolved, "again", &[]).expect("a sound file");
+        assert_eq!(file, again, "{text}");
+        assert_eq!(again.resolved().expect("TOML"), resolved);
+    }
+}
+
+#[test]
+fn a_resolved_file_has_every_default() {
+    let file = RunFile::parse(SMALLEST, "run.toml", &[]).expect("a sound file");
+    let resolved = file.resolved().expect("TOML");
+    let table: toml::Table = toml::from_str(&resolved).expect("TOML");
+    let tiny = table["policy"]["tiny"].as_table().expect("the default model");
+    assert_eq!(tiny["width"].as_integer(), Some(160));
+    let policy = &table["policy"];
+    assert_eq!(
+        (policy["device"].as_str(), policy["precision"].as_str(), policy["activation_checkpointing"].as_bool()),
+        (Some("cpu"), Some("float32"), Some(false))
+    );
+    assert_eq!(table["context"]["strategy"].as_str(), Some("append"));
+    let stage = &table["stages"][0];
+    assert_eq!((stage["top_k"].as_integer(), stage["top_p"].as_float()), (Some(0), Some(1.0)));
+    assert_eq!(stage["max_staleness"].as_integer(), Some(0));
+    assert_eq!(stage["plan"]["kind"].as_str(), Some("groups"));
+    let flags = &stage["settings"];
+    assert_eq!((flags["baseline"].as_str(), flags["scale"].as_str()), (Some("leave-one-out"), Some("none")));
+    assert_eq!((flags["epochs"].as_integer(), flags["entropy_bonus"].as_float()), (Some(1), Some(0.0)));
+}
+
+#[test]
+fn a_set_checkpoint_replaces_the_tiny_model() {
+    let text = format!("{SMALLEST}[policy.tiny]\nlayers = 2\n");
+    let sets = ["policy.checkpoint=out/checkpoints/1-000002".to_owned()];
+    let file = RunFile::parse(&text, "run.toml", &sets).expect("a sound file");
+    assert_eq!((file.policy.checkpoint.is_some(), file.policy.tiny), (true, None));
 }
 
 #[test]
@@ -142,16 +186,99 @@ fn set_reaches_stages_by_name_and_by_place() {
 fn a_wrong_value_is_blamed_on_its_source() {
     let sets = ["seed=3", "stages.0.steps=five", "threads=2"];
     let refused = message(SMALLEST, &sets);
-    assert!(refused.starts_with("--set stages.0.steps=five: invalid type: string \"five\""), "{refused}");
+    assert!(refused.starts_with("--set stages.0.steps=five: `stages.rl.steps` is \"five\""), "{refused}");
     let refused = message(SMALLEST, &["stages.0.optimizer.betaa=1"]);
     assert!(refused.starts_with("--set stages.0.optimizer.betaa=1: unknown field `betaa`"), "{refused}");
     let refused = message(&format!("{SMALLEST}steps = \"five\"\n"), &["seed=3"]);
-    assert!(refused.starts_with("run.toml: ") && refused.contains("line "), "{refused}");
+    assert!(refused.starts_with("run.toml: line 4: stage `rl`: `steps` is \"five\""), "{refused}");
     // Values that are valid only together are accepted in any order.
     let together = ["stages.0.batch=8", "stages.0.kind=sft"];
     RunFile::parse(SMALLEST, "run.toml", &together.map(str::to_owned)).expect("a sound file");
     let refused = message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]);
-    assert!(refused.starts_with("run.toml: ") && refused.contains("missing field `success`"), "{refused}");
+    assert!(refused.starts_with("run.toml: the run file does not say what success is"), "{refused}");
+}
+
+#[test]
+fn a_value_of_another_type_names_its_key() {
+    for (set, expected) in [
+        (
+            "stages.rl.steps=five",
+            "`stages.rl.steps` is \"five\"; it must be a whole number\nhint: its range is 1 to 100000000",
+        ),
+        ("limits.turns=many", "`limits.turns` is \"many\"; it must be a whole number\nhint: its range is 1 to 100000"),
+        ("limits.seconds=true", "`limits.seconds` is true; it must be a number\nhint: its range is 0.001 to 1000000"),
+        ("evaluation.tasks=-1", "`evaluation.tasks` is -1; it must be 0 or more\nhint: its range is 0 to 1000000"),
+        ("seed=\"7\"", "`seed` is text; it must be a whole number\nhint: write `seed = 7`"),
+        (
+            "deterministic=yes",
+            "`deterministic` is \"yes\"; it must be true or false\nhint: write `deterministic = true` or \
+             `deterministic = false`",
+        ),
+        (
+            "policy.tiny=\"off\"",
+            "`policy.tiny` is \"off\"; it must be a table\nhint: write a table, such as `tiny = { layers = 4, … }`; to \
+             leave it out, remove it from the run file",
+        ),
+        ("limits.stop=end", "`limits.stop` is \"end\"; it must be a list\nhint: write `stop = [\"end\"]`"),
+        ("success=5", "`success` is 5; it must be text\nhint: write a text, such as `success = \"…\"`"),
+        (
+            "context={ strategy = \"window\", most = 2.5 }",
+            "`context.most` is 2.5; it must be a whole number\nhint: its range is at least 1",
+        ),
+        (
+            "rewards.style.schedule={ shape = \"linear\", to = 0, over = \"9\" }",
+            "`rewards.style.schedule.over` is text; it must be a whole number\nhint: write `over = 9`",
+        ),
+    ] {
+        assert_eq!(message(SMALLEST, &[set]), format!("--set {set}: {expected}"));
+    }
+}
+
+#[test]
+fn a_value_of_another_type_in_the_file_has_a_line() {
+    for (text, expected) in [
+        (
+            format!("{SMALLEST}steps = \"20\"\n"),
+            "run.toml: line 4: stage `rl`: `steps` is text; it must be a whole number\nhint: write `steps = 20`",
+        ),
+        (
+            format!("{SMALLEST}[evaluation]\ntasks = -1\n"),
+            "run.toml: line 5: `evaluation.tasks` is -1; it must be 0 or more\nhint: its range is 0 to 1000000",
+        ),
+        (
+            format!("{SMALLEST}[[stages]]\nkind = \"sft\"\noptimizer = {{ beta1 = \"high\" }}\n"),
+            "run.toml: line 6: stage `sft`: `optimizer.beta1` is \"high\"; it must be a number\nhint: its range is at \
+             least 0, below 1",
+        ),
+        (
+            format!("{SMALLEST}settings = {{ epochs = \"2\" }}\n"),
+            "stage `rl`: `settings.epochs` is text; it must be a whole number\nhint: write `epochs = 2`",
+        ),
+    ] {
+        assert_eq!(message(&text, &[]), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_missing_key_names_the_line_to_add() {
+    let no_success = "run.toml: the run file does not say what success is\nhint: add `success = \"environment.FACT\"`, \
+                      such as `environment.success`, or `success = \"REWARD.COMPONENT\"` above the first section";
+    assert_eq!(message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]), no_success);
+    let no_stage = "the run file has no stage\nhint: add `[[stages]]` with `kind = \"sft\"` or `kind = \"rl\"`";
+    let success = "success = \"environment.success\"\n";
+    assert_eq!(message(success, &[]), format!("run.toml: {no_stage}"));
+    assert_eq!(message(&format!("{success}stages = []\n"), &[]), no_stage);
+}
+
+#[test]
+fn an_algorithm_is_not_a_kind_of_stage() {
+    let expected =
+        "`grpo` is an algorithm, not a kind of stage\nhint: write `kind = \"rl\"` and `algorithm = \"grpo\"`";
+    let text = format!("{SMALLEST}[[stages]]\nkind = \"grpo\"\n");
+    assert_eq!(message(&text, &[]), format!("run.toml: line 5: {expected}"));
+    assert_eq!(message(SMALLEST, &["stages.rl.kind=grpo"]), format!("--set stages.rl.kind=grpo: {expected}"));
+    let unknown = message(SMALLEST, &["stages.rl.kind=lr"]);
+    assert_eq!(unknown, "--set stages.rl.kind=lr: unknown variant `lr`, expected one of `sft`, `rl`, `dpo`, `distill`");
 }
 
 /// Each block of the pages is a run file, or sections that extend the first one.

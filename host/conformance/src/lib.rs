@@ -14,7 +14,6 @@ mod finding;
 mod finished_episode;
 mod fixture;
 mod measure;
-mod option_limits;
 mod path;
 mod play;
 mod settings;

@@ -32,9 +32,9 @@ pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
 pub use gymkhana_driver::{Bound, DEFAULT_EPISODE_BYTES};
 pub use metrics::{Buckets, RolloutMetrics, Timer, WaitKind};
-pub use plugins::{BoundReward, PluginSet, PluginSetError};
+pub use plugins::{BoundReward, PluginSet, PluginSetError, RefusedOption};
 pub use replay::compare::Difference;
-pub use replay::fork::{FailedForks, ForkError};
+pub use replay::fork::{FailedForks, ForkCheck, ForkError};
 pub use reward::{Gate, RewardSum, RewardTerm, RuleError, Schedule, ScheduleError, Shape, SuccessRule, Weight};
 
 /// A fault of the host that ends the run.

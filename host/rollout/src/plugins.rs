@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gymkhana_driver::{Bound, SameFunction, Tool, ToolSet};
-use gymkhana_record::{FailureKind, Seed};
+use gymkhana_record::{FailureKind, NamedValue, Seed, Value};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
 
@@ -26,6 +26,24 @@ pub(crate) struct Reward {
     pub(crate) info: Arc<RewardInfo>,
 }
 
+/// The value of one option, which a plugin refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{section}.options.{option} is {value}, which plugin `{plugin}` refuses\nhint: use {wanted}")]
+pub struct RefusedOption {
+    /// Section of the plugin in the run file.
+    pub section: String,
+    /// The option.
+    pub option: String,
+    /// Its value.
+    pub value: String,
+    /// The plugin.
+    pub plugin: String,
+    /// Type and limits of the option.
+    pub wanted: String,
+    /// The plugin's words.
+    pub source: CallError,
+}
+
 /// Error that prevents a set of plugins.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginSetError {
@@ -45,6 +63,9 @@ pub enum PluginSetError {
         /// The option and its allowed values.
         source: CallError,
     },
+    /// The plugin refused the value of one option.
+    #[error(transparent)]
+    RefusedOption(Box<RefusedOption>),
     /// The plugin does not declare the option.
     #[error("plugin `{plugin}` has no option `{option}`\nhint: its options are {}", listed(known))]
     UnknownOption {
@@ -92,19 +113,21 @@ impl PluginSet {
     ) -> Result<Self, PluginSetError> {
         let environment_info = environment.plugin.environment_info().await.map_err(ask(&environment.plugin))?;
         check_options(&environment, &environment_info.options)?;
-        environment.plugin.splits(&environment.options).await.map_err(ask(&environment.plugin))?;
+        let refuse = |source| refused(&environment, "environment", &environment_info.options, source);
+        environment.plugin.splits(&environment.options).await.map_err(refuse)?;
         let mut set = ToolSet::default();
         for bound in tools {
             let info = bound.plugin.tool_info().await.map_err(ask(&bound.plugin))?;
             check_options(&bound, &info.options)?;
-            let plugin = bound.plugin.clone();
-            set.add(Tool::describe(bound).await.map_err(ask(&plugin))?)?;
+            let section = format!("tools.{}", bound.plugin.name());
+            let described = Tool::describe(bound.clone()).await;
+            set.add(described.map_err(|source| refused(&bound, &section, &info.options, source))?)?;
         }
         let mut described = Vec::new();
         for BoundReward { bound, share } in rewards {
             let info = bound.plugin.reward_info().await.map_err(ask(&bound.plugin))?;
             check_options(&bound, &info.options)?;
-            check_reward_options(&bound).await?;
+            check_reward_options(&bound, &info.options).await?;
             described.push(Reward { bound, share, info });
         }
         Ok(Self { environment, environment_info, tools: Arc::new(set), rewards: described })
@@ -149,6 +172,14 @@ impl PluginSet {
         self.rewards.iter().map(|reward| reward.bound.plugin.name())
     }
 
+    /// Names of the rewards, each with one of its components.
+    pub fn components(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.catalog()
+            .0
+            .into_iter()
+            .flat_map(|(reward, components)| components.into_iter().map(move |component| (reward, component)))
+    }
+
     /// Checks that the metrics named by the success rule and gates can exist, and that each gate can open.
     ///
     /// # Errors
@@ -180,10 +211,52 @@ fn ask(plugin: &Plugin) -> impl FnOnce(CallError) -> PluginSetError {
     }
 }
 
+/// Converts the call error of a plugin that read its options; a refusal that names one of them gets its key.
+fn refused(bound: &Bound, section: &str, declared: &[OptionInfo], source: CallError) -> PluginSetError {
+    let named = |option: &&NamedValue| source.message.contains(&format!("option `{}`", option.name));
+    let option = bound.options.iter().filter(|_| source.kind == FailureKind::Refused).find(named);
+    match option.and_then(|option| Some((option, declared.iter().find(|info| info.name == option.name)?))) {
+        Some((option, info)) => PluginSetError::RefusedOption(Box::new(RefusedOption {
+            section: section.to_owned(),
+            option: option.name.clone(),
+            value: shown(&option.value),
+            plugin: bound.plugin.name().to_owned(),
+            wanted: wanted(info),
+            source,
+        })),
+        None => ask(&bound.plugin)(source),
+    }
+}
+
+/// A value as in the run file.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Flag(flag) => flag.to_string(),
+        Value::Integer(integer) => integer.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::Text(text) => format!("{text:?}"),
+        Value::Other(json) => json.clone(),
+        Value::Bytes(bytes) => format!("{} bytes", bytes.len()),
+    }
+}
+
+/// Type of an option, and the limits that its description ends with, such as `(1 to 4)`.
+fn wanted(info: &OptionInfo) -> String {
+    let kind = match &info.default {
+        Value::Flag(_) => "true or false",
+        Value::Integer(_) => "a whole number",
+        Value::Number(_) => "a number",
+        Value::Text(_) => "a text",
+        Value::Bytes(_) | Value::Other(_) => "a list or a table",
+    };
+    let limits = info.description.strip_suffix(')').and_then(|words| words.rsplit_once(" ("));
+    limits.map_or_else(|| kind.to_owned(), |(_, limits)| format!("{kind} ({limits})"))
+}
+
 /// Checks a reward's options by scoring a group without members, because a reward reads its options only when it
 /// scores. A reward that refuses such a group with default options too, or fails, is accepted: the run will show the
 /// failure.
-async fn check_reward_options(bound: &Bound) -> Result<(), PluginSetError> {
+async fn check_reward_options(bound: &Bound, declared: &[OptionInfo]) -> Result<(), PluginSetError> {
     let refusal = async |options| match score(&bound.plugin, &[], options, 0, Seed(0)).await {
         Err(error) if error.kind == FailureKind::Refused => Some(error),
         _ => None,
@@ -192,7 +265,9 @@ async fn check_reward_options(bound: &Bound) -> Result<(), PluginSetError> {
         return Ok(());
     }
     match refusal(&bound.options).await {
-        Some(error) if refusal(&[]).await.is_none() => Err(ask(&bound.plugin)(error)),
+        Some(error) if refusal(&[]).await.is_none() => {
+            Err(refused(bound, &format!("rewards.{}", bound.plugin.name()), declared, error))
+        }
         _ => Ok(()),
     }
 }

@@ -66,6 +66,50 @@ impl RunReader {
         self.path.join("checkpoints")
     }
 
+    /// Paths of the complete checkpoints, by stage and step.
+    ///
+    /// # Errors
+    /// If the folder of checkpoints cannot be read.
+    pub fn checkpoints(&self) -> Result<Vec<PathBuf>, StoreError> {
+        let folder = self.checkpoints_path();
+        let unreadable = |source| StoreError::io(&folder, source);
+        let position = |path: &Path| {
+            let (stage, step) = path.file_name()?.to_str()?.split_once('-')?;
+            Some((stage.parse::<u64>().ok()?, step.parse::<u64>().ok()?))
+        };
+        let mut found = Vec::new();
+        if !folder.exists() {
+            return Ok(vec![]);
+        }
+        for entry in fs::read_dir(&folder).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            // A checkpoint that is being written has another name.
+            if let Some(position) = position(&path) {
+                found.push((position, path));
+            }
+        }
+        found.sort_unstable();
+        Ok(found.into_iter().map(|(_, path)| path).collect())
+    }
+
+    /// Returns whether a process has the folder open for writing.
+    ///
+    /// # Errors
+    /// If the lock cannot be tried.
+    pub fn is_in_use(&self) -> Result<bool, StoreError> {
+        let path = self.path.join(PROCESS_LOCK);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(source) => return Err(StoreError::io(&path, source)),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(source)) => Err(StoreError::io(&path, source)),
+        }
+    }
+
     /// The resolved run file, as TOML text.
     ///
     /// # Errors

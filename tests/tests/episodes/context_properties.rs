@@ -218,7 +218,7 @@ async fn contexts_hold_the_prompts_and_sampled_tokens() {
         let replayed = rollout.replay_group(&records).await.unwrap();
         for (record, replayed) in records.iter().zip(&replayed) {
             assert_eq!(Difference::between(record, replayed), None);
-            assert_eq!(rollout.check_forks(record).await.unwrap(), None);
+            assert_eq!(rollout.check_forks(record).await.unwrap().difference, None);
         }
     }
     assert!(several > CASES as u32 / 6, "only {several} of {CASES} episodes had several segments");

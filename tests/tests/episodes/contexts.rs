@@ -45,7 +45,7 @@ async fn play(rollout: &Rollout, reply: impl Fn(&str, usize) -> String + Send + 
     assert_saw(&record, &policy.take());
     let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
     assert_eq!(Difference::between(&record, &replayed[0]), None);
-    assert_eq!(rollout.check_forks(&record).await.unwrap(), None);
+    assert_eq!(rollout.check_forks(&record).await.unwrap().difference, None);
     let shown = record.segments.iter().map(|segment| rollout.chat().decode(segment.tokens()).unwrap()).collect();
     (record, shown)
 }

@@ -94,7 +94,7 @@ fn readings(record: &EpisodeRecord) -> Vec<Option<ProbeScore>> {
 async fn assert_replayed(rollout: &Rollout, record: &EpisodeRecord) {
     let replayed = rollout.replay_group(std::slice::from_ref(record)).await.unwrap();
     assert_eq!(Difference::between(record, &replayed[0]), None);
-    assert_eq!(rollout.check_forks(record).await.unwrap(), None);
+    assert_eq!(rollout.check_forks(record).await.unwrap().difference, None);
 }
 
 fn near(found: &[f64], expected: &[f64]) {

@@ -93,7 +93,7 @@ async fn oracles_play_every_game_to_its_end_and_so_does_every_fork() {
             let seats: Vec<u32> = record.segments.iter().map(Segment::seat).collect();
             assert_eq!(seats, [0, 1], "{game}: a context for each seat");
             assert_replayed(&rollout, &record).await;
-            assert_eq!(rollout.check_forks(&record).await.unwrap(), None, "{game}");
+            assert_eq!(rollout.check_forks(&record).await.unwrap().difference, None, "{game}");
         }
     }
 }

@@ -4,13 +4,14 @@ use futures::StreamExt;
 use futures::stream;
 
 use gymkhana_record::{Ending, EpisodeId};
-use gymkhana_rollout::{Difference, Rollout};
+use gymkhana_rollout::{Difference, ForkCheck, Rollout};
 use gymkhana_store::{RunReader, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::args::ReplayArgs;
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
+use crate::units::counted;
 use gymkhana_assembly::grants::OutboundMode;
 use gymkhana_assembly::groups;
 use gymkhana_assembly::plugins;
@@ -34,6 +35,23 @@ struct Tally {
     dropped: u64,
     /// Equal to the record, but with a fork that ends differently.
     forks_differ: u64,
+    /// Forks that were replayed.
+    forks: u64,
+}
+
+impl Tally {
+    fn add_forks(&mut self, id: EpisodeId, check: ForkCheck, printer: &Printer) {
+        self.forks += u64::from(check.forks);
+        let Some((turn, difference)) = check.difference else { return };
+        self.forks_differ += 1;
+        if self.forks_differ <= MAX_REPORTED {
+            report(id, &format!(", forked before turn {turn},"), &difference, printer);
+        }
+    }
+}
+
+fn episodes(count: u64) -> String {
+    counted(count as usize, "episode")
 }
 
 /// Runs the command.
@@ -51,21 +69,26 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
             recorded_rollout(&run, &file, &files, OutboundMode::Recorded, &printer.reporter()).await?;
         compare(&rollout, places, &run, args, printer).await
     })?;
-    printer.result(format!("{} episodes replayed, every byte equal: {}", tally.equal + tally.different, tally.equal));
+    printer.result(format!("{} replayed, every byte equal: {}", episodes(tally.equal + tally.different), tally.equal));
     if tally.dropped > 0 {
-        printer.result(format!("{} episodes skipped: dropped when recorded", tally.dropped));
+        printer.result(format!("{} skipped: dropped when recorded", episodes(tally.dropped)));
     }
     if tally.different > 0 {
-        let message = format!("replay diverged: {} episodes differ from their record", tally.different);
+        let message = format!(
+            "replay diverged: {} of {} cannot be reproduced",
+            tally.different,
+            episodes(tally.equal + tally.different)
+        );
         return Err(anyhow::anyhow!(message)).internal();
     }
     if args.forks {
         printer.result(format!("episodes with equal forks: {}", tally.equal - tally.forks_differ));
+        printer.result(format!("forks replayed: {}", tally.forks));
     }
     if tally.forks_differ > 0 {
         let message = format!(
-            "forks diverged in {} episodes: a plugin's snapshot does not hold its whole state",
-            tally.forks_differ
+            "forks diverged in {}: a plugin's snapshot does not hold its whole state",
+            episodes(tally.forks_differ)
         );
         return Err(anyhow::anyhow!(message)).internal();
     }
@@ -116,14 +139,9 @@ async fn compare(
             match Difference::between(recorded, replayed) {
                 None => {
                     tally.equal += 1;
-                    if args.forks
-                        && let Some((turn, difference)) = rollout.check_forks(recorded).await.internal()?
-                    {
-                        tally.forks_differ += 1;
-                        if tally.forks_differ <= MAX_REPORTED {
-                            let at = format!(", forked before turn {turn},");
-                            report(recorded.id, &at, &difference, printer);
-                        }
+                    if args.forks {
+                        let check = rollout.check_forks(recorded).await.internal()?;
+                        tally.add_forks(recorded.id, check, printer);
                     }
                 }
                 Some(difference) => {

@@ -131,12 +131,18 @@ fn run_files() {
     desk.write("no-toml", "seed = = 1");
     desk.write("misspelt.toml", SMALL_RUN.replace("reply_tokens", "replay_tokens"));
     desk.write("no-stage.toml", &SMALL_RUN[..SMALL_RUN.find("[[stages]]").expect("the small run has stages")]);
+    desk.write("no-success.toml", SMALL_RUN.replace("success = \"answer-match.correct\"", ""));
+    desk.write("algorithm.toml", SMALL_RUN.replace("kind = \"rl\"", "kind = \"grpo\""));
+    desk.write("quotes.toml", SMALL_RUN.replacen("steps = 2", "steps = \"2\"", 1));
     let mut messages = Messages::default();
     for (title, file) in [
         ("missing", "nowhere.toml"),
         ("no TOML", "no-toml"),
         ("a misspelt key", "misspelt.toml"),
         ("no stage", "no-stage.toml"),
+        ("no success", "no-success.toml"),
+        ("an algorithm as kind of a stage", "algorithm.toml"),
+        ("a number in quotes", "quotes.toml"),
     ] {
         messages.add(title, &desk.host(&["run", file, "--plugins", WORD_PROBLEMS, "--out", "out"]));
         assert!(!desk.path("out").exists(), "{title}");
@@ -182,6 +188,7 @@ fn run_files_against_plugins() {
         ("a reward that is not there", "rewards.style.weight=2.0"),
         ("an option that the environment lacks", "environment.options={ dificulty = 1 }"),
         ("an option of the environment out of range", "environment.options={ difficulty = 9 }"),
+        ("an option of the environment of another type", "environment.options={ difficulty = \"five\" }"),
         ("an option that the reward lacks", "rewards.answer-match.options={ price = 1.0 }"),
         ("an option of the reward out of range", "rewards.answer-match.options={ mode = \"numbr\" }"),
         ("more live plugins than the machine holds", "sandbox.instances=1000000"),

@@ -169,7 +169,7 @@ fn too_many_failures_stop_the_run_with_their_count_and_the_last_of_them() {
     let told = failed.iter().any(|record| last.contains(&format!("in episode {}: ", record.id)));
     assert!(told, "the episode that is named met no failure: {last}");
     // What was played is kept, to be looked at.
-    assert!(desk.host(&["show", "out"]).succeeded().contains("not finished"));
+    assert!(desk.host(&["show", "out"]).succeeded().contains("stopped; continue it with `host run --resume out`"));
 }
 
 #[test]

@@ -71,6 +71,19 @@ fn a_run_is_scored_again_and_left_as_it_is() {
     assert!(table.contains("answer-match.cost") && table.contains("of 18 episodes changed"), "{table}");
 }
 
+/// 12 demonstrations, which the oracle solves, and 6 episodes of training.
+#[test]
+fn episodes_of_one_purpose_are_scored() {
+    let desk = played();
+    let only = |purpose: &str| json(&desk.host(&["rescore", "out", "--json", "--only", purpose]).succeeded());
+    let (demonstrations, train) = (only("demonstrations"), only("train"));
+    assert_eq!((&demonstrations["episodes"], &train["episodes"]), (&12.into(), &6.into()));
+    assert_eq!(figure(&demonstrations, "success", "now"), 1.0);
+    desk.host(&["rescore", "out", "--only", "evaluation"]).mistake("a run without evaluations");
+    let table = desk.host(&["rescore", "out", "--only", "train"]).succeeded();
+    assert!(table.starts_with("mean over training "), "{table}");
+}
+
 #[test]
 fn two_versions_are_compared() {
     let desk = played();

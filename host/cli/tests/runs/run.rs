@@ -27,6 +27,7 @@ fn check(name: &str, text: &str) {
             (r"tfevents\.\d+\.\d+\.", "tfevents.[TIME]."),
             (r"\d+ s\b", "[SECONDS] s"),
             (r"[\d.]+/s", "[RATE]/s"),
+            (r"[▁▂▃▄▅▆▇█]+  [\d.]+ % to [\d.]+ % in", "[CURVE] [SHARE] to [SHARE] in"),
             (r"\d+ tokens", "[COUNT] tokens"),
             (r"(success|sampled) [\d.]+( %)? to [\d.]+( %)?", "$1 [SHARE] to [SHARE]"),
             (r"success [\d.]+ % on", "success [SHARE] on"),
@@ -161,13 +162,15 @@ fn a_replay_finds_every_byte_equal() {
     let desk = finished();
     let all = desk.host(&["replay", "out"]);
     assert!(all.talk.contains(&format!("replay {EPISODES}/{EPISODES}")), "{}", all.talk);
-    let equal = |count: usize| format!("{count} episodes replayed, every byte equal: {count}\n");
-    assert_eq!(all.succeeded(), equal(EPISODES));
+    let equal = format!("{EPISODES} episodes replayed, every byte equal: {EPISODES}\n");
+    assert_eq!(all.succeeded(), equal);
     let one = desk.host(&["replay", "out", "--episode", "1.train.1.2.3.0"]);
-    assert_eq!(one.succeeded(), equal(1));
+    assert_eq!(one.succeeded(), "1 episode replayed, every byte equal: 1\n");
     let forked = desk.host(&["replay", "out", "--forks"]);
-    let told = format!("{}episodes with equal forks: {EPISODES}\n", equal(EPISODES));
-    assert_eq!(forked.succeeded(), told);
+    let told = format!("{equal}episodes with equal forks: {EPISODES}\nforks replayed: ");
+    let forks = forked.succeeded().strip_prefix(&told).and_then(|rest| rest.trim().parse::<usize>().ok());
+    // Every episode has a fork before each of its turns.
+    assert!(forks.is_some_and(|forks| forks >= EPISODES), "{forks:?}");
 }
 
 /// The order of `--plugins` does not matter: prompts and sums of rewards are the same in every order.
@@ -208,7 +211,7 @@ fn a_replay_tells_what_is_not_as_it_was() {
     // Every demonstration makes a call, whose cost has changed.
     let outcome = desk.host(&["replay", "out", "--episode", "0.demo.0.0.0.0"]);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
-    assert_eq!(outcome.results, "1 episodes replayed, every byte equal: 0\n");
+    assert_eq!(outcome.results, "1 episode replayed, every byte equal: 0\n");
     check("replay-that-differs", &outcome.talk);
 }
 
@@ -260,7 +263,38 @@ fn results_that_cannot_be_written_are_an_error() {
 
 #[test]
 fn show_prints_a_run_at_a_glance() {
-    check("show-run", &finished().host(&["show", "out"]).succeeded());
+    let desk = finished();
+    check("show-run", &desk.host(&["show", "out"]).succeeded());
+    let json = desk.host(&["show", "out", "--json"]).succeeded();
+    let view: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((view["schema"].as_u64(), view["state"].as_str()), (Some(1), Some("finished")));
+    assert_eq!(view["plugins"].as_array().map(Vec::len), Some(3));
+    let newest = view["checkpoints"].as_array().and_then(|all| all.last()?.as_str()).expect("a checkpoint");
+    assert!(desk.path(newest).is_dir(), "{newest}");
+    // A run is not a model; the message names the newest.
+    let told = desk.host(&["generate", "out", "hello"]).mistake("a run as a model");
+    assert!(told.contains(&format!("its newest model is `{newest}`")), "{told}");
+}
+
+#[test]
+fn episodes_are_listed_by_outcome_and_reward() {
+    let desk = finished();
+    let list = |which: &str, more: &[&str]| -> Vec<Value> {
+        let arguments = [&["show", "out", "--json", "--limit", "100", "--episodes", which], more].concat();
+        serde_json::from_str(&desk.host(&arguments).succeeded()).expect("JSON")
+    };
+    let all = list("all", &[]);
+    assert_eq!(list("solved", &[]).len() + list("unsolved", &[]).len(), all.len());
+    assert!(list("failed", &[]).iter().all(|row| row["failures"].as_u64() > Some(0)));
+    let rewards = |rows: &[Value]| -> Vec<f64> { rows.iter().filter_map(|row| row["rewards"][0].as_f64()).collect() };
+    let (best, worst) = (rewards(&list("best", &[])), rewards(&list("worst", &[])));
+    assert!(best.is_sorted_by(|one, other| one >= other) && worst.is_sorted(), "{best:?}, {worst:?}");
+    let demonstrations = list("all", &["--stage", "sft"]);
+    assert!(demonstrations.iter().all(|row| row["episode"].as_str().is_some_and(|id| id.starts_with("0."))));
+    desk.host(&["show", "out", "--episodes", "all", "--stage", "other"]).mistake("another stage");
+    let table = desk.host(&["show", "out", "--episodes", "all", "--limit", "2"]).succeeded();
+    assert_eq!(table.lines().count(), 4, "{table}");
+    assert!(table.ends_with(&format!("2 of {} episodes; --limit shows more\n", all.len())), "{table}");
 }
 
 /// Twelve instances suffice for one group of four, each with an environment, a tool and a reward.

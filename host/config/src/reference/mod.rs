@@ -2,7 +2,7 @@
 
 mod sections;
 mod table;
-mod words;
+pub(crate) mod words;
 
 use gymkhana_algorithm::Preset;
 

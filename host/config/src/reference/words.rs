@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::schema::RANGE;
 
 /// A value as TOML.
-pub(super) fn toml_value(value: &Value) -> String {
+pub(crate) fn toml_value(value: &Value) -> String {
     if let Some(number) = value.as_f64().filter(|_| value.is_f64()) {
         return format!("{number:?}");
     }
@@ -22,7 +22,7 @@ fn number(value: &Value) -> String {
 }
 
 /// The range of a key, from its words or its bounds.
-pub(super) fn range(schema: &Value) -> String {
+pub(crate) fn range(schema: &Value) -> String {
     if let Some(words) = schema[RANGE].as_str() {
         return words.to_owned();
     }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
+use crate::range::check_range;
 
 /// Limits of one episode. After each turn they are checked in the order turns, context, calls, time, early stop. With a
 /// context strategy other than `append`, the context is checked last, before the next turn.
@@ -38,11 +38,9 @@ pub struct LimitsSection {
     #[schemars(range(min = 1, max = 1_048_576))]
     pub live_mib: u64,
     /// Conditions that end an episode early.
-    #[serde(skip_serializing_if = "is_default")]
     pub early_stop: EarlyStop,
     /// Stop texts: a reply ends with the first of them that it contains.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(!skip_serializing_if, inner(length(min = 1)), extend("x-range" = "texts that are not empty"))]
+    #[schemars(inner(length(min = 1)), extend("x-range" = "texts that are not empty"))]
     pub stop: Vec<String>,
 }
 

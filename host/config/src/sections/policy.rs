@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Checkpoint, ServerSection};
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
+use crate::range::check_range;
 
 /// Format of tool calls, or its choice by the chat template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -66,19 +66,13 @@ pub struct PolicySection {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// Format of tool calls in replies.
-    #[serde(skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
     pub tool_format: ToolFormatChoice,
     /// Sequences that the engine generates concurrently.
     #[schemars(range(min = 1, max = 4096))]
     pub max_concurrent_sequences: usize,
     /// Device of the models.
-    #[serde(skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
     pub device: Accelerator,
     /// Number format of forward and backward passes; weights and optimiser state stay in float32.
-    #[serde(skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
     pub precision: Precision,
     /// Low-rank adapters; when set, only they are trained.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,8 +85,6 @@ pub struct PolicySection {
     #[schemars(range(min = 1, max = 16_777_216))]
     pub micro_batch_tokens: usize,
     /// Recomputes layers in the backward pass instead of storing their activations.
-    #[serde(skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
     pub activation_checkpointing: bool,
 }
 

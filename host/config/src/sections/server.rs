@@ -10,7 +10,7 @@ use url::Url;
 
 use super::Stage;
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
+use crate::range::check_range;
 
 /// Delay before the first retry; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -34,8 +34,7 @@ pub struct ServerSection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_env: Option<String>,
     /// Distribution of vLLM's log-probabilities; another protocol allows `raw` only.
-    #[serde(default, skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
+    #[serde(default)]
     pub logprobs: LogProbs,
     /// Timeout of a request in seconds.
     #[serde(default = "ten_minutes")]

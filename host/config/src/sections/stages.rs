@@ -10,7 +10,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
+use crate::range::check_range;
+use crate::{hint, refusal};
 
 /// A training stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -205,21 +206,16 @@ pub struct RlStage {
     #[schemars(range(min = 1, max = 65_536))]
     pub group_size: u32,
     /// Sampling plan of a group: how its episodes start, branch and are selected.
-    #[serde(skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
     pub plan: SamplingPlan,
     /// Replacement of zero-variance groups (DAPO's dynamic sampling).
-    #[serde(skip_serializing_if = "is_default")]
     pub dynamic_sampling: DynamicSampling,
     /// Maximum number of training steps between sampling a token and training on it; 0 alternates rollout and training,
     /// larger values overlap them.
-    #[serde(skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if, range(max = 64))]
+    #[schemars(range(max = 64))]
     pub max_staleness: u32,
     /// Extra groups started per step; the last groups to finish are cancelled. Requires
     /// `dynamic_sampling.max_rounds = 0`.
-    #[serde(skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if, range(max = 65_536))]
+    #[schemars(range(max = 65_536))]
     pub oversample_groups: u32,
     /// Curriculum on turns (ScalingInter-RL).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -229,16 +225,12 @@ pub struct RlStage {
     #[schemars(range(min = 0.01, max = 100))]
     pub temperature: f32,
     /// Sampling among the `top_k` most probable tokens; 0 disables the cut.
-    #[serde(skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
     pub top_k: u32,
     /// Nucleus sampling: share of probability of the kept tokens; 1 disables the cut.
-    #[serde(skip_serializing_if = "is_one")]
-    #[schemars(!skip_serializing_if, range(max = 1), extend("exclusiveMinimum" = 0))]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub top_p: f32,
     /// Minimum probability of a sampled token relative to the most probable one; 0 disables the cut.
-    #[serde(skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if, range(min = 0, max = 1))]
+    #[schemars(range(min = 0, max = 1))]
     pub min_p: f32,
     /// Steps between checkpoints; the last step always writes one.
     #[schemars(range(min = 1))]
@@ -275,11 +267,6 @@ impl Default for RlStage {
     }
 }
 
-/// Reports whether a share is 1.
-fn is_one(share: &f32) -> bool {
-    *share == 1.0
-}
-
 impl RlStage {
     /// Fills in the name and the algorithm that the stage's kind implies.
     fn named(mut self, name: &str, algorithm: &str) -> Self {
@@ -289,6 +276,21 @@ impl RlStage {
             }
         }
         self
+    }
+
+    /// Writes out all flags of the algorithm, and `"off"` for those of the preset that the stage removes.
+    ///
+    /// # Errors
+    /// As [`RlStage::settings`].
+    pub(crate) fn write_out_flags(&mut self) -> Result<(), RunFileError> {
+        let algorithm = self.settings()?.algorithm;
+        let mut flags = toml::Table::try_from(&algorithm)
+            .map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name)))?;
+        for key in self.preset()?.flags().keys() {
+            flags.entry(key).or_insert_with(|| toml::Value::String(OFF.to_owned()));
+        }
+        self.settings = flags;
+        Ok(())
     }
 
     /// Sampling of the stage's tokens.
@@ -358,8 +360,10 @@ impl RlStage {
         let contradiction = |message: String| RunFileError::Contradiction(format!("stage `{}`: {message}", self.name));
         let mut flags = self.preset()?.flags().clone();
         lay_over(&mut flags, &self.settings);
-        let algorithm: Algorithm =
-            flags.try_into().map_err(|error: toml::de::Error| contradiction(crate::hint::explain(error.message())))?;
+        let algorithm: Algorithm = flags.clone().try_into().map_err(|error: toml::de::Error| {
+            let refusal = refusal::in_settings(error.message(), &flags);
+            contradiction(refusal.unwrap_or_else(|| hint::explain(error.message())))
+        })?;
         let (optimizer, temperature) = (self.optimizer.clone(), f64::from(self.temperature));
         let settings = RlSettings { optimizer, algorithm, temperature, ..RlSettings::default() };
         settings.check().map_err(|error| contradiction(error.to_string()))?;
@@ -454,12 +458,15 @@ impl Stage {
     }
 }
 
+/// Value of a flag that removes it from the preset.
+const OFF: &str = "off";
+
 /// Overlays the preset with the stage's flags. A table overrides single keys unless its `kind` differs; `"off"` removes
 /// a key.
 fn lay_over(flags: &mut toml::Table, settings: &toml::Table) {
     for (key, value) in settings {
         match (flags.get_mut(key), value) {
-            (_, toml::Value::String(off)) if off == "off" => drop(flags.remove(key)),
+            (_, toml::Value::String(off)) if off == OFF => drop(flags.remove(key)),
             (Some(toml::Value::Table(preset)), toml::Value::Table(own))
                 if own.get("kind").is_none_or(|kind| preset.get("kind") == Some(kind)) =>
             {

@@ -5,10 +5,10 @@ use gymkhana_registry::Kind;
 use gymkhana_sandbox::{CallError, OptionInfo};
 use serde_json::Value;
 
+use crate::checks::option_limits;
 use crate::driver::{Driver, Start};
 use crate::finding::{CheckPhase, Finding, Stop, passed, stop};
 use crate::fixture::Fixture;
-use crate::option_limits;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     let mut told = Vec::new();

@@ -9,9 +9,9 @@ use gymkhana_record::{NamedValue, Value};
 use gymkhana_sandbox::OptionInfo;
 
 use super::Run;
+use crate::checks::option_limits::values_at_limits;
 use crate::finding::{Defect, Finding, Stop, passed};
 use crate::fixture::Fixture;
-use crate::option_limits::values_at_limits;
 use crate::settings::with;
 
 const REFUSED: &str = "correct the limits in the option's description, or accept the value";

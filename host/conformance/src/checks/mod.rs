@@ -11,6 +11,7 @@ pub(crate) mod describe;
 pub(crate) mod fuzz;
 pub(crate) mod invalid;
 pub(crate) mod limits;
+pub(crate) mod option_limits;
 pub(crate) mod options;
 pub(crate) mod oracle;
 pub(crate) mod parameters;

@@ -219,15 +219,15 @@ impl Rollout {
     }
 
     /// Forks a recorded episode by snapshot before each of its turns and continues every fork with the recorded replies:
-    /// each must reach the recorded end, byte by byte. Returns the first turn at which a fork differs, and the
-    /// difference. An episode whose plugins offer no snapshots is only replayed.
+    /// each must reach the recorded end, byte by byte. Stops at the first difference. An episode whose plugins offer no snapshots is only replayed.
     ///
     /// # Errors
     /// If the replay fails.
-    pub async fn check_forks(&self, record: &EpisodeRecord) -> Result<Option<(u32, Difference)>, ForkError> {
+    pub async fn check_forks(&self, record: &EpisodeRecord) -> Result<ForkCheck, ForkError> {
         let expected = unscored(record);
         let policy = ReplayedPolicy::of(record);
-        let Started::Running(mut base) = self.begin_replay(record).await? else { return Ok(None) };
+        let mut check = ForkCheck::default();
+        let Started::Running(mut base) = self.begin_replay(record).await? else { return Ok(check) };
         for turn in 0..turns_taken(record) {
             if base.episode.can_be_copied() {
                 let turns: Vec<u32> = base.policy.contexts.iter().map(|context| context.turns).collect();
@@ -235,16 +235,27 @@ impl Rollout {
                 fork.policy.forks.clone_from(&record.forks);
                 let rest = ReplayedPolicy::after(record, &turns);
                 let forked = fork.to_end(Actor::Policy(&rest)).await?;
+                check.forks += 1;
                 if let Some(difference) = Difference::between(&expected, &unscored(&forked)) {
-                    return Ok(Some((turn, difference)));
+                    check.difference = Some((turn, difference));
+                    return Ok(check);
                 }
             }
             if base.advance(Actor::Policy(&policy)).await?.is_some() {
                 break;
             }
         }
-        Ok(None)
+        Ok(check)
     }
+}
+
+/// Result of replaying an episode's forks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ForkCheck {
+    /// Number of forks that were replayed.
+    pub forks: u32,
+    /// The first difference, with the turn before which its fork began.
+    pub difference: Option<(u32, Difference)>,
 }
 
 /// The record without scores.

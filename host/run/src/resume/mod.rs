@@ -103,8 +103,7 @@ fn another_run_file(
     let differences = differences::describe(begun, file).unwrap_or_default();
     let reason = reason.map(|reason| format!(", but {reason}")).unwrap_or_default();
     let from = state.map_or(String::new(), |state| {
-        let tiny = if begun.policy.tiny.is_some() { " and without `policy.tiny`" } else { "" };
-        format!(" with `policy.checkpoint = \"{out}/checkpoints/{}\"`{tiny}", state.checkpoint.name)
+        format!(" with `--set policy.checkpoint={out}/checkpoints/{}`", state.checkpoint.name)
     });
     RunError::user(format!(
         "the run in `{out}` was started with another run file or other --set values: {differences}{reason}\nhint: \

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gymkhana_hub::{Commit, Hub, Repository, Revision};
+use gymkhana_store::RunReader;
 use gymkhana_trainer::{ModelConfig, ModelFiles, weight_files};
 
 use gymkhana_assembly::{Classify, RunError, RunResult};
@@ -106,6 +107,12 @@ pub fn named(name: &Path, revision: Option<&str>) -> RunResult<Checkpoint> {
         Revision::parse(&revision).user_error()?;
         Ok(Checkpoint::Hub(HubModel { hub: text.to_string(), revision, commit: None }))
     };
+    if let Some(newest) = newest_model(name)? {
+        return Err(RunError::user(format!(
+            "`{text}` is a run, not a model\nhint: its newest model is `{}`",
+            newest.display()
+        )));
+    }
     match (name.is_dir(), revision) {
         (true, None) => Ok(Checkpoint::Folder(name.to_owned())),
         (true, Some(_)) => {
@@ -115,6 +122,14 @@ pub fn named(name: &Path, revision: Option<&str>) -> RunResult<Checkpoint> {
         (false, _) => Err(RunError::user(format!(
             "`{text}` is neither a folder nor a model on a hub\nhint: give a model's folder, or OWNER/NAME"
         ))),
+    }
+}
+
+/// The newest checkpoint, if the folder is a run's.
+fn newest_model(folder: &Path) -> RunResult<Option<PathBuf>> {
+    match RunReader::open(folder) {
+        Ok(run) => Ok(run.checkpoints()?.pop()),
+        Err(_) => Ok(None),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Order of tasks: an infinite split in sequence, a finite one reshuffled in every pass.
 
 use gymkhana_record::{Seed, TaskRef};
+use gymkhana_registry::Capability;
 use gymkhana_rollout::PluginSet;
+use gymkhana_sandbox::SplitInfo;
 
 use crate::session::Session;
 use gymkhana_assembly::{Classify, RunError, RunResult};
@@ -67,8 +69,23 @@ pub(crate) async fn check_splits(file: &RunFile, plugins: &PluginSet) -> RunResu
 /// Number of tasks of a split; `None` for an infinite split.
 pub(crate) async fn count_tasks(plugins: &PluginSet, split: &str) -> RunResult<Option<u64>> {
     let bound = plugins.environment();
-    let name = bound.plugin.name();
     let splits = bound.plugin.splits(&bound.options).await.user_error()?;
+    let reads_assets = bound.plugin.manifest().capabilities.contains(&Capability::Assets);
+    count_in(&splits, split, bound.plugin.name(), reads_assets)
+}
+
+/// Number of tasks of a split among those of environment `name`.
+fn count_in(splits: &[SplitInfo], split: &str, name: &str, reads_assets: bool) -> RunResult<Option<u64>> {
+    let assets = if reads_assets {
+        format!(", or check that the files under plugins.{name}.assets have tasks")
+    } else {
+        String::new()
+    };
+    if splits.is_empty() {
+        return Err(RunError::user(format!(
+            "environment `{name}` has no tasks under these options\nhint: choose other options{assets}"
+        )));
+    }
     let Some(found) = splits.iter().find(|each| each.name == split) else {
         let known: Vec<String> = splits.iter().map(|split| format!("`{}`", split.name)).collect();
         let near = did_you_mean(split, splits.iter().map(|split| split.name.as_str()));
@@ -80,7 +97,7 @@ pub(crate) async fn count_tasks(plugins: &PluginSet, split: &str) -> RunResult<O
     if found.tasks == Some(0) {
         return Err(RunError::user(format!(
             "split `{split}` of environment `{name}` is empty under these options\nhint: choose other options or \
-             another split"
+             another split{assets}"
         )));
     }
     Ok(found.tasks)
@@ -89,6 +106,50 @@ pub(crate) async fn count_tasks(plugins: &PluginSet, split: &str) -> RunResult<O
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_split_without_tasks_is_refused() {
+        let split = |name: &str, tasks| SplitInfo { name: name.to_owned(), tasks };
+        let splits = [split("train", Some(3)), split("test", Some(0)), split("all", None)];
+        assert_eq!(count_in(&splits, "train", "x", true).expect("a split with tasks"), Some(3));
+        assert_eq!(count_in(&splits, "all", "x", true).expect("a split with tasks"), None);
+        for (splits, split, reads_assets, message) in [
+            (
+                &splits[..],
+                "trian",
+                true,
+                "environment `x` has no split `trian`\nhint: use `train`, `test`, `all`; did you mean `train`?",
+            ),
+            (
+                &splits[..],
+                "test",
+                false,
+                "split `test` of environment `x` is empty under these options\nhint: choose other options or another split",
+            ),
+            (
+                &splits[..],
+                "test",
+                true,
+                "split `test` of environment `x` is empty under these options\nhint: choose other options or another \
+                 split, or check that the files under plugins.x.assets have tasks",
+            ),
+            (
+                &splits[..0],
+                "train",
+                true,
+                "environment `x` has no tasks under these options\nhint: choose other options, or check that the files \
+                 under plugins.x.assets have tasks",
+            ),
+            (
+                &splits[..0],
+                "train",
+                false,
+                "environment `x` has no tasks under these options\nhint: choose other options",
+            ),
+        ] {
+            assert_eq!(count_in(splits, split, "x", reads_assets).expect_err(message).to_string(), message);
+        }
+    }
 
     #[test]
     fn every_pass_over_a_finite_split_has_each_task_once() {

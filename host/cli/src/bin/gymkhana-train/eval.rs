@@ -69,6 +69,12 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
         let assets = AssetFiles::recorded(&file, &run)?;
         return Ok(Setup { file, plugins, assets });
     }
+    if let Some(path) = args.run.as_deref().filter(|path| !path.exists()) {
+        return Err(CliError::user(format!(
+            "there is no run file or run folder `{}`\nhint: check the path",
+            path.display()
+        )));
+    }
     if args.plugins.is_empty() {
         return Err(CliError::user("no plugins are given\nhint: give their files as --plugins, or a run's folder"));
     }

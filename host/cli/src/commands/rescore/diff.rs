@@ -90,10 +90,17 @@ async fn score_with(
     let mut files = others(run, &mut file, &name)?;
     files.append(&mut given);
     let mut outcomes = vec![];
-    score_run(run, &file, &files, printer, |_, now| {
-        outcomes.extend(now.iter().flat_map(|record| of_episode(record, &name)));
-        Ok(())
-    })
+    score_run(
+        run,
+        &file,
+        &files,
+        |_| true,
+        printer,
+        |_, now| {
+            outcomes.extend(now.iter().flat_map(|record| of_episode(record, &name)));
+            Ok(())
+        },
+    )
     .await?;
     Ok(outcomes)
 }

@@ -7,7 +7,7 @@ mod statistics;
 
 use futures::StreamExt;
 use futures::stream;
-use gymkhana_record::{Ending, EpisodeRecord};
+use gymkhana_record::{Ending, EpisodeRecord, Phase};
 use gymkhana_store::RunReader;
 use tokio::sync::Semaphore;
 
@@ -26,12 +26,13 @@ pub use score::score;
 /// Groups scored concurrently.
 const CONCURRENT_GROUPS: usize = 16;
 
-/// Scores all episodes of a run with these plugins, in the order of the record. `each` receives each group as recorded
-/// and as scored. Dropped episodes are skipped.
+/// Scores the episodes of a run in these phases with these plugins, in the order of the record. `each` receives each
+/// group as recorded and as scored. Dropped episodes are skipped.
 async fn score_run(
     run: &RunReader,
     file: &RunFile,
     files: &[PluginFile],
+    wanted: impl Fn(Phase) -> bool,
     printer: &Printer,
     mut each: impl FnMut(&[EpisodeRecord], &[EpisodeRecord]) -> CliResult<()>,
 ) -> CliResult<()> {
@@ -39,10 +40,14 @@ async fn score_run(
     let (rollout, places) = recorded_rollout(run, file, files, OutboundMode::Live, &reporter).await?;
     let rollout = &rollout;
     let episodes = run.episodes()?;
-    let progress = printer.progress(Work::new("scoring", episodes.len() as u64));
+    let count = episodes.ids().into_iter().filter(|id| wanted(id.phase)).count();
+    let progress = printer.progress(Work::new("scoring", count as u64));
     // A group is scored in one instance, whatever its size.
     let room = &Semaphore::new((places as usize / rollout.plugins().places()).max(1));
-    let mut scored = stream::iter(groups(episodes.read_all()))
+    let is_wanted = |group: &CliResult<Vec<EpisodeRecord>>| {
+        group.as_ref().map_or(true, |group| group.iter().all(|record| wanted(record.id.phase)))
+    };
+    let mut scored = stream::iter(groups(episodes.read_all()).filter(is_wanted))
         .map(|group| async move {
             let recorded: Vec<EpisodeRecord> =
                 group?.into_iter().filter(|record| record.ending != Ending::Dropped).collect();

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
-use gymkhana_record::{Ending, EpisodeRecord};
+use gymkhana_record::{Ending, EpisodeRecord, Phase};
 use gymkhana_store::RunReader;
 use serde_json::json;
 
 use super::lines::columns;
 use super::score_run;
 use super::statistics::mean;
-use crate::args::RescoreArgs;
+use crate::args::{Purpose, RescoreArgs};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::registry;
@@ -21,10 +21,31 @@ use gymkhana_config::RunFile;
 /// Metrics of all episodes and seats, as recorded and as scored now.
 #[derive(Default)]
 struct Tally {
+    heading: &'static str,
     episodes: u64,
     changed: u64,
     failed: u64,
+    /// Failure of the first episode that could not be scored.
+    first_failure: Option<String>,
     figures: BTreeMap<String, (Vec<f64>, Vec<f64>)>,
+}
+
+impl Purpose {
+    fn includes(self, phase: Phase) -> bool {
+        match self {
+            Self::Train => phase == Phase::Train,
+            Self::Demonstrations => phase == Phase::Demonstration,
+            Self::Evaluation => !matches!(phase, Phase::Train | Phase::Demonstration),
+        }
+    }
+
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Train => "mean over training",
+            Self::Demonstrations => "mean over demonstrations",
+            Self::Evaluation => "mean over evaluations",
+        }
+    }
 }
 
 /// Runs the command.
@@ -38,21 +59,32 @@ pub fn score(args: &RescoreArgs, printer: &Printer) -> CliResult<()> {
     files.extend(given);
     files.sort_by(|one, other| one.name.cmp(&other.name));
     let mut out = args.out.as_ref().map(|path| lines_to(path)).transpose()?;
-    let mut tally = Tally::default();
+    let heading = match args.only {
+        None => "mean over all episodes",
+        Some(only) => only.heading(),
+    };
+    let mut tally = Tally { heading, ..Tally::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
-    runtime.block_on(score_run(&run, &file, &files, printer, |recorded, now| {
-        for (recorded, now) in recorded.iter().zip(now) {
-            tally.add(recorded, now);
-            if let Some(out) = &mut out {
-                let line = json!({
-                    "episode": now.id.to_string(), "rewards": now.rewards, "success": now.success,
-                    "scores": now.scores, "failures": now.failures,
-                });
-                writeln!(out, "{line}").internal()?;
+    runtime.block_on(score_run(
+        &run,
+        &file,
+        &files,
+        |phase| args.only.is_none_or(|only| only.includes(phase)),
+        printer,
+        |recorded, now| {
+            for (recorded, now) in recorded.iter().zip(now) {
+                tally.add(recorded, now);
+                if let Some(out) = &mut out {
+                    let line = json!({
+                        "episode": now.id.to_string(), "rewards": now.rewards, "success": now.success,
+                        "scores": now.scores, "failures": now.failures,
+                    });
+                    writeln!(out, "{line}").internal()?;
+                }
             }
-        }
-        Ok(())
-    }))?;
+            Ok(())
+        },
+    ))?;
     out.map_or(Ok(()), |mut out| out.flush()).internal()?;
     tally.print(args.json, printer)
 }
@@ -65,7 +97,11 @@ fn lines_to(path: &std::path::Path) -> CliResult<BufWriter<File>> {
 impl Tally {
     fn add(&mut self, recorded: &EpisodeRecord, now: &EpisodeRecord) {
         self.episodes += 1;
-        self.failed += u64::from(now.ending == Ending::Dropped || now.failures.len() > recorded.failures.len());
+        if now.ending == Ending::Dropped || now.failures.len() > recorded.failures.len() {
+            self.failed += 1;
+            let failure = now.failures.last().map(ToString::to_string);
+            self.first_failure = self.first_failure.take().or(failure);
+        }
         self.changed += u64::from(recorded.rewards != now.rewards || recorded.success != now.success);
         for (record, which) in [(recorded, 0), (now, 1)] {
             for (name, value) in figures(record) {
@@ -78,6 +114,11 @@ impl Tally {
     fn print(&self, as_json: bool, printer: &Printer) -> CliResult<()> {
         if self.episodes == 0 {
             return Err(CliError::user("the run has no episodes to score\nhint: choose a run with episodes"));
+        }
+        if self.failed == self.episodes {
+            let why = self.first_failure.as_deref().unwrap_or("all were dropped");
+            return Err(CliError::user(format!("no episode could be scored: {why}"))
+                .with_hint("check the options of the reward and the fields that it needs; --out lists each failure"));
         }
         if as_json {
             let figures: serde_json::Map<String, serde_json::Value> = self
@@ -93,7 +134,7 @@ impl Tally {
             return Ok(());
         }
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
-        let head = ["mean over episodes", "recorded", "now"].map(ToOwned::to_owned).to_vec();
+        let head = [self.heading, "recorded", "now"].map(ToOwned::to_owned).to_vec();
         let rows =
             self.figures.iter().map(|(name, (then, now))| vec![name.clone(), shown(mean(then)), shown(mean(now))]);
         columns(&std::iter::once(head).chain(rows).collect::<Vec<_>>())

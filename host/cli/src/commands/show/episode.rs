@@ -1,59 +1,13 @@
-//! `host show`: prints a summary of a run, or one episode.
+//! One episode as a transcript with its scores, facts and logs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Segment, Turn, Value, text_of};
-use gymkhana_store::{EpisodeReader, RunReader};
+use gymkhana_record::{EpisodeRecord, NamedValue, Segment, Turn, Value, text_of};
 
-use crate::args::ShowArgs;
-use crate::error::CliResult;
 use crate::printer::Printer;
 
-/// Runs the command.
-pub fn show(args: &ShowArgs, printer: &Printer) -> CliResult<()> {
-    let run = RunReader::open(&args.dir)?;
-    let episodes = run.episodes()?;
-    match args.episode {
-        Some(id) => show_episode(&episodes.read(id)?, printer),
-        None => show_run(&run, &episodes, printer)?,
-    }
-    Ok(())
-}
-
-fn show_run(run: &RunReader, episodes: &EpisodeReader, printer: &Printer) -> CliResult<()> {
-    let (lock, summary) = (run.lock()?, run.summary()?);
-    match summary {
-        None => printer.result("not finished; `host run … --resume` continues it"),
-        Some(summary) => {
-            for stage in &summary.stages {
-                let success = match (stage.success_before, stage.success_after) {
-                    (Some(before), Some(after)) => format!("{:.1} % to {:.1} %", 100.0 * before, 100.0 * after),
-                    _ => "not measured".to_owned(),
-                };
-                printer.result(format!(
-                    "stage {}: success {success}, {} episodes, {:.0} s",
-                    stage.name, stage.episodes, stage.seconds
-                ));
-            }
-            let success = summary.success.map_or("not measured".to_owned(), |share| format!("{:.1} %", 100.0 * share));
-            printer.result(format!("success {success} on held-out tasks, {:.0} s", summary.seconds));
-        }
-    }
-    let mut phases: BTreeMap<(u32, Phase), (usize, EpisodeId)> = BTreeMap::new();
-    for id in episodes.ids() {
-        phases.entry((id.stage, id.phase)).or_insert((0, id)).0 += 1;
-    }
-    for (count, first) in phases.values() {
-        let noun = if *count == 1 { "episode" } else { "episodes" };
-        printer.result(format!("{count:>7} {noun} like {first}"));
-    }
-    for entry in lock.entries() {
-        printer.result(format!("plugin {} {} {}", entry.name, entry.version, entry.digest));
-    }
-    Ok(())
-}
-
-fn show_episode(record: &EpisodeRecord, printer: &Printer) {
+/// Prints an episode.
+pub(super) fn show(record: &EpisodeRecord, printer: &Printer) {
     printer.result(format!("episode {}  task {}  ended: {}", record.id, record.task, record.ending));
     for (place, turn) in record.turns.iter().enumerate() {
         show_notes(record, place, printer);
