@@ -147,8 +147,8 @@ impl Printer {
 
     /// Prints that a plugin is being compiled, if that takes a noticeable time.
     pub fn compiling(&self, plugin: &str, bytes: usize) {
-        if bytes >= LARGE_COMPONENT {
-            self.status(format!("compiling {plugin} ({:.0} MB), once", bytes as f64 / 1e6));
+        if let Some(text) = compilation(plugin, bytes) {
+            self.status(text);
         }
     }
 
@@ -197,5 +197,22 @@ impl Reporter for Printer {
 
     fn waits(&self, text: String) {
         lock(&self.bottom).set_waits(text);
+    }
+}
+
+/// The line that announces a compilation; `None` for a small component.
+fn compilation(plugin: &str, bytes: usize) -> Option<String> {
+    (bytes >= LARGE_COMPONENT).then(|| format!("compiling {plugin} ({:.0} MB), once", bytes as f64 / 1e6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_compilations_are_announced() {
+        let text = compilation("me/judge 0.1.0", 18_775_865);
+        assert_eq!(text.as_deref(), Some("compiling me/judge 0.1.0 (19 MB), once"));
+        assert_eq!(compilation("me/dice 0.1.0", 999_999), None);
     }
 }
