@@ -307,8 +307,8 @@ pub struct ShowArgs {
     /// Print one episode, such as `1.train.12.3.5.0`
     #[arg(long, value_name = "ID")]
     pub episode: Option<EpisodeId>,
-    /// List episodes
-    #[arg(long, value_name = "WHICH", conflicts_with = "episode")]
+    /// List episodes: all, failed, solved, unsolved, best, worst
+    #[arg(long, value_name = "WHICH", conflicts_with = "episode", hide_possible_values = true)]
     pub episodes: Option<WhichEpisodes>,
     /// List episodes of this stage only
     #[arg(long, value_name = "NAME", requires = "episodes")]
@@ -349,8 +349,8 @@ pub struct RescoreArgs {
     /// Override a key, such as `rewards.answer-match.weight=0.5`
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Score episodes of one purpose only
-    #[arg(long, value_name = "PURPOSE")]
+    /// Score only one purpose: train, evaluation, demonstrations
+    #[arg(long, value_name = "PURPOSE", hide_possible_values = true)]
     pub only: Option<Purpose>,
     /// Write new scores to FILE as JSON lines
     #[arg(long, value_name = "FILE")]

@@ -160,7 +160,7 @@ fn run_files() {
         ("a flag out of range", "stages.rl.settings={ surrogate = { low = 2.0 } }"),
         ("a flag that nothing uses", "stages.rl.settings={ constant_tokens = 9 }"),
         ("a setting that nothing uses", "stages.sft.optimizer={ total_steps = 9 }"),
-        ("settings that contradict each other", "policy.checkpoint=somewhere"),
+        ("settings that contradict each other", "policy={ checkpoint = 'somewhere', tiny = { layers = 1 } }"),
         ("an unknown context strategy", "context={ strategy = \"windw\" }"),
         ("a setting of another context strategy", "context={ strategy = \"state\", most = 3 }"),
         ("a misspelt setting of a context strategy", "context={ strategy = \"window\", plaseholder = \"-\" }"),

@@ -93,11 +93,12 @@ fn argument_row(argument: &Arg) -> String {
     let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
     let choices: Vec<String> =
         argument.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
-    let choices = if choices.is_empty() || !argument.get_action().takes_values() {
-        String::new()
-    } else {
-        format!("; one of {}", choices.join(", "))
-    };
+    let choices =
+        if choices.is_empty() || argument.is_hide_possible_values_set() || !argument.get_action().takes_values() {
+            String::new()
+        } else {
+            format!("; one of {}", choices.join(", "))
+        };
     let defaults = if argument.get_action().takes_values() { argument.get_default_values() } else { &[] };
     let defaults: Vec<String> = defaults.iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
     let cell = |text: &str| text.replace('|', "\\|").split_whitespace().collect::<Vec<_>>().join(" ");
