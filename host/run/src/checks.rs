@@ -10,12 +10,13 @@ use gymkhana_rollout::{ContextStrategy, ProbeError, Rollout, SeatPlayer, TurnPro
 use gymkhana_trainer::Requirement;
 
 use crate::agreement;
+use crate::oracle;
 use crate::resume::same_run_file;
 use crate::seats;
 use crate::stages::batch;
 use crate::start::{Assembled, Opened, Resolved};
 use gymkhana_assembly::rewards;
-use gymkhana_assembly::{Classify, RunError, RunResult};
+use gymkhana_assembly::{Classify, Reporter, RunError, RunResult};
 
 /// Checks of the run file by itself.
 pub(crate) const RESOLVED: [fn(&Resolved) -> RunResult<()>; 2] = [learns_from_server, teachers_exist];
@@ -117,9 +118,10 @@ fn is_met(needed: Requirement, stage: &RlStage, run: &Assembled) -> bool {
 }
 
 /// Last checks, in their order. They start episodes of the first training task.
-pub(crate) async fn pass_trials(file: &RunFile, rollout: &Rollout) -> RunResult<()> {
+pub(crate) async fn pass_trials(file: &RunFile, rollout: &Rollout, reporter: &dyn Reporter) -> RunResult<()> {
     let task = TaskRef { split: file.environment.train.clone(), index: 0 };
     task_has_answer(file, rollout, &task).await?;
+    oracle::has_functions(file, rollout, &task, reporter).await?;
     facts_exist(file, rollout, &task).await
 }
 

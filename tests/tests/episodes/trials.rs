@@ -1,4 +1,4 @@
-//! Trials of an oracle before a run: facts that the end of an episode lacks.
+//! Trials of an oracle before a run: functions that nothing offers, and facts that the end of an episode lacks.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -10,6 +10,10 @@ use gymkhana_record::Seed;
 use gymkhana_rollout::{Gate, RewardTerm, RuleError};
 use gymkhana_sandbox::Quota;
 
+async fn missing(table: &Table, others: &[&str]) -> Vec<String> {
+    rollout(table, limits()).await.missing_functions(&plan(0, 7).task, Seed(7), others).await
+}
+
 async fn facts(table: &Table) -> Result<(), RuleError> {
     rollout(table, limits()).await.check_oracle_facts(&plan(0, 7).task, Seed(7)).await
 }
@@ -18,6 +22,19 @@ async fn facts(table: &Table) -> Result<(), RuleError> {
 fn gated(table: Table) -> Table {
     let gate = Some(Gate::parse("answer-match", "environment.speed > 0").unwrap());
     table.reward_sharing("answer-match", &[], RewardTerm { weight: 1.0.into(), gate })
+}
+
+#[tokio::test]
+async fn functions_that_nothing_offers_are_found() {
+    let experts = || Table::new().environment("guest-experts", &[]);
+    assert_eq!(missing(&experts(), &[]).await, ["calculate"]);
+    assert!(missing(&experts().tool("calculator", &[]), &[]).await.is_empty());
+    // This oracle answers directly unless it is told of a calculator.
+    assert!(missing(&Table::new(), &[]).await.is_empty());
+    assert_eq!(missing(&Table::new(), &["search", "calculate"]).await, ["calculate"]);
+    assert!(missing(&Table::new().tool("calculator", &[]), &["calculate"]).await.is_empty());
+    let no_oracle = Table::new().environment("guest-two-seats", &[]);
+    assert!(missing(&no_oracle, &["calculate"]).await.is_empty());
 }
 
 #[tokio::test]
@@ -44,4 +61,5 @@ async fn plugins_with_outbound_calls_are_not_tried() {
     let asking = Table::new().environment("guest-asking-environment", &[]);
     let asking = gated(asking.granting("guest-asking-environment", Arc::new(model)));
     assert_eq!(facts(&asking).await, Ok(()));
+    assert!(missing(&asking, &["calculate"]).await.is_empty());
 }

@@ -267,6 +267,29 @@ fn success_by_a_fact_that_the_environment_does_not_tell() {
     desk.run("plugins/frozen-lake.wasm", &["--set", "success=environment.success"]).succeeded();
 }
 
+/// An oracle that cannot do without a tool is refused, and one that can is reported.
+#[test]
+fn an_oracle_without_its_tool() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let experts = ["rewards={}", "success=environment.success", "evaluation.tasks=0"];
+    let experts: Vec<&str> = experts.iter().flat_map(|set| ["--set", *set]).collect();
+    let mut messages = Messages::default();
+    messages.add_run("no calculator", &desk, "plugins/guest-experts.wasm", &experts);
+    assert_eq!(
+        messages.0,
+        "--- no calculator\nerror: the oracle of environment `guest-experts` calls `calculate`, which no plugin of the \
+         run offers\nhint: add the tool `calculator` to --plugins\n"
+    );
+    let warning = "the oracle of environment `word-problems` would call `calculate`, which no plugin of the run offers";
+    let alone = desk.run("plugins/word-problems.wasm,plugins/answer-match.wasm", &["--set", "evaluation.tasks=0"]);
+    assert!(alone.talk.contains(warning), "{}", alone.talk);
+    alone.succeeded();
+    fs::remove_dir_all(desk.path("out")).expect("a folder can be removed");
+    let complete = desk.run(WORD_PROBLEMS, &["--set", "evaluation.tasks=0"]);
+    assert!(!complete.talk.contains("would call"), "{}", complete.talk);
+    complete.succeeded();
+}
+
 /// A batch may lack demonstrations by chance; a stage without any reports how episodes ended.
 #[test]
 fn nothing_to_imitate() {

@@ -1,4 +1,4 @@
-//! Trial episodes before a run, which nothing records: the facts at the end of an oracle's episode.
+//! Trial episodes before a run, which nothing records: the functions that an oracle calls, and the facts of its end.
 //!
 //! A failure of a plugin in a trial is ignored: the recorded episodes report it.
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, NoHooks};
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_registry::Capability;
-use gymkhana_sandbox::OptionalInterface;
+use gymkhana_sandbox::{Advice, OptionalInterface};
 
 use crate::Rollout;
 use crate::reward::{EndedEpisode, EpisodeEnd, RuleError};
@@ -27,6 +27,25 @@ impl Rollout {
             max_bytes: self.limits.episode_bytes,
         };
         Episode::start(setup, &NoHooks).await.ok()
+    }
+
+    /// Functions that the oracle calls in its first turn of a task and that no plugin offers. The oracle is told that
+    /// `others` are available too. Empty if the environment has no oracle or fails, or if a plugin can make outbound
+    /// calls, which a trial must not repeat.
+    pub async fn missing_functions(&self, task: &TaskRef, seed: Seed, others: &[&str]) -> Vec<String> {
+        let Some(mut episode) = self.oracle_trial(task, seed).await else { return vec![] };
+        let tools = &self.plugins.tools;
+        let mut told = tools.function_names();
+        told.extend(others.iter().filter(|other| tools.index_of(other).is_none()).map(|other| (*other).to_owned()));
+        let Ok(Advice::Calls(calls)) = episode.environment().advise(&told, &[]).await else { return vec![] };
+        let offered = episode.data.functions(episode.data.seat);
+        let mut missing = Vec::new();
+        for call in calls {
+            if !offered.iter().any(|function| function.name == call.name) && !missing.contains(&call.name) {
+                missing.push(call.name);
+            }
+        }
+        missing
     }
 
     /// Plays a trial by the oracle and checks that its end has the facts that the success rule and gates name. Nothing
