@@ -36,7 +36,9 @@ pub use metrics::{Buckets, RolloutMetrics, Timer, WaitKind};
 pub use plugins::{BoundReward, PluginSet, PluginSetError, RefusedOption};
 pub use replay::compare::Difference;
 pub use replay::fork::{FailedForks, ForkCheck, ForkError};
-pub use reward::{EndedEpisode, Gate, RewardSum, RewardTerm, RuleError, Schedule, ScheduleError, Shape, SuccessRule, Weight};
+pub use reward::{
+    EndedEpisode, Gate, RewardSum, RewardTerm, RuleError, Schedule, ScheduleError, Shape, SuccessRule, Weight,
+};
 
 /// A fault of the host that ends the run.
 #[derive(Debug, thiserror::Error)]
