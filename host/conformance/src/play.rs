@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{
-    Bound, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, Tool, ToolSet,
-};
-use gymkhana_record::{
-    Call, CallSite, Ending, Failure, FailureKind, Function, NamedValue, Seed, Stream, TaskRef, WrittenCall,
-};
+use gymkhana_driver::{Bound, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Tool, ToolSet};
+use gymkhana_record::{Call, CallSite, Ending, Failure, FailureKind, Function, NamedValue, Seed, Stream, TaskRef};
 use gymkhana_sandbox::{Advice, CallError, EnvironmentEpisode, OptionalInterface, Plugin, ToolSession};
 
 use crate::FinishedEpisode;
@@ -52,7 +48,7 @@ pub(crate) async fn play(
             Player::Random(stream) => random(&episode, stream),
         };
         let turn = episode.data.turns.len();
-        episode.take_turn(&mut NoHooks, reply(advice), u32::MAX).await;
+        episode.take_turn(&mut NoHooks, advice.into(), u32::MAX).await;
         no_failure(&episode.data.failures, &format!("turn {turn} of {place}"))?;
     }
     finish(episode, &place).await
@@ -137,16 +133,6 @@ fn random(episode: &Episode, stream: &mut Stream) -> Advice {
     let made = Examples::of(&function.parameters).ok().and_then(|examples| examples.make(stream));
     let arguments = made.map_or_else(|| "{}".to_owned(), |made| made.to_string());
     Advice::Calls(vec![Call { id: String::new(), name: function.name.clone(), arguments }])
-}
-
-fn reply(advice: Advice) -> Reply {
-    match advice {
-        Advice::Message(message) => Reply { message, calls: vec![] },
-        Advice::Calls(calls) => {
-            let written = |call: Call| WrittenCall::Sound { name: call.name, arguments: call.arguments };
-            Reply { message: String::new(), calls: calls.into_iter().map(written).collect() }
-        }
-    }
 }
 
 async fn finish(mut episode: Episode, place: &str) -> Result<FinishedEpisode, Stop> {

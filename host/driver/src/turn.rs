@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use gymkhana_record::{Call, CallSite, Content, Ending, LogEntry, Part, Turn, WrittenCall, text_of};
-use gymkhana_sandbox::{Action, StepResult};
+use gymkhana_sandbox::{Action, Advice, StepResult};
 use tracing::{Instrument, info_span};
 
 use crate::episode::{Episode, milliseconds};
@@ -20,6 +20,19 @@ pub struct Reply {
     pub message: String,
     /// Calls, in their order.
     pub calls: Vec<WrittenCall>,
+}
+
+impl From<Advice> for Reply {
+    /// The turn that an oracle advises.
+    fn from(advice: Advice) -> Self {
+        match advice {
+            Advice::Message(message) => Self { message, calls: vec![] },
+            Advice::Calls(calls) => {
+                let written = |call: Call| WrittenCall::Sound { name: call.name, arguments: call.arguments };
+                Self { message: String::new(), calls: calls.into_iter().map(written).collect() }
+            }
+        }
+    }
 }
 
 /// A call with its id.

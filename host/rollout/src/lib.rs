@@ -22,6 +22,7 @@ use gymkhana_record::EpisodeRecord;
 use tokio::sync::Mutex;
 
 use crate::episode::live_bytes::LiveBytes;
+use crate::reward::EpisodeEnd;
 
 pub use context::{ContextError, ContextStrategy, Summary, Window};
 pub use episode::early_stop::EarlyStop;
@@ -35,7 +36,9 @@ pub use metrics::{Buckets, RolloutMetrics, Timer, WaitKind};
 pub use plugins::{BoundReward, PluginSet, PluginSetError, RefusedOption};
 pub use replay::compare::Difference;
 pub use replay::fork::{FailedForks, ForkCheck, ForkError};
-pub use reward::{Gate, RewardSum, RewardTerm, RuleError, Schedule, ScheduleError, Shape, SuccessRule, Weight};
+pub use reward::{
+    EndedEpisode, Gate, RewardSum, RewardTerm, RuleError, Schedule, ScheduleError, Shape, SuccessRule, Weight,
+};
 
 /// A fault of the host that ends the run.
 #[derive(Debug, thiserror::Error)]
@@ -158,7 +161,10 @@ impl Rollout {
     /// # Errors
     /// If a fact is missing, so that the rule could never hold.
     pub fn check_facts(&self, record: &EpisodeRecord) -> Result<(), RuleError> {
-        self.assembly.check_record(&self.plugins.shares(), record)
+        match EpisodeEnd::of(record) {
+            Some(end) => self.assembly.check_facts(&self.plugins.shares(), &end),
+            None => Ok(()),
+        }
     }
 
     /// The chat format.

@@ -10,11 +10,13 @@ use gymkhana_rollout::{ContextStrategy, ProbeError, Rollout, SeatPlayer, TurnPro
 use gymkhana_trainer::Requirement;
 
 use crate::agreement;
+use crate::oracle;
 use crate::resume::same_run_file;
 use crate::seats;
 use crate::stages::batch;
 use crate::start::{Assembled, Opened, Resolved};
-use gymkhana_assembly::{Classify, RunError, RunResult};
+use gymkhana_assembly::rewards;
+use gymkhana_assembly::{Classify, Reporter, RunError, RunResult};
 
 /// Checks of the run file by itself.
 pub(crate) const RESOLVED: [fn(&Resolved) -> RunResult<()>; 2] = [learns_from_server, teachers_exist];
@@ -115,10 +117,23 @@ fn is_met(needed: Requirement, stage: &RlStage, run: &Assembled) -> bool {
     }
 }
 
-/// Last check, which starts an episode: the first training task must have the field that the probe scores.
-pub(crate) async fn first_task_has_answer(file: &RunFile, rollout: &Rollout) -> RunResult<()> {
+/// Last checks, in their order. They start episodes of the first training task.
+pub(crate) async fn pass_trials(file: &RunFile, rollout: &Rollout, reporter: &dyn Reporter) -> RunResult<()> {
     let task = TaskRef { split: file.environment.train.clone(), index: 0 };
-    rollout.check_answer(&task, Seed(file.seed)).await.map_err(|error| {
+    task_has_answer(file, rollout, &task).await?;
+    oracle::has_functions(file, rollout, &task, reporter).await?;
+    facts_exist(file, rollout, &task).await
+}
+
+/// A mistyped fact is found here and not after an evaluation, if the environment has an oracle.
+async fn facts_exist(file: &RunFile, rollout: &Rollout, task: &TaskRef) -> RunResult<()> {
+    let checked = rollout.check_oracle_facts(task, Seed(file.seed)).await;
+    checked.map_err(|error| rewards::with_nearest_name(&error))
+}
+
+/// The task must have the field that the probe scores.
+async fn task_has_answer(file: &RunFile, rollout: &Rollout, task: &TaskRef) -> RunResult<()> {
+    rollout.check_answer(task, Seed(file.seed)).await.map_err(|error| {
         let near = match &error {
             ProbeError::NoField { field, known, .. } => did_you_mean(field, known.iter().map(String::as_str)),
             ProbeError::CannotScore { .. } | ProbeError::NoView { .. } => String::new(),

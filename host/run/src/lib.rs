@@ -18,6 +18,7 @@ pub mod evaluate;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod metrics;
+mod oracle;
 mod progress;
 mod resume;
 mod schedule;

@@ -191,7 +191,7 @@ async fn open(
     let rollout = rollout::rollout(&file, set, chat, rewards, places)?;
     let opened = Opened { file, rollout, seats, folder, state };
     pass(&opened, &checks::OPENED)?;
-    checks::first_task_has_answer(&opened.file, &opened.rollout).await?;
+    checks::pass_trials(&opened.file, &opened.rollout, reporter.as_ref()).await?;
     Ok(opened)
 }
 

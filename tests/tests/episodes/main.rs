@@ -16,4 +16,5 @@ mod probes;
 #[path = "../common/recorder.rs"]
 mod recorder;
 mod rollout;
+mod trials;
 mod watch;

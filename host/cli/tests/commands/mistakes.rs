@@ -33,7 +33,6 @@ impl Messages {
                 (r"at offset 0x[0-9a-f]+", "at offset [PLACE]"),
                 (r"this machine holds \d+ ", "this machine holds [PLACES] "),
                 (r"set 1 to \d+,", "set 1 to [PLACES],"),
-                (r"ended episode \S+ ", "ended episode [ID] "),
                 (r"started \d+ \w+ ago", "started [TIME] ago"),
                 (r"(?m)^(measuring |sft: |rl: |model: |plugins: |stages: |folder: ).*\n", ""),
             ],
@@ -252,7 +251,7 @@ fn seats() {
     messages.check("seats");
 }
 
-/// The facts of an environment are known only after it has ended an episode.
+/// The oracle's episode before the run has the environment's facts, so that no folder is written.
 #[test]
 fn success_by_a_fact_that_the_environment_does_not_tell() {
     let small = SMALL_RUN.replace("answer-match.correct", "environment.FACT");
@@ -262,11 +261,33 @@ fn success_by_a_fact_that_the_environment_does_not_tell() {
     let mut messages = Messages::default();
     for (title, fact) in [("misspelt", "succes"), ("a text", "map")] {
         let success = format!("success=environment.{fact}");
-        messages.add(title, &desk.run("plugins/frozen-lake.wasm", &["--set", &success]));
-        fs::remove_dir_all(desk.path("out")).expect("a folder can be removed");
+        messages.add_run(title, &desk, "plugins/frozen-lake.wasm", &["--set", &success]);
     }
     messages.check("success-by-fact");
     desk.run("plugins/frozen-lake.wasm", &["--set", "success=environment.success"]).succeeded();
+}
+
+/// An oracle that cannot do without a tool is refused, and one that can is reported.
+#[test]
+fn an_oracle_without_its_tool() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let experts = ["rewards={}", "success=environment.success", "evaluation.tasks=0"];
+    let experts: Vec<&str> = experts.iter().flat_map(|set| ["--set", *set]).collect();
+    let mut messages = Messages::default();
+    messages.add_run("no calculator", &desk, "plugins/guest-experts.wasm", &experts);
+    assert_eq!(
+        messages.0,
+        "--- no calculator\nerror: the oracle of environment `guest-experts` calls `calculate`, which no plugin of the \
+         run offers\nhint: add the tool `calculator` to --plugins\n"
+    );
+    let warning = "the oracle of environment `word-problems` would call `calculate`, which no plugin of the run offers";
+    let alone = desk.run("plugins/word-problems.wasm,plugins/answer-match.wasm", &["--set", "evaluation.tasks=0"]);
+    assert!(alone.talk.contains(warning), "{}", alone.talk);
+    alone.succeeded();
+    fs::remove_dir_all(desk.path("out")).expect("a folder can be removed");
+    let complete = desk.run(WORD_PROBLEMS, &["--set", "evaluation.tasks=0"]);
+    assert!(!complete.talk.contains("would call"), "{}", complete.talk);
+    complete.succeeded();
 }
 
 /// A batch may lack demonstrations by chance; a stage without any reports how episodes ended.

@@ -1,4 +1,4 @@
-//! One episode from its start to its record: state, turns, limits, early stop and the turn probe.
+//! One episode from its start to its record: state, turns, limits, early stop, the turn probe, and trials before a run.
 
 pub(crate) mod early_stop;
 pub(crate) mod finish;
@@ -8,3 +8,4 @@ pub(crate) mod live_bytes;
 pub(crate) mod policy_turn;
 pub(crate) mod probe;
 pub(crate) mod state;
+mod trial;

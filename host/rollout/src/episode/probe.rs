@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use futures::future::try_join;
 use gymkhana_chat::ChatError;
-use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, NoHooks};
 use gymkhana_policy::{Policy, PolicyError, ScoreRequest};
 use gymkhana_record::{
     CallSite, EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, ProbeScore, Sampled, Seed, TaskRef, Value,
@@ -224,15 +223,7 @@ impl Rollout {
     /// If the field does not exist.
     pub async fn check_answer(&self, task: &TaskRef, seed: Seed) -> Result<(), ProbeError> {
         let Some(TurnProbe::Answer(probe)) = &self.probe else { return Ok(()) };
-        let setup = EpisodeSetup {
-            environment: &self.plugins.environment,
-            tools: &self.plugins.tools,
-            task: task.clone(),
-            seeds: EpisodeSeeds { environment: seed, tools: seed },
-            overrides: Arc::default(),
-            max_bytes: self.limits.episode_bytes,
-        };
-        let Ok(mut episode) = Episode::start(setup, &NoHooks).await else { return Ok(()) };
+        let Some(mut episode) = self.trial(task, seed).await else { return Ok(()) };
         let Ok(fields) = episode.environment().privileged().await else { return Ok(()) };
         match self.answer(probe, &fields) {
             Ok(None) => Err(self.no_field(probe, &fields)),

@@ -7,6 +7,7 @@ use gymkhana_record::EpisodeRecord;
 
 use super::RuleError;
 use super::catalog::Catalog;
+use super::episode_end::EpisodeEnd;
 use super::metric_ref::{ENVIRONMENT, MetricRef};
 
 /// Comparison of a metric with the threshold.
@@ -94,8 +95,13 @@ impl<'a> Gates<'a> {
     }
 
     /// Checks that an episode that the environment ended has the facts in the gates.
-    pub(super) fn check_record(&self, record: &EpisodeRecord) -> Result<(), RuleError> {
-        self.0.iter().try_for_each(|(of, gate)| gate.metric.check_record(&key(of), record))
+    pub(super) fn check_facts(&self, end: &EpisodeEnd<'_>) -> Result<(), RuleError> {
+        self.0.iter().try_for_each(|(of, gate)| gate.metric.check_facts(&key(of), end))
+    }
+
+    /// Whether a gate names a fact of the environment.
+    pub(super) fn name_facts(&self) -> bool {
+        self.0.iter().any(|(_, gate)| gate.metric.is_fact())
     }
 
     /// Whether a source of rewards counts for a seat.

@@ -1,8 +1,9 @@
 //! References to metrics of an episode, used by the success rule and by gates.
 
-use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Value};
+use gymkhana_record::{EpisodeRecord, Value};
 
 use super::catalog::Catalog;
+use super::episode_end::{EndedEpisode, EpisodeEnd};
 use crate::listing::listed;
 
 /// Source name of the environment's facts; other sources are rewards.
@@ -69,8 +70,8 @@ pub enum RuleError {
     },
     /// The environment ended an episode without the fact.
     #[error(
-        "{rule} names the fact `{fact}`, but the environment ended episode {episode} without it\nhint: its facts that \
-         are flags or numbers are {}",
+        "{rule} names the fact `{fact}`, but the environment ended {episode} without it\nhint: its facts that are \
+         flags or numbers are {}",
         listed(known)
     )]
     NoFact {
@@ -79,7 +80,7 @@ pub enum RuleError {
         /// The fact.
         fact: String,
         /// The episode.
-        episode: EpisodeId,
+        episode: EndedEpisode,
         /// Facts of the episode that are flags or numbers.
         known: Vec<String>,
     },
@@ -102,12 +103,17 @@ impl MetricRef {
         }
     }
 
+    /// Whether the metric is a fact of the environment.
+    pub(super) fn is_fact(&self) -> bool {
+        self.source == ENVIRONMENT
+    }
+
     /// Checks that the metric can exist; `rule` is the run-file key that contains it.
     ///
     /// # Errors
     /// If the reward or the component does not exist. Facts of an environment are known only after a step.
     pub(super) fn check(&self, rule: &str, catalog: &Catalog<'_>) -> Result<(), RuleError> {
-        if self.source == ENVIRONMENT {
+        if self.is_fact() {
             return Ok(());
         }
         let (rule, reward) = (rule.to_owned(), self.source.clone());
@@ -125,23 +131,22 @@ impl MetricRef {
     ///
     /// # Errors
     /// If the fact is missing, so that the rule could never hold.
-    pub(super) fn check_record(&self, rule: &str, record: &EpisodeRecord) -> Result<(), RuleError> {
-        let over = matches!(record.ending, Ending::Terminated | Ending::Truncated);
-        if self.source != ENVIRONMENT || !over {
+    pub(super) fn check_facts(&self, rule: &str, end: &EpisodeEnd<'_>) -> Result<(), RuleError> {
+        if !self.is_fact() {
             return Ok(());
         }
-        let counting = record.extras.iter().filter(|fact| fact.value.as_number().is_some());
+        let counting = end.facts.iter().filter(|fact| fact.value.as_number().is_some());
         let known: Vec<String> = counting.map(|fact| fact.name.clone()).collect();
         if known.contains(&self.name) {
             return Ok(());
         }
         let (rule, fact) = (rule.to_owned(), self.name.clone());
-        Err(RuleError::NoFact { rule, fact, episode: record.id, known })
+        Err(RuleError::NoFact { rule, fact, episode: end.episode.clone(), known })
     }
 
     /// Value in an episode for a seat; `None` if the episode does not have it. A fact is the same for all seats.
     pub(super) fn value(&self, record: &EpisodeRecord, seat: u32) -> Option<f64> {
-        if self.source == ENVIRONMENT {
+        if self.is_fact() {
             let fact = record.extras.iter().find(|fact| fact.name == self.name);
             return fact.map(|fact| &fact.value).and_then(Value::as_number);
         }

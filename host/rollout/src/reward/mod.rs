@@ -5,6 +5,7 @@
 //! kept per turn.
 
 mod catalog;
+mod episode_end;
 mod gate;
 mod metric_ref;
 mod success;
@@ -14,6 +15,8 @@ mod weight;
 use gymkhana_record::EpisodeRecord;
 
 pub(crate) use catalog::Catalog;
+pub use episode_end::EndedEpisode;
+pub(crate) use episode_end::EpisodeEnd;
 pub use gate::Gate;
 use gate::Gates;
 use metric_ref::ENVIRONMENT;
@@ -63,9 +66,14 @@ impl RewardSum {
     ///
     /// # Errors
     /// If a fact is missing, so that the rule could never hold.
-    pub(crate) fn check_record(&self, shares: &[(&str, &RewardTerm)], record: &EpisodeRecord) -> Result<(), RuleError> {
-        self.success.check_record(record)?;
-        self.gates(shares).check_record(record)
+    pub(crate) fn check_facts(&self, shares: &[(&str, &RewardTerm)], end: &EpisodeEnd<'_>) -> Result<(), RuleError> {
+        self.success.check_facts(end)?;
+        self.gates(shares).check_facts(end)
+    }
+
+    /// Whether the success rule or a gate names a fact of the environment.
+    pub(crate) fn names_facts(&self, shares: &[(&str, &RewardTerm)]) -> bool {
+        self.success.names_fact() || self.gates(shares).name_facts()
     }
 
     fn gates<'a>(&'a self, shares: &[(&'a str, &'a RewardTerm)]) -> Gates<'a> {

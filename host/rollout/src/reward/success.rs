@@ -6,6 +6,7 @@ use gymkhana_record::EpisodeRecord;
 
 use super::RuleError;
 use super::catalog::Catalog;
+use super::episode_end::EpisodeEnd;
 use super::metric_ref::MetricRef;
 
 const RULE: &str = "success";
@@ -35,8 +36,13 @@ impl SuccessRule {
     ///
     /// # Errors
     /// If the fact is missing, so that no episode could ever succeed.
-    pub fn check_record(&self, record: &EpisodeRecord) -> Result<(), RuleError> {
-        self.0.check_record(RULE, record)
+    pub(super) fn check_facts(&self, end: &EpisodeEnd<'_>) -> Result<(), RuleError> {
+        self.0.check_facts(RULE, end)
+    }
+
+    /// Whether the rule names a fact of the environment.
+    pub(super) fn names_fact(&self) -> bool {
+        self.0.is_fact()
     }
 
     pub(super) fn holds(&self, record: &EpisodeRecord) -> bool {

@@ -1,0 +1,65 @@
+//! Trials of an oracle before a run: functions that nothing offers, and facts that the end of an episode lacks.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+use std::sync::Arc;
+
+use crate::common::{Table, limits, plan, rollout};
+use gymkhana_egress::{Egress, Model};
+use gymkhana_record::Seed;
+use gymkhana_rollout::{Gate, RewardTerm, RuleError};
+use gymkhana_sandbox::Quota;
+
+async fn missing(table: &Table, others: &[&str]) -> Vec<String> {
+    rollout(table, limits()).await.missing_functions(&plan(0, 7).task, Seed(7), others).await
+}
+
+async fn facts(table: &Table) -> Result<(), RuleError> {
+    rollout(table, limits()).await.check_oracle_facts(&plan(0, 7).task, Seed(7)).await
+}
+
+/// A reward whose gate names a fact that no environment of these tests has.
+fn gated(table: Table) -> Table {
+    let gate = Some(Gate::parse("answer-match", "environment.speed > 0").unwrap());
+    table.reward_sharing("answer-match", &[], RewardTerm { weight: 1.0.into(), gate })
+}
+
+#[tokio::test]
+async fn functions_that_nothing_offers_are_found() {
+    let experts = || Table::new().environment("guest-experts", &[]);
+    assert_eq!(missing(&experts(), &[]).await, ["calculate"]);
+    assert!(missing(&experts().tool("calculator", &[]), &[]).await.is_empty());
+    // This oracle answers directly unless it is told of a calculator.
+    assert!(missing(&Table::new(), &[]).await.is_empty());
+    assert_eq!(missing(&Table::new(), &["search", "calculate"]).await, ["calculate"]);
+    assert!(missing(&Table::new().tool("calculator", &[]), &["calculate"]).await.is_empty());
+    let no_oracle = Table::new().environment("guest-two-seats", &[]);
+    assert!(missing(&no_oracle, &["calculate"]).await.is_empty());
+}
+
+#[tokio::test]
+async fn facts_that_the_end_lacks_are_found() {
+    let lake = || Table::new().environment("frozen-lake", &[]);
+    assert_eq!(facts(&lake()).await, Ok(()));
+    let ended = "but the environment ended its oracle's episode of task train/0 without it\nhint: its facts that are \
+                 flags or numbers are";
+    assert_eq!(
+        facts(&gated(lake())).await.unwrap_err().to_string(),
+        format!("rewards.answer-match.gate names the fact `speed`, {ended} `success`")
+    );
+    // Word problems end without facts.
+    let error = facts(&Table::new()).await.unwrap_err().to_string();
+    assert_eq!(error, format!("success names the fact `success`, {ended} none"));
+}
+
+/// The third reply of the model ends the oracle's episode, which would lack the gate's fact.
+#[tokio::test]
+async fn plugins_with_outbound_calls_are_not_tried() {
+    let replies = ["Good evening.", "polite", "thanks"].map(str::to_owned);
+    let quota = Quota { model_calls: 8, model_tokens: 1000, http_requests: 0, tool_calls: 0 };
+    let model = Egress { model: Some(Model::Script(replies.to_vec()).into()), http: None, quota };
+    let asking = Table::new().environment("guest-asking-environment", &[]);
+    let asking = gated(asking.granting("guest-asking-environment", Arc::new(model)));
+    assert_eq!(facts(&asking).await, Ok(()));
+    assert!(missing(&asking, &["calculate"]).await.is_empty());
+}
