@@ -1,6 +1,6 @@
 //! The run's folder: its lock, its files and their paths.
 //!
-//! Files: `run.toml` (the resolved run file; its presence marks the folder as a run), `gymkhana.lock`,
+//! Files: `run.toml` (the resolved run file; beside `episodes/`, it marks the folder as a run), `gymkhana.lock`,
 //! `plugins/<digest>.wasm`, `assets/<digest>`, `episodes/`, `metrics.jsonl`, `tensorboard/`, `checkpoints/`,
 //! `state.json` (the run's progress) and `summary.json`.
 
@@ -39,12 +39,15 @@ impl RunReader {
     /// Opens a folder that holds a run.
     ///
     /// # Errors
-    /// If the folder does not hold a run.
+    /// If the folder does not hold a run. A run file alone, which a user wrote, is not a run.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        if path.join(RUN_FILE).is_file() {
-            Ok(Self { path: path.to_owned() })
+        let reader = Self { path: path.to_owned() };
+        if !path.join(RUN_FILE).is_file() {
+            Err(StoreError::NoRun(reader.path))
+        } else if reader.episodes_path().is_dir() || path.join(PROCESS_LOCK).is_file() {
+            Ok(reader)
         } else {
-            Err(StoreError::NoRun(path.to_owned()))
+            Err(StoreError::OnlyRunFile(reader.path))
         }
     }
 
@@ -386,7 +389,7 @@ impl RunFolder {
 }
 
 fn refuse_existing_content(path: &Path) -> Result<(), StoreError> {
-    if path.join(RUN_FILE).exists() {
+    if RunReader::open(path).is_ok() {
         return Err(StoreError::HoldsRun(path.to_owned()));
     }
     // Leftovers of a process that was killed while it created the folder are ignored.

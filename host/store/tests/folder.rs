@@ -36,6 +36,17 @@ fn folders_with_other_files_are_refused_and_unchanged() {
 }
 
 #[test]
+fn a_run_file_alone_is_not_a_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("run.toml"), RUN).expect("written");
+    let error = RunReader::open(folder.path()).expect_err("no run");
+    assert!(error.to_string().contains("does not hold a run: it has a run.toml, but no folder `episodes`"), "{error}");
+    assert!(matches!(RunFolder::create(folder.path(), "seed = 2\n"), Err(StoreError::Foreign(_))));
+    assert_eq!(fs::read_to_string(folder.path().join("run.toml")).expect("unchanged"), RUN);
+    assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
+}
+
+#[test]
 fn a_folder_left_without_a_run_by_a_crash_can_be_used() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join(".lock"), "").expect("written");

@@ -80,6 +80,25 @@ fn figures_say_what_the_model_does() {
     assert_eq!(desk.host(&arguments(&["--samples", "8", "--json"])).succeeded(), json);
 }
 
+/// A model that always writes a call that cannot be read.
+#[test]
+fn malformed_calls_are_counted_apart_from_calls() {
+    let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("malformed");
+    // Checkpoints are never overwritten; this one is from an earlier run of the tests.
+    let _none = std::fs::remove_dir_all(&model);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(teach(&["<tool_call>\n{broken\n</tool_call>"], &model));
+    let model = model.to_str().expect("a plain path");
+    let arguments = ["eval", model, "run.toml", "--plugins", PLUGINS, "--set", "limits.turns=1"];
+    let desk = desk();
+    let figures = desk.host(&[&arguments[..], &["--json"]].concat()).succeeded();
+    let figures: Value = serde_json::from_str(&figures).expect("JSON");
+    assert_eq!(number(&figures, "calls_per_episode"), 0.0);
+    assert_eq!(number(&figures, "malformed_calls_per_episode"), 1.0);
+    let table = desk.host(&arguments).succeeded();
+    assert!(table.contains("calls per episode  0.00\n   malformed calls  1.00 per episode\n"), "{table}");
+}
+
 /// With greedy decoding, a run's evaluation and `host eval` play the same episodes.
 #[test]
 fn a_runs_own_evaluation_is_the_same() {

@@ -341,6 +341,9 @@ fn output_folders() {
     messages.add("replay of an unknown episode", &desk.host(&["replay", "out", "--episode", "7.train.0.0.0.0"]));
     messages.add("show of an unknown episode", &desk.host(&["show", "out", "--episode", "7.train.0.0.0.0"]));
     messages.add("show where no run is", &desk.host(&["show", "plugins"]));
+    messages.add("show where only a run file is", &desk.host(&["show", "."]));
+    let overwrite = ["run", "run.toml", "--plugins", WORD_PROBLEMS, "--out", ".", "--overwrite"];
+    messages.add("run --overwrite where only a run file is", &desk.host(&overwrite));
     messages.add("replay where no run is", &desk.host(&["replay", "nowhere"]));
     messages.check("output-folders");
     let not_an_id = desk.host(&["show", "out", "--episode", "the-first"]);

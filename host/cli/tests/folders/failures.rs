@@ -56,6 +56,24 @@ fn parted(desk: &Desk) -> (Vec<EpisodeRecord>, Vec<EpisodeRecord>) {
     (failed, sound)
 }
 
+/// About half of the attempts call the tool that traps.
+#[test]
+fn an_evaluation_names_its_failures() {
+    let desk = desk("honest", 1.0);
+    let model = taught().to_str().expect("a plain path");
+    let arguments = ["eval", model, "run.toml", "--plugins", PLUGINS, "--tasks", "8", "--samples", "4"];
+    let figures = desk.host(&[&arguments[..], &["--json"]].concat()).succeeded();
+    let figures: serde_json::Value = serde_json::from_str(&figures).expect("JSON");
+    let failed = figures["failed"].as_u64().expect("a number");
+    assert!((3..=29).contains(&failed), "{figures}");
+    assert_eq!(figures["failures"], serde_json::json!({ "tool `guest-hostile-tool`: trap": failed }));
+    let table = desk.host(&arguments).succeeded();
+    let line = |name: &str| table.lines().find_map(|line| line.trim_start().strip_prefix(name)).expect("a line");
+    assert!(line("failed calls  ").ends_with(" of tool `guest-hostile-tool`: trap"), "{table}");
+    let last = line("last failure  ");
+    assert!(last.starts_with("episode ") && last.contains("tool `guest-hostile-tool` failed during call-0"), "{table}");
+}
+
 fn assert_replays(desk: &Desk) {
     let replayed = desk.host(&["replay", "out"]).succeeded();
     assert_eq!(replayed, "32 episodes replayed, every byte equal: 32\n");

@@ -103,6 +103,17 @@ fn two_versions_are_compared() {
         .collect();
     assert!(apart.len() == 3 && apart.is_sorted_by(|one, next| one >= next) && apart[2] > 0.0, "{apart:?}");
     let told = both(&["--option-b", "per-call-cost=0.125", "--worst", "1"]).succeeded();
+    for line in ["A: gymkhana/answer-match@0.1.0\n", "B: gymkhana/answer-match@0.1.0 per-call-cost=0.125\n"] {
+        assert!(told.contains(line), "{told}");
+    }
+    let worst = told.lines().find(|line| line.starts_with("  B: ")).expect("its score");
+    assert!(
+        worst.contains("(correct ") && worst.split("cost ").nth(1).is_some_and(|cost| cost.contains("0.")),
+        "{told}"
+    );
+    let decimals = |number: &str| number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let numbers = worst.split([' ', ',', '(', ')']).filter(|word| word.parse::<f64>().is_ok());
+    assert!(numbers.map(decimals).all(|decimals| decimals == 4), "{told}");
     assert!(told.contains("rank correlation: 0.") && told.contains("episode "), "{told}");
     assert!(!told.contains('\u{1b}') && told.matches("episode ").count() == 1, "{told}");
 }

@@ -88,6 +88,25 @@ impl FailureKind {
     }
 }
 
+impl std::fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Trap => "trap",
+            Self::Budget => "budget",
+            Self::Fuel => "fuel",
+            Self::Deadline => "deadline",
+            Self::Memory => "memory",
+            Self::ResultSize => "result-size",
+            Self::EpisodeSize => "episode-size",
+            Self::Malformed => "malformed",
+            Self::Refused => "refused",
+            Self::Neighbour => "neighbour",
+            Self::Capacity => "capacity",
+            Self::Fault => "fault",
+        })
+    }
+}
+
 /// One failure, kept with the episode in which it happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {

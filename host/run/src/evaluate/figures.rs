@@ -13,8 +13,10 @@ pub struct Attempt {
     pub success: bool,
     /// Number of replies by the model.
     pub turns: usize,
-    /// Number of calls by the model.
+    /// Number of calls by the model that could be read.
     pub calls: usize,
+    /// Number of calls by the model that could not be read.
+    pub malformed_calls: usize,
     /// Sum of the rewards of the model's seats.
     pub reward: f64,
 }
@@ -51,10 +53,12 @@ pub struct Figures {
     pub reward: f64,
     /// Attempts by number of turns.
     pub by_turn: Vec<AtTurn>,
-    /// Mean number of calls of successful attempts; absent without any.
+    /// Mean number of calls of successful attempts, without malformed ones; absent without any success.
     pub calls_per_success: Option<f64>,
-    /// Mean number of calls of all attempts.
+    /// Mean number of calls of all attempts, without malformed ones.
     pub calls_per_episode: f64,
+    /// Mean number of malformed calls of all attempts.
+    pub malformed_calls_per_episode: f64,
 }
 
 /// Unbiased estimate of the probability that at least one of `k` attempts succeeds, given `right` successes among
@@ -90,6 +94,7 @@ impl Figures {
             powers_of_two(samples).filter_map(at).collect()
         };
         let all: Vec<f64> = attempts.iter().map(|attempt| attempt.calls as f64).collect();
+        let malformed: Vec<f64> = attempts.iter().map(|attempt| attempt.malformed_calls as f64).collect();
         let solved: Vec<f64> =
             attempts.iter().filter(|attempt| attempt.success).map(|attempt| attempt.calls as f64).collect();
         let rewards: Vec<f64> = attempts.iter().map(|attempt| attempt.reward).collect();
@@ -104,6 +109,7 @@ impl Figures {
             by_turn: by_turn(attempts),
             calls_per_success: mean(&solved),
             calls_per_episode: mean(&all)?,
+            malformed_calls_per_episode: mean(&malformed)?,
         })
     }
 }
@@ -174,6 +180,7 @@ mod tests {
             success,
             turns,
             calls,
+            malformed_calls: turns - 1,
             reward: f64::from(u8::from(success)) - 0.25 * calls as f64,
         };
         let attempts = [
@@ -202,6 +209,8 @@ mod tests {
         near(figures.reward, (3.0 - 0.25 * 12.0) / 8.0);
         near(figures.calls_per_success.expect("three solved"), 1.0);
         near(figures.calls_per_episode, 1.5);
+        // One less than its turns in each attempt: 0, 1, 2, 2, 1, 0, 2, 2.
+        near(figures.malformed_calls_per_episode, 1.25);
         let turns: Vec<_> = figures.by_turn.iter().map(|row| (row.turns, row.ended, row.solved)).collect();
         assert_eq!(turns, [(1, 2, 1), (2, 2, 2), (3, 4, 0)]);
         near(figures.by_turn[1].solved_so_far, 3.0 / 8.0);

@@ -1,11 +1,12 @@
 //! Evaluation of a model on held-out tasks, given its folder or its name on a hub.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gymkhana_config::{Checkpoint, RunFile, SeatBinding};
 use gymkhana_policy::Sampling;
-use gymkhana_record::{Ending, EpisodeRecord, Phase, PolicyTurn, Seed, TaskRef, Turn};
+use gymkhana_record::{Ending, EpisodeRecord, Failure, Phase, PolicyTurn, Seed, TaskRef, Turn};
 use gymkhana_rollout::Rollout;
 use gymkhana_sandbox::GuestThreads;
 use gymkhana_trainer::Settings;
@@ -16,7 +17,7 @@ use crate::seats::frozen::Frozen;
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::setup::chat::chat_format;
 use crate::setup::models::Models;
-use crate::stages::batch::{self, Failures, failed_figure, last_failure};
+use crate::stages::batch::{self, Failures, LastFailure, failed_figure, last_failure};
 use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use crate::stages::tasks;
 use gymkhana_assembly::grants::{AssetFiles, OutboundMode};
@@ -59,6 +60,10 @@ pub struct Evaluated {
     pub dropped: usize,
     /// Episodes with a failed plugin call.
     pub failed: usize,
+    /// Failed calls by owner and kind, such as "tool `search`: trap".
+    pub failures: BTreeMap<String, usize>,
+    /// The last failure with its episode.
+    pub last_failure: Option<String>,
 }
 
 /// Outcome of all attempts.
@@ -66,6 +71,8 @@ struct Played {
     attempts: Vec<Attempt>,
     dropped: usize,
     failed: usize,
+    failures: BTreeMap<String, usize>,
+    last: Option<LastFailure>,
 }
 
 /// Evaluates a model.
@@ -109,11 +116,13 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let tasks = tasks.map(|index| TaskRef { split: split.clone(), index }).collect();
     let phase = if sampling.is_greedy() { Phase::After } else { Phase::AfterSampled };
     let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
-    let Played { attempts, dropped, failed } = play(runner, &batch, file.failures.limit, reporter).await?;
+    let Played { attempts, dropped, failed, failures, last } =
+        play(runner, &batch, file.failures.limit, reporter).await?;
     let empty = || RunError::user("no results: every episode was dropped\nhint: fix the failures reported above");
     let figures = Figures::of(&attempts, samples as usize).ok_or_else(empty)?;
     let model = file.policy.checkpoint.unwrap_or(checkpoint);
-    Ok(Evaluated { model, split, samples, figures, dropped, failed })
+    let last_failure = last.map(|(id, failure)| format!("episode {id}: {failure}"));
+    Ok(Evaluated { model, split, samples, figures, dropped, failed, failures, last_failure })
 }
 
 /// Parent folder and name of the checkpoint, if separate seats have models stored beside it.
@@ -139,7 +148,7 @@ async fn play(runner: GroupRunner, batch: &Batch, limit: f64, reporter: &Arc<dyn
     let mut scheduler = Scheduler::new(runner);
     let _in_flight = scheduler.start(batch);
     let mut ended: Vec<(usize, Attempt)> = Vec::new();
-    let (mut failures, mut last) = (Failures::default(), None);
+    let (mut failures, mut by_kind, mut last) = (Failures::default(), BTreeMap::new(), None);
     let (mut done, mut dropped, mut failed) = (0, 0, 0);
     while let Some(arrival) = scheduler.next().await {
         let FinishedGroup { place, records, .. } = arrival?;
@@ -147,6 +156,9 @@ async fn play(runner: GroupRunner, batch: &Batch, limit: f64, reporter: &Arc<dyn
             check(&rollout, record)?;
             failures.count(record);
             last = last_failure(record).or(last);
+            for Failure { at, kind, .. } in &record.failures {
+                *by_kind.entry(format!("{at}: {kind}")).or_default() += 1;
+            }
             match attempt(record, &seats) {
                 Some(attempt) => ended.push((place, attempt)),
                 None => dropped += 1,
@@ -158,10 +170,11 @@ async fn play(runner: GroupRunner, batch: &Batch, limit: f64, reporter: &Arc<dyn
         let success = Some(SuccessRate::SoFar { solved, played: ended.len() as u64 });
         progress.at(done, &ProgressFigures { success, others: failed_figure(failed as u64) });
     }
-    failures.judge(limit, last)?;
+    failures.judge(limit, last.clone())?;
     // Sorted by task, so that sums do not depend on timing.
     ended.sort_by_key(|(place, _)| *place);
-    Ok(Played { attempts: ended.into_iter().map(|(_, attempt)| attempt).collect(), dropped, failed })
+    let attempts = ended.into_iter().map(|(_, attempt)| attempt).collect();
+    Ok(Played { attempts, dropped, failed, failures: by_kind, last })
 }
 
 fn check(rollout: &Rollout, record: &EpisodeRecord) -> RunResult<()> {
@@ -172,12 +185,16 @@ fn check(rollout: &Rollout, record: &EpisodeRecord) -> RunResult<()> {
 fn attempt(record: &EpisodeRecord, seats: &SeatPolicies) -> Option<Attempt> {
     let own = |seat: &u32| seats.own_seats().contains(seat);
     let is_turn = |turn: &&PolicyTurn| own(&turn.seat) && turn.note.is_none();
-    let is_call = |turn: &&Turn| turn.caller().is_some_and(|seat| own(&seat));
+    let calls = |is_kind: fn(&Turn) -> bool| {
+        let own_calls = record.turns.iter().filter(|turn| turn.caller().is_some_and(|seat| own(&seat)));
+        own_calls.filter(|turn| is_kind(turn)).count()
+    };
     (record.ending != Ending::Dropped).then(|| Attempt {
         task: record.task.index,
         success: record.success,
         turns: record.policy_turns.iter().filter(is_turn).count(),
-        calls: record.turns.iter().filter(is_call).count(),
+        calls: calls(|turn| matches!(turn, Turn::Call { .. })),
+        malformed_calls: calls(|turn| matches!(turn, Turn::MalformedCall { .. })),
         reward: seats.own_seats().iter().filter_map(|seat| record.rewards.get(*seat as usize)).sum(),
     })
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use gymkhana_cli::args::EvalArgs;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
+use gymkhana_cli::escape::escape_terminal;
 use gymkhana_cli::printer::Printer;
 use gymkhana_cli::registry;
 
@@ -97,19 +98,21 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
 }
 
 fn as_json(evaluated: &Evaluated) -> CliResult<String> {
-    let Evaluated { model, split, samples, figures, dropped, failed } = evaluated;
+    let Evaluated { model, split, samples, figures, dropped, failed, failures, last_failure } = evaluated;
     let mut text = json!({ "schema": SCHEMA, "model": model, "split": split, "samples": samples });
     let figures = serde_json::to_value(figures).internal()?;
     if let (Some(text), serde_json::Value::Object(figures)) = (text.as_object_mut(), figures) {
         text.extend(figures);
         text.insert("dropped".into(), (*dropped).into());
         text.insert("failed".into(), (*failed).into());
+        text.insert("failures".into(), json!(failures));
+        text.insert("last_failure".into(), json!(last_failure));
     }
     Ok(format!("{text:#}"))
 }
 
 fn print(evaluated: &Evaluated, printer: &Printer) {
-    let Evaluated { split, samples, figures, dropped, failed, .. } = evaluated;
+    let Evaluated { split, samples, figures, dropped, failed, failures, last_failure, .. } = evaluated;
     let row = |name: &str, value: String| printer.result(format!("{name:>18}  {value}"));
     row("split", split.clone());
     row("tasks", format!("{}, {samples} attempts each, {} episodes", figures.tasks, figures.episodes));
@@ -117,6 +120,12 @@ fn print(evaluated: &Evaluated, printer: &Printer) {
         if count > 0 {
             row(name, count.to_string());
         }
+    }
+    for (at, count) in failures {
+        row("failed calls", format!("{count} of {at}"));
+    }
+    if let Some(last) = last_failure {
+        row("last failure", escape_terminal(last).into_owned());
     }
     let error = figures.success_error.map(|error| format!(" ± {error:.3}")).unwrap_or_default();
     row("success", format!("{:.3}{error}", figures.success));
@@ -130,6 +139,9 @@ fn print(evaluated: &Evaluated, printer: &Printer) {
     let calls = figures.calls_per_success.map_or("none solved".to_owned(), |calls| format!("{calls:.2}"));
     row("calls per success", calls);
     row("calls per episode", format!("{:.2}", figures.calls_per_episode));
+    if figures.malformed_calls_per_episode > 0.0 {
+        row("malformed calls", format!("{:.2} per episode", figures.malformed_calls_per_episode));
+    }
     printer.result("");
     printer.result(format!("{:>18}  {:>7}  {:>7}  {:>13}", "turns", "ended", "solved", "solved so far"));
     for at in &figures.by_turn {

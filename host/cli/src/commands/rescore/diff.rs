@@ -51,8 +51,10 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let sides = [(&args.a, &args.option_a), (&args.b, &args.option_b)];
     let mut outcomes: Vec<Vec<(EpisodeId, u32, Outcome, String)>> = vec![];
+    let mut names = vec![];
     for (path, options) in sides {
         let reward = registry::look_up(std::slice::from_ref(path), printer)?;
+        names.push(version(&reward.1, options));
         outcomes.push(runtime.block_on(score_with(&run, reward, options, printer))?);
     }
     let sides = <[_; 2]>::try_from(outcomes);
@@ -68,12 +70,24 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
     }
     let report = Report::of(&pairs);
     if args.json {
-        printer.json(format!("{:#}", report.json(&worst(&pairs, args.worst))));
+        let mut report = report.json(&worst(&pairs, args.worst));
+        report["versions"] = json!(names);
+        printer.json(format!("{report:#}"));
     } else {
+        for (side, name) in ["A", "B"].into_iter().zip(&names) {
+            printer.result(format!("{side}: {}", escape_terminal(name)));
+        }
         report.print(printer);
         print_worst(&worst(&pairs, args.worst), printer);
     }
     Ok(())
+}
+
+/// Name, version and options of the reward in this lock.
+fn version(lock: &Lock, options: &[String]) -> String {
+    let named = lock.entries().first().map(|entry| format!("{}@{}", entry.name, entry.version));
+    let options = options.iter().map(|option| format!(" {option}"));
+    named.into_iter().chain(options).collect()
 }
 
 /// Outcomes of one version for every seat of every episode, in the order of the record.
@@ -256,7 +270,7 @@ fn print_worst(worst: &[&Pair], printer: &Printer) {
             printer.result(match outcome {
                 Err(why) => format!("  {name}: failed: {}", escape_terminal(why)),
                 Ok(score) => {
-                    let parts = score.components.iter().map(|part| format!("{} {}", part.name, part.value));
+                    let parts = score.components.iter().map(|part| format!("{} {:.4}", part.name, part.value));
                     let notes = score.evidence.iter().map(|evidence| escape_terminal(&evidence.note).into_owned());
                     let more: Vec<String> = parts.chain(notes).collect();
                     format!("  {name}: {:.4}  ({})", score.total, more.join(", "))
