@@ -307,6 +307,9 @@ pub struct ShowArgs {
     /// Print one episode, such as `1.train.12.3.5.0`
     #[arg(long, value_name = "ID")]
     pub episode: Option<EpisodeId>,
+    /// Print the first prompt as the model read it, too
+    #[arg(long, requires = "episode")]
+    pub prompt: bool,
     /// List episodes: all, failed, solved, unsolved, best, worst
     #[arg(long, value_name = "WHICH", conflicts_with = "episode", hide_possible_values = true)]
     pub episodes: Option<WhichEpisodes>,

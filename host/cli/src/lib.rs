@@ -4,7 +4,7 @@
 pub mod args;
 mod commands;
 pub mod error;
-pub mod escape;
+mod escape;
 mod launch;
 mod libtorch;
 mod plugin;

@@ -210,10 +210,21 @@ fn lines_are_edited_on_a_terminal_and_kept() {
     let desk = Desk::new();
     let command = desk.command(&["plugin", "play", "plugins/tic-tac-toe.wasm", "--seat", "0"]);
     // Ctrl-A moves to the start of the line.
-    let written = in_terminal(command, 80, "ndo\u{1}u\nquit\n");
+    let written = in_terminal(command, 80, &["ndo\u{1}u\n", "quit\n"]);
     assert!(written.contains("there is nothing to take back"), "{written:?}");
     let history = fs::read_to_string(desk.path("state/gymkhana/play_history")).expect("a history");
     assert!(history.contains("\nundo\nquit\n"), "{history}");
+}
+
+/// Three lines at once: by a terminal that marks a paste, and by one that does not.
+#[test]
+fn pasted_lines_are_taken_one_after_the_other() {
+    for pasted in ["\u{1b}[200~undo\nundo\nundo\u{1b}[201~\n", "undo\nundo\nundo\n"] {
+        let desk = Desk::new();
+        let command = desk.command(&["plugin", "play", "plugins/tic-tac-toe.wasm", "--seat", "0"]);
+        let written = in_terminal(command, 80, &[&format!("{pasted}quit\n")]);
+        assert_eq!(written.matches("there is nothing to take back").count(), 3, "{written:?}");
+    }
 }
 
 #[test]

@@ -11,9 +11,9 @@ use rustix::termios::{Winsize, tcsetwinsize};
 /// What a line editor writes before each line.
 const EDITOR_BEGINS: &[u8] = b"\x1b[?2004h";
 
-/// Runs a command in a terminal of `width` columns. Each line of `typed` is typed once the command edits a line. Returns
+/// Runs a command in a terminal of `width` columns. Each text of `typed` is typed once the command edits a line. Returns
 /// what it wrote.
-pub fn in_terminal(mut command: Command, width: u16, typed: &str) -> String {
+pub fn in_terminal(mut command: Command, width: u16, typed: &[&str]) -> String {
     let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&controller).expect("granted");
     unlockpt(&controller).expect("unlocked");
@@ -27,14 +27,14 @@ pub fn in_terminal(mut command: Command, width: u16, typed: &str) -> String {
     drop((command, terminal));
     let mut controller = File::from(controller);
     let (mut written, mut chunk) = (Vec::new(), [0; 4096]);
-    let (mut lines, mut seen) = (typed.split_inclusive('\n'), 0);
+    let (mut texts, mut seen) = (typed.iter(), 0);
     // Linux reports the end as an error, after the last byte.
     while let Ok(length @ 1..) = controller.read(&mut chunk) {
         written.extend_from_slice(&chunk[..length]);
         let begins = written[seen..].windows(EDITOR_BEGINS.len()).position(|window| window == EDITOR_BEGINS);
         if let Some(place) = begins {
             seen += place + EDITOR_BEGINS.len();
-            controller.write_all(lines.next().unwrap_or_default().as_bytes()).expect("typed");
+            controller.write_all(texts.next().copied().unwrap_or_default().as_bytes()).expect("typed");
         }
     }
     let written = String::from_utf8(written).expect("the host writes UTF-8");

@@ -105,6 +105,12 @@ fn a_tool_that_always_traps_is_an_observation_and_the_run_goes_on() {
     }, {
         insta::assert_snapshot!("show-failure", shown);
     });
+    // The template wrote the functions and the system prompt into the first prompt.
+    let prompt = desk.host(&["show", "out", "--episode", &id, "--prompt"]).succeeded();
+    let (prompt, rest) = prompt.split_once("\n---\n").expect("the end of the prompt");
+    assert!(prompt.starts_with("--- prompt of seat 0, 13 tokens\n"), "{prompt}");
+    assert!(prompt.contains("Say yes."), "{prompt}");
+    assert_eq!(rest, shown);
 }
 
 #[test]

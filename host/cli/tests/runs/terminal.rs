@@ -22,7 +22,7 @@ fn progress_fits_the_terminal_and_no_line_is_printed_twice() {
     for width in [40_u16, 80, 120] {
         let columns = usize::from(width);
         let desk = Desk::with_run_file(SMALL_RUN);
-        let written = in_terminal(desk.command(&run_arguments(WORD_PROBLEMS, &[])), width, "");
+        let written = in_terminal(desk.command(&run_arguments(WORD_PROBLEMS, &[])), width, &[]);
         let (lines, longest) = screen(&written);
         assert!(longest < columns, "a progress line of {longest} in {width} columns: {written:?}");
         for (name, steps) in WORK {

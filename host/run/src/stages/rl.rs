@@ -35,7 +35,7 @@ impl Session {
             later: self.later(StagePart::Training),
             ..Work::new(format!("{}: training", stage.name), stage.steps)
         });
-        let mut watch = SignalWatch::default();
+        let mut watch = SignalWatch::new(&settings.algorithm);
         while let Some(step) = self.next_step(stage.steps) {
             self.check_stop()?;
             let since = Instant::now();

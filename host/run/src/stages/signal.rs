@@ -1,7 +1,7 @@
 //! Warning about a stage that learns nothing, because no rewards differ.
 
 use gymkhana_record::EpisodeRecord;
-use gymkhana_trainer::Algorithm;
+use gymkhana_trainer::{Algorithm, GroupBy};
 
 use crate::stages::groups::rewards_differ;
 
@@ -11,14 +11,22 @@ const STEPS: u32 = 3;
 /// Counts the steps of a stage in which no rewards differ.
 #[derive(Debug, Default)]
 pub(crate) struct SignalWatch {
+    /// Whether good episodes of earlier steps are replayed, so that one step with a signal serves later ones.
+    replays: bool,
     flat: u32,
     has_warned: bool,
 }
 
 impl SignalWatch {
+    /// Watches a stage with this algorithm.
+    pub fn new(algorithm: &Algorithm) -> Self {
+        Self { replays: algorithm.replay.is_some(), ..Self::default() }
+    }
+
     /// Counts a step; returns the warning of the stage `name`, once.
     pub fn observe(&mut self, name: &str, has_signal: bool) -> Option<String> {
         self.flat = if has_signal { 0 } else { self.flat + 1 };
+        self.has_warned |= has_signal && self.replays;
         if self.flat < STEPS || self.has_warned {
             return None;
         }
@@ -37,10 +45,15 @@ pub(crate) fn has_signal(groups: &[Vec<EpisodeRecord>], trained: &[u32], algorit
         return true;
     }
     let differ = |group: &[EpisodeRecord]| rewards_differ(group, trained) || turns_differ(group);
-    match algorithm.needs_groups() {
+    match compares_groups(algorithm) {
         true => groups.iter().any(|group| differ(group)),
         false => differ(&groups.concat()),
     }
+}
+
+/// Reports whether the algorithm compares the episodes of a group with each other and not with those of the batch.
+fn compares_groups(algorithm: &Algorithm) -> bool {
+    algorithm.needs_groups() && algorithm.group_by != GroupBy::All
 }
 
 /// Reports whether rewards of single turns vary within the group. Episodes of different lengths do not differ if all of
@@ -53,6 +66,8 @@ fn turns_differ(group: &[EpisodeRecord]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use gymkhana_trainer::Preset;
+
     use super::*;
 
     #[test]
@@ -62,7 +77,26 @@ mod tests {
         let warned: Vec<bool> = steps.iter().map(|signal| watch.observe("rl", *signal).is_some()).collect();
         let expected = [false, false, false, false, false, true, false, false, false, false, false];
         assert_eq!(warned, expected);
-        let text = SignalWatch { flat: 2, has_warned: false }.observe("rl", false).unwrap();
+        let text = SignalWatch { flat: 2, ..SignalWatch::default() }.observe("rl", false).unwrap();
         assert!(text.starts_with("stage `rl` learns nothing: no rewards differed in 3 steps\nhint: "), "{text}");
+    }
+
+    #[test]
+    fn replayed_episodes_are_a_signal_of_later_steps() {
+        let spear: Algorithm = Preset::named("spear").unwrap().algorithm().unwrap();
+        assert!(spear.replay.is_some());
+        let mut watch = SignalWatch::new(&spear);
+        let steps = [true, false, false, false, false];
+        assert!(steps.iter().all(|signal| watch.observe("rl", *signal).is_none()));
+        let mut nothing_to_replay = SignalWatch::new(&spear);
+        let warned = [false; 4].map(|signal| nothing_to_replay.observe("rl", signal).is_some());
+        assert_eq!(warned, [false, false, true, false]);
+    }
+
+    #[test]
+    fn groups_are_compared_as_a_batch_if_the_algorithm_says_so() {
+        let by_group = Preset::named("grpo").unwrap().algorithm().unwrap();
+        assert!(compares_groups(&by_group));
+        assert!(!compares_groups(&Algorithm { group_by: GroupBy::All, ..by_group }));
     }
 }

@@ -12,7 +12,6 @@ use serde_json::json;
 
 use gymkhana_cli::args::EvalArgs;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
-use gymkhana_cli::escape::escape_terminal;
 use gymkhana_cli::printer::Printer;
 use gymkhana_cli::registry;
 
@@ -125,7 +124,7 @@ fn print(evaluated: &Evaluated, printer: &Printer) {
         row("failed calls", format!("{count} of {at}"));
     }
     if let Some(last) = last_failure {
-        row("last failure", escape_terminal(last).into_owned());
+        row("last failure", last.clone());
     }
     let error = figures.success_error.map(|error| format!(" ± {error:.3}")).unwrap_or_default();
     row("success", format!("{:.3}{error}", figures.success));

@@ -75,7 +75,7 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
         printer.json(format!("{report:#}"));
     } else {
         for (side, name) in ["A", "B"].into_iter().zip(&names) {
-            printer.result(format!("{side}: {}", escape_terminal(name)));
+            printer.result(format!("{side}: {name}"));
         }
         report.print(printer);
         print_worst(&worst(&pairs, args.worst), printer);

@@ -2,13 +2,26 @@
 
 use std::collections::BTreeSet;
 
-use gymkhana_record::{EpisodeRecord, NamedValue, Segment, Turn, Value, text_of};
+use gymkhana_config::RunFile;
+use gymkhana_record::{EpisodeRecord, NamedValue, SeatFunctions, Segment, Turn, Value, text_of};
+use gymkhana_store::RunReader;
 
+use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
 
-/// Prints an episode.
-pub(super) fn show(record: &EpisodeRecord, printer: &Printer) {
+/// Prints an episode of a run.
+pub(super) fn show(run: &RunReader, record: &EpisodeRecord, printer: &Printer) -> CliResult<()> {
     printer.result(format!("episode {}  task {}  ended: {}", record.id, record.task, record.ending));
+    let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
+    if let Some(system) = &file.policy.system {
+        printer.result(line("system", system));
+    }
+    for SeatFunctions { seat, functions } in &record.opening.functions {
+        if !functions.is_empty() {
+            let names: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
+            printer.result(line(&format!("functions of seat {seat}"), &names.join(", ")));
+        }
+    }
     for (place, turn) in record.turns.iter().enumerate() {
         show_notes(record, place, printer);
         printer.result(match turn {
@@ -55,6 +68,7 @@ pub(super) fn show(record: &EpisodeRecord, printer: &Printer) {
         "tokens",
         &format!("{tokens}, {} sampled, by weight version {}", record.sampled_tokens(), versions(record)),
     ));
+    Ok(())
 }
 
 /// Prints the notes of policies at this position of the transcript.

@@ -3,6 +3,7 @@
 mod curve;
 mod episode;
 mod episodes;
+mod prompt;
 mod run;
 
 use gymkhana_store::RunReader;
@@ -15,7 +16,13 @@ use crate::printer::Printer;
 pub fn show(args: &ShowArgs, printer: &Printer) -> CliResult<()> {
     let run = RunReader::open(&args.dir)?;
     match (args.episode, args.episodes) {
-        (Some(id), _) => episode::show(&run.episodes()?.read(id)?, printer),
+        (Some(id), _) => {
+            let record = run.episodes()?.read(id)?;
+            if args.prompt {
+                prompt::show(&run, &record, printer)?;
+            }
+            episode::show(&run, &record, printer)?;
+        }
         (None, Some(which)) => episodes::show(&run, which, args, printer)?,
         (None, None) => run::show(&run, args.json, printer)?,
     }

@@ -1,5 +1,6 @@
 //! Lines from standard input: typed with an editor and a history on a terminal, else read as they are.
 
+use std::collections::VecDeque;
 use std::fs::DirBuilder;
 use std::io::{BufRead, IsTerminal, stdin, stdout};
 use std::os::unix::fs::DirBuilderExt;
@@ -22,8 +23,8 @@ const UNREADABLE: &str = "standard input cannot be read; type UTF-8";
 
 /// Standard input.
 pub enum Input {
-    /// A terminal for input and output, with the file of its history.
-    Edited { editor: Box<DefaultEditor>, history: Option<PathBuf> },
+    /// A terminal for input and output, with the file of its history and the lines of a paste that are not read yet.
+    Edited { editor: Box<DefaultEditor>, history: Option<PathBuf>, pasted: VecDeque<String> },
     /// A person types, and the output goes elsewhere.
     Prompted,
     /// A pipe or a file.
@@ -43,11 +44,17 @@ impl Input {
     /// The next line, until there is none or Ctrl-C or Ctrl-D is typed.
     pub fn line(&mut self, printer: &Printer) -> CliResult<Option<String>> {
         match self {
-            Self::Edited { editor, .. } => match editor.readline(PROMPT) {
-                Ok(line) => Ok(Some(line)),
-                Err(ReadlineError::Eof | ReadlineError::Interrupted) => Ok(None),
-                Err(error) => Err(error).user_context(UNREADABLE),
-            },
+            Self::Edited { editor, pasted, .. } => {
+                if pasted.is_empty() {
+                    match editor.readline(PROMPT) {
+                        Ok(lines) => pasted
+                            .extend(lines.trim_end_matches(['\n', '\r']).split(['\n', '\r']).map(ToOwned::to_owned)),
+                        Err(ReadlineError::Eof | ReadlineError::Interrupted) => return Ok(None),
+                        Err(error) => return Err(error).user_context(UNREADABLE),
+                    }
+                }
+                Ok(pasted.pop_front())
+            }
             Self::Prompted => {
                 printer.piece(PROMPT);
                 read()
@@ -60,7 +67,7 @@ impl Input {
 impl Drop for Input {
     /// Saves the history. A history that cannot be saved is lost: it is a convenience.
     fn drop(&mut self) {
-        if let Self::Edited { editor, history: Some(file) } = self {
+        if let Self::Edited { editor, history: Some(file), .. } = self {
             let _ = file.parent().map(|folder| DirBuilder::new().recursive(true).mode(0o700).create(folder));
             let _ = editor.save_history(file);
         }
@@ -75,7 +82,7 @@ fn edited() -> EditorResult<Input> {
         // A first play has no history.
         let _ = editor.load_history(file);
     }
-    Ok(Input::Edited { editor: Box::new(editor), history })
+    Ok(Input::Edited { editor: Box::new(editor), history, pasted: VecDeque::new() })
 }
 
 fn read() -> CliResult<Option<String>> {
