@@ -135,7 +135,7 @@ fn contradicting_settings_are_rejected() {
 
 #[test]
 fn groups_of_one_episode_have_nothing_to_compare() {
-    for algorithm in ["loop", "grpo", "gigpo", "rloo", "dpo"] {
+    for algorithm in ["loop", "grpo", "gigpo", "rloo", "dpo", "spear"] {
         let sets = format!("stages.0.algorithm={algorithm}");
         let refused = message(SMALLEST, &[&sets, "stages.0.group_size=1"]);
         let expected = format!("group_size is 1, but algorithm `{algorithm}` compares the episodes of a group");
@@ -143,10 +143,17 @@ fn groups_of_one_episode_have_nothing_to_compare() {
         let two = [sets, "stages.0.group_size=2".to_owned()];
         RunFile::parse(SMALLEST, "run.toml", &two).expect("two episodes are compared");
     }
-    for algorithm in ["reinforce++", "ppo"] {
+    for algorithm in ["reinforce++", "ppo", "dart"] {
         let sets = [format!("stages.0.algorithm={algorithm}"), "stages.0.group_size=1".to_owned()];
         RunFile::parse(SMALLEST, "run.toml", &sets).expect("single episodes are enough");
     }
+    for others in ["stages.0.settings={ group_by = \"all\" }", "stages.0.plan={ kind = \"guided\" }"] {
+        let sets = [others.to_owned(), "stages.0.group_size=1".to_owned()];
+        RunFile::parse(SMALLEST, "run.toml", &sets).expect("something to compare with");
+    }
+    // Pairs are of one seat, so that the flag has no effect.
+    let refused = message(SMALLEST, &["stages.0.algorithm=dpo", "stages.0.settings={ group_by = \"all\" }"]);
+    assert!(refused.contains("unused `group_by`"), "{refused}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use gymkhana_algorithm::{Algorithm, GroupBy, KlPlace, Optimizer, Preset, RlSettings, SftSettings};
+use gymkhana_algorithm::{Algorithm, GroupBy, KlPlace, Optimizer, Preset, Replay, RlSettings, SftSettings};
 use gymkhana_policy::Sampling;
 use gymkhana_rollout::SamplingPlan;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -329,8 +329,11 @@ impl RlStage {
     /// Rejects groups of one episode under an algorithm that compares the episodes of a group: all of its advantages
     /// would be 0.
     fn check_group(&self, algorithm: &Algorithm) -> Result<(), RunFileError> {
-        // With all seats compared, the seats of one episode have each other.
-        if self.group_size > 1 || !algorithm.needs_groups() || algorithm.group_by == GroupBy::All {
+        // A single episode is also compared with its other seats, with its guided attempts or with an earlier success.
+        let has_others = algorithm.group_by == GroupBy::All
+            || matches!(self.plan, SamplingPlan::Guided(_))
+            || matches!(algorithm.replay, Some(Replay::Backfill { .. }));
+        if self.group_size > 1 || !algorithm.needs_groups() || has_others {
             return Ok(());
         }
         Err(RunFileError::Contradiction(format!(

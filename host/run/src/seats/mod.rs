@@ -118,6 +118,11 @@ impl SeatPolicies {
         self.models.iter().filter(|model| model.trained)
     }
 
+    /// Seats of each trained model.
+    pub fn trained_seats(&self) -> Vec<Vec<u32>> {
+        self.trained().map(|model| model.seats.clone()).collect()
+    }
+
     /// Smallest context length of all models, in tokens.
     pub fn context(&self) -> usize {
         self.models.iter().map(|model| model.generator().context()).min().unwrap_or(0)

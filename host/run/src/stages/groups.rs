@@ -1,10 +1,24 @@
-//! Rewards of groups, for dynamic sampling and metrics.
+//! Rewards of groups, for dynamic sampling, warnings and metrics.
 
 use gymkhana_record::EpisodeRecord;
+use gymkhana_trainer::GroupBy;
 
-/// Reports whether the rewards of a trained seat vary within the group; a zero-variance group has no learning signal.
-pub(crate) fn rewards_differ(group: &[EpisodeRecord], trained: &[u32]) -> bool {
-    trained.iter().any(|seat| group.iter().any(|record| reward_of(record, *seat) != reward_of(&group[0], *seat)))
+/// Sets of seats whose rewards are compared within a group, from the seats of each trained model: single seats, or all
+/// seats of a model.
+pub(crate) fn compared_seats(models: &[Vec<u32>], group_by: GroupBy) -> Vec<Vec<u32>> {
+    match group_by {
+        GroupBy::Seat => models.iter().flatten().map(|seat| vec![*seat]).collect(),
+        GroupBy::All => models.to_vec(),
+    }
+}
+
+/// Reports whether rewards that are compared vary within the group; a zero-variance group has no learning signal.
+pub(crate) fn rewards_differ(group: &[EpisodeRecord], compared: &[Vec<u32>]) -> bool {
+    compared.iter().any(|seats| {
+        let rewards = |record| seats.iter().map(|seat| reward_of(record, *seat)).collect::<Vec<f64>>();
+        let rewards: Vec<f64> = group.iter().flat_map(rewards).collect();
+        rewards.iter().any(|reward| *reward != rewards[0])
+    })
 }
 
 /// Reward of a seat; 0 if the episode has none.

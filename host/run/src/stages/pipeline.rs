@@ -40,8 +40,8 @@ pub(crate) struct Prefetcher<'a> {
     /// Number of tasks that earlier stages used.
     seen: u64,
     most_turns: u32,
-    /// Trained seats.
-    trained: Vec<u32>,
+    /// Sets of trained seats whose rewards are compared.
+    compared: Vec<Vec<u32>>,
     scheduler: Scheduler,
     /// Next step to start.
     next: u64,
@@ -49,13 +49,13 @@ pub(crate) struct Prefetcher<'a> {
 }
 
 impl<'a> Prefetcher<'a> {
-    pub fn new(session: &Session, stage: &'a RlStage, tasks: TaskSampler, seen: u64) -> Self {
+    pub fn new(session: &Session, stage: &'a RlStage, tasks: TaskSampler, seen: u64, compared: Vec<Vec<u32>>) -> Self {
         Self {
             stage,
             tasks,
             seen,
             most_turns: session.file.limits.turns,
-            trained: session.seats.trained().flat_map(|model| model.seats.iter().copied()).collect(),
+            compared,
             scheduler: session.scheduler(stage.plan.members(stage.group_size)),
             next: session.steps_done(),
             steps: BTreeMap::new(),
@@ -111,7 +111,7 @@ impl<'a> Prefetcher<'a> {
         }
         let nothing = InFlight::empty();
         let groups = std::mem::replace(&mut step.in_flight, nothing).into_groups();
-        step.kept.extend(usable(groups).filter(|group| rewards_differ(group, &self.trained)));
+        step.kept.extend(usable(groups).filter(|group| rewards_differ(group, &self.compared)));
         step.rounds += 1;
         let (taken, missing) = (step.taken, self.stage.groups.saturating_sub(step.kept.len() as u32));
         step.taken += u64::from(missing);
@@ -131,7 +131,7 @@ impl<'a> Prefetcher<'a> {
         }
         let Step { in_flight, mut kept, failures, last_failure, .. } = self.steps.remove(&step)?;
         let differ = |group: &Vec<EpisodeRecord>| {
-            self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(group, &self.trained)
+            self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(group, &self.compared)
         };
         kept.extend(usable(in_flight.into_groups()).filter(differ));
         Some((kept, failures, last_failure))

@@ -14,7 +14,7 @@ use crate::seats::SeatPolicies;
 use crate::seats::weight_sync;
 use crate::session::Session;
 use crate::stages::batch::failed_figure;
-use crate::stages::groups::reward_of;
+use crate::stages::groups::{compared_seats, reward_of};
 use crate::stages::pipeline::{Prefetcher, Staleness};
 use crate::stages::signal::{SignalWatch, has_signal};
 use crate::stop::Halt;
@@ -29,7 +29,8 @@ impl Session {
         let settings = RlSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings().user_error()? };
         let tasks = self.tasks(&self.file.environment.train).await?;
         weight_sync::update(&self.seats, self.folder.reader().path()).await?;
-        let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before());
+        let compared = compared_seats(&self.seats.trained_seats(), settings.algorithm.group_by);
+        let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before(), compared.clone());
         let progress = self.reporter.progress(Work {
             done: self.steps_done(),
             later: self.later(StagePart::Training),
@@ -44,7 +45,7 @@ impl Session {
             let played = since.elapsed().as_secs_f64();
             let figures = Figures::of(&groups, self.seats.own_seats());
             let rewards = seat_rewards(&groups, &self.seats.seats);
-            let signal = has_signal(&groups, &self.trained_seats(), &settings.algorithm);
+            let signal = has_signal(&groups, &compared, &settings.algorithm);
             if let Some(warning) = watch.observe(&stage.name, signal) {
                 self.reporter.warn(&warning);
             }
@@ -103,15 +104,10 @@ impl Session {
 
     /// Number of tokens sampled by trained models.
     fn trained_tokens(&self, groups: &[Vec<EpisodeRecord>]) -> usize {
-        let seats = self.trained_seats();
+        let seats = self.seats.trained_seats().concat();
         let segments = groups.iter().flatten().flat_map(|record| &record.segments);
         let trained = segments.filter(|segment| seats.contains(&segment.seat()));
         trained.map(Segment::sampled_len).sum()
-    }
-
-    /// Seats of trained models.
-    fn trained_seats(&self) -> Vec<u32> {
-        self.seats.trained().flat_map(|model| model.seats.iter().copied()).collect()
     }
 
     /// Number of training tasks that earlier stages used.

@@ -1,7 +1,7 @@
 //! Warning about a stage that learns nothing, because no rewards differ.
 
 use gymkhana_record::EpisodeRecord;
-use gymkhana_trainer::{Algorithm, GroupBy};
+use gymkhana_trainer::Algorithm;
 
 use crate::stages::groups::rewards_differ;
 
@@ -39,21 +39,17 @@ impl SignalWatch {
 }
 
 /// Reports whether the episodes of a step can teach anything: always with a teacher or with weights from the rewards
-/// themselves, or else if rewards differ. An algorithm that compares no groups compares the whole batch.
-pub(crate) fn has_signal(groups: &[Vec<EpisodeRecord>], trained: &[u32], algorithm: &Algorithm) -> bool {
+/// themselves, or else if rewards differ between `compared` seats. An algorithm that compares no groups compares the
+/// whole batch.
+pub(crate) fn has_signal(groups: &[Vec<EpisodeRecord>], compared: &[Vec<u32>], algorithm: &Algorithm) -> bool {
     if algorithm.wants_teacher() || algorithm.reward_temperature.is_some() {
         return true;
     }
-    let differ = |group: &[EpisodeRecord]| rewards_differ(group, trained) || turns_differ(group);
-    match compares_groups(algorithm) {
+    let differ = |group: &[EpisodeRecord]| rewards_differ(group, compared) || turns_differ(group);
+    match algorithm.needs_groups() {
         true => groups.iter().any(|group| differ(group)),
         false => differ(&groups.concat()),
     }
-}
-
-/// Reports whether the algorithm compares the episodes of a group with each other and not with those of the batch.
-fn compares_groups(algorithm: &Algorithm) -> bool {
-    algorithm.needs_groups() && algorithm.group_by != GroupBy::All
 }
 
 /// Reports whether rewards of single turns vary within the group. Episodes of different lengths do not differ if all of
@@ -66,9 +62,11 @@ fn turns_differ(group: &[EpisodeRecord]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use gymkhana_trainer::Preset;
+    use gymkhana_record::{EPISODE_SCHEMA, Ending, EpisodeId, Opening, Phase, Seed, TaskRef, Timing};
+    use gymkhana_trainer::{GroupBy, Preset};
 
     use super::*;
+    use crate::stages::groups::compared_seats;
 
     #[test]
     fn three_flat_steps_in_a_row_warn_once() {
@@ -93,10 +91,71 @@ mod tests {
         assert_eq!(warned, [false, false, true, false]);
     }
 
+    /// Equal rewards in each group, which differ between groups, teach only if no groups are compared.
     #[test]
-    fn groups_are_compared_as_a_batch_if_the_algorithm_says_so() {
-        let by_group = Preset::named("grpo").unwrap().algorithm().unwrap();
-        assert!(compares_groups(&by_group));
-        assert!(!compares_groups(&Algorithm { group_by: GroupBy::All, ..by_group }));
+    fn rewards_must_differ_where_they_are_compared() {
+        let groups = [0.0, 1.0].map(|reward| vec![episode(&[reward]); 2]);
+        let has = |name: &str, groups: &[Vec<EpisodeRecord>]| {
+            let algorithm = Preset::named(name).unwrap().algorithm().unwrap();
+            has_signal(groups, &[vec![0]], &algorithm)
+        };
+        for (name, expected) in [("loop", false), ("spear", false), ("dpo", false), ("reinforce++", true)] {
+            assert_eq!(has(name, &groups), expected, "{name}");
+            assert!(has(name, &[groups.concat()]), "{name}");
+        }
+        assert!(!has("reinforce++", &groups[..1]));
+        assert!(has("distill", &groups[..1]) && has("rise", &groups[..1]));
+    }
+
+    /// Seat 0 always wins: each seat by itself has equal rewards.
+    #[test]
+    fn seats_of_a_model_are_compared_if_the_algorithm_compares_all() {
+        let game = [vec![episode(&[1.0, -1.0]); 2]];
+        let has = |models: &[Vec<u32>], group_by| {
+            let algorithm = Algorithm { group_by, ..Algorithm::default() };
+            has_signal(&game, &compared_seats(models, group_by), &algorithm)
+        };
+        assert!(has(&[vec![0, 1]], GroupBy::All));
+        assert!(!has(&[vec![0, 1]], GroupBy::Seat));
+        assert!(!has(&[vec![0], vec![1]], GroupBy::All), "two models are not compared");
+        assert!(!has(&[vec![0]], GroupBy::All), "the other seat is not trained");
+        // Groups are not compared with each other.
+        let one_seat = [0.0, 1.0].map(|reward| vec![episode(&[reward]); 2]);
+        let algorithm = Algorithm { group_by: GroupBy::All, ..Algorithm::default() };
+        assert!(!has_signal(&one_seat, &[vec![0]], &algorithm));
+    }
+
+    fn episode(rewards: &[f64]) -> EpisodeRecord {
+        EpisodeRecord {
+            schema: EPISODE_SCHEMA,
+            id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
+            task: TaskRef { split: "train".to_owned(), index: 0 },
+            seed: Seed(0),
+            forks: vec![],
+            turn_limit: 8,
+            guidance: None,
+            training_step: 0,
+            opening: Opening::default(),
+            turns: vec![],
+            policy_turns: vec![],
+            segments: vec![],
+            ending: Ending::Terminated,
+            environment_rewards: vec![],
+            extras: vec![],
+            privileged: vec![],
+            views: vec![],
+            hint: None,
+            scores: vec![],
+            rewards: rewards.to_vec(),
+            turn_rewards: vec![],
+            turn_gains: vec![],
+            success: false,
+            selected: true,
+            failures: vec![],
+            exchanges: vec![],
+            costs: vec![],
+            logs: vec![],
+            timing: Timing::default(),
+        }
     }
 }
