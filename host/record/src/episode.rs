@@ -160,4 +160,10 @@ impl EpisodeRecord {
     pub fn calls(&self) -> usize {
         self.turns.iter().filter(|turn| turn.caller().is_some()).count()
     }
+
+    /// Number of calls that could not be parsed.
+    #[must_use]
+    pub fn malformed_calls(&self) -> usize {
+        self.turns.iter().filter(|turn| matches!(turn, Turn::MalformedCall { .. })).count()
+    }
 }

@@ -78,7 +78,8 @@ pub mod rl {
         SUCCESS = "success", "share, 0 to 1", "share of the step's episodes that met `success`";
         EPISODES = "episodes", "episodes", "episodes of the step, without dropped and unselected ones";
         SAMPLED_TOKENS = "sampled_tokens", "tokens", "tokens that the policies of all seats sampled";
-        CALLS = "calls", "calls per episode", "mean number of function calls";
+        CALLS = "calls", "calls per episode", "mean number of function calls, without malformed ones";
+        MALFORMED_CALLS = "malformed_calls", "calls per episode", "mean number of calls that could not be parsed";
         FAILURES = "failures", "episodes", "episodes with at least one recorded failure";
         STALENESS_MAX = "staleness_max", "training steps", "maximum staleness of the sampled tokens";
         STALENESS_MEAN = "staleness_mean", "training steps", "mean staleness of the sampled tokens";

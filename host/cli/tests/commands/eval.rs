@@ -97,6 +97,23 @@ fn malformed_calls_are_counted_apart_from_calls() {
     assert_eq!(number(&figures, "malformed_calls_per_episode"), 1.0);
     let table = desk.host(&arguments).succeeded();
     assert!(table.contains("calls per episode  0.00\n   malformed calls  1.00 per episode\n"), "{table}");
+    // A run samples at temperature 1, so that not every reply is the one that was taught.
+    let run = format!(
+        r#"
+        success = "environment.success"
+        policy = {{ checkpoint = "{model}", max_concurrent_sequences = 8 }}
+        environment.options = {{ behaviour = "honest" }}
+        limits = {{ turns = 1, reply_tokens = 16 }}
+        evaluation.tasks = 0
+        stages = [{{ kind = "rl", steps = 1, groups = 2, group_size = 4 }}]
+        "#
+    );
+    desk.write("run.toml", run);
+    desk.run(PLUGINS, &[]).succeeded();
+    let metrics = std::fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
+    let line: Value = serde_json::from_str(metrics.trim_end()).expect("one line of JSON");
+    assert_eq!(number(&line["values"], "calls"), 0.0);
+    assert!(number(&line["values"], "malformed_calls") >= 0.5, "{line}");
 }
 
 /// With greedy decoding, a run's evaluation and `host eval` play the same episodes.

@@ -84,6 +84,7 @@ impl Session {
                 (rl::EPISODES, figures.episodes as f64),
                 (rl::SAMPLED_TOKENS, figures.tokens as f64),
                 (rl::CALLS, figures.calls),
+                (rl::MALFORMED_CALLS, figures.malformed_calls),
                 (rl::FAILURES, figures.failures as f64),
                 (rl::STALENESS_MAX, f64::from(most)),
                 (rl::STALENESS_MEAN, staleness.mean()),
@@ -189,7 +190,9 @@ struct Figures {
     /// Mean over episodes and the policy's own seats.
     reward: f64,
     success: f64,
+    /// Without malformed ones.
     calls: f64,
+    malformed_calls: f64,
 }
 
 impl Figures {
@@ -202,7 +205,8 @@ impl Figures {
             failures: records().filter(|record| !record.failures.is_empty()).count(),
             reward: mean(groups, own_reward) / own_seats.len().max(1) as f64,
             success: mean(groups, |record| f64::from(u8::from(record.success))),
-            calls: mean(groups, |record| record.calls() as f64),
+            calls: mean(groups, |record| (record.calls() - record.malformed_calls()) as f64),
+            malformed_calls: mean(groups, |record| record.malformed_calls() as f64),
         }
     }
 }
