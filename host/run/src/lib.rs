@@ -39,5 +39,6 @@ pub use gymkhana_store::StageSummary;
 
 pub use metrics::metrics_page;
 pub use session::{Finished, Outcome};
+pub use stages::tally::FailureTally;
 pub use start::{Prepared, RunRequest, prepare};
 pub use stop::{StopRequest, Stopped};

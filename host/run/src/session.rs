@@ -18,6 +18,7 @@ use crate::metrics::{Listener, ReadState, RunState};
 use crate::resume::{begun_as, growth};
 use crate::schedule::Durations;
 use crate::seats::SeatPolicies;
+use crate::stages::tally::FailureTally;
 use crate::state::{self, Progress, SavedCheckpoint, State};
 use crate::stop::{Halt, StopRequest, Stopped};
 use gymkhana_assembly::Reporter;
@@ -43,6 +44,8 @@ pub struct Finished {
     pub folder: PathBuf,
     /// Folder of the newest checkpoint.
     pub checkpoint: Option<PathBuf>,
+    /// Failures of the whole run, including those of episodes that a resumption played again.
+    pub failures: FailureTally,
 }
 
 /// State of a run in progress.
@@ -212,7 +215,8 @@ impl Session {
         let (episodes, folder) = (self.episodes.stored().len(), self.folder.reader().path().to_owned());
         let checkpoints = self.folder.reader().checkpoints_path();
         let checkpoint = self.checkpoint.as_ref().map(|saved| checkpoints.join(saved.name.to_string()));
-        Ok(Finished { summary, episodes, folder, checkpoint })
+        let failures = self.progress.tally.clone();
+        Ok(Finished { summary, episodes, folder, checkpoint, failures })
     }
 
     /// Parent of all episode seeds, which depend on the episode's name alone.

@@ -16,6 +16,7 @@ use crate::seats::frozen::Frozen;
 use crate::seats::is_part_of;
 use crate::session::Session;
 use crate::stages::batch::Failures;
+use crate::stages::tally::FailureTally;
 use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::Stage;
 
@@ -56,6 +57,9 @@ pub(crate) struct Progress {
     pub finished: Vec<StageSummary>,
     /// Failures of the current stage.
     pub failures: Failures,
+    /// Failures of the whole run, including those of episodes that a resumption played again.
+    #[serde(default, skip_serializing_if = "FailureTally::is_empty")]
+    pub tally: FailureTally,
     /// Wall-clock time so far, in seconds.
     pub seconds: f64,
 }

@@ -74,6 +74,24 @@ fn an_evaluation_names_its_failures() {
     assert!(last.starts_with("episode ") && last.contains("tool `guest-hostile-tool` failed during call-0"), "{table}");
 }
 
+#[test]
+fn a_run_ends_with_its_failures() {
+    let desk = desk("honest", 1.0);
+    let results = desk.run(PLUGINS, &["-q"]).succeeded();
+    let (failed, _) = parted(&desk);
+    let counts = format!(
+        "failed episodes: {0}\nfailed calls: {0} of tool `guest-hostile-tool`: trap\nlast failure, in episode ",
+        failed.len()
+    );
+    let (_, last) = results.split_once(&counts).unwrap_or_else(|| panic!("no `{counts}` in {results}"));
+    let named = failed.iter().find(|record| last.starts_with(&format!("{}: ", record.id)));
+    assert!(named.is_some(), "the episode that is named met no failure: {results}");
+    assert!(last.contains(": tool `guest-hostile-tool` failed during call-0: the plugin trapped"), "{results}");
+    // The position of the run keeps them.
+    let again = desk.host(&["run", "--resume", "out", "-q"]).succeeded();
+    assert!(again.contains(&format!("{counts}{}", last.lines().next().expect("a line"))), "{again}");
+}
+
 fn assert_replays(desk: &Desk) {
     let replayed = desk.host(&["replay", "out"]).succeeded();
     assert_eq!(replayed, "32 episodes replayed, every byte equal: 32\n");

@@ -1,12 +1,11 @@
 //! Evaluation of a model on held-out tasks, given its folder or its name on a hub.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gymkhana_config::{Checkpoint, RunFile, SeatBinding};
 use gymkhana_policy::Sampling;
-use gymkhana_record::{Ending, EpisodeRecord, Failure, Phase, PolicyTurn, Seed, TaskRef, Turn};
+use gymkhana_record::{Ending, EpisodeRecord, Phase, PolicyTurn, Seed, TaskRef, Turn};
 use gymkhana_rollout::Rollout;
 use gymkhana_sandbox::GuestThreads;
 use gymkhana_trainer::Settings;
@@ -17,8 +16,9 @@ use crate::seats::frozen::Frozen;
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::setup::chat::chat_format;
 use crate::setup::models::Models;
-use crate::stages::batch::{self, Failures, LastFailure, failed_figure, last_failure};
+use crate::stages::batch::{self, Failures, failed_figure};
 use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
+use crate::stages::tally::FailureTally;
 use crate::stages::tasks;
 use gymkhana_assembly::grants::{AssetFiles, OutboundMode};
 use gymkhana_assembly::plugins::{self, PluginFile};
@@ -58,21 +58,15 @@ pub struct Evaluated {
     pub figures: Figures,
     /// Episodes dropped because the host or a model failed.
     pub dropped: usize,
-    /// Episodes with a failed plugin call.
-    pub failed: usize,
-    /// Failed calls by owner and kind, such as "tool `search`: trap".
-    pub failures: BTreeMap<String, usize>,
-    /// The last failure with its episode.
-    pub last_failure: Option<String>,
+    /// Failures of all episodes.
+    pub failures: FailureTally,
 }
 
 /// Outcome of all attempts.
 struct Played {
     attempts: Vec<Attempt>,
     dropped: usize,
-    failed: usize,
-    failures: BTreeMap<String, usize>,
-    last: Option<LastFailure>,
+    failures: FailureTally,
 }
 
 /// Evaluates a model.
@@ -116,13 +110,11 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let tasks = tasks.map(|index| TaskRef { split: split.clone(), index }).collect();
     let phase = if sampling.is_greedy() { Phase::After } else { Phase::AfterSampled };
     let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
-    let Played { attempts, dropped, failed, failures, last } =
-        play(runner, &batch, file.failures.limit, reporter).await?;
+    let Played { attempts, dropped, failures } = play(runner, &batch, file.failures.limit, reporter).await?;
     let empty = || RunError::user("no results: every episode was dropped\nhint: fix the failures reported above");
     let figures = Figures::of(&attempts, samples as usize).ok_or_else(empty)?;
     let model = file.policy.checkpoint.unwrap_or(checkpoint);
-    let last_failure = last.map(|(id, failure)| format!("episode {id}: {failure}"));
-    Ok(Evaluated { model, split, samples, figures, dropped, failed, failures, last_failure })
+    Ok(Evaluated { model, split, samples, figures, dropped, failures })
 }
 
 /// Parent folder and name of the checkpoint, if separate seats have models stored beside it.
@@ -148,33 +140,29 @@ async fn play(runner: GroupRunner, batch: &Batch, limit: f64, reporter: &Arc<dyn
     let mut scheduler = Scheduler::new(runner);
     let _in_flight = scheduler.start(batch);
     let mut ended: Vec<(usize, Attempt)> = Vec::new();
-    let (mut failures, mut by_kind, mut last) = (Failures::default(), BTreeMap::new(), None);
-    let (mut done, mut dropped, mut failed) = (0, 0, 0);
+    let (mut failures, mut tally) = (Failures::default(), FailureTally::default());
+    let (mut done, mut dropped) = (0, 0);
     while let Some(arrival) = scheduler.next().await {
         let FinishedGroup { place, records, .. } = arrival?;
         for record in &records {
             check(&rollout, record)?;
             failures.count(record);
-            last = last_failure(record).or(last);
-            for Failure { at, kind, .. } in &record.failures {
-                *by_kind.entry(format!("{at}: {kind}")).or_default() += 1;
-            }
+            tally.count(record.id, &record.failures);
             match attempt(record, &seats) {
                 Some(attempt) => ended.push((place, attempt)),
                 None => dropped += 1,
             }
-            failed += usize::from(!record.failures.is_empty());
         }
         done += 1;
         let solved = ended.iter().filter(|(_, attempt)| attempt.success).count() as u64;
         let success = Some(SuccessRate::SoFar { solved, played: ended.len() as u64 });
-        progress.at(done, &ProgressFigures { success, others: failed_figure(failed as u64) });
+        progress.at(done, &ProgressFigures { success, others: failed_figure(tally.episodes) });
     }
-    failures.judge(limit, last.clone())?;
+    failures.judge(limit, tally.last.clone())?;
     // Sorted by task, so that sums do not depend on timing.
     ended.sort_by_key(|(place, _)| *place);
     let attempts = ended.into_iter().map(|(_, attempt)| attempt).collect();
-    Ok(Played { attempts, dropped, failed, failures: by_kind, last })
+    Ok(Played { attempts, dropped, failures: tally })
 }
 
 fn check(rollout: &Rollout, record: &EpisodeRecord) -> RunResult<()> {

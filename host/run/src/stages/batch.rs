@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_record::{EpisodeId, EpisodeRecord, Failure, Phase};
+use gymkhana_record::{EpisodeRecord, Phase};
 use gymkhana_rollout::{FailedForks, PluginSet, SamplingPlan};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use crate::seats::weight_sync;
 use crate::session::Session;
 use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
+use crate::stages::tally::{FailureTally, LastFailure};
 use crate::stop::Halt;
 use gymkhana_assembly::{Progress, ProgressFigures, SuccessRate};
 use gymkhana_assembly::{RunError, RunResult};
@@ -68,14 +69,6 @@ pub(crate) fn failed_figure(episodes: u64) -> Vec<String> {
     if episodes == 0 { vec![] } else { vec![format!("{episodes} failed")] }
 }
 
-/// A failure and its episode.
-pub(crate) type LastFailure = (EpisodeId, Failure);
-
-/// The last failure of an episode, if any.
-pub(crate) fn last_failure(record: &EpisodeRecord) -> Option<LastFailure> {
-    Some((record.id, record.failures.last()?.clone()))
-}
-
 impl Session {
     /// Plays a batch; returns its groups in the order of its tasks. A requested stop halts it at once: its finished
     /// episodes are stored, and a resumed run plays it again.
@@ -91,7 +84,7 @@ impl Session {
         let mut scheduler = self.scheduler(batch.plan.members(batch.group_size));
         let mut in_flight = scheduler.start(batch);
         let (mut done, mut solved) = (0, 0);
-        let (mut failures, mut last) = (Failures::default(), None);
+        let (mut failures, mut tally) = (Failures::default(), FailureTally::default());
         loop {
             let arrival = tokio::select! {
                 biased;
@@ -105,7 +98,7 @@ impl Session {
                 done += 1;
                 solved += u64::from(record.success);
                 failures.count(record);
-                last = last_failure(record).or(last);
+                tally.count(record.id, &record.failures);
             }
             if let Some(progress) = progress {
                 let success = Some(SuccessRate::SoFar { solved, played: done });
@@ -114,11 +107,11 @@ impl Session {
             in_flight.arrive(place, records);
         }
         if progress.is_some()
-            && let Some(last) = &last
+            && let Some(last) = &tally.last
         {
             self.reporter.warn(&failures.described(last));
         }
-        self.close_batch(failures, last)?;
+        self.close_batch(failures, tally)?;
         Ok(in_flight.into_groups())
     }
 
@@ -143,8 +136,10 @@ impl Session {
     }
 
     /// Finishes a batch: counts failures, syncs the store and checks the failure limit.
-    pub(crate) fn close_batch(&mut self, failures: Failures, last: Option<LastFailure>) -> RunResult<()> {
+    pub(crate) fn close_batch(&mut self, failures: Failures, tally: FailureTally) -> RunResult<()> {
         self.progress.failures.add(failures);
+        let last = tally.last.clone();
+        self.progress.tally.add(tally);
         self.episodes.sync()?;
         self.report_failed_forks();
         weight_sync::check(&self.seats)?;

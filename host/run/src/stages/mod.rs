@@ -7,4 +7,5 @@ mod rl;
 pub(crate) mod scheduler;
 mod sft;
 mod signal;
+pub(crate) mod tally;
 pub(crate) mod tasks;

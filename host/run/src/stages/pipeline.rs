@@ -14,9 +14,10 @@ use gymkhana_rollout::RolloutMetrics;
 
 use crate::seats::SeatPolicies;
 use crate::session::Session;
-use crate::stages::batch::{Failures, LastFailure, last_failure};
+use crate::stages::batch::Failures;
 use crate::stages::groups::rewards_differ;
 use crate::stages::scheduler::{Batch, FinishedGroup, InFlight, Scheduler};
+use crate::stages::tally::FailureTally;
 use crate::stages::tasks::TaskSampler;
 use gymkhana_assembly::{Classify, RunResult};
 use gymkhana_config::RlStage;
@@ -27,7 +28,7 @@ struct Step {
     /// Groups of earlier rounds with a learning signal.
     kept: Vec<Vec<EpisodeRecord>>,
     failures: Failures,
-    last_failure: Option<LastFailure>,
+    tally: FailureTally,
     /// Number of tasks taken so far.
     taken: u64,
     rounds: u32,
@@ -67,8 +68,8 @@ impl<'a> Prefetcher<'a> {
         while self.next <= done + u64::from(self.stage.max_staleness) && self.next < self.stage.steps {
             let in_flight = self.start(self.next, 0, 0, self.stage.groups);
             let taken = u64::from(self.stage.groups + self.stage.oversample_groups);
-            let step =
-                Step { in_flight, kept: vec![], failures: Failures::default(), last_failure: None, taken, rounds: 0 };
+            let (failures, tally) = (Failures::default(), FailureTally::default());
+            let step = Step { in_flight, kept: vec![], failures, tally, taken, rounds: 0 };
             self.steps.insert(self.next, step);
             self.next += 1;
         }
@@ -103,7 +104,7 @@ impl<'a> Prefetcher<'a> {
         let Some(step) = self.steps.get_mut(&arrival.step) else { return };
         for record in &arrival.records {
             step.failures.count(record);
-            step.last_failure = last_failure(record).or(step.last_failure.take());
+            step.tally.count(record.id, &record.failures);
         }
         step.in_flight.arrive(arrival.place, arrival.records);
         if step.in_flight.missing() > 0 || step.rounds >= self.stage.dynamic_sampling.max_rounds {
@@ -124,17 +125,17 @@ impl<'a> Prefetcher<'a> {
         }
     }
 
-    /// A complete step: its groups, its failures and the last failure.
-    fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, Failures, Option<LastFailure>)> {
+    /// A complete step: its groups and its failures.
+    fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, Failures, FailureTally)> {
         if self.steps.get(&step)?.in_flight.missing() > 0 {
             return None;
         }
-        let Step { in_flight, mut kept, failures, last_failure, .. } = self.steps.remove(&step)?;
+        let Step { in_flight, mut kept, failures, tally, .. } = self.steps.remove(&step)?;
         let differ = |group: &Vec<EpisodeRecord>| {
             self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(group, &self.compared)
         };
         kept.extend(usable(in_flight.into_groups()).filter(differ));
-        Some((kept, failures, last_failure))
+        Some((kept, failures, tally))
     }
 }
 
@@ -154,8 +155,8 @@ impl Session {
         step: u64,
     ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
         loop {
-            if let Some((groups, failures, last)) = prefetcher.take(step) {
-                self.close_batch(failures, last)?;
+            if let Some((groups, failures, tally)) = prefetcher.take(step) {
+                self.close_batch(failures, tally)?;
                 return Ok(groups);
             }
             let since = Instant::now();

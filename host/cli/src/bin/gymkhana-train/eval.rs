@@ -5,6 +5,7 @@ use std::path::Path;
 use gymkhana_assembly::grants::AssetFiles;
 use gymkhana_assembly::plugins::{self, PluginFile};
 use gymkhana_config::RunFile;
+use gymkhana_run::FailureTally;
 use gymkhana_run::evaluate::{EvalRequest, Evaluated, evaluate};
 use gymkhana_run::setup::models::named;
 use gymkhana_store::RunReader;
@@ -97,34 +98,39 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
 }
 
 fn as_json(evaluated: &Evaluated) -> CliResult<String> {
-    let Evaluated { model, split, samples, figures, dropped, failed, failures, last_failure } = evaluated;
+    let Evaluated { model, split, samples, figures, dropped, failures } = evaluated;
     let mut text = json!({ "schema": SCHEMA, "model": model, "split": split, "samples": samples });
     let figures = serde_json::to_value(figures).internal()?;
     if let (Some(text), serde_json::Value::Object(figures)) = (text.as_object_mut(), figures) {
         text.extend(figures);
         text.insert("dropped".into(), (*dropped).into());
-        text.insert("failed".into(), (*failed).into());
-        text.insert("failures".into(), json!(failures));
-        text.insert("last_failure".into(), json!(last_failure));
+        text.insert("failed".into(), failures.episodes.into());
+        text.insert("failures".into(), json!(failures.calls));
+        text.insert("last_failure".into(), json!(last_failure(failures)));
     }
     Ok(format!("{text:#}"))
 }
 
+/// The last failure with its episode.
+fn last_failure(failures: &FailureTally) -> Option<String> {
+    failures.last.as_ref().map(|(id, failure)| format!("episode {id}: {failure}"))
+}
+
 fn print(evaluated: &Evaluated, printer: &Printer) {
-    let Evaluated { split, samples, figures, dropped, failed, failures, last_failure, .. } = evaluated;
+    let Evaluated { split, samples, figures, dropped, failures, .. } = evaluated;
     let row = |name: &str, value: String| printer.result(format!("{name:>18}  {value}"));
     row("split", split.clone());
     row("tasks", format!("{}, {samples} attempts each, {} episodes", figures.tasks, figures.episodes));
-    for (name, count) in [("dropped", *dropped), ("failed", *failed)] {
+    for (name, count) in [("dropped", *dropped as u64), ("failed", failures.episodes)] {
         if count > 0 {
             row(name, count.to_string());
         }
     }
-    for (at, count) in failures {
+    for (at, count) in &failures.calls {
         row("failed calls", format!("{count} of {at}"));
     }
-    if let Some(last) = last_failure {
-        row("last failure", last.clone());
+    if let Some(last) = last_failure(failures) {
+        row("last failure", last);
     }
     let error = figures.success_error.map(|error| format!(" ± {error:.3}")).unwrap_or_default();
     row("success", format!("{:.3}{error}", figures.success));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use gymkhana_assembly::plugins::recorded;
 use gymkhana_config::RunFile;
-use gymkhana_run::{Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
+use gymkhana_run::{FailureTally, Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
 use gymkhana_store::RunReader;
 
 use crate::signals::{StopSignal, Stopping};
@@ -129,16 +129,29 @@ fn describe_stop(stopped: &Stopped) -> String {
 
 /// Prints what the reporter has not printed: the end of the run, the checkpoint to use, and the next commands.
 fn print(finished: &Finished, printer: &Printer) {
-    let Finished { summary, episodes, folder, checkpoint } = finished;
+    let Finished { summary, episodes, folder, checkpoint, failures } = finished;
     let folder = folder.display();
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let success = summary.success.map_or_else(|| "not measured".to_owned(), percent);
     let sampled = summary.success_sampled.map(|share| format!(" (sampled {})", percent(share))).unwrap_or_default();
     printer.result(format!("{episodes} episodes in {folder}, {:.0} s", summary.seconds));
     printer.result(format!("success at the end: {success}{sampled}"));
+    print_failures(failures, printer);
     printer.status(format!("next: host show {folder}"));
     if let Some(checkpoint) = checkpoint.as_deref().map(Path::display) {
         printer.result(format!("checkpoint: {checkpoint}"));
         printer.status(format!("next: host eval {checkpoint} {folder}"));
+    }
+}
+
+/// Prints how many episodes failed, the failed calls by owner and kind, and the last failure; nothing without failures.
+fn print_failures(failures: &FailureTally, printer: &Printer) {
+    let FailureTally { episodes, calls, last } = failures;
+    if let Some((id, failure)) = last {
+        printer.result(format!("failed episodes: {episodes}"));
+        for (at, count) in calls {
+            printer.result(format!("failed calls: {count} of {at}"));
+        }
+        printer.result(format!("last failure, in episode {id}: {failure}"));
     }
 }
