@@ -239,15 +239,6 @@ class EpisodeConfig:
         """A new episode, not yet started."""
         return Episode(self)
 
-    def probe(self) -> tuple[str, list[dict[str, Any]]]:
-        """First observation and functions of the seat in the split's first task."""
-        episode = self.episode()
-        try:
-            observation = episode.start(task=0)
-            return observation, episode.functions
-        finally:
-            episode.close()
-
 
 class Episode:
     """One seat's view of an environment; opponents take the turns of the other seats."""
@@ -257,6 +248,7 @@ class Episode:
         self.env = config.env()
         self.seat = _seat(self.env.seats, config.seat)
         self.total = 0.0
+        self.info: dict[str, Any] = {}
 
     @property
     def done(self) -> bool:
@@ -268,21 +260,20 @@ class Episode:
         return self.env.functions
 
     def start(self, *, task: int | None = None, split: str | None = None, seed: int | None = None) -> str:
-        """Starts the episode of a task and returns the seat's first observation."""
-        seed = self.config.seed if seed is None else seed
-        _, info = self.env.reset(seed=seed, task=task, split=split if split is not None else self.config.split)
+        """Starts the episode of a task, by default the next one, and returns the seat's first observation."""
+        _, self.info = self.env.reset(seed=seed, task=task, split=split if split is not None else self.config.split)
         self.total = 0.0
-        return self._play_others([self._observed(info)], 0.0, info).observation
+        return self._play_others([self._observed(self.info)], 0.0, self.info).observation
 
     def start_row(self, row: Mapping[str, Any]) -> str:
         """Starts the episode that a row of a data set names by its columns `task`, `split` and `seed`."""
-        task, seed = row.get("task"), row.get("seed")
+        task, seed = row.get("task"), row.get("seed", self.config.seed)
         if task is None:
             raise ValueError(
                 "cannot start the episode: its row has no column `task`\n"
                 "hint: make the data set with gymkhana_rl.datasets.tasks(plugin)"
             )
-        return self.start(task=int(task), split=row.get("split"), seed=None if seed is None else int(seed))
+        return self.start(task=int(task), split=row.get("split"), seed=int(seed))
 
     def act(self, action: Any) -> Turn:
         """Takes a turn with a native action or a `Reply`. Malformed calls are answered without a step."""

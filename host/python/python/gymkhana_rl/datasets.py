@@ -59,7 +59,7 @@ def rows(
         row: dict[str, Any] = {}
         content = ""
         if episode is not None:
-            observation = episode.start(task=task, split=name)
+            observation = episode.start(task=task, split=name, seed=seed)
             content = observation if observe else ""
             row = dict(episode.env.privileged()) if privileged else {}
         yield {**row, "prompt": [{"role": "user", "content": content}], "task": task, "split": name, "seed": seed}

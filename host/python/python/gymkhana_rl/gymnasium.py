@@ -72,22 +72,13 @@ class Env(gymnasium.Env[str, Any]):
         self.observation_space = TextSpace()
         self.action_space = TextSpace(examples=examples)
         self.render_mode = render_mode
-        self._seed = seed
-        self._started = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Starts an episode. Without `options["task"]` the task is drawn with the environment's random numbers."""
-        if seed is None and not self._started:
-            seed = self._seed
+        """Starts an episode of `options["task"]`, by default of the next task, which the seed determines."""
         super().reset(seed=seed)
-        self._started = True
         chosen = dict(options or {})
-        task = chosen.get("task")
-        episode_seed = seed if seed is not None else int(self.np_random.integers(2**63))
-        if task is None:
-            task = self._draw(chosen.get("split"))
-        observation = self.episode.start(task=task, split=chosen.get("split"), seed=episode_seed)
-        return observation, {"task": task}
+        observation = self.episode.start(task=chosen.get("task"), split=chosen.get("split"), seed=seed)
+        return observation, self.episode.info
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         turn = self.episode.reply(action) if isinstance(action, str) else self.episode.act(action)
@@ -98,12 +89,6 @@ class Env(gymnasium.Env[str, Any]):
 
     def close(self) -> None:
         self.episode.close()
-
-    def _draw(self, split: str | None) -> int:
-        config = self.episode.config
-        sizes = open_plugin(config.plugin).splits(**dict(config.options or {}))
-        size = sizes[split or config.split or next(iter(sizes))]
-        return int(self.np_random.integers(2**31 if size is None else size))
 
 
 class VectorEnv(BaseVectorEnv[Any, Any, Any]):

@@ -29,7 +29,6 @@ class _Table:
 
     def __init__(self, config: EpisodeConfig, examples: Sequence[str]) -> None:
         self.env = config.env()
-        self.seed = config.seed
         self.agents = list(self.env.seats)
         self.spaces = {agent: (TextSpace(), TextSpace(examples=examples)) for agent in self.agents}
         self.texts = dict.fromkeys(self.agents, "")
@@ -39,9 +38,8 @@ class _Table:
         return self.agents[self.env.seat]
 
     def reset(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
-        """Starts an episode; later episodes without a seed take the next task."""
+        """Starts an episode of the task in `options`, by default of the next task."""
         chosen = options or {}
-        seed, self.seed = (seed if seed is not None else self.seed), None
         _, info = self.env.reset(seed=seed, task=chosen.get("task"), split=chosen.get("split"))
         self.texts = dict.fromkeys(self.agents, "")
         self._observe(info)

@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gymkhana_rl._adapter import Episode, EpisodeConfig, Message, PluginLike, Reply, framework, open_plugin, opening
+from gymkhana_rl._adapter import (
+    Episode,
+    EpisodeConfig,
+    Message,
+    PluginLike,
+    Reply,
+    framework,
+    open_plugin,
+    opening,
+    text_of,
+)
 
 with framework("tinker-cookbook"):
     import chz
@@ -55,9 +65,11 @@ class PluginMessageEnv(MessageEnv):
         return list(self.messages)
 
     def conversation(self) -> tuple[list[Message], list[Message]]:
-        """Prompt and completion: the messages before and from the first answer of the model."""
-        first = next((i for i, message in enumerate(self.messages) if message["role"] == "assistant"), None)
-        return self.messages[:first], [] if first is None else self.messages[first:]
+        """Prompt and completion as plain messages: before the model's first answer, and from there to its last."""
+        answers = [index for index, message in enumerate(self.messages) if message["role"] == "assistant"]
+        first, last = (answers[0], answers[-1]) if answers else (len(self.messages), -1)
+        plain = [{"role": message["role"], "content": text_of(message["content"])} for message in self.messages]
+        return plain[:first], plain[first : last + 1]
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,9 @@ def environment_factory(
 
 
 def _environment_class(config: EpisodeConfig, message: str | None) -> type[_Environment]:
-    _, functions = config.probe()
+    env = config.env()
+    functions = list(env.functions)
+    env.close()
     body: dict[str, Any] = {"_config": config, "__doc__": open_plugin(config.plugin).name}
     if message is not None:
         functions = [*functions, _message_schema(message)]

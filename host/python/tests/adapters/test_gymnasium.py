@@ -26,16 +26,16 @@ def test_a_registered_plugin_is_made_and_rendered() -> None:
     register("GymkhanaLake-v0", path("frozen-lake"), examples=WORDS)
     env = gymnasium.make("GymkhanaLake-v0", render_mode="ansi")
     observation, info = env.reset(seed=1, options={"task": 5})
-    assert info["task"] == 5
+    assert info["task"]["index"] == 5
     assert "A" in observation
     assert isinstance(env.render(), str)
 
 
 def test_equal_seeds_draw_equal_tasks_and_unequal_seeds_do_not() -> None:
     env = Env(path("frozen-lake"))
-    drawn = [env.reset(seed=seed)[1]["task"] for seed in (1, 1, 2)]
+    drawn = [env.reset(seed=seed)[1]["task"]["index"] for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
-    assert env.reset()[1]["task"] != env.reset()[1]["task"]
+    assert env.reset()[1]["task"]["index"] != env.reset()[1]["task"]["index"]
 
 
 def test_vector_env_has_gymnasiums_shapes_and_starts_ended_episodes_again() -> None:

@@ -1,0 +1,146 @@
+"""TRL's trainer and its schema generator accept the adapter, in this process and in spawned ones."""
+
+import inspect
+import json
+import multiprocessing
+import pickle
+from pathlib import Path
+
+import pytest
+
+trl = pytest.importorskip("trl", reason="trl is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
+
+from transformers.utils import get_json_schema  # noqa: E402
+
+import tiny  # noqa: E402
+from gymkhana_rl.datasets import tasks  # noqa: E402
+from gymkhana_rl.trl import environment_factory, reward_function  # noqa: E402
+from reference import CASES, path, play  # noqa: E402
+
+LAKE = path("frozen-lake")
+WORDS = ("left", "down", "right", "up")
+
+
+def tools_of(environment: object) -> list:
+    """The tools as TRL finds them: functions of the class without `reset`, `get_reward` and private ones."""
+    members = inspect.getmembers(type(environment), predicate=inspect.isfunction)
+    public = [name for name, _ in members if not name.startswith("_") and name not in ("reset", "get_reward")]
+    return [getattr(environment, name) for name in public]
+
+
+def test_functions_are_real_methods_with_schemas() -> None:
+    case = CASES["calls"]
+    environment = environment_factory(case.plugin, tools=case.tools)()
+    schemas = {tool.__name__: get_json_schema(tool)["function"] for tool in tools_of(environment)}
+    env = case.env()
+    env.reset(**case.row)
+    assert set(schemas) == {"act", *(function["name"] for function in env.functions)}
+    for function in env.functions:
+        schema = schemas[function["name"]]
+        assert set(schema["parameters"]["properties"]) == set(function["parameters"]["properties"])
+        assert schema["parameters"].get("required") == function["parameters"].get("required")
+
+
+def test_the_message_function_can_be_renamed_and_left_out() -> None:
+    case = CASES["calls"]
+    names = lambda **arguments: [  # noqa: E731
+        tool.__name__ for tool in tools_of(environment_factory(case.plugin, tools=case.tools, **arguments)())
+    ]
+    assert "say" in names(message="say")
+    assert "act" not in names(message=None)
+    with pytest.raises(ValueError, match="`reset` cannot be a tool"):
+        names(message="reset")
+
+
+def test_a_row_without_a_task_is_refused() -> None:
+    with pytest.raises(ValueError, match="no column `task`"):
+        environment_factory(LAKE)().reset(prompt=[])
+
+
+def test_calls_after_the_end_do_not_reach_the_plugin() -> None:
+    played = play(CASES["messages"])
+    environment = environment_factory(LAKE)()
+    environment.reset(**CASES["messages"].row)
+    for action in played.actions:
+        last = environment.act(message=action)
+    assert last.endswith("The episode is over.")
+    assert environment.act(message="left") == "The episode is over."
+    assert environment.get_reward() == sum(played.rewards) == 1.0
+
+
+def in_another_process(payload: bytes, row: dict, actions: list, answers) -> None:
+    """What AsyncGRPO's worker does with the pickled factory and rewards."""
+    arguments = pickle.loads(payload)
+    environment = arguments["environment_factory"]()
+    texts = [environment.reset(**row), *(environment.act(message=action) for action in actions)]
+    scores = arguments["reward_funcs"][0]([""], ["4"], answer=["4"])
+    answers.put((texts, environment.get_reward(), [tool.__name__ for tool in tools_of(environment)], scores))
+
+
+def test_factory_and_rewards_work_in_a_spawned_process() -> None:
+    case = CASES["messages"]
+    played = play(case)
+    factory = environment_factory(LAKE)
+    factory()  # the class that a call makes must not be in the pickle
+    arguments = {"environment_factory": factory, "reward_funcs": [reward_function(path("answer-match"))]}
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    process = context.Process(
+        target=in_another_process, args=(pickle.dumps(arguments), case.row, played.actions, answers)
+    )
+    process.start()
+    texts, reward, names, scores = answers.get(timeout=120)
+    process.join()
+    assert texts[:-1] == played.texts[:-1]
+    assert texts[-1].startswith(played.texts[-1])
+    assert (reward, names, scores) == (1.0, ["act"], [1.0])
+
+
+def test_rewards_ignore_trls_own_arguments_and_keep_columns() -> None:
+    reward = reward_function(path("answer-match"))
+    assert reward.__name__ == "answer-match"
+    extra = {"completion_ids": [[1], [2]], "trainer_state": None, "log_extra": None, "log_metric": None}
+    assert reward(["", ""], ["4", "5"], answer=["4", "4"], **extra) == [1.0, 0.0]
+
+
+def test_grpo_learns_the_way_over_the_ice(tmp_path: Path) -> None:
+    template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text()
+    call = '<tool_call>\n{}\n</tool_call>'
+    calls = [call.format(json.dumps({"name": "act", "arguments": {"message": word}})) for word in WORDS]
+    tokenizer = tiny.tokenizer(template, calls)
+    kept = {tokenizer.convert_tokens_to_ids(word) for word in calls} | {tokenizer.eos_token_id}
+    config = trl.GRPOConfig(
+        output_dir=str(tmp_path),
+        max_steps=25,
+        per_device_train_batch_size=32,
+        num_generations=16,
+        learning_rate=2e-2,
+        lr_scheduler_type="constant",
+        max_completion_length=700,
+        max_tool_calling_iterations=8,
+        generation_kwargs={"suppress_tokens": [token for token in range(len(tokenizer)) if token not in kept]},
+        chat_template_kwargs={"enable_thinking": False},
+        beta=0.0,
+        logging_steps=1,
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        disable_tqdm=True,
+        report_to=[],
+        save_strategy="no",
+        seed=1,
+    )
+    options = {"map": "random", "size": 2}
+    trainer = trl.GRPOTrainer(
+        model=tiny.model(len(tokenizer)),
+        args=config,
+        processing_class=tokenizer,
+        train_dataset=tasks(LAKE, count=1, options=options, observe=False),
+        environment_factory=environment_factory(LAKE, options=options),
+    )
+    trainer.train()
+    rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
+    failures = [entry["tools/failure_frequency"] for entry in trainer.state.log_history if "reward" in entry]
+    assert sum(failures) == 0
+    assert sum(rewards[-5:]) / 5 > 0.9 > sum(rewards[:2]) / 2
